@@ -1,0 +1,318 @@
+// Package event is the one vocabulary of what happens in a run.
+//
+// The engine emits events, in order, and nothing else leaves it: the trace, the terminal, the JSON stream and the gRPC
+// stream are all made from them. An event holds no sensitive value in clear: logs and texts are masked, and a sensitive
+// value is replaced by a Redacted one before the event is made.
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// Event is one thing that happened.
+type Event struct {
+	Seq  int64     // counts from 1, without gaps
+	Time time.Time // UTC
+	// Step is the step it happened in, as the path of positions from the root ("2.1" is the first step of the second step);
+	// "" is the run itself.
+	Step string
+	Body Body
+}
+
+// Sink takes events in order, one at a time. It must not keep Log.Data after it returns.
+type Sink interface{ Event(Event) }
+
+// Body is what happened; its type says what kind of thing.
+type Body interface{ Type() string }
+
+// Status is how a step or a run stands.
+type Status string
+
+// The statuses.
+const (
+	Running   Status = "running"
+	Success   Status = "success"
+	Failure   Status = "failure"
+	Cancelled Status = "cancelled"
+	Skipped   Status = "skipped"
+)
+
+// ErrorKind says whose fault a failure is.
+type ErrorKind string
+
+// The kinds of error. They decide the exit code of the program.
+const (
+	ErrorStep       ErrorKind = "step"       // the user's command failed
+	ErrorTimeout    ErrorKind = "timeout"    // the user's step took longer than it was allowed to
+	ErrorDefinition ErrorKind = "definition" // a definition, an input or an output is wrong
+	ErrorDenied     ErrorKind = "denied"     // something was asked for that was not granted
+	ErrorNotFound   ErrorKind = "not_found"  // a component does not exist
+	ErrorCancelled  ErrorKind = "cancelled"  // somebody stopped the run
+	ErrorSystem     ErrorKind = "system"     // our system failed: host, disk, network
+)
+
+// Error is a failure as data.
+type Error struct {
+	Kind        ErrorKind `json:"kind"`
+	Message     string    `json:"message"`
+	Hint        string    `json:"hint,omitempty"`
+	Diagnostics diag.List `json:"diagnostics,omitempty"`
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// RunStarted is always the first event.
+type RunStarted struct {
+	ID      string  `json:"id"`
+	Runtime Runtime `json:"runtime"`
+	WorkDir string  `json:"work_dir"`
+	// Env is the base environment: what every step of the run is given unless it is overridden.
+	Env map[string]string `json:"env"`
+	// Job holds the job variables that expressions can read.
+	Job map[string]string `json:"job,omitempty"`
+	// Secrets are the names of the secrets that the run holds, with a keyed digest of each.
+	Secrets map[string]string `json:"secrets,omitempty"`
+	// DigestKey is the key of the keyed digests in this run, in hexadecimal.
+	DigestKey string `json:"digest_key,omitempty"`
+	// Source is the text that the run was started with: the list of steps or the reference.
+	Source string `json:"source,omitempty"`
+	// Component is what the run runs.
+	Component *plan.Component `json:"component"`
+	// Inputs are those of the run's component.
+	Inputs map[string]value.Value `json:"inputs,omitempty"`
+}
+
+// Runtime says which program ran the steps, and on what.
+type Runtime struct {
+	Version string `json:"version"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+// StepStarted is the first event of a step that is not skipped.
+type StepStarted struct {
+	Name      string    `json:"name"`
+	Title     string    `json:"title,omitempty"`
+	Kind      StepKind  `json:"kind"`
+	Ref       string    `json:"ref,omitempty"` // as written, with expressions; "" when inline
+	Span      diag.Span `json:"span,omitzero"`
+	Sensitive bool      `json:"sensitive_outputs,omitempty"` // the log is held back until the step ends, when all its secrets are known
+}
+
+// StepKind is what a step is made of.
+type StepKind string
+
+// The kinds of step.
+const (
+	KindComponent StepKind = "component" // a reference, not resolved yet
+	KindExec      StepKind = "exec"
+	KindScript    StepKind = "script"
+	KindSteps     StepKind = "steps"
+	KindParallel  StepKind = "parallel"
+)
+
+// StepResolved follows StepStarted when the step has a reference: it says what the reference turned out to be.
+type StepResolved struct {
+	Ref    string `json:"ref"`              // as resolved, without expressions
+	Dir    string `json:"dir"`              // the directory of the definition file
+	File   string `json:"file"`             // its name in that directory
+	Digest string `json:"digest,omitempty"` // of the definition file, "sha256:…"
+	// Component is given the first time that a run meets this digest.
+	Component *plan.Component `json:"component,omitempty"`
+}
+
+// StepInputs says what a step was given, after evaluation.
+type StepInputs struct {
+	Inputs map[string]value.Value `json:"inputs,omitempty"`
+	// Env is what the step's caller and definition set, over the environment of the list it stands in.
+	Env map[string]string `json:"env,omitempty"`
+	// Secrets are the names of the secrets that were requested and granted.
+	Secrets []string `json:"secrets,omitempty"`
+}
+
+// ExecStarted says that a process starts. A step that is retried has one for every attempt.
+type ExecStarted struct {
+	Attempt int      `json:"attempt"` // counts from 1
+	Command []string `json:"command"`
+	WorkDir string   `json:"work_dir"`
+	// Env is what the process was given beyond, or different from, RunStarted.Env.
+	Env map[string]string `json:"env,omitempty"`
+	// Unset are the names in RunStarted.Env that the process was not given.
+	Unset []string `json:"unset,omitempty"`
+}
+
+// Stream names where log data came from.
+type Stream string
+
+// The streams of a process.
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+)
+
+// Log is a piece of a step's log: what its process wrote, masked, otherwise byte for byte. Pieces need not end at line ends.
+type Log struct {
+	Stream Stream `json:"stream"`
+	Offset int64  `json:"offset"` // where Data begins in the step's log, in bytes, both streams counted together
+	Data   []byte `json:"-"`      // see MarshalJSON
+}
+
+// ExecFinished says that the process of the latest ExecStarted ended and that nothing of it is left behind.
+type ExecFinished struct {
+	Attempt  int    `json:"attempt"`
+	ExitCode int    `json:"exit_code"`        // -1 when there is none
+	Signal   string `json:"signal,omitempty"` // the name of the signal that ended it
+}
+
+// StepRetrying says that a failed step will run again.
+type StepRetrying struct {
+	Attempt int           `json:"attempt"` // the one that failed
+	Max     int           `json:"max"`     // attempts in all
+	Delay   plan.Duration `json:"delay,omitzero"`
+	Error   *Error        `json:"error"`
+}
+
+// StepFinished is the last event of a step that was started.
+type StepFinished struct {
+	Status   Status                 `json:"status"`
+	Allowed  bool                   `json:"allowed,omitempty"` // the failure was allowed: the list goes on
+	ExitCode *int                   `json:"exit_code,omitempty"`
+	Outputs  map[string]value.Value `json:"outputs,omitempty"`
+	Exports  map[string]string      `json:"exports,omitempty"`
+	Error    *Error                 `json:"error,omitempty"`
+	Duration time.Duration          `json:"duration_ns"`
+	LogBytes int64                  `json:"log_bytes"`
+}
+
+// StepSkipped is the only event of a step that did not run.
+type StepSkipped struct {
+	Name   string    `json:"name"`
+	Title  string    `json:"title,omitempty"`
+	Reason string    `json:"reason"` // for people: `if: inputs.deploy is false`
+	Span   diag.Span `json:"span,omitzero"`
+}
+
+// Progress says how far a long piece of work is. The last one of an ID has Done set.
+type Progress struct {
+	ID      string `json:"id"`    // unique in the run
+	Title   string `json:"title"` // "fetching gitlab.com/…"
+	Current int64  `json:"current"`
+	Total   int64  `json:"total,omitempty"` // 0 when not known
+	Unit    string `json:"unit,omitempty"`  // "bytes" or a plural noun
+	Done    bool   `json:"done,omitempty"`
+}
+
+// Warning is something the user should know that did not stop the run.
+type Warning struct {
+	Message    string           `json:"message"`
+	Diagnostic *diag.Diagnostic `json:"diagnostic,omitempty"`
+}
+
+// Stopping says that the run was asked to stop and what happens now.
+type Stopping struct {
+	Reason string        `json:"reason"` // "interrupt", "terminated", "timeout", …
+	Grace  plan.Duration `json:"grace"`  // how long processes have before they are killed
+	Force  bool          `json:"force,omitempty"`
+}
+
+// RunFinished is always the last event of a run that was not killed.
+type RunFinished struct {
+	Status   Status                 `json:"status"`
+	Outputs  map[string]value.Value `json:"outputs,omitempty"`
+	Error    *Error                 `json:"error,omitempty"`
+	ExitCode *int                   `json:"exit_code,omitempty"` // of the step that decided the failure
+	Duration time.Duration          `json:"duration_ns"`
+	Counts   Counts                 `json:"counts"`
+}
+
+// Counts says how many steps ended how. A list of steps or parallel group counts only through the steps in it.
+type Counts struct {
+	Success   int `json:"success"`
+	Failure   int `json:"failure"` // allowed failures are counted in Allowed instead
+	Allowed   int `json:"allowed,omitempty"`
+	Cancelled int `json:"cancelled,omitempty"`
+	Skipped   int `json:"skipped,omitempty"`
+}
+
+// Type names the event in JSON.
+func (RunStarted) Type() string   { return "run.started" }
+func (StepStarted) Type() string  { return "step.started" }
+func (StepResolved) Type() string { return "step.resolved" }
+func (StepInputs) Type() string   { return "step.inputs" }
+func (ExecStarted) Type() string  { return "exec.started" }
+func (Log) Type() string          { return "log" }
+func (ExecFinished) Type() string { return "exec.finished" }
+func (StepRetrying) Type() string { return "step.retrying" }
+func (StepFinished) Type() string { return "step.finished" }
+func (StepSkipped) Type() string  { return "step.skipped" }
+func (Progress) Type() string     { return "progress" }
+func (Warning) Type() string      { return "warning" }
+func (Stopping) Type() string     { return "run.stopping" }
+func (RunFinished) Type() string  { return "run.finished" }
+
+// decoders make an empty body of each type.
+var decoders = map[string]func([]byte) (Body, error){
+	"run.started":   decode[RunStarted],
+	"step.started":  decode[StepStarted],
+	"step.resolved": decode[StepResolved],
+	"step.inputs":   decode[StepInputs],
+	"exec.started":  decode[ExecStarted],
+	"log":           decode[Log],
+	"exec.finished": decode[ExecFinished],
+	"step.retrying": decode[StepRetrying],
+	"step.finished": decode[StepFinished],
+	"step.skipped":  decode[StepSkipped],
+	"progress":      decode[Progress],
+	"warning":       decode[Warning],
+	"run.stopping":  decode[Stopping],
+	"run.finished":  decode[RunFinished],
+}
+
+func decode[T Body](data []byte) (Body, error) {
+	var body T
+	err := json.Unmarshal(data, &body)
+	return body, err
+}
+
+// envelope is the form of an event in JSON. Body stands in "data".
+type envelope struct {
+	Seq  int64           `json:"seq"`
+	Time time.Time       `json:"time"`
+	Type string          `json:"type"`
+	Step string          `json:"step,omitempty"`
+	Data json.RawMessage `json:"data"`
+}
+
+// MarshalJSON writes {"seq":…,"time":…,"type":…,"step":…,"data":{…}}.
+func (e Event) MarshalJSON() ([]byte, error) {
+	data, err := json.Marshal(e.Body)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(envelope{e.Seq, e.Time.UTC(), e.Body.Type(), e.Step, data})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. A type that this version does not know is an error.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	var env envelope
+	if err := json.Unmarshal(data, &env); err != nil {
+		return err
+	}
+	dec, ok := decoders[env.Type]
+	if !ok {
+		return fmt.Errorf("event %d has the unknown type %q: it was written by a newer version", env.Seq, env.Type)
+	}
+	body, err := dec(env.Data)
+	if err != nil {
+		return fmt.Errorf("event %d (%s): %w", env.Seq, env.Type, err)
+	}
+	*e = Event{Seq: env.Seq, Time: env.Time, Step: env.Step, Body: body}
+	return nil
+}

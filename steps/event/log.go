@@ -1,0 +1,62 @@
+package event
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/rungci/rung/steps/value"
+)
+
+// logJSON carries text as text, and what is not UTF-8 in base64, so that both come back byte for byte.
+type logJSON struct {
+	Stream Stream `json:"stream"`
+	Offset int64  `json:"offset"`
+	Text   string `json:"text,omitempty"`
+	Base64 string `json:"base64,omitempty"`
+}
+
+// MarshalJSON writes {"stream":…,"offset":…,"text":…}, or "base64" where the data is not UTF-8.
+func (l Log) MarshalJSON() ([]byte, error) {
+	j := logJSON{Stream: l.Stream, Offset: l.Offset}
+	if utf8.Valid(l.Data) {
+		j.Text = string(l.Data)
+	} else {
+		j.Base64 = base64.StdEncoding.EncodeToString(l.Data)
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (l *Log) UnmarshalJSON(data []byte) error {
+	var j logJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*l = Log{Stream: j.Stream, Offset: j.Offset, Data: []byte(j.Text)}
+	if j.Base64 != "" {
+		raw, err := base64.StdEncoding.DecodeString(j.Base64)
+		if err != nil {
+			return err
+		}
+		l.Data = raw
+	}
+	return nil
+}
+
+// sensitiveKey marks the stand-in of a sensitive value in recorded data.
+const sensitiveKey = "$sensitive"
+
+// Redacted returns the stand-in for a sensitive value: {"$sensitive": digest}.
+func Redacted(digest string) value.Value {
+	return value.OfStruct(map[string]value.Value{sensitiveKey: value.OfString(digest)})
+}
+
+// IsRedacted returns the digest of a stand-in made by Redacted.
+func IsRedacted(v value.Value) (digest string, ok bool) {
+	if v.Kind() != value.Struct || len(v.Fields()) != 1 {
+		return "", false
+	}
+	d, ok := v.Fields()[sensitiveKey]
+	return d.Str(), ok && d.Kind() == value.String
+}

@@ -1,0 +1,190 @@
+// Package plan is the baseline definition: what every frontend compiles to and the only thing that the engine runs.
+//
+// A Component pairs a Spec (what a step takes and gives) with a Definition (how it does it: one exec, or a list of steps).
+// The package holds data and its canonical JSON form. It reads no files and evaluates nothing: text in a Field may hold
+// ${{ }} expressions, which the engine evaluates when it reaches them.
+package plan
+
+import (
+	"time"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/value"
+)
+
+// Component is what one step file holds.
+type Component struct {
+	Spec       Spec       `json:"spec"`
+	Definition Definition `json:"definition"`
+}
+
+// Spec is a component's interface.
+type Spec struct {
+	Description string            `json:"description,omitempty"`
+	Inputs      map[string]Input  `json:"inputs,omitempty"`
+	Outputs     map[string]Output `json:"outputs,omitempty"`
+	// DelegateOutputs says that the outputs, whatever they are, come from elsewhere: for a list of steps from the step that
+	// Definition.Delegate names, for an exec from a StepResult in its output file.
+	DelegateOutputs bool `json:"delegate_outputs,omitempty"`
+	// AnyOutputs accepts outputs that are not declared. Steps written inline (script, exec, run) have it, as they have no spec.
+	AnyOutputs bool                     `json:"any_outputs,omitempty"`
+	Env        map[string]EnvRequest    `json:"env,omitempty"`
+	Secrets    map[string]SecretRequest `json:"secrets,omitempty"`
+}
+
+// Input is a value that a component takes.
+type Input struct {
+	Type        value.Kind    `json:"type"`
+	Default     *value.Value  `json:"default,omitempty"` // data, never evaluated; nil makes the input required
+	Sensitive   bool          `json:"sensitive,omitempty"`
+	Description string        `json:"description,omitempty"`
+	Options     []value.Value `json:"options,omitempty"` // the allowed values; empty allows all
+	Match       string        `json:"match,omitempty"`   // an RE2 expression that the whole string must match
+	Span        diag.Span     `json:"span,omitzero"`
+}
+
+// Output is a value that a component gives.
+type Output struct {
+	Type        value.Kind   `json:"type"`
+	Default     *value.Value `json:"default,omitempty"`
+	Sensitive   bool         `json:"sensitive,omitempty"`
+	Description string       `json:"description,omitempty"`
+	Span        diag.Span    `json:"span,omitzero"`
+}
+
+// EnvRequest is an environment variable that a component asks for by name.
+type EnvRequest struct {
+	Default     *string   `json:"default,omitempty"` // nil makes the variable required
+	Description string    `json:"description,omitempty"`
+	Span        diag.Span `json:"span,omitzero"`
+}
+
+// SecretRequest is a secret that a component asks for by name, and gets as a variable of that name when its caller grants it.
+type SecretRequest struct {
+	Optional    bool      `json:"optional,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Span        diag.Span `json:"span,omitzero"`
+}
+
+// Definition is how a component does its work. Exactly one of Exec and Steps is set.
+type Definition struct {
+	Env      map[string]Field `json:"env,omitempty"`
+	Exec     *Exec            `json:"exec,omitempty"`
+	Steps    []Step           `json:"steps,omitempty"`
+	Outputs  map[string]Field `json:"outputs,omitempty"`  // of a list of steps
+	Delegate string           `json:"delegate,omitempty"` // the step whose outputs a list of steps passes on
+	Span     diag.Span        `json:"span,omitzero"`
+}
+
+// Field is a value in which every string may hold ${{ }} expressions, and the place it was written at.
+type Field struct {
+	Value value.Value
+	Span  diag.Span
+}
+
+// Exec is one process. Exactly one of Command and Script is set.
+type Exec struct {
+	Command []Field  `json:"command,omitempty"` // an argument vector; no shell is involved
+	Script  *Script  `json:"script,omitempty"`
+	WorkDir *Field   `json:"work_dir,omitempty"` // nil is the run's work directory
+	Timeout Duration `json:"timeout,omitzero"`   // 0 is none
+}
+
+// Shells that a script can name. The empty shell is bash, or sh where there is no bash.
+const (
+	ShellBash       = "bash"
+	ShellSh         = "sh"
+	ShellPwsh       = "pwsh"
+	ShellPowershell = "powershell"
+	ShellCmd        = "cmd"
+)
+
+// Script is shell text. Expressions in it become shell variables, so that no value can turn into code; a text that is
+// nothing but one expression is code by its author's wish.
+type Script struct {
+	Text  Field  `json:"text"`
+	Shell string `json:"shell,omitempty"`
+}
+
+// When says on what outcome of the steps before it a step runs.
+type When string
+
+// The values of When. The empty value is OnSuccess, or no condition at all when the step's If calls a status function.
+const (
+	OnSuccess When = "on_success"
+	OnFailure When = "on_failure"
+	Always    When = "always"
+)
+
+// Step is one invocation in a list. Exactly one of Ref, Inline and Parallel is set.
+type Step struct {
+	// Name identifies the step among its siblings: letters, digits and underscores.
+	Name string `json:"name"`
+	// Title is the name for people: what the author wrote, or what a generated name was made from.
+	Title    string           `json:"title,omitempty"`
+	Ref      *Reference       `json:"ref,omitempty"`
+	Inline   *Component       `json:"inline,omitempty"`   // runs in the scope of the list it stands in
+	Parallel []Step           `json:"parallel,omitempty"` // all at the same time; names are those of the enclosing list
+	Limit    int              `json:"limit,omitempty"`    // of Parallel: how many at once, 0 is all
+	Inputs   map[string]Field `json:"inputs,omitempty"`
+	Env      map[string]Field `json:"env,omitempty"`
+	// Secrets grants secrets: the name that the step knows each by, to the name that the caller knows it by.
+	Secrets      map[string]string `json:"secrets,omitempty"`
+	If           *Field            `json:"if,omitempty"`
+	When         When              `json:"when,omitempty"`
+	Timeout      Duration          `json:"timeout,omitzero"`
+	Retry        *Retry            `json:"retry,omitempty"`
+	AllowFailure *AllowFailure     `json:"allow_failure,omitempty"`
+	Span         diag.Span         `json:"span,omitzero"`
+}
+
+// Retry runs a failing step again.
+type Retry struct {
+	Max       int      `json:"max"`                  // attempts after the first
+	Delay     Duration `json:"delay,omitzero"`       // before each of them
+	ExitCodes []int    `json:"exit_codes,omitempty"` // only after these; empty is any failure
+}
+
+// AllowFailure lets the list go on, and succeed, when the step fails.
+type AllowFailure struct {
+	ExitCodes []int `json:"exit_codes,omitempty"` // only with these; empty is any failure
+}
+
+// Duration is a time.Duration that reads and writes as text ("1m30s").
+type Duration time.Duration
+
+// RefKind says where a component comes from.
+type RefKind string
+
+// The kinds of reference.
+const (
+	RefLocal   RefKind = "local"   // Path and File, relative to the calling definition's directory, or absolute
+	RefGit     RefKind = "git"     // URL, Rev, Path and File
+	RefOCI     RefKind = "oci"     // Registry, Repository, Tag, Path and File
+	RefBuiltin RefKind = "builtin" // Path
+	RefDynamic RefKind = "dynamic" // Expr: text with expressions, whose result is parsed as a reference, once
+	RefAction  RefKind = "action"  // Action: a GitHub Action
+)
+
+// DefaultFile is looked for where a reference names a directory only; then FallbackFile is.
+const (
+	DefaultFile  = "func.yml"
+	FallbackFile = "step.yml"
+)
+
+// Reference names a component.
+type Reference struct {
+	Kind RefKind `json:"kind"`
+	// Text is the reference as it was written, in short form.
+	Text       string    `json:"text,omitempty"`
+	Path       []string  `json:"path,omitempty"` // an absolute local path begins with "/"
+	File       string    `json:"file,omitempty"` // empty looks for DefaultFile, then FallbackFile
+	URL        string    `json:"url,omitempty"`
+	Rev        string    `json:"rev,omitempty"`
+	Registry   string    `json:"registry,omitempty"`
+	Repository string    `json:"repository,omitempty"`
+	Tag        string    `json:"tag,omitempty"`
+	Action     string    `json:"action,omitempty"`
+	Expr       *Field    `json:"expr,omitempty"`
+	Span       diag.Span `json:"span,omitzero"`
+}
