@@ -1,0 +1,213 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
+)
+
+// maxDiagnostics bounds how many diagnostics of one error are shown.
+const maxDiagnostics = 20
+
+// ending returns the last lines of a run: for a failure the last output of the step that failed, the error, where it
+// stands and what to do; then one fixed line.
+func (r *reporter) ending(b event.RunFinished) string {
+	if b.Status == event.Success {
+		if r.quiet || isTerse(b.Counts) {
+			return "" // the line of the only step has said it all
+		}
+		return r.lastLine(b)
+	}
+	var text strings.Builder
+	if b.Status == event.Failure {
+		f := r.decisive(b.Error)
+		if f != nil && !(f.shown && r.owner == f.path && r.since <= nearLines) {
+			text.WriteString(r.tailBlock(f.label, f.lines, f.all))
+		}
+		text.WriteString(r.errorText(b.Error, f))
+		for i := range r.run.failures {
+			if other := &r.run.failures[i]; other != f {
+				fmt.Fprintf(&text, "also failed: %s  %s\n", other.label, other.outcome)
+			}
+		}
+		if r.run.lost > 0 {
+			fmt.Fprintf(&text, "also failed: %s\n", plural(r.run.lost, "more step"))
+		}
+	}
+	text.WriteString(r.lastLine(b))
+	return text.String()
+}
+
+// isTerse reports a run of one step and nothing else.
+func isTerse(c event.Counts) bool { return c == event.Counts{Success: 1} }
+
+// decisive returns the failure that the run's error tells of: the one that says the same, else the first; nil when no
+// step failed.
+func (r *reporter) decisive(err *event.Error) *failure {
+	if len(r.run.failures) == 0 {
+		return nil
+	}
+	same := func(f failure) bool { return err != nil && f.err != nil && f.err.Message == err.Message }
+	return &r.run.failures[max(0, slices.IndexFunc(r.run.failures, same))]
+}
+
+// tailBlock shows the last lines of a step again.
+func (r *reporter) tailBlock(label string, lines []string, all bool) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	title := fmt.Sprintf("last %s of %s", plural(len(lines), "line"), label)
+	if all {
+		title = "output of " + label
+	}
+	title = r.look.dots + title + r.look.dots
+	return r.look.paint(styleFaint, title) + "\n" + strings.Join(lines, "\n") + "\n"
+}
+
+// errorText renders an error with its diagnostics. Where it has none, it gets the place of the step that failed.
+func (r *reporter) errorText(err *event.Error, f *failure) string {
+	if err == nil && f != nil {
+		err = f.err
+	}
+	if err == nil && f != nil {
+		err = &event.Error{Kind: event.ErrorStep, Message: fmt.Sprintf("step %q failed: %s", f.label, f.outcome)}
+	}
+	if err == nil {
+		return ""
+	}
+	list, hint := err.Diagnostics, err.Hint
+	if f != nil && (f.err == nil || f.err.Kind == err.Kind) {
+		if len(list) == 0 && f.err != nil {
+			list = f.err.Diagnostics
+		}
+		if hint == "" && f.err != nil {
+			hint = f.err.Hint
+		}
+		if len(list) == 0 && !f.span.IsZero() {
+			d := diag.Diagnostic{Span: f.span, Message: err.Message, Hint: hint, Source: r.run.sourceLine(f.span)}
+			return r.diagnosticText("error", d)
+		}
+	}
+	if len(list) == 0 {
+		return r.diagnosticText("error", diag.Diagnostic{Message: err.Message, Hint: hint})
+	}
+	return r.listText(err.Message, hint, list)
+}
+
+// listText renders diagnostics, and before and after them what the error itself says beyond them.
+func (r *reporter) listText(message, hint string, list diag.List) string {
+	var b strings.Builder
+	said := func(d diag.Diagnostic) bool {
+		return strings.Contains(message, d.Message) || strings.Contains(d.Message, message)
+	}
+	if message != "" && !slices.ContainsFunc(list, said) {
+		b.WriteString(r.diagnosticText("error", diag.Diagnostic{Message: message}))
+	}
+	for i, d := range list {
+		if i == maxDiagnostics {
+			fmt.Fprintf(&b, "and %s\n", plural(len(list)-i, "more error"))
+			break
+		}
+		if d.Source == "" {
+			d.Source = r.run.sourceLine(d.Span)
+		}
+		b.WriteString(r.diagnosticText("error", d))
+	}
+	if hint != "" && !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Hint == hint }) {
+		b.WriteString(r.look.paintDiagnostic("hint: " + cleanLines(hint) + "\n"))
+	}
+	return b.String()
+}
+
+func (r *reporter) warningText(b event.Warning) string {
+	d := diag.Diagnostic{Message: b.Message}
+	if b.Diagnostic != nil {
+		d = *b.Diagnostic
+		if d.Source == "" {
+			d.Source = r.run.sourceLine(d.Span)
+		}
+		if strings.Contains(b.Message, d.Message) {
+			d.Message = b.Message
+		} else if b.Message != "" {
+			d.Message = b.Message + ": " + d.Message
+		}
+	}
+	return r.diagnosticText("warning", d)
+}
+
+// diagnosticText renders a diagnostic of which nothing can control the terminal.
+func (r *reporter) diagnosticText(severity string, d diag.Diagnostic) string {
+	d.Message, d.Hint, d.File = cleanLines(d.Message), cleanLines(d.Hint), cleanText(d.File)
+	d.Source = strings.Map(func(c rune) rune {
+		if isHarmful(c) {
+			return '\uFFFD' // the carets keep their place
+		}
+		return c
+	}, d.Source)
+	text := d.Render()
+	if severity != "error" {
+		text = severity + strings.TrimPrefix(text, "error")
+	}
+	return r.look.paintDiagnostic(text)
+}
+
+// cleanLines is cleanText for text of several lines; lines after the first are indented.
+func cleanLines(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(cleanText(line), " ")
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// lastLine is the one fixed line that a run ends with.
+func (r *reporter) lastLine(b event.RunFinished) string {
+	c := b.Counts
+	total := c.Success + c.Failure + c.Allowed + c.Cancelled + c.Skipped
+	var word string
+	var of, decided int
+	switch b.Status {
+	case event.Success:
+		word, of, decided = r.look.paint(styleGood, "OK"), total, c.Success
+	case event.Cancelled:
+		word, of, decided = r.look.paint(styleWarn, "CANCELLED"), total, c.Cancelled
+	default:
+		word, of, decided = r.look.paint(styleError, "FAILED"), total, c.Failure
+	}
+	steps := ""
+	switch {
+	case b.Status == event.Success && decided == of:
+		steps = " " + plural(of, "step")
+	case decided > 0 || b.Status == event.Success:
+		steps = fmt.Sprintf(" %d of %s", decided, plural(of, "step"))
+	case total > 0:
+		steps = " after " + plural(total-c.Skipped, "step")
+	}
+	text := word + steps + countsText(b.Status, c) + " in " + exact(b.Duration)
+	if r.o.TraceFile != "" && (b.Status != event.Success || r.o.Verbose > 0) {
+		text += "   trace: " + cleanText(r.o.TraceFile)
+	}
+	return text + "\n"
+}
+
+// countsText lists the steps that ended otherwise than the run.
+func countsText(status event.Status, c event.Counts) string {
+	var parts []string
+	add := func(n int, what string, of event.Status) {
+		if n > 0 && status != of {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(c.Success, "ok", event.Success)
+	add(c.Failure, "failed", event.Failure)
+	add(c.Allowed, "allowed to fail", "")
+	add(c.Cancelled, "cancelled", event.Cancelled)
+	add(c.Skipped, "skipped", "")
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}

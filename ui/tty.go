@@ -1,0 +1,262 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/rungci/rung/steps/event"
+)
+
+const (
+	maxLiveRows  = 8       // running steps and pieces of work; the rest is counted
+	pendingBytes = 1 << 20 // committed output that waits for the next draw
+	minBarWidth  = 50      // a narrower terminal gets no progress bars, only numbers
+	barCells     = 20
+	minLastLine  = 6 // cells; less of a line of output says nothing
+
+	// Terminals that know synchronised output show a frame all at once; others ignore it.
+	frameBegin  = "\x1b[?2026h\x1b[?25l"
+	frameEnd    = "\x1b[?25h\x1b[?2026l"
+	wipeDown    = "\x1b[J"
+	restoreLook = "\x1b[?25h"
+	// The rows are drawn without wrapping: a terminal may think a character wider than we do.
+	wrapOff = "\x1b[?7l"
+	wrapOn  = "\x1b[?7h"
+)
+
+// tty commits lines above a small live area. Between draws the cursor stands at the start of the area's last row.
+type tty struct {
+	o         Options
+	look      look
+	run       *run
+	out, err  *outlet
+	same      bool   // both outlets are this terminal
+	pending   []byte // committed, waiting for the next draw
+	cuts      []cut  // whose it is
+	drawn     []int  // the widths of the rows of the live area on the screen
+	lastFrame time.Time
+	frames    int
+	scratch   []byte
+}
+
+// cut says that pending up to end, from the cut before it, goes to one of the outlets.
+type cut struct {
+	end int
+	to  *outlet
+}
+
+func newTTY(o Options, r *run) *tty {
+	t := &tty{o: o, look: newLook(o), run: r}
+	t.out, t.err, t.same = newOutlets(o)
+	return t
+}
+
+func (t *tty) status(text string) { t.commit(t.err, []byte(text)) }
+
+func (t *tty) output(s *step, stream event.Stream, data []byte, named bool) {
+	to := t.outlet(stream)
+	if to == nil {
+		t.out.pass(t.look, s, stream, data, named) // into a file or a pipe, as it is
+		return
+	}
+	s.wholeLines(stream, data, func(line []byte) { t.commitLine(to, s, line, named) })
+}
+
+// outlet returns where a stream's output is committed on the screen; nil when it does not go to the screen.
+func (t *tty) outlet(stream event.Stream) *outlet {
+	switch {
+	case stream == event.Stderr || t.same:
+		return t.err
+	case t.o.StdoutTTY:
+		return t.out
+	}
+	return nil
+}
+
+func (t *tty) commitLine(to *outlet, s *step, line []byte, named bool) {
+	t.scratch = t.scratch[:0]
+	if named {
+		t.scratch = append(append(t.scratch, s.label...), t.look.separator...)
+	}
+	if hasControl(line) {
+		t.scratch = appendClean(t.scratch, lastOverwrite(line), true)
+	} else {
+		t.scratch = append(t.scratch, line...)
+	}
+	t.scratch = append(t.scratch, '\n')
+	t.commit(to, t.scratch)
+}
+
+func (t *tty) commit(to *outlet, text []byte) {
+	t.pending = append(t.pending, text...)
+	if n := len(t.cuts); n > 0 && t.cuts[n-1].to == to {
+		t.cuts[n-1].end = len(t.pending)
+	} else {
+		t.cuts = append(t.cuts, cut{len(t.pending), to})
+	}
+	if len(t.pending) > pendingBytes {
+		t.flush(nil)
+	}
+}
+
+func (t *tty) ended(s *step) {
+	for _, stream := range []event.Stream{event.Stdout, event.Stderr} {
+		to, i := t.outlet(stream), index(stream)
+		if to == nil {
+			t.out.flush(t.look, s, stream)
+			continue
+		}
+		if len(s.partial[i]) > 0 {
+			t.commitLine(to, s, s.partial[i], s.inParallel || t.run.leaves > 1)
+			s.partial[i] = nil
+		}
+	}
+}
+
+// tick draws, but not before the last frame has stood for a moment.
+func (t *tty) tick(now time.Time) {
+	if now.Sub(t.lastFrame) < frameInterval {
+		return
+	}
+	rows := t.rows(now)
+	if len(rows) == 0 && len(t.drawn) == 0 && len(t.pending) == 0 {
+		return
+	}
+	t.lastFrame = now
+	t.frames++
+	t.flush(rows)
+}
+
+// flush wipes the live area, writes what was committed, and draws the rows below it.
+func (t *tty) flush(rows []string) {
+	frame := append([]byte(nil), frameBegin...)
+	frame = append(frame, t.wipe()...)
+	start := 0
+	for _, c := range t.cuts {
+		if c.to == t.err {
+			frame = append(frame, t.pending[start:c.end]...)
+		} else {
+			t.err.write(frame)
+			frame = frame[:0]
+			c.to.write(t.pending[start:c.end])
+		}
+		start = c.end
+	}
+	t.pending, t.cuts, t.drawn = t.pending[:0], t.cuts[:0], t.drawn[:0]
+	for i, row := range rows {
+		if i == 0 {
+			frame = append(frame, wrapOff...)
+		} else {
+			frame = append(frame, '\n')
+		}
+		frame = append(frame, row...)
+		t.drawn = append(t.drawn, ansi.StringWidth(row))
+	}
+	if len(rows) > 0 {
+		frame = append(append(frame, '\r'), wrapOn...)
+	}
+	t.err.write(append(frame, frameEnd...))
+}
+
+// wipe returns what removes the live area. Rows that no longer fit since the terminal became narrower have been wrapped
+// by it, and take several lines each.
+func (t *tty) wipe() string {
+	if len(t.drawn) == 0 {
+		return ""
+	}
+	width, up := t.o.Width(), 0
+	for _, w := range t.drawn[:len(t.drawn)-1] {
+		up += max(1, (w+width-1)/width)
+	}
+	if up == 0 {
+		return "\r" + wipeDown
+	}
+	return fmt.Sprintf("\r\x1b[%dA%s", up, wipeDown)
+}
+
+func (t *tty) close() error {
+	if len(t.pending) > 0 || len(t.drawn) > 0 {
+		t.flush(nil)
+	} else if t.frames > 0 {
+		t.err.write([]byte(restoreLook))
+	}
+	if t.out.err != nil {
+		return t.out.err
+	}
+	return t.err.err
+}
+
+// rows returns the live area: what is running, what is under way, and the counts. It leaves at least one line of the
+// terminal to the committed lines.
+func (t *tty) rows(now time.Time) []string {
+	budget := min(maxLiveRows+1, t.o.Height()-1)
+	if budget < 1 || t.run.leaves+len(t.run.progress) == 0 {
+		return nil
+	}
+	width := max(1, t.o.Width()-1) // a full last column would wrap
+	budget--                       // for the counts
+	bars := min(len(t.run.progress), max(budget/2, budget-t.run.leaves))
+	var rows []string
+	t.run.working(func(s *step) bool {
+		if len(rows) == budget-bars {
+			return false
+		}
+		rows = append(rows, t.stepRow(s, now, width))
+		return true
+	})
+	hidden := t.run.leaves - len(rows)
+	for _, p := range t.run.progress[:bars] {
+		rows = append(rows, t.progressRow(p, width))
+	}
+	rows = append(rows, t.countsRow(hidden, now))
+	for i, row := range rows {
+		rows[i] = ansi.Truncate(row, width, "")
+	}
+	return rows
+}
+
+func (t *tty) stepRow(s *step, now time.Time, width int) string {
+	l := t.look
+	label := ansi.Truncate(s.label, max(8, width/2), l.dots)
+	row := l.paint(styleInfo, l.spinner[t.frames%len(l.spinner)]) + " " + label + "  " + whole(now.Sub(s.started))
+	last := s.tail.lastLine()
+	if room := width - ansi.StringWidth(row) - 2; last != "" && room >= minLastLine {
+		row += "  " + l.paint(styleFaint, ansi.Truncate(last, room, l.dots))
+	}
+	return row
+}
+
+func (t *tty) progressRow(p *progress, width int) string {
+	l := t.look
+	row := "  " + ansi.Truncate(cleanLabel(p.Title), max(8, width/2), l.dots)
+	if p.Total > 0 && width >= minBarWidth {
+		full := percent(p.Progress) * barCells / 100
+		row += "  " + strings.Repeat(l.barFull, full) + strings.Repeat(l.barEmpty, barCells-full)
+	}
+	return row + "  " + amount(p.Progress)
+}
+
+func (t *tty) countsRow(hidden int, now time.Time) string {
+	var parts []string
+	add := func(n int, s style, what string) {
+		if n > 0 {
+			parts = append(parts, t.look.paint(s, fmt.Sprintf(what, n)))
+		}
+	}
+	if hidden > 0 {
+		add(hidden, styleInfo, "+%d more running")
+	} else {
+		add(t.run.leaves, styleInfo, "%d running")
+	}
+	c := t.run.counts
+	add(c.Success, styleGood, "%d ok")
+	add(c.Failure, styleBad, "%d failed")
+	add(c.Allowed, styleWarn, "%d allowed to fail")
+	add(c.Cancelled, styleWarn, "%d cancelled")
+	add(c.Skipped, styleFaint, "%d skipped")
+	parts = append(parts, whole(now.Sub(t.run.started)))
+	return strings.Join(parts, "  ")
+}
