@@ -1,0 +1,66 @@
+// Package source finds the component that a reference names: its plan, the directory it stands in, and its digest.
+package source
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rungci/rung/steps/plan"
+)
+
+// Component is a component on disk.
+type Component struct {
+	Plan *plan.Component
+	// Ref is the reference as resolved, for people: "./hello", with every expression evaluated.
+	Ref string
+	// Dir is the absolute directory of the definition file: relative references in it start there.
+	Dir string
+	// File is the name of the definition file in Dir.
+	File string
+	// Digest is that of the definition file, "sha256:" and 64 hexadecimal digits.
+	Digest string
+	// Text is the definition file, for showing the line an error is about.
+	Text []byte
+}
+
+// Source finds components. Implementations are safe for concurrent use.
+type Source interface {
+	// Load returns the component that ref names, for a definition that stands in the directory from. Expressions in ref have
+	// been evaluated. The error is a *NotFoundError where there is no such component, an *UnsupportedError where the source
+	// does not know the kind of reference, and a diag.List where the component's text is wrong.
+	Load(ctx context.Context, ref *plan.Reference, from string) (*Component, error)
+}
+
+// NotFoundError says that a reference names nothing.
+type NotFoundError struct {
+	Ref    string
+	Looked []string // the places looked at, in order
+	Err    error    // why the last of them would not do; may be nil
+}
+
+func (e *NotFoundError) Error() string {
+	msg := fmt.Sprintf("there is no step %q", e.Ref)
+	for i, place := range e.Looked {
+		if i == 0 {
+			msg += ": looked for " + place
+		} else {
+			msg += " and " + place
+		}
+	}
+	if e.Err != nil {
+		msg += ": " + e.Err.Error()
+	}
+	return msg
+}
+
+func (e *NotFoundError) Unwrap() error { return e.Err }
+
+// UnsupportedError says that this program cannot follow a kind of reference.
+type UnsupportedError struct {
+	Ref  string
+	Kind plan.RefKind
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("cannot load %q: this version of step-runner runs components from local directories, not %q references", e.Ref, e.Kind)
+}
