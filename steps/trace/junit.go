@@ -1,0 +1,219 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/steps/event"
+)
+
+// A failing test case shows the end of its step's log, at most this much of it.
+const (
+	junitLogLines = 60
+	junitLogBytes = 32 << 10
+)
+
+// writeJUnit writes a test suite for every list of steps and a test case for every step that is not itself a list.
+func writeJUnit(w io.Writer, t *Trace) error {
+	tails, err := t.tails()
+	if err != nil {
+		return err
+	}
+	j := &junit{out: bufio.NewWriter(w), tails: tails}
+	var all suite
+	t.Walk(func(s *Step, _ int) { all.count(s) })
+	j.out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
+	j.open("testsuites", 0, append([]attr{{"name", "run " + t.Run.ID}}, all.attrs(t.Run.Duration)...)...)
+	j.suite("run", t.Run.Started, t.Run.Duration, t.Steps)
+	t.Walk(func(s *Step, _ int) {
+		if isList(s) {
+			j.suite(strings.Join(t.names(s), " / "), s.Started, s.Duration, s.Steps)
+		}
+	})
+	j.out.WriteString("</testsuites>\n")
+	return j.out.Flush()
+}
+
+// isList reports whether a step is only what stands in it.
+func isList(s *Step) bool { return len(s.Steps) > 0 }
+
+// names returns the names of the steps from the root down to s.
+func (t *Trace) names(s *Step) []string {
+	var path []string
+	t.Walk(func(other *Step, depth int) {
+		if other == s || strings.HasPrefix(s.ID, other.ID+".") {
+			path = append(path, other.label())
+		}
+	})
+	return path
+}
+
+// tails returns the last of the log of every step that did not end well.
+func (t *Trace) tails() (map[string][]byte, error) {
+	tails := map[string][]byte{}
+	t.Walk(func(s *Step, _ int) {
+		if s.Status != event.Success && s.Status != event.Skipped {
+			tails[s.ID] = nil
+		}
+	})
+	err := t.Chunks(func(c Chunk) error {
+		if tail, wanted := tails[c.Step]; wanted {
+			tail = append(tail, c.Data...)
+			tails[c.Step] = append(tail[:0], tail[max(0, len(tail)-junitLogBytes):]...)
+		}
+		return nil
+	})
+	return tails, err
+}
+
+// suite counts the test cases of a suite.
+type suite struct{ tests, failures, errors, skipped int }
+
+func (c *suite) count(s *Step) {
+	if isList(s) {
+		return
+	}
+	c.tests++
+	switch {
+	case s.Status == event.Skipped || s.Allowed:
+		c.skipped++
+	case s.Status == event.Failure && !systemError(s):
+		c.failures++
+	case s.Status != event.Success:
+		c.errors++
+	}
+}
+
+// systemError reports a failure that is not the fault of what the step runs.
+func systemError(s *Step) bool { return s.Error != nil && s.Error.Kind == event.ErrorSystem }
+
+func (c *suite) attrs(d time.Duration) []attr {
+	return []attr{
+		{"tests", fmt.Sprint(c.tests)}, {"failures", fmt.Sprint(c.failures)}, {"errors", fmt.Sprint(c.errors)},
+		{"skipped", fmt.Sprint(c.skipped)}, {"time", seconds(d)},
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+
+type attr struct{ name, value string }
+
+type junit struct {
+	out   *bufio.Writer
+	tails map[string][]byte
+}
+
+// open writes a start tag on a line of its own.
+func (j *junit) open(name string, indent int, attrs ...attr) {
+	j.tag(name, indent, attrs...)
+	j.out.WriteString(">\n")
+}
+
+// tag writes a start tag without its end.
+func (j *junit) tag(name string, indent int, attrs ...attr) {
+	j.out.WriteString(strings.Repeat(" ", indent) + "<" + name)
+	for _, a := range attrs {
+		if a.value != "" {
+			fmt.Fprintf(j.out, ` %s="%s"`, a.name, strings.ReplaceAll(xmlText(a.value), "\n", "&#10;"))
+		}
+	}
+}
+
+func (j *junit) suite(name string, started time.Time, d time.Duration, steps []*Step) {
+	var c suite
+	for _, s := range steps {
+		c.count(s)
+	}
+	if c.tests == 0 {
+		return
+	}
+	attrs := append([]attr{{"name", name}}, c.attrs(d)...)
+	j.open("testsuite", 2, append(attrs, attr{"timestamp", started.UTC().Format("2006-01-02T15:04:05")})...)
+	for _, s := range steps {
+		if !isList(s) {
+			j.testCase(name, s)
+		}
+	}
+	j.out.WriteString("  </testsuite>\n")
+}
+
+func (j *junit) testCase(suite string, s *Step) {
+	attrs := []attr{{"name", s.label()}, {"classname", suite}, {"time", seconds(s.Duration)}, {"file", s.Span.File}}
+	if s.Span.Line > 0 {
+		attrs = append(attrs, attr{"line", fmt.Sprint(s.Span.Line)})
+	}
+	j.tag("testcase", 4, attrs...)
+	kind, text := "", message(s.Error)
+	switch {
+	case s.Status == event.Success:
+		j.out.WriteString("/>\n")
+		return
+	case s.Status == event.Skipped:
+		kind, text = "skipped", s.Skipped
+	case s.Allowed:
+		kind, text = "skipped", "failed, and was allowed to: "+text
+	case s.Status == event.Failure && !systemError(s):
+		kind = "failure"
+	case s.Status == event.Running:
+		kind, text = "error", "running when the trace ends"
+	case s.Status == event.Cancelled && text == "":
+		kind, text = "error", "cancelled"
+	default:
+		kind = "error"
+	}
+	j.out.WriteString(">\n")
+	j.tag(kind, 6, attr{"message", text}, attr{"type", errorKind(s)})
+	if tail := lastLines(j.tails[s.ID]); tail != "" {
+		fmt.Fprintf(j.out, ">%s</%s>\n", xmlText(tail), kind)
+	} else {
+		j.out.WriteString("/>\n")
+	}
+	j.out.WriteString("    </testcase>\n")
+}
+
+func errorKind(s *Step) string {
+	if s.Error == nil {
+		return ""
+	}
+	return string(s.Error.Kind)
+}
+
+// lastLines returns the last whole lines of a log as plain text.
+func lastLines(tail []byte) string {
+	cut := len(tail) >= junitLogBytes
+	if i := bytes.IndexByte(tail, '\n'); cut && i >= 0 {
+		tail = tail[i+1:]
+	}
+	var plain plainer
+	lines := bytes.SplitAfter(plain.append(nil, tail), []byte("\n"))
+	if n := len(lines); n > 0 && len(lines[n-1]) == 0 {
+		lines = lines[:n-1]
+	}
+	return string(bytes.Join(lines[max(0, len(lines)-junitLogLines):], nil))
+}
+
+// xmlText escapes text for XML 1.0. What XML cannot hold at all becomes U+FFFD.
+func xmlText(s string) string {
+	var b strings.Builder
+	for _, r := range s { // an invalid byte reads as U+FFFD
+		switch {
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '>':
+			b.WriteString("&gt;")
+		case r == '&':
+			b.WriteString("&amp;")
+		case r == '"':
+			b.WriteString("&quot;")
+		case r < ' ' && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF:
+			b.WriteRune('\uFFFD')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,253 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/rungci/rung/steps/event"
+)
+
+// Read reads a trace: a finished one, or what is recorded of a run that was killed or still runs. Where path+EventsSuffix
+// exists, that is the newer run, and it is read; path may also be such a file itself. The logs stay in the file.
+func Read(path string) (*Trace, error) {
+	if strings.HasSuffix(path, EventsSuffix) {
+		return readEvents(path)
+	}
+	if info, err := os.Stat(path + EventsSuffix); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		t, err := readEvents(path + EventsSuffix)
+		if !errors.Is(err, os.ErrNotExist) { // else it has just been finished
+			return t, err
+		}
+	}
+	return readDocument(path)
+}
+
+// readDocument reads a finished trace.
+func readDocument(path string) (*Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the trace: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("reading the trace: %w", err)
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder, not a trace", path)
+	}
+	d := headerReader{dec: json.NewDecoder(f), fields: map[string]json.RawMessage{}, logs: -1, ownEnd: hasOwnEnd(f, info.Size())}
+	t, err := d.read()
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", path, err)
+	}
+	if d.logs >= 0 {
+		t.logs = &documentLogs{file: sameFile{path, info}, offset: d.logs}
+	}
+	return t, nil
+}
+
+// hasOwnEnd reports whether the file ends as the documents that we write do. No part of one ends so: line ends inside of
+// logs are escaped.
+func hasOwnEnd(f io.ReaderAt, size int64) bool {
+	tail := make([]byte, min(size, 7))
+	_, err := f.ReadAt(tail, size-int64(len(tail)))
+	return err == nil && (bytes.HasSuffix(tail, []byte("\n  ]\n}\n")) || bytes.HasSuffix(tail, []byte("[]\n}\n")))
+}
+
+// What can be wrong with a document; the text follows the name of the file.
+var (
+	errNotTrace = errors.New(`is not a trace: it has no "format": "` + Format + `"`)
+	errCut      = errors.New("is cut short: the file ends in the middle of the trace; copy it again, or run again")
+)
+
+// headerReader reads a document without its logs, wherever they stand.
+type headerReader struct {
+	dec    *json.Decoder
+	fields map[string]json.RawMessage
+	logs   int64 // offset behind the key of the logs, -1 when there are none
+	ownEnd bool  // the document is whole: what is behind the logs need not be looked at
+}
+
+func (h *headerReader) read() (*Trace, error) {
+	if tok, err := h.dec.Token(); err != nil || tok != json.Delim('{') {
+		return nil, errNotTrace
+	}
+	for h.dec.More() {
+		key, err := h.dec.Token()
+		if err != nil {
+			return nil, broken(err)
+		}
+		done, err := h.field(key.(string)) // a key is always a string
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			return h.trace()
+		}
+	}
+	if _, err := h.dec.Token(); err != nil {
+		return nil, broken(err)
+	}
+	return h.trace()
+}
+
+// field reads the value of a key. It returns true when the rest need not be read.
+func (h *headerReader) field(key string) (done bool, err error) {
+	if key == "logs" {
+		h.logs = h.dec.InputOffset()
+		if h.ownEnd && h.fields["format"] != nil && h.fields["run"] != nil && h.fields["steps"] != nil {
+			return true, nil
+		}
+		if err := skip(h.dec); err != nil {
+			return false, broken(err)
+		}
+		return false, nil
+	}
+	var raw json.RawMessage
+	if err := h.dec.Decode(&raw); err != nil {
+		return false, broken(err)
+	}
+	h.fields[key] = raw
+	if key == "format" {
+		return false, checkFormat(raw)
+	}
+	return false, nil
+}
+
+func (h *headerReader) trace() (*Trace, error) {
+	if h.fields["format"] == nil {
+		return nil, errNotTrace
+	}
+	whole, err := json.Marshal(h.fields)
+	if err != nil {
+		return nil, broken(err)
+	}
+	var t Trace
+	if err := json.Unmarshal(whole, &t); err != nil {
+		return nil, fmt.Errorf("is not a trace that this version can read: %w", err)
+	}
+	return &t, nil
+}
+
+// checkFormat refuses what is not a trace, and traces that only newer versions can read.
+func checkFormat(raw json.RawMessage) error {
+	var format string
+	if json.Unmarshal(raw, &format) != nil || !strings.HasPrefix(format, FormatName+"/") {
+		return errNotTrace
+	}
+	if format != Format {
+		return fmt.Errorf("has the format %s and this version reads %s; a newer version wrote it: update this program",
+			format, Format)
+	}
+	return nil
+}
+
+// broken tells a file that ends early from one that is no JSON.
+func broken(err error) error {
+	var syntax *json.SyntaxError
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &syntax) && strings.Contains(syntax.Error(), "unexpected end") {
+		return errCut
+	}
+	return fmt.Errorf("is damaged: %w", err)
+}
+
+// skip reads the next value without keeping it.
+func skip(dec *json.Decoder) error {
+	depth := 0
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		switch tok {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// sameFile opens a file again and makes sure that it is the one that was read before.
+type sameFile struct {
+	path string
+	info os.FileInfo
+}
+
+func (s sameFile) open() (*os.File, error) {
+	f, err := os.Open(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s has gone since it was read; if its run has just ended, read it again", s.path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if now, err := f.Stat(); err != nil || !os.SameFile(s.info, now) || now.Size() < s.info.Size() {
+		f.Close()
+		return nil, fmt.Errorf("%s has changed since it was read; read it again", s.path)
+	}
+	return f, nil
+}
+
+// documentLogs are the logs in a finished trace.
+type documentLogs struct {
+	file   sameFile
+	offset int64 // behind the key "logs"
+}
+
+func (d *documentLogs) chunks(yield func(Chunk) error) error {
+	f, err := d.file.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	path := d.file.path
+	if _, err := f.Seek(d.offset, io.SeekStart); err != nil {
+		return fmt.Errorf("reading the logs of %s: %w", path, err)
+	}
+	// The decoder begins behind the key, where an array's bracket follows a colon that it would not expect.
+	if err := skipColon(f); err != nil {
+		return fmt.Errorf("%s %w", path, errCut)
+	}
+	dec := json.NewDecoder(f)
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('[') {
+		return fmt.Errorf(`%s is damaged: "logs" is not an array`, path)
+	}
+	var buf []byte
+	for dec.More() {
+		var c chunkJSON
+		if err := dec.Decode(&c); err != nil {
+			return fmt.Errorf("%s %w", path, broken(err))
+		}
+		if buf, err = c.data(buf); err != nil {
+			return fmt.Errorf("%s is damaged: %w", path, err)
+		}
+		if err := yield(Chunk{c.Step, event.Stream(c.Stream), c.Offset, c.Time, buf}); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return fmt.Errorf("%s %w", path, broken(err))
+	}
+	return nil
+}
+
+// skipColon reads up to the colon and no further.
+func skipColon(r io.Reader) error {
+	for b := []byte{0}; b[0] != ':'; {
+		if _, err := r.Read(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}

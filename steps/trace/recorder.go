@@ -1,0 +1,265 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+)
+
+const (
+	// flushDelay is how long log data may stand in memory only. Every other event is written at once.
+	flushDelay = 500 * time.Millisecond
+	// flushSize is how much of the event log is written at a time, in bytes.
+	flushSize = 256 << 10
+)
+
+// Options are what a Recorder may be told.
+type Options struct {
+	// RuntimeDigest returns the digest of the program that runs the steps. It is called once, by Close.
+	RuntimeDigest func() string
+}
+
+// Recorder is an event.Sink that writes a trace. It may be closed while a late event arrives; otherwise events come one at
+// a time, as event.Sink says.
+type Recorder struct {
+	path string
+	opts Options
+
+	mu      sync.Mutex
+	file    *os.File // the event log
+	buf     []byte   // lines that are not written yet
+	size    int64    // of the event log, whole lines only
+	tree    *builder
+	started bool        // the run's first event came
+	timer   *time.Timer // writes buf after flushDelay
+	armed   bool
+	closed  bool
+	err     error // the first thing that went wrong; nothing is recorded after it
+}
+
+// NewRecorder starts a trace at path. The folder must exist. What stood at path stays there until Close replaces it; what
+// is left of an unfinished run at path is removed.
+func NewRecorder(path string, opts Options) (*Recorder, error) {
+	if err := checkTarget(path); err != nil {
+		return nil, err
+	}
+	events := path + EventsSuffix
+	// A recorder that still writes there keeps its own file: it is only taken out of the folder.
+	if err := os.Remove(events); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("cannot record the trace: %w; is another run writing it?", err)
+	}
+	file, err := os.OpenFile(events, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot record the trace: %w", err)
+	}
+	r := &Recorder{path: path, opts: opts, file: file, tree: newBuilder()}
+	r.timer = time.AfterFunc(time.Hour, r.flushLate)
+	r.timer.Stop()
+	return r, nil
+}
+
+// checkTarget finds out early that the trace could not be written in the end.
+func checkTarget(path string) error {
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("cannot record the trace in %s: the folder %s does not exist; create it first", path, dir)
+	} else if err != nil {
+		return fmt.Errorf("cannot record the trace: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("cannot record the trace in %s: %s is not a folder", path, dir)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot record the trace: %w", err)
+	case info.IsDir():
+		return fmt.Errorf("cannot record the trace in %s: it is a folder; give the name of a file in it", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("cannot record the trace in %s: it is not a regular file", path)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("cannot record the trace: %w", err)
+	}
+	return f.Close()
+}
+
+// Event records an event. It never fails: see Err.
+func (r *Recorder) Event(e event.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil || r.closed {
+		return
+	}
+	if log, ok := e.Body.(event.Log); ok {
+		r.buf = appendLogLine(r.buf, &e, &log)
+		r.tree.log(e.Step, e.Time, log.Data)
+		if len(r.buf) >= flushSize {
+			r.flush()
+		} else if !r.armed {
+			r.armed = true
+			r.timer.Reset(flushDelay)
+		}
+		return
+	}
+	e = withoutSpans(e)
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		r.fail(fmt.Errorf("encoding event %d: %w", e.Seq, err))
+		return
+	}
+	r.buf = append(r.buf, line.Bytes()...)
+	r.started = true
+	r.tree.event(e)
+	if _, often := e.Body.(event.Progress); !often || len(r.buf) >= flushSize {
+		r.flush()
+	}
+}
+
+// withoutSpans takes the places out of the components in an event: a trace depends on what a definition means, and a field
+// with a place does not read back as the same field.
+func withoutSpans(e event.Event) event.Event {
+	switch body := e.Body.(type) {
+	case event.RunStarted:
+		body.Component = bare(body.Component)
+		e.Body = body
+	case event.StepResolved:
+		body.Component = bare(body.Component)
+		e.Body = body
+	}
+	return e
+}
+
+func bare(c *plan.Component) *plan.Component {
+	if c == nil {
+		return nil
+	}
+	text, err := plan.Canonical(c)
+	if err != nil {
+		return c
+	}
+	parsed, err := plan.Parse(text)
+	if err != nil {
+		return c
+	}
+	return parsed
+}
+
+// flush writes what is in memory to the event log. Where that fails, the log is cut back to its last whole line.
+func (r *Recorder) flush() {
+	if r.err != nil || len(r.buf) == 0 {
+		return
+	}
+	r.armed = false
+	n, err := r.file.Write(r.buf)
+	if err != nil {
+		r.size += int64(bytes.LastIndexByte(r.buf[:n], '\n') + 1)
+		r.fail(err)
+		if err := r.file.Truncate(r.size); err != nil {
+			r.err = errors.Join(r.err, err)
+		}
+		return
+	}
+	r.size += int64(n)
+	r.buf = r.buf[:0]
+}
+
+// flushLate writes log data that no other event has followed.
+func (r *Recorder) flushLate() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.flush()
+	}
+}
+
+// fail remembers what went wrong and stops the recording.
+func (r *Recorder) fail(err error) {
+	r.buf = nil
+	r.err = fmt.Errorf("the trace ends early: %w; what was recorded until then is in %s", err, r.path+EventsSuffix)
+}
+
+// Err returns the first thing that went wrong, nil when the recording is whole so far.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Close writes the trace and removes the event log. Where something went wrong before, or goes wrong now, the event log
+// stays and can be read as the trace of an unfinished run. When no event came there is nothing to write.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return r.err
+	}
+	r.flush()
+	r.closed = true
+	r.timer.Stop()
+	if r.err == nil && r.started {
+		if err := r.writeDocument(); err != nil {
+			r.err = fmt.Errorf("cannot write the trace: %w; what was recorded is in %s", err, r.path+EventsSuffix)
+		}
+	}
+	if r.err != nil {
+		r.file.Close()
+		return r.err
+	}
+	r.removeEvents()
+	return nil
+}
+
+// removeEvents removes the event log, unless another recorder has put its own in the place since.
+func (r *Recorder) removeEvents() {
+	events := r.path + EventsSuffix
+	mine, err := r.file.Stat()
+	r.file.Close()
+	if now, statErr := os.Stat(events); err == nil && statErr == nil && os.SameFile(mine, now) {
+		os.Remove(events)
+	}
+}
+
+// writeDocument puts the trace in its place at once, or not at all.
+func (r *Recorder) writeDocument() (err error) {
+	t := r.tree.finish()
+	if r.opts.RuntimeDigest != nil {
+		t.Runtime.Digest = r.opts.RuntimeDigest()
+	}
+	t.logs = &eventLog{open: func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(r.file, 0, r.size)), nil
+	}}
+	tmp, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+".*.tmp") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			tmp.Close()
+			os.Remove(tmp.Name())
+		}
+	}()
+	if err := write(tmp, t); err != nil {
+		return err
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), r.path)
+}

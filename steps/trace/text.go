@@ -1,0 +1,387 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/value"
+)
+
+// TextOptions are how a trace is shown as text.
+type TextOptions struct {
+	Color bool
+	ASCII bool // symbols of ASCII only
+	// Verbose shows inputs, outputs, exports and what was set in the environment from 1 on, also commands, the environment of
+	// processes and digests from 2 on.
+	Verbose int
+	Logs    bool
+	Width   int // of the screen in characters; 0 is any
+}
+
+// Symbols of a status, so that colour is never the only sign.
+var (
+	symbols = map[event.Status]string{event.Success: "✓", event.Failure: "✗", event.Skipped: "–", event.Cancelled: "⊘",
+		event.Running: "▸"}
+	asciiSymbols = map[event.Status]string{event.Success: "+", event.Failure: "x", event.Skipped: "-", event.Cancelled: "o",
+		event.Running: ">"}
+	colors = map[event.Status]string{event.Success: "32", event.Failure: "31", event.Skipped: "2", event.Cancelled: "33",
+		event.Running: "36"}
+)
+
+const (
+	colorDim    = "2"
+	colorBold   = "1"
+	colorYellow = "33"
+)
+
+// WriteText writes the header of the run and the tree of its steps.
+func WriteText(w io.Writer, t *Trace, opts TextOptions) error {
+	p := &textPrinter{out: bufio.NewWriter(w), trace: t, opts: opts}
+	if opts.Logs {
+		logs, err := t.logsByStep()
+		if err != nil {
+			return err
+		}
+		p.logs = logs
+	}
+	p.header()
+	t.Walk(func(s *Step, depth int) {
+		p.column = max(p.column, 2*depth+2+utf8.RuneCountInString(p.label(s)))
+	})
+	p.column = min(p.column, maxLabelColumn)
+	t.Walk(p.step)
+	p.footer()
+	if p.err != nil {
+		return p.err
+	}
+	return p.out.Flush()
+}
+
+// maxLabelColumn is where durations stand at the latest, in characters, unless a name is longer.
+const maxLabelColumn = 48
+
+type textPrinter struct {
+	out    *bufio.Writer
+	trace  *Trace
+	opts   TextOptions
+	logs   func(id string, w io.Writer) error
+	column int
+	err    error // of reading logs; errors of writing stay in out
+}
+
+// color returns s in a colour, if there are colours.
+func (p *textPrinter) color(code, s string) string {
+	if !p.opts.Color || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p *textPrinter) symbol(s event.Status, allowed bool) string {
+	table, code := symbols, colors[s]
+	if p.opts.ASCII {
+		table = asciiSymbols
+	}
+	if allowed {
+		code = colorYellow
+	}
+	return p.color(code, table[s])
+}
+
+// line writes an indented line that fits the screen. The text must hold no escape sequences; code colours all of it.
+func (p *textPrinter) line(indent int, code, text string) {
+	width := 0
+	if p.opts.Width > 0 {
+		width = max(p.opts.Width-indent, minTextWidth)
+	}
+	fmt.Fprintf(p.out, "%s%s\n", strings.Repeat(" ", indent), p.color(code, p.ascii(cut(oneLine(text), width))))
+}
+
+// minTextWidth is the least room that a text gets, in characters, however deep it stands.
+const minTextWidth = 20
+
+// ascii replaces the characters that we put into texts ourselves.
+func (p *textPrinter) ascii(s string) string {
+	if !p.opts.ASCII {
+		return s
+	}
+	return strings.NewReplacer("·", "-", "…", "...", "→", "->").Replace(s)
+}
+
+func (p *textPrinter) header() {
+	r := p.trace.Run
+	head := oneLine(r.ID) + "  " + string(r.Status)
+	switch {
+	case p.trace.Incomplete:
+		head = oneLine(r.ID) + "  incomplete"
+	case r.ExitCode != nil && *r.ExitCode != 0:
+		head += fmt.Sprintf(" (exit %d)", *r.ExitCode)
+	}
+	fmt.Fprintf(p.out, "%s %s in %s\n", p.symbol(r.Status, false), p.color(colorBold, head), shortDuration(r.Duration))
+	about := []string{countText(r.Counts), r.Started.UTC().Format("2006-01-02 15:04:05 UTC")}
+	if rt := p.trace.Runtime; rt.Version != "" || rt.OS != "" {
+		about = append(about, strings.TrimSpace(rt.Version+" "+rt.OS+"/"+rt.Arch))
+	}
+	p.line(2, colorDim, strings.Join(about, " · "))
+	if p.trace.Incomplete {
+		p.line(2, colorYellow, "the trace ends before the run does: it was killed, or it is still running")
+	}
+	if r.Stopping != nil {
+		p.line(2, colorYellow, "asked to stop: "+r.Stopping.Reason)
+	}
+	if p.opts.Verbose > 0 {
+		p.values(2, "input", r.Inputs)
+		p.values(2, "output", r.Outputs)
+		p.line(2, colorDim, "work dir: "+r.WorkDir)
+	}
+	if p.opts.Verbose > 1 {
+		p.texts(2, "env", r.Env)
+		p.texts(2, "job", r.Job)
+	}
+	p.out.WriteString("\n")
+}
+
+// countText says how many steps ended how.
+func countText(c event.Counts) string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{c.Success, "ok"}, {c.Failure, "failed"}, {c.Allowed, "failed as allowed"}, {c.Cancelled, "cancelled"}, {c.Skipped, "skipped"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if parts == nil {
+		return "no steps"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// label is what stands in front of a step's duration.
+func (p *textPrinter) label(s *Step) string {
+	label := oneLine(s.Name)
+	if i := strings.IndexByte(s.ID, '#'); i >= 0 {
+		label += " " + s.ID[i:]
+	}
+	if s.Title != "" && s.Title != s.Name {
+		label += " · " + oneLine(s.Title)
+	}
+	return cut(label, maxLabelColumn)
+}
+
+func (p *textPrinter) step(s *Step, depth int) {
+	indent := 2 * depth
+	label := p.label(s)
+	fmt.Fprintf(p.out, "%s%s %s", strings.Repeat(" ", indent), p.symbol(s.Status, s.Allowed), p.ascii(label))
+	if s.Status != event.Skipped {
+		pad := max(p.column-indent-2-utf8.RuneCountInString(label), 0)
+		fmt.Fprintf(p.out, "%s  %7s", strings.Repeat(" ", pad), shortDuration(s.Duration))
+	}
+	if notes := p.notes(s); notes != "" {
+		fmt.Fprintf(p.out, "  %s", p.color(colorDim, p.ascii(notes)))
+	}
+	p.out.WriteString("\n")
+	if s.Error != nil && len(s.Steps) == 0 {
+		p.failure(indent+4, s.Error)
+	}
+	if p.opts.Verbose > 0 {
+		p.details(indent+4, s)
+	}
+	if p.opts.Logs && s.Log != nil && p.err == nil {
+		p.err = p.log(indent+4, s)
+	}
+}
+
+// notes are what a line says of a step behind its duration.
+func (p *textPrinter) notes(s *Step) string {
+	var notes []string
+	if s.Ref != "" {
+		ref := s.Ref
+		if s.Resolved != nil {
+			ref = s.Resolved.Ref
+		}
+		notes = append(notes, oneLine(ref))
+	}
+	if s.Status == event.Running {
+		notes = append(notes, "running when the trace ends")
+	}
+	if s.Status == event.Cancelled {
+		notes = append(notes, "cancelled")
+	}
+	if s.Status == event.Skipped {
+		notes = append(notes, strings.TrimSuffix("skipped: "+oneLine(s.Skipped), ": "))
+	}
+	if s.ExitCode != nil && *s.ExitCode != 0 {
+		notes = append(notes, fmt.Sprintf("exit %d", *s.ExitCode))
+	}
+	if a := s.Attempts; len(a) > 0 && a[len(a)-1].Signal != "" {
+		notes = append(notes, a[len(a)-1].Signal)
+	}
+	if n := len(s.Attempts); n > 1 {
+		notes = append(notes, fmt.Sprintf("%d attempts", n))
+	}
+	if s.Allowed {
+		notes = append(notes, "allowed to fail")
+	}
+	return strings.Join(notes, " · ")
+}
+
+func (p *textPrinter) failure(indent int, err *event.Error) {
+	p.line(indent, "31", "error: "+err.Message)
+	for _, d := range err.Diagnostics {
+		p.line(indent, "", "--> "+d.Error())
+	}
+	if err.Hint != "" {
+		p.line(indent, "", "hint: "+err.Hint)
+	}
+}
+
+// details are what a step was given and gave.
+func (p *textPrinter) details(indent int, s *Step) {
+	p.values(indent, "input", s.Inputs)
+	p.texts(indent, "env", s.Env)
+	if len(s.Secrets) > 0 {
+		p.line(indent, colorDim, "secrets: "+strings.Join(s.Secrets, ", "))
+	}
+	if p.opts.Verbose > 1 {
+		if r := s.Resolved; r != nil {
+			p.line(indent, colorDim, strings.TrimSpace("from "+strings.TrimSuffix(r.Dir, "/")+"/"+r.File+" "+r.Digest))
+		}
+		for i, a := range s.Attempts {
+			name := "command"
+			if len(s.Attempts) > 1 {
+				name = fmt.Sprintf("command, attempt %d", i+1)
+			}
+			p.line(indent, colorDim, name+": "+commandText(a.Command))
+			p.line(indent+2, colorDim, "in "+a.WorkDir)
+			p.texts(indent+2, "env", a.Env)
+			if len(a.Unset) > 0 {
+				p.line(indent+2, colorDim, "unset: "+strings.Join(a.Unset, ", "))
+			}
+		}
+	}
+	p.values(indent, "output", s.Outputs)
+	p.texts(indent, "export", s.Exports)
+}
+
+func (p *textPrinter) values(indent int, name string, values map[string]value.Value) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		p.line(indent, colorDim, fmt.Sprintf("%s %s = %s", name, key, valueText(values[key])))
+	}
+}
+
+func (p *textPrinter) texts(indent int, name string, texts map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		p.line(indent, colorDim, fmt.Sprintf("%s %s = %s", name, key, texts[key]))
+	}
+}
+
+// sensitiveText stands for what a trace does not know.
+const sensitiveText = "[sensitive]"
+
+// valueText shows a value as JSON, without what is sensitive in it.
+func valueText(v value.Value) string {
+	if _, ok := event.IsRedacted(v); ok {
+		return sensitiveText
+	}
+	return string(hideRedacted(v).AppendJSON(nil))
+}
+
+// hideRedacted replaces the stand-ins of sensitive values inside a value.
+func hideRedacted(v value.Value) value.Value {
+	if _, ok := event.IsRedacted(v); ok {
+		return value.OfString(sensitiveText)
+	}
+	switch v.Kind() {
+	case value.Array:
+		items := make([]value.Value, len(v.Items()))
+		for i, item := range v.Items() {
+			items[i] = hideRedacted(item)
+		}
+		return value.OfArray(items)
+	case value.Struct:
+		fields := make(map[string]value.Value, len(v.Fields()))
+		for key, field := range v.Fields() {
+			fields[key] = hideRedacted(field)
+		}
+		return value.OfStruct(fields)
+	}
+	return v
+}
+
+// commandText shows an argument vector as one would type it into a POSIX shell.
+func commandText(command []string) string {
+	words := make([]string, len(command))
+	for i, word := range command {
+		words[i] = word
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
+			return !strings.ContainsRune("-_./=:,@%+", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		}) {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// log writes the log of a step behind a bar.
+func (p *textPrinter) log(indent int, s *Step) error {
+	bar := "│ "
+	if p.opts.ASCII {
+		bar = "| "
+	}
+	w := &indenter{out: p.out, prefix: strings.Repeat(" ", indent) + p.color(colorDim, bar), plain: plainer{colors: p.opts.Color}}
+	err := p.logs(s.ID, w)
+	if w.inLine {
+		p.out.WriteString("\n")
+	}
+	if p.opts.Color {
+		p.out.WriteString("\x1b[0m")
+	}
+	return err
+}
+
+func (p *textPrinter) footer() {
+	if e := p.trace.Run.Error; e != nil {
+		p.out.WriteString("\n")
+		p.failure(0, e)
+	}
+	for _, w := range p.trace.Warnings {
+		p.line(0, colorYellow, "warning: "+w.Message)
+	}
+}
+
+// indenter writes a prefix before every line, and nothing that moves a terminal's cursor.
+type indenter struct {
+	out    *bufio.Writer
+	prefix string
+	plain  plainer
+	buf    []byte
+	inLine bool
+}
+
+func (w *indenter) Write(data []byte) (int, error) {
+	w.buf = w.plain.append(w.buf[:0], data)
+	for rest := w.buf; len(rest) > 0; {
+		if !w.inLine {
+			w.out.WriteString(w.prefix)
+		}
+		end := bytes.IndexByte(rest, '\n') + 1
+		w.inLine = end == 0
+		if w.inLine {
+			end = len(rest)
+		}
+		if _, err := w.out.Write(rest[:end]); err != nil {
+			return 0, err
+		}
+		rest = rest[end:]
+	}
+	return len(data), nil
+}
