@@ -316,3 +316,12 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	*e = Event{Seq: env.Seq, Time: env.Time, Step: env.Step, Body: body}
 	return nil
 }
+
+// DecodeBody reads the JSON of a body of the given type.
+func DecodeBody(typ string, data []byte) (Body, error) {
+	dec, ok := decoders[typ]
+	if !ok {
+		return nil, fmt.Errorf("unknown event type %q", typ)
+	}
+	return dec(data)
+}

@@ -10,10 +10,10 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// fieldJSON is the form of a Field that carries its span.
+// fieldJSON is the form of a Field that carries its span. Its keys cannot be taken for those of a value that is a struct.
 type fieldJSON struct {
-	Value value.Value `json:"value"`
-	Span  diag.Span   `json:"span"`
+	Value *value.Value `json:"$value"`
+	Span  *diag.Span   `json:"$span"`
 }
 
 // MarshalJSON writes the bare value, or the value with its span where there is one.
@@ -21,12 +21,17 @@ func (f Field) MarshalJSON() ([]byte, error) {
 	if f.Span.IsZero() {
 		return f.Value.MarshalJSON()
 	}
-	return json.Marshal(fieldJSON(f))
+	return json.Marshal(fieldJSON{&f.Value, &f.Span})
 }
 
-// UnmarshalJSON reads the bare form.
+// UnmarshalJSON reads what MarshalJSON writes.
 func (f *Field) UnmarshalJSON(data []byte) error {
-	f.Span = diag.Span{}
+	*f = Field{}
+	var spanned fieldJSON
+	if bytes.Contains(data, []byte(`"$span"`)) && json.Unmarshal(data, &spanned) == nil && spanned.Value != nil && spanned.Span != nil {
+		f.Value, f.Span = *spanned.Value, *spanned.Span
+		return nil
+	}
 	return f.Value.UnmarshalJSON(data)
 }
 

@@ -1,0 +1,85 @@
+package value_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rungci/rung/steps/value"
+)
+
+func TestJSONComesBackAsItIs(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"null", "true", "0", "-1", "9007199254740993", "9223372036854775807", "-9223372036854775808", "18446744073709551615",
+		"0.5", "56.99", "12.34", "1e+21", "1e-07", "123456789.125", `""`, `"<&>"`, `"é☃"`, "[]", "{}", `{"color":"yellow","number":3}`,
+		`[1,[2,{"a":null}]]`,
+	} {
+		v, err := value.ParseJSON([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := string(v.AppendJSON(nil)); got != text {
+			t.Errorf("%s comes back as %s", text, got)
+		}
+	}
+}
+
+func TestBadJSONIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{", "1 2", "nope", "\"\xff\"", "1e999", strings.Repeat("[", 300) + strings.Repeat("]", 300)} {
+		if v, err := value.ParseJSON([]byte(text)); err == nil {
+			t.Errorf("%.20q is accepted as %s", text, v.Text())
+		}
+	}
+}
+
+func TestValuesOfDifferentKindsHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	sorted := []string{"null", "false", "true", "-2", "1.5", "9007199254740992", "9007199254740993", `"a"`, `"b"`, "[]", "[1,2]", "[1,2,3]", "[2]", "{}", `{"a":1}`, `{"a":2}`, `{"b":0}`, `{"a":0,"b":0}`}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			va, _ := value.ParseJSON([]byte(a))
+			vb, _ := value.ParseJSON([]byte(b))
+			want := 0
+			if i < j {
+				want = -1
+			} else if i > j {
+				want = 1
+			}
+			if got := value.Compare(va, vb); got != want {
+				t.Errorf("Compare(%s, %s) = %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}
+
+func TestMarksAreFoundInside(t *testing.T) {
+	t.Parallel()
+	secret := value.OfString("hunter2").Mark(true)
+	v := value.OfStruct(map[string]value.Value{"a": value.OfArray([]value.Value{value.OfInt(1), secret})})
+	if !v.Sensitive() || v.Marked() {
+		t.Errorf("Sensitive %t, Marked %t; want a mark inside only", v.Sensitive(), v.Marked())
+	}
+	var found []string
+	v.Secrets(func(text string) { found = append(found, text) })
+	if len(found) != 1 || found[0] != "hunter2" {
+		t.Errorf("the secrets are %q", found)
+	}
+}
+
+func FuzzParseJSON(f *testing.F) {
+	for _, seed := range []string{"1", `{"a":[1,2.5e3,"x"]}`, "18446744073709551616", "-0"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := value.ParseJSON(data)
+		if err != nil {
+			return
+		}
+		again, err := value.ParseJSON(v.AppendJSON(nil))
+		if err != nil || !value.Equal(v, again) {
+			t.Fatalf("%q is written as %q, which reads as something else (%v)", data, v.AppendJSON(nil), err)
+		}
+	})
+}
