@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 const esc = 0x1b
@@ -22,7 +20,7 @@ func cleanText(s string) string {
 
 // cleanLabel is cleanText for names, of which a bounded part is shown.
 func cleanLabel(s string) string {
-	return ansi.Truncate(strings.TrimSpace(cleanText(shortened(s, maxLabelWidth*utf8.UTFMax))), maxLabelWidth, "...")
+	return truncate(strings.TrimSpace(cleanText(shortened(s, maxLabelWidth*utf8.UTFMax))), maxLabelWidth, "...")
 }
 
 // maxLabelWidth bounds how much of one name or title is shown, in cells.

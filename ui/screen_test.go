@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // screen is a terminal that knows the sequences that the tty view sends, and no others. It wraps long lines, keeps what
@@ -77,7 +75,7 @@ func (s *screen) down() {
 }
 
 func (s *screen) print(r rune) {
-	w := ansi.StringWidth(string(r))
+	w := cellWidth(string(r))
 	if w == 0 {
 		return
 	}

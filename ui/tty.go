@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -153,7 +151,7 @@ func (t *tty) flush(rows []string) {
 			frame = append(frame, '\n')
 		}
 		frame = append(frame, row...)
-		t.drawn = append(t.drawn, ansi.StringWidth(row))
+		t.drawn = append(t.drawn, cellWidth(row))
 	}
 	if len(rows) > 0 {
 		frame = append(append(frame, '\r'), wrapOn...)
@@ -213,25 +211,25 @@ func (t *tty) rows(now time.Time) []string {
 	}
 	rows = append(rows, t.countsRow(hidden, now))
 	for i, row := range rows {
-		rows[i] = ansi.Truncate(row, width, "")
+		rows[i] = truncate(row, width, "")
 	}
 	return rows
 }
 
 func (t *tty) stepRow(s *step, now time.Time, width int) string {
 	l := t.look
-	label := ansi.Truncate(s.label, max(8, width/2), l.dots)
+	label := truncate(s.label, max(8, width/2), l.dots)
 	row := l.paint(styleInfo, l.spinner[t.frames%len(l.spinner)]) + " " + label + "  " + whole(now.Sub(s.started))
 	last := s.tail.lastLine()
-	if room := width - ansi.StringWidth(row) - 2; last != "" && room >= minLastLine {
-		row += "  " + l.paint(styleFaint, ansi.Truncate(last, room, l.dots))
+	if room := width - cellWidth(row) - 2; last != "" && room >= minLastLine {
+		row += "  " + l.paint(styleFaint, truncate(last, room, l.dots))
 	}
 	return row
 }
 
 func (t *tty) progressRow(p *progress, width int) string {
 	l := t.look
-	row := "  " + ansi.Truncate(cleanLabel(p.Title), max(8, width/2), l.dots)
+	row := "  " + truncate(cleanLabel(p.Title), max(8, width/2), l.dots)
 	if p.Total > 0 && width >= minBarWidth {
 		full := percent(p.Progress) * barCells / 100
 		row += "  " + strings.Repeat(l.barFull, full) + strings.Repeat(l.barEmpty, barCells-full)
