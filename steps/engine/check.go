@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// inputError says what is wrong with one input.
+type inputError struct {
+	name string
+	msg  string
+	hint string
+}
+
+func (e *inputError) event() *event.Error {
+	return &event.Error{Kind: event.ErrorDefinition, Message: e.msg, Hint: e.hint}
+}
+
+// checkInputs holds the given inputs against the declared ones. It returns a value for every declared input.
+func checkInputs(declared map[string]plan.Input, given map[string]value.Value) (map[string]value.Value, *inputError) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := declared[name]; !ok {
+			e := &inputError{name: name, msg: fmt.Sprintf("step does not accept input with name %q", name)}
+			if s := diag.Suggest(name, slices.Sorted(maps.Keys(declared))); s != "" {
+				e.hint = fmt.Sprintf("did you mean %q?", s)
+			} else if len(declared) > 0 {
+				e.hint = "its inputs are " + strings.Join(slices.Sorted(maps.Keys(declared)), ", ")
+			} else {
+				e.hint = "it declares no inputs"
+			}
+			return nil, e
+		}
+	}
+	checked := make(map[string]value.Value, len(declared))
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		in := declared[name]
+		v, ok := given[name]
+		if !ok || v.IsNull() {
+			if in.Default == nil {
+				return nil, &inputError{name: name, msg: fmt.Sprintf("input %q required, but not defined", name), hint: describe(in)}
+			}
+			v = *in.Default
+		}
+		if err := checkInput(name, in, v); err != nil {
+			return nil, err
+		}
+		checked[name] = v.Mark(in.Sensitive)
+	}
+	return checked, nil
+}
+
+func checkInput(name string, in plan.Input, v value.Value) *inputError {
+	shown := ""
+	if !in.Sensitive && !v.Sensitive() {
+		shown = ": " + short(v)
+	}
+	if v.Kind() != in.Type {
+		e := &inputError{name: name, msg: fmt.Sprintf("input %q is declared as %s but was given %s%s", name, in.Type, article(v.Kind()), shown), hint: describe(in)}
+		if v.Kind() == value.String && in.Type == value.Number {
+			e.hint = "an expression can convert it: ${{ num(…) }}"
+		}
+		return e
+	}
+	if len(in.Options) > 0 && !slices.ContainsFunc(in.Options, func(o value.Value) bool { return value.Equal(o, v) }) {
+		options := make([]string, len(in.Options))
+		for i, o := range in.Options {
+			options[i] = string(o.AppendJSON(nil))
+		}
+		return &inputError{name: name, msg: fmt.Sprintf("input %q is none of its options%s", name, shown), hint: "the options are " + strings.Join(options, ", ")}
+	}
+	if in.Match != "" {
+		re, err := regexp.Compile(`^(?:` + in.Match + `)$`)
+		if err != nil {
+			return &inputError{name: name, msg: fmt.Sprintf("the pattern of input %q is not a regular expression: %v", name, err)}
+		}
+		if !re.MatchString(v.Str()) {
+			return &inputError{name: name, msg: fmt.Sprintf("input %q does not match its pattern%s", name, shown), hint: "the pattern is " + in.Match}
+		}
+	}
+	return nil
+}
+
+func describe(in plan.Input) string {
+	if in.Description == "" {
+		return "it takes " + article(in.Type)
+	}
+	return fmt.Sprintf("it takes %s: %s", article(in.Type), in.Description)
+}
+
+func article(kind value.Kind) string {
+	switch kind {
+	case value.Array:
+		return "an array"
+	case value.Null:
+		return "null"
+	default:
+		return "a " + kind.String()
+	}
+}
+
+// short returns a value as an error shows it.
+func short(v value.Value) string {
+	text := []rune(string(v.AppendJSON(nil)))
+	if len(text) > 60 {
+		return string(text[:60]) + "…"
+	}
+	return string(text)
+}
+
+// checkOutputs holds the outputs of a step against its spec. It returns every declared output, marked as declared.
+func checkOutputs(spec *plan.Spec, given map[string]value.Value) (map[string]value.Value, error) {
+	checked := make(map[string]value.Value, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		v := given[name]
+		out, ok := spec.Outputs[name]
+		if !ok {
+			if spec.AnyOutputs || spec.DelegateOutputs {
+				checked[name] = v
+				continue
+			}
+			return nil, fmt.Errorf("key %q: unexpected output, remove from step outputs or define in step specification", name)
+		}
+		if v.Kind() != out.Type {
+			return nil, fmt.Errorf("key %q: mismatched types, declared as %q in step specification and received from step as type %q", name, out.Type, v.Kind())
+		}
+		checked[name] = v.Mark(out.Sensitive)
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Outputs)) {
+		if _, ok := checked[name]; ok {
+			continue
+		}
+		out := spec.Outputs[name]
+		if out.Default == nil {
+			return nil, fmt.Errorf("key %q: missing output, add to step outputs or remove from step specification", name)
+		}
+		checked[name] = out.Default.Mark(out.Sensitive)
+	}
+	return checked, nil
+}
+
+// listOutputs makes the outputs of a list of steps: those of the step it delegates to, or its own.
+func (s *scope) listOutputs(inv *invocation) (map[string]value.Value, *event.Error) {
+	given := map[string]value.Value{}
+	if name := inv.def.Delegate; name != "" {
+		result, ok := s.steps[name]
+		if !ok {
+			return nil, definitionError("delegate: could not find step with name %q", name)
+		}
+		if status := result.Fields()["status"].Str(); status != string(event.Success) {
+			return nil, definitionError("delegate: step %q gives no outputs: its status is %s", name, status)
+		}
+		given = result.Fields()["outputs"].Fields()
+	}
+	for _, name := range slices.Sorted(maps.Keys(inv.def.Outputs)) {
+		v, err := s.expand(inv.def.Outputs[name])
+		if err != nil {
+			return nil, err
+		}
+		given[name] = v
+	}
+	outputs, err := checkOutputs(inv.spec, given)
+	if err != nil {
+		return nil, s.run.at(definitionError("outputs: %v", err), inv.def.Span)
+	}
+	for _, v := range outputs {
+		v.Secrets(s.run.out.addSecret)
+	}
+	return outputs, nil
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/value"
+)
+
+// digestRounds makes guessing a secret from its digest slow: about a millisecond a guess.
+const digestRounds = 4096
+
+// emitter numbers events, masks them, and hands them to the sink one at a time.
+type emitter struct {
+	sink event.Sink
+	mask *mask.Set
+	key  []byte // of the digests of sensitive values, fresh for each run
+
+	mu  sync.Mutex
+	seq int64
+
+	secretsMu sync.Mutex
+	secrets   map[string]bool   // what mask already knows
+	digests   map[string]string // they are slow to compute
+}
+
+func newEmitter(sink event.Sink) *emitter {
+	key := make([]byte, 16)
+	if _, err := rand.Read(key); err != nil {
+		panic(err) // crypto/rand never fails on the systems Go runs on
+	}
+	return &emitter{sink: sink, mask: mask.NewSet(), key: key, secrets: map[string]bool{}, digests: map[string]string{}}
+}
+
+// emit sends one event. Everything but log data, which is masked on its way here, is masked now.
+func (e *emitter) emit(step string, body event.Body) {
+	if _, isLog := body.(event.Log); !isLog {
+		body = e.masked(body)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seq++
+	e.sink.Event(event.Event{Seq: e.seq, Time: time.Now().UTC(), Step: step, Body: body})
+}
+
+// masked returns body with every secret in any text of it masked. It goes through the event's JSON, so that a text that is
+// added to an event later cannot be forgotten.
+func (e *emitter) masked(body event.Body) event.Body {
+	if e.mask.Len() == 0 {
+		return body
+	}
+	lost := event.Warning{Message: "an event was left out, because it could not be masked"}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return lost
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var tree any
+	if err := dec.Decode(&tree); err != nil {
+		return lost
+	}
+	clean, changed := e.maskTree(tree)
+	if !changed {
+		return body
+	}
+	if data, err = json.Marshal(clean); err != nil {
+		return lost
+	}
+	decoded, err := event.DecodeBody(body.Type(), data)
+	if err != nil {
+		return lost
+	}
+	return decoded
+}
+
+// maskTree masks every text in decoded JSON, keys included, in place.
+func (e *emitter) maskTree(node any) (clean any, changed bool) {
+	switch x := node.(type) {
+	case string:
+		masked := e.mask.String(x)
+		return masked, masked != x
+	case []any:
+		for i, item := range x {
+			masked, c := e.maskTree(item)
+			x[i], changed = masked, changed || c
+		}
+	case map[string]any:
+		for key, item := range x {
+			masked, c := e.maskTree(item)
+			name := e.mask.String(key)
+			if name != key {
+				delete(x, key)
+			}
+			x[name], changed = masked, changed || c || name != key
+		}
+	}
+	return node, changed
+}
+
+func (e *emitter) maskError(err *event.Error) *event.Error {
+	masked, ok := e.masked(event.RunFinished{Error: err}).(event.RunFinished)
+	if !ok || masked.Error == nil {
+		return &event.Error{Kind: err.Kind, Message: mask.Replacement}
+	}
+	return masked.Error
+}
+
+// addSecret makes the text masked from now on.
+func (e *emitter) addSecret(text string) {
+	e.secretsMu.Lock()
+	defer e.secretsMu.Unlock()
+	if text == "" || e.secrets[text] {
+		return
+	}
+	e.secrets[text] = true
+	e.mask.Add(text)
+}
+
+// addSensitive makes every sensitive part of the values masked from now on.
+func (e *emitter) addSensitive(values map[string]value.Value) {
+	for _, v := range values {
+		v.Secrets(e.addSecret)
+	}
+}
+
+// digest returns the keyed digest of a sensitive text: enough to tell whether another run had the same one.
+func (e *emitter) digest(text string) string {
+	e.secretsMu.Lock()
+	defer e.secretsMu.Unlock()
+	if d, ok := e.digests[text]; ok {
+		return d
+	}
+	sum, err := pbkdf2.Key(sha256.New, text, e.key, digestRounds, sha256.Size)
+	if err != nil {
+		panic(err) // only for absurd sizes
+	}
+	d := "pbkdf2-sha256:" + hex.EncodeToString(sum)
+	e.digests[text] = d
+	return d
+}
+
+// record returns the value as events show it: every sensitive part replaced by its digest.
+func (e *emitter) record(v value.Value) value.Value {
+	if v.Marked() {
+		return event.Redacted(e.digest(v.Text()))
+	}
+	if !v.Sensitive() {
+		return v
+	}
+	switch v.Kind() {
+	case value.Array:
+		items := make([]value.Value, len(v.Items()))
+		for i, item := range v.Items() {
+			items[i] = e.record(item)
+		}
+		return value.OfArray(items)
+	default: // a struct: only containers are sensitive without being marked
+		return value.OfStruct(e.recordAll(v.Fields()))
+	}
+}
+
+func (e *emitter) recordAll(values map[string]value.Value) map[string]value.Value {
+	if len(values) == 0 {
+		return nil
+	}
+	out := make(map[string]value.Value, len(values))
+	for name, v := range values {
+		out[name] = e.record(v)
+	}
+	return out
+}
+
+// shownText returns a text as events show it where only text can stand.
+func (e *emitter) shownText(text string, sensitive bool) string {
+	if sensitive && text != "" {
+		return "[sensitive " + e.digest(text) + "]"
+	}
+	return text
+}

@@ -1,0 +1,307 @@
+// Package engine runs a plan: one step at a time, each with the least information it needs.
+//
+// It turns a plan into processes and events. It reads no YAML, prints nothing and knows no screen; whatever happens leaves
+// it as an event, with sensitive values already masked.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/value"
+)
+
+// Defaults and limits of a run.
+const (
+	// DefaultGrace is how long processes have between the polite signal and the kill.
+	DefaultGrace = 10 * time.Second
+	// DefaultCleanup is how long the steps that run after a cancelled run (`when: always`) have in all.
+	DefaultCleanup = 5 * time.Minute
+	// MaxDepth is how deep components may call each other.
+	MaxDepth = 100
+)
+
+// Variable is a job variable: what ${{ job.NAME }} and ${{ vars.NAME }} read.
+type Variable struct {
+	Value string
+	// Sensitive variables are masked, and only the job's own list of steps can read them, not the components it calls.
+	Sensitive bool
+}
+
+// Options say what to run and what it may know.
+type Options struct {
+	Component *plan.Component
+	Text      []byte // the source of Component, for showing the line an error is about
+	Dir       string // where relative references in Component start; an absolute path
+	WorkDir   string // where commands run unless they say otherwise; an absolute path
+	Inputs    map[string]value.Value
+	Env       map[string]string // given to every step
+	HostEnv   []string          // the host's environment, of which BaseNames reach the steps
+	HostHome  bool              // let steps use the user's home, temporary and XDG folders and git configuration
+	Job       map[string]Variable
+	Secrets   map[string]string
+	Source    source.Source
+	// ParseReference parses the text of a reference in which every expression has been evaluated.
+	ParseReference func(text string) (*plan.Reference, error)
+	Sink           event.Sink
+	Runtime        event.Runtime
+	Kill           <-chan struct{} // closed to end everything at once; may be nil
+	Grace          time.Duration   // 0 is DefaultGrace
+	Cleanup        time.Duration   // 0 is DefaultCleanup
+	Timeout        time.Duration   // of the whole run; 0 is none
+}
+
+// Result is how a run ended.
+type Result struct {
+	Status   event.Status
+	Outputs  map[string]value.Value // in clear, with their marks
+	Error    *event.Error           // nil on success
+	ExitCode *int                   // of the process that decided a failure; nil when none did
+}
+
+// run is the state that all steps of a run share.
+type run struct {
+	opts    Options
+	out     *emitter
+	base    *environ // the base environment, as at the start
+	dirs    directories
+	shells  shellFinder
+	sources sourceLines
+	jobAll  value.Value // every job variable, for the job's own list
+	jobOpen value.Value // those that are not sensitive, for components
+
+	mu         sync.Mutex
+	components map[string]bool // digests whose plan the events already hold
+	counts     event.Counts
+}
+
+// Run runs the component and returns how it ended. Cancelling ctx stops it gracefully, with context.Cause as the reason;
+// closing Options.Kill stops it at once. Run always returns a result; its events begin with RunStarted and end with
+// RunFinished.
+func Run(ctx context.Context, opts Options) *Result {
+	start := time.Now()
+	if opts.Grace == 0 {
+		opts.Grace = DefaultGrace
+	}
+	if opts.Cleanup == 0 {
+		opts.Cleanup = DefaultCleanup
+	}
+	r := &run{
+		opts:       opts,
+		out:        newEmitter(opts.Sink),
+		jobAll:     jobVariables(opts.Job, true),
+		jobOpen:    jobVariables(opts.Job, false),
+		components: map[string]bool{},
+	}
+	r.sources.add(opts.Component.Definition.Span.File, opts.Text)
+	for _, secret := range opts.Secrets {
+		r.out.addSecret(secret)
+	}
+	for _, v := range opts.Job {
+		if v.Sensitive {
+			r.out.addSecret(v.Value)
+		}
+	}
+
+	dirErr := r.dirs.create(opts.HostHome)
+	defer r.dirs.remove()
+	r.base = baseEnviron(opts.HostEnv, opts.Env, &r.dirs)
+	r.announce()
+
+	var res *outcome
+	if dirErr != nil {
+		res = failed(systemError("making the run's own folders: %v", dirErr))
+	} else {
+		res = r.root(ctx)
+	}
+	return r.finish(res, start)
+}
+
+// announce emits the first event.
+func (r *run) announce() {
+	started := event.RunStarted{
+		ID:        randomID(),
+		Runtime:   r.opts.Runtime,
+		WorkDir:   r.opts.WorkDir,
+		Env:       r.base.shown(r.out),
+		Source:    string(r.opts.Text),
+		Component: r.opts.Component,
+		Inputs:    r.out.recordAll(r.opts.Inputs),
+	}
+	if len(r.opts.Job) > 0 {
+		started.Job = map[string]string{}
+		for name, v := range r.opts.Job {
+			started.Job[name] = r.out.shownText(v.Value, v.Sensitive)
+		}
+	}
+	if len(r.opts.Secrets) > 0 {
+		started.Secrets = map[string]string{}
+		for name, secret := range r.opts.Secrets {
+			started.Secrets[name] = r.out.digest(secret)
+		}
+	}
+	started.DigestKey = hex.EncodeToString(r.out.key)
+	r.out.emit("", started)
+}
+
+// root runs the run's own component.
+func (r *run) root(ctx context.Context) *outcome {
+	if r.opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.Timeout, &timeoutError{"the run", r.opts.Timeout})
+		defer cancel()
+	}
+	defer r.watch(ctx)()
+
+	inputs, err := checkInputs(r.opts.Component.Spec.Inputs, r.opts.Inputs)
+	if err != nil {
+		return failed(err.event())
+	}
+	r.out.addSensitive(inputs)
+	root := &scope{
+		run:     r,
+		dir:     r.opts.Dir,
+		workDir: r.opts.WorkDir,
+		inputs:  value.OfStruct(inputs),
+		env:     &environ{maps.Clone(r.base.vars)}, // exports change it; the base stays as it was
+		top:     true,
+	}
+	spec := &r.opts.Component.Spec
+	own, eerr := root.request(spec, r.opts.Secrets)
+	if eerr != nil {
+		return failed(eerr)
+	}
+	own.secrets = r.opts.Secrets // the run's own list may grant any of them
+	return r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition})
+}
+
+// watch emits Stopping when the run is asked to stop. The function it returns ends the watch.
+func (r *run) watch(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			r.out.emit("", event.Stopping{Reason: context.Cause(ctx).Error(), Grace: plan.Duration(r.opts.Grace)})
+		case <-done:
+			return
+		}
+		select {
+		case <-r.opts.Kill:
+			r.out.emit("", event.Stopping{Reason: "asked again", Force: true})
+		case <-done:
+		}
+	})
+	return func() { close(done); wg.Wait() }
+}
+
+// finish emits the last event.
+func (r *run) finish(res *outcome, start time.Time) *Result {
+	result := &Result{Status: res.status, Outputs: res.outputs, ExitCode: res.exitCode}
+	if res.err != nil {
+		result.Error = r.out.maskError(res.err)
+	}
+	r.out.emit("", event.RunFinished{
+		Status:   result.Status,
+		Outputs:  r.out.recordAll(res.outputs),
+		Error:    result.Error,
+		ExitCode: result.ExitCode,
+		Duration: time.Since(start),
+		Counts:   r.counts,
+	})
+	return result
+}
+
+// count adds one step to the summary.
+func (r *run) count(status event.Status, allowed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case status == event.Success:
+		r.counts.Success++
+	case status == event.Skipped:
+		r.counts.Skipped++
+	case status == event.Cancelled:
+		r.counts.Cancelled++
+	case allowed:
+		r.counts.Allowed++
+	default:
+		r.counts.Failure++
+	}
+}
+
+// firstSight reports whether this is the first time that the run meets a component.
+func (r *run) firstSight(digest string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := r.components[digest]
+	r.components[digest] = true
+	return !seen
+}
+
+func randomID() string {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		panic(err) // crypto/rand never fails on the systems Go runs on
+	}
+	return hex.EncodeToString(b)
+}
+
+// timeoutError is the cause of a context that ran out of time.
+type timeoutError struct {
+	what  string
+	after time.Duration
+}
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("%s timed out after %s", e.what, e.after) }
+
+// directories are the run's own folders, removed when it ends.
+type directories struct {
+	root  string // only this user may enter it
+	files string // output files, export files and long scripts
+	home  string // "" when steps use the user's
+	tmp   string
+}
+
+func (d *directories) create(hostHome bool) error {
+	root, err := os.MkdirTemp("", "step-runner-")
+	if err != nil {
+		return err
+	}
+	d.root, d.files = root, filepath.Join(root, "files")
+	made := []string{d.files}
+	if !hostHome {
+		d.home, d.tmp = filepath.Join(root, "home"), filepath.Join(root, "tmp")
+		made = append(made, d.home, d.tmp)
+	}
+	for _, dir := range made {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *directories) remove() {
+	if d.root == "" || os.RemoveAll(d.root) == nil {
+		return
+	}
+	// Some tools (Go's module cache among them) leave folders that nothing can be removed from.
+	_ = filepath.WalkDir(d.root, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(d.root)
+}

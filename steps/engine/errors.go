@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+
+	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/value"
+)
+
+// outcome is how a step, or an attempt at one, ended.
+type outcome struct {
+	status   event.Status
+	allowed  bool // the failure does not count
+	outputs  map[string]value.Value
+	exports  map[string]variable
+	exitCode *int
+	err      *event.Error
+}
+
+func succeeded(outputs map[string]value.Value) *outcome {
+	return &outcome{status: event.Success, outputs: outputs}
+}
+
+// failed makes the outcome of an error; being stopped is not a failure.
+func failed(err *event.Error) *outcome {
+	if err.Kind == event.ErrorCancelled {
+		return &outcome{status: event.Cancelled, err: err}
+	}
+	return &outcome{status: event.Failure, err: err}
+}
+
+func systemError(format string, args ...any) *event.Error {
+	return &event.Error{Kind: event.ErrorSystem, Message: fmt.Sprintf(format, args...)}
+}
+
+func definitionError(format string, args ...any) *event.Error {
+	return &event.Error{Kind: event.ErrorDefinition, Message: fmt.Sprintf(format, args...)}
+}
+
+// at adds the place that an error is about.
+func (r *run) at(err *event.Error, span diag.Span) *event.Error {
+	if len(err.Diagnostics) == 0 && span.Line > 0 {
+		err.Diagnostics = diag.List{{Span: span, Message: err.Message, Hint: err.Hint, Source: r.sources.line(span)}}
+	}
+	return err
+}
+
+func (r *run) fieldError(f plan.Field, format string, args ...any) *event.Error {
+	return r.at(definitionError(format, args...), f.Span)
+}
+
+// expressionError makes the error of an expression that could not be evaluated.
+func (r *run) expressionError(err error, f plan.Field) *event.Error {
+	span := f.Span
+	out := definitionError("%v", err)
+	var detail *expr.Error
+	if errors.As(err, &detail) {
+		out.Message, out.Hint = detail.Message, detail.Hint
+		if f.Value.Kind() == value.String {
+			span = r.sources.find(span, f.Value.Str(), detail)
+		}
+	}
+	out.Message = "expression: " + out.Message
+	return r.at(out, span)
+}
+
+// interrupted makes the error of a step that was stopped because its context ended.
+func interrupted(ctx context.Context) *event.Error {
+	cause := context.Cause(ctx)
+	var timeout *timeoutError
+	if errors.As(cause, &timeout) {
+		return &event.Error{Kind: event.ErrorTimeout, Message: timeout.Error()}
+	}
+	return &event.Error{Kind: event.ErrorCancelled, Message: "stopped: " + cause.Error()}
+}
+
+// loadError makes the error of a component that could not be loaded.
+func loadError(ref string, err error) *event.Error {
+	if list := diag.Of(err); list != nil {
+		return &event.Error{
+			Kind:        event.ErrorDefinition,
+			Message:     fmt.Sprintf("the definition of %q has %d error(s): %s", ref, len(list), list[0].Message),
+			Diagnostics: list,
+		}
+	}
+	var missing *source.NotFoundError
+	if errors.As(err, &missing) {
+		return &event.Error{Kind: event.ErrorNotFound, Message: err.Error(), Hint: "a relative path starts at the folder of the file it is written in; in a job, at the work directory"}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return definitionError("cannot read the definition of %q: %v", ref, err)
+	}
+	return definitionError("cannot load %q: %v", ref, err)
+}
+
+// processError makes the error of a process that could not be run, or not to its end.
+func processError(ctx context.Context, err error) *event.Error {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return interrupted(ctx)
+	case errors.Is(err, process.ErrKilled):
+		return &event.Error{Kind: event.ErrorCancelled, Message: "killed: the run was asked to stop at once"}
+	case errors.Is(err, process.ErrNotFound), errors.Is(err, process.ErrNotExecutable), errors.Is(err, process.ErrTooLong), errors.Is(err, process.ErrWorkDir):
+		return &event.Error{Kind: event.ErrorStep, Message: err.Error()}
+	default:
+		return systemError("running the command: %v", err)
+	}
+}
+
+// sourceLines are the texts of the definitions of a run, for showing the line an error is about.
+type sourceLines struct {
+	mu    sync.Mutex
+	texts map[string][]byte
+}
+
+func (s *sourceLines) add(file string, text []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.texts == nil {
+		s.texts = map[string][]byte{}
+	}
+	s.texts[file] = text
+}
+
+// line returns the source line of a span, "" when it is not known.
+func (s *sourceLines) line(span diag.Span) string {
+	s.mu.Lock()
+	text := s.texts[span.File]
+	s.mu.Unlock()
+	rest := string(text)
+	for n := 1; n < span.Line; n++ {
+		_, after, ok := strings.Cut(rest, "\n")
+		if !ok {
+			return ""
+		}
+		rest = after
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSuffix(line, "\r")
+}
+
+// find narrows the span of a text to the expression that is wrong, where it stands on the span's line as written.
+func (s *sourceLines) find(span diag.Span, text string, detail *expr.Error) diag.Span {
+	runes := []rune(text)
+	if detail.Offset < 0 || detail.Offset > len(runes) {
+		return span
+	}
+	line := []rune(s.line(span))
+	start := strings.Index(string(line), text)
+	if start < 0 {
+		return span
+	}
+	span.Column = len([]rune(string(line)[:start])) + 1 + detail.Offset
+	span.Length = max(1, detail.Length)
+	return span
+}
+
+func itoa(n int64) string { return fmt.Sprint(n) }

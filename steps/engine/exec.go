@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// runExec runs the process of an exec and reads what it gives. s is the step's own scope.
+func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
+	s.files = newStepFiles(r.dirs.files)
+	defer s.files.remove()
+	workDir, err := s.execDir(inv.def.Exec)
+	if err != nil {
+		return failed(err)
+	}
+	s.workDir = workDir
+	argv, err := s.command(inv)
+	if err != nil {
+		return failed(err)
+	}
+	if s.files.err != nil {
+		return failed(systemError("making the step's files: %v", s.files.err))
+	}
+	if ctx.Err() != nil {
+		return failed(interrupted(ctx))
+	}
+	if inv.log == nil {
+		inv.log = &stepLog{out: r.out, id: inv.id}
+	}
+	log := inv.log.attempt(holdsSecrets(inv.spec), r.dirs.files)
+	env, unset := s.env.difference(r.base, s.own, r.out)
+	r.out.emit(inv.id, event.ExecStarted{Attempt: max(inv.attempt, 1), Command: argv, WorkDir: workDir, Env: env, Unset: unset})
+	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
+		Args:   argv,
+		Dir:    workDir,
+		Env:    s.env.list(s.own),
+		Stdout: log.stdout,
+		Stderr: log.stderr,
+		Grace:  r.opts.Grace,
+	})
+	given, exports, ferr := s.readFiles(inv, perr == nil && result.ExitCode == 0)
+	lerr := log.end()
+	r.out.emit(inv.id, event.ExecFinished{Attempt: max(inv.attempt, 1), ExitCode: result.ExitCode, Signal: result.Signal})
+
+	o := &outcome{status: event.Success}
+	if result.ExitCode >= 0 {
+		o.exitCode = &result.ExitCode
+	}
+	place := inv.commandSpan()
+	switch {
+	case perr != nil:
+		o.err = processError(ctx, perr)
+	case result.Signal != "":
+		o.err = &event.Error{Kind: event.ErrorStep, Message: "exec: killed by " + result.Signal}
+	case result.ExitCode != 0:
+		o.err = &event.Error{Kind: event.ErrorStep, Message: fmt.Sprintf("exec: exit status %d", result.ExitCode)}
+	case ferr != nil:
+		o.err, place = definitionError("%v", ferr), inv.def.Span
+	case lerr != nil:
+		o.err = systemError("keeping the step's log: %v", lerr)
+	default:
+		o.outputs, o.exports = given, exports
+		s.export(exports)
+		return o
+	}
+	r.at(o.err, place)
+	stopped := failed(o.err)
+	stopped.exitCode = o.exitCode
+	return stopped
+}
+
+// execDir evaluates the directory that a command runs in.
+func (s *scope) execDir(exec *plan.Exec) (string, *event.Error) {
+	if exec.WorkDir == nil {
+		return s.workDir, nil
+	}
+	dir, _, err := s.expandText(*exec.WorkDir)
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(s.workDir, dir)
+	}
+	return dir, nil
+}
+
+// commandSpan is the place of what an exec runs; of a script of many lines, that of its step.
+func (inv *invocation) commandSpan() diag.Span {
+	script := inv.def.Exec.Script
+	switch {
+	case script == nil:
+		return inv.def.Exec.Command[0].Span
+	case inv.step != nil && strings.Contains(script.Text.Value.Str(), "\n"):
+		return inv.step.Span
+	default:
+		return script.Text.Span
+	}
+}
+
+// readFiles reads the outputs and exports of a process. Of one that failed it reads nothing but what must be masked in the
+// log that is still held back.
+func (s *scope) readFiles(inv *invocation, ok bool) (map[string]value.Value, map[string]variable, error) {
+	read := readEntries
+	if inv.spec.DelegateOutputs {
+		read = readStepResult
+	}
+	given, err := readStepFile(s.files.output, read)
+	if !ok {
+		for name, v := range given {
+			v.Mark(inv.spec.Outputs[name].Sensitive).Secrets(s.run.out.addSecret)
+		}
+		return nil, nil, nil
+	}
+	if err == nil && given == nil && inv.spec.DelegateOutputs {
+		err = errors.New("delegate: the file must hold one StepResult in JSON, and it is empty")
+	}
+	var outputs map[string]value.Value
+	if err == nil {
+		outputs, err = checkOutputs(inv.spec, given)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read output file: %w", err)
+	}
+	s.run.out.addSensitive(outputs)
+	exported, err := readStepFile(s.files.export, readEntries)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read env file: %w", err)
+	}
+	exports := make(map[string]variable, len(exported))
+	for _, name := range slices.Sorted(maps.Keys(exported)) {
+		text, err := exportText(name, exported[name])
+		if err != nil {
+			return nil, nil, fmt.Errorf("read env file: %w", err)
+		}
+		if err := checkVariable(name, text); err != nil {
+			return nil, nil, fmt.Errorf("read env file: %w", err)
+		}
+		exports[name] = variable{text: text, sensitive: s.run.out.mask.String(text) != text}
+	}
+	return outputs, exports, nil
+}
+
+// holdsSecrets reports whether a step may give secrets that nobody knows before it ends.
+func holdsSecrets(spec *plan.Spec) bool {
+	for _, out := range spec.Outputs {
+		if out.Sensitive {
+			return true
+		}
+	}
+	return false
+}
+
+// checkVariable says what keeps a name and a text from being an environment variable.
+func checkVariable(name, text string) error {
+	switch {
+	case strings.ContainsAny(name, "=\x00"):
+		return fmt.Errorf("key %q: cannot be the name of an environment variable", name)
+	case strings.ContainsRune(text, 0):
+		return fmt.Errorf("key %q: the value holds a NUL byte, which no environment variable can", name)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// listState is how a list of steps stands: what the conditions of its steps ask about.
+type listState struct {
+	failed    bool
+	cancelled bool
+	first     *outcome // the one that decided the failure
+}
+
+// note takes the outcome of one step into account.
+func (l *listState) note(o *outcome) {
+	switch {
+	case o.status == event.Cancelled:
+		l.cancelled = true
+	case o.status == event.Failure && !o.allowed:
+		l.failed = true
+	default:
+		return
+	}
+	if l.first == nil {
+		l.first = o
+	}
+}
+
+// runList runs steps in order in the scope s, which it takes over. first is the position of the first of them, counted from
+// 1: a second attempt at a list goes on counting.
+func (r *run) runList(ctx context.Context, s *scope, prefix string, first int, steps []plan.Step) *outcome {
+	state := &listState{}
+	s.list = state
+	s.steps = maps.Clone(s.steps)
+	if s.steps == nil {
+		s.steps = map[string]value.Value{}
+	}
+	cleanup := false
+	for i := range steps {
+		if ctx.Err() != nil && !cleanup {
+			// What stopped the list must not stop the steps that clean up after it.
+			cleanup = true
+			state.note(failed(interrupted(ctx)))
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), r.opts.Cleanup, &timeoutError{"cleaning up", r.opts.Cleanup})
+			defer cancel()
+		}
+		st := &steps[i]
+		id := childID(prefix, first+i)
+		if len(st.Parallel) > 0 {
+			state.note(r.runParallel(ctx, s, id, st))
+			continue
+		}
+		o := r.runListed(ctx, s, id, st)
+		s.steps[st.Name] = resultValue(o)
+		state.note(o)
+	}
+	if state.first != nil {
+		return &outcome{status: state.status(), err: state.first.err, exitCode: state.first.exitCode}
+	}
+	return succeeded(nil)
+}
+
+func (l *listState) status() event.Status {
+	if l.cancelled && !l.failed {
+		return event.Cancelled
+	}
+	return event.Failure
+}
+
+func childID(prefix string, position int) string {
+	if prefix == "" {
+		return fmt.Sprint(position)
+	}
+	return fmt.Sprintf("%s.%d", prefix, position)
+}
+
+// resultValue is what ${{ steps.NAME }} reads.
+func resultValue(o *outcome) value.Value {
+	return value.OfStruct(map[string]value.Value{
+		"status":  value.OfString(string(o.status)),
+		"outputs": value.OfStruct(o.outputs),
+	})
+}
+
+// runListed runs one step of a list, or skips it when its condition does not hold.
+func (r *run) runListed(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
+	reason, err := s.skip(st)
+	if err != nil {
+		err = r.named(err, st)
+		return r.stillborn(id, st, err)
+	}
+	if reason != "" {
+		r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
+		r.count(event.Skipped, false)
+		return &outcome{status: event.Skipped}
+	}
+	o := r.runStep(ctx, s, id, st)
+	if o.err != nil {
+		o.err = r.named(o.err, st)
+	}
+	return o
+}
+
+// stepPrefix begins the message of an error that has happened in a step.
+const stepPrefix = `step "`
+
+// named says in an error which step it happened in, as a path from the outermost: step "crew/greet": …
+func (r *run) named(err *event.Error, st *plan.Step) *event.Error {
+	out := *err
+	if rest, ok := strings.CutPrefix(out.Message, stepPrefix); ok {
+		out.Message = stepPrefix + st.Name + "/" + rest
+	} else {
+		out.Message = stepPrefix + st.Name + `": ` + out.Message
+	}
+	return r.at(&out, st.Span)
+}
+
+// stillborn reports a step that failed before it began.
+func (r *run) stillborn(id string, st *plan.Step, err *event.Error) *outcome {
+	r.out.emit(id, r.started(st))
+	o := failed(err)
+	r.out.emit(id, event.StepFinished{Status: o.status, Error: err})
+	r.count(o.status, false)
+	return o
+}
+
+// skip says why a step does not run; "" when it does.
+func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
+	when := st.When
+	var condition *expr.Expr
+	if st.If != nil && st.If.Value.Kind() == value.String {
+		parsed, perr := expr.ParseCondition(st.If.Value.Str())
+		if perr != nil {
+			return "", s.run.expressionError(perr, *st.If)
+		}
+		condition = parsed
+	}
+	if when == "" && (condition == nil || !condition.Calls(statusFunctions...)) {
+		when = plan.OnSuccess
+	}
+	switch {
+	case when == plan.OnFailure && !s.list.failed:
+		return "no earlier step failed", nil
+	case when == plan.OnSuccess && s.list.cancelled:
+		return "the run was cancelled", nil
+	case when == plan.OnSuccess && s.list.failed:
+		return "an earlier step failed", nil
+	}
+	if st.If == nil {
+		return "", nil
+	}
+	holds := st.If.Value.Truthy()
+	if condition != nil {
+		v, everr := condition.Eval(s)
+		if everr != nil {
+			return "", s.run.expressionError(everr, *st.If)
+		}
+		holds = v.Truthy()
+	}
+	if holds {
+		return "", nil
+	}
+	return "if: " + st.If.Value.Text() + " is not true", nil
+}
+
+// runParallel runs the members of a parallel group at the same time. Each sees the list as it was before the group; their
+// results and exports are added in the order they are written in when all have ended, so that a run is repeatable.
+func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
+	reason, err := s.skip(st)
+	if err != nil {
+		return r.stillborn(id, st, r.named(err, st))
+	}
+	if reason != "" {
+		r.skipMembers(s, id, st, reason)
+		return &outcome{status: event.Skipped}
+	}
+	return r.framed(ctx, &invocation{id: id, step: st, next: 1}, func(ctx context.Context) *outcome { return r.runMembers(ctx, s, id, st) })
+}
+
+func (r *run) skipMembers(s *scope, id string, st *plan.Step, reason string) {
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
+	for i := range st.Parallel {
+		member := &st.Parallel[i]
+		s.steps[member.Name] = resultValue(&outcome{status: event.Skipped})
+		r.count(event.Skipped, false)
+	}
+}
+
+func (r *run) runMembers(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
+	vars, err := s.expandEnv(st.Env)
+	if err != nil {
+		return failed(err)
+	}
+	limit := st.Limit
+	if limit <= 0 || limit > len(st.Parallel) {
+		limit = len(st.Parallel)
+	}
+	slots := make(chan struct{}, limit)
+	outcomes := make([]*outcome, len(st.Parallel))
+	barriers := make([]*barrier, len(st.Parallel))
+	done := make(chan struct{})
+	for i := range st.Parallel {
+		member := s.child()
+		member.env = &environ{maps.Clone(s.env.with(vars).vars)}
+		member.barrier = &barrier{}
+		barriers[i] = member.barrier
+		go func() {
+			slots <- struct{}{}
+			outcomes[i] = r.runListed(ctx, member, childID(id, i+1), &st.Parallel[i])
+			<-slots
+			done <- struct{}{}
+		}()
+	}
+	for range st.Parallel {
+		<-done
+	}
+	state := &listState{}
+	for i, o := range outcomes {
+		s.steps[st.Parallel[i].Name] = resultValue(o)
+		s.export(barriers[i].exports)
+		state.note(o)
+	}
+	if state.first != nil {
+		return &outcome{status: state.status(), err: state.first.err, exitCode: state.first.exitCode}
+	}
+	return succeeded(nil)
+}

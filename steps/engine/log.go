@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/steps/event"
+)
+
+// stepLog counts the log of a step over all its attempts.
+type stepLog struct {
+	out *emitter
+	id  string
+
+	mu     sync.Mutex
+	offset int64
+}
+
+func (l *stepLog) size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.offset
+}
+
+// emit sends masked log data on its way. The lock is held throughout: offsets must rise in the order of the events.
+func (l *stepLog) emit(stream event.Stream, data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out.emit(l.id, event.Log{Stream: stream, Offset: l.offset, Data: data})
+	l.offset += int64(len(data))
+}
+
+// attemptLog takes what one process writes.
+type attemptLog struct {
+	stdout, stderr io.Writer
+	masks          []*mask.Writer
+	held           *heldLog // nil when the log is shown as it comes
+}
+
+// attempt opens the log for one process. With hold, nothing is shown before end.
+func (l *stepLog) attempt(hold bool, dir string) *attemptLog {
+	out := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stdout, data) })
+	err := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stderr, data) })
+	a := &attemptLog{stdout: out, stderr: err, masks: []*mask.Writer{out, err}}
+	if hold {
+		a.held = &heldLog{dir: dir}
+		a.stdout, a.stderr = a.held.writer(0), a.held.writer(1)
+	}
+	return a
+}
+
+// end shows all that is left.
+func (a *attemptLog) end() error {
+	var err error
+	if a.held != nil {
+		err = a.held.release(a.masks)
+	}
+	for _, m := range a.masks {
+		m.Flush()
+	}
+	return err
+}
+
+// maxHeldInMemory is how much of a held log stays in memory, in bytes; the rest goes to a file that only this user can read.
+const maxHeldInMemory = 1 << 20
+
+// heldLog keeps the log of a step whose outputs are secret until the step has ended and they are known: only then can they
+// be masked in it.
+type heldLog struct {
+	dir string
+
+	mu     sync.Mutex
+	memory bytes.Buffer
+	file   *os.File
+	err    error
+}
+
+// frameSize is the size of the header of a piece of a held log: the stream, and how long the piece is.
+const frameSize = 5
+
+func (h *heldLog) writer(stream byte) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		var header [frameSize]byte
+		header[0] = stream
+		binary.LittleEndian.PutUint32(header[1:], uint32(len(p)))
+		h.memory.Write(header[:])
+		h.memory.Write(p)
+		if h.memory.Len() > maxHeldInMemory {
+			h.spill()
+		}
+		return len(p), nil
+	})
+}
+
+func (h *heldLog) spill() {
+	if h.file == nil && h.err == nil {
+		h.file, h.err = os.CreateTemp(h.dir, "held-")
+	}
+	if h.err == nil {
+		_, h.err = h.file.Write(h.memory.Bytes())
+	}
+	h.memory.Reset()
+}
+
+// release passes everything on, in order.
+func (h *heldLog) release(to []*mask.Writer) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var from io.Reader = &h.memory
+	if h.file != nil {
+		defer os.Remove(h.file.Name())
+		defer h.file.Close()
+		if _, err := h.file.Seek(0, io.SeekStart); err != nil && h.err == nil {
+			h.err = err
+		}
+		from = io.MultiReader(h.file, &h.memory)
+	}
+	if h.err != nil {
+		return h.err
+	}
+	var header [frameSize]byte
+	for {
+		if _, err := io.ReadFull(from, header[:]); err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+		data := make([]byte, binary.LittleEndian.Uint32(header[1:]))
+		if _, err := io.ReadFull(from, data); err != nil {
+			return err
+		}
+		if _, err := to[header[0]].Write(data); err != nil {
+			return err
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
