@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/source"
+)
+
+// ciPrefixes begin the names of the job's variables in the environment of a CI job.
+var ciPrefixes = []string{"CI_", "GITLAB_", "DOCKER_"}
+
+func (a *app) ciCommand() *cobra.Command {
+	s := a.newSession()
+	cmd := &cobra.Command{
+		Use:   "ci [FILE|-]",
+		Short: "Run the list of steps in the variable STEPS, a file or standard input",
+		Long: `ci runs a job's list of steps: the YAML in the environment variable STEPS, or in FILE, or on standard input (-).
+
+Variables of the environment whose names begin with CI_, GITLAB_ or DOCKER_ are the job's variables: expressions read them
+as ${{ job.NAME }} or ${{ vars.NAME }}. Nothing else of the environment reaches a step, but for PATH, locale, time zone,
+terminal and proxies. Commands run in CI_PROJECT_DIR, or else in the current folder.
+
+` + exitCodesHelp,
+		Example: `  STEPS="$(cat steps.yml)" step-runner ci --output-file trace.json
+  step-runner ci steps.yml --secret DEPLOY_TOKEN`,
+		Args: arguments(0, 1, ""),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, text, err := a.steps(args)
+			if err != nil {
+				return err
+			}
+			component, err := gitlabsteps.ParseSteps(name, text)
+			if err != nil {
+				return err
+			}
+			s.jobVars = a.jobVariables()
+			if s.workDir == "" {
+				s.workDir = a.getenv("CI_PROJECT_DIR")
+			}
+			_, err = s.execute(cmd.Context(), job{component: component, text: text})
+			return err
+		},
+	}
+	s.flags(cmd.Flags())
+	return cmd
+}
+
+// steps reads the text of a job.
+func (a *app) steps(args []string) (name string, text []byte, err error) {
+	switch {
+	case len(args) == 0:
+		steps := a.getenv("STEPS")
+		if strings.TrimSpace(steps) == "" {
+			return "", nil, usage("there are no steps: the environment variable STEPS is empty").
+				hinted(`run STEPS="$(cat steps.yml)" step-runner ci, or step-runner ci steps.yml`)
+		}
+		return "STEPS", []byte(steps), nil
+	default:
+		return a.read(args[0])
+	}
+}
+
+// read reads a file, or standard input for "-".
+func (a *app) read(path string) (name string, text []byte, err error) {
+	if path == "-" {
+		text, err = io.ReadAll(io.LimitReader(a.stdin, source.MaxFileSize+1))
+		if err == nil && len(text) > source.MaxFileSize {
+			err = coded(exitDefinition, "standard input is larger than %d MiB", source.MaxFileSize>>20)
+		}
+		return "stdin", text, err
+	}
+	text, err = source.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		err = coded(exitDefinition, "%v", err)
+	}
+	return path, text, err
+}
+
+func (a *app) jobVariables() map[string]engine.Variable {
+	vars := map[string]engine.Variable{}
+	for _, pair := range a.env {
+		name, text, _ := strings.Cut(pair, "=")
+		for _, prefix := range ciPrefixes {
+			if strings.HasPrefix(name, prefix) {
+				vars[name] = jobVariable(name, text)
+			}
+		}
+	}
+	return vars
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/source"
+)
+
+// The exit codes of every program of Rung.
+const (
+	exitOK          = 0
+	exitStepsFailed = 1   // the user's steps failed
+	exitUsage       = 2   // the command line is wrong
+	exitDefinition  = 3   // a configuration or definition is wrong
+	exitDenied      = 4   // something was not allowed
+	exitSystem      = 5   // our system failed: host, disk, network
+	exitNotFound    = 6   // what was named does not exist
+	exitTimeout     = 124 // time ran out
+	exitInterrupted = 130 // somebody stopped it
+)
+
+const exitCodesHelp = `Exit codes: 0 fine · 1 the steps failed · 2 usage · 3 a definition is wrong · 4 not allowed · 5 our system failed ·
+6 not found · 124 timeout · 130 interrupted`
+
+// cliError is an error with an exit code and what to do about it.
+type cliError struct {
+	code int
+	msg  string
+	hint string
+}
+
+func (e *cliError) Error() string { return e.msg }
+
+func (e *cliError) hinted(format string, args ...any) *cliError {
+	e.hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+func usage(format string, args ...any) *cliError {
+	return &cliError{code: exitUsage, msg: fmt.Sprintf(format, args...)}
+}
+
+func coded(code int, format string, args ...any) *cliError {
+	return &cliError{code: code, msg: fmt.Sprintf(format, args...)}
+}
+
+// shown is an error that a view has shown already: only its exit code is left to give.
+type shown struct{ code int }
+
+func (e *shown) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// report maps an error to an exit code and the text that tells the user about it. It is the only place that does.
+func report(err error) (code int, text string) {
+	var done *shown
+	if errors.As(err, &done) {
+		return done.code, ""
+	}
+	if list := diag.Of(err); list != nil {
+		return exitDefinition, renderDiagnostics(list)
+	}
+	var own *cliError
+	if errors.As(err, &own) {
+		d := diag.Diagnostic{Message: own.msg, Hint: own.hint}
+		return own.code, d.Render()
+	}
+	var missing *source.NotFoundError
+	d := diag.Diagnostic{Message: err.Error()}
+	switch {
+	case errors.As(err, &missing), errors.Is(err, fs.ErrNotExist):
+		return exitNotFound, d.Render()
+	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown flag"):
+		return exitUsage, d.Render()
+	case errors.Is(err, fs.ErrPermission):
+		return exitDenied, d.Render()
+	}
+	return exitSystem, d.Render()
+}
+
+// maxShownDiagnostics bounds how many diagnostics of one input are shown.
+const maxShownDiagnostics = 20
+
+func renderDiagnostics(list diag.List) string {
+	rest := len(list) - maxShownDiagnostics
+	if rest > 0 {
+		list = list[:maxShownDiagnostics]
+	}
+	text := list.Render()
+	if rest > 0 {
+		text += fmt.Sprintf("\nand %d more errors\n", rest)
+	}
+	return text
+}
+
+// exitCode is that of a finished run.
+func exitCode(status event.Status, err *event.Error) int {
+	if status == event.Success {
+		return exitOK
+	}
+	if err == nil {
+		return exitSystem
+	}
+	switch err.Kind {
+	case event.ErrorStep:
+		return exitStepsFailed
+	case event.ErrorTimeout:
+		return exitTimeout
+	case event.ErrorDefinition:
+		return exitDefinition
+	case event.ErrorDenied:
+		return exitDenied
+	case event.ErrorNotFound:
+		return exitNotFound
+	case event.ErrorCancelled:
+		return exitInterrupted
+	default:
+		return exitSystem
+	}
+}

@@ -1,0 +1,103 @@
+// Command step-runner runs a list of steps, each with the least information it needs, and leaves a trace of what ran.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/ui"
+)
+
+func main() { os.Exit(run()) }
+
+// run is main with an exit code, so that tests can call it.
+func run() int {
+	_ = process.EnableSubreaper() // where it fails, process groups must do; `doctor` says so
+	a := &app{
+		stdin:  os.Stdin,
+		stdout: os.Stdout,
+		stderr: os.Stderr,
+		getenv: os.Getenv,
+		env:    os.Environ(),
+	}
+	return a.main(context.Background(), os.Args[1:])
+}
+
+// app is what the commands share: the world around the program.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr *os.File
+	getenv         func(string) string
+	env            []string
+}
+
+// main runs the command that args name and returns its exit code.
+func (a *app) main(ctx context.Context, args []string) int {
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code, text := report(err)
+	fmt.Fprint(a.stderr, text)
+	return code
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "step-runner",
+		Short: "Run a list of steps with least privilege and leave a trace",
+		Long: `step-runner runs a list of steps: GitLab Steps, scripts and commands. Each step gets the least information it needs, and
+the run leaves a trace that says exactly what ran.
+
+` + exitCodesHelp,
+		Example: `  STEPS="$(cat steps.yml)" step-runner ci --output-file trace.json
+  step-runner run ./hello --input greeting="hello world"
+  step-runner trace export --format html -o trace.html trace.json`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: false},
+		Args:              cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%v", err).hinted("see `%s --help`", cmd.CommandPath())
+	})
+	root.AddCommand(
+		a.ciCommand(),
+		a.runCommand(),
+		a.compileCommand(),
+		a.traceCommand(),
+		a.doctorCommand(),
+		a.versionCommand(),
+	)
+	return root
+}
+
+// arguments checks the number of arguments; cobra's own checks are not usage errors to us.
+func arguments(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		if len(args) < least {
+			return usage("%s is missing", what).hinted("see `%s --help`", cmd.CommandPath())
+		}
+		return usage("too many arguments: %q", strings.Join(args[most:], " ")).hinted("see `%s --help`", cmd.CommandPath())
+	}
+}
+
+// color reports whether text for f should be coloured.
+func (a *app) color(f *os.File) bool { return ui.ColorWanted(a.getenv, "auto", isTerminal(f)) }

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/trace"
+	"github.com/rungci/rung/steps/value"
+	"github.com/rungci/rung/ui"
+)
+
+// session is one run: what `ci` and `run` share, from their flags to the exit code.
+type session struct {
+	app *app
+
+	traceFile  string
+	env        []string
+	secrets    []string
+	progress   string
+	show       string
+	verbose    int
+	quiet      bool
+	hostHome   bool
+	workDir    string
+	timeout    time.Duration
+	grace      time.Duration
+	stepExit   bool
+	results    stepResults
+	toStderr   bool // keep stdout for data
+	jobVars    map[string]engine.Variable
+	logLevel   string
+	components *source.Local
+}
+
+func (a *app) newSession() *session {
+	return &session{app: a, components: &source.Local{Parse: gitlabsteps.ParseFile}}
+}
+
+func (s *session) flags(f *pflag.FlagSet) {
+	f.StringVar(&s.traceFile, "output-file", "", "write the trace of the run to `FILE`")
+	f.StringArrayVar(&s.env, "env", nil, "give every step the environment variable `NAME=VALUE`; NAME alone passes the host's on")
+	f.StringArrayVar(&s.secrets, "secret", nil, "a secret that steps can be granted: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
+	f.StringVar(&s.progress, "progress", "auto", "how to show the run: `MODE` is auto, tty, plain, quiet or json")
+	f.StringVar(&s.show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
+	f.CountVarP(&s.verbose, "verbose", "v", "show inputs and resolved references; -vv commands and environment too")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "show failures only (--progress quiet)")
+	f.BoolVar(&s.hostHome, "host-home", false, "let steps use your home, temporary and XDG folders and git configuration")
+	f.StringVar(&s.workDir, "work-dir", "", "run commands in `DIR` (default: the current folder)")
+	f.DurationVar(&s.timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 never does")
+	f.DurationVar(&s.grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
+	f.BoolVar(&s.stepExit, "exit-code-from-step", false, "when a step fails, exit with its own code")
+	s.results.flags(f, s.app.getenv)
+}
+
+// job is what a session runs.
+type job struct {
+	component *plan.Component
+	text      []byte
+	inputs    map[string]value.Value
+}
+
+// execute runs the job and shows it.
+func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
+	workDir, err := s.directory()
+	if err != nil {
+		return nil, err
+	}
+	env, err := s.environment()
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := readSecrets(s.secrets, s.app.lookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	view, err := s.view()
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	record, err := s.recorder()
+	if err != nil {
+		return nil, err
+	}
+	defer record.remove()
+
+	ctx, kill, stop := s.signals(ctx)
+	defer stop()
+	result := engine.Run(ctx, engine.Options{
+		Component:      j.component,
+		Text:           j.text,
+		Dir:            workDir,
+		WorkDir:        workDir,
+		Inputs:         j.inputs,
+		Env:            env,
+		HostEnv:        s.app.env,
+		HostHome:       s.hostHome,
+		Job:            s.jobVars,
+		Secrets:        secrets,
+		Source:         s.components,
+		ParseReference: func(text string) (*plan.Reference, error) { return gitlabsteps.ParseStaticReference(text, diag.Span{}) },
+		Sink:           sinks{record, view},
+		Runtime:        event.Runtime{Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH},
+		Kill:           kill,
+		Grace:          s.grace,
+		Timeout:        s.timeout,
+	})
+	recordErr := record.close()
+	if err := view.Close(); err != nil {
+		return result, coded(exitSystem, "writing the output: %v", err)
+	}
+	if recordErr != nil && result.Status == event.Success {
+		return result, coded(exitSystem, "the steps succeeded, but their trace is not complete: %v", recordErr)
+	}
+	if recordErr != nil {
+		_, text := report(recordErr)
+		_, _ = io.WriteString(s.app.stderr, text)
+	}
+	if code := exitCode(result.Status, result.Error); code != exitOK {
+		if s.stepExit && code == exitStepsFailed && result.ExitCode != nil && *result.ExitCode != 0 {
+			code = *result.ExitCode
+		}
+		return result, &shown{code}
+	}
+	return result, nil
+}
+
+// directory is the run's work directory, absolute.
+func (s *session) directory() (string, error) {
+	dir, err := filepath.Abs(s.workDir)
+	if err != nil {
+		return "", coded(exitSystem, "finding the work directory: %v", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", coded(exitNotFound, "the work directory cannot be used: %v", err)
+	}
+	if !info.IsDir() {
+		return "", usage("the work directory %s is not a directory", dir)
+	}
+	return dir, nil
+}
+
+func (s *session) view() (ui.View, error) {
+	mode, err := ui.ParseMode(s.progress)
+	if err != nil {
+		return nil, usage("--progress: %v", err)
+	}
+	show, err := ui.ParseShow(s.show)
+	if err != nil {
+		return nil, usage("--show: %v", err)
+	}
+	if s.quiet {
+		mode = ui.ModeQuiet
+	}
+	stdout := s.app.stdout
+	if s.toStderr {
+		stdout = s.app.stderr
+	}
+	return ui.New(ui.Options{
+		Mode: mode, Show: show, Verbose: s.verbose,
+		Stdout: stdout, Stderr: s.app.stderr,
+		StdoutTTY: isTerminal(stdout), StderrTTY: isTerminal(s.app.stderr),
+		Width:     func() int { w, _ := terminalSize(s.app.stderr); return w },
+		Height:    func() int { _, h := terminalSize(s.app.stderr); return h },
+		Color:     s.app.color(s.app.stderr),
+		ASCII:     asciiOnly(s.app.getenv),
+		TraceFile: s.traceFile,
+	}), nil
+}
+
+// signals makes the first interrupt a graceful stop and the second one a kill.
+func (s *session) signals(ctx context.Context) (context.Context, <-chan struct{}, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	kill := make(chan struct{})
+	incoming := make(chan os.Signal, 4)
+	signal.Notify(incoming, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for count := 0; ; count++ {
+			select {
+			case sig := <-incoming:
+				if count == 0 {
+					cancel(errors.New(signalName(sig)))
+				} else if count == 1 {
+					close(kill)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return ctx, kill, func() {
+		signal.Stop(incoming)
+		close(done)
+		wg.Wait()
+		cancel(nil)
+	}
+}
+
+func signalName(sig os.Signal) string {
+	if sig == os.Interrupt {
+		return "interrupted"
+	}
+	return "terminated"
+}
+
+// sinks pass every event on to each, in order.
+type sinks []event.Sink
+
+func (s sinks) Event(e event.Event) {
+	for _, sink := range s {
+		sink.Event(e)
+	}
+}
+
+// recording is the trace that a session writes, if any.
+type recording struct {
+	*trace.Recorder
+	path    string
+	results stepResults
+	temp    string
+}
+
+// recorder opens the trace. Step results are made from a trace, so that asking for them alone makes one too.
+func (s *session) recorder() (*recording, error) {
+	rec := &recording{path: s.traceFile, results: s.results}
+	if rec.path == "" {
+		if !s.results.wanted() {
+			return rec, nil
+		}
+		dir, err := os.MkdirTemp("", "step-runner-results-")
+		if err != nil {
+			return nil, coded(exitSystem, "making a folder for the step results: %v", err)
+		}
+		rec.temp, rec.path = dir, filepath.Join(dir, "trace.json")
+	}
+	opened, err := trace.NewRecorder(rec.path, trace.Options{RuntimeDigest: programDigest()})
+	if err != nil {
+		rec.remove()
+		return nil, coded(exitSystem, "%v", err).hinted("--output-file names a file in a folder that exists")
+	}
+	rec.Recorder = opened
+	return rec, nil
+}
+
+// Event implements event.Sink.
+func (r *recording) Event(e event.Event) {
+	if r.Recorder != nil {
+		r.Recorder.Event(e)
+	}
+}
+
+func (r *recording) close() error {
+	if r.Recorder == nil {
+		return nil
+	}
+	if err := r.Recorder.Close(); err != nil {
+		return err
+	}
+	return r.results.write(r.path)
+}
+
+func (r *recording) remove() {
+	if r.temp != "" {
+		_ = os.RemoveAll(r.temp)
+	}
+}
+
+// programDigest computes the digest of this program beside the run, as it takes some milliseconds.
+func programDigest() func() string {
+	digest := sync.OnceValue(func() string {
+		path, err := os.Executable()
+		if err != nil {
+			return ""
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return ""
+		}
+		defer f.Close()
+		h := sha256.New()
+		if _, err := io.Copy(h, f); err != nil {
+			return ""
+		}
+		return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	})
+	go digest()
+	return digest
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// terminalSize returns the width and height of a terminal, and a common size for what is none.
+func terminalSize(f *os.File) (width, height int) {
+	w, h, err := term.GetSize(int(f.Fd()))
+	if err != nil || w <= 0 || h <= 0 {
+		return 80, 24
+	}
+	return w, h
+}
