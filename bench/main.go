@@ -1,0 +1,80 @@
+//go:build unix
+
+// Command bench measures the figures that Rung promises, each beside its peer in the same run, and prints them as ratios.
+//
+//	go run ./bench            # all of them
+//	go run ./bench -run steps # those whose name holds "steps"
+//
+// Absolute times differ between machines and from hour to hour; ratios taken in turn, one of ours and one of the peer's, hold.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// figure is one promise.
+type figure struct {
+	name   string
+	unit   string
+	target float64 // at most, or at least where more is better
+	more   bool
+	// measure returns the figure and, in words, what it was measured against.
+	measure func(*world) (float64, string, error)
+}
+
+// world is what the measurements share.
+type world struct {
+	dir    string // scratch
+	runner string // the step-runner binary, stripped
+	rounds int
+}
+
+func main() {
+	match := flag.String("run", "", "measure only figures whose name holds this text")
+	rounds := flag.Int("rounds", 11, "how many times each command runs; the median counts")
+	flag.Parse()
+	if err := run(*match, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(match string, rounds int) error {
+	dir, err := os.MkdirTemp("", "rung-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	w := &world{dir: dir, runner: filepath.Join(dir, "step-runner"), rounds: rounds}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", w.runner, "./cmd/step-runner")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building step-runner: %w", err)
+	}
+	fmt.Printf("%-44s %12s %10s  %s\n", "figure", "measured", "target", "against")
+	for _, f := range slices.Concat(processFigures, memoryFigures, maskFigures, sizeFigures) {
+		if !strings.Contains(f.name, match) {
+			continue
+		}
+		got, against, err := f.measure(w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		verdict, sign := "", "<="
+		if f.more {
+			sign = ">="
+		}
+		if f.more && got < f.target || !f.more && got > f.target {
+			verdict = "  (missed)"
+		}
+		fmt.Printf("%-44s %10.2f %s %10s  %s%s\n", f.name, got, f.unit, fmt.Sprintf("%s %g", sign, f.target), against, verdict)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// processFigures time whole programs.
+var processFigures = []figure{
+	{
+		name: "100 script steps, to a bare loop", unit: "x ", target: 1.25,
+		measure: against("script", 100, `for i in $(seq 100); do bash -c true; done`),
+	},
+	{
+		name: "100 exec steps, to a bare loop", unit: "x ", target: 1.4,
+		measure: against("exec", 100, `for i in $(seq 100); do /bin/true; done`),
+	},
+	{name: "whole process, 1 script step", unit: "ms", target: 12, measure: wall("script", 1)},
+	{name: "whole process, 100 script steps", unit: "ms", target: 160, measure: wall("script", 100)},
+}
+
+// memoryFigures are peaks of the step-runner process.
+var memoryFigures = []figure{
+	{
+		name: "peak memory, 100 script steps", unit: "MB", target: 20,
+		measure: func(w *world) (float64, string, error) {
+			s, err := w.ours("script", 100)
+			if err != nil {
+				return 0, "", err
+			}
+			_, peak, err := s.run()
+			return float64(peak) / 1e3, "the process alone, trace on", err
+		},
+	},
+	{
+		name: "memory of 10,000 steps, 50 MB of log to none", unit: "x ", target: 1.1,
+		measure: func(w *world) (float64, string, error) {
+			quiet, err := w.ours("exec", 10_000)
+			if err != nil {
+				return 0, "", err
+			}
+			loud, err := w.ours("loud", 10_000)
+			if err != nil {
+				return 0, "", err
+			}
+			_, less, err := quiet.run()
+			if err != nil {
+				return 0, "", err
+			}
+			_, more, err := loud.run()
+			return float64(more) / float64(less), fmt.Sprintf("%.1f MB against %.1f MB", float64(more)/1e3, float64(less)/1e3), err
+		},
+	},
+}
+
+// sizeFigures are of the binary.
+var sizeFigures = []figure{{
+	name: "stripped static step-runner", unit: "MB", target: 16,
+	measure: func(w *world) (float64, string, error) {
+		info, err := os.Stat(w.runner)
+		if err != nil {
+			return 0, "", err
+		}
+		return float64(info.Size()) / 1e6, "", nil
+	},
+}}
+
+// command is a program to time.
+type command struct {
+	args []string
+	dir  string
+}
+
+// run runs the command once and returns its wall time and peak memory in KiB.
+func (c command) run() (time.Duration, int64, error) {
+	cmd := exec.Command(c.args[0], c.args[1:]...)
+	cmd.Dir = c.dir
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	start := time.Now()
+	err := cmd.Run()
+	took := time.Since(start)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w\n%s", strings.Join(c.args, " "), err, out.String())
+	}
+	usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	return took, usage.Maxrss, nil
+}
+
+// stepsOf are the steps of a list, by kind; %d is their number.
+var stepsOf = map[string]string{
+	"script": "- {name: s%d, script: 'true'}\n",
+	"exec":   "- {name: s%d, exec: {command: [/bin/true]}}\n",
+	"loud":   "- {name: s%d, exec: {command: [head, -c, '5000', /dev/zero]}}\n",
+}
+
+// ours is step-runner with a list of n steps of a kind, its trace on.
+func (w *world) ours(kind string, n int) (command, error) {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, stepsOf[kind], i)
+	}
+	file := filepath.Join(w.dir, fmt.Sprintf("%s-%d.yml", kind, n))
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		return command{}, err
+	}
+	trace := filepath.Join(w.dir, "trace.json")
+	return command{args: []string{w.runner, "run", file, "--output-file", trace, "--progress", "plain"}, dir: w.dir}, nil
+}
+
+// against times our steps and a shell's loop in turn and returns the median of the ratios.
+func against(kind string, n int, loop string) func(*world) (float64, string, error) {
+	return func(w *world) (float64, string, error) {
+		ours, err := w.ours(kind, n)
+		if err != nil {
+			return 0, "", err
+		}
+		peer := command{args: []string{"bash", "-c", loop}, dir: w.dir}
+		var ratios []float64
+		var mine, theirs []time.Duration
+		for range w.rounds {
+			a, _, err := ours.run()
+			if err != nil {
+				return 0, "", err
+			}
+			b, _, err := peer.run()
+			if err != nil {
+				return 0, "", err
+			}
+			ratios = append(ratios, float64(a)/float64(b))
+			mine, theirs = append(mine, a), append(theirs, b)
+		}
+		return median(ratios), fmt.Sprintf("%s in %s, the whole process in %s", loop, ms(median(theirs)), ms(median(mine))), nil
+	}
+}
+
+func wall(kind string, n int) func(*world) (float64, string, error) {
+	return func(w *world) (float64, string, error) {
+		ours, err := w.ours(kind, n)
+		if err != nil {
+			return 0, "", err
+		}
+		peer := command{args: []string{"bash", "-c", fmt.Sprintf("for i in $(seq %d); do bash -c true; done", n)}, dir: w.dir}
+		var mine, theirs []time.Duration
+		for range w.rounds {
+			a, _, err := ours.run()
+			if err != nil {
+				return 0, "", err
+			}
+			b, _, err := peer.run()
+			if err != nil {
+				return 0, "", err
+			}
+			mine, theirs = append(mine, a), append(theirs, b)
+		}
+		return median(mine).Seconds() * 1e3, "a bare loop: " + ms(median(theirs)), nil
+	}
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1e3) }
+
+func median[T float64 | time.Duration](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
