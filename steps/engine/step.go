@@ -80,7 +80,7 @@ func (r *run) started(st *plan.Step) event.StepStarted {
 		e.Kind, e.Ref = event.KindComponent, st.Ref.Text
 	case len(st.Parallel) > 0:
 		e.Kind = event.KindParallel
-	case st.Inline.Definition.Exec == nil:
+	case st.Inline == nil || st.Inline.Definition.Exec == nil:
 		e.Kind = event.KindSteps
 	case st.Inline.Definition.Exec.Script != nil:
 		e.Kind = event.KindScript
@@ -158,6 +158,8 @@ func (r *run) prepare(ctx context.Context, s *scope, inv *invocation) (*scope, *
 	inner := caller.child()
 	if st.Inline != nil {
 		inv.spec, inv.def = &st.Inline.Spec, &st.Inline.Definition
+	} else if st.Ref == nil {
+		return nil, definitionError("the step has nothing to do")
 	} else if err := r.enter(ctx, caller, inner, inv); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,134 @@
+package gitlabsteps
+
+import (
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/plan"
+)
+
+// definition reads the second document of a file, or the only one of a job.
+func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
+	d := plan.Definition{Span: doc.Span}
+	if doc.Kind == yamlsource.Null {
+		p.report(doc.Span, "write `run:` with a list of steps, or `exec:` with a command", "the definition is empty")
+		return d
+	}
+	if doc.Kind == yamlsource.Sequence {
+		p.report(doc.Span, "write `run:` before the list", "the definition must be a map, not a list")
+		p.steps(doc)
+		return d
+	}
+	if isStep(doc) && !looksLikeDefinition(doc) {
+		p.report(doc.Span, "write `run:` and begin the step with `- `", "the definition must have run or exec, and this is a single step")
+		return d
+	}
+	if !p.object(doc, "the definition", "run", "exec", "env", "outputs", "delegate", "type", "steps") {
+		return d
+	}
+	run, isList := p.either(doc, "run", "steps")
+	exec := doc.Get("exec")
+	switch {
+	case isList && exec != nil:
+		p.report(keySpan(doc, "exec"), "keep one of them", "a definition has exec or %s, not both", run.Key.Text)
+	case !isList && exec == nil:
+		p.report(doc.Span, "write `run:` with a list of steps, or `exec:` with a command", "the definition has neither run nor exec")
+	}
+	if isList {
+		d.Steps = p.steps(run.Value)
+	}
+	if exec != nil {
+		d.Exec = p.exec(exec)
+	}
+	for _, e := range doc.Entries {
+		switch e.Key.Text {
+		case "env":
+			d.Env = p.env(e)
+		case "type":
+			p.checkType(e.Value, isList, exec != nil)
+		case "outputs", "delegate":
+			if exec != nil && !isList {
+				p.report(e.Key.Span, "a command writes its outputs to the output file", "%q is for a list of steps, not for exec", e.Key.Text)
+				continue
+			}
+			p.results(e, &d)
+		}
+	}
+	return d
+}
+
+// results reads the outputs or the delegate of a list of steps.
+func (p *parser) results(e yamlsource.Entry, d *plan.Definition) {
+	if e.Key.Text == "outputs" {
+		d.Outputs = p.data(p.named(e, "an output"))
+		return
+	}
+	if text, ok := p.filled(e.Value, `"delegate"`); ok {
+		d.Delegate = text
+	}
+}
+
+// checkType checks that the type, which older files have, says what the definition shows anyway.
+func (p *parser) checkType(n *yamlsource.Node, isList, isExec bool) {
+	switch word := p.word(n, `"type"`, "exec", "steps"); {
+	case word == "exec" && isList && !isExec:
+		p.report(n.Span, "delete the type, or write steps", `the type is exec, and the definition is a list of steps`)
+	case word == "steps" && isExec && !isList:
+		p.report(n.Span, "delete the type, or write exec", `the type is steps, and the definition is an exec`)
+	}
+}
+
+func (p *parser) exec(n *yamlsource.Node) *plan.Exec {
+	x := &plan.Exec{}
+	if n.Kind == yamlsource.Null {
+		p.report(n.Span, "write `command: [program, argument]` below it", "exec has no command")
+		return x
+	}
+	if !p.object(n, "exec", "command", "work_dir", "timeout", "workdir", "working_dir") {
+		return x
+	}
+	if command := n.Get("command"); command != nil {
+		x.Command = p.command(command)
+	} else {
+		p.report(n.Span, "write `command: [program, argument]`", "exec has no command")
+	}
+	if dir, ok := p.either(n, "work_dir", "workdir", "working_dir"); ok {
+		if _, ok := p.filled(dir.Value, "the work directory"); ok {
+			field := p.template(dir.Value)
+			x.WorkDir = &field
+		}
+	}
+	if timeout := n.Get("timeout"); timeout != nil {
+		x.Timeout = p.duration(timeout, "the timeout", false)
+	}
+	return x
+}
+
+func (p *parser) command(n *yamlsource.Node) []plan.Field {
+	if n.Kind != yamlsource.Sequence {
+		p.report(n.Span, "write [program, argument], or use `script` for a shell's text", "the command must be a list, not %s", n.Kind)
+		return nil
+	}
+	if len(n.Items) == 0 {
+		p.report(n.Span, "write [program, argument]", "the command is empty")
+	}
+	var command []plan.Field
+	for _, item := range n.Items {
+		if _, ok := p.text(item, "an argument"); ok {
+			command = append(command, p.template(item))
+		}
+	}
+	if len(command) > 0 && command[0].Value.Str() == "" {
+		p.report(n.Items[0].Span, "", "the program's name is empty")
+	}
+	return command
+}
+
+// keySpan is the place of a key of a map that has it.
+func keySpan(n *yamlsource.Node, key string) diag.Span {
+	for _, e := range n.Entries {
+		if e.Key.Text == key {
+			return e.Key.Span
+		}
+	}
+	return n.Span
+}

@@ -1,0 +1,217 @@
+// Package gitlabsteps compiles GitLab's step definitions to the baseline definition: step.yml and func.yml files, the steps
+// of a job, and references to components in short form.
+//
+// Both of GitLab's vocabularies are read (step and func), and the older spelling of the founding design (type, steps). They
+// compile to the same plan. Reading is strict: every unknown key, wrong type, impossible value and broken expression of a
+// file is reported at once, each with its place. The package runs nothing, and reads no files but the text it is given.
+//
+// docs/steps.md describes the syntax.
+package gitlabsteps
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/plan"
+)
+
+// ParseFile compiles a step file, which has two documents: the spec and the definition. name is what diagnostics call the
+// file. The error is a diag.List of all that is wrong with it.
+func ParseFile(name string, data []byte) (*plan.Component, error) {
+	return parse(name, data, (*parser).file)
+}
+
+// ParseSteps compiles the steps of a job: a list of steps; or one document with `run` and what else a definition may have;
+// or two documents, as a file has. A job without a spec may have any outputs. The error is a diag.List.
+func ParseSteps(name string, data []byte) (*plan.Component, error) {
+	return parse(name, data, (*parser).job)
+}
+
+func parse(name string, data []byte, read func(*parser) *plan.Component) (*plan.Component, error) {
+	source, err := yamlsource.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	component := read(&parser{source: source})
+	if err := source.Err(); err != nil {
+		return nil, err
+	}
+	return component, nil
+}
+
+// parser compiles one text. What is wrong is reported to source; the methods then return what they could make of the rest.
+type parser struct {
+	source *yamlsource.File
+}
+
+func (p *parser) file() *plan.Component {
+	docs := p.source.Documents
+	switch len(docs) {
+	case 0:
+		p.report(p.start(), "begin with `spec: {}`, then `---`, then `run:` or `exec:`", "a step file has two documents, and this one is empty")
+		return nil
+	case 1:
+		p.oneDocument(docs[0])
+		return nil
+	}
+	if looksLikeDefinition(docs[0]) && !looksLikeDefinition(docs[1]) {
+		p.report(docs[0].Span, "put `spec:` first, then `---`, then `run:` or `exec:`", "the spec must come before the definition")
+		return nil
+	}
+	for _, extra := range docs[2:] {
+		p.report(extra.Span, "delete it, or move it to a file of its own", "a step file has two documents, and this one begins another")
+	}
+	c := &plan.Component{Spec: p.spec(docs[0])}
+	c.Definition = p.definition(docs[1])
+	p.checkOutputs(c, docs[0], docs[1])
+	return c
+}
+
+// oneDocument says which document of a step file is missing, and what is wrong with the other.
+func (p *parser) oneDocument(doc *yamlsource.Node) {
+	if looksLikeDefinition(doc) {
+		p.report(doc.Span, "begin the file with `spec: {}` and a line `---`", "the spec is missing: a step file has two documents")
+		p.definition(doc)
+		return
+	}
+	p.report(doc.Span, "add a line `---`, then `run:` or `exec:`", "the definition is missing: a step file has two documents")
+	p.spec(doc)
+}
+
+func looksLikeDefinition(doc *yamlsource.Node) bool {
+	for _, key := range []string{"run", "exec", "steps"} {
+		if doc.Get(key) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *parser) job() *plan.Component {
+	docs := p.source.Documents
+	c := &plan.Component{Spec: plan.Spec{AnyOutputs: true}}
+	switch {
+	case len(docs) == 0:
+		p.report(p.start(), "begin each step with `- `", "there are no steps")
+	case len(docs) > 1:
+		return p.file()
+	case docs[0].Kind == yamlsource.Sequence:
+		c.Definition.Span = docs[0].Span
+		c.Definition.Steps = p.steps(docs[0])
+	case docs[0].Kind != yamlsource.Mapping:
+		p.report(docs[0].Span, "begin each step with `- `", "steps are a list, not %s", docs[0].Kind)
+	case isStep(docs[0]):
+		p.report(docs[0].Span, "begin the step with `- `", "steps are a list, not a single step")
+	default:
+		c.Definition = p.definition(docs[0])
+		if c.Definition.Exec == nil {
+			p.checkDelegate(&c.Definition, docs[0])
+		}
+	}
+	return c
+}
+
+// isStep reports whether a mapping is one step rather than a definition.
+func isStep(n *yamlsource.Node) bool {
+	for _, key := range []string{"name", "step", "func", "script", "action", "parallel"} {
+		if n.Get(key) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// start is the place of mistakes that concern a text as a whole.
+func (p *parser) start() diag.Span {
+	return diag.Span{File: p.source.Name, Line: 1, Column: 1, Length: 1}
+}
+
+func (p *parser) report(place diag.Span, hint, format string, args ...any) {
+	p.source.Report(place, hint, format, args...)
+}
+
+// namePattern is what names of steps, inputs, outputs, variables and secrets look like.
+var namePattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// name checks a name and reports whether it is one. what says whose name it is.
+func (p *parser) name(n *yamlsource.Node, what string) bool {
+	if n.Kind == yamlsource.String && namePattern.MatchString(n.Text) {
+		return true
+	}
+	if n.Kind != yamlsource.String && n.Kind != yamlsource.Number {
+		p.report(n.Span, nameHint(n), "the name of %s must be a string, not %s", what, n.Kind)
+		return false
+	}
+	hint := "use letters, digits and underscores, and no digit at the start"
+	if valid := validName(n.Text); valid != "" {
+		hint += "; for example " + valid
+	}
+	p.report(n.Span, hint, "%q cannot be the name of %s", shorten(n.Text), what)
+	return false
+}
+
+// template makes a field of a string that may hold expressions, and checks their syntax.
+func (p *parser) template(n *yamlsource.Node) plan.Field {
+	p.checkTemplate(n)
+	return plan.Field{Value: n.Value(), Span: n.Span}
+}
+
+func (p *parser) checkTemplate(n *yamlsource.Node) bool {
+	if n.Kind != yamlsource.String || !expr.Has(n.Text) {
+		return true
+	}
+	_, err := expr.ParseTemplate(n.Text)
+	p.expressionError(n, err)
+	return err == nil
+}
+
+// expressionError reports what is wrong with an expression in the text of a node, if err is not nil.
+func (p *parser) expressionError(n *yamlsource.Node, err error) {
+	if err == nil {
+		return
+	}
+	place, hint := n.Span, ""
+	if e := (*expr.Error)(nil); errors.As(err, &e) {
+		place, hint = p.source.At(n, e.Offset, e.Length), e.Hint
+	}
+	p.report(place, hint, "%s", err)
+}
+
+// checkTemplates checks the strings in a value at any depth, keys too.
+func (p *parser) checkTemplates(n *yamlsource.Node) {
+	p.checkTemplate(n)
+	for _, item := range n.Items {
+		p.checkTemplates(item)
+	}
+	for _, e := range n.Entries {
+		p.checkTemplate(e.Key)
+		p.checkTemplates(e.Value)
+	}
+}
+
+// maxShown bounds how much of a text a message or title repeats, in characters.
+const maxShown = 60
+
+// shorten returns the first line of a text, cut to maxShown characters.
+func shorten(text string) string {
+	line, _, more := strings.Cut(text, "\n")
+	if r := []rune(line); len(r) > maxShown {
+		return string(r[:maxShown-1]) + "…"
+	}
+	if more && strings.TrimSpace(line) == "" {
+		return "…"
+	}
+	return line
+}
+
+// nameHint is for what is no string where a name should be.
+func nameHint(n *yamlsource.Node) string {
+	if n.Kind == yamlsource.Boolean {
+		return quoteHint(n)
+	}
+	return ""
+}

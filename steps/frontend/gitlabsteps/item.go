@@ -1,0 +1,239 @@
+package gitlabsteps
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/plan"
+)
+
+// kinds are the keys that say what a step does. A step has exactly one of them.
+var kinds = []string{"step", "func", "script", "exec", "run", "action", "parallel"}
+
+// commonKeys may stand in every step.
+var commonKeys = []string{"name", "env", "if", "when", "timeout", "retry", "allow_failure"}
+
+// ownKey may stand in steps of some kinds only. The hint is for those who write it in another.
+type ownKey struct {
+	key   string
+	kinds []string
+	hint  string
+}
+
+var ownKeys = []ownKey{
+	{"inputs", []string{"step", "func", "action"}, "only step, func and action take inputs; elsewhere write ${{ inputs.name }} where the value is needed"},
+	{"secrets", []string{"step", "func", "script", "exec", "run", "action"}, "grant the secrets to the steps of the group that need them"},
+	{"shell", []string{"script"}, "only script has a shell; an exec names its program itself"},
+	{"outputs", []string{"run"}, "only run lists its outputs; a command writes them to the output file"},
+	{"delegate", []string{"run"}, "only run passes on the outputs of a step in it"},
+	{"max_parallel", []string{"parallel"}, ""},
+}
+
+// allowedKeys returns the keys that a step of the given kinds may have. Without a kind every key may yet be right.
+func allowedKeys(present []string) []string {
+	keys := slices.Concat(commonKeys, present)
+	if len(present) == 0 {
+		keys = append(keys, kinds...)
+	}
+	for _, own := range ownKeys {
+		if len(present) == 0 || slices.ContainsFunc(own.kinds, func(k string) bool { return slices.Contains(present, k) }) {
+			keys = append(keys, own.key)
+		}
+	}
+	return keys
+}
+
+// steps reads a list of steps that share a namespace of their own.
+func (p *parser) steps(n *yamlsource.Node) []plan.Step {
+	steps := p.items(n)
+	p.nameSteps(n, steps)
+	return steps
+}
+
+// items reads a list of steps, one for each item. Those without a name do not have one yet.
+func (p *parser) items(n *yamlsource.Node) []plan.Step {
+	if n.Kind != yamlsource.Sequence {
+		p.report(n.Span, "begin each step with `- `", "steps must be a list, not %s", n.Kind)
+		return nil
+	}
+	if len(n.Items) == 0 {
+		p.report(n.Span, "", "the list has no steps")
+	}
+	steps := make([]plan.Step, len(n.Items))
+	for i, item := range n.Items {
+		steps[i] = p.item(item)
+	}
+	return steps
+}
+
+func (p *parser) item(n *yamlsource.Node) plan.Step {
+	s := plan.Step{Span: n.Span}
+	if n.Kind != yamlsource.Mapping {
+		p.report(n.Span, "write `- script: …` for a command, `- step: …` for a component", "a step must be a map, not %s", n.Kind)
+		return s
+	}
+	present := p.checkKeys(n)
+	for _, e := range n.Entries {
+		p.stepKey(&s, n, e)
+	}
+	if s.Inline != nil {
+		for name := range s.Secrets {
+			put(&s.Inline.Spec.Secrets, name, plan.SecretRequest{Span: keySpan(n, "secrets")})
+		}
+		if slices.Contains(present, "run") {
+			p.checkDelegate(&s.Inline.Definition, n)
+		}
+	}
+	return s
+}
+
+// checkKeys reports keys that a step cannot have, and returns what kinds of step it is: one, when all is well.
+func (p *parser) checkKeys(n *yamlsource.Node) (present []string) {
+	var first yamlsource.Entry
+	for _, e := range n.Entries {
+		if !slices.Contains(kinds, e.Key.Text) {
+			continue
+		}
+		if present = append(present, e.Key.Text); len(present) == 1 {
+			first = e
+			continue
+		}
+		p.report(e.Key.Span, fmt.Sprintf("%q is on line %d; make two steps of it", first.Key.Text, first.Key.Span.Line),
+			"a step has %s or %s, not both", first.Key.Text, e.Key.Text)
+	}
+	allowed := allowedKeys(present)
+	misspelt := false
+	for _, e := range n.Entries {
+		key := e.Key.Text
+		if slices.Contains(allowed, key) {
+			continue
+		}
+		if own := slices.IndexFunc(ownKeys, func(o ownKey) bool { return o.key == key }); own >= 0 {
+			p.report(e.Key.Span, ownKeys[own].hint, "%q does not belong to a step with %s", key, present[0])
+			continue
+		}
+		misspelt = misspelt || len(present) == 0 && slices.Contains(kinds, diag.Suggest(key, allowed))
+		p.unknown(e.Key, allowed)
+	}
+	if len(present) == 0 && !misspelt {
+		p.report(n.Span, "give it one of "+strings.Join(kinds, ", "), "the step has nothing to do")
+	}
+	return present
+}
+
+// stepKey reads one key of a step. Keys that mean nothing are reported elsewhere.
+func (p *parser) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry) {
+	switch e.Key.Text {
+	case "name":
+		s.Name = e.Value.Text
+		p.name(e.Value, "a step")
+	case "step", "func":
+		s.Ref = p.reference(e.Value)
+	case "action":
+		s.Ref = p.action(e.Value)
+	case "script":
+		s.Inline = p.script(n, e.Value)
+	case "exec":
+		s.Inline = inline(plan.Definition{Exec: p.exec(e.Value), Span: e.Value.Span})
+	case "run":
+		s.Inline = p.nested(n, e.Value)
+	case "parallel":
+		s.Parallel = p.items(e.Value)
+		p.refuseNestedGroups(e.Value)
+	case "max_parallel":
+		s.Limit, _ = p.integer(e.Value, `"max_parallel"`, 1, MaxParallel)
+	case "inputs":
+		s.Inputs = p.inputs(n, e)
+	case "env":
+		s.Env = p.env(e)
+	case "secrets":
+		s.Secrets = p.secrets(e)
+	default:
+		p.controlKey(s, e)
+	}
+}
+
+// inline makes the component of a step that has no spec of its own.
+func inline(d plan.Definition) *plan.Component {
+	return &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: d}
+}
+
+// shells are those that a script can name.
+var shells = []string{plan.ShellBash, plan.ShellSh, plan.ShellPwsh, plan.ShellPowershell, plan.ShellCmd}
+
+func (p *parser) script(item, n *yamlsource.Node) *plan.Component {
+	script := &plan.Script{}
+	if n.Kind == yamlsource.Sequence {
+		p.report(n.Span, "write `script: |` and the lines below it", "the script must be a string, not a list")
+	} else if _, ok := p.filled(n, "the script"); ok {
+		script.Text = p.template(n)
+	}
+	if shell := item.Get("shell"); shell != nil {
+		script.Shell = p.word(shell, "the shell", shells...)
+	}
+	return inline(plan.Definition{Exec: &plan.Exec{Script: script}, Span: n.Span})
+}
+
+// nested reads a list of steps that stands in a step, with the outputs that the step gives.
+func (p *parser) nested(item, n *yamlsource.Node) *plan.Component {
+	d := plan.Definition{Steps: p.steps(n), Span: n.Span}
+	for _, e := range item.Entries {
+		if e.Key.Text == "outputs" || e.Key.Text == "delegate" {
+			p.results(e, &d)
+		}
+	}
+	return inline(d)
+}
+
+// secrets reads a list of names, or a map from the name that the step uses to the name that its caller uses.
+func (p *parser) secrets(e yamlsource.Entry) map[string]string {
+	var secrets map[string]string
+	if e.Value.Kind != yamlsource.Sequence {
+		for _, entry := range p.named(e, "a secret") {
+			if p.name(entry.Value, "a secret") {
+				put(&secrets, entry.Key.Text, entry.Value.Text)
+			}
+		}
+		return secrets
+	}
+	for _, item := range e.Value.Items {
+		if !p.name(item, "a secret") {
+			continue
+		}
+		if _, again := secrets[item.Text]; again {
+			p.report(item.Span, "delete one of them", "the secret %s is granted twice", item.Text)
+		}
+		put(&secrets, item.Text, item.Text)
+	}
+	return secrets
+}
+
+// inputs reads what a step is given. Actions name their inputs with dashes too.
+func (p *parser) inputs(item *yamlsource.Node, e yamlsource.Entry) map[string]plan.Field {
+	if item.Get("action") == nil {
+		return p.data(p.addressed(e, "an input"))
+	}
+	return p.data(p.entries(e, func(key *yamlsource.Node) bool {
+		ok := actionInputPattern.MatchString(key.Text)
+		if !ok {
+			p.report(key.Span, "use letters, digits, dashes and underscores", "%q cannot be the name of an action's input", shorten(key.Text))
+		}
+		return ok
+	}))
+}
+
+// actionInputPattern is what GitHub allows as the name of an input.
+var actionInputPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
+
+// refuseNestedGroups reports parallel groups that are members of one: all of it would run at the same time anyway.
+func (p *parser) refuseNestedGroups(group *yamlsource.Node) {
+	for _, member := range group.Items {
+		if nested := member.Get("parallel"); nested != nil {
+			p.report(nested.Span, "move its steps into the group around it; steps that follow each other go into a `run`", "a parallel group cannot stand in a parallel group")
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package gitlabsteps
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/plan"
+)
+
+// object checks that a node is a map with no keys but the given ones. what names the map in messages ("the spec").
+func (p *parser) object(n *yamlsource.Node, what string, keys ...string) bool {
+	if n.Kind != yamlsource.Mapping {
+		p.report(n.Span, "the keys here are "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
+		return false
+	}
+	for _, e := range n.Entries {
+		if !slices.Contains(keys, e.Key.Text) {
+			p.unknown(e.Key, keys)
+		}
+	}
+	return true
+}
+
+// unknown reports a key that means nothing where it stands.
+func (p *parser) unknown(key *yamlsource.Node, keys []string) {
+	if p.source.Full() { // nobody will read it
+		p.report(key.Span, "", "unknown key %q", shorten(key.Text))
+		return
+	}
+	hint := "the keys here are " + strings.Join(keys, ", ")
+	if like := diag.Suggest(key.Text, keys); like != "" {
+		hint = fmt.Sprintf("did you mean %q?", like)
+	}
+	p.report(key.Span, hint, "unknown key %q", shorten(key.Text))
+}
+
+// either returns the entry of the one key of several with the same meaning that is there. Two of them are a mistake.
+func (p *parser) either(n *yamlsource.Node, keys ...string) (found yamlsource.Entry, ok bool) {
+	for _, e := range n.Entries {
+		if !slices.Contains(keys, e.Key.Text) {
+			continue
+		}
+		if ok {
+			p.report(e.Key.Span, "keep one of them", "%q and %q mean the same", found.Key.Text, e.Key.Text)
+			continue
+		}
+		found, ok = e, true
+	}
+	return found, ok
+}
+
+// text reads a string. what names it in messages ("the description").
+func (p *parser) text(n *yamlsource.Node, what string) (string, bool) {
+	if n.Kind == yamlsource.String {
+		return n.Text, true
+	}
+	p.report(n.Span, quoteHint(n), "%s must be a string, not %s", what, n.Kind)
+	return "", false
+}
+
+// filled reads a string that is not empty.
+func (p *parser) filled(n *yamlsource.Node, what string) (string, bool) {
+	if n.Kind == yamlsource.Null || n.Kind == yamlsource.String && strings.TrimSpace(n.Text) == "" {
+		p.report(n.Span, "", "%s is empty", what)
+		return "", false
+	}
+	return p.text(n, what)
+}
+
+// quoteHint is for a scalar that would be a string in quotes.
+func quoteHint(n *yamlsource.Node) string {
+	switch n.Kind {
+	case yamlsource.Number, yamlsource.Boolean:
+		return fmt.Sprintf(`quote it: "%s"`, n.Text)
+	case yamlsource.Null:
+		return `write "" for an empty string`
+	default:
+		return ""
+	}
+}
+
+// boolean reads true or false.
+func (p *parser) boolean(n *yamlsource.Node, what string) bool {
+	if n.Kind != yamlsource.Boolean {
+		hint := ""
+		if n.Kind == yamlsource.String && n.IsPlain() && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(n.Text)) {
+			hint = "write true or false"
+		}
+		p.report(n.Span, hint, "%s must be true or false, not %s", what, n.Kind)
+	}
+	return n.Value().Bool()
+}
+
+// integer reads a whole number between low and high.
+func (p *parser) integer(n *yamlsource.Node, what string, low, high int64) (int, bool) {
+	if n.Kind == yamlsource.Number {
+		if i, ok := n.Value().Integer(); ok && i.Cmp(big.NewInt(low)) >= 0 && i.Cmp(big.NewInt(high)) <= 0 {
+			return int(i.Int64()), true
+		}
+		p.report(n.Span, "", "%s must be a whole number from %d to %d", what, low, high)
+		return 0, false
+	}
+	p.report(n.Span, "", "%s must be a number, not %s", what, n.Kind)
+	return 0, false
+}
+
+// entries reads a map whose keys must be accepted. A null map is empty.
+func (p *parser) entries(e yamlsource.Entry, accept func(key *yamlsource.Node) bool) []yamlsource.Entry {
+	if e.Value.Kind == yamlsource.Null {
+		return nil
+	}
+	if e.Value.Kind != yamlsource.Mapping {
+		p.report(e.Value.Span, "", "%q must be a map, not %s", e.Key.Text, e.Value.Kind)
+		return nil
+	}
+	entries := make([]yamlsource.Entry, 0, len(e.Value.Entries))
+	for _, entry := range e.Value.Entries {
+		if accept(entry.Key) {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
+// named reads a map whose keys are names. what says of what ("an input").
+func (p *parser) named(e yamlsource.Entry, what string) []yamlsource.Entry {
+	return p.entries(e, func(key *yamlsource.Node) bool { return p.name(key, what) })
+}
+
+// addressed reads a map whose keys are names or have expressions that make them.
+func (p *parser) addressed(e yamlsource.Entry, what string) []yamlsource.Entry {
+	return p.entries(e, func(key *yamlsource.Node) bool {
+		if key.Kind == yamlsource.String && expr.Has(key.Text) {
+			return p.checkTemplate(key)
+		}
+		return p.name(key, what)
+	})
+}
+
+// env reads a map of environment variables, whose values are strings with expressions.
+func (p *parser) env(e yamlsource.Entry) map[string]plan.Field {
+	var env map[string]plan.Field
+	for _, entry := range p.addressed(e, "a variable") {
+		if _, ok := p.text(entry.Value, "the variable "+entry.Key.Text); ok {
+			put(&env, entry.Key.Text, p.template(entry.Value))
+		}
+	}
+	return env
+}
+
+// data makes fields of any values, whose strings at any depth may hold expressions.
+func (p *parser) data(entries []yamlsource.Entry) map[string]plan.Field {
+	var fields map[string]plan.Field
+	for _, e := range entries {
+		p.checkTemplates(e.Value)
+		put(&fields, e.Key.Text, plan.Field{Value: e.Value.Value(), Span: e.Value.Span})
+	}
+	return fields
+}
+
+// put sets a key of a map that is made when it is needed: an empty map and none are the same plan.
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}

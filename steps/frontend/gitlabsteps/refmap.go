@@ -1,0 +1,163 @@
+package gitlabsteps
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/plan"
+)
+
+// reference reads what step and func refer to: a short form, or a map with git or oci.
+func (p *parser) reference(n *yamlsource.Node) *plan.Reference {
+	switch n.Kind {
+	case yamlsource.String:
+		if !p.checkTemplate(n) {
+			return nil
+		}
+		ref, err := ParseReference(n.Text, n.Span)
+		for _, d := range diag.Of(err) {
+			p.report(d.Span, d.Hint, "%s", d.Message)
+		}
+		return ref
+	case yamlsource.Mapping:
+		return p.referenceMap(n)
+	default:
+		p.report(n.Span, formsHint, "a reference must be a string or a map, not %s", n.Kind)
+		return nil
+	}
+}
+
+func (p *parser) referenceMap(n *yamlsource.Node) *plan.Reference {
+	p.object(n, "a reference", "git", "oci")
+	git, oci := n.Get("git"), n.Get("oci")
+	r := &reference{Reference: plan.Reference{Span: n.Span}}
+	switch {
+	case git != nil && oci != nil:
+		p.report(n.Span, "keep one of them", "a reference cannot use both git and oci")
+	case git != nil:
+		p.gitMap(r, git)
+	case oci != nil:
+		p.ociMap(r, oci)
+	default:
+		p.report(n.Span, "write `git: {url: …, rev: …}` or `oci: {registry: …, repository: …, tag: …}`", "a reference needs git or oci")
+	}
+	if r.problem != nil {
+		p.report(r.problem.Span, r.problem.Hint, "%s", r.problem.Message)
+	}
+	return &r.Reference
+}
+
+func (p *parser) gitMap(r *reference, n *yamlsource.Node) {
+	r.Kind = plan.RefGit
+	if !p.parts(n, "git", "url", "rev") {
+		return
+	}
+	r.part(n, "url", r.setURL)
+	r.part(n, "rev", r.setRev)
+	r.part(n, "dir", r.setDir)
+	r.part(n, "file", r.setFile)
+	r.Text = r.URL + "@" + r.Rev + r.place()
+}
+
+func (p *parser) ociMap(r *reference, n *yamlsource.Node) {
+	r.Kind = plan.RefOCI
+	if !p.parts(n, "oci", "registry", "repository", "tag") {
+		return
+	}
+	r.part(n, "registry", r.setRegistry)
+	r.part(n, "repository", r.setRepository)
+	r.part(n, "tag", r.setTag)
+	r.part(n, "dir", r.setDir)
+	r.part(n, "file", r.setFile)
+	separator := ":"
+	if strings.Contains(r.Tag, ":") && !expr.Has(r.Tag) {
+		separator = "@"
+	}
+	r.Text = r.Registry + "/" + r.Repository + separator + r.Tag + r.place()
+}
+
+// parts checks a map of strings with expressions: the required ones, and where in what is fetched the component is.
+func (p *parser) parts(n *yamlsource.Node, what string, required ...string) bool {
+	if !p.object(n, what, append(required, "dir", "file")...) {
+		return false
+	}
+	ok := true
+	for _, key := range required {
+		if n.Get(key) == nil {
+			p.report(n.Span, "", "%s has no %s", what, key)
+			ok = false
+		}
+	}
+	for _, e := range n.Entries {
+		_, filled := p.filled(e.Value, fmt.Sprintf("%q", e.Key.Text))
+		ok = filled && p.checkTemplate(e.Value) && ok
+	}
+	return ok
+}
+
+// part sets one part of a reference; what is wrong with it is told at its own place.
+func (r *reference) part(n *yamlsource.Node, key string, set func(string)) {
+	if part := n.Get(key); part != nil {
+		whole := r.Span
+		r.Span = part.Span
+		set(part.Text)
+		r.Span = whole
+	}
+}
+
+// setDir sets the folder. One with expressions stays in one piece: only its value has slashes that count.
+func (r *reference) setDir(dir string) {
+	if expr.Has(dir) {
+		r.Path = []string{dir}
+		return
+	}
+	for _, element := range strings.Split(dir, "/") {
+		if element != "" && element != "." {
+			r.Path = append(r.Path, element)
+		}
+	}
+	r.stayInside()
+}
+
+func (r *reference) setFile(file string) {
+	r.File = file
+	if !expr.Has(file) && strings.ContainsAny(file, `/\`) {
+		r.fail("the file has a folder in it", "write the folder in dir")
+	}
+}
+
+// place returns the folder and file as they follow a reference in short form.
+func (r *reference) place() string {
+	path := strings.Join(r.Path, "/")
+	if path != "" && r.File != "" {
+		path += "/"
+	}
+	if path += r.File; path == "" {
+		return ""
+	}
+	return " " + path
+}
+
+// action reads the name of a GitHub Action.
+func (p *parser) action(n *yamlsource.Node) *plan.Reference {
+	text, ok := p.filled(n, "the action")
+	if !ok || !p.checkTemplate(n) {
+		return nil
+	}
+	if !expr.Has(text) && !isAction(text) {
+		p.report(n.Span, "write owner/repository@version, ./folder or docker://image", "%q is not an action", shorten(text))
+	}
+	return &plan.Reference{Kind: plan.RefAction, Text: text, Action: text, Span: n.Span}
+}
+
+func isAction(text string) bool {
+	if strings.HasPrefix(text, "./") || strings.HasPrefix(text, "docker://") {
+		return true
+	}
+	project, version, _ := strings.Cut(text, "@")
+	owner, repository, _ := strings.Cut(project, "/")
+	return owner != "" && repository != "" && version != ""
+}
