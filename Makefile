@@ -1,0 +1,37 @@
+# Everything that is done with this repository. Each target is one script or one command; nothing else is needed to read.
+# A machine with Go, git and bash can do all of it, with the network for Go's modules the first time.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+export VERSION
+
+.PHONY: help demo build test lint cross fuzz bench generate clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+demo: build ## Build step-runner and watch it run an example
+	@scripts/demo.sh
+
+build: ## Build bin/step-runner for this machine
+	@scripts/build.sh bin/step-runner ./cmd/step-runner
+
+test: ## Run everything that must pass before a change goes in
+	@scripts/test.sh
+
+lint: ## Check the code without running it
+	@scripts/lint.sh
+
+cross: ## Build the programs for every system they are made for
+	@scripts/cross.sh
+
+fuzz: ## Run each fuzz test for FUZZTIME (10s)
+	@scripts/fuzz.sh
+
+bench: build ## Measure step-runner
+	@go run ./bench
+
+generate: ## Generate the Go of the .proto files
+	@scripts/generate.sh
+
+clean: ## Remove what was built
+	rm -rf bin build

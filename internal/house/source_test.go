@@ -1,0 +1,175 @@
+package house
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestPackages(t *testing.T) {
+	documented := map[string]bool{}
+	all := files(t)
+	for _, f := range slices.Concat(all.written, all.generated) {
+		if f.ast.Doc != nil && strings.TrimSpace(f.ast.Doc.Text()) != "" {
+			documented[f.pkg.ImportPath] = true
+		}
+	}
+	for _, p := range packages(t)["linux"] {
+		if len(p.Files()) > 0 && !documented[p.ImportPath] {
+			t.Errorf("the package %s has no comment that says what it is", p.Folder())
+		}
+		last := p.Folder()[strings.LastIndexByte(p.Folder(), '/')+1:]
+		if slices.Contains(vagueNames, p.Name) || slices.Contains(vagueNames, last) {
+			t.Errorf("the package %s has a name that says nothing: name it for the one idea in it", p.Folder())
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	all := files(t)
+	for _, f := range all.written {
+		if f.lines > maxFileLines {
+			t.Errorf("%s has %d lines, more than %d: split it by idea", f.path, f.lines, maxFileLines)
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			fn, ok := n.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				return true
+			}
+			lines := all.fset.Position(fn.Body.Rbrace).Line - all.fset.Position(fn.Body.Lbrace).Line - 1
+			if lines > maxFunctionLines {
+				t.Errorf("%s: the function %s has %d lines, more than %d", all.fset.Position(fn.Pos()), fn.Name.Name, lines, maxFunctionLines)
+			}
+			return true
+		})
+	}
+}
+
+func TestExportedNamesAreDocumented(t *testing.T) {
+	total, documented := 0, 0
+	var missing []string
+	all := files(t)
+	for _, f := range all.written {
+		if f.ast.Name.Name == "main" {
+			continue
+		}
+		for _, e := range exported(f.ast) {
+			if total++; e.documented {
+				documented++
+			} else {
+				missing = append(missing, fmt.Sprintf("%s: %s", all.fset.Position(e.pos), e.name))
+			}
+		}
+	}
+	share := float64(documented) / float64(max(total, 1))
+	t.Logf("%d of %d exported names have a comment (%.0f %%)", documented, total, 100*share)
+	if share < minDocumented {
+		t.Errorf("that is less than %.0f %%; these have none:\n%s", 100*minDocumented, strings.Join(missing, "\n"))
+	}
+}
+
+type exportedName struct {
+	name       string
+	pos        token.Pos
+	documented bool
+}
+
+// exported returns the exported names of a file: functions, methods of exported types, types, constants and variables. A
+// comment on a group of constants or variables is one on each of them.
+func exported(file *ast.File) []exportedName {
+	var names []exportedName
+	add := func(id *ast.Ident, docs ...*ast.CommentGroup) {
+		if id.IsExported() {
+			has := slices.ContainsFunc(docs, func(doc *ast.CommentGroup) bool { return doc != nil })
+			names = append(names, exportedName{id.Name, id.Pos(), has})
+		}
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if !obvious(d) {
+				add(d.Name, d.Doc)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					add(s.Name, d.Doc, s.Doc, s.Comment)
+				case *ast.ValueSpec:
+					for _, id := range s.Names {
+						add(id, d.Doc, s.Doc, s.Comment)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// obvious reports whether a method needs no comment: it is of a type that is not exported, or one that every reader knows.
+func obvious(fn *ast.FuncDecl) bool {
+	if fn.Recv == nil {
+		return false
+	}
+	recv := fn.Recv.List[0].Type
+	if star, ok := recv.(*ast.StarExpr); ok {
+		recv = star.X
+	}
+	if generic, ok := recv.(*ast.IndexExpr); ok {
+		recv = generic.X
+	}
+	id, ok := recv.(*ast.Ident)
+	return ok && !id.IsExported() || slices.Contains([]string{"Error", "Unwrap", "Is", "String", "Len", "Less", "Swap"}, fn.Name.Name)
+}
+
+func TestGoFilesAreFormatted(t *testing.T) {
+	for _, name := range tracked(t) {
+		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root(), name))
+		if os.IsNotExist(err) {
+			continue // removed, and not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		formatted, err := format.Source(text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if !bytes.Equal(text, formatted) {
+			t.Errorf("%s is not formatted: run gofmt -w %s", name, name)
+		}
+	}
+}
+
+// maxScanned bounds the files that are searched for banned text, in bytes.
+const maxScanned = 4 << 20
+
+func TestNoBannedText(t *testing.T) {
+	patterns := map[*regexp.Regexp]string{}
+	for pattern, why := range bannedText {
+		patterns[regexp.MustCompile(pattern)] = why
+	}
+	for _, name := range tracked(t) {
+		text, err := os.ReadFile(filepath.Join(root(), name))
+		if err != nil || len(text) > maxScanned || !utf8.Valid(text) {
+			continue
+		}
+		for pattern, why := range patterns {
+			for _, place := range pattern.FindAllIndex(text, 5) {
+				line := 1 + bytes.Count(text[:place[0]], []byte("\n"))
+				t.Errorf("%s:%d: %q: %s", name, line, text[place[0]:place[1]], why)
+			}
+		}
+	}
+}

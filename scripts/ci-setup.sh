@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs the programs that some tests use and others do not need: a browser for the trace page, tmux for the terminal
+# view, protoc for the generated code, and tools that steps run. On a machine that cannot install them it says so and goes
+# on; whether a test may then skip itself is decided where the tests are run.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+need() { # need COMMAND PACKAGE…
+  command -v "$1" >/dev/null || missing+=("${@:2}")
+}
+need gcc gcc libc6-dev
+need git git
+need make make
+need protoc protobuf-compiler libprotobuf-dev
+need tmux tmux
+need chromium chromium
+need setsid util-linux
+need dash dash
+
+if [ "${#missing[@]}" -gt 0 ]; then
+  echo "installing ${missing[*]}"
+  scripts/install.sh "${missing[@]}" || echo "note: not everything is installed; tests that need it will skip themselves"
+fi
+exit 0
