@@ -182,6 +182,9 @@ func (r *run) root(ctx context.Context) *outcome {
 		return failed(eerr)
 	}
 	own.secrets = r.opts.Secrets // the run's own list may grant any of them
+	if err := r.preflight(ctx); err != nil {
+		return failed(err)
+	}
 	return r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition})
 }
 

@@ -113,12 +113,15 @@ func (r *run) runListed(ctx context.Context, s *scope, id string, st *plan.Step)
 // stepPrefix begins the message of an error that has happened in a step.
 const stepPrefix = `step "`
 
+// maxStepPath bounds how long such a message may become by the names of the steps around it, in bytes.
+const maxStepPath = 2000
+
 // named says in an error which step it happened in, as a path from the outermost: step "crew/greet": …
 func (r *run) named(err *event.Error, st *plan.Step) *event.Error {
 	out := *err
-	if rest, ok := strings.CutPrefix(out.Message, stepPrefix); ok {
+	if rest, ok := strings.CutPrefix(out.Message, stepPrefix); ok && len(rest) < maxStepPath {
 		out.Message = stepPrefix + st.Name + "/" + rest
-	} else {
+	} else if !ok {
 		out.Message = stepPrefix + st.Name + `": ` + out.Message
 	}
 	return r.at(&out, st.Span)

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+)
+
+// preflight loads every local component that is known before the run, so that a mistake in the last one is found before the
+// first one starts. What does not exist yet may be made by a step; what is conditional may be a recursion that ends.
+type preflight struct {
+	run     *run
+	ctx     context.Context
+	checked map[string]bool // by path: nothing is wrong with it
+	path    []visit         // from the job to the component at hand
+}
+
+// visit is a component on the way to another one.
+type visit struct {
+	file        string
+	ref         string
+	conditional bool
+}
+
+func (r *run) preflight(ctx context.Context) *event.Error {
+	p := &preflight{run: r, ctx: ctx, checked: map[string]bool{}}
+	return p.steps(r.opts.Component.Definition.Steps, r.opts.Dir, false)
+}
+
+func (p *preflight) steps(steps []plan.Step, dir string, conditional bool) *event.Error {
+	for i := range steps {
+		st := &steps[i]
+		maybe := conditional || st.If != nil
+		var err *event.Error
+		switch {
+		case st.Inline != nil:
+			err = p.steps(st.Inline.Definition.Steps, dir, maybe)
+		case len(st.Parallel) > 0:
+			err = p.steps(st.Parallel, dir, maybe)
+		case st.Ref != nil && st.Ref.Kind == plan.RefLocal:
+			err = p.reference(st, dir, maybe)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *preflight) reference(st *plan.Step, dir string, conditional bool) *event.Error {
+	found, lerr := p.run.opts.Source.Load(p.ctx, st.Ref, dir)
+	var missing *source.NotFoundError
+	if errors.As(lerr, &missing) {
+		return nil
+	}
+	if lerr != nil {
+		return p.run.at(loadError(st.Ref.Text, lerr), st.Ref.Span)
+	}
+	file := found.Dir + "/" + found.File
+	for i, v := range p.path {
+		if v.file == file {
+			return p.cycle(p.path[i:], st, conditional)
+		}
+	}
+	if p.checked[file] {
+		return nil
+	}
+	p.run.sources.add(found.Plan.Definition.Span.File, found.Text)
+	p.path = append(p.path, visit{file, st.Ref.Text, conditional})
+	defer func() { p.path = p.path[:len(p.path)-1] }()
+	err := p.steps(found.Plan.Definition.Steps, found.Dir, false)
+	p.checked[file] = err == nil
+	return err
+}
+
+// cycle is the error of components that call each other without end.
+func (p *preflight) cycle(loop []visit, st *plan.Step, conditional bool) *event.Error {
+	refs := []string{}
+	for i, v := range loop {
+		refs = append(refs, v.ref)
+		conditional = conditional || i > 0 && v.conditional
+	}
+	if conditional {
+		return nil
+	}
+	err := definitionError("components call each other in a cycle: %s -> %s", strings.Join(refs, " -> "), st.Ref.Text)
+	err.Hint = "a component may call itself only where an `if` can end it"
+	return p.run.at(err, st.Ref.Span)
+}
