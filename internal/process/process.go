@@ -1,0 +1,161 @@
+// Package process runs one process of a step so that nothing is left behind: when Run returns, the process is reaped, what
+// it started is dead and its output has been handed on to the last byte.
+//
+// On Unix a process gets a session of its own, and so a process group too. It has no controlling terminal: a program that
+// asks for a password fails at once where it would otherwise hang in the background. When the process ends, the rest of
+// its group is killed. On Linux, after EnableSubreaper, daemons that left the group are found and killed as well; see
+// orphans_linux.go for whose orphan is whose. On Windows everything lives in a job object that is terminated.
+//
+// EnableSubreaper makes this program the parent of every orphan below it, so the package reaps children that it did not
+// start itself. A program that enables it must start all of its children through Run: another package that waits for a
+// child (os/exec) would find it killed as an orphan.
+//
+// What is not covered: when this program itself is killed with SIGKILL, its processes live on. Linux has a signal for the
+// death of the parent (PR_SET_PDEATHSIG), but it fires when the thread that forked ends, not the program, and reaches one
+// process and none of its children. A Go program would have to keep a locked thread for every process, to little use. On
+// Windows the job object closes with this program and takes its processes along.
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+const (
+	// WaitDelay is how long Run waits, after everything that it could find was killed, for a straggler to let go of the
+	// output pipes. What is in the pipes by then is still handed on.
+	WaitDelay = 2 * time.Second
+	// reapInterval is how often a long Run collects dead orphans, so that they do not fill the process table.
+	reapInterval = time.Second
+)
+
+// ErrKilled is what Run returns when the kill channel stopped the process and the context had not ended.
+var ErrKilled = errors.New("the process was killed on request")
+
+// Spec is what to run.
+type Spec struct {
+	// Args is the argument vector. Args[0] is the program: a name without a separator is looked up in the PATH of Env (not
+	// that of this program); a relative path with a separator is relative to Dir.
+	Args []string
+	// Dir is the work directory; empty is that of this program.
+	Dir string
+	// Env is the complete environment as NAME=value, each name once.
+	Env []string
+	// Stdout and Stderr get the output as it comes, at most 32 KiB a call. Each is called from one goroutine, but the two
+	// at the same time. When both are the same writer, one pipe serves both: it is called from one goroutine and sees the
+	// output in the order in which it was written. Nil discards. Run does not return while a call is under way.
+	Stdout, Stderr io.Writer
+	// Grace is the time between the polite signal and the kill.
+	Grace time.Duration
+}
+
+// Result is how a process ended.
+type Result struct {
+	// ExitCode is -1 when the process was killed by a signal or did not start.
+	ExitCode int
+	// Signal is the name of the signal that killed the process ("SIGKILL"), else "". A process that Run killed on Windows
+	// has "SIGKILL" too.
+	Signal string
+}
+
+var notStarted = Result{ExitCode: -1}
+
+// Run starts a process with no input, hands on its output and waits for it.
+//
+// When ctx is done, the process and its group are asked to stop (SIGTERM; CTRL_BREAK on Windows) and killed when they are
+// still there after spec.Grace. When kill is closed, they are killed at once. A nil kill never stops anything.
+//
+// The error is nil when the process ran to an end by itself, whatever its exit code. A process that did not start gives a
+// *StartError, which is one of ErrNotFound, ErrNotExecutable, ErrWorkDir and ErrTooLong where one of them fits. A process that
+// was stopped gives context.Cause(ctx), or ErrKilled. A process whose output could not be written gives an *OutputError;
+// it is not stopped, the rest of that output is discarded.
+func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
+	if ctx.Err() != nil {
+		return notStarted, context.Cause(ctx)
+	}
+	select {
+	case <-kill:
+		return notStarted, ErrKilled
+	default:
+	}
+	out, err := openOutput(&spec)
+	if err != nil {
+		return notStarted, err
+	}
+	c, err := start(&spec, out)
+	out.closeChildEnds()
+	if err != nil {
+		out.discard()
+		return notStarted, err
+	}
+	stopped := attend(ctx, kill, spec.Grace, c, out)
+	result := c.finish()
+	outputErr := out.drain()
+
+	switch {
+	case !stopped:
+		return result, outputErr
+	case ctx.Err() != nil:
+		return result, context.Cause(ctx)
+	default:
+		return result, ErrKilled
+	}
+}
+
+// attendInBackground copies the output and waits in goroutines of their own while it supervises the process. It reports
+// whether it stopped it.
+func attendInBackground(ctx context.Context, kill <-chan struct{}, grace time.Duration, c *child, out *output) (stopped bool) {
+	out.copy()
+	ended := make(chan struct{})
+	go func() {
+		c.awaitEnd()
+		close(ended)
+	}()
+	claim := func() bool {
+		stopped = true
+		return true
+	}
+	supervise(ctx, kill, grace, c, ended, claim)
+	return stopped
+}
+
+// supervise stops the process when it is asked to. It waits until the main process has ended and, after a polite stop, until
+// its group is gone or the grace is over. It sends no signal unless claim, which it calls before the first, returns true.
+func supervise(ctx context.Context, kill <-chan struct{}, grace time.Duration, c *child, ended <-chan struct{}, claim func() bool) {
+	tick, stopTick := orphanTicker()
+	defer stopTick()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-kill:
+			if claim() {
+				c.kill()
+				<-ended
+			}
+			return
+		case <-tick:
+			reapDeadOrphans()
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	if !claim() {
+		return
+	}
+	c.terminate()
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	select {
+	case <-ended:
+		c.awaitGroup(over.C, kill)
+		return
+	case <-over.C:
+	case <-kill:
+	}
+	c.kill()
+	<-ended
+}
