@@ -1,0 +1,101 @@
+package mask
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Replacement is what a secret becomes.
+const Replacement = "[MASKED]"
+
+// MinLength is the length in bytes, not counting line breaks and surrounding white space, from which a secret is masked.
+// Shorter values occur in ordinary text all the time: masking them would destroy the log and tell the value by its gaps.
+const MinLength = 4
+
+// space is what does not belong to a secret at its ends.
+const space = " \t\n\v\f\r"
+
+// Set holds the secrets of a run. It is safe for concurrent use and it grows while the run goes on.
+type Set struct {
+	mu      sync.Mutex
+	secrets map[string]struct{}
+
+	// current is what the secrets compile to, or nil when secrets were added since. It is compiled when it is next needed,
+	// so that adding many secrets one by one costs no more than adding them together.
+	current atomic.Pointer[matcher]
+}
+
+// NewSet returns a set of the given secrets.
+func NewSet(secrets ...string) *Set {
+	s := &Set{secrets: make(map[string]struct{}, len(secrets))}
+	s.Add(secrets...)
+	return s
+}
+
+// Add adds secrets to the set. Writers that are already open mask them in whatever is written from now on. Values that
+// are shorter than [MinLength] are left out.
+func (s *Set) Add(secrets ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, secret := range secrets {
+		secret = strings.Trim(secret, space)
+		if len(withoutBreaks(secret)) < MinLength {
+			continue
+		}
+		if _, known := s.secrets[secret]; known {
+			continue
+		}
+		// Cloned, because a secret is often a small piece of a large document.
+		s.secrets[strings.Clone(secret)] = struct{}{}
+		s.current.Store(nil)
+	}
+}
+
+// Len returns the number of different secrets that are masked.
+func (s *Set) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.secrets)
+}
+
+// matcher returns the compiled form of all secrets added so far.
+func (s *Set) matcher() *matcher {
+	if m := s.current.Load(); m != nil {
+		return m
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.current.Load(); m != nil {
+		return m
+	}
+	var all []pattern
+	for secret := range s.secrets {
+		all = append(all, patterns(secret)...)
+	}
+	m := compile(all)
+	s.current.Store(m)
+	return m
+}
+
+// writers keeps the working memory of String between calls.
+var writers = sync.Pool{New: func() any { return new(Writer) }}
+
+// String returns the text with all secrets replaced. A text without secrets is returned as it is, without a copy.
+func (s *Set) String(text string) string {
+	m := s.matcher()
+	if len(m.prefixes) == 0 || len(text) < MinLength {
+		return text
+	}
+	w := writers.Get().(*Writer)
+	defer writers.Put(w)
+	w.emit = func([]byte) {}
+	if w.whole(m, text); !w.replaced {
+		return text
+	}
+	masked := make([]byte, 0, len(text)+len(Replacement))
+	w.emit = func(p []byte) { masked = append(masked, p...) }
+	w.whole(m, text)
+	w.emit = nil
+	return string(masked)
+}
