@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,9 +18,19 @@ import (
 
 func main() { os.Exit(run()) }
 
+// gcPercent makes the garbage collector run twice as often as by default: what a run keeps is small, and it stands in
+// environments where memory is for the steps.
+const gcPercent = 50
+
 // run is main with an exit code, so that tests can call it.
 func run() int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	_ = process.EnableSubreaper() // where it fails, process groups must do; `doctor` says so
+	if slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "--output-file") }) {
+		go programDigest()
+	}
 	a := &app{
 		stdin:  os.Stdin,
 		stdout: os.Stdout,

@@ -255,7 +255,7 @@ func (s *session) recorder() (*recording, error) {
 		}
 		rec.temp, rec.path = dir, filepath.Join(dir, "trace.json")
 	}
-	opened, err := trace.NewRecorder(rec.path, trace.Options{RuntimeDigest: programDigest()})
+	opened, err := trace.NewRecorder(rec.path, trace.Options{RuntimeDigest: programDigest})
 	if err != nil {
 		rec.remove()
 		return nil, coded(exitSystem, "%v", err).hinted("--output-file names a file in a folder that exists")
@@ -287,27 +287,26 @@ func (r *recording) remove() {
 	}
 }
 
-// programDigest computes the digest of this program beside the run, as it takes some milliseconds.
-func programDigest() func() string {
-	digest := sync.OnceValue(func() string {
-		path, err := os.Executable()
-		if err != nil {
-			return ""
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return ""
-		}
-		defer f.Close()
-		h := sha256.New()
-		if _, err := io.Copy(h, f); err != nil {
-			return ""
-		}
-		return "sha256:" + hex.EncodeToString(h.Sum(nil))
-	})
-	go digest()
-	return digest
-}
+// programDigest is the digest of this program's file. It takes longer than a short run: main starts it early.
+var programDigest = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.CopyBuffer(h, onlyReader{f}, make([]byte, 256<<10)); err != nil {
+		return ""
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+})
+
+// onlyReader hides that a file can write itself, in pieces that are too small.
+type onlyReader struct{ io.Reader }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 

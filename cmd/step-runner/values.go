@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/rungci/rung/internal/mask"
@@ -12,13 +11,15 @@ import (
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/value"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // maxInputFile bounds --input-file and the files of secrets, in bytes.
 const maxInputFile = 64 << 20
 
 // variableName is what the name of a variable, secret or input looks like.
-var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var variableName = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // assignments reads NAME=VALUE flags. bare says what a NAME alone stands for.
 func assignments(flag string, given []string, bare func(name string) (string, error)) (map[string]string, error) {
@@ -158,7 +159,7 @@ func readLimited(path string) (string, error) {
 
 // sensitiveJobVariable matches the names of GitLab's variables that hold credentials. The job API marks them as masked; the
 // environment, which `ci` reads them from, does not.
-var sensitiveJobVariable = regexp.MustCompile(`TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|AUTH_CONFIG|CREDENTIAL|_JWT|^CI_REPOSITORY_URL$`)
+var sensitiveJobVariable = lazyregexp.New(`TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|AUTH_CONFIG|CREDENTIAL|_JWT|^CI_REPOSITORY_URL$`)
 
 func jobVariable(name, text string) engine.Variable {
 	return engine.Variable{Value: text, Sensitive: text != "" && sensitiveJobVariable.MatchString(name)}

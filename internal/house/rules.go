@@ -20,11 +20,11 @@ var importRules = []importRule{
 	{"steps/event", []string{"steps/value", "steps/diag", "steps/plan"}, nil, "events are data"},
 
 	{"steps/plan/planpb", above("api/rung/..."), nil, "it converts the plan, and nothing else"},
-	{"steps/frontend/...", above("internal/yamlsource"), nil, "a frontend turns text into a plan; it runs nothing"},
+	{"steps/frontend/...", above("internal/yamlsource", "internal/lazyregexp"), nil, "a frontend turns text into a plan; it runs nothing"},
 	{"steps/source", above(), nil, "a source is given the parser that it uses"},
 	{"steps/engine", above("steps/source", "internal/..."), nil, "the engine knows no syntax, and emits events, whoever takes them"},
 	{"steps/trace", above("internal/..."), nil, "a trace is made from events alone"},
-	{"steps/stepproto", above("steps/trace", "api/gitlab/..."), nil, "results are made from a trace, and definitions from a plan"},
+	{"steps/stepproto", above("steps/trace", "api/gitlab/...", "internal/lazyregexp"), nil, "results are made from a trace, and definitions from a plan"},
 	{"steps/...", nil, append([]string{"ui/...", "cmd/..."}, upperFloors...), "what a job does is not concerned with screens, or with where it runs"},
 
 	{"ui/...", above("ui/...", "internal/..."), nil, "a view sees events"},
@@ -32,6 +32,7 @@ var importRules = []importRule{
 	{"api/...", []string{}, nil, "the contracts depend on nothing of ours"},
 	{"cmd/...", nil, nil, "programs put the parts together"},
 	{"bench", nil, nil, "it measures all of them"},
+	{"e2e", nil, nil, "it tries what the documents say"},
 
 	{"executor/...", nil, []string{"manager/...", "fleet/..."}, "an executor does not ask how many machines there are, or who wants the job"},
 	{"snapshot/...", nil, []string{"manager/...", "fleet/..."}, "nor does a snapshot"},

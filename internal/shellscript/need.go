@@ -2,9 +2,10 @@ package shellscript
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // need is what a value must be to stand in a slot.
@@ -20,7 +21,7 @@ const (
 )
 
 // numbers are decimal ones; a shell reads a leading zero as octal, as it does in a script.
-var numbers = regexp.MustCompile(`^[-+]?[0-9]+(\.[0-9]+)?$`)
+var numbers = lazyregexp.New(`^[-+]?[0-9]+(\.[0-9]+)?$`)
 
 // accept refuses a value that could turn into code where the slot stands. The error never shows the value, which may be
 // secret.

@@ -2,12 +2,13 @@ package shellscript
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // posix finds the slots in the tree of a script for bash or sh.
@@ -169,7 +170,7 @@ func (p *posix) place(i int) {
 }
 
 // bashArithmetic begins a word in which bash evaluates what a plain sh does not.
-var bashArithmetic = regexp.MustCompile(`\$\[|^[A-Za-z_][A-Za-z0-9_]*\[`)
+var bashArithmetic = lazyregexp.New(`\$\[|^[A-Za-z_][A-Za-z0-9_]*\[`)
 
 // looksLikeBash reports whether the top of the stack is in what bash would take for arithmetic, in a script that only
 // parses as plain sh. Bash runs such a script as well, up to the line that it cannot read.
@@ -246,7 +247,7 @@ func (p *posix) literalQuotes() bool {
 func backslashes(text string) int { return len(text) - len(strings.TrimRight(text, `\`)) }
 
 // plainDelimiter is a delimiter that needs no quotes.
-var plainDelimiter = regexp.MustCompile(`^[A-Za-z0-9_.+:@%-]+$`)
+var plainDelimiter = lazyregexp.New(`^[A-Za-z0-9_.+:@%-]+$`)
 
 var heredocEscapes = strings.NewReplacer(`\`, `\\`, `$`, `\$`, "`", "\\`")
 
@@ -338,8 +339,8 @@ func (p *posix) skeleton(w *syntax.Word) (text string, first int) {
 }
 
 var (
-	braceSequence  = regexp.MustCompile(`\{[^{}]*(\x01[^{},]*\.\.|\.\.[^{},]*\x01)[^{}]*\}`)
-	assignmentLeft = regexp.MustCompile(`^[A-Za-z0-9_\x01]*\x01[A-Za-z0-9_\x01]*(\[.*\])?\+?=`)
+	braceSequence  = lazyregexp.New(`\{[^{}]*(\x01[^{},]*\.\.|\.\.[^{},]*\x01)[^{}]*\}`)
+	assignmentLeft = lazyregexp.New(`^[A-Za-z0-9_\x01]*\x01[A-Za-z0-9_\x01]*(\[.*\])?\+?=`)
 )
 
 // checkBraces finds {1..${{ n }}}, which shells expand before variables.

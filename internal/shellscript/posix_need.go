@@ -2,11 +2,12 @@ package shellscript
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // integerVariables are those of bash that evaluate what is assigned to them.
@@ -245,12 +246,12 @@ func readsCode(call *syntax.CallExpr) bool {
 }
 
 var (
-	codeOption      = regexp.MustCompile(`^-[A-Za-z]*c$`)
-	readTextOption  = regexp.MustCompile(`^-[A-Za-z]*[dinNptu]$`)
-	binaryTest      = regexp.MustCompile(`^(=|==|!=|<|>|-(eq|ne|lt|le|gt|ge|nt|ot|ef))$`)
-	unaryTest       = regexp.MustCompile(`^-[a-zA-Z]$`)
-	variableTest    = regexp.MustCompile(`^-[vR]$`)
-	arithmeticTest  = regexp.MustCompile(`^-(eq|ne|lt|le|gt|ge)$`)
+	codeOption      = lazyregexp.New(`^-[A-Za-z]*c$`)
+	readTextOption  = lazyregexp.New(`^-[A-Za-z]*[dinNptu]$`)
+	binaryTest      = lazyregexp.New(`^(=|==|!=|<|>|-(eq|ne|lt|le|gt|ge|nt|ot|ef))$`)
+	unaryTest       = lazyregexp.New(`^-[a-zA-Z]$`)
+	variableTest    = lazyregexp.New(`^-[vR]$`)
+	arithmeticTest  = lazyregexp.New(`^-(eq|ne|lt|le|gt|ge)$`)
 	commandPrefixes = []string{"command", "builtin", "exec", "time", "!"}
 )
 

@@ -1,10 +1,11 @@
 package shellscript
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // PowerShell takes typographic quotes for plain ones.
@@ -14,7 +15,7 @@ const (
 )
 
 // integers are written as numbers, so that they compare as numbers. They print as they were written.
-var integers = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
+var integers = lazyregexp.New(`^(0|-?[1-9][0-9]{0,17})$`)
 
 // quotePowershell writes a value as PowerShell reads it.
 func quotePowershell(value string) string {
@@ -34,7 +35,7 @@ func quotePowershell(value string) string {
 }
 
 // firstStatement finds what must be the first statement of a script, before which no variable can be set.
-var firstStatement = regexp.MustCompile(`(?i)^(param\s*\(|using\s+\w|\[CmdletBinding\b|(begin|process|end|dynamicparam|clean)\s*\{)`)
+var firstStatement = lazyregexp.New(`(?i)^(param\s*\(|using\s+\w|\[CmdletBinding\b|(begin|process|end|dynamicparam|clean)\s*\{)`)
 
 // mode is what a PowerShell text is in.
 type mode uint8

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"unicode/utf8"
@@ -16,10 +17,16 @@ type logJSON struct {
 	Base64 string `json:"base64,omitempty"`
 }
 
-// MarshalJSON writes {"stream":…,"offset":…,"text":…}, or "base64" where the data is not UTF-8.
+// IsText reports whether log data is better kept as text: it is UTF-8, and not so full of NUL bytes, six characters each in
+// JSON, that base64 is shorter.
+func IsText(data []byte) bool {
+	return bytes.Count(data, []byte{0}) <= len(data)/16 && utf8.Valid(data)
+}
+
+// MarshalJSON writes {"stream":…,"offset":…,"text":…}, or "base64" where the data is not text.
 func (l Log) MarshalJSON() ([]byte, error) {
 	j := logJSON{Stream: l.Stream, Offset: l.Offset}
-	if utf8.Valid(l.Data) {
+	if IsText(l.Data) {
 		j.Text = string(l.Data)
 	} else {
 		j.Base64 = base64.StdEncoding.EncodeToString(l.Data)

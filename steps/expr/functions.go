@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rungci/rung/steps/value"
 )
@@ -69,7 +70,7 @@ func (n *call) convert(ev *evaluation, v value.Value) (value.Value, error) {
 		return v, nil
 	case value.String:
 		text := strings.TrimSpace(v.Str())
-		if anyNumber.MatchString(text) {
+		if anyNumber().MatchString(text) {
 			if result, err := value.ParseNumber(text); err == nil {
 				return result.Mark(v.Marked()), nil
 			}
@@ -82,4 +83,6 @@ func (n *call) convert(ev *evaluation, v value.Value) (value.Value, error) {
 
 // anyNumber is what num reads: as data come from programs it takes a sign, leading zeros and a bare point too, and
 // convert drops the space and line breaks around it.
-var anyNumber = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+var anyNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+})

@@ -3,6 +3,7 @@ package expr
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -36,7 +37,9 @@ var symbols = []string{
 }
 
 // jsonNumber is the syntax of a number, without a sign: that is an operator.
-var jsonNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var jsonNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+})
 
 // advance reads the next token into p.tok.
 func (p *parser) advance() error {
@@ -106,7 +109,7 @@ func (p *parser) readNumber() error {
 	}
 	start := p.pos
 	p.take(tokenNumber, i-start)
-	if !jsonNumber.MatchString(p.tok.text) {
+	if !jsonNumber().MatchString(p.tok.text) {
 		return newError(p.source, start, i, "", "%s is not a number", quote(p.tok.text))
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -12,6 +11,8 @@ import (
 	stepsv0 "github.com/rungci/rung/api/gitlab/steps/v0"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // FromProto converts a message to the component it stands for. The error lists everything that is wrong, each with the
@@ -41,7 +42,7 @@ func (r *reader) fail(path, format string, args ...any) {
 }
 
 // names of inputs, outputs, steps and environment variables.
-var namePattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var namePattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 func (r *reader) name(path, what, name string) {
 	if !namePattern.MatchString(name) {

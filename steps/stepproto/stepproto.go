@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -22,6 +21,8 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // The messages, by the names that this package's users need.
@@ -39,7 +40,7 @@ const maxNesting = 4 * value.MaxDepth
 // is wrong, and the path of the field where its meaning is.
 func ParseText(data []byte) (*plan.Component, error) {
 	options := prototext.UnmarshalOptions{RecursionLimit: maxNesting}
-	if !wholeFile.Match(data) {
+	if !wholeFile().Match(data) {
 		var def stepsv0.Definition
 		if err := options.Unmarshal(data, &def); err != nil {
 			return nil, textError(err, &def)
@@ -57,23 +58,23 @@ func ParseText(data []byte) (*plan.Component, error) {
 }
 
 // wholeFile tells a SpecDefinition from a bare Definition: the two have no field in common.
-var wholeFile = regexp.MustCompile(`(?m)\A(?:\s|#.*$)*(?:spec|definition)\b`)
+var wholeFile = lazyregexp.New(`(?m)\A(?:\s|#.*$)*(?:spec|definition)\b`)
 
 // decodeError is the form of prototext's errors, which is not stable: the space after "proto:" changes.
 var (
-	decodeError  = regexp.MustCompile(`^proto:[\s\x{a0}]*(?:syntax error )?\(line (\d+):(\d+)\):[\s\x{a0}]*((?s).*)$`)
-	unknownField = regexp.MustCompile(`unknown field: ([\w.]+)`)
+	decodeError  = lazyregexp.New(`^proto:[\s\x{a0}]*(?:syntax error )?\(line (\d+):(\d+)\):[\s\x{a0}]*((?s).*)$`)
+	unknownField = lazyregexp.New(`unknown field: ([\w.]+)`)
 )
 
 // textError says where a text is wrong, and what was probably meant.
 func textError(err error, message proto.Message) error {
 	text := err.Error()
-	if m := decodeError.FindStringSubmatch(text); m != nil {
+	if m := decodeError().FindStringSubmatch(text); m != nil {
 		text = fmt.Sprintf("line %s, column %s: %s", m[1], m[2], m[3])
 	} else {
 		text = strings.TrimLeft(strings.TrimPrefix(text, "proto:"), " \u00a0")
 	}
-	if m := unknownField.FindStringSubmatch(text); m != nil {
+	if m := unknownField().FindStringSubmatch(text); m != nil {
 		if meant := diag.Suggest(m[1], fieldNames(message.ProtoReflect().Descriptor(), map[protoreflect.FullName]bool{})); meant != "" {
 			text += fmt.Sprintf("; did you mean %q?", meant)
 		}
@@ -121,7 +122,7 @@ func Text(m proto.Message) ([]byte, error) {
 	}
 	// prototext adds a second space after a name at random. Strings hold no line ends in this form, so every line begins
 	// with a name.
-	return extraSpace.ReplaceAll(data, []byte("$1 ")), nil
+	return extraSpace().ReplaceAll(data, []byte("$1 ")), nil
 }
 
-var extraSpace = regexp.MustCompile(`(?m)^( *\w+:)  `)
+var extraSpace = lazyregexp.New(`(?m)^( *\w+:)  `)

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rungci/rung/steps/event"
 )
@@ -26,7 +25,7 @@ func appendLogLine(b []byte, e *event.Event, l *event.Log) []byte {
 	b = appendJSONString(b, string(l.Stream))
 	b = append(b, `,"offset":`...)
 	b = strconv.AppendInt(b, l.Offset, 10)
-	if utf8.Valid(l.Data) {
+	if event.IsText(l.Data) {
 		b = append(b, `,"text":`...)
 		b = appendJSONString(b, l.Data)
 	} else {

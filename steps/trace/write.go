@@ -10,7 +10,8 @@ import (
 	"io"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/rungci/rung/steps/event"
 )
 
 // write writes the whole document. The logs stream through.
@@ -75,7 +76,7 @@ func appendChunk(b []byte, c Chunk) []byte {
 	b = strconv.AppendInt(b, c.Offset, 10)
 	b = append(b, `, "time": "`...)
 	b = c.Time.UTC().AppendFormat(b, time.RFC3339Nano)
-	if !utf8.Valid(c.Data) {
+	if !event.IsText(c.Data) {
 		b = append(b, `", "base64": "`...)
 		b = base64.StdEncoding.AppendEncode(b, c.Data)
 		return append(b, `"}`...)

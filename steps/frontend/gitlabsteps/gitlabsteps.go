@@ -10,13 +10,14 @@ package gitlabsteps
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // ParseFile compiles a step file, which has two documents: the spec and the definition. name is what diagnostics call the
@@ -135,7 +136,7 @@ func (p *parser) report(place diag.Span, hint, format string, args ...any) {
 }
 
 // namePattern is what names of steps, inputs, outputs, variables and secrets look like.
-var namePattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var namePattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // name checks a name and reports whether it is one. what says whose name it is.
 func (p *parser) name(n *yamlsource.Node, what string) bool {

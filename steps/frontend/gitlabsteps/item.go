@@ -2,13 +2,14 @@ package gitlabsteps
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // kinds are the keys that say what a step does. A step has exactly one of them.
@@ -227,7 +228,7 @@ func (p *parser) inputs(item *yamlsource.Node, e yamlsource.Entry) map[string]pl
 }
 
 // actionInputPattern is what GitHub allows as the name of an input.
-var actionInputPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
+var actionInputPattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
 
 // refuseNestedGroups reports parallel groups that are members of one: all of it would run at the same time anyway.
 func (p *parser) refuseNestedGroups(group *yamlsource.Node) {

@@ -2,7 +2,6 @@ package gitlabsteps
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,6 +9,8 @@ import (
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // gitFolder is where the short form of a Git reference finds components in a repository.
@@ -138,7 +139,7 @@ func isOCI(text string) bool {
 }
 
 // digestPattern finds a digest, which stands where Git has a revision but cannot be one.
-var digestPattern = regexp.MustCompile(`@[a-z0-9]+:[0-9a-fA-F]{32,}$`)
+var digestPattern = lazyregexp.New(`@[a-z0-9]+:[0-9a-fA-F]{32,}$`)
 
 func (r *reference) oci(text string) {
 	r.Kind = plan.RefOCI
@@ -165,9 +166,9 @@ func (r *reference) oci(text string) {
 }
 
 var (
-	repositoryPattern = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
-	tagPattern        = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]{0,127}|[a-z0-9]+:[0-9a-fA-F]{32,})$`)
-	registryPattern   = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
+	repositoryPattern = lazyregexp.New(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
+	tagPattern        = lazyregexp.New(`^([A-Za-z0-9_][A-Za-z0-9._-]{0,127}|[a-z0-9]+:[0-9a-fA-F]{32,})$`)
+	registryPattern   = lazyregexp.New(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 )
 
 func (r *reference) setRegistry(text string) {
@@ -185,7 +186,7 @@ func (r *reference) setTag(text string) {
 	r.checkImage("tag", text, tagPattern)
 }
 
-func (r *reference) checkImage(part, text string, pattern *regexp.Regexp) {
+func (r *reference) checkImage(part, text string, pattern lazyregexp.Regexp) {
 	if !expr.Has(text) && !pattern.MatchString(text) {
 		r.fail("the "+part+" of the image is not valid", "a short form is registry.host/repository:tag, with the repository in lower case")
 	}
@@ -205,7 +206,7 @@ func (r *reference) git(text string) {
 }
 
 // scpPattern finds the form user@host:path, which Git takes for SSH.
-var scpPattern = regexp.MustCompile(`^[\w.-]+@[\w.-]+:[^/0-9]`)
+var scpPattern = lazyregexp.New(`^[\w.-]+@[\w.-]+:[^/0-9]`)
 
 // setURL sets the URL of a repository, which is on https unless it says otherwise.
 func (r *reference) setURL(url string) {
