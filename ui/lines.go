@@ -20,12 +20,13 @@ const (
 
 func indent(depth int) string { return strings.Repeat("  ", min(depth, maxIndent)) }
 
-func (r *reporter) startLine(s *step, b event.StepStarted) string {
-	note := ""
-	if b.Sensitive && r.o.Show == ShowAll {
-		note = "  " + r.look.paint(styleFaint, "its output is held back until it ends")
-	}
-	return indent(s.depth) + r.look.paint(styleInfo, r.look.start) + " " + s.label + note + "\n"
+func (r *reporter) startLine(s *step) string {
+	return indent(s.depth) + r.look.paint(styleInfo, r.look.start) + " " + s.label + "\n"
+}
+
+// heldLine says why there is no output yet.
+func (r *reporter) heldLine(s *step) string {
+	return indent(s.depth+1) + r.look.paint(styleFaint, "output is held back until the step ends: it gives a secret that is not known yet") + "\n"
 }
 
 func (r *reporter) skipLine(s *step, b event.StepSkipped) string {

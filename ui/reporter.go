@@ -121,7 +121,12 @@ func (r *reporter) Event(e event.Event) {
 		r.runStarted(b, now)
 	case event.StepStarted:
 		s := r.run.start(e.Step, b, now)
-		r.say(r.startLine(s, b))
+		r.say(r.startLine(s))
+	case event.ExecStarted:
+		if b.LogHeld && r.o.Show == ShowAll {
+			r.say(r.heldLine(r.find(e.Step)))
+		}
+		r.detail(e.Step, e.Body)
 	case event.StepSkipped:
 		r.say(r.skipLine(r.run.skip(e.Step, b, now), b))
 	case event.StepRetrying:

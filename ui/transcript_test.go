@@ -256,7 +256,8 @@ func TestTranscripts(t *testing.T) {
 		}},
 		{"sensitive", "Output that is held back is announced.", Options{}, func(s *script) {
 			s.begin()
-			s.event("1", event.StepStarted{Name: "login", Sensitive: true})
+			s.event("1", event.StepStarted{Name: "login"})
+			s.event("1", event.ExecStarted{Attempt: 1, Command: []string{"./login"}, LogHeld: true})
 			s.event("1", event.ExecFinished{ExitCode: -1, Signal: "SIGKILL"})
 			code := -1
 			s.event("1", event.StepFinished{Status: event.Failure, ExitCode: &code, Duration: 2 * time.Second})

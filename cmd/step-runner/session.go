@@ -20,9 +20,11 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/actions"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/toolkit/github"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/steps/value"
 	"github.com/rungci/rung/ui"
@@ -52,7 +54,7 @@ type session struct {
 }
 
 func (a *app) newSession() *session {
-	return &session{app: a, components: &source.Local{Parse: gitlabsteps.ParseFile}}
+	return &session{app: a, components: &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse}}
 }
 
 func (s *session) flags(f *pflag.FlagSet) {
@@ -118,6 +120,8 @@ func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
 		Secrets:        secrets,
 		Source:         s.components,
 		ParseReference: func(text string) (*plan.Reference, error) { return gitlabsteps.ParseStaticReference(text, diag.Span{}) },
+		Toolkits:       map[string]engine.Toolkit{plan.ToolkitGitHub: gitHubToolkit},
+		Functions:      github.Functions,
 		Sink:           sinks{record, view},
 		Runtime:        event.Runtime{Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH},
 		Kill:           kill,
@@ -142,6 +146,11 @@ func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
 		return result, &shown{code}
 	}
 	return result, nil
+}
+
+// gitHubToolkit lets the engine, which knows no toolkit, speak GitHub's.
+func gitHubToolkit(p engine.ToolkitProcess) (engine.ToolkitSession, error) {
+	return github.Begin(github.Process(p))
 }
 
 // directory is the run's work directory, absolute.

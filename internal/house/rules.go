@@ -22,6 +22,7 @@ var importRules = []importRule{
 	{"steps/plan/planpb", above("api/rung/..."), nil, "it converts the plan, and nothing else"},
 	{"steps/frontend/...", above("internal/yamlsource", "internal/lazyregexp"), nil, "a frontend turns text into a plan; it runs nothing"},
 	{"steps/source", above(), nil, "a source is given the parser that it uses"},
+	{"steps/toolkit/...", []string{"steps/value"}, nil, "a toolkit speaks with one process; whoever runs the engine plugs it in"},
 	{"steps/engine", above("steps/source", "internal/..."), nil, "the engine knows no syntax, and emits events, whoever takes them"},
 	{"steps/trace", above("internal/..."), nil, "a trace is made from events alone"},
 	{"steps/stepproto", above("steps/trace", "api/gitlab/...", "internal/lazyregexp"), nil, "results are made from a trace, and definitions from a plan"},

@@ -247,3 +247,10 @@ func TestComponentsAreCheckedBeforeAnythingRuns(t *testing.T) {
 		job{steps: "- {name: make, script: 'mkdir made; printf \"spec: {}\\n---\\nexec: {command: [echo, made]}\\n\" >made/step.yml'}\n- {name: use, step: ./made}\n"}.run(t).succeeds().logs("made\n")
 	})
 }
+
+func TestReferencesThatCannotBeFollowedAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, ref := range []string{"gitlab.com/some/step@v1", "{git: {url: gitlab.com/some/step, rev: v1}}", "{oci: {registry: r.example, repository: a/b, tag: v1}}", "dist://oci/publish"} {
+		job{steps: "- {name: a, script: echo ran}\n- {name: b, step: " + ref + "}\n"}.run(t).fails(event.ErrorDefinition, `step "b"`, "local directories").logs("")
+	}
+}

@@ -53,6 +53,8 @@ type Options struct {
 	Source    source.Source
 	// ParseReference parses the text of a reference in which every expression has been evaluated.
 	ParseReference func(text string) (*plan.Reference, error)
+	Toolkits       map[string]Toolkit  // what plan.Exec.Toolkit can name
+	Functions      map[string]Function // of expressions, beyond those of the language
 	Sink           event.Sink
 	Runtime        event.Runtime
 	Kill           <-chan struct{} // closed to end everything at once; may be nil
@@ -185,7 +187,11 @@ func (r *run) root(ctx context.Context) *outcome {
 	if err := r.preflight(ctx); err != nil {
 		return failed(err)
 	}
-	return r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition})
+	o := r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition})
+	if r.opts.Component.Definition.Exec != nil {
+		r.count(o.status, false) // the run is the one step
+	}
+	return o
 }
 
 // watch emits Stopping when the run is asked to stop. The function it returns ends the watch.
@@ -272,8 +278,8 @@ func (e *timeoutError) Error() string { return fmt.Sprintf("%s timed out after %
 type directories struct {
 	root  string // only this user may enter it
 	files string // output files, export files and long scripts
+	tmp   string // shared by the steps; their temporary folder, unless they use the user's
 	home  string // "" when steps use the user's
-	tmp   string
 }
 
 func (d *directories) create(hostHome bool) error {
@@ -281,11 +287,11 @@ func (d *directories) create(hostHome bool) error {
 	if err != nil {
 		return err
 	}
-	d.root, d.files = root, filepath.Join(root, "files")
-	made := []string{d.files}
+	d.root, d.files, d.tmp = root, filepath.Join(root, "files"), filepath.Join(root, "tmp")
+	made := []string{d.files, d.tmp}
 	if !hostHome {
-		d.home, d.tmp = filepath.Join(root, "home"), filepath.Join(root, "tmp")
-		made = append(made, d.home, d.tmp)
+		d.home = filepath.Join(root, "home")
+		made = append(made, d.home)
 	}
 	for _, dir := range made {
 		if err := os.Mkdir(dir, 0o700); err != nil {

@@ -95,7 +95,11 @@ func loadError(ref string, err error) *event.Error {
 	}
 	var missing *source.NotFoundError
 	if errors.As(err, &missing) {
-		return &event.Error{Kind: event.ErrorNotFound, Message: err.Error(), Hint: "a relative path starts at the folder of the file it is written in; in a job, at the work directory"}
+		return &event.Error{Kind: event.ErrorNotFound, Message: err.Error(), Hint: "a relative path starts at the folder of the file it is written in; in a job, and in `uses` of an action, at the work directory"}
+	}
+	var unsupported *source.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return definitionError("%v", err)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return definitionError("cannot read the definition of %q: %v", ref, err)

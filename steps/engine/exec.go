@@ -25,6 +25,10 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		return failed(err)
 	}
 	s.workDir = workDir
+	talk, err := s.converse(inv.def.Exec)
+	if err != nil {
+		return failed(err)
+	}
 	argv, err := s.command(inv)
 	if err != nil {
 		return failed(err)
@@ -40,16 +44,17 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	}
 	log := inv.log.attempt(holdsSecrets(inv.spec), r.dirs.files)
 	env, unset := s.env.difference(r.base, s.own, r.out)
-	r.out.emit(inv.id, event.ExecStarted{Attempt: max(inv.attempt, 1), Command: argv, WorkDir: workDir, Env: env, Unset: unset})
+	r.out.emit(inv.id, event.ExecStarted{Attempt: max(inv.attempt, 1), Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
 		Args:   argv,
 		Dir:    workDir,
 		Env:    s.env.list(s.own),
-		Stdout: log.stdout,
-		Stderr: log.stderr,
+		Stdout: talk.output(log.stdout),
+		Stderr: talk.output(log.stderr),
 		Grace:  r.opts.Grace,
 	})
-	given, exports, ferr := s.readFiles(inv, perr == nil && result.ExitCode == 0)
+	terr := talk.end()
+	given, exports, ferr := s.readFiles(inv, talk, perr == nil && result.ExitCode == 0)
 	lerr := log.end()
 	r.out.emit(inv.id, event.ExecFinished{Attempt: max(inv.attempt, 1), ExitCode: result.ExitCode, Signal: result.Signal})
 
@@ -65,6 +70,8 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		o.err = &event.Error{Kind: event.ErrorStep, Message: "exec: killed by " + result.Signal}
 	case result.ExitCode != 0:
 		o.err = &event.Error{Kind: event.ErrorStep, Message: fmt.Sprintf("exec: exit status %d", result.ExitCode)}
+	case terr != nil:
+		o.err = &event.Error{Kind: event.ErrorStep, Message: terr.Error()}
 	case ferr != nil:
 		o.err, place = definitionError("%v", ferr), inv.def.Span
 	case lerr != nil:
@@ -110,7 +117,7 @@ func (inv *invocation) commandSpan() diag.Span {
 
 // readFiles reads the outputs and exports of a process. Of one that failed it reads nothing but what must be masked in the
 // log that is still held back.
-func (s *scope) readFiles(inv *invocation, ok bool) (map[string]value.Value, map[string]variable, error) {
+func (s *scope) readFiles(inv *invocation, talk *conversation, ok bool) (map[string]value.Value, map[string]variable, error) {
 	read := readEntries
 	if inv.spec.DelegateOutputs {
 		read = readStepResult
@@ -125,6 +132,8 @@ func (s *scope) readFiles(inv *invocation, ok bool) (map[string]value.Value, map
 	if err == nil && given == nil && inv.spec.DelegateOutputs {
 		err = errors.New("delegate: the file must hold one StepResult in JSON, and it is empty")
 	}
+	exported, eerr := readStepFile(s.files.export, readEntries)
+	given, exported = talk.addTo(given, exported)
 	var outputs map[string]value.Value
 	if err == nil {
 		outputs, err = checkOutputs(inv.spec, given)
@@ -133,9 +142,8 @@ func (s *scope) readFiles(inv *invocation, ok bool) (map[string]value.Value, map
 		return nil, nil, fmt.Errorf("read output file: %w", err)
 	}
 	s.run.out.addSensitive(outputs)
-	exported, err := readStepFile(s.files.export, readEntries)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read env file: %w", err)
+	if eerr != nil {
+		return nil, nil, fmt.Errorf("read env file: %w", eerr)
 	}
 	exports := make(map[string]variable, len(exported))
 	for _, name := range slices.Sorted(maps.Keys(exported)) {

@@ -12,9 +12,11 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/actions"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/toolkit/github"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -53,7 +55,11 @@ func (j job) runComponent(t *testing.T, component *plan.Component) *ran {
 	opts.Component, opts.Text = component, []byte(j.steps)
 	opts.Dir, opts.WorkDir = dir, dir
 	opts.HostEnv = append([]string{"PATH=" + os.Getenv("PATH")}, opts.HostEnv...)
-	opts.Source = &source.Local{Parse: gitlabsteps.ParseFile}
+	opts.Source = &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse}
+	opts.Toolkits = map[string]engine.Toolkit{plan.ToolkitGitHub: func(p engine.ToolkitProcess) (engine.ToolkitSession, error) {
+		return github.Begin(github.Process(p))
+	}}
+	opts.Functions = github.Functions
 	opts.ParseReference = func(text string) (*plan.Reference, error) {
 		return gitlabsteps.ParseStaticReference(text, diag.Span{})
 	}

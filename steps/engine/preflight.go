@@ -3,11 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/value"
 )
 
 // preflight loads every local component that is known before the run, so that a mistake in the last one is found before the
@@ -41,18 +44,43 @@ func (p *preflight) steps(steps []plan.Step, dir string, conditional bool) *even
 			err = p.steps(st.Inline.Definition.Steps, dir, maybe)
 		case len(st.Parallel) > 0:
 			err = p.steps(st.Parallel, dir, maybe)
-		case st.Ref != nil && st.Ref.Kind == plan.RefLocal:
-			err = p.reference(st, dir, maybe)
+		case st.Ref != nil:
+			if ref := p.known(st.Ref); ref != nil {
+				err = p.reference(st, ref, dir, maybe)
+			}
 		}
 		if err != nil {
-			return err
+			return p.run.named(err, st)
 		}
 	}
 	return nil
 }
 
-func (p *preflight) reference(st *plan.Step, dir string, conditional bool) *event.Error {
-	found, lerr := p.run.opts.Source.Load(p.ctx, st.Ref, dir)
+// known returns the reference where it is known before the run, whatever the steps do, else nil.
+func (p *preflight) known(ref *plan.Reference) *plan.Reference {
+	if ref.Kind == plan.RefDynamic {
+		return nil
+	}
+	if ref.Kind != plan.RefAction {
+		for _, part := range []string{ref.URL, ref.Rev, ref.File, ref.Registry, ref.Repository, ref.Tag} {
+			if expr.Has(part) {
+				return nil
+			}
+		}
+		return ref
+	}
+	workDir := expr.Values{"work_dir": value.OfString(p.run.opts.WorkDir)}
+	action, err := expr.Expand(value.OfString(ref.Action), workDir)
+	if err != nil || !strings.HasPrefix(action.Str(), "./") && !filepath.IsAbs(action.Str()) {
+		return nil
+	}
+	out := *ref
+	out.Action = action.Str()
+	return &out
+}
+
+func (p *preflight) reference(st *plan.Step, ref *plan.Reference, dir string, conditional bool) *event.Error {
+	found, lerr := p.run.opts.Source.Load(p.ctx, ref, dir)
 	var missing *source.NotFoundError
 	if errors.As(lerr, &missing) {
 		return nil

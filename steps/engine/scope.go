@@ -80,6 +80,10 @@ func (s *scope) Names() []string {
 
 // Call implements expr.Scope: the functions that ask how the steps before went.
 func (s *scope) Call(name string, args []value.Value) (value.Value, bool, error) {
+	if function, ok := s.run.opts.Functions[name]; ok {
+		v, err := function(s.Lookup, args)
+		return v, true, err
+	}
 	if !slices.Contains(statusFunctions, name) {
 		return value.Value{}, false, nil
 	}
@@ -204,6 +208,7 @@ type stepFiles struct {
 	number         int64
 	output, export string
 	scripts        []string
+	folders        []string
 	err            error
 }
 
@@ -244,8 +249,21 @@ func (f *stepFiles) create(suffix string, content []byte) (string, error) {
 	return path, file.Close()
 }
 
+// folder makes a folder that only this user can enter.
+func (f *stepFiles) folder(suffix string) (string, error) {
+	path := filepath.Join(f.dir, itoa(fileNumber.Add(1))+"-"+suffix)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return "", err
+	}
+	f.folders = append(f.folders, path)
+	return path, nil
+}
+
 // remove deletes the files.
 func (f *stepFiles) remove() {
+	for _, path := range f.folders {
+		_ = os.RemoveAll(path)
+	}
 	for _, path := range append(f.scripts, f.output, f.export) {
 		if path != "" {
 			_ = os.Remove(path)

@@ -194,6 +194,9 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) 
 		if err != nil {
 			return err
 		}
+		if st.Ref.Kind == plan.RefAction {
+			v = actionInput(v)
+		}
 		if name, err = caller.expandName(name, f); err != nil {
 			return err
 		}
@@ -242,7 +245,7 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 		return parsed, nil
 	}
 	out := *ref
-	for _, part := range []*string{&out.URL, &out.Rev, &out.File, &out.Registry, &out.Repository, &out.Tag} {
+	for _, part := range []*string{&out.URL, &out.Rev, &out.File, &out.Registry, &out.Repository, &out.Tag, &out.Action} {
 		if !expr.Has(*part) {
 			continue
 		}
@@ -251,6 +254,9 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 			return nil, err
 		}
 		*part = text
+	}
+	if ref.Kind == plan.RefAction && ref.Text == ref.Action {
+		out.Text = out.Action
 	}
 	return &out, nil
 }

@@ -98,12 +98,11 @@ type Runtime struct {
 
 // StepStarted is the first event of a step that is not skipped.
 type StepStarted struct {
-	Name      string    `json:"name"`
-	Title     string    `json:"title,omitempty"`
-	Kind      StepKind  `json:"kind"`
-	Ref       string    `json:"ref,omitempty"` // as written, with expressions; "" when inline
-	Span      diag.Span `json:"span,omitzero"`
-	Sensitive bool      `json:"sensitive_outputs,omitempty"` // the log is held back until the step ends, when all its secrets are known
+	Name  string    `json:"name"`
+	Title string    `json:"title,omitempty"`
+	Kind  StepKind  `json:"kind"`
+	Ref   string    `json:"ref,omitempty"` // as written, with expressions; "" when inline
+	Span  diag.Span `json:"span,omitzero"`
 }
 
 // StepKind is what a step is made of.
@@ -146,6 +145,8 @@ type ExecStarted struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Unset are the names in RunStarted.Env that the process was not given.
 	Unset []string `json:"unset,omitempty"`
+	// LogHeld says that the log comes when the process has ended, because only then all that must be masked in it is known.
+	LogHeld bool `json:"log_held,omitempty"`
 }
 
 // Stream names where log data came from.

@@ -88,7 +88,12 @@ type Exec struct {
 	Script  *Script  `json:"script,omitempty"`
 	WorkDir *Field   `json:"work_dir,omitempty"` // nil is the run's work directory
 	Timeout Duration `json:"timeout,omitzero"`   // 0 is none
+	// Toolkit is the protocol that the process speaks with its runner beyond its exit code. Empty is none.
+	Toolkit string `json:"toolkit,omitempty"`
 }
+
+// ToolkitGitHub is what GitHub's actions speak: files for outputs and variables, and commands in what they print.
+const ToolkitGitHub = "github"
 
 // Shells that a script can name. The empty shell is bash, or sh where there is no bash.
 const (

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/rungci/rung/steps/plan"
@@ -22,9 +23,17 @@ const MaxFileSize = 64 << 20
 type Local struct {
 	// Parse turns the text of a definition file into a plan; name is used in diagnostics.
 	Parse func(name string, text []byte) (*plan.Component, error)
+	// ParseAction does so for the metadata file of a GitHub Action (action.yml); nil when actions cannot be run.
+	ParseAction func(name string, text []byte) (*plan.Component, error)
 
 	mu    sync.Mutex
-	known map[string]cached
+	known map[file]cached
+}
+
+// file is a definition file, and what it is read as.
+type file struct {
+	path   string
+	action bool
 }
 
 // cached is a parsed file and the state of the file when it was read, so that a step may rewrite a definition that a later
@@ -36,21 +45,25 @@ type cached struct {
 
 // Load implements Source.
 func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Component, error) {
-	if ref.Kind != plan.RefLocal {
+	dir, names := filepath.Join(ref.Path...), []string{ref.File}
+	switch {
+	case ref.Kind == plan.RefAction:
+		if err := l.checkAction(ref); err != nil {
+			return nil, err
+		}
+		dir, names = filepath.FromSlash(ref.Action), actionFiles
+	case ref.Kind != plan.RefLocal:
 		return nil, &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
+	case ref.File == "":
+		names = []string{plan.DefaultFile, plan.FallbackFile}
 	}
-	dir := filepath.Join(ref.Path...)
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(from, dir)
-	}
-	names := []string{ref.File}
-	if ref.File == "" {
-		names = []string{plan.DefaultFile, plan.FallbackFile}
 	}
 	missing := &NotFoundError{Ref: ref.Text}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		component, err := l.read(path)
+		component, err := l.read(file{path, ref.Kind == plan.RefAction})
 		if errors.Is(err, fs.ErrNotExist) {
 			missing.Looked = append(missing.Looked, path)
 			continue
@@ -68,21 +81,39 @@ func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Comp
 	return nil, missing
 }
 
-func (l *Local) read(path string) (*Component, error) {
+// actionFiles are the names that the metadata file of an action can have.
+var actionFiles = []string{"action.yml", "action.yaml"}
+
+// checkAction says why an action is none that stands in a local directory.
+func (l *Local) checkAction(ref *plan.Reference) error {
+	switch {
+	case strings.HasPrefix(ref.Action, "docker://"):
+		return errors.New("it is a container image, and this version of step-runner has no containers to run actions in: it runs JavaScript and composite actions")
+	case l.ParseAction == nil || !strings.HasPrefix(ref.Action, "./") && !filepath.IsAbs(ref.Action):
+		return &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
+	}
+	return nil
+}
+
+func (l *Local) read(from file) (*Component, error) {
+	path, parse := from.path, l.Parse
+	if from.action {
+		parse = l.ParseAction
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c, ok := l.known[path]; ok && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
+	if c, ok := l.known[from]; ok && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
 		return c.component, nil
 	}
 	text, err := ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := l.Parse(path, text)
+	parsed, err := parse(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +125,9 @@ func (l *Local) read(path string) (*Component, error) {
 		Text:   text,
 	}
 	if l.known == nil {
-		l.known = map[string]cached{}
+		l.known = map[file]cached{}
 	}
-	l.known[path] = cached{info, component}
+	l.known[from] = cached{info, component}
 	return component, nil
 }
 

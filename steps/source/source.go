@@ -62,5 +62,8 @@ type UnsupportedError struct {
 }
 
 func (e *UnsupportedError) Error() string {
+	if e.Kind == plan.RefAction {
+		return fmt.Sprintf("cannot load %q: this version of step-runner runs actions from local directories (./folder), not from repositories", e.Ref)
+	}
 	return fmt.Sprintf("cannot load %q: this version of step-runner runs components from local directories, not %q references", e.Ref, e.Kind)
 }

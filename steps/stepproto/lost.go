@@ -34,6 +34,7 @@ func (l *losses) component(c *plan.Component, place string) {
 	l.note(len(c.Spec.Secrets) > 0, place+"spec", "secrets")
 	if e := c.Definition.Exec; e != nil {
 		l.note(e.Timeout != 0, place+"exec", "timeout")
+		l.note(e.Toolkit != "", place+"exec", "toolkit")
 	}
 	l.steps(c.Definition.Steps, place)
 }

@@ -110,17 +110,15 @@ type Step struct {
 	Outputs  map[string]value.Value `json:"outputs,omitempty"`
 	Exports  map[string]string      `json:"exports,omitempty"`
 
-	ExitCode *int         `json:"exit_code,omitempty"`
-	Status   event.Status `json:"status"`                // event.Running when the trace ends before the step does
-	Allowed  bool         `json:"allowed,omitempty"`     // it failed, and was allowed to
-	Skipped  string       `json:"skip_reason,omitempty"` // for people
-	Error    *event.Error `json:"error,omitempty"`
-	// SensitiveOutputs says that the log was held back until the step ended.
-	SensitiveOutputs bool          `json:"sensitive_outputs,omitempty"`
-	Started          time.Time     `json:"started,omitzero"`
-	Duration         time.Duration `json:"duration_ns"`
-	Log              *LogSummary   `json:"log,omitempty"` // nil when nothing was logged
-	Steps            []*Step       `json:"steps,omitempty"`
+	ExitCode *int          `json:"exit_code,omitempty"`
+	Status   event.Status  `json:"status"`                // event.Running when the trace ends before the step does
+	Allowed  bool          `json:"allowed,omitempty"`     // it failed, and was allowed to
+	Skipped  string        `json:"skip_reason,omitempty"` // for people
+	Error    *event.Error  `json:"error,omitempty"`
+	Started  time.Time     `json:"started,omitzero"`
+	Duration time.Duration `json:"duration_ns"`
+	Log      *LogSummary   `json:"log,omitempty"` // nil when nothing was logged
+	Steps    []*Step       `json:"steps,omitempty"`
 }
 
 // Resolved is what a reference turned out to be.
@@ -138,6 +136,8 @@ type Attempt struct {
 	// Env is what the process was given beyond, or different from, Run.Env; Unset is what of Run.Env it was not given.
 	Env   map[string]string `json:"env,omitempty"`
 	Unset []string          `json:"unset,omitempty"`
+	// LogHeld says that the log came when the process had ended, because only then all that must be masked in it was known.
+	LogHeld bool `json:"log_held,omitempty"`
 	// ExitCode is nil while the process runs, -1 when it ended without one.
 	ExitCode *int          `json:"exit_code,omitempty"`
 	Signal   string        `json:"signal,omitempty"`

@@ -74,7 +74,6 @@ func (b *builder) event(e event.Event) {
 	case event.StepStarted:
 		n := b.begin(e.Step, e.Time)
 		n.Name, n.Title, n.Kind, n.Span, n.Ref = body.Name, body.Title, body.Kind, body.Span, body.Ref
-		n.SensitiveOutputs = body.Sensitive
 	case event.StepSkipped:
 		n := b.begin(e.Step, e.Time)
 		n.Name, n.Title, n.Span = body.Name, body.Title, body.Span
@@ -87,7 +86,7 @@ func (b *builder) event(e event.Event) {
 	case event.ExecStarted:
 		n := b.node(e.Step, e.Time)
 		n.Attempts = append(n.Attempts, Attempt{Command: body.Command, WorkDir: body.WorkDir, Env: body.Env, Unset: body.Unset,
-			Started: e.Time})
+			LogHeld: body.LogHeld, Started: e.Time})
 	case event.Log:
 		b.log(e.Step, e.Time, body.Data)
 	case event.ExecFinished:

@@ -109,7 +109,7 @@ func fromDefinition(m *planv1.Definition, depth int) (plan.Definition, error) {
 }
 
 func fromExec(m *planv1.Exec) (*plan.Exec, error) {
-	out := &plan.Exec{}
+	out := &plan.Exec{Toolkit: m.GetToolkit()}
 	var errs [3]error
 	out.Timeout, errs[0] = fromDuration(m.GetTimeout())
 	out.WorkDir, errs[1] = fromOptionalField("work_dir", m.GetWorkDir())

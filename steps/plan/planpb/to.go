@@ -121,7 +121,7 @@ func toDefinition(d *plan.Definition, depth int) (*planv1.Definition, error) {
 }
 
 func toExec(e *plan.Exec) (*planv1.Exec, error) {
-	out := &planv1.Exec{Timeout: toDuration(e.Timeout)}
+	out := &planv1.Exec{Timeout: toDuration(e.Timeout), Toolkit: e.Toolkit}
 	var errs [2]error
 	out.WorkDir, errs[0] = toOptionalField("work_dir", e.WorkDir)
 	switch {

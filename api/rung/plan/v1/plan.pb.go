@@ -874,7 +874,9 @@ type Exec struct {
 	// Absent is the run's work directory.
 	WorkDir *Field `protobuf:"bytes,3,opt,name=work_dir,json=workDir,proto3" json:"work_dir,omitempty"`
 	// Absent is no limit.
-	Timeout       *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Timeout *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// The protocol that the process speaks with its runner beyond its exit code: empty for none, or "github".
+	Toolkit       string `protobuf:"bytes,5,opt,name=toolkit,proto3" json:"toolkit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -946,6 +948,13 @@ func (x *Exec) GetTimeout() *durationpb.Duration {
 		return x.Timeout
 	}
 	return nil
+}
+
+func (x *Exec) GetToolkit() string {
+	if x != nil {
+		return x.Toolkit
+	}
+	return ""
 }
 
 type isExec_Run interface {
@@ -2019,12 +2028,13 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x03(\v2\x12.rung.plan.v1.StepR\x05steps\"Z\n" +
 	"\x05Field\x12)\n" +
 	"\x05value\x18\x01 \x01(\v2\x13.rung.plan.v1.ValueR\x05value\x12&\n" +
-	"\x04span\x18\x02 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\xd5\x01\n" +
+	"\x04span\x18\x02 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\xef\x01\n" +
 	"\x04Exec\x121\n" +
 	"\acommand\x18\x01 \x01(\v2\x15.rung.plan.v1.CommandH\x00R\acommand\x12.\n" +
 	"\x06script\x18\x02 \x01(\v2\x14.rung.plan.v1.ScriptH\x00R\x06script\x12.\n" +
 	"\bwork_dir\x18\x03 \x01(\v2\x13.rung.plan.v1.FieldR\aworkDir\x123\n" +
-	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeoutB\x05\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x18\n" +
+	"\atoolkit\x18\x05 \x01(\tR\atoolkitB\x05\n" +
 	"\x03run\"2\n" +
 	"\aCommand\x12'\n" +
 	"\x04args\x18\x01 \x03(\v2\x13.rung.plan.v1.FieldR\x04args\"G\n" +

@@ -1,0 +1,60 @@
+package house
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// ownCase reports whether a case is about loading, invoking and running steps on one machine. The others are about remote
+// sources and the service, and are named where those are. C91 is not wanted: a step's own env is visible in its inputs.
+func ownCase(letter string, number int) bool {
+	if letter == "B" {
+		return number != 15
+	}
+	return number <= 30 || number >= 39 && number <= 106 && number != 91
+}
+
+// TestEveryConformanceCaseHasATest holds the names of tests against the list of cases that existing step-runners are compared
+// by: C01 to C127, and B01 to B18 for what they get wrong.
+func TestEveryConformanceCaseHasATest(t *testing.T) {
+	t.Parallel()
+	names := testNames(t)
+	for letter, last := range map[string]int{"C": 127, "B": 18} {
+		for number := 1; number <= last; number++ {
+			if !ownCase(letter, number) {
+				continue
+			}
+			id := fmt.Sprintf("%s%02d", letter, number)
+			if !regexp.MustCompile(`(?i)(^|[^0-9a-z]|test)` + id + `($|[^0-9])`).MatchString(names) {
+				t.Errorf("no test is named for case %s", id)
+			}
+		}
+	}
+}
+
+// testNames returns what names tests in the repository: functions and table rows in test files, and the names of scripts.
+func testNames(t *testing.T) string {
+	t.Helper()
+	var names strings.Builder
+	for _, file := range tracked(t) {
+		switch {
+		case strings.HasSuffix(file, ".txtar"):
+			names.WriteString(filepath.Base(file) + "\n")
+		case strings.HasSuffix(file, "_test.go"):
+			text, err := os.ReadFile(filepath.Join(root(), filepath.FromSlash(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range strings.Split(string(text), "\n") {
+				if !strings.HasPrefix(strings.TrimSpace(line), "//") {
+					names.WriteString(line + "\n")
+				}
+			}
+		}
+	}
+	return names.String()
+}
