@@ -37,23 +37,14 @@ func TestTranscripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs bash")
 	}
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "step-runner"), "./cmd/step-runner")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building step-runner: %v\n%s", err, out)
-	}
+	bin := build(t)
 	for _, name := range []string{"README.md"} {
 		path := filepath.Join(root, name)
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := workTree(t, root)
+		dir := workTree(t)
 		fresh := console.ReplaceAllFunc(text, func(block []byte) []byte {
 			command := string(console.FindSubmatch(block)[1])
 			return fmt.Appendf(nil, "```console\n$ %s\n%s```", command, transcript(t, dir, bin, command))
@@ -69,6 +60,21 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// root is the repository's.
+const root = ".."
+
+// build builds step-runner and returns the folder that it is in.
+func build(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	cmd := exec.Command("go", "build", "-o", filepath.Join(bin, "step-runner"), "./cmd/step-runner")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building step-runner: %v\n%s", err, out)
+	}
+	return bin
+}
+
 // settled puts lines in order, because those of steps that run at the same time come in any.
 func settled(text []byte) string {
 	lines := strings.Split(string(text), "\n")
@@ -77,7 +83,7 @@ func settled(text []byte) string {
 }
 
 // workTree returns a folder that holds the examples, so that commands may write beside them.
-func workTree(t *testing.T, root string) string {
+func workTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
