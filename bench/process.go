@@ -119,27 +119,37 @@ func (w *world) ours(kind string, n int) (command, error) {
 	return command{args: []string{w.runner, "run", file, "--output-file", trace, "--progress", "plain"}, dir: w.dir}, nil
 }
 
-// against times our steps and a shell's loop in turn and returns the median of the ratios.
+// inTurn times our steps and a shell's loop in turn, one of each, and returns the times of both.
+func (w *world) inTurn(kind string, n int, loop string) (mine, theirs []time.Duration, err error) {
+	ours, err := w.ours(kind, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	peer := command{args: []string{"bash", "-c", loop}, dir: w.dir}
+	for range w.rounds {
+		a, _, err := ours.run()
+		if err != nil {
+			return nil, nil, err
+		}
+		b, _, err := peer.run()
+		if err != nil {
+			return nil, nil, err
+		}
+		mine, theirs = append(mine, a), append(theirs, b)
+	}
+	return mine, theirs, nil
+}
+
+// against returns the median ratio of our steps to a shell's loop.
 func against(kind string, n int, loop string) func(*world) (float64, string, error) {
 	return func(w *world) (float64, string, error) {
-		ours, err := w.ours(kind, n)
+		mine, theirs, err := w.inTurn(kind, n, loop)
 		if err != nil {
 			return 0, "", err
 		}
-		peer := command{args: []string{"bash", "-c", loop}, dir: w.dir}
-		var ratios []float64
-		var mine, theirs []time.Duration
-		for range w.rounds {
-			a, _, err := ours.run()
-			if err != nil {
-				return 0, "", err
-			}
-			b, _, err := peer.run()
-			if err != nil {
-				return 0, "", err
-			}
-			ratios = append(ratios, float64(a)/float64(b))
-			mine, theirs = append(mine, a), append(theirs, b)
+		ratios := make([]float64, len(mine))
+		for i := range mine {
+			ratios[i] = float64(mine[i]) / float64(theirs[i])
 		}
 		return median(ratios), fmt.Sprintf("%s in %s, the whole process in %s", loop, ms(median(theirs)), ms(median(mine))), nil
 	}
@@ -148,29 +158,16 @@ func against(kind string, n int, loop string) func(*world) (float64, string, err
 // bashTime is how long a bash takes on the machine that the figures were promised for.
 const bashTime = 1200 * time.Microsecond
 
-// scaled times our steps and returns milliseconds on a machine where a bash takes bashTime. A shell's loop, timed in turn,
-// says how long it takes on this one.
+// scaled returns the milliseconds of our steps on a machine where a bash takes bashTime. A shell's loop, timed in turn, says
+// how long it takes on this one.
 func scaled(kind string, n int) func(*world) (float64, string, error) {
 	return func(w *world) (float64, string, error) {
-		ours, err := w.ours(kind, n)
+		const loops = 100
+		mine, theirs, err := w.inTurn(kind, n, fmt.Sprintf("for i in $(seq %d); do bash -c true; done", loops))
 		if err != nil {
 			return 0, "", err
 		}
-		const loops = 100
-		peer := command{args: []string{"bash", "-c", fmt.Sprintf("for i in $(seq %d); do bash -c true; done", loops)}, dir: w.dir}
-		var mine, theirs []time.Duration
-		for range w.rounds {
-			a, _, err := ours.run()
-			if err != nil {
-				return 0, "", err
-			}
-			b, _, err := peer.run()
-			if err != nil {
-				return 0, "", err
-			}
-			mine, theirs = append(mine, a), append(theirs, b/loops)
-		}
-		here, bash := median(mine), median(theirs)
+		here, bash := median(mine), median(theirs)/loops
 		return here.Seconds() * 1e3 * float64(bashTime) / float64(bash), fmt.Sprintf("here %s, where a bash takes %s", ms(here), ms(bash)), nil
 	}
 }

@@ -184,7 +184,7 @@ func (f *inputFlags) values(declared map[string]plan.Input) (map[string]value.Va
 			return nil, err
 		}
 		if v.Kind() != value.Struct && !v.IsNull() {
-			return nil, coded(exitDefinition, "--input-file: %s holds a %s, not a map of inputs", f.file, v.Kind())
+			return nil, coded(exitDefinition, "--input-file: %s holds %s, not a map of inputs", f.file, v.Kind().WithArticle())
 		}
 		for name, field := range v.Fields() {
 			out[name] = field
@@ -211,7 +211,7 @@ func typedInput(name, text string, declared map[string]plan.Input) (value.Value,
 	}
 	v, err := value.ParseJSON([]byte(text))
 	if err != nil || v.Kind() != in.Type {
-		return value.Value{}, coded(exitDefinition, "--input %s: %q is not a %s", name, text, in.Type).hinted("%s", exampleOf(in.Type))
+		return value.Value{}, coded(exitDefinition, "--input %s: %q is not %s", name, text, in.Type.WithArticle()).hinted("%s", exampleOf(in.Type))
 	}
 	return v, nil
 }

@@ -63,7 +63,7 @@ func checkInput(name string, in plan.Input, v value.Value) *inputError {
 		shown = ": " + short(v)
 	}
 	if v.Kind() != in.Type {
-		e := &inputError{name: name, msg: fmt.Sprintf("input %q is declared as %s but was given %s%s", name, in.Type, article(v.Kind()), shown), hint: describe(in)}
+		e := &inputError{name: name, msg: fmt.Sprintf("input %q is declared as %s but was given %s%s", name, in.Type, v.Kind().WithArticle(), shown), hint: describe(in)}
 		if v.Kind() == value.String && in.Type == value.Number {
 			e.hint = "an expression can convert it: ${{ num(…) }}"
 		}
@@ -90,20 +90,9 @@ func checkInput(name string, in plan.Input, v value.Value) *inputError {
 
 func describe(in plan.Input) string {
 	if in.Description == "" {
-		return "it takes " + article(in.Type)
+		return "it takes " + in.Type.WithArticle()
 	}
-	return fmt.Sprintf("it takes %s: %s", article(in.Type), in.Description)
-}
-
-func article(kind value.Kind) string {
-	switch kind {
-	case value.Array:
-		return "an array"
-	case value.Null:
-		return "null"
-	default:
-		return "a " + kind.String()
-	}
+	return fmt.Sprintf("it takes %s: %s", in.Type.WithArticle(), in.Description)
 }
 
 // short returns a value as an error shows it.

@@ -59,7 +59,7 @@ func parseEntry(line []byte) (string, value.Value, error) {
 	case nameValue.IsNull():
 		return "", value.Value{}, errors.New(`"name" field value is null`)
 	case nameValue.Kind() != value.String:
-		return "", value.Value{}, fmt.Errorf(`"name" field is a %s, not a string`, nameValue.Kind())
+		return "", value.Value{}, fmt.Errorf(`"name" field is %s, not a string`, nameValue.Kind().WithArticle())
 	case nameValue.Str() == "":
 		return "", value.Value{}, errors.New(`"name" field value is empty`)
 	}
@@ -94,7 +94,7 @@ func readStepResult(r io.Reader) (map[string]value.Value, error) {
 		return nil, fmt.Errorf("the output file must hold one StepResult in JSON: %w", err)
 	}
 	if kind := result.Outputs.Kind(); kind != value.Struct && kind != value.Null {
-		return nil, fmt.Errorf("the outputs of the StepResult are a %s, not an object", kind)
+		return nil, fmt.Errorf("the outputs of the StepResult are %s, not an object", kind.WithArticle())
 	}
 	return result.Outputs.Fields(), nil
 }

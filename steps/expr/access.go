@@ -37,12 +37,12 @@ func (n *path) eval(ev *evaluation) (value.Value, error) {
 func (ev *evaluation) index(n *path, i int, v, key value.Value) (value.Value, error) {
 	if v.Kind() != value.Array {
 		if v.Kind() == value.Struct && key.Kind() != value.String {
-			return value.Value{}, ev.accessError(n, i, "str(value) makes a string", "a struct is indexed by a string, not %s", describe(key.Kind()))
+			return value.Value{}, ev.accessError(n, i, "str(value) makes a string", "a struct is indexed by a string, not %s", key.Kind().WithArticle())
 		}
 		return ev.attribute(n, i, v, key)
 	}
 	if key.Kind() != value.Number {
-		return value.Value{}, ev.accessError(n, i, "", "an array is indexed by a number, not %s", describe(key.Kind()))
+		return value.Value{}, ev.accessError(n, i, "", "an array is indexed by a number, not %s", key.Kind().WithArticle())
 	}
 	at, ok := key.Integer()
 	switch {
@@ -67,7 +67,7 @@ func (ev *evaluation) attribute(n *path, i int, v, key value.Value) (value.Value
 	case v.Kind() == value.Array:
 		return value.Value{}, ev.accessError(n, i, "the items of an array have numbers: a[0]", "%s was not found; %s is an array", name, ev.container(n, i))
 	case v.Kind() != value.Struct:
-		return value.Value{}, ev.accessError(n, i, "", "%s was not found; %s is %s", name, ev.container(n, i), describe(v.Kind()))
+		return value.Value{}, ev.accessError(n, i, "", "%s was not found; %s is %s", name, ev.container(n, i), v.Kind().WithArticle())
 	case v.Marked():
 		return value.Value{}, ev.accessError(n, i, "", "%s was not found", name) // the names it has are sensitive too
 	case len(v.Fields()) == 0:

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rungci/rung/steps/diag"
-	"github.com/rungci/rung/steps/value"
 )
 
 // Error is what is wrong with an expression: with its text, or with what it evaluates to. No Error shows a sensitive value.
@@ -105,16 +104,4 @@ func didYouMean(name string, names []string) string {
 		return ""
 	}
 	return "did you mean " + quote(found) + "?"
-}
-
-// describe returns a kind with its article: "a string", "an array", "null".
-func describe(k value.Kind) string {
-	switch k {
-	case value.Null:
-		return "null"
-	case value.Array:
-		return "an array"
-	default:
-		return "a " + k.String()
-	}
 }

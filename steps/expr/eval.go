@@ -73,7 +73,7 @@ func (n *object) eval(ev *evaluation) (value.Value, error) {
 			return value.Value{}, err
 		}
 		if key.Kind() != value.String {
-			return value.Value{}, ev.fail(f.key, "str(value) makes a string", "object keys must be strings, not %s", describe(key.Kind()))
+			return value.Value{}, ev.fail(f.key, "str(value) makes a string", "object keys must be strings, not %s", key.Kind().WithArticle())
 		}
 		if _, ok := fields[key.Str()]; ok {
 			return value.Value{}, ev.fail(f.key, "", "the key %s is given twice", quoteKey(key))
@@ -110,7 +110,7 @@ func (n *unary) eval(ev *evaluation) (value.Value, error) {
 		if v.Kind() == value.String {
 			hint = "num(text) makes a number"
 		}
-		return value.Value{}, ev.fail(n, hint, "%q takes a number, not %s", n.operator, describe(v.Kind()))
+		return value.Value{}, ev.fail(n, hint, "%q takes a number, not %s", n.operator, v.Kind().WithArticle())
 	}
 	if n.operator == "-" {
 		return negate(v).Mark(v.Marked()), nil
@@ -227,7 +227,7 @@ func (ev *evaluation) mismatch(n *chain, t term, a, b value.Kind) *Error {
 	if t.operator == "+" {
 		takes = "two numbers or two strings"
 	}
-	return newError(ev.source, start, end, hint, "%q takes %s, not %s and %s", t.operator, takes, describe(a), describe(b))
+	return newError(ev.source, start, end, hint, "%q takes %s, not %s and %s", t.operator, takes, a.WithArticle(), b.WithArticle())
 }
 
 // dashHint helps with names that hold a dash: a.b-c is a subtraction. It looks at the i-th operator of the chain, an operand

@@ -74,7 +74,7 @@ func expandStruct(v value.Value, s Scope) (value.Value, error) {
 			return value.Value{}, within(err, keyPath(name))
 		}
 		if key.Kind() != value.String {
-			return value.Value{}, within(&Error{Length: 1, Message: "a key must be a string, not " + describe(key.Kind()),
+			return value.Value{}, within(&Error{Length: 1, Message: "a key must be a string, not " + key.Kind().WithArticle(),
 				Hint: "str(value) makes a string"}, keyPath(name))
 		}
 		if _, ok := fields[key.Str()]; ok {

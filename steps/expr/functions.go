@@ -77,7 +77,7 @@ func (n *call) convert(ev *evaluation, v value.Value) (value.Value, error) {
 		}
 		return value.Value{}, ev.fail(n, "", "num: the text %s is not a number", quoteKey(v))
 	default:
-		return value.Value{}, ev.fail(n, "", "num takes a string or a number, not %s", describe(v.Kind()))
+		return value.Value{}, ev.fail(n, "", "num takes a string or a number, not %s", v.Kind().WithArticle())
 	}
 }
 

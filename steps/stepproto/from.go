@@ -133,7 +133,7 @@ func (r *reader) fallback(path string, d declared) *value.Value {
 		return nil
 	}
 	if kind, ok := kinds[d.GetType()]; ok && v.Kind() != kind {
-		r.fail(path+".default", "it is a %s, and the type is %s", v.Kind(), kind)
+		r.fail(path+".default", "it is %s, and the type is %s", v.Kind().WithArticle(), kind)
 	}
 	return &v
 }

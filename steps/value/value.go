@@ -50,6 +50,18 @@ func (k Kind) String() string {
 	}
 }
 
+// WithArticle returns the kind's name as it stands in a sentence: "a string", "an array", "null".
+func (k Kind) WithArticle() string {
+	switch k {
+	case Null:
+		return "null"
+	case Array:
+		return "an array"
+	default:
+		return "a " + k.String()
+	}
+}
+
 // KindNames are the names of the kinds that a definition may declare, in the order in which errors list them.
 var KindNames = []string{"string", "number", "boolean", "struct", "array"}
 

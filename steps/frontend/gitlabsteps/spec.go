@@ -172,19 +172,8 @@ func (p *parser) fits(n *yamlsource.Node, kind value.Kind, what string) bool {
 	case got == value.String && kind == value.Boolean:
 		hint = "write true or false"
 	}
-	p.report(n.Span, hint, "%s is %s, and the type is %s", what, withArticle(got), kind)
+	p.report(n.Span, hint, "%s is %s, and the type is %s", what, got.WithArticle(), kind)
 	return false
-}
-
-func withArticle(kind value.Kind) string {
-	switch kind {
-	case value.Null:
-		return "null"
-	case value.Array:
-		return "an array"
-	default:
-		return "a " + kind.String()
-	}
 }
 
 func (p *parser) options(n *yamlsource.Node, kind value.Kind) []value.Value {
