@@ -84,7 +84,6 @@ type run struct {
 
 	mu         sync.Mutex
 	components map[string]bool // digests whose plan the events already hold
-	counts     event.Counts
 }
 
 // Run runs the component and returns how it ended. Cancelling ctx stops it gracefully, with context.Cause as the reason;
@@ -189,7 +188,7 @@ func (r *run) root(ctx context.Context) *outcome {
 	}
 	o := r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition})
 	if r.opts.Component.Definition.Exec != nil {
-		r.count(o.status, false) // the run is the one step
+		o.countOne() // the run is the one step
 	}
 	return o
 }
@@ -226,27 +225,9 @@ func (r *run) finish(res *outcome, start time.Time) *Result {
 		Error:    result.Error,
 		ExitCode: result.ExitCode,
 		Duration: time.Since(start),
-		Counts:   r.counts,
+		Counts:   res.counts,
 	})
 	return result
-}
-
-// count adds one step to the summary.
-func (r *run) count(status event.Status, allowed bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case status == event.Success:
-		r.counts.Success++
-	case status == event.Skipped:
-		r.counts.Skipped++
-	case status == event.Cancelled:
-		r.counts.Cancelled++
-	case allowed:
-		r.counts.Allowed++
-	default:
-		r.counts.Failure++
-	}
 }
 
 // firstSight reports whether this is the first time that the run meets a component.

@@ -25,10 +25,25 @@ type outcome struct {
 	exports  map[string]variable
 	exitCode *int
 	err      *event.Error
+	counts   event.Counts // of the steps in it, as they ended the last time they ran
 }
 
-func succeeded(outputs map[string]value.Value) *outcome {
-	return &outcome{status: event.Success, outputs: outputs}
+// countOne makes the outcome that of one step which holds no others.
+func (o *outcome) countOne() *outcome {
+	o.counts = event.Counts{}
+	switch {
+	case o.status == event.Success:
+		o.counts.Success = 1
+	case o.status == event.Skipped:
+		o.counts.Skipped = 1
+	case o.status == event.Cancelled:
+		o.counts.Cancelled = 1
+	case o.allowed:
+		o.counts.Allowed = 1
+	default:
+		o.counts.Failure = 1
+	}
+	return o
 }
 
 // failed makes the outcome of an error; being stopped is not a failure.

@@ -211,3 +211,8 @@ func outputOf(t *testing.T, outputs map[string]value.Value, name string) string 
 	}
 	return string(v.AppendJSON(nil))
 }
+
+// counts are those of the last event.
+func (r *ran) counts() event.Counts {
+	return r.events[len(r.events)-1].Body.(event.RunFinished).Counts
+}

@@ -17,10 +17,16 @@ type listState struct {
 	failed    bool
 	cancelled bool
 	first     *outcome // the one that decided the failure
+	counts    event.Counts
 }
 
 // note takes the outcome of one step into account.
 func (l *listState) note(o *outcome) {
+	l.counts.Success += o.counts.Success
+	l.counts.Failure += o.counts.Failure
+	l.counts.Allowed += o.counts.Allowed
+	l.counts.Cancelled += o.counts.Cancelled
+	l.counts.Skipped += o.counts.Skipped
 	switch {
 	case o.status == event.Cancelled:
 		l.cancelled = true
@@ -34,9 +40,21 @@ func (l *listState) note(o *outcome) {
 	}
 }
 
-// runList runs steps in order in the scope s, which it takes over. first is the position of the first of them, counted from
-// 1: a second attempt at a list goes on counting.
-func (r *run) runList(ctx context.Context, s *scope, prefix string, first int, steps []plan.Step) *outcome {
+// outcome is that of the list as a whole, its outputs aside.
+func (l *listState) outcome() *outcome {
+	o := &outcome{status: event.Success, counts: l.counts}
+	if l.first == nil {
+		return o
+	}
+	o.status, o.err, o.exitCode = event.Failure, l.first.err, l.first.exitCode
+	if l.cancelled && !l.failed {
+		o.status = event.Cancelled
+	}
+	return o
+}
+
+// runList runs steps in order in the scope s, which it takes over.
+func (r *run) runList(ctx context.Context, s *scope, prefix string, steps []plan.Step) *outcome {
 	state := &listState{}
 	s.list = state
 	s.steps = maps.Clone(s.steps)
@@ -54,7 +72,7 @@ func (r *run) runList(ctx context.Context, s *scope, prefix string, first int, s
 			defer cancel()
 		}
 		st := &steps[i]
-		id := childID(prefix, first+i)
+		id := childID(prefix, i+1)
 		if len(st.Parallel) > 0 {
 			state.note(r.runParallel(ctx, s, id, st))
 			continue
@@ -63,17 +81,7 @@ func (r *run) runList(ctx context.Context, s *scope, prefix string, first int, s
 		s.steps[st.Name] = resultValue(o)
 		state.note(o)
 	}
-	if state.first != nil {
-		return &outcome{status: state.status(), err: state.first.err, exitCode: state.first.exitCode}
-	}
-	return succeeded(nil)
-}
-
-func (l *listState) status() event.Status {
-	if l.cancelled && !l.failed {
-		return event.Cancelled
-	}
-	return event.Failure
+	return state.outcome()
 }
 
 func childID(prefix string, position int) string {
@@ -100,8 +108,7 @@ func (r *run) runListed(ctx context.Context, s *scope, id string, st *plan.Step)
 	}
 	if reason != "" {
 		r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
-		r.count(event.Skipped, false)
-		return &outcome{status: event.Skipped}
+		return (&outcome{status: event.Skipped}).countOne()
 	}
 	o := r.runStep(ctx, s, id, st)
 	if o.err != nil {
@@ -132,8 +139,7 @@ func (r *run) stillborn(id string, st *plan.Step, err *event.Error) *outcome {
 	r.out.emit(id, r.started(st))
 	o := failed(err)
 	r.out.emit(id, event.StepFinished{Status: o.status, Error: err})
-	r.count(o.status, false)
-	return o
+	return o.countOne()
 }
 
 // skip says why a step does not run; "" when it does.
@@ -183,19 +189,18 @@ func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Ste
 		return r.stillborn(id, st, r.named(err, st))
 	}
 	if reason != "" {
-		r.skipMembers(s, id, st, reason)
-		return &outcome{status: event.Skipped}
+		return r.skipMembers(s, id, st, reason)
 	}
-	return r.framed(ctx, &invocation{id: id, step: st, next: 1}, func(ctx context.Context) *outcome { return r.runMembers(ctx, s, id, st) })
+	return r.framed(ctx, &invocation{id: id, step: st}, func(ctx context.Context) *outcome { return r.runMembers(ctx, s, id, st) })
 }
 
-func (r *run) skipMembers(s *scope, id string, st *plan.Step, reason string) {
+func (r *run) skipMembers(s *scope, id string, st *plan.Step, reason string) *outcome {
 	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
 	for i := range st.Parallel {
 		member := &st.Parallel[i]
 		s.steps[member.Name] = resultValue(&outcome{status: event.Skipped})
-		r.count(event.Skipped, false)
 	}
+	return &outcome{status: event.Skipped, counts: event.Counts{Skipped: len(st.Parallel)}}
 }
 
 func (r *run) runMembers(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
@@ -232,8 +237,5 @@ func (r *run) runMembers(ctx context.Context, s *scope, id string, st *plan.Step
 		s.export(barriers[i].exports)
 		state.note(o)
 	}
-	if state.first != nil {
-		return &outcome{status: state.status(), err: state.first.err, exitCode: state.first.exitCode}
-	}
-	return succeeded(nil)
+	return state.outcome()
 }

@@ -24,13 +24,12 @@ type invocation struct {
 	def     *plan.Definition
 	given   event.StepInputs // completed and emitted by the first attempt
 	attempt int              // counts from 1
-	next    int              // the position of the next child, counted from 1
 	log     *stepLog         // of the step's own process
 }
 
 // runStep runs one step whose condition holds.
 func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
-	inv := &invocation{id: id, step: st, next: 1}
+	inv := &invocation{id: id, step: st}
 	var inner *scope
 	return r.framed(ctx, inv, func(ctx context.Context) *outcome {
 		if inner == nil {
@@ -66,8 +65,10 @@ func (r *run) framed(ctx context.Context, inv *invocation, work func(context.Con
 		finished.LogBytes = inv.log.size()
 	}
 	r.out.emit(inv.id, finished)
-	if inv.next == 1 && len(st.Parallel) == 0 { // a step that holds others counts only through them
-		r.count(o.status, o.allowed)
+	if o.counts == (event.Counts{}) { // a step that holds others counts only through them
+		o.countOne()
+	} else if o.allowed {
+		o.counts.Allowed, o.counts.Failure = o.counts.Allowed+o.counts.Failure, 0
 	}
 	return o
 }
@@ -342,17 +343,15 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 			return r.runExec(ctx, &local, inv)
 		})
 	}
-	first := max(inv.next, 1)
-	inv.next = first + len(inv.def.Steps)
-	o := r.runList(ctx, &local, inv.id, first, inv.def.Steps)
+	o := r.runList(ctx, &local, inv.id, inv.def.Steps)
 	if o.status != event.Success {
 		return o
 	}
-	outputs, err := local.listOutputs(inv)
-	if err != nil {
-		return failed(err)
+	if o.outputs, err = local.listOutputs(inv); err != nil {
+		o.status, o.err = event.Failure, err
+		o.counts.Failure++ // it is the list that failed, none of its steps
 	}
-	return succeeded(outputs)
+	return o
 }
 
 // announceInputs emits what the step was given, once.

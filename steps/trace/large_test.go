@@ -2,32 +2,9 @@ package trace
 
 import (
 	"fmt"
-	"os"
-	"testing"
 
 	"github.com/rungci/rung/steps/event"
 )
-
-// TestDemo writes example pages for a browser where RUNG_TRACE_DEMO names a folder.
-func TestDemo(t *testing.T) {
-	dir := os.Getenv("RUNG_TRACE_DEMO")
-	if dir == "" {
-		t.Skip("RUNG_TRACE_DEMO names no folder")
-	}
-	for name, play := range map[string]func(*script){"example": example, "large": large} {
-		tr := read(t, record(t, play))
-		for _, f := range Formats() {
-			out, err := os.Create(dir + "/" + name + "-" + f.Name + f.Extension)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := Export(out, tr, f.Name); err != nil {
-				t.Fatal(err)
-			}
-			out.Close()
-		}
-	}
-}
 
 // large is a run of a thousand steps and ten megabytes of logs.
 func large(s *script) {
