@@ -30,7 +30,7 @@ fuzz: ## Run each fuzz test for FUZZTIME (10s)
 bench: build ## Measure step-runner
 	@go run ./bench
 
-generate: ## Generate the Go of the .proto files
+generate: ## Write what is generated: Go of the .proto files, command reference, man pages
 	@scripts/generate.sh
 
 clean: ## Remove what was built

@@ -28,3 +28,6 @@ for file in "${files[@]}"; do
   sed '/^\/\/ \tprotoc  *v/d' "$go_file" >"$go_file.tmp"
   mv "$go_file.tmp" "$go_file"
 done
+
+# The command reference and the man pages say what the commands say of themselves.
+go test ./cmd/step-runner -run TestCommandReference -update >/dev/null

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/value"
+)
+
+// prepare finds out all that a step is given: its component, environment, inputs and secrets. It returns the scope that the
+// step's definition runs in.
+func (r *run) prepare(ctx context.Context, s *scope, inv *invocation) (*scope, *event.Error) {
+	st := inv.step
+	vars, err := s.expandEnv(st.Env)
+	if err != nil {
+		return nil, err
+	}
+	caller := s.child() // the item's own environment is visible in its inputs and its reference
+	caller.env = s.env.with(vars)
+	inv.given.Env = shownVariables(vars, r.out)
+
+	inner := caller.child()
+	if st.Inline != nil {
+		inv.spec, inv.def = &st.Inline.Spec, &st.Inline.Definition
+	} else if st.Ref == nil {
+		return nil, definitionError("the step has nothing to do")
+	} else if err := r.enter(ctx, caller, inner, inv); err != nil {
+		return nil, err
+	}
+	granted, err := s.grant(st, inv.spec)
+	if err != nil {
+		return nil, err
+	}
+	inner, err = inner.request(inv.spec, granted)
+	if err != nil {
+		return nil, err
+	}
+	inv.given.Secrets = slices.Sorted(maps.Keys(inner.secrets))
+	return inner, nil
+}
+
+// enter makes inner the scope of the component that the step refers to.
+func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) *event.Error {
+	st := inv.step
+	if inner.depth++; inner.depth > MaxDepth {
+		return definitionError("components call each other more than %d levels deep; is there a cycle?", MaxDepth)
+	}
+	found, err := r.load(ctx, caller, inv)
+	if err != nil {
+		return err
+	}
+	component := found.Plan
+	inv.spec, inv.def = &component.Spec, &component.Definition
+	given := map[string]value.Value{}
+	for _, name := range slices.Sorted(maps.Keys(st.Inputs)) {
+		f := st.Inputs[name]
+		v, err := caller.expand(f)
+		if err != nil {
+			return err
+		}
+		if st.Ref.Kind == plan.RefAction {
+			v = actionInput(v)
+		}
+		if name, err = caller.expandName(name, f); err != nil {
+			return err
+		}
+		given[name] = v
+	}
+	inputs, ierr := checkInputs(component.Spec.Inputs, given)
+	if ierr != nil {
+		return r.at(ierr.event(), inputSpan(st, ierr.name))
+	}
+	r.out.addSensitive(inputs)
+	inv.given.Inputs = r.out.recordAll(inputs)
+	inner.dir, inner.inputs, inner.steps, inner.list, inner.top = found.Dir, value.OfStruct(inputs), nil, nil, false
+	return nil
+}
+
+// load resolves the step's reference and loads what it names.
+func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source.Component, *event.Error) {
+	ref, err := caller.resolve(inv.step.Ref)
+	if err != nil {
+		return nil, err
+	}
+	found, lerr := r.opts.Source.Load(ctx, ref, caller.dir)
+	if lerr != nil {
+		return nil, r.at(loadError(ref.Text, lerr), inv.step.Ref.Span)
+	}
+	r.sources.add(filepath.Join(found.Dir, found.File), found.Text)
+	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest}
+	if r.firstSight(found.Digest) {
+		resolved.Component = found.Plan
+	}
+	r.out.emit(inv.id, resolved)
+	return found, nil
+}
+
+// resolve evaluates the expressions in a reference. Their results are data: they are never evaluated again.
+func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
+	if ref.Kind == plan.RefDynamic {
+		text, _, err := s.expandText(*ref.Expr)
+		if err != nil {
+			return nil, err
+		}
+		parsed, perr := s.run.opts.ParseReference(text)
+		if perr != nil {
+			return nil, s.run.fieldError(*ref.Expr, "%q, from %q, is not a reference: %v", text, ref.Text, perr)
+		}
+		return parsed, nil
+	}
+	out := *ref
+	for _, part := range []*string{&out.URL, &out.Rev, &out.File, &out.Registry, &out.Repository, &out.Tag, &out.Action} {
+		if !expr.Has(*part) {
+			continue
+		}
+		text, _, err := s.expandText(plan.Field{Value: value.OfString(*part), Span: ref.Span})
+		if err != nil {
+			return nil, err
+		}
+		*part = text
+	}
+	if ref.Kind == plan.RefAction && ref.Text == ref.Action {
+		out.Text = out.Action
+	}
+	return &out, nil
+}
+
+// grant looks up the secrets that the step's caller grants it.
+func (s *scope) grant(st *plan.Step, spec *plan.Spec) (map[string]string, *event.Error) {
+	granted := make(map[string]string, len(st.Secrets))
+	for _, name := range slices.Sorted(maps.Keys(st.Secrets)) {
+		if _, ok := spec.Secrets[name]; !ok {
+			return nil, &event.Error{
+				Kind:    event.ErrorDefinition,
+				Message: fmt.Sprintf("the secret %s is granted to a step that does not request it", name),
+				Hint:    fmt.Sprintf("remove it from `secrets`, or let the step request it with `spec: {secrets: {%s: {}}}`", name),
+			}
+		}
+		own := st.Secrets[name]
+		secret, ok := s.secrets[own]
+		if !ok {
+			return nil, &event.Error{
+				Kind:    event.ErrorDenied,
+				Message: fmt.Sprintf("the secret %s cannot be granted: it is not available here", own),
+				Hint:    fmt.Sprintf("give it to the run with --secret %s; in a component, request it in spec.secrets first", own),
+			}
+		}
+		granted[name] = secret
+	}
+	return granted, nil
+}
+
+// request gives the scope what the spec asks for: environment variables by name, and the secrets that were granted.
+func (s *scope) request(spec *plan.Spec, granted map[string]string) (*scope, *event.Error) {
+	extra := map[string]variable{}
+	for name, req := range spec.Env {
+		if _, ok := s.env.vars[name]; ok {
+			continue
+		}
+		if v, ok := s.run.opts.Job[name]; ok && !v.Sensitive {
+			extra[name] = variable{text: v.Value}
+		} else if req.Default != nil {
+			extra[name] = variable{text: *req.Default}
+		} else {
+			return nil, s.run.at(&event.Error{
+				Kind:    event.ErrorDefinition,
+				Message: fmt.Sprintf("the step requires the environment variable %s, which is not set", name),
+				Hint:    fmt.Sprintf("set it with `env: {%s: …}` on the step, or --env %s=… for the run", name, name),
+			}, req.Span)
+		}
+	}
+	s.env = s.env.with(extra)
+	s.own, s.secrets = nil, nil
+	for name, req := range spec.Secrets {
+		secret, ok := granted[name]
+		if !ok {
+			if req.Optional {
+				continue
+			}
+			return nil, s.run.at(&event.Error{
+				Kind:    event.ErrorDenied,
+				Message: fmt.Sprintf("the step requests the secret %s, which was not granted", name),
+				Hint:    fmt.Sprintf("grant it with `secrets: [%s]` on the step, and give it to the run with --secret %s", name, name),
+			}, req.Span)
+		}
+		if s.own == nil {
+			s.own, s.secrets = map[string]variable{}, map[string]string{}
+		}
+		s.own[name], s.secrets[name] = variable{text: secret, sensitive: true}, secret
+	}
+	return s, nil
+}
+
+// announceInputs emits what the step was given, once.
+func (r *run) announceInputs(inv *invocation, vars map[string]variable) {
+	if inv.step == nil || inv.attempt > 1 {
+		return
+	}
+	for name, text := range shownVariables(vars, r.out) {
+		if inv.given.Env == nil {
+			inv.given.Env = map[string]string{}
+		}
+		inv.given.Env[name] = text
+	}
+	if len(inv.given.Env)+len(inv.given.Inputs)+len(inv.given.Secrets) > 0 {
+		r.out.emit(inv.id, inv.given)
+	}
+}
+
+// inputSpan is where the input is given, or where the step stands when it is not.
+func inputSpan(st *plan.Step, name string) diag.Span {
+	if f, ok := st.Inputs[name]; ok {
+		return f.Span
+	}
+	return st.Span
+}
