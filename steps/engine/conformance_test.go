@@ -77,7 +77,7 @@ func TestOutputFile(t *testing.T) {
 			t.Parallel()
 			r := job{steps: writeLines(c.lines), files: map[string]string{"writer/step.yml": writer(c.spec)}}.run(t)
 			if c.fails != "" {
-				r.fails(event.ErrorDefinition, "read output file: ", c.fails)
+				r.fails(event.ErrorStep, "read output file: ", c.fails)
 				return
 			}
 			r.succeeds()
@@ -121,7 +121,7 @@ func TestExportFile(t *testing.T) {
 	for value, kind := range map[string]string{"[1]": "array", `{"a":1}`: "struct"} {
 		t.Run("C83 an export cannot be a "+kind, func(t *testing.T) {
 			t.Parallel()
-			job{steps: export(value)}.run(t).fails(event.ErrorDefinition, "read env file: ", fmt.Sprintf("cannot convert value type %q to string", kind))
+			job{steps: export(value)}.run(t).fails(event.ErrorStep, "read env file: ", fmt.Sprintf("cannot convert value type %q to string", kind))
 		})
 	}
 	t.Run("C84 an exported variable is in later expressions and processes", func(t *testing.T) {

@@ -24,7 +24,6 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	if err != nil {
 		return failed(err)
 	}
-	s.workDir = workDir
 	talk, err := s.converse(inv.def.Exec)
 	if err != nil {
 		return failed(err)
@@ -73,7 +72,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	case terr != nil:
 		o.err = &event.Error{Kind: event.ErrorStep, Message: terr.Error()}
 	case ferr != nil:
-		o.err, place = definitionError("%v", ferr), inv.def.Span
+		o.err = &event.Error{Kind: event.ErrorStep, Message: ferr.Error()}
 	case lerr != nil:
 		o.err = systemError("keeping the step's log: %v", lerr)
 	default:
