@@ -167,18 +167,20 @@ func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
 	if st.If == nil {
 		return "", nil
 	}
-	holds := st.If.Value.Truthy()
-	if condition != nil {
-		v, everr := condition.Eval(s)
-		if everr != nil {
-			return "", s.run.expressionError(everr, *st.If)
+	if condition == nil {
+		if st.If.Value.Truthy() {
+			return "", nil
 		}
-		holds = v.Truthy()
+		return "if: " + st.If.Value.Text(), nil
 	}
-	if holds {
+	v, everr := condition.Eval(s)
+	if everr != nil {
+		return "", s.run.expressionError(everr, *st.If)
+	}
+	if v.Truthy() {
 		return "", nil
 	}
-	return "if: " + st.If.Value.Text() + " is not true", nil
+	return "if: " + st.If.Value.Text() + " does not hold", nil
 }
 
 // runParallel runs the members of a parallel group at the same time. Each sees the list as it was before the group; their
