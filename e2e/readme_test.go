@@ -109,3 +109,14 @@ func transcript(t *testing.T, dir, bin, command string) string {
 	}
 	return strings.ReplaceAll(text, dir+"/", "")
 }
+
+// TestShownJob compares the job that the README shows with the one that its transcripts run.
+func TestShownJob(t *testing.T) {
+	job := read(t, filepath.Join("examples", "demo", "steps.yml"))
+	for strings.HasPrefix(job, "#") { // a reader of the README knows what it is
+		_, job, _ = strings.Cut(job, "\n")
+	}
+	if !strings.Contains(read(t, "README.md"), "```yaml\n"+job+"```\n") {
+		t.Errorf("the README does not show examples/demo/steps.yml as it is:\n%s", job)
+	}
+}

@@ -44,13 +44,18 @@ func (r *reporter) ending(b event.RunFinished) string {
 // isTerse reports a run of one step and nothing else.
 func isTerse(c event.Counts) bool { return c == event.Counts{Success: 1} }
 
-// decisive returns the failure that the run's error tells of: the one that says the same, else the first; nil when no
-// step failed.
+// decisive returns the failure that the run's error tells of: the one that says the same, by itself or behind the step's
+// name, else the first; nil when no step failed. Of a parallel group it need not be the one that came first.
 func (r *reporter) decisive(err *event.Error) *failure {
 	if len(r.run.failures) == 0 {
 		return nil
 	}
-	same := func(f failure) bool { return err != nil && f.err != nil && f.err.Message == err.Message }
+	same := func(f failure) bool {
+		if err == nil || f.err == nil {
+			return false
+		}
+		return err.Message == f.err.Message || err.Message == fmt.Sprintf("step %q: %s", f.names, f.err.Message)
+	}
 	return &r.run.failures[max(0, slices.IndexFunc(r.run.failures, same))]
 }
 

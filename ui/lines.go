@@ -51,7 +51,7 @@ func (r *reporter) outcome(s *step, b event.StepFinished) string {
 		return "timed out after " + took
 	case s.signal != "":
 		return "killed by " + cleanLabel(s.signal) + " after " + took
-	case b.ExitCode != nil && *b.ExitCode >= 0 && !s.isList:
+	case b.ExitCode != nil && *b.ExitCode > 0 && !s.isList:
 		return fmt.Sprintf("exit %d after %s", *b.ExitCode, took)
 	}
 	return "failed after " + took

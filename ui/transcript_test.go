@@ -150,6 +150,20 @@ func TestTranscripts(t *testing.T) {
 			s.event("1", event.StepFinished{Status: event.Failure, Duration: 15 * time.Second})
 			s.end(event.Failure, stepError(1), event.Counts{Failure: 2})
 		}},
+		{"failure-late", "The failure that decided is the one that the error names, and not the one that came first.", Options{}, func(s *script) {
+			s.begin()
+			s.startKind("1", "checks", event.KindParallel)
+			s.start("1.1", "lint")
+			s.event("1.2", event.StepStarted{Name: "test", Title: "make test", Kind: event.KindScript})
+			s.out("1.1", "bad style\n")
+			s.exit("1.1", 1)
+			s.out("1.2", "1 test failed\n")
+			s.exit("1.2", 3)
+			err := stepError(3)
+			s.event("1", event.StepFinished{Status: event.Failure, Duration: 15 * time.Second})
+			err.Message = `step "test": ` + err.Message
+			s.end(event.Failure, err, event.Counts{Failure: 2})
+		}},
 		{"nested", "Steps in steps are known by their path.", Options{}, nestedRun},
 		{"parallel", "While steps run in parallel, their output comes in whole, named lines.", Options{}, parallelRun},
 		{"parallel-terminal", "The same where both streams are one terminal.", Options{Mode: ModePlain, StdoutTTY: true, StderrTTY: true}, parallelRun},

@@ -24,8 +24,8 @@ func (a *app) ciCommand() *cobra.Command {
 		Long: `ci runs a job's list of steps: the YAML in the environment variable STEPS, or in FILE, or on standard input (-).
 
 Variables of the environment whose names begin with CI_, GITLAB_ or DOCKER_ are the job's variables: expressions read them
-as ${{ job.NAME }} or ${{ vars.NAME }}. Nothing else of the environment reaches a step, but for PATH, locale, time zone,
-terminal and proxies. Commands run in CI_PROJECT_DIR, or else in the current folder.
+as ${{ job.NAME }} or ${{ vars.NAME }}. They are not in the environment of the steps. Of yours, only PATH, USER, LOGNAME,
+SHELL, TERM and what sets locale, time zone and proxies are; --env and --secret give more.
 
 ` + exitCodesHelp,
 		Example: `  STEPS="$(cat steps.yml)" step-runner ci --output-file trace.json
@@ -48,7 +48,7 @@ terminal and proxies. Commands run in CI_PROJECT_DIR, or else in the current fol
 			return err
 		},
 	}
-	s.flags(cmd.Flags())
+	s.flags(cmd.Flags(), "CI_PROJECT_DIR, or the current folder")
 	return cmd
 }
 

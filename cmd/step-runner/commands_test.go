@@ -36,9 +36,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // signalBackground sends a signal to the background commands once a file is there: signal NAME FILE.
 func signalBackground(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: signal INT|TERM|KILL FILE")
+		ts.Fatalf("usage: signal INT|TERM|HUP|KILL FILE")
 	}
-	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
+	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}
 	file := ts.MkAbs(args[1])
 	for range 1000 {
 		if exists(file) {

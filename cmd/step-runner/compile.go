@@ -19,13 +19,13 @@ func (a *app) compileCommand() *cobra.Command {
 		Long: `compile prints the baseline definition that a file of steps, or a job's list of steps, compiles to. The text is canonical:
 it depends on the meaning of the input alone, so that two inputs can be compared. Nothing runs and nothing is fetched.
 
-` + exitCodesHelp,
+` + readerExitCodesHelp,
 		Example: `  step-runner compile steps.yml
   step-runner compile hello/step.yml -o yaml`,
 		Args: arguments(1, 1, "the file to compile"),
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "json", "print `json` or yaml")
+	cmd.Flags().StringVarP(&format, "output", "o", "json", "print `FORMAT`: json or yaml")
 	cmd.Flags().BoolVar(&spans, "spans", false, "print the place of everything in the source too")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if format != "json" && format != "yaml" {

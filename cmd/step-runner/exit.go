@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/source"
@@ -26,6 +27,9 @@ const (
 
 const exitCodesHelp = `Exit codes: 0 fine · 1 the steps failed · 2 usage · 3 a definition is wrong · 4 not allowed · 5 our system failed ·
 6 not found · 124 timeout · 130 interrupted`
+
+// readerExitCodesHelp is for the commands that run nothing.
+const readerExitCodesHelp = `Exit codes: 0 fine · 2 usage · 3 the file is wrong · 4 not allowed to read it · 5 our system failed · 6 not found`
 
 // cliError is an error with an exit code and what to do about it.
 type cliError struct {
@@ -69,8 +73,11 @@ func report(err error) (code int, text string) {
 		return own.code, d.Render()
 	}
 	var missing *source.NotFoundError
+	var unsupported *source.UnsupportedError
 	d := diag.Diagnostic{Message: err.Error()}
 	switch {
+	case errors.As(err, &unsupported):
+		return exitDefinition, d.Render() // as in a list
 	case errors.As(err, &missing), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound, d.Render()
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown flag"):
@@ -85,15 +92,14 @@ func report(err error) (code int, text string) {
 const maxShownDiagnostics = 20
 
 func renderDiagnostics(list diag.List) string {
-	rest := len(list) - maxShownDiagnostics
-	if rest > 0 {
-		list = list[:maxShownDiagnostics]
+	if len(list) <= maxShownDiagnostics {
+		return list.Render()
 	}
-	text := list.Render()
-	if rest > 0 {
-		text += fmt.Sprintf("\nand %d more errors\n", rest)
+	text := list[:maxShownDiagnostics].Render()
+	if rest := len(list) - maxShownDiagnostics; len(list) <= yamlsource.MaxProblems {
+		return text + fmt.Sprintf("\nand %d more errors\n", rest)
 	}
-	return text
+	return text + fmt.Sprintf("\nand more than %d other errors\n", yamlsource.MaxProblems-maxShownDiagnostics)
 }
 
 // exitCode is that of a finished run.

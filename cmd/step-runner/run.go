@@ -40,6 +40,8 @@ func (a *app) runCommand() *cobra.Command {
 Inputs are typed by the step's spec: --input count=3 is a number where the step declares one. The secrets that are given
 with --secret are granted to the step that is named; a list of steps grants them itself (secrets: [NAME]).
 
+Job variables are those given with --job. Of your environment, steps see what those of ` + "`ci`" + ` do.
+
 ` + exitCodesHelp,
 		Example: `  step-runner run ./hello --input greeting="hello world"
   step-runner run ./deploy --secret DEPLOY_TOKEN --input-file inputs.yml --output-file trace.json
@@ -53,7 +55,7 @@ with --secret are granted to the step that is named; a list of steps grants them
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runStep(cmd.Context(), s, &o, args) },
 	}
 	f := cmd.Flags()
-	s.flags(f)
+	s.flags(f, "the current folder")
 	f.StringArrayVar(&o.inputs.pairs, "input", nil, "give the step the input `NAME=VALUE`")
 	f.StringVar(&o.inputs.file, "input-file", "", "read inputs from the YAML or JSON `FILE`")
 	f.StringArrayVar(&o.jobVars, "job", nil, "set the job variable `NAME=VALUE`, for ${{ job.NAME }}")

@@ -57,16 +57,17 @@ func (a *app) newSession() *session {
 	return &session{app: a, components: &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse}}
 }
 
-func (s *session) flags(f *pflag.FlagSet) {
+// flags declares the flags; defaultDir says where commands run without --work-dir.
+func (s *session) flags(f *pflag.FlagSet, defaultDir string) {
 	f.StringVar(&s.traceFile, "output-file", "", "write the trace of the run to `FILE`")
 	f.StringArrayVar(&s.env, "env", nil, "give every step the environment variable `NAME=VALUE`; NAME alone passes the host's on")
 	f.StringArrayVar(&s.secrets, "secret", nil, "a secret that steps can be granted: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
 	f.StringVar(&s.progress, "progress", "auto", "how to show the run: `MODE` is auto, tty, plain, quiet or json")
 	f.StringVar(&s.show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
-	f.CountVarP(&s.verbose, "verbose", "v", "show inputs and resolved references; -vv commands and environment too")
+	f.CountVarP(&s.verbose, "verbose", "v", "show inputs and resolved references; -vv (or CI_STEPS_LOG_LEVEL=debug) commands and environment too")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "show failures only (--progress quiet)")
 	f.BoolVar(&s.hostHome, "host-home", false, "let steps use your home, temporary and XDG folders and git configuration")
-	f.StringVar(&s.workDir, "work-dir", "", "run commands in `DIR` (default: the current folder)")
+	f.StringVar(&s.workDir, "work-dir", "", "run commands in `DIR` (default: "+defaultDir+")")
 	f.DurationVar(&s.timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 never does")
 	f.DurationVar(&s.grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
 	f.BoolVar(&s.stepExit, "exit-code-from-step", false, "when a step fails, exit with its own code")
@@ -82,6 +83,9 @@ type job struct {
 
 // execute runs the job and shows it.
 func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
+	if s.timeout < 0 || s.grace < 0 {
+		return nil, usage("--timeout and --grace cannot be less than 0")
+	}
 	workDir, err := s.directory()
 	if err != nil {
 		return nil, err
@@ -125,25 +129,30 @@ func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
 		Sink:           sinks{record, view},
 		Runtime:        event.Runtime{Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH},
 		Kill:           kill,
-		Grace:          s.grace,
+		Grace:          max(s.grace, time.Nanosecond), // the engine's 0 is its default
 		Timeout:        s.timeout,
 	})
-	recordErr := record.close()
-	if err := view.Close(); err != nil {
-		return result, coded(exitSystem, "writing the output: %v", err)
-	}
+	recordErr, viewErr := record.close(), view.Close()
 	if recordErr != nil && result.Status == event.Success {
-		return result, coded(exitSystem, "the steps succeeded, but their trace is not complete: %v", recordErr)
+		recordErr = coded(exitSystem, "the steps succeeded, but what was to be written of them is not complete: %v", recordErr)
 	}
-	if recordErr != nil {
-		_, text := report(recordErr)
-		_, _ = io.WriteString(s.app.stderr, text)
+	if viewErr != nil {
+		viewErr = coded(exitSystem, "writing the output: %v", viewErr)
+	}
+	for _, err := range []error{recordErr, viewErr} {
+		if err != nil {
+			_, text := report(err)
+			_, _ = io.WriteString(s.app.stderr, text)
+		}
 	}
 	if code := exitCode(result.Status, result.Error); code != exitOK {
 		if s.stepExit && code == exitStepsFailed && result.ExitCode != nil && *result.ExitCode != 0 {
 			code = *result.ExitCode
 		}
 		return result, &shown{code}
+	}
+	if recordErr != nil || viewErr != nil {
+		return result, &shown{exitSystem}
 	}
 	return result, nil
 }
@@ -197,23 +206,28 @@ func (s *session) view() (ui.View, error) {
 	}), nil
 }
 
-// signals makes the first interrupt a graceful stop and the second one a kill.
+// signals makes the first interrupt a graceful stop and the second one a kill. A terminal that closes is the first; it may say
+// so more than once. A reader of the output that goes away ends nothing: the write fails, as on a full disk, and the run goes on.
 func (s *session) signals(ctx context.Context) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	kill := make(chan struct{})
-	incoming := make(chan os.Signal, 4)
+	killOnce := sync.OnceFunc(func() { close(kill) })
+	incoming, pipes := make(chan os.Signal, 4), make(chan os.Signal, 1)
 	signal.Notify(incoming, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // it is under nohup
+		signal.Notify(incoming, syscall.SIGHUP)
+	}
+	signal.Notify(pipes, syscall.SIGPIPE) // nothing reads it; without it the write would end the program
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for count := 0; ; count++ {
+		for {
 			select {
 			case sig := <-incoming:
-				if count == 0 {
-					cancel(errors.New(signalName(sig)))
-				} else if count == 1 {
-					close(kill)
+				if ctx.Err() != nil && sig != syscall.SIGHUP {
+					killOnce()
 				}
+				cancel(errors.New(signalName(sig)))
 			case <-done:
 				return
 			}
@@ -221,6 +235,7 @@ func (s *session) signals(ctx context.Context) (context.Context, <-chan struct{}
 	})
 	return ctx, kill, func() {
 		signal.Stop(incoming)
+		signal.Stop(pipes)
 		close(done)
 		wg.Wait()
 		cancel(nil)
@@ -228,8 +243,11 @@ func (s *session) signals(ctx context.Context) (context.Context, <-chan struct{}
 }
 
 func signalName(sig os.Signal) string {
-	if sig == os.Interrupt {
+	switch sig {
+	case os.Interrupt:
 		return "interrupted"
+	case syscall.SIGHUP:
+		return "the terminal was closed"
 	}
 	return "terminated"
 }

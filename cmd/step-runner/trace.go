@@ -35,7 +35,7 @@ func (a *app) traceShowCommand() *cobra.Command {
 		Long: `show prints what ran, how it ended and how long it took. Of a run that was killed it shows what had happened by then: the
 events are in TRACE.events until the run ends.
 
-` + exitCodesHelp,
+` + readerExitCodesHelp,
 		Example: `  step-runner trace show trace.json
   step-runner trace show -v --logs trace.json`,
 		Args: arguments(1, 1, "the trace"),
@@ -66,7 +66,7 @@ func (a *app) traceExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --format FORMAT TRACE",
 		Short: "Write a trace in another format",
-		Long:  "export writes a trace in another format:\n\n" + formatHelp() + "\n" + exitCodesHelp,
+		Long:  "export writes a trace in another format:\n\n" + formatHelp() + "\n" + readerExitCodesHelp,
 		Example: `  step-runner trace export --format html -o trace.html trace.json
   step-runner trace export --format junit trace.json > report.xml`,
 		Args: arguments(1, 1, "the trace"),

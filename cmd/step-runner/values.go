@@ -110,7 +110,7 @@ func readSecrets(given []string, lookup func(string) (string, bool)) (map[string
 			return nil, err
 		}
 		if len(text) < mask.MinLength && text != "" {
-			return nil, coded(exitDefinition, "the secret %s is shorter than %d characters, too short to be masked in a log", name, mask.MinLength)
+			return nil, coded(exitDefinition, "the secret %s is shorter than %d bytes, too short to be masked in a log", name, mask.MinLength)
 		}
 		if strings.ContainsRune(text, 0) {
 			return nil, coded(exitDefinition, "the secret %s holds a NUL byte, which no environment variable can", name)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -111,18 +112,31 @@ func (d Diagnostic) Snippet() string {
 	for i := 0; i < column-1 && i < len(text); i++ {
 		if text[i] == '\t' {
 			indent = append(indent, '\t')
-		} else {
+		} else if indent = append(indent, ' '); isWide(text[i]) {
 			indent = append(indent, ' ')
 		}
 	}
+	carets := length
+	for _, r := range text[min(column-1, len(text)):min(column-1+length, len(text))] {
+		if isWide(r) {
+			carets++
+		}
+	}
 	for i, r := range text {
-		if r != '\t' && (r < ' ' || r == 0x7f) {
+		if r != '\t' && unicode.IsControl(r) {
 			text[i] = '\uFFFD' // a control character in a source line must not reach the terminal
 		}
 	}
 	number := fmt.Sprint(d.Line)
 	gutter := strings.Repeat(" ", len(number))
-	return fmt.Sprintf(" %s |\n %s | %s\n %s | %s%s\n", gutter, number, string(text), gutter, string(indent), strings.Repeat("^", length))
+	return fmt.Sprintf(" %s |\n %s | %s\n %s | %s%s\n", gutter, number, string(text), gutter, string(indent), strings.Repeat("^", carets))
+}
+
+// isWide reports whether a terminal shows the character two columns wide. It knows the scripts of East Asia, not emoji, whose
+// width terminals do not agree on.
+func isWide(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) && (r < 0xFF61 || r > 0xFFDC) ||
+		r >= 0xFF01 && r <= 0xFF60
 }
 
 // List is every diagnostic of an input. As an error it stands for a bad configuration or definition.

@@ -32,13 +32,22 @@ func TestSnippetStaysInBounds(t *testing.T) {
 		"a length behind the end":    {Span: diag.Span{Line: 1, Column: 3, Length: 500}, Source: "short"},
 		"a huge line":                {Span: diag.Span{Line: 1, Column: 5_000_000, Length: 3}, Source: strings.Repeat("x", 10_000_000)},
 		"control characters":         {Span: diag.Span{Line: 1, Column: 1}, Source: "a\x1b[2Jb"},
+		"control characters of C1":   {Span: diag.Span{Line: 1, Column: 1}, Source: "a\u009b2Jb"},
 		"bytes that are not UTF-8":   {Span: diag.Span{Line: 1, Column: 2}, Source: "a\xffb"},
 		"a position before the text": {Span: diag.Span{Line: 1, Column: -1}, Source: "a"},
 	} {
 		got := d.Snippet()
-		if len(got) > 2000 || strings.Contains(got, "\x1b") || !strings.Contains(got, "^") {
+		if len(got) > 2000 || strings.ContainsAny(got, "\x1b\u009b") || !strings.Contains(got, "^") {
 			t.Errorf("%s: %.200q", name, got)
 		}
+	}
+}
+
+func TestCaretsStandUnderCharactersThatAreTwoColumnsWide(t *testing.T) {
+	t.Parallel()
+	d := diag.Diagnostic{Span: diag.Span{Line: 1, Column: 4, Length: 3}, Source: "日本 語ｶx"}
+	if got, want := d.Snippet(), "   |\n 1 | 日本 語ｶx\n   |      ^^^^\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -214,6 +214,28 @@ func TestHostileInputsInShellText(t *testing.T) {
 	})
 }
 
+func TestErrorsOfExpressionsStandWhereTheExpressionIsWritten(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		steps        string
+		line, column int
+	}{
+		"on one line":                           {"- {name: a, script: 'echo ${{ nope.x }}'}\n", 1, 31},
+		"in a literal block":                    {"- name: a\n  script: |\n    echo ok\n\n      echo €€ ${{ nope.x }}\n    echo ok\n", 5, 19},
+		"in a literal block of CRLF lines":      {"- name: a\r\n  script: |-\r\n    echo ok\r\n    echo ${{ nope.x }}\r\n", 4, 14},
+		"in a folded block, at the block":       {"- name: a\n  script: >\n    echo ok\n    echo ${{ nope.x }}\n", 2, 11},
+		"in a text with escapes, at its quotes": {"- name: a\n  script: \"echo \\t ${{ nope.x }}\"\n", 2, 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := job{steps: test.steps}.run(t).fails(event.ErrorDefinition, "nope")
+			if place := r.Error.Diagnostics[0].Span; place.Line != test.line || place.Column != test.column {
+				t.Errorf("the error stands at %d:%d, want %d:%d", place.Line, place.Column, test.line, test.column)
+			}
+		})
+	}
+}
+
 func TestComponentsAreCheckedBeforeAnythingRuns(t *testing.T) {
 	t.Parallel()
 	t.Run("a mistake in the last component is found before the first step starts", func(t *testing.T) {

@@ -7,11 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -130,6 +132,32 @@ func (e *emitter) addSensitive(values map[string]value.Value) {
 	for _, v := range values {
 		v.Secrets(e.addSecret)
 	}
+}
+
+// component returns the component as events show it: a keyed digest stands for the default of a sensitive input or output,
+// which is masked from now on.
+func (e *emitter) component(c *plan.Component) *plan.Component {
+	shown := *c
+	shown.Spec.Inputs, shown.Spec.Outputs = maps.Clone(c.Spec.Inputs), maps.Clone(c.Spec.Outputs)
+	for name, in := range c.Spec.Inputs {
+		in.Default = e.recordDefault(in.Default, in.Sensitive)
+		shown.Spec.Inputs[name] = in
+	}
+	for name, out := range c.Spec.Outputs {
+		out.Default = e.recordDefault(out.Default, out.Sensitive)
+		shown.Spec.Outputs[name] = out
+	}
+	return &shown
+}
+
+func (e *emitter) recordDefault(v *value.Value, sensitive bool) *value.Value {
+	if v == nil || !sensitive {
+		return v
+	}
+	marked := v.Mark(true)
+	marked.Secrets(e.addSecret)
+	recorded := e.record(marked)
+	return &recorded
 }
 
 // digest returns the keyed digest of a sensitive text: enough to tell whether another run had the same one.

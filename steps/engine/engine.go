@@ -130,13 +130,14 @@ func Run(ctx context.Context, opts Options) *Result {
 
 // announce emits the first event.
 func (r *run) announce() {
+	component := r.out.component(r.opts.Component) // before the source, in which its defaults are masked
 	started := event.RunStarted{
 		ID:        randomID(),
 		Runtime:   r.opts.Runtime,
 		WorkDir:   r.opts.WorkDir,
 		Env:       r.base.shown(r.out),
 		Source:    string(r.opts.Text),
-		Component: r.opts.Component,
+		Component: component,
 		Inputs:    r.out.recordAll(r.opts.Inputs),
 	}
 	if len(r.opts.Job) > 0 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/diag"
@@ -168,20 +169,33 @@ func (s *sourceLines) line(span diag.Span) string {
 	return strings.TrimSuffix(line, "\r")
 }
 
-// find narrows the span of a text to the expression that is wrong, where it stands on the span's line as written.
+// find narrows the span of a text to the expression that is wrong, where it stands as written: on the span's line, or in a
+// literal block below it.
 func (s *sourceLines) find(span diag.Span, text string, detail *expr.Error) diag.Span {
 	runes := []rune(text)
 	if detail.Offset < 0 || detail.Offset > len(runes) {
 		return span
 	}
-	line := []rune(s.line(span))
-	start := strings.Index(string(line), text)
-	if start < 0 {
+	line := s.line(span)
+	if start := strings.Index(line, text); start >= 0 {
+		span.Column = utf8.RuneCountInString(line[:start]) + 1 + detail.Offset
+		span.Length = max(1, detail.Length)
 		return span
 	}
-	span.Column = len([]rune(string(line)[:start])) + 1 + detail.Offset
-	span.Length = max(1, detail.Length)
-	return span
+	if head := []rune(line); span.Column < 1 || span.Column > len(head) || head[span.Column-1] != '|' {
+		return span
+	}
+	rows := strings.Split(string(runes[:detail.Offset]), "\n")
+	row := strings.Split(text, "\n")[len(rows)-1]
+	found := span
+	found.Line += len(rows)
+	indent, ok := strings.CutSuffix(s.line(found), row)
+	if !ok || strings.Trim(indent, " ") != "" {
+		return span
+	}
+	found.Column = len(indent) + 1 + utf8.RuneCountInString(rows[len(rows)-1])
+	found.Length = max(1, detail.Length)
+	return found
 }
 
 func itoa(n int64) string { return fmt.Sprint(n) }

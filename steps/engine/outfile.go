@@ -46,7 +46,7 @@ func readEntries(r io.Reader) (map[string]value.Value, error) {
 func parseEntry(line []byte) (string, value.Value, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {
-		return "", value.Value{}, fmt.Errorf(`failed to unmarshal JSON, want {"name": "…", "value": …}: %w`, err)
+		return "", value.Value{}, fmt.Errorf(`failed to unmarshal JSON, want {"name": "…", "value": …}: %w`, plainJSONError(err))
 	}
 	rawName, ok := fields["name"]
 	if !ok {
@@ -77,6 +77,14 @@ func parseEntry(line []byte) (string, value.Value, error) {
 	return nameValue.Str(), v, nil
 }
 
+// plainJSONError says what was found instead of an object, without the name of a Go type.
+func plainJSONError(err error) error {
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("a JSON %s is no object", wrong.Value)
+	}
+	return err
+}
+
 // readStepResult reads an output file that holds one StepResult in JSON: the outputs of a step that delegates them.
 // Source: proto.StepResult of the existing step-runner.
 func readStepResult(r io.Reader) (map[string]value.Value, error) {
@@ -91,7 +99,7 @@ func readStepResult(r io.Reader) (map[string]value.Value, error) {
 		Outputs value.Value `json:"outputs"`
 	}
 	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, fmt.Errorf("the output file must hold one StepResult in JSON: %w", err)
+		return nil, fmt.Errorf("the output file must hold one StepResult in JSON: %w", plainJSONError(err))
 	}
 	if kind := result.Outputs.Kind(); kind != value.Struct && kind != value.Null {
 		return nil, fmt.Errorf("the outputs of the StepResult are %s, not an object", kind.WithArticle())

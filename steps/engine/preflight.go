@@ -45,7 +45,7 @@ func (p *preflight) steps(steps []plan.Step, dir string, conditional bool) *even
 		case len(st.Parallel) > 0:
 			err = p.steps(st.Parallel, dir, maybe)
 		case st.Ref != nil:
-			if ref := p.known(st.Ref); ref != nil {
+			if ref := p.known(st.Ref, maybe); ref != nil {
 				err = p.reference(st, ref, dir, maybe)
 			}
 		}
@@ -56,9 +56,11 @@ func (p *preflight) steps(steps []plan.Step, dir string, conditional bool) *even
 	return nil
 }
 
-// known returns the reference where it is known before the run, whatever the steps do, else nil.
-func (p *preflight) known(ref *plan.Reference) *plan.Reference {
-	if ref.Kind == plan.RefDynamic {
+// known returns the reference where it is known before the run, whatever the steps do, else nil. One that leads elsewhere is
+// left alone behind a condition: it may never be followed.
+func (p *preflight) known(ref *plan.Reference, conditional bool) *plan.Reference {
+	local := ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction
+	if ref.Kind == plan.RefDynamic || conditional && !local {
 		return nil
 	}
 	if ref.Kind != plan.RefAction {
@@ -98,6 +100,7 @@ func (p *preflight) reference(st *plan.Step, ref *plan.Reference, dir string, co
 		return nil
 	}
 	p.run.sources.add(found.Plan.Definition.Span.File, found.Text)
+	p.run.out.component(found.Plan) // so that no error quotes a sensitive default
 	p.path = append(p.path, visit{file, st.Ref.Text, conditional})
 	defer func() { p.path = p.path[:len(p.path)-1] }()
 	err := p.steps(found.Plan.Definition.Steps, found.Dir, false)

@@ -95,9 +95,10 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 		return nil, r.at(loadError(ref.Text, lerr), inv.step.Ref.Span)
 	}
 	r.sources.add(filepath.Join(found.Dir, found.File), found.Text)
+	shown := r.out.component(found.Plan)
 	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest}
 	if r.firstSight(found.Digest) {
-		resolved.Component = found.Plan
+		resolved.Component = shown
 	}
 	r.out.emit(inv.id, resolved)
 	return found, nil

@@ -98,6 +98,24 @@ func TestSecrets(t *testing.T) {
 		t.Parallel()
 		job{steps: "- {name: a, step: ./env, secrets: [TOKEN]}\n", files: envSteps, opts: secret}.run(t).fails(event.ErrorDefinition, "does not request")
 	})
+	t.Run("the default of a sensitive input or output is in no event, nor in the source of an error", func(t *testing.T) {
+		t.Parallel()
+		spec := "spec: {inputs: {p: {type: string, sensitive: true, default: d3fault-text}, n: {type: number, sensitive: true, default: 31337421}}, outputs: {o: {type: string, sensitive: true, default: d3fault-output}}}\n---\n"
+		files := map[string]string{"use/step.yml": spec + "{exec: {command: [sh, -c, 'echo ${{ inputs.p }}; exit 1', d3fault-text]}}\n"}
+		r := job{steps: "- {name: a, step: ./use}\n", files: files}.run(t)
+		r.fails(event.ErrorStep)
+		for _, e := range r.events {
+			data, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, secret := range []string{"d3fault-text", "31337421", "d3fault-output"} {
+				if strings.Contains(string(data), secret) {
+					t.Errorf("an event holds %s:\n%s", secret, data)
+				}
+			}
+		}
+	})
 	t.Run("a component passes a secret on only by granting it", func(t *testing.T) {
 		t.Parallel()
 		files := map[string]string{"outer/step.yml": "spec: {secrets: {TOKEN: {}}}\n---\nrun:\n  - {name: without, script: " + quote(show) + "}\n  - {name: with, secrets: [TOKEN], script: " + quote(show) + "}\n"}

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -52,7 +53,7 @@ func (ev *evaluation) index(n *path, i int, v, key value.Value) (value.Value, er
 		if v.Marked() {
 			return value.Value{}, ev.accessError(n, i, "", "the index %s is out of range", quoteKey(key))
 		}
-		return value.Value{}, ev.accessError(n, i, "", "the index %s is out of range; %s has %d items, counted from 0", quoteKey(key), ev.container(n, i), len(v.Items()))
+		return value.Value{}, ev.accessError(n, i, "", "the index %s is out of range; %s has %s, counted from 0", quoteKey(key), ev.container(n, i), itemCount(len(v.Items())))
 	}
 	return v.Items()[at.Int64()], nil
 }
@@ -114,4 +115,12 @@ func (ev *evaluation) unknownName(n *variable) *Error {
 		return ev.fail(n, "", "%s: %s was not found; no names are available here", excerpt(n.name), quote(n.name))
 	}
 	return ev.fail(n, didYouMean(n.name, names), "%s: %s was not found; available are %s", excerpt(n.name), quote(n.name), listNames(names))
+}
+
+// itemCount says how many items there are.
+func itemCount(n int) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return fmt.Sprintf("%d items", n)
 }

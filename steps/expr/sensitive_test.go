@@ -75,7 +75,7 @@ func TestSensitivity(t *testing.T) {
 		} {
 			_, err := eval(t, text)
 			e := wantError(t, text, err, messageOf(err))
-			for _, secret := range []string{"s3cret", "k3y", "0.02", "42 is", `"sub"`, `"key"`, `"a"`, "1 items"} {
+			for _, secret := range []string{"s3cret", "k3y", "0.02", "42 is", `"sub"`, `"key"`, `"a"`, "1 item"} {
 				if strings.Contains(e.Message+e.Hint, secret) {
 					t.Errorf("%s: the error shows %s: %s", text, secret, e.Message)
 				}

@@ -160,7 +160,7 @@ func countText(c event.Counts) string {
 		}
 	}
 	if parts == nil {
-		return "no steps"
+		return "no step has ended"
 	}
 	return strings.Join(parts, ", ")
 }
