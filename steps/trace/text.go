@@ -237,7 +237,11 @@ func (p *textPrinter) notes(s *Step) string {
 func (p *textPrinter) failure(indent int, err *event.Error) {
 	p.line(indent, "31", "error: "+err.Message)
 	for _, d := range err.Diagnostics {
-		p.line(indent, "", "--> "+d.Error())
+		place := d.Error()
+		if strings.HasSuffix(err.Message, d.Message) { // it has been said
+			place = d.Span.String()
+		}
+		p.line(indent, "", "--> "+place)
 	}
 	if err.Hint != "" {
 		p.line(indent, "", "hint: "+err.Hint)
