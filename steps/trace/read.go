@@ -124,6 +124,11 @@ func (h *headerReader) trace() (*Trace, error) {
 	if h.fields["format"] == nil {
 		return nil, errNotTrace
 	}
+	for _, field := range []string{"run", "steps"} {
+		if h.fields[field] == nil {
+			return nil, fmt.Errorf("is damaged: it has no %q", field)
+		}
+	}
 	whole, err := json.Marshal(h.fields)
 	if err != nil {
 		return nil, broken(err)

@@ -269,6 +269,7 @@ func TestReadRefuses(t *testing.T) {
 		"another format":         {`{"format": "other/v1"}`, "is not a trace"},
 		"what is no JSON":        {"run: []\n", "is not a trace"},
 		"an empty file":          {"", "is not a trace"},
+		"a trace without a run":  {`{"format": "rung.trace/v1", "steps": []}`, "has no \"run\""},
 		"a file of another form": {strings.Replace(whole, `"steps": [`, `"steps": "x", "y": [`, 1), "cannot use"},
 	} {
 		t.Run(name, func(t *testing.T) {
