@@ -22,7 +22,7 @@ func (a *app) traceCommand() *cobra.Command {
 		Args:  arguments(0, 0, ""),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.traceShowCommand(), a.traceExportCommand())
+	cmd.AddCommand(a.traceShowCommand(), a.traceDiffCommand(), a.traceExportCommand())
 	return cmd
 }
 

@@ -1,0 +1,126 @@
+package trace
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/lazyregexp"
+	"github.com/rungci/rung/steps/value"
+)
+
+// What stands for paths that differ between any two runs.
+const (
+	RunFolderText = "<run folder>"
+	WorkDirText   = "<work dir>"
+)
+
+// places are the folders of one run whose paths say nothing about what it did.
+type places struct {
+	runFolders []string // the run's own, made under a random name and removed when it ended; usually one
+	workDir    string   // "" when it is left as it is
+}
+
+// Patterns of paths in the run's own folder: at the beginning of a variable, and anywhere in a command. The engine makes
+// these three folders in it.
+var (
+	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|home)(?:[/\\]|$)`)
+	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\]files[/\\]`)
+)
+
+// placesOf finds the folders of a run in what its processes were given.
+func placesOf(t *Trace) places {
+	var p places
+	add := func(re *regexp.Regexp, text string) {
+		if !strings.Contains(text, "step-runner-") {
+			return
+		}
+		for _, m := range re.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(p.runFolders, m[1]) {
+				p.runFolders = append(p.runFolders, m[1])
+			}
+		}
+	}
+	for _, v := range t.Run.Env {
+		add(ownFolder(), v)
+	}
+	if p.runFolders == nil { // the steps used the user's folders
+		t.Walk(func(s *Step, _ int) {
+			for _, attempt := range s.Attempts {
+				for _, v := range attempt.Env {
+					add(ownFolder(), v)
+				}
+				for _, word := range attempt.Command {
+					add(ownFile(), word)
+				}
+			}
+		})
+	}
+	slices.SortFunc(p.runFolders, func(a, b string) int { return len(b) - len(a) })
+	if len(strings.TrimRight(t.Run.WorkDir, `/\`)) > len("C:") {
+		p.workDir = strings.TrimRight(t.Run.WorkDir, `/\`)
+	}
+	return p
+}
+
+// text returns s with the run's folders replaced.
+func (p *places) text(s string) string {
+	for _, folder := range p.runFolders {
+		s = replacePath(s, folder, RunFolderText)
+	}
+	if p.workDir != "" {
+		s = replacePath(s, p.workDir, WorkDirText)
+	}
+	return s
+}
+
+// replacePath replaces a path, and the beginning of paths below it, but not that of a longer name.
+func replacePath(s, path, with string) string {
+	var b strings.Builder
+	for rest := s; ; {
+		i := strings.Index(rest, path)
+		if i < 0 {
+			if b.Len() == 0 {
+				return s
+			}
+			b.WriteString(rest)
+			return b.String()
+		}
+		end := i + len(path)
+		b.WriteString(rest[:i])
+		if end < len(rest) && inName(rest[end]) {
+			b.WriteString(path)
+		} else {
+			b.WriteString(with)
+		}
+		rest = rest[end:]
+	}
+}
+
+// inName reports whether a path's last name goes on with c.
+func inName(c byte) bool {
+	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// value returns v with the run's folders replaced in every text of it.
+func (p *places) value(v value.Value) value.Value {
+	switch v.Kind() {
+	case value.String:
+		if text := p.text(v.Str()); text != v.Str() {
+			return value.OfString(text)
+		}
+	case value.Array:
+		items := make([]value.Value, len(v.Items()))
+		for i, item := range v.Items() {
+			items[i] = p.value(item)
+		}
+		return value.OfArray(items)
+	case value.Struct:
+		fields := make(map[string]value.Value, len(v.Fields()))
+		for key, field := range v.Fields() {
+			fields[key] = p.value(field)
+		}
+		return value.OfStruct(fields)
+	}
+	return v
+}
