@@ -197,5 +197,3 @@ func (s *sourceLines) find(span diag.Span, text string, detail *expr.Error) diag
 	found.Length = max(1, detail.Length)
 	return found
 }
-
-func itoa(n int64) string { return fmt.Sprint(n) }

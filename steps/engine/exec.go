@@ -18,7 +18,7 @@ import (
 
 // runExec runs the process of an exec and reads what it gives. s is the step's own scope.
 func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
-	s.files = newStepFiles(r.dirs.files)
+	s.files = newStepFiles(r.dirs.files, inv.id)
 	defer s.files.remove()
 	workDir, err := s.execDir(inv.def.Exec)
 	if err != nil {

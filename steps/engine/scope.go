@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/expr"
@@ -205,17 +204,21 @@ func (b *barrier) add(vars map[string]variable) {
 // stepFiles are the output file and the export file of one process. They are made when something asks for their path.
 type stepFiles struct {
 	dir            string
-	number         int64
+	id             string
 	output, export string
 	scripts        []string
 	folders        []string
 	err            error
 }
 
-// fileNumber makes the names of step files unique in this program.
-var fileNumber atomic.Int64
-
-func newStepFiles(dir string) *stepFiles { return &stepFiles{dir: dir} }
+// newStepFiles is the files of the step with the ID, of which no other process runs at the same time. Names that depend on
+// nothing else make the traces of two runs the same.
+func newStepFiles(dir, id string) *stepFiles {
+	if id == "" {
+		id = "run"
+	}
+	return &stepFiles{dir: dir, id: id}
+}
 
 func (f *stepFiles) path(name string) string {
 	target, suffix := &f.output, "output.jsonl"
@@ -234,10 +237,7 @@ func (f *stepFiles) path(name string) string {
 
 // create makes a file that only this user can read. Its name must not exist yet.
 func (f *stepFiles) create(suffix string, content []byte) (string, error) {
-	if f.number == 0 {
-		f.number = fileNumber.Add(1)
-	}
-	path := filepath.Join(f.dir, itoa(f.number)+"-"+suffix)
+	path := filepath.Join(f.dir, f.id+"-"+suffix)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return path, err
@@ -251,7 +251,7 @@ func (f *stepFiles) create(suffix string, content []byte) (string, error) {
 
 // folder makes a folder that only this user can enter.
 func (f *stepFiles) folder(suffix string) (string, error) {
-	path := filepath.Join(f.dir, itoa(fileNumber.Add(1))+"-"+suffix)
+	path := filepath.Join(f.dir, f.id+"-"+suffix)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return "", err
 	}
