@@ -77,9 +77,9 @@ var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "misc"
 
 // bannedText is what no tracked file may hold, and why. Each pattern is written so that it does not match itself.
 var bannedText = map[string]string{
-	`(?i)/work/(?:main|shared)\b|/root/(?:go|\.)|/tmp/bash_[j]obs`: "a path of somebody's machine",
-	`\b(?:T[O]DO|F[I]XME|X[X]X:|H[A]CK:)`:                          "unfinished work: finish it, or write an issue",
-	`(?m)^(?:<{7} |>{7} )`:                                         "a merge conflict",
-	`(?i)not [i]mplemented yet|lorem [i]psum`:                      "a stub",
-	`(?m)\bfmt\.Print(?:ln|f)?\("(?:DEBUG|[x]xx)`:                  "debugging output",
+	`/(?:home|Users)/[a-z]+/(?:go|src|Documents)/|/[r]oot/(?:go|\.)`: "a path of somebody's machine",
+	`\b(?:T[O]DO|F[I]XME|X[X]X:|H[A]CK:)`:                            "unfinished work: finish it, or write an issue",
+	`(?m)^(?:<{7} |>{7} )`:                                           "a merge conflict",
+	`(?i)not [i]mplemented yet|lorem [i]psum`:                        "a stub",
+	`(?m)\bfmt\.Print(?:ln|f)?\("(?:DEBUG|[x]xx)`:                    "debugging output",
 }
