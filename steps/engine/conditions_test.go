@@ -69,6 +69,13 @@ func TestConditions(t *testing.T) {
 			fails: event.ErrorDefinition,
 		},
 		{
+			name:    "a variable that is not set is null in a condition, and nowhere else",
+			steps:   "- {name: a, if: vars.CI_COMMIT_TAG, script: echo a}\n- {name: b, if: 'env.NOPE != \"x\" && !job.NOPE', script: echo b}\n- {name: c, script: 'echo ${{ vars.CI_COMMIT_TAG }}'}\n",
+			want:    "b\n",
+			fails:   event.ErrorDefinition,
+			skipped: map[string]string{"a": "if: vars.CI_COMMIT_TAG does not hold"},
+		},
+		{
 			name:  "a condition sees the steps before it",
 			steps: "- name: a\n  script: |\n    echo '{\"name\":\"deploy\",\"value\":false}' >>${{ output_file }}\n- {name: b, if: steps.a.outputs.deploy, script: echo b}\n",
 		},

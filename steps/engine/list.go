@@ -173,7 +173,7 @@ func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
 		}
 		return "if: " + st.If.Value.Text(), nil
 	}
-	v, everr := condition.Eval(s)
+	v, everr := condition.Eval(conditionScope{s})
 	if everr != nil {
 		return "", s.run.expressionError(everr, *st.If)
 	}

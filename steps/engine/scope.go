@@ -105,6 +105,15 @@ func (s *scope) Call(name string, args []value.Value) (value.Value, bool, error)
 	}
 }
 
+// conditionScope is what the condition of a step sees: there a variable that is not set is null, as the question is often
+// whether it is.
+type conditionScope struct{ *scope }
+
+// Lenient implements expr.LenientScope.
+func (conditionScope) Lenient(name string) bool {
+	return name == "env" || name == "job" || name == "vars"
+}
+
 // statusFunctions are the functions that say how the steps before went; a condition that calls one is not bound to success.
 var statusFunctions = []string{"always", "success", "failure", "cancelled"}
 

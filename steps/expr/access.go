@@ -63,6 +63,9 @@ func (ev *evaluation) attribute(n *path, i int, v, key value.Value) (value.Value
 	if field, ok := v.Fields()[key.Str()]; ok && key.Kind() == value.String {
 		return field, nil
 	}
+	if i == 0 && v.Kind() == value.Struct && key.Kind() == value.String && ev.lenient(n) {
+		return value.Value{}, nil
+	}
 	name := quoteKey(key)
 	switch {
 	case v.Kind() == value.Array:
@@ -80,6 +83,13 @@ func (ev *evaluation) attribute(n *path, i int, v, key value.Value) (value.Value
 		hint = didYouMean(key.Str(), names)
 	}
 	return value.Value{}, ev.accessError(n, i, hint, "%s was not found; %s has %s", name, ev.container(n, i), listNames(names))
+}
+
+// lenient reports whether the scope takes a missing field of the path's root for null.
+func (ev *evaluation) lenient(n *path) bool {
+	root, ok := n.root.(*variable)
+	scope, can := ev.scope.(LenientScope)
+	return ok && can && scope.Lenient(root.name)
 }
 
 // container returns what the i-th step of the path goes into, as it was written.

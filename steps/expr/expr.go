@@ -35,6 +35,14 @@ type Scope interface {
 	Call(name string, args []value.Value) (v value.Value, ok bool, err error)
 }
 
+// LenientScope is a Scope that lets some of its names have fields which may be missing, and are null then: whether a variable
+// is set at all can be asked only so.
+type LenientScope interface {
+	Scope
+	// Lenient reports whether a missing field of the top-level name is null, and no error.
+	Lenient(name string) bool
+}
+
 // Values is a Scope of fixed values, without functions.
 type Values map[string]value.Value
 
