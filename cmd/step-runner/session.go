@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -313,27 +311,6 @@ func (r *recording) remove() {
 		_ = os.RemoveAll(r.temp)
 	}
 }
-
-// programDigest is the digest of this program's file. It takes longer than a short run: main starts it early.
-var programDigest = sync.OnceValue(func() string {
-	path, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.CopyBuffer(h, onlyReader{f}, make([]byte, 256<<10)); err != nil {
-		return ""
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
-})
-
-// onlyReader hides that a file can write itself, in pieces that are too small.
-type onlyReader struct{ io.Reader }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
