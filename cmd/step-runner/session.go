@@ -47,7 +47,6 @@ type session struct {
 	results    stepResults
 	toStderr   bool // keep stdout for data
 	jobVars    map[string]engine.Variable
-	logLevel   string
 	components *source.Local
 }
 

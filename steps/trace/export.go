@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -70,9 +69,6 @@ func (s *Step) label() string {
 	}
 	return s.Name
 }
-
-// errStop ends a walk over chunks early.
-var errStop = errors.New("stop")
 
 // maxHeldLogs is up to how many bytes of logs, of all steps together, are held in memory to show them step by step. Above,
 // the logs are read once for every step.
