@@ -168,7 +168,7 @@ func (s *session) referenceJob(ctx context.Context, o *runOptions, ref *plan.Ref
 	if err != nil {
 		return job{}, err
 	}
-	secrets, err := readSecrets(s.secrets, s.app.lookupEnv)
+	secrets, err := s.secretValues()
 	if err != nil {
 		return job{}, err
 	}

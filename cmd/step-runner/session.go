@@ -35,6 +35,7 @@ type session struct {
 	traceFile  string
 	env        []string
 	secrets    []string
+	known      map[string]string // the values of secrets, once they are read
 	progress   string
 	show       string
 	verbose    int
@@ -91,7 +92,7 @@ func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := readSecrets(s.secrets, s.app.lookupEnv)
+	secrets, err := s.secretValues()
 	if err != nil {
 		return nil, err
 	}

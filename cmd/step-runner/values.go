@@ -94,6 +94,18 @@ func (s *session) level(fromEnv string) (string, error) {
 	return "info", nil
 }
 
+// secretValues reads the secrets, once: a file may be a pipe.
+func (s *session) secretValues() (map[string]string, error) {
+	if s.known == nil {
+		secrets, err := readSecrets(s.secrets, s.app.lookupEnv)
+		if err != nil {
+			return nil, err
+		}
+		s.known = secrets
+	}
+	return s.known, nil
+}
+
 // readSecrets reads --secret: NAME, NAME=env:OTHER or NAME=@FILE, never a value.
 func readSecrets(given []string, lookup func(string) (string, bool)) (map[string]string, error) {
 	secrets := map[string]string{}
