@@ -187,7 +187,7 @@ func (r *run) root(ctx context.Context) *outcome {
 	if err := r.preflight(ctx); err != nil {
 		return failed(err)
 	}
-	o := r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition})
+	o := r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition, attempt: 1})
 	if r.opts.Component.Definition.Exec != nil {
 		o.countOne() // the run is the one step
 	}

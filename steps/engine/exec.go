@@ -43,7 +43,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	}
 	log := inv.log.attempt(holdsSecrets(inv.spec), r.dirs.files)
 	env, unset := s.env.difference(r.base, s.own, r.out)
-	r.out.emit(inv.id, event.ExecStarted{Attempt: max(inv.attempt, 1), Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
+	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
 		Args:   argv,
 		Dir:    workDir,
@@ -55,7 +55,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	terr := talk.end()
 	given, exports, ferr := s.readFiles(inv, talk, perr == nil && result.ExitCode == 0)
 	lerr := log.end()
-	r.out.emit(inv.id, event.ExecFinished{Attempt: max(inv.attempt, 1), ExitCode: result.ExitCode, Signal: result.Signal})
+	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal})
 
 	o := &outcome{status: event.Success}
 	if result.ExitCode >= 0 {

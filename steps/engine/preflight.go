@@ -64,8 +64,8 @@ func (p *preflight) known(ref *plan.Reference, conditional bool) *plan.Reference
 		return nil
 	}
 	if ref.Kind != plan.RefAction {
-		for _, part := range []string{ref.URL, ref.Rev, ref.File, ref.Registry, ref.Repository, ref.Tag} {
-			if expr.Has(part) {
+		for _, part := range templates(ref) {
+			if expr.Has(*part) {
 				return nil
 			}
 		}

@@ -95,10 +95,9 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 		return nil, r.at(loadError(ref.Text, lerr), inv.step.Ref.Span)
 	}
 	r.sources.add(filepath.Join(found.Dir, found.File), found.Text)
-	shown := r.out.component(found.Plan)
 	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest}
 	if r.firstSight(found.Digest) {
-		resolved.Component = shown
+		resolved.Component = r.out.component(found.Plan)
 	}
 	r.out.emit(inv.id, resolved)
 	return found, nil
@@ -118,7 +117,7 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 		return parsed, nil
 	}
 	out := *ref
-	for _, part := range []*string{&out.URL, &out.Rev, &out.File, &out.Registry, &out.Repository, &out.Tag, &out.Action} {
+	for _, part := range templates(&out) {
 		if !expr.Has(*part) {
 			continue
 		}
@@ -132,6 +131,11 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 		out.Text = out.Action
 	}
 	return &out, nil
+}
+
+// templates are the texts of a reference that may hold expressions.
+func templates(ref *plan.Reference) []*string {
+	return []*string{&ref.URL, &ref.Rev, &ref.File, &ref.Registry, &ref.Repository, &ref.Tag, &ref.Action}
 }
 
 // grant looks up the secrets that the step's caller grants it.

@@ -6,22 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/rungci/rung/steps/event"
 )
 
 // readEvents reads the event log of a run that was killed or still runs.
 func readEvents(path string) (*Trace, error) {
-	f, err := os.Open(path)
+	f, info, err := open(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the trace: %w", err)
+		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("reading the trace: %w", err)
-	}
 	b := newBuilder()
 	size, err := scan(f, func(e event.Event) error {
 		if _, first := e.Body.(event.RunStarted); !first && b.trace.Run.Started.IsZero() {

@@ -27,17 +27,27 @@ func Read(path string) (*Trace, error) {
 	return readDocument(path)
 }
 
-// readDocument reads a finished trace.
-func readDocument(path string) (*Trace, error) {
+// open opens a file of a trace; the info tells later whether it is still the same file.
+func open(path string) (*os.File, os.FileInfo, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the trace: %w", err)
+		return nil, nil, fmt.Errorf("reading the trace: %w", err)
 	}
-	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("reading the trace: %w", err)
+		f.Close()
+		return nil, nil, fmt.Errorf("reading the trace: %w", err)
 	}
+	return f, info, nil
+}
+
+// readDocument reads a finished trace.
+func readDocument(path string) (*Trace, error) {
+	f, info, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	if info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder, not a trace", path)
 	}
