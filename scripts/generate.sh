@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates the Go of every .proto file under api/, beside it or, with an argument, under that directory instead.
-# protoc is installed when it is missing and this is Debian as root; protoc-gen-go is the version in go.mod.
+# protoc is installed when it is missing and this is Debian as root; protoc-gen-go and protoc-gen-go-grpc are the versions in go.mod.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,20 +12,20 @@ fi
 
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-go build -o "$tools/" google.golang.org/protobuf/cmd/protoc-gen-go
+go build -o "$tools/" google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
 files=()
 while IFS= read -r file; do
   files+=("$file")
 done < <(cd api && find . -name '*.proto' | sed 's|^\./||' | LC_ALL=C sort)
 mkdir -p "$out"
-PATH="$tools:$PATH" protoc --proto_path=api --go_out="$out" --go_opt=paths=source_relative "${files[@]}"
+PATH="$tools:$PATH" protoc --proto_path=api --go_out="$out" --go_opt=paths=source_relative \
+  --go-grpc_out="$out" --go-grpc_opt=paths=source_relative "${files[@]}"
 
 # The header names the protoc that ran. Which one that was makes no difference to the code, so it is left out: the same
 # sources give the same files on every machine.
-for file in "${files[@]}"; do
-  go_file=$out/${file%.proto}.pb.go
-  sed '/^\/\/ \tprotoc  *v/d' "$go_file" >"$go_file.tmp"
+find "$out" -name '*.pb.go' | while IFS= read -r go_file; do
+  sed -E '/^\/\/ (- )?(\t)?protoc  *v/d' "$go_file" >"$go_file.tmp"
   mv "$go_file.tmp" "$go_file"
 done
 

@@ -169,6 +169,7 @@ const (
 	RefBuiltin RefKind = "builtin" // Path
 	RefDynamic RefKind = "dynamic" // Expr: text with expressions, whose result is parsed as a reference, once
 	RefAction  RefKind = "action"  // Action: a GitHub Action
+	RefArchive RefKind = "archive" // URL of a .zip or .tar.gz, or its local path; SHA256, Path and File
 )
 
 // DefaultFile is looked for where a reference names a directory only; then FallbackFile is.
@@ -190,6 +191,11 @@ type Reference struct {
 	Repository string    `json:"repository,omitempty"`
 	Tag        string    `json:"tag,omitempty"`
 	Action     string    `json:"action,omitempty"`
+	// SHA256 is what the archive's bytes must be, in hexadecimal; empty accepts what the server sends.
+	SHA256 string `json:"sha256,omitempty"`
+	// OrRoot says that Path begins with a folder that authors may leave out: where Path is not there, what follows its first
+	// element is looked for at the root.
+	OrRoot bool `json:"or_root,omitempty"`
 	Expr       *Field    `json:"expr,omitempty"`
 	Span       diag.Span `json:"span,omitzero"`
 }

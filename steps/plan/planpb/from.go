@@ -182,6 +182,7 @@ func fromReference(m *planv1.Reference) (*plan.Reference, error) {
 	out := &plan.Reference{
 		Text: m.GetText(), Path: slices.Clone(m.GetPath()), File: m.GetFile(), URL: m.GetUrl(), Rev: m.GetRev(),
 		Registry: m.GetRegistry(), Repository: m.GetRepository(), Tag: m.GetTag(), Action: m.GetAction(), Span: fromSpan(m.GetSpan()),
+		SHA256: m.GetSha256(), OrRoot: m.GetOrRoot(),
 	}
 	var errs [2]error
 	out.Kind, errs[0] = reverse(refKinds, "kind of reference", m.GetKind())

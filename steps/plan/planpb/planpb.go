@@ -172,6 +172,7 @@ var refKinds = map[plan.RefKind]planv1.Reference_Kind{
 	plan.RefBuiltin: planv1.Reference_KIND_BUILTIN,
 	plan.RefDynamic: planv1.Reference_KIND_DYNAMIC,
 	plan.RefAction:  planv1.Reference_KIND_ACTION,
+	plan.RefArchive: planv1.Reference_KIND_ARCHIVE,
 }
 
 // lookup finds the partner of a constant of ours.

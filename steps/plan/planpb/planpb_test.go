@@ -84,7 +84,7 @@ func (g *generator) fill(v reflect.Value, depth int) {
 		*target = []value.Kind{value.String, value.Number, value.Boolean, value.Struct, value.Array}[g.Intn(5)]
 		return
 	case *plan.RefKind:
-		*target = []plan.RefKind{plan.RefLocal, plan.RefGit, plan.RefOCI, plan.RefBuiltin, plan.RefDynamic, plan.RefAction}[g.Intn(6)]
+		*target = []plan.RefKind{plan.RefLocal, plan.RefGit, plan.RefOCI, plan.RefBuiltin, plan.RefDynamic, plan.RefAction, plan.RefArchive}[g.Intn(7)]
 		return
 	case *plan.When:
 		*target = []plan.When{plan.OnSuccess, plan.OnFailure, plan.Always}[g.Intn(3)]

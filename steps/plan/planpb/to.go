@@ -203,6 +203,7 @@ func toReference(r *plan.Reference) (*planv1.Reference, error) {
 	out := &planv1.Reference{
 		Text: r.Text, Path: r.Path, File: r.File, Url: r.URL, Rev: r.Rev,
 		Registry: r.Registry, Repository: r.Repository, Tag: r.Tag, Action: r.Action, Span: toSpan(r.Span),
+		Sha256: r.SHA256, OrRoot: r.OrRoot,
 	}
 	var errs [2]error
 	out.Kind, errs[0] = lookup(refKinds, "kind of reference", r.Kind)

@@ -150,6 +150,7 @@ const (
 	Reference_KIND_BUILTIN     Reference_Kind = 4 // path
 	Reference_KIND_DYNAMIC     Reference_Kind = 5 // expr: text with expressions, whose result is read as a reference, once
 	Reference_KIND_ACTION      Reference_Kind = 6 // action: a GitHub Action
+	Reference_KIND_ARCHIVE     Reference_Kind = 7 // url of a .zip or .tar.gz, or its local path; sha256, path and file
 )
 
 // Enum value maps for Reference_Kind.
@@ -162,6 +163,7 @@ var (
 		4: "KIND_BUILTIN",
 		5: "KIND_DYNAMIC",
 		6: "KIND_ACTION",
+		7: "KIND_ARCHIVE",
 	}
 	Reference_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -171,6 +173,7 @@ var (
 		"KIND_BUILTIN":     4,
 		"KIND_DYNAMIC":     5,
 		"KIND_ACTION":      6,
+		"KIND_ARCHIVE":     7,
 	}
 )
 
@@ -1439,15 +1442,20 @@ type Reference struct {
 	// An absolute local path begins with "/".
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// Empty looks for func.yml, then step.yml.
-	File          string `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
-	Url           string `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
-	Rev           string `protobuf:"bytes,6,opt,name=rev,proto3" json:"rev,omitempty"`
-	Registry      string `protobuf:"bytes,7,opt,name=registry,proto3" json:"registry,omitempty"`
-	Repository    string `protobuf:"bytes,8,opt,name=repository,proto3" json:"repository,omitempty"`
-	Tag           string `protobuf:"bytes,9,opt,name=tag,proto3" json:"tag,omitempty"`
-	Action        string `protobuf:"bytes,10,opt,name=action,proto3" json:"action,omitempty"`
-	Expr          *Field `protobuf:"bytes,11,opt,name=expr,proto3" json:"expr,omitempty"`
-	Span          *Span  `protobuf:"bytes,12,opt,name=span,proto3" json:"span,omitempty"`
+	File       string `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
+	Url        string `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
+	Rev        string `protobuf:"bytes,6,opt,name=rev,proto3" json:"rev,omitempty"`
+	Registry   string `protobuf:"bytes,7,opt,name=registry,proto3" json:"registry,omitempty"`
+	Repository string `protobuf:"bytes,8,opt,name=repository,proto3" json:"repository,omitempty"`
+	Tag        string `protobuf:"bytes,9,opt,name=tag,proto3" json:"tag,omitempty"`
+	Action     string `protobuf:"bytes,10,opt,name=action,proto3" json:"action,omitempty"`
+	Expr       *Field `protobuf:"bytes,11,opt,name=expr,proto3" json:"expr,omitempty"`
+	Span       *Span  `protobuf:"bytes,12,opt,name=span,proto3" json:"span,omitempty"`
+	// What the archive's bytes must be, in hexadecimal; empty accepts what the server sends.
+	Sha256 string `protobuf:"bytes,13,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// The path begins with a folder that authors may leave out: where the path is not there, what follows its first element
+	// is looked for at the root.
+	OrRoot        bool `protobuf:"varint,14,opt,name=or_root,json=orRoot,proto3" json:"or_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1564,6 +1572,20 @@ func (x *Reference) GetSpan() *Span {
 		return x.Span
 	}
 	return nil
+}
+
+func (x *Reference) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Reference) GetOrRoot() bool {
+	if x != nil {
+		return x.OrRoot
+	}
+	return false
 }
 
 // Value is a typed value. Integers of up to 64 bits are exact; every other number is a double.
@@ -2077,7 +2099,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"exit_codes\x18\x03 \x03(\x03R\texitCodes\"-\n" +
 	"\fAllowFailure\x12\x1d\n" +
 	"\n" +
-	"exit_codes\x18\x01 \x03(\x03R\texitCodes\"\xd3\x03\n" +
+	"exit_codes\x18\x01 \x03(\x03R\texitCodes\"\x97\x04\n" +
 	"\tReference\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.rung.plan.v1.Reference.KindR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
@@ -2093,7 +2115,9 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x06action\x18\n" +
 	" \x01(\tR\x06action\x12'\n" +
 	"\x04expr\x18\v \x01(\v2\x13.rung.plan.v1.FieldR\x04expr\x12&\n" +
-	"\x04span\x18\f \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"}\n" +
+	"\x04span\x18\f \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x12\x16\n" +
+	"\x06sha256\x18\r \x01(\tR\x06sha256\x12\x17\n" +
+	"\aor_root\x18\x0e \x01(\bR\x06orRoot\"\x8f\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -2102,7 +2126,8 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\bKIND_OCI\x10\x03\x12\x10\n" +
 	"\fKIND_BUILTIN\x10\x04\x12\x10\n" +
 	"\fKIND_DYNAMIC\x10\x05\x12\x0f\n" +
-	"\vKIND_ACTION\x10\x06\"\x81\x03\n" +
+	"\vKIND_ACTION\x10\x06\x12\x10\n" +
+	"\fKIND_ARCHIVE\x10\a\"\x81\x03\n" +
 	"\x05Value\x120\n" +
 	"\x04null\x18\x01 \x01(\x0e2\x1a.google.protobuf.NullValueH\x00R\x04null\x12\x1a\n" +
 	"\aboolean\x18\x02 \x01(\bH\x00R\aboolean\x12\x1a\n" +
