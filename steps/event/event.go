@@ -122,9 +122,22 @@ type StepResolved struct {
 	Ref    string `json:"ref"`              // as resolved, without expressions
 	Dir    string `json:"dir"`              // the directory of the definition file
 	File   string `json:"file"`             // its name in that directory
-	Digest string `json:"digest,omitempty"` // of the definition file, "sha256:…"
-	// Component is given the first time that a run meets this digest.
+	Digest string `json:"digest,omitempty"` // content digest of that directory, "sha256:…"
+	// Origin is where the component was fetched; nil when it is local.
+	Origin *plan.Origin `json:"origin,omitempty"`
+	// Component is given the first time that a run meets this digest and file.
 	Component *plan.Component `json:"component,omitempty"`
+}
+
+// Key tells the components of a run apart: by the content of their folder and the file in it.
+func (r StepResolved) Key() string { return ComponentKey(r.Digest, r.File) }
+
+// ComponentKey is the key of a component with a content digest and a file; "" without a digest.
+func ComponentKey(digest, file string) string {
+	if digest == "" {
+		return ""
+	}
+	return digest + "/" + file
 }
 
 // StepInputs says what a step was given, after evaluation.

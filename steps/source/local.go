@@ -2,18 +2,18 @@ package source
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source/tree"
 )
 
 // MaxFileSize bounds a definition file, in bytes.
@@ -25,13 +25,16 @@ type Local struct {
 	Parse func(name string, text []byte) (*plan.Component, error)
 	// ParseAction does so for the metadata file of a GitHub Action (action.yml); nil when actions cannot be run.
 	ParseAction func(name string, text []byte) (*plan.Component, error)
+	// WorkDir is where the job runs, absolute. A folder that contains it is the job's project and no component.
+	WorkDir string
 
-	mu    sync.Mutex
-	known map[file]cached
+	mu      sync.Mutex
+	known   map[definition]cached
+	digests map[string]digested // of folders
 }
 
-// file is a definition file, and what it is read as.
-type file struct {
+// definition is a definition file, and what it is read as.
+type definition struct {
 	path   string
 	action bool
 }
@@ -63,7 +66,7 @@ func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Comp
 	missing := &NotFoundError{Ref: ref.Text}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		component, err := l.read(file{path, ref.Kind == plan.RefAction})
+		component, err := l.read(definition{path, ref.Kind == plan.RefAction})
 		if errors.Is(err, fs.ErrNotExist) {
 			missing.Looked = append(missing.Looked, path)
 			continue
@@ -72,7 +75,7 @@ func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Comp
 			return nil, err
 		}
 		found := *component
-		found.Ref = ref.Text
+		found.Ref, found.Digest = ref.Text, l.digest(component)
 		return &found, nil
 	}
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
@@ -95,7 +98,7 @@ func (l *Local) checkAction(ref *plan.Reference) error {
 	return nil
 }
 
-func (l *Local) read(from file) (*Component, error) {
+func (l *Local) read(from definition) (*Component, error) {
 	path, parse := from.path, l.Parse
 	if from.action {
 		parse = l.ParseAction
@@ -118,23 +121,70 @@ func (l *Local) read(from file) (*Component, error) {
 		return nil, err
 	}
 	component := &Component{
-		Plan:   parsed,
-		Dir:    filepath.Dir(path),
-		File:   filepath.Base(path),
-		Digest: Digest(text),
-		Text:   text,
+		Plan: parsed,
+		Dir:  filepath.Dir(path),
+		File: filepath.Base(path),
+		Text: text,
 	}
 	if l.known == nil {
-		l.known = map[file]cached{}
+		l.known = map[definition]cached{}
 	}
 	l.known[from] = cached{info, component}
 	return component, nil
 }
 
-// Digest returns the digest of a definition's text, as traces record it.
-func Digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return "sha256:" + hex.EncodeToString(sum[:])
+// Limits of a local component. Beyond them its digest is that of the definition file alone.
+const (
+	MaxLocalFiles = 5000
+	MaxLocalSize  = 64 << 20 // of all files in its folder, in bytes
+)
+
+// digested is the content digest of a folder, and the state it was computed for.
+type digested struct {
+	state  map[string]fileState
+	digest string
+}
+
+// digest returns a local component's content digest: that of its folder, or of the definition file alone where the folder is
+// more than the component.
+func (l *Local) digest(c *Component) string {
+	alone := tree.FileDigest(c.File, c.Text)
+	if rel, err := filepath.Rel(c.Dir, l.WorkDir); l.WorkDir != "" && err == nil && filepath.IsLocal(rel) {
+		return alone
+	}
+	state, err := localState(c.Dir)
+	if err != nil {
+		return alone
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.digests[c.Dir]; ok && maps.Equal(known.state, state) {
+		return known.digest
+	}
+	digest, err := tree.Digest(c.Dir)
+	if err != nil {
+		return alone
+	}
+	if l.digests == nil {
+		l.digests = map[string]digested{}
+	}
+	l.digests[c.Dir] = digested{state, digest}
+	return digest
+}
+
+var errMuch = errors.New("more than a local component")
+
+// localState is the state of a component's folder. What is too much for a component is an error.
+func localState(dir string) (map[string]fileState, error) {
+	state, size := map[string]fileState{}, int64(0)
+	err := tree.Walk(dir, func(name string, info fs.FileInfo) error {
+		state[name] = stateOfFile(info)
+		if size += info.Size(); size > MaxLocalSize || len(state) > MaxLocalFiles {
+			return errMuch
+		}
+		return nil
+	})
+	return state, err
 }
 
 // ReadFile reads a definition file of at most MaxFileSize bytes. A directory, a device and a larger file are errors that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/tree"
 )
 
 // local is a source whose plans have the file's text as their description.
@@ -61,7 +62,7 @@ func TestLocal(t *testing.T) {
 		{name: "a folder that is a file", ref: ref("", ".", "file"), fail: "file"},
 		{name: "a file that is a folder", ref: ref("", ".", "dir"), fail: "is a directory"},
 		{name: "a file that does not parse", ref: ref("", ".", "bad"), fail: "does not parse"},
-		{name: "a reference to a repository", ref: &plan.Reference{Kind: plan.RefGit, Text: "host/p@v1"}, fail: "local directories"},
+		{name: "a reference to a repository", ref: &plan.Reference{Kind: plan.RefGit, Text: "host/p@v1"}, fail: "has no source for"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestLocal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Plan.Spec.Description != c.want || got.Digest != source.Digest([]byte(c.want)) || !filepath.IsAbs(got.Dir) {
+			if got.Plan.Spec.Description != c.want || !strings.HasPrefix(got.Digest, "sha256:") || !filepath.IsAbs(got.Dir) {
 				t.Errorf("loaded %+v, want the text %q", got, c.want)
 			}
 		})
@@ -110,4 +111,54 @@ func TestAMissingStepSaysWhereItWasLookedFor(t *testing.T) {
 	if !errors.As(err, &missing) || len(missing.Looked) != 2 {
 		t.Fatalf("the error is %v, want a NotFoundError with two places", err)
 	}
+}
+
+func TestLocalDigests(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a", "step.yml"), "text")
+	write(t, filepath.Join(dir, "a", "run.sh"), "echo")
+	load := func(workDir string) string {
+		t.Helper()
+		l := local()
+		l.WorkDir = workDir
+		got, err := l.Load(t.Context(), ref("", ".", "a"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Digest
+	}
+	folder, err := tree.Digest(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("the digest is that of the folder", func(t *testing.T) {
+		if got := load(dir); got != folder {
+			t.Errorf("got %s, want %s", got, folder)
+		}
+	})
+	t.Run("of a folder that the job runs in it is that of the definition file alone", func(t *testing.T) {
+		want := tree.FileDigest("step.yml", []byte("text"))
+		for _, workDir := range []string{filepath.Join(dir, "a"), filepath.Join(dir, "a", "build")} {
+			if got := load(workDir); got != want {
+				t.Errorf("in %s: got %s, want %s", workDir, got, want)
+			}
+		}
+	})
+	t.Run("it changes with every file of the folder", func(t *testing.T) {
+		l := local()
+		l.WorkDir = dir
+		before, err := l.Load(t.Context(), ref("", ".", "a"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "a", "run.sh"), "echo changed")
+		after, err := l.Load(t.Context(), ref("", ".", "a"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.Digest == after.Digest {
+			t.Error("the digest is the same")
+		}
+	})
 }

@@ -17,8 +17,11 @@ type Component struct {
 	Dir string
 	// File is the name of the definition file in Dir.
 	File string
-	// Digest is that of the definition file, "sha256:" and 64 hexadecimal digits.
+	// Digest is the content digest of the directory (package tree), "sha256:" and 64 hexadecimal digits. Of a local component in
+	// a directory that contains the work directory it is that of the definition file alone.
 	Digest string
+	// Origin is where it was fetched; nil when it is local.
+	Origin *plan.Origin
 	// Text is the definition file, for showing the line an error is about.
 	Text []byte
 }
@@ -65,5 +68,31 @@ func (e *UnsupportedError) Error() string {
 	if e.Kind == plan.RefAction {
 		return fmt.Sprintf("cannot load %q: this version of step-runner runs actions from local directories (./folder), not from repositories", e.Ref)
 	}
-	return fmt.Sprintf("cannot load %q: this version of step-runner runs components from local directories, not %q references", e.Ref, e.Kind)
+	return fmt.Sprintf("cannot load %q: this program has no source for %q references", e.Ref, e.Kind)
+}
+
+// DeniedError says that something must not be used, or that a server does not let us in.
+type DeniedError struct {
+	What string // the location, or the reference
+	Why  string
+	Hint string // what to do; may be empty
+}
+
+func (e *DeniedError) Error() string { return e.What + ": " + e.Why }
+
+// FetchError says that fetching did not work although it may work another time: a network, a server or a disk failed.
+type FetchError struct {
+	What string // the location
+	Err  error
+	Hint string // what to do; may be empty
+}
+
+func (e *FetchError) Error() string { return fmt.Sprintf("cannot fetch %s: %v", e.What, e.Err) }
+
+func (e *FetchError) Unwrap() error { return e.Err }
+
+// Checker is a Source that can say, without fetching anything, that it would refuse a reference.
+type Checker interface {
+	// Check returns the error that Load would give for a reference whatever is at its place, nil where that is not known.
+	Check(ref *plan.Reference, from string) error
 }

@@ -184,6 +184,8 @@ func toReference(ref *plan.Reference, step *stepsv0.Step) *stepsv0.Step_Referenc
 	case plan.RefOCI:
 		out.Protocol = stepsv0.StepReferenceProtocol_oci
 		out.Registry, out.Repository, out.Tag = ref.Registry, ref.Repository, ref.Tag
+	case plan.RefArchive:
+		out.Protocol, out.Url, out.Version = stepsv0.StepReferenceProtocol_zip, ref.URL, ref.SHA256
 	case plan.RefBuiltin:
 		out.Protocol = stepsv0.StepReferenceProtocol_dist
 	case plan.RefDynamic:

@@ -108,8 +108,8 @@ func (w *resultWriter) component(s *trace.Step, def *plan.Step) (*plan.Component
 	case def != nil && len(def.Parallel) > 0:
 		group := plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: def.Parallel}}
 		return &group, def.Parallel
-	case s.Resolved != nil && w.components[s.Resolved.Digest] != nil:
-		component = w.components[s.Resolved.Digest]
+	case s.Resolved != nil && w.components[s.Resolved.Key()] != nil:
+		component = w.components[s.Resolved.Key()]
 	}
 	if component == nil {
 		return nil, nil

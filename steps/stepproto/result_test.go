@@ -53,7 +53,7 @@ func bangs() *trace.Trace {
 			Status: event.Failure, Env: map[string]string{"PATH": "/bin"}, Inputs: map[string]value.Value{"in": value.OfInt(1)},
 			Component: &plan.Component{Definition: plan.Definition{Steps: list}},
 		},
-		Components: map[string]*plan.Component{"sha256:1": bang},
+		Components: map[string]*plan.Component{"sha256:1/step.yml": bang, "sha256:1/my.yml": bang},
 		Steps: []*trace.Step{
 			{ID: "1", Name: "skipped", Status: event.Skipped},
 			{

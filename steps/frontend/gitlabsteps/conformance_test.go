@@ -131,7 +131,7 @@ func TestInvocations(t *testing.T) {
 	}{
 		{"C13 local", "./hello", ref(plan.RefLocal, func(r *plan.Reference) { r.Text, r.Path = "./hello", []string{".", "hello"} })},
 		{"C14 git, short", "gitlab.com/a/b@v1", ref(plan.RefGit, func(r *plan.Reference) {
-			r.Text, r.URL, r.Rev, r.Path = "gitlab.com/a/b@v1", "https://gitlab.com/a/b", "v1", []string{"steps"}
+			r.Text, r.URL, r.Rev, r.Path, r.OrRoot = "gitlab.com/a/b@v1", "https://gitlab.com/a/b", "v1", []string{"steps"}, true
 		})},
 		{"C15 git, map", "{git: {url: gitlab.com/a/b, rev: v1}}", ref(plan.RefGit, func(r *plan.Reference) {
 			r.Text, r.URL, r.Rev = "https://gitlab.com/a/b@v1", "https://gitlab.com/a/b", "v1"
@@ -223,20 +223,27 @@ func TestReferences(t *testing.T) {
 		{"C30 absolute", "/path/to/step/", plan.Reference{Kind: plan.RefLocal, Path: []string{"/", "path", "to", "step"}}},
 		{"C31 a file at the root", "/step.yml", plan.Reference{Kind: plan.RefLocal, Path: []string{"/"}, File: "step.yml"}},
 		{"parent folders", "../../greeting", plan.Reference{Kind: plan.RefLocal, Path: []string{"..", "..", "greeting"}}},
-		{"C32 https is the default", "host/p@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps"}}},
-		{"C33 a folder in a repository", "host/p/-/sub@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps", "sub"}}},
-		{"C34 a file in a repository", "host/p/-/my-step.yml@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps"}, File: "my-step.yml"}},
-		{"C35 a file in a folder", "host/p/-/sub/my-step.yml@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps", "sub"}, File: "my-step.yml"}},
-		{"C37 http is kept", "http://host/p@v1", plan.Reference{Kind: plan.RefGit, URL: "http://host/p", Rev: "v1", Path: []string{"steps"}}},
-		{"C38 the last @ counts", "http://tok:PW@host/x.git@main", plan.Reference{Kind: plan.RefGit, URL: "http://tok:PW@host/x.git", Rev: "main", Path: []string{"steps"}}},
-		{"ssh, as Git writes it", "git@gitlab.com:a/b.git@v1", plan.Reference{Kind: plan.RefGit, URL: "git@gitlab.com:a/b.git", Rev: "v1", Path: []string{"steps"}}},
-		{"a port", "localhost:8080/a/b@v1", plan.Reference{Kind: plan.RefGit, URL: "https://localhost:8080/a/b", Rev: "v1", Path: []string{"steps"}}},
-		{"a branch with a slash", "host/p@feature/x", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "feature/x", Path: []string{"steps"}}},
+		{"C32 https is the default", "host/p@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps"}, OrRoot: true}},
+		{"C33 a folder in a repository", "host/p/-/sub@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps", "sub"}, OrRoot: true}},
+		{"C34 a file in a repository", "host/p/-/my-step.yml@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps"}, OrRoot: true, File: "my-step.yml"}},
+		{"C35 a file in a folder", "host/p/-/sub/my-step.yml@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Path: []string{"steps", "sub"}, OrRoot: true, File: "my-step.yml"}},
+		{"C37 http is kept", "http://host/p@v1", plan.Reference{Kind: plan.RefGit, URL: "http://host/p", Rev: "v1", Path: []string{"steps"}, OrRoot: true}},
+		{"C38 the last @ counts", "http://tok:PW@host/x.git@main", plan.Reference{Kind: plan.RefGit, URL: "http://tok:PW@host/x.git", Rev: "main", Path: []string{"steps"}, OrRoot: true}},
+		{"ssh, as Git writes it", "git@gitlab.com:a/b.git@v1", plan.Reference{Kind: plan.RefGit, URL: "git@gitlab.com:a/b.git", Rev: "v1", Path: []string{"steps"}, OrRoot: true}},
+		{"a port", "localhost:8080/a/b@v1", plan.Reference{Kind: plan.RefGit, URL: "https://localhost:8080/a/b", Rev: "v1", Path: []string{"steps"}, OrRoot: true}},
+		{"a branch with a slash", "host/p@feature/x", plan.Reference{Kind: plan.RefGit, URL: "https://host/p", Rev: "feature/x", Path: []string{"steps"}, OrRoot: true}},
 		{"C40 dist", "dist://oci/publish", plan.Reference{Kind: plan.RefBuiltin, Path: []string{"oci", "publish"}}},
 		{"C40 builtin", "builtin://function/oci/build", plan.Reference{Kind: plan.RefBuiltin, Path: []string{"function", "oci", "build"}}},
 		{"an image", "registry.gitlab.com/a/b:v1", plan.Reference{Kind: plan.RefOCI, Registry: "registry.gitlab.com", Repository: "a/b", Tag: "v1"}},
 		{"an image on a port", "localhost:5000/a:latest", plan.Reference{Kind: plan.RefOCI, Registry: "localhost:5000", Repository: "a", Tag: "latest"}},
 		{"a folder and file in an image", "docker.io/a/b:v1 sub/dir/my.yml", plan.Reference{Kind: plan.RefOCI, Registry: "docker.io", Repository: "a/b", Tag: "v1", Path: []string{"sub", "dir"}, File: "my.yml"}},
+		{"an archive", "https://host/a/steps.zip", plan.Reference{Kind: plan.RefArchive, URL: "https://host/a/steps.zip"}},
+		{"an archive on https", "host/a/steps.tar.gz", plan.Reference{Kind: plan.RefArchive, URL: "https://host/a/steps.tar.gz"}},
+		{"a folder and file in an archive by digest", "https://host/x.tgz?v=1/-/sub/my.yml#sha256=" + strings.Repeat("0A", 32), plan.Reference{
+			Kind: plan.RefArchive, URL: "https://host/x.tgz?v=1", Path: []string{"sub"}, File: "my.yml", SHA256: strings.Repeat("0a", 32),
+		}},
+		{"a local archive", "./dist/steps.zip/-/hello", plan.Reference{Kind: plan.RefArchive, URL: "./dist/steps.zip", Path: []string{"hello"}}},
+		{"a repository that is named like an archive", "host/a/x.zip@v1", plan.Reference{Kind: plan.RefGit, URL: "https://host/a/x.zip", Rev: "v1", Path: []string{"steps"}, OrRoot: true}},
 		{"an image by digest", "docker.io/a/b@" + digest, plan.Reference{Kind: plan.RefOCI, Registry: "docker.io", Repository: "a/b", Tag: digest}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -142,6 +142,12 @@ func meaningful(ref *plan.Reference) string {
 		return path.Base(strings.TrimSuffix(strings.TrimRight(ref.URL, "/"), ".git"))
 	case plan.RefOCI:
 		return path.Base(ref.Repository)
+	case plan.RefArchive:
+		name, _, _ := strings.Cut(path.Base(ref.URL), "?")
+		for _, suffix := range archiveSuffixes {
+			name = strings.TrimSuffix(name, suffix)
+		}
+		return name
 	case plan.RefAction:
 		name, _, _ := strings.Cut(strings.TrimPrefix(ref.Action, "docker://"), "@")
 		return path.Base(name)

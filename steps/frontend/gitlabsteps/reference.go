@@ -43,6 +43,8 @@ func ParseStaticReference(text string, span diag.Span) (*plan.Reference, error) 
 	switch {
 	case strings.TrimSpace(text) == "":
 		r.fail("the reference is empty", formsHint)
+	case isArchive(text):
+		r.archive(text)
 	case strings.HasPrefix(text, ".") || strings.HasPrefix(text, "/"):
 		r.local(text)
 	case strings.HasPrefix(text, "builtin://") || strings.HasPrefix(text, "dist://"):
@@ -62,7 +64,7 @@ func ParseStaticReference(text string, span diag.Span) (*plan.Reference, error) 
 	return &r.Reference, nil
 }
 
-const formsHint = "write ./folder, host/project@revision, registry.host/repository:tag or builtin://name"
+const formsHint = "write ./folder, host/project@revision, registry.host/repository:tag, https://host/file.zip or builtin://name"
 
 // reference is one that is being read.
 type reference struct {
@@ -165,6 +167,72 @@ func (r *reference) oci(text string) {
 	r.stayInside()
 }
 
+// archiveSuffixes end the names of files that can be unpacked.
+var archiveSuffixes = []string{".zip", ".tar.gz", ".tgz"}
+
+// isArchive reports whether text is an archive: its URL or path ends as the names of archives do.
+func isArchive(text string) bool {
+	url, _, _ := strings.Cut(text, "#")
+	url, _, _ = strings.Cut(url, "/-/")
+	path := url
+	if _, rest, ok := strings.Cut(url, "://"); ok {
+		path = rest
+	}
+	_, path, ok := strings.Cut(path, "/")
+	return ok && isArchiveName(path)
+}
+
+func isArchiveName(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	return slices.ContainsFunc(archiveSuffixes, func(suffix string) bool { return strings.HasSuffix(path, suffix) })
+}
+
+// archive reads URL[/-/folder[/file.yml]][#sha256=hex], or a path instead of the URL.
+func (r *reference) archive(text string) {
+	r.Kind = plan.RefArchive
+	text, fragment, pinned := strings.Cut(text, "#")
+	if pinned {
+		sum, ok := strings.CutPrefix(fragment, "sha256=")
+		if !ok {
+			r.fail("what follows # is not a digest", "write #sha256= and 64 hexadecimal digits")
+		}
+		r.setSHA256(sum)
+	}
+	url, path, _ := strings.Cut(text, "/-/")
+	r.setArchiveURL(url)
+	r.setPath(path)
+	r.stayInside()
+}
+
+// setArchiveURL sets the URL of an archive, which is on https unless it says otherwise, or its local path.
+func (r *reference) setArchiveURL(url string) {
+	r.URL = url
+	if !strings.Contains(url, "://") && !strings.HasPrefix(url, ".") && !strings.HasPrefix(url, "/") && !strings.HasPrefix(url, "${{") {
+		r.URL = "https://" + url
+	}
+	if expr.Has(url) {
+		return
+	}
+	scheme, rest, remote := strings.Cut(r.URL, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	if remote && (!slices.Contains([]string{"http", "https", "file"}, scheme) || host == "" && scheme != "file") {
+		r.fail("an archive cannot be fetched from there", "write https://host/file.zip, file:///folder/file.zip or ./file.zip")
+	}
+	if strings.ContainsAny(url, " \t\r\n\x00") {
+		r.fail("the URL has white space in it", "")
+	}
+}
+
+func (r *reference) setSHA256(sum string) {
+	r.SHA256 = strings.ToLower(sum)
+	if !expr.Has(sum) && (len(sum) != 64 || strings.Trim(r.SHA256, "0123456789abcdef") != "") {
+		r.fail("the digest of the archive is not 64 hexadecimal digits", "sha256sum prints it")
+	}
+	if expr.Has(sum) {
+		r.SHA256 = sum
+	}
+}
+
 var (
 	repositoryPattern = lazyregexp.New(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 	tagPattern        = lazyregexp.New(`^([A-Za-z0-9_][A-Za-z0-9._-]{0,127}|[a-z0-9]+:[0-9a-fA-F]{32,})$`)
@@ -200,7 +268,7 @@ func (r *reference) git(text string) {
 	url, path, _ := strings.Cut(text[:at], "/-/")
 	r.setRev(text[at+1:])
 	r.setURL(url)
-	r.Path = []string{gitFolder}
+	r.Path, r.OrRoot = []string{gitFolder}, true
 	r.setPath(path)
 	r.stayInside()
 }

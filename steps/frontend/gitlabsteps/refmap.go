@@ -2,6 +2,7 @@ package gitlabsteps
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
@@ -10,7 +11,7 @@ import (
 	"github.com/rungci/rung/steps/plan"
 )
 
-// reference reads what step and func refer to: a short form, or a map with git or oci.
+// reference reads what step and func refer to: a short form, or a map with git, oci or archive.
 func (p *parser) reference(n *yamlsource.Node) *plan.Reference {
 	switch n.Kind {
 	case yamlsource.String:
@@ -31,18 +32,24 @@ func (p *parser) reference(n *yamlsource.Node) *plan.Reference {
 }
 
 func (p *parser) referenceMap(n *yamlsource.Node) *plan.Reference {
-	p.object(n, "a reference", "git", "oci")
-	git, oci := n.Get("git"), n.Get("oci")
+	p.object(n, "a reference", "git", "oci", "archive")
 	r := &reference{Reference: plan.Reference{Span: n.Span}}
+	var used []string
+	for _, kind := range []struct {
+		key  string
+		read func(*reference, *yamlsource.Node)
+	}{{"git", p.gitMap}, {"oci", p.ociMap}, {"archive", p.archiveMap}} {
+		if body := n.Get(kind.key); body != nil {
+			if used = append(used, kind.key); len(used) == 1 {
+				kind.read(r, body)
+			}
+		}
+	}
 	switch {
-	case git != nil && oci != nil:
-		p.report(n.Span, "keep one of them", "a reference cannot use both git and oci")
-	case git != nil:
-		p.gitMap(r, git)
-	case oci != nil:
-		p.ociMap(r, oci)
-	default:
-		p.report(n.Span, "write `git: {url: …, rev: …}` or `oci: {registry: …, repository: …, tag: …}`", "a reference needs git or oci")
+	case len(used) > 1:
+		p.report(n.Span, "keep one of them", "a reference cannot use both %s and %s", used[0], used[1])
+	case len(used) == 0:
+		p.report(n.Span, "write `git: {url: …, rev: …}`, `oci: {registry: …, repository: …, tag: …}` or `archive: {url: …}`", "a reference needs git, oci or archive")
 	}
 	if r.problem != nil {
 		p.report(r.problem.Span, r.problem.Hint, "%s", r.problem.Message)
@@ -52,7 +59,7 @@ func (p *parser) referenceMap(n *yamlsource.Node) *plan.Reference {
 
 func (p *parser) gitMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefGit
-	if !p.parts(n, "git", "url", "rev") {
+	if !p.parts(n, "git", []string{"url", "rev"}) {
 		return
 	}
 	r.part(n, "url", r.setURL)
@@ -64,7 +71,7 @@ func (p *parser) gitMap(r *reference, n *yamlsource.Node) {
 
 func (p *parser) ociMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefOCI
-	if !p.parts(n, "oci", "registry", "repository", "tag") {
+	if !p.parts(n, "oci", []string{"registry", "repository", "tag"}) {
 		return
 	}
 	r.part(n, "registry", r.setRegistry)
@@ -79,9 +86,21 @@ func (p *parser) ociMap(r *reference, n *yamlsource.Node) {
 	r.Text = r.Registry + "/" + r.Repository + separator + r.Tag + r.place()
 }
 
+func (p *parser) archiveMap(r *reference, n *yamlsource.Node) {
+	r.Kind = plan.RefArchive
+	if !p.parts(n, "archive", []string{"url"}, "sha256") {
+		return
+	}
+	r.part(n, "url", r.setArchiveURL)
+	r.part(n, "sha256", r.setSHA256)
+	r.part(n, "dir", r.setDir)
+	r.part(n, "file", r.setFile)
+	r.Text = r.URL + r.place()
+}
+
 // parts checks a map of strings with expressions: the required ones, and where in what is fetched the component is.
-func (p *parser) parts(n *yamlsource.Node, what string, required ...string) bool {
-	if !p.object(n, what, append(required, "dir", "file")...) {
+func (p *parser) parts(n *yamlsource.Node, what string, required []string, optional ...string) bool {
+	if !p.object(n, what, slices.Concat(required, optional, []string{"dir", "file"})...) {
 		return false
 	}
 	ok := true

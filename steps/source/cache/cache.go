@@ -1,0 +1,261 @@
+// Package cache keeps what was fetched in the user's cache folder, for all processes of that user.
+//
+//	packages/<digest>.tar   a package each, named by its content digest, verified whenever it is read
+//	pins/<hash>.json        which package a pin (a commit, a manifest, an archive) holds
+//	names/<hash>.json       what a name (a tag, a branch, an address) pointed to, and when that was asked
+//	git/<hash>/             a mirror of one repository
+//	downloads/<hash>        what a download that broke off has so far
+//	locks/                  locks between processes
+//
+// Everything can be removed at any time. Files are written under other names and moved into place, so that a process that is
+// killed leaves nothing half done, and readers need no lock.
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/rungci/rung/steps/source/tree"
+)
+
+// Cache is one cache folder. It is safe for concurrent use, also by several processes.
+type Cache struct {
+	dir string
+}
+
+// New returns the cache in dir, which is made when something is first put into it.
+func New(dir string) *Cache { return &Cache{dir: dir} }
+
+// Dir is the cache's folder.
+func (c *Cache) Dir() string { return c.dir }
+
+// The cache's own folders.
+const (
+	packagesDir  = "packages"
+	pinsDir      = "pins"
+	namesDir     = "names"
+	mirrorsDir   = "git"
+	downloadsDir = "downloads"
+	locksDir     = "locks"
+)
+
+// key turns any text into a file name.
+func key(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// folder makes one of the cache's folders, which only this user may read: components may be from private repositories.
+func (c *Cache) folder(name string) (string, error) {
+	dir := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the cache folder: %w; --cache DIR takes another", err)
+	}
+	return dir, nil
+}
+
+// packagePath is where the package with a content digest is, or would be.
+func (c *Cache) packagePath(digest string) (string, error) {
+	sum, ok := strings.CutPrefix(digest, "sha256:")
+	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size {
+		return "", fmt.Errorf("%q is not a content digest", digest)
+	}
+	return filepath.Join(c.dir, packagesDir, sum+".tar"), nil
+}
+
+// Open opens a package for tree.Extract, which verifies it. An error that is fs.ErrNotExist says that it is not cached.
+func (c *Cache) Open(digest string) (*os.File, error) {
+	path, err := c.packagePath(digest)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err == nil {
+		touch(path)
+	}
+	return f, err
+}
+
+// touchAfter is how old the time of the last use may be: to set it anew on every use would cost more than it tells.
+const touchAfter = time.Hour
+
+// touch notes that a file was used; Prune goes by it.
+func touch(path string) {
+	if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > touchAfter {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now)
+	}
+}
+
+// Put stores the package that fill packs, and returns its content digest.
+func (c *Cache) Put(fill func(*tree.Writer) error) (digest string, err error) {
+	dir, err := c.folder(packagesDir)
+	if err != nil {
+		return "", err
+	}
+	temp, err := os.CreateTemp(dir, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(temp.Name())
+	defer temp.Close()
+	w := tree.NewWriter(temp)
+	if err := fill(w); err != nil {
+		return "", err
+	}
+	if digest, err = w.Close(); err != nil {
+		return "", err
+	}
+	if err := temp.Close(); err != nil {
+		return "", err
+	}
+	path, err := c.packagePath(digest)
+	if err != nil {
+		return "", err
+	}
+	return digest, os.Rename(temp.Name(), path)
+}
+
+// Remove takes a package out, because it turned out to be damaged.
+func (c *Cache) Remove(digest string) error {
+	path, err := c.packagePath(digest)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// pinned is what a file in pins holds.
+type pinned struct {
+	Of     []string `json:"of"`
+	Digest string   `json:"digest"`
+}
+
+// Pinned returns the content digest of the package that a pin holds. What makes a pin unique are all of its parts: the kind
+// of source, the pin itself, the platform. It is "" when the cache does not know.
+func (c *Cache) Pinned(parts ...string) (digest string) {
+	path := filepath.Join(c.dir, pinsDir, key(parts...)+".json")
+	var p pinned
+	if readJSON(path, &p) != nil {
+		return ""
+	}
+	touch(path)
+	return p.Digest
+}
+
+// SetPinned remembers which package a pin holds.
+func (c *Cache) SetPinned(digest string, parts ...string) error {
+	return c.writeJSON(pinsDir, key(parts...), pinned{parts, digest})
+}
+
+// Name is what a name pointed to when its server was last asked.
+type Name struct {
+	Of   []string  `json:"of"`
+	Pin  string    `json:"pin"`
+	Time time.Time `json:"time"`
+}
+
+// Name returns what the name pointed to; ok is false when the cache does not know.
+func (c *Cache) Name(parts ...string) (name Name, ok bool) {
+	err := readJSON(filepath.Join(c.dir, namesDir, key(parts...)+".json"), &name)
+	return name, err == nil
+}
+
+// SetName remembers what a name points to now.
+func (c *Cache) SetName(pin string, parts ...string) error {
+	return c.writeJSON(namesDir, key(parts...), Name{parts, pin, time.Now().UTC()})
+}
+
+func readJSON(path string, into any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+func (c *Cache) writeJSON(folder, name string, v any) error {
+	dir, err := c.folder(folder)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(dir, "new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(data)
+	if cerr := temp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), filepath.Join(dir, name+".json"))
+}
+
+// Mirror returns the folder for the mirror of a repository. It may not exist yet; hold Lock("git", url) while using it.
+func (c *Cache) Mirror(url string) (dir string, err error) {
+	parent, err := c.folder(mirrorsDir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(parent, key(url)), nil
+}
+
+// Download returns the file for what a download has so far. Hold Lock("download", url) while using it.
+func (c *Cache) Download(url string) (path string, err error) {
+	dir, err := c.folder(downloadsDir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, key(url)), nil
+}
+
+// Lock keeps other processes, and other goroutines, from the same thing until unlock is called. A process that is killed lets
+// go of its locks. It waits until ctx ends.
+func (c *Cache) Lock(ctx context.Context, parts ...string) (unlock func(), err error) {
+	dir, err := c.folder(locksDir)
+	if err != nil {
+		return nil, err
+	}
+	type locked struct {
+		unlock func()
+		err    error
+	}
+	got := make(chan locked)
+	go func() {
+		unlock, err := lockedfile.MutexAt(filepath.Join(dir, key(parts...))).Lock()
+		select {
+		case got <- locked{unlock, err}:
+		case <-ctx.Done():
+			if err == nil {
+				unlock()
+			}
+		}
+	}()
+	select {
+	case l := <-got:
+		return l.unlock, l.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,83 @@
+package source
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source/tree"
+)
+
+// Location is where a package is to be fetched.
+type Location struct {
+	Kind plan.RefKind // git, oci or archive
+	// Name is the location as its reference names it, without credentials: "https://host/project", "oci://registry/repository".
+	Name string
+	// URL is where to go: Name, or what the user's sources map it to. Of an image it is "registry/repository". A local
+	// archive or repository is a file:// URL. It may hold the credentials that its author wrote into it: never show it.
+	URL string
+	Rev string // git: tag, branch or commit; oci: tag or digest; archive: "sha256:…" that is expected, or ""
+	// Access is how to get in.
+	Access Access
+}
+
+// Access is what a source's owner configured for a host. The zero value is what everybody has.
+type Access struct {
+	Username, Password string   // for HTTP basic authentication and registries; "" asks the usual places
+	SSHKey             string   // path of a private key; "" asks the agent and the usual places
+	KnownHosts         []string // paths of known_hosts files; nil is the user's
+	PlainHTTP          bool     // a registry that speaks no TLS
+	Submodules         bool     // fetch the submodules of a repository too
+	// HTTP is for requests to the host: it has the proxy, the certificates and the timeouts. Never nil when a Resolver made it.
+	HTTP *http.Client
+}
+
+// A Fetcher gets packages from one kind of source. It is safe for concurrent use. Errors name the location, say whether
+// something is not there (*NotFoundError), not allowed (*DeniedError), or did not work, and hold no credentials.
+type Fetcher interface {
+	// Resolve asks what the location's revision points to now, and returns that as a pin: something that always names the
+	// same bytes. A revision that is a pin already is returned as it is, without asking anybody.
+	Resolve(ctx context.Context, at *Location) (pin string, err error)
+	// Fetch packs what the pin holds. The pin comes from Resolve, a lock file or a trace. Servers are not trusted: what does
+	// not belong to the pin is an error.
+	Fetch(ctx context.Context, at *Location, pin string, to *tree.Writer) error
+	// Variant says on what besides the pin the package depends: the platform for images, "" for most.
+	Variant() string
+}
+
+// progressKey is the key of the function that ctx carries for Progress.
+type progressKey struct{}
+
+// WithProgress returns a context in which Progress calls report. Report is called from one goroutine at a time.
+func WithProgress(ctx context.Context, report func(event.Progress)) context.Context {
+	return context.WithValue(ctx, progressKey{}, report)
+}
+
+// Progress says how far a fetch is, to whoever wants to know.
+func Progress(ctx context.Context, p event.Progress) {
+	if report, ok := ctx.Value(progressKey{}).(func(event.Progress)); ok {
+		report(p)
+	}
+}
+
+// WithoutUserinfo returns a URL without the credentials that may be in it. The user of an SSH URL stays: it is part of the place.
+func WithoutUserinfo(url string) string {
+	scheme, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		return url
+	}
+	host, path, hasPath := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		user, _, _ := strings.Cut(host[:i], ":")
+		host = host[i+1:]
+		if scheme == "ssh" || scheme == "git+ssh" {
+			host = user + "@" + host
+		}
+	}
+	if hasPath {
+		host += "/" + path
+	}
+	return scheme + "://" + host
+}

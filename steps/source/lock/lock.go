@@ -1,0 +1,165 @@
+// Package lock holds what references pointed to when a lock file was written, so that they point to the same ever after.
+package lock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/rungci/rung/steps/plan"
+)
+
+// Name is the usual name of a lock file; it stands beside the steps that it is for.
+const Name = "steps.lock"
+
+// Version is the version of the format. A change that old readers would misread gets a new one.
+const Version = 1
+
+// MaxSize bounds a lock file, in bytes.
+const MaxSize = 16 << 20
+
+// File is a lock file.
+type File struct {
+	Version  int       `toml:"version"`
+	Packages []Package `toml:"package"`
+}
+
+// Package is something that was fetched, with the components in it that are used.
+type Package struct {
+	Kind plan.RefKind `toml:"kind"` // git, oci or archive
+	URL  string       `toml:"url"`  // as named, before sources are mapped to others; without credentials
+	Rev  string       `toml:"rev,omitempty"`
+	Pin  string       `toml:"pin"` // what the revision was: a commit, or "sha256:…" of a manifest or an archive
+	// Content is the content digest of the package. Where that depends on the platform, it is that of Platform.
+	Content    string      `toml:"content"`
+	Platform   string      `toml:"platform,omitempty"`
+	Components []Component `toml:"component"`
+}
+
+// Component is a definition in a package.
+type Component struct {
+	Reference string `toml:"reference"`      // as written
+	Path      string `toml:"path,omitempty"` // of its folder in the package
+	File      string `toml:"file"`
+	Digest    string `toml:"digest"` // content digest of the folder
+}
+
+// header is what stands at the top of a lock file.
+const header = "# Written by \"step-runner lock\". Keep it in version control with the steps it is for.\n\n"
+
+// Find returns the package that a location and revision were locked to, nil when there is none.
+func (f *File) Find(kind plan.RefKind, url, rev string) *Package {
+	if f == nil {
+		return nil
+	}
+	for i := range f.Packages {
+		p := &f.Packages[i]
+		if p.Kind == kind && p.URL == url && p.Rev == rev {
+			return p
+		}
+	}
+	return nil
+}
+
+// Component returns the digest that a definition in the package was locked with, "" when it was not.
+func (p *Package) Component(path, file string) (digest string) {
+	for _, c := range p.Components {
+		if c.Path == path && c.File == file {
+			return c.Digest
+		}
+	}
+	return ""
+}
+
+// Add notes a component. What is there already is not added again.
+func (f *File) Add(p Package, c Component) {
+	have := f.Find(p.Kind, p.URL, p.Rev)
+	if have == nil {
+		p.Components = nil
+		f.Packages = append(f.Packages, p)
+		have = &f.Packages[len(f.Packages)-1]
+	}
+	if !slices.Contains(have.Components, c) {
+		have.Components = append(have.Components, c)
+	}
+}
+
+// Encode returns the text of the file: the same packages always give the same text.
+func (f *File) Encode() ([]byte, error) {
+	sorted := File{Version: Version, Packages: slices.Clone(f.Packages)}
+	slices.SortFunc(sorted.Packages, func(a, b Package) int {
+		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.Rev, b.Rev), strings.Compare(string(a.Kind), string(b.Kind)))
+	})
+	for i := range sorted.Packages {
+		p := &sorted.Packages[i]
+		p.Components = slices.Clone(p.Components)
+		slices.SortFunc(p.Components, func(a, b Component) int {
+			return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.File, b.File), strings.Compare(a.Reference, b.Reference))
+		})
+	}
+	text, err := toml.Marshal(sorted)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the lock file: %w", err)
+	}
+	return append([]byte(header), text...), nil
+}
+
+// Parse reads what Encode writes. Name is used in errors.
+func Parse(name string, text []byte) (*File, error) {
+	var f File
+	dec := toml.NewDecoder(strings.NewReader(string(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		var strict *toml.StrictMissingError
+		var at *toml.DecodeError
+		switch {
+		case errors.As(err, &strict) && len(strict.Errors) > 0:
+			line, column := strict.Errors[0].Position()
+			return nil, fmt.Errorf("%s:%d:%d: the key %q is not known here; was it written by a newer version?", name, line, column, strings.Join(strict.Errors[0].Key(), "."))
+		case errors.As(err, &at):
+			line, column := at.Position()
+			return nil, fmt.Errorf("%s:%d:%d: %s", name, line, column, strings.TrimPrefix(at.Error(), "toml: "))
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if f.Version != Version {
+		return nil, fmt.Errorf("%s has version %d, and this program reads version %d: write it again with step-runner lock", name, f.Version, Version)
+	}
+	for i, p := range f.Packages {
+		if p.URL == "" || p.Pin == "" || p.Content == "" || !slices.Contains([]plan.RefKind{plan.RefGit, plan.RefOCI, plan.RefArchive}, p.Kind) {
+			return nil, fmt.Errorf("%s: package %d (%s) has no kind, url, pin or content: write the file again with step-runner lock", name, i+1, p.URL)
+		}
+	}
+	return &f, nil
+}
+
+// Read reads a lock file. Where there is none the error is fs.ErrNotExist.
+func Read(path string) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > MaxSize {
+		return nil, fmt.Errorf("%s is larger than %d MiB, the limit for a lock file", path, MaxSize>>20)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
+}
+
+// ReadIfThere reads a lock file, or returns nil where there is none.
+func ReadIfThere(path string) (*File, error) {
+	f, err := Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return f, err
+}
