@@ -153,6 +153,9 @@ func (r *reporter) detailLines(s *step, body event.Body) string {
 	switch b := body.(type) {
 	case event.StepResolved:
 		text := "from " + b.Ref + " in " + b.Dir + " " + b.File
+		if b.Origin != nil {
+			text = "from " + b.Origin.String() + " " + b.File
+		}
 		if b.Digest != "" {
 			text += " " + b.Digest
 		}

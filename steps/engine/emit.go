@@ -2,10 +2,7 @@ package engine
 
 import (
 	"bytes"
-	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"sync"
@@ -24,7 +21,7 @@ const digestRounds = 4096
 type emitter struct {
 	sink event.Sink
 	mask *mask.Set
-	key  []byte // of the digests of sensitive values, fresh for each run
+	key  []byte // of the digests of sensitive values
 
 	mu  sync.Mutex
 	seq int64
@@ -34,10 +31,13 @@ type emitter struct {
 	digests   map[string]string // they are slow to compute
 }
 
-func newEmitter(sink event.Sink) *emitter {
-	key := make([]byte, 16)
-	if _, err := rand.Read(key); err != nil {
-		panic(err) // crypto/rand never fails on the systems Go runs on
+// newEmitter makes the emitter of one run. Its key is fresh where none is given.
+func newEmitter(sink event.Sink, key []byte) *emitter {
+	if key == nil {
+		key = make([]byte, 16)
+		if _, err := rand.Read(key); err != nil {
+			panic(err) // crypto/rand never fails on the systems Go runs on
+		}
 	}
 	return &emitter{sink: sink, mask: mask.NewSet(), key: key, secrets: map[string]bool{}, digests: map[string]string{}}
 }
@@ -135,7 +135,7 @@ func (e *emitter) addSensitive(values map[string]value.Value) {
 }
 
 // component returns the component as events show it: a keyed digest stands for the default of a sensitive input or output,
-// which is masked from now on.
+// which is masked from now on, as are passwords in the URLs of its references.
 func (e *emitter) component(c *plan.Component) *plan.Component {
 	shown := *c
 	shown.Spec.Inputs, shown.Spec.Outputs = maps.Clone(c.Spec.Inputs), maps.Clone(c.Spec.Outputs)
@@ -147,7 +147,21 @@ func (e *emitter) component(c *plan.Component) *plan.Component {
 		out.Default = e.recordDefault(out.Default, out.Sensitive)
 		shown.Spec.Outputs[name] = out
 	}
+	e.addPasswords(c.Definition.Steps)
 	return &shown
+}
+
+func (e *emitter) addPasswords(steps []plan.Step) {
+	for i := range steps {
+		st := &steps[i]
+		if st.Ref != nil {
+			e.addSecret(password(st.Ref.URL))
+		}
+		if st.Inline != nil {
+			e.addPasswords(st.Inline.Definition.Steps)
+		}
+		e.addPasswords(st.Parallel)
+	}
 }
 
 func (e *emitter) recordDefault(v *value.Value, sensitive bool) *value.Value {
@@ -167,11 +181,7 @@ func (e *emitter) digest(text string) string {
 	if d, ok := e.digests[text]; ok {
 		return d
 	}
-	sum, err := pbkdf2.Key(sha256.New, text, e.key, digestRounds, sha256.Size)
-	if err != nil {
-		panic(err) // only for absurd sizes
-	}
-	d := "pbkdf2-sha256:" + hex.EncodeToString(sum)
+	d := Digest(e.key, text)
 	e.digests[text] = d
 	return d
 }

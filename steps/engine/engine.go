@@ -51,6 +51,9 @@ type Options struct {
 	Job       map[string]Variable
 	Secrets   map[string]string
 	Source    source.Source
+	// Folder is the run's own, which exists, is empty but for the caller's things, and is removed by the caller. Empty lets the
+	// run make one and remove it.
+	Folder string
 	// ParseReference parses the text of a reference in which every expression has been evaluated.
 	ParseReference func(text string) (*plan.Reference, error)
 	Toolkits       map[string]Toolkit  // what plan.Exec.Toolkit can name
@@ -61,6 +64,12 @@ type Options struct {
 	Grace          time.Duration   // 0 is DefaultGrace
 	Cleanup        time.Duration   // 0 is DefaultCleanup
 	Timeout        time.Duration   // of the whole run; 0 is none
+	// DigestKey is the key of the digests that stand for sensitive values. Nil makes a fresh one; that of an earlier run makes the
+	// digests of both comparable.
+	DigestKey []byte
+	// Recorded is asked for every step, by its ID without rounds, what stands in for running it; nil, and a nil answer, run it. Where
+	// it answers for a parallel group it answers for the members too. It is called by several goroutines at once.
+	Recorded func(id string, st *plan.Step) *Recorded
 }
 
 // Result is how a run ended.
@@ -84,6 +93,7 @@ type run struct {
 
 	mu         sync.Mutex
 	components map[string]bool // digests whose plan the events already hold
+	withheld   []withheld
 }
 
 // Run runs the component and returns how it ended. Cancelling ctx stops it gracefully, with context.Cause as the reason;
@@ -99,7 +109,7 @@ func Run(ctx context.Context, opts Options) *Result {
 	}
 	r := &run{
 		opts:       opts,
-		out:        newEmitter(opts.Sink),
+		out:        newEmitter(opts.Sink, opts.DigestKey),
 		jobAll:     jobVariables(opts.Job, true),
 		jobOpen:    jobVariables(opts.Job, false),
 		components: map[string]bool{},
@@ -114,7 +124,7 @@ func Run(ctx context.Context, opts Options) *Result {
 		}
 	}
 
-	dirErr := r.dirs.create(opts.HostHome)
+	dirErr := r.dirs.create(opts.Folder, opts.HostHome)
 	defer r.dirs.remove()
 	r.base = baseEnviron(opts.HostEnv, opts.Env, &r.dirs)
 	r.announce()
@@ -258,16 +268,21 @@ func (e *timeoutError) Error() string { return fmt.Sprintf("%s timed out after %
 
 // directories are the run's own folders, removed when it ends.
 type directories struct {
+	kept  bool   // root is the caller's, who removes it
 	root  string // only this user may enter it
 	files string // output files, export files and long scripts
 	tmp   string // shared by the steps; their temporary folder, unless they use the user's
 	home  string // "" when steps use the user's
 }
 
-func (d *directories) create(hostHome bool) error {
-	root, err := os.MkdirTemp("", "step-runner-")
-	if err != nil {
-		return err
+func (d *directories) create(root string, hostHome bool) error {
+	d.kept = root != ""
+	if !d.kept {
+		made, err := MakeFolder()
+		if err != nil {
+			return err
+		}
+		root = made
 	}
 	d.root, d.files, d.tmp = root, filepath.Join(root, "files"), filepath.Join(root, "tmp")
 	made := []string{d.files, d.tmp}
@@ -284,15 +299,28 @@ func (d *directories) create(hostHome bool) error {
 }
 
 func (d *directories) remove() {
-	if d.root == "" || os.RemoveAll(d.root) == nil {
+	if !d.kept {
+		RemoveFolder(d.root)
+	}
+}
+
+// MakeFolder makes a folder for a run, which only this user may enter.
+func MakeFolder() (string, error) { return os.MkdirTemp("", FolderPrefix) }
+
+// FolderPrefix begins the name of every run's own folder.
+const FolderPrefix = "step-runner-"
+
+// RemoveFolder removes a run's folder and all that the run left in it.
+func RemoveFolder(root string) {
+	if root == "" || os.RemoveAll(root) == nil {
 		return
 	}
 	// Some tools (Go's module cache among them) leave folders that nothing can be removed from.
-	_ = filepath.WalkDir(d.root, func(path string, entry os.DirEntry, err error) error {
+	_ = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
 			return os.Chmod(path, 0o700)
 		}
 		return nil
 	})
-	_ = os.RemoveAll(d.root)
+	_ = os.RemoveAll(root)
 }

@@ -27,6 +27,7 @@ type outcome struct {
 	exitCode *int
 	err      *event.Error
 	counts   event.Counts // of the steps in it, as they ended the last time they ran
+	cut      bool         // a step in it was left out, so that it has no outputs
 }
 
 // countOne makes the outcome that of one step which holds no others.
@@ -87,6 +88,9 @@ func (r *run) expressionError(err error, f plan.Field) *event.Error {
 		}
 	}
 	out.Message = "expression: " + out.Message
+	if detail != nil {
+		r.explainWithheld(out, detail, f.Value.Text())
+	}
 	return r.at(out, span)
 }
 
@@ -101,7 +105,10 @@ func interrupted(ctx context.Context) *event.Error {
 }
 
 // loadError makes the error of a component that could not be loaded.
-func loadError(ref string, err error) *event.Error {
+func loadError(ctx context.Context, ref string, err error) *event.Error {
+	if ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())) {
+		return interrupted(ctx)
+	}
 	if list := diag.Of(err); list != nil {
 		return &event.Error{
 			Kind:        event.ErrorDefinition,
@@ -111,11 +118,23 @@ func loadError(ref string, err error) *event.Error {
 	}
 	var missing *source.NotFoundError
 	if errors.As(err, &missing) {
-		return &event.Error{Kind: event.ErrorNotFound, Message: err.Error(), Hint: "a relative path starts at the folder of the file it is written in; in a job, and in `uses` of an action, at the work directory"}
+		e := &event.Error{Kind: event.ErrorNotFound, Message: err.Error()}
+		if strings.HasPrefix(missing.Ref, ".") {
+			e.Hint = "a relative path starts at the folder of the file it is written in; in a job, and in `uses` of an action, at the work directory"
+		}
+		return e
 	}
 	var unsupported *source.UnsupportedError
 	if errors.As(err, &unsupported) {
 		return definitionError("%v", err)
+	}
+	var denied *source.DeniedError
+	if errors.As(err, &denied) {
+		return &event.Error{Kind: event.ErrorDenied, Message: err.Error(), Hint: denied.Hint}
+	}
+	var fetch *source.FetchError
+	if errors.As(err, &fetch) {
+		return &event.Error{Kind: event.ErrorSystem, Message: err.Error(), Hint: fetch.Hint}
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return definitionError("cannot read the definition of %q: %v", ref, err)

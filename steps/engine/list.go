@@ -17,6 +17,7 @@ type listState struct {
 	failed    bool
 	cancelled bool
 	first     *outcome // the one that decided the failure
+	cut       bool     // a step was left out
 	counts    event.Counts
 }
 
@@ -27,6 +28,7 @@ func (l *listState) note(o *outcome) {
 	l.counts.Allowed += o.counts.Allowed
 	l.counts.Cancelled += o.counts.Cancelled
 	l.counts.Skipped += o.counts.Skipped
+	l.cut = l.cut || o.cut
 	switch {
 	case o.status == event.Cancelled:
 		l.cancelled = true
@@ -42,7 +44,7 @@ func (l *listState) note(o *outcome) {
 
 // outcome is that of the list as a whole, its outputs aside.
 func (l *listState) outcome() *outcome {
-	o := &outcome{status: event.Success, counts: l.counts}
+	o := &outcome{status: event.Success, counts: l.counts, cut: l.cut}
 	if l.first == nil {
 		return o
 	}
@@ -101,6 +103,13 @@ func resultValue(o *outcome) value.Value {
 
 // runListed runs one step of a list, or skips it when its condition does not hold.
 func (r *run) runListed(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
+	if rec := r.recorded(id, st); rec != nil {
+		o := r.standIn(s, id, st, rec)
+		if o.err != nil {
+			o.err = r.named(o.err, st)
+		}
+		return o
+	}
 	reason, err := s.skip(st)
 	if err != nil {
 		err = r.named(err, st)
@@ -186,6 +195,9 @@ func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
 // runParallel runs the members of a parallel group at the same time. Each sees the list as it was before the group; their
 // results and exports are added in the order they are written in when all have ended, so that a run is repeatable.
 func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
+	if rec := r.recorded(id, st); rec != nil {
+		return r.standInGroup(s, id, st, rec)
+	}
 	reason, err := s.skip(st)
 	if err != nil {
 		return r.stillborn(id, st, r.named(err, st))

@@ -14,7 +14,7 @@ import (
 )
 
 // preflight loads every local component that is known before the run, so that a mistake in the last one is found before the
-// first one starts. What does not exist yet may be made by a step; what is conditional may be a recursion that ends.
+// first one starts, and asks whether the others may be used. What does not exist yet may be made by a step; what is conditional may be a recursion that ends.
 type preflight struct {
 	run     *run
 	ctx     context.Context
@@ -82,13 +82,16 @@ func (p *preflight) known(ref *plan.Reference, conditional bool) *plan.Reference
 }
 
 func (p *preflight) reference(st *plan.Step, ref *plan.Reference, dir string, conditional bool) *event.Error {
+	if ref.Kind != plan.RefLocal && ref.Kind != plan.RefAction {
+		return p.refused(st, ref, dir)
+	}
 	found, lerr := p.run.opts.Source.Load(p.ctx, ref, dir)
 	var missing *source.NotFoundError
 	if errors.As(lerr, &missing) {
 		return nil
 	}
 	if lerr != nil {
-		return p.run.at(loadError(st.Ref.Text, lerr), st.Ref.Span)
+		return p.run.at(loadError(p.ctx, st.Ref.Text, lerr), st.Ref.Span)
 	}
 	file := found.Dir + "/" + found.File
 	for i, v := range p.path {
@@ -106,6 +109,19 @@ func (p *preflight) reference(st *plan.Step, ref *plan.Reference, dir string, co
 	err := p.steps(found.Plan.Definition.Steps, found.Dir, false)
 	p.checked[file] = err == nil
 	return err
+}
+
+// refused asks whether a component that would have to be fetched can be used at all. It is fetched when control reaches it: a
+// step may have to make the way there first.
+func (p *preflight) refused(st *plan.Step, ref *plan.Reference, dir string) *event.Error {
+	checker, ok := p.run.opts.Source.(source.Checker)
+	if !ok {
+		return nil
+	}
+	if err := checker.Check(ref, dir); err != nil {
+		return p.run.at(loadError(p.ctx, st.Ref.Text, err), st.Ref.Span)
+	}
+	return nil
 }
 
 // cycle is the error of components that call each other without end.

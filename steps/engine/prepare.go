@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
@@ -90,13 +91,14 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 	if err != nil {
 		return nil, err
 	}
+	ctx = source.WithProgress(ctx, func(p event.Progress) { r.out.emit(inv.id, p) })
 	found, lerr := r.opts.Source.Load(ctx, ref, caller.dir)
 	if lerr != nil {
-		return nil, r.at(loadError(ref.Text, lerr), inv.step.Ref.Span)
+		return nil, r.at(loadError(ctx, ref.Text, lerr), inv.step.Ref.Span)
 	}
 	r.sources.add(filepath.Join(found.Dir, found.File), found.Text)
-	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest}
-	if r.firstSight(found.Digest) {
+	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest, Origin: found.Origin}
+	if r.firstSight(resolved.Key()) {
 		resolved.Component = r.out.component(found.Plan)
 	}
 	r.out.emit(inv.id, resolved)
@@ -114,9 +116,11 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 		if perr != nil {
 			return nil, s.run.fieldError(*ref.Expr, "%q, from %q, is not a reference: %v", text, ref.Text, perr)
 		}
+		s.run.out.addSecret(password(parsed.URL))
 		return parsed, nil
 	}
 	out := *ref
+	out.Path = slices.Clone(ref.Path)
 	for _, part := range templates(&out) {
 		if !expr.Has(*part) {
 			continue
@@ -130,12 +134,29 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 	if ref.Kind == plan.RefAction && ref.Text == ref.Action {
 		out.Text = out.Action
 	}
+	s.run.out.addSecret(password(out.URL))
 	return &out, nil
 }
 
 // templates are the texts of a reference that may hold expressions.
 func templates(ref *plan.Reference) []*string {
-	return []*string{&ref.URL, &ref.Rev, &ref.File, &ref.Registry, &ref.Repository, &ref.Tag, &ref.Action}
+	texts := []*string{&ref.URL, &ref.Rev, &ref.File, &ref.Registry, &ref.Repository, &ref.Tag, &ref.SHA256, &ref.Action, &ref.Text}
+	for i := range ref.Path {
+		texts = append(texts, &ref.Path[i])
+	}
+	return texts
+}
+
+// password returns the password that an author wrote into a URL, "" when there is none. It must not be shown.
+func password(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	at := strings.LastIndexByte(host, '@')
+	if at < 0 || expr.Has(host) {
+		return ""
+	}
+	_, secret, _ := strings.Cut(host[:at], ":")
+	return secret
 }
 
 // grant looks up the secrets that the step's caller grants it.

@@ -153,7 +153,7 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 		})
 	}
 	o := r.runList(ctx, &local, inv.id, inv.def.Steps)
-	if o.status != event.Success {
+	if o.status != event.Success || o.cut {
 		return o
 	}
 	if o.outputs, err = local.listOutputs(inv); err != nil {

@@ -76,6 +76,10 @@ const (
 // DiffOptions are how traces are compared.
 type DiffOptions struct {
 	Logs bool // keep the lines of logs that differ, not only how many they are
+	// Normalize takes times and temporary paths in logs for the same; docs/replay.md lists what that is.
+	Normalize bool
+	// MirrorB is a folder in which files of B's run stand under the absolute paths that they had in A's. It is left out of paths.
+	MirrorB string
 }
 
 // Diff compares the traces of two runs of one job. Steps are matched by the path of their names, then by position. It reads
@@ -88,6 +92,12 @@ func Diff(a, b *Trace, opts DiffOptions) (*Difference, error) {
 	}
 	if a.Run.WorkDir == b.Run.WorkDir {
 		d.plainA.workDir, d.plainB.workDir = "", ""
+	}
+	if opts.MirrorB != "" {
+		d.plainB.mirror, d.plainB.mirrored = opts.MirrorB, d.plainA.workDir
+	}
+	if opts.Normalize {
+		d.logA, d.logB = newNormalizer(a), newNormalizer(b)
 	}
 	d.run()
 	d.list(nil, a.Steps, b.Steps)
@@ -102,6 +112,7 @@ func Diff(a, b *Trace, opts DiffOptions) (*Difference, error) {
 type differ struct {
 	a, b           *Trace
 	plainA, plainB places
+	logA, logB     *normalizer // nil leaves logs as they are
 	sameKey        bool
 	opts           DiffOptions
 	out            *Difference
@@ -133,9 +144,12 @@ func (d *differ) finish() {
 // list compares two lists of steps and all that is inside them.
 func (d *differ) list(path []string, a, b []*Step) {
 	partner := match(a, b)
-	listed := map[*Step]bool{}
+	listed, place := map[*Step]bool{}, make(map[*Step]int, len(b))
 	for _, s := range partner {
 		listed[s] = true
+	}
+	for i, s := range b {
+		place[s] = i
 	}
 	listNew := func(from int) { // the steps that are only in B, up to the next one that is not
 		for ; from < len(b) && !listed[b[from]]; from++ {
@@ -151,7 +165,7 @@ func (d *differ) list(path []string, a, b []*Step) {
 			continue
 		}
 		d.step(stepPath(path, s), s, other)
-		listNew(slices.Index(b, other) + 1)
+		listNew(place[other] + 1)
 	}
 	for i := range b { // where the order changed
 		listNew(i)

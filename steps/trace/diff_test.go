@@ -55,13 +55,13 @@ func TestDiffSaysWhatChanged(t *testing.T) {
 				"different: 1 of 7 steps changed\n"},
 		{"a component and what it means", func(b *Trace) {
 			b.Find("2").Resolved.Digest = "sha256:cdef"
-			b.Components["sha256:cdef"] = &plan.Component{Definition: plan.Definition{Steps: []plan.Step{{Name: "link", Inline: inline("make")}}}}
+			b.Components["sha256:cdef/func.yml"] = &plan.Component{Definition: plan.Definition{Steps: []plan.Step{{Name: "link", Inline: inline("make")}}}}
 		}, "step build\n  - component: sha256:abcd\n  + component: sha256:cdef\n    @@ -4,5 +4,5 @@\n         \"steps\": [\n           {\n" +
 			"    -        \"name\": \"compile\",\n    +        \"name\": \"link\",\n             \"inline\": {\n               \"spec\": {},\n" +
 			"different: 1 of 7 steps changed\n"},
 		{"a component that means the same", func(b *Trace) {
 			b.Find("2").Resolved.Digest = "sha256:cdef"
-			b.Components["sha256:cdef"] = b.Components["sha256:abcd"]
+			b.Components["sha256:cdef/func.yml"] = b.Components["sha256:abcd/func.yml"]
 		}, "step build\n  - component: sha256:abcd\n  + component: sha256:cdef\n    the definition means the same\n" +
 			"different: 1 of 7 steps changed\n"},
 		{"a step that was skipped now has no fields to compare", func(b *Trace) {
@@ -309,6 +309,8 @@ func alter(t *testing.T, v reflect.Value) {
 		v.Set(reflect.ValueOf(&Stopping{Reason: "interrupt"}))
 	case *Resolved:
 		v.Set(reflect.ValueOf(&Resolved{Ref: "./new"}))
+	case *plan.Origin:
+		v.Set(reflect.ValueOf(&plan.Origin{URL: "https://new", Pin: "x"}))
 	case *LogSummary:
 		v.Set(reflect.ValueOf(&LogSummary{SHA256: "00"}))
 	case event.Counts:

@@ -132,6 +132,7 @@ func (f *fields) given(a, b *Step) {
 		f.text("resolved.ref", ra.Ref, rb.Ref)
 	}
 	f.text("resolved.file", ra.File, rb.File)
+	f.text("resolved.origin", ra.Origin.String(), rb.Origin.String())
 	field := "definition"
 	if ra.Digest != "" && rb.Digest != "" {
 		field = "resolved.digest"
@@ -145,7 +146,7 @@ func (f *fields) given(a, b *Step) {
 // definition returns what the step is made of; nil when it is not in the trace.
 func (t *Trace) definition(s *Step) *plan.Component {
 	if s.Definition == nil && s.Resolved != nil {
-		return t.Components[s.Resolved.Digest]
+		return t.Components[s.Resolved.Key()]
 	}
 	return s.Definition
 }

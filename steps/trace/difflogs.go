@@ -13,7 +13,7 @@ import (
 // LogChange is what differs in one stream of a step's log.
 type LogChange struct {
 	Stream event.Stream `json:"stream"`
-	// Digests are of the stream, "sha256:…", after the run's folders are replaced.
+	// Digests are of the stream, "sha256:…", after the run's folders, and with DiffOptions.Normalize times, are replaced.
 	A string `json:"digest_a"`
 	B string `json:"digest_b"`
 	// Diff says how many lines differ, and which when DiffOptions.Logs is set. Nil when the logs are too long for that.
@@ -53,7 +53,7 @@ func (d *differ) logs() error {
 	if len(d.pending) == 0 {
 		return nil
 	}
-	readerA, readerB := newStreamReader(&d.plainA), newStreamReader(&d.plainB)
+	readerA, readerB := newStreamReader(&d.plainA, d.logA), newStreamReader(&d.plainB, d.logB)
 	for _, p := range d.pending {
 		readerA.want[p.a], readerB.want[p.b] = true, true
 	}
@@ -85,6 +85,7 @@ func (d *differ) logs() error {
 // streamReader collects the streams of some steps of one trace.
 type streamReader struct {
 	plain   *places
+	normal  *normalizer // nil leaves times as they are
 	want    map[string]bool
 	streams map[streamKey]*streamLines
 	held    int // bytes of lines, of all streams
@@ -103,8 +104,8 @@ type streamLines struct {
 	rest    []byte // the beginning of a line whose end has not come
 }
 
-func newStreamReader(plain *places) *streamReader {
-	return &streamReader{plain: plain, want: map[string]bool{}, streams: map[streamKey]*streamLines{}}
+func newStreamReader(plain *places, normal *normalizer) *streamReader {
+	return &streamReader{plain: plain, normal: normal, want: map[string]bool{}, streams: map[streamKey]*streamLines{}}
 }
 
 func (r *streamReader) stream(step string, stream event.Stream) *streamLines {
@@ -139,7 +140,7 @@ func (r *streamReader) chunk(c Chunk) error {
 
 // line takes one line with its end.
 func (r *streamReader) line(s *streamLines, line []byte) {
-	text := r.plain.text(string(line))
+	text := r.normal.line(r.plain.text(string(line)))
 	s.sum.Write([]byte(text))
 	if r.held += len(text); r.held > maxComparedLogs {
 		s.dropped = true

@@ -19,6 +19,8 @@ const (
 type places struct {
 	runFolders []string // the run's own, made under a random name and removed when it ended; usually one
 	workDir    string   // "" when it is left as it is
+	// mirror is a folder that is left out where it begins a path, and mirrored is the work directory that such paths may be in.
+	mirror, mirrored string
 }
 
 // Patterns of paths in the run's own folder: at the beginning of a variable, and anywhere in a command. The engine makes
@@ -27,6 +29,10 @@ var (
 	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|home)(?:[/\\]|$)`)
 	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\]files[/\\]`)
 )
+
+// OwnFolders are the folders that the run made for itself and removed when it ended: in them were its home, its temporary folder
+// and the files of its steps. Usually there is one.
+func (t *Trace) OwnFolders() []string { return placesOf(t).runFolders }
 
 // placesOf finds the folders of a run in what its processes were given.
 func placesOf(t *Trace) places {
@@ -65,6 +71,12 @@ func placesOf(t *Trace) places {
 
 // text returns s with the run's folders replaced.
 func (p *places) text(s string) string {
+	if p.mirror != "" && strings.Contains(s, p.mirror) {
+		s = strings.ReplaceAll(s, p.mirror, "")
+		if p.mirrored != "" {
+			s = replacePath(s, p.mirrored, WorkDirText)
+		}
+	}
 	for _, folder := range p.runFolders {
 		s = replacePath(s, folder, RunFolderText)
 	}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -16,6 +17,8 @@ type DiffTextOptions struct {
 	Color bool
 	ASCII bool // symbols of ASCII only
 	Times bool // show every time, not only those that changed notably
+	// A and B are what the two runs are called; empty is "A" and "B".
+	A, B string
 }
 
 // fieldLabels are what people call the fields of a trace, where that is not their name.
@@ -37,6 +40,7 @@ const (
 // "+", and a summary in the last line.
 func (d *Difference) WriteText(w io.Writer, opts DiffTextOptions) error {
 	p := &diffPrinter{
+		a: cmp.Or(opts.A, "A"), b: cmp.Or(opts.B, "B"),
 		textPrinter: &textPrinter{out: bufio.NewWriter(w), opts: TextOptions{Color: opts.Color, ASCII: opts.ASCII, Width: maxDiffLine}},
 	}
 	if len(d.Run) > 0 {
@@ -48,15 +52,18 @@ func (d *Difference) WriteText(w io.Writer, opts DiffTextOptions) error {
 	}
 	p.notCompared(d.NotCompared)
 	p.times(d.Times, opts.Times)
-	p.line(0, colorBold, d.summary())
+	p.line(0, colorBold, p.summary(d))
 	return p.out.Flush()
 }
 
 // diffPrinter writes lines as the text form of a trace does.
-type diffPrinter struct{ *textPrinter }
+type diffPrinter struct {
+	*textPrinter
+	a, b string // what the runs are called
+}
 
 // summary says in a line how much differs.
-func (d *Difference) summary() string {
+func (p *diffPrinter) summary(d *Difference) string {
 	if d.Same {
 		return "same: no difference in " + counted(d.Compared, "step")
 	}
@@ -68,10 +75,10 @@ func (d *Difference) summary() string {
 		parts = append(parts, fmt.Sprintf("%d of %s changed", d.Changed, counted(d.Compared, "step")))
 	}
 	if d.OnlyInA > 0 {
-		parts = append(parts, fmt.Sprintf("%d only in A", d.OnlyInA))
+		parts = append(parts, fmt.Sprintf("%d only in %s", d.OnlyInA, p.a))
 	}
 	if d.OnlyInB > 0 {
-		parts = append(parts, fmt.Sprintf("%d only in B", d.OnlyInB))
+		parts = append(parts, fmt.Sprintf("%d only in %s", d.OnlyInB, p.b))
 	}
 	return "different: " + strings.Join(parts, ", ")
 }
@@ -94,10 +101,10 @@ func pathText(path []string) string {
 func (p *diffPrinter) step(s StepDifference) {
 	switch s.Only {
 	case "a":
-		p.line(0, colorRemoved, "- step "+pathText(s.Path)+" (only in A)")
+		p.line(0, colorRemoved, "- step "+pathText(s.Path)+" (only in "+p.a+")")
 		return
 	case "b":
-		p.line(0, colorAdded, "+ step "+pathText(s.Path)+" (only in B)")
+		p.line(0, colorAdded, "+ step "+pathText(s.Path)+" (only in "+p.b+")")
 		return
 	}
 	p.line(0, colorBold, "step "+pathText(s.Path))
@@ -208,7 +215,7 @@ func (p *diffPrinter) log(l LogChange) {
 	if l.Diff.AtLeast {
 		least = "at least "
 	}
-	p.line(2, "", fmt.Sprintf("%s differs: %s%s only in A, %d only in B", name, least, counted(l.Diff.Removed, "line"), l.Diff.Added))
+	p.line(2, "", fmt.Sprintf("%s differs: %s%s only in %s, %d only in %s", name, least, counted(l.Diff.Removed, "line"), p.a, l.Diff.Added, p.b))
 	p.lines(4, l.Diff)
 }
 

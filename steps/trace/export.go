@@ -23,6 +23,7 @@ var exportFormats = []ExportFormat{
 	{"text", "the tree of steps, for a terminal", ".txt",
 		func(w io.Writer, t *Trace) error { return WriteText(w, t, TextOptions{Verbose: 1, Logs: true}) }},
 	{"json", "the trace document itself", ".json", write},
+	{"comparable", "the document without what varies between two runs of the same job", ".json", writeComparable},
 	{"chrome", "Chrome trace events, for Perfetto (ui.perfetto.dev)", ".json", writeChrome},
 	{"junit", "a JUnit test report, a test case for every step", ".xml", writeJUnit},
 }

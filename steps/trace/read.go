@@ -57,7 +57,27 @@ func readDocument(path string) (*Trace, error) {
 		return nil, fmt.Errorf("%s %w", path, err)
 	}
 	if d.logs >= 0 {
-		t.logs = &documentLogs{file: sameFile{path, info}, offset: d.logs}
+		same := sameFile{path, info}
+		t.logs = &documentLogs{name: path, open: func() (io.ReadCloser, error) { return same.open() }, offset: d.logs}
+	}
+	return t, nil
+}
+
+// ReadFrom reads a finished trace from anywhere. Open is called again for every look at the logs, and has to give the same bytes
+// every time. Name is used in errors.
+func ReadFrom(name string, open func() (io.ReadCloser, error)) (*Trace, error) {
+	in, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	d := headerReader{dec: json.NewDecoder(in), fields: map[string]json.RawMessage{}, logs: -1}
+	t, err := d.read()
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", name, err)
+	}
+	if d.logs >= 0 {
+		t.logs = &documentLogs{name: name, open: open, offset: d.logs}
 	}
 	return t, nil
 }
@@ -216,18 +236,19 @@ func (s sameFile) open() (*os.File, error) {
 
 // documentLogs are the logs in a finished trace.
 type documentLogs struct {
-	file   sameFile
+	name   string
+	open   func() (io.ReadCloser, error)
 	offset int64 // behind the key "logs"
 }
 
 func (d *documentLogs) chunks(yield func(Chunk) error) error {
-	f, err := d.file.open()
+	f, err := d.open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	path := d.file.path
-	if _, err := f.Seek(d.offset, io.SeekStart); err != nil {
+	path := d.name
+	if err := skipTo(f, d.offset); err != nil {
 		return fmt.Errorf("reading the logs of %s: %w", path, err)
 	}
 	// The decoder begins behind the key, where an array's bracket follows a colon that it would not expect.
@@ -255,6 +276,16 @@ func (d *documentLogs) chunks(yield func(Chunk) error) error {
 		return fmt.Errorf("%s %w", path, broken(err))
 	}
 	return nil
+}
+
+// skipTo goes on at an offset from the start.
+func skipTo(r io.Reader, offset int64) error {
+	if s, ok := r.(io.Seeker); ok {
+		_, err := s.Seek(offset, io.SeekStart)
+		return err
+	}
+	_, err := io.CopyN(io.Discard, r, offset)
+	return err
 }
 
 // skipColon reads up to the colon and no further.

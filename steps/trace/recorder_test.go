@@ -39,7 +39,7 @@ func TestRecorder(t *testing.T) {
 		if len(compile.Attempts) != 2 || compile.Attempts[0].Error == nil || *compile.Attempts[0].ExitCode != 2 {
 			t.Errorf("the attempts are %+v", compile.Attempts)
 		}
-		if got := tr.Find("2").Resolved.Digest; tr.Components[got] == nil {
+		if got := tr.Find("2").Resolved.Key(); tr.Components[got] == nil {
 			t.Errorf("the component %s is missing", got)
 		}
 		if compile.Definition == nil || compile.Definition.Definition.Exec == nil {

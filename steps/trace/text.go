@@ -257,7 +257,11 @@ func (p *textPrinter) details(indent int, s *Step) {
 	}
 	if p.opts.Verbose > 1 {
 		if r := s.Resolved; r != nil {
-			p.line(indent, colorDim, strings.TrimSpace("from "+strings.TrimSuffix(r.Dir, "/")+"/"+r.File+" "+r.Digest))
+			from := strings.TrimSuffix(r.Dir, "/") + "/" + r.File
+			if r.Origin != nil {
+				from = r.Origin.String() + " " + r.File
+			}
+			p.line(indent, colorDim, strings.TrimSpace("from "+from+" "+r.Digest))
 		}
 		for i, a := range s.Attempts {
 			name := "command"

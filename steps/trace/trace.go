@@ -32,7 +32,7 @@ type Trace struct {
 	Incomplete bool    `json:"incomplete,omitempty"`
 	Run        Run     `json:"run"`
 	Runtime    Runtime `json:"runtime"`
-	// Components holds every definition that a reference resolved to, by the digest of its file. They carry no spans.
+	// Components holds every definition that a reference resolved to, by Resolved.Key. They carry no spans.
 	Components map[string]*plan.Component `json:"components,omitempty"`
 	Warnings   []Warning                  `json:"warnings,omitempty"`
 	// Steps are the steps of the run's component, in order; the steps inside a step stand in its Steps.
@@ -99,7 +99,7 @@ type Step struct {
 	Ref   string         `json:"ref,omitempty"`  // as written, with expressions; "" when inline
 	// Resolved is what Ref turned out to be.
 	Resolved *Resolved `json:"resolved,omitempty"`
-	// Definition is the step's own when it is written inline or has no digest; else it is Components[Resolved.Digest]. Of an
+	// Definition is the step's own when it is written inline or has no digest; else it is Components[Resolved.Key()]. Of an
 	// inline list it leaves out the steps, which are under Steps and in the component that the list is part of.
 	Definition *plan.Component        `json:"definition,omitempty"`
 	Inputs     map[string]value.Value `json:"inputs,omitempty"`
@@ -126,8 +126,13 @@ type Resolved struct {
 	Ref    string `json:"ref"` // without expressions
 	Dir    string `json:"dir"`
 	File   string `json:"file"`
-	Digest string `json:"digest,omitempty"`
+	Digest string `json:"digest,omitempty"` // content digest of the folder
+	// Origin is where the component was fetched; nil when it is local.
+	Origin *plan.Origin `json:"origin,omitempty"`
 }
+
+// Key is the component's in Trace.Components; "" when it has no digest.
+func (r *Resolved) Key() string { return event.ComponentKey(r.Digest, r.File) }
 
 // Attempt is one process that a step started.
 type Attempt struct {

@@ -134,18 +134,18 @@ func (b *builder) runStarted(at time.Time, s event.RunStarted) {
 }
 
 func (b *builder) resolved(n *node, r event.StepResolved) {
-	n.Resolved = &Resolved{Ref: r.Ref, Dir: r.Dir, File: r.File, Digest: r.Digest}
+	n.Resolved = &Resolved{Ref: r.Ref, Dir: r.Dir, File: r.File, Digest: r.Digest, Origin: r.Origin}
 	component := r.Component
 	switch {
 	case r.Digest == "":
 		n.Definition = r.Component
 	case r.Component == nil:
-		component = b.trace.Components[r.Digest]
+		component = b.trace.Components[r.Key()]
 	default:
 		if b.trace.Components == nil {
 			b.trace.Components = map[string]*plan.Component{}
 		}
-		b.trace.Components[r.Digest] = r.Component
+		b.trace.Components[r.Key()] = r.Component
 	}
 	if component != nil {
 		n.list = component.Definition.Steps

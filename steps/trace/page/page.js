@@ -419,10 +419,12 @@
       table("Secrets, as keyed digests", run.secrets, true), table("Environment", run.env, false),
       run.source ? box("Source", h("pre", { class: "code", tabindex: "0" }, run.source), true) : null, json("Plan", run.component), json("Runtime", trace.runtime)),
   ];
+  const origin = (o) => !o ? [] : [["fetched from", o.url + (o.rev ? "@" + o.rev : "")], ["which was", o.pin],
+    ...(o.path ? [["folder", o.path]] : []), ["package", o.package], ...(o.signed_by ? [["signed by", o.signed_by.join(", ")]] : [])];
   const stepDetails = (n) => {
     const s = n.step, crumbs = [];
     for (let p = n.parent; p && p.step; p = p.parent) crumbs.unshift(p.name);
-    const definition = s.definition || (s.resolved && (trace.components || NO_ENTRIES)[s.resolved.digest]);
+    const definition = s.definition || (s.resolved && (trace.components || NO_ENTRIES)[s.resolved.digest + "/" + s.resolved.file]);
     const env = Object.keys(s.env || NO_ENTRIES).length ? table("Environment", s.env, true) : null;
     return [
       crumbs.length ? h("div", { class: "crumbs" }, crumbs.join(" / ")) : null,
@@ -436,7 +438,7 @@
       s.error ? problem(s.error) : null,
       h("div", { class: "boxes" },
         s.ref ? box("Reference", pairs([["written", s.ref], ...(s.resolved ? [["resolved", s.resolved.ref], ["file", s.resolved.dir.replace(/\/$/, "") + "/" + s.resolved.file],
-          ...(s.resolved.digest ? [["digest", s.resolved.digest]] : [])] : [])]), false) : null,
+          ...(s.resolved.digest ? [["digest", s.resolved.digest]] : []), ...origin(s.resolved.origin)] : [])]), false) : null,
         s.attempts ? box(s.attempts.length > 1 ? "Attempts" : "Command", h("div", {}, s.attempts.map(attemptBlock)), true, s.attempts.length > 1 ? String(s.attempts.length) : "") : null,
         table("Inputs", s.inputs, true), table("Outputs", s.outputs, true), table("Exports", s.exports, true), env,
         s.secrets ? box("Secrets granted", pairs(s.secrets.map((name) => [name, { $sensitive: "of the run" }])), true) : null,

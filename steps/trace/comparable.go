@@ -1,0 +1,148 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/steps/event"
+)
+
+// Varying are the fields of a document that differ between two runs of the same deterministic job, as "part.field". The
+// "comparable" form of a trace has nothing in their place, or what is the same in every run. Docs/trace.md says why each varies.
+var Varying = []string{
+	"run.id", "run.started", "run.duration_ns", "run.stopping.time", "run.secrets", "run.digest_key",
+	"step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
+	"attempt.started", "attempt.duration_ns",
+	"logs.offset", "logs.time",
+}
+
+// writeComparable writes the document without what varies: two runs of one deterministic job give the same bytes. The streams of
+// a log stand one behind the other, because how they mix varies as well.
+func writeComparable(w io.Writer, t *Trace) error {
+	c := &comparable{plain: placesOf(t)}
+	for i, folder := range c.plain.runFolders {
+		c.plain.runFolders[i] = jsonText(folder)
+	}
+	c.plain.workDir = jsonText(c.plain.workDir)
+	if err := c.collect(t); err != nil {
+		return err
+	}
+	shown := *t
+	run := &shown.Run
+	run.ID, run.DigestKey, run.Started, run.Duration = "", "", time.Time{}, 0
+	if run.Stopping != nil {
+		stopping := *run.Stopping
+		stopping.Time = time.Time{}
+		run.Stopping = &stopping
+	}
+	shown.Warnings = slices.Clone(t.Warnings)
+	slices.SortStableFunc(shown.Warnings, func(a, b Warning) int {
+		return cmp.Or(strings.Compare(a.Step, b.Step), strings.Compare(a.Message, b.Message))
+	})
+	shown.Steps = c.steps(t.Steps)
+	head, err := shown.header()
+	if err != nil {
+		return err
+	}
+	text := hideDigests(c.plain.text(strings.TrimSuffix(string(head), "\n}\n")))
+	out := bufio.NewWriterSize(w, 2*maxChunk)
+	out.WriteString(text)
+	out.WriteString(",\n  \"logs\": [")
+	separator := "\n"
+	t.Walk(func(s *Step, _ int) {
+		for _, stream := range []event.Stream{event.Stdout, event.Stderr} {
+			data := c.streams[streamKey{s.ID, stream}]
+			if len(data) == 0 {
+				continue
+			}
+			out.WriteString(separator + "    ")
+			out.Write(appendChunk(nil, Chunk{Step: s.ID, Stream: stream, Data: data}))
+			separator = ",\n"
+		}
+	})
+	if separator == ",\n" {
+		out.WriteString("\n  ")
+	}
+	out.WriteString("]\n}\n")
+	return out.Flush()
+}
+
+// jsonText is a text as it stands inside a JSON string.
+func jsonText(text string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(text); err != nil {
+		return text
+	}
+	return strings.Trim(strings.TrimSuffix(b.String(), "\n"), `"`)
+}
+
+// comparable is a trace on its way to the form that does not vary.
+type comparable struct {
+	plain   places // as they stand in JSON
+	streams map[streamKey][]byte
+}
+
+// collect reads the logs, with the run's folders replaced line by line.
+func (c *comparable) collect(t *Trace) error {
+	plain := placesOf(t)
+	c.streams = map[streamKey][]byte{}
+	if err := t.Chunks(func(chunk Chunk) error {
+		key := streamKey{chunk.Step, chunk.Stream}
+		c.streams[key] = append(c.streams[key], chunk.Data...)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for key, data := range c.streams {
+		c.streams[key] = []byte(plain.text(string(data)))
+	}
+	return nil
+}
+
+func (c *comparable) steps(steps []*Step) []*Step {
+	if steps == nil {
+		return nil
+	}
+	out := make([]*Step, len(steps))
+	for i, s := range steps {
+		shown := *s
+		shown.Started, shown.Duration = time.Time{}, 0
+		if s.Resolved != nil {
+			resolved := *s.Resolved
+			resolved.Dir = ""
+			shown.Resolved = &resolved
+		}
+		shown.Attempts = slices.Clone(s.Attempts)
+		for k := range shown.Attempts {
+			shown.Attempts[k].Started, shown.Attempts[k].Duration = time.Time{}, 0
+		}
+		if s.Log != nil {
+			shown.Log = c.summary(s.ID, s.Log.Lines)
+		}
+		shown.Steps = c.steps(s.Steps)
+		out[i] = &shown
+	}
+	return out
+}
+
+// summary is that of a log whose streams stand one behind the other.
+func (c *comparable) summary(id string, lines int64) *LogSummary {
+	h := sha256.New()
+	var size int64
+	for _, stream := range []event.Stream{event.Stdout, event.Stderr} {
+		data := c.streams[streamKey{id, stream}]
+		h.Write(data)
+		size += int64(len(data))
+	}
+	return &LogSummary{Bytes: size, SHA256: hex.EncodeToString(h.Sum(nil)), Lines: lines}
+}
