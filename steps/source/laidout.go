@@ -3,6 +3,7 @@ package source
 import (
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,11 +26,12 @@ func (p *packageFrom) same(q *packageFrom) bool {
 	return p.content == q.content && p.part == q.part && p.at.Kind == q.at.Kind && p.at.Name == q.at.Name && p.at.Rev == q.at.Rev
 }
 
-// laidOut is a package in the run's own folder. Steps can write there, as they can in any folder of their run; what they change
-// they change for nobody else, because a copy that was changed is not used again.
+// laidOut is a package in the run's own folder: a link to where the cache has it unpacked, or a copy. What a step changes there
+// it changes for nobody else, because what was changed is not used again.
 type laidOut struct {
 	packageFrom
 	root     string // absolute; where the root of the package is, or would be
+	real     string // root, or what it is a link to
 	manifest *tree.Manifest
 	state    map[string]fileState
 }
@@ -59,23 +61,50 @@ func (r *Resolver) layOut(from packageFrom) (*laidOut, error) {
 			return have, nil
 		}
 	}
-	pack, err := r.builtins.Package(from.content)
-	if err != nil {
-		pack, err = r.openPackage(from.content)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer pack.Close()
 	laid := &laidOut{packageFrom: from, root: r.place(from.content, from.part)}
-	if laid.manifest, err = tree.Extract(pack, from.content, laid.root, from.part); err != nil {
-		return nil, err
+	if !r.link(laid) {
+		if err := r.copy(laid); err != nil {
+			return nil, err
+		}
 	}
-	if laid.state, err = stateOf(laid.root); err != nil {
+	var err error
+	if laid.state, err = stateOf(laid.real); err != nil {
 		return nil, err
 	}
 	r.laid = append(r.laid, laid)
 	return laid, nil
+}
+
+// link makes the package a link to the unpacked one in the cache, which spares a run from writing every file again. It reports
+// whether it could: the cache may not have it, or somebody wrote there, or the system may have no links.
+func (r *Resolver) link(laid *laidOut) bool {
+	if laid.part != "" { // from a link, .. leads to the rest of the package
+		return false
+	}
+	dir, m, err := r.Cache.Tree(laid.content)
+	if err != nil {
+		return false
+	}
+	if err := os.MkdirAll(filepath.Dir(laid.root), 0o700); err != nil || os.Symlink(dir, laid.root) != nil {
+		return false
+	}
+	laid.real, laid.manifest = dir, m
+	return true
+}
+
+// copy unpacks the package for this run alone.
+func (r *Resolver) copy(laid *laidOut) error {
+	pack, err := r.builtins.Package(laid.content)
+	if err != nil {
+		pack, err = r.openPackage(laid.content)
+	}
+	if err != nil {
+		return err
+	}
+	defer pack.Close()
+	laid.real = laid.root
+	laid.manifest, err = tree.Extract(pack, laid.content, laid.root, laid.part)
+	return err
 }
 
 // componentsFolder is where packages are, in the run's folder.
@@ -120,7 +149,7 @@ func (r *Resolver) laidOutAt(dir string) *laidOut {
 
 // untouched reports whether a package is as it was laid out.
 func (l *laidOut) untouched() bool {
-	now, err := stateOf(l.root)
+	now, err := stateOf(l.real)
 	return err == nil && maps.Equal(now, l.state)
 }
 

@@ -77,6 +77,7 @@ func (s *server) Fetch(_ context.Context, at *source.Location, pin string, to *t
 // resolver makes a Resolver for one run.
 func (s *server) resolver(t *testing.T, cacheDir string, change ...func(*source.Resolver)) *source.Resolver {
 	t.Helper()
+	t.Cleanup(func() { unprotect(t, cacheDir) })
 	r := &source.Resolver{
 		Local:    local(),
 		Fetchers: map[plan.RefKind]source.Fetcher{plan.RefGit: s},
@@ -198,28 +199,63 @@ func TestTheCacheServesTheNextRun(t *testing.T) {
 func TestWhatWasChangedInTheCacheIsNotRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	t.Cleanup(func() { unprotect(t, dir) })
 	s := newServer()
 	first := s.resolver(t, dir)
 	load(t, first, git("v1", "hello"), first.WorkDir)
-	packs, err := filepath.Glob(filepath.Join(dir, "packages", "*.tar"))
-	if err != nil || len(packs) != 1 {
-		t.Fatalf("the packages are %v (%v)", packs, err)
-	}
-	data, err := os.ReadFile(packs[0])
+
+	t.Run("an unpacked package that somebody wrote to is not used", func(t *testing.T) {
+		unprotect(t, dir)
+		files, err := filepath.Glob(filepath.Join(dir, "trees", "*", "steps", "hello", "step.yml"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("the unpacked packages are %v (%v)", files, err)
+		}
+		if err := os.WriteFile(files[0], []byte("h4cked!"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := s.resolver(t, dir)
+		if got := load(t, r, git("v1", "hello"), r.WorkDir); got.Plan.Spec.Description != "hello 1" {
+			t.Errorf("loaded %q", got.Plan.Spec.Description)
+		}
+	})
+	t.Run("a package that was changed is refused, and fetched anew the next time", func(t *testing.T) {
+		if err := os.RemoveAll(filepath.Join(dir, "trees")); err != nil {
+			t.Fatal(err)
+		}
+		packs, err := filepath.Glob(filepath.Join(dir, "packages", "*.tar"))
+		if err != nil || len(packs) != 1 {
+			t.Fatalf("the packages are %v (%v)", packs, err)
+		}
+		data, err := os.ReadFile(packs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.Replace(string(data), "hello 1", "h4cked!", 1)
+		if err := os.WriteFile(packs[0], []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := s.resolver(t, dir)
+		var denied *source.DeniedError
+		if _, err := r.Load(t.Context(), git("v1", "hello"), r.WorkDir); !errors.As(err, &denied) || !strings.Contains(err.Error(), "changed") {
+			t.Fatalf("the error is %v, want a DeniedError about the change", err)
+		}
+		if got := load(t, r, git("v1", "hello"), r.WorkDir); got.Plan.Spec.Description != "hello 1" {
+			t.Errorf("the next time it is %q, want it fetched anew", got.Plan.Spec.Description)
+		}
+	})
+}
+
+// unprotect lets a test write to what the cache keeps, and remove it.
+func unprotect(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type()&fs.ModeSymlink == 0 {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	changed := strings.Replace(string(data), "hello 1", "h4cked!", 1)
-	if err := os.WriteFile(packs[0], []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := s.resolver(t, dir)
-	var denied *source.DeniedError
-	if _, err := r.Load(t.Context(), git("v1", "hello"), r.WorkDir); !errors.As(err, &denied) || !strings.Contains(err.Error(), "changed") {
-		t.Fatalf("the error is %v, want a DeniedError about the change", err)
-	}
-	if got := load(t, r, git("v1", "hello"), r.WorkDir); got.Plan.Spec.Description != "hello 1" {
-		t.Errorf("the next time it is %q, want it fetched anew", got.Plan.Spec.Description)
 	}
 }
 
@@ -228,6 +264,7 @@ func TestAStepCannotChangeWhatALaterStepRuns(t *testing.T) {
 	s := newServer()
 	r := s.resolver(t, t.TempDir())
 	got := load(t, r, git("v1", "hello"), r.WorkDir)
+	unprotect(t, r.Cache.Dir())
 	if err := os.WriteFile(filepath.Join(got.Dir, got.File), []byte("h4cked!"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,13 @@
 // Package cache keeps what was fetched in the user's cache folder, for all processes of that user.
 //
 //	packages/<digest>.tar   a package each, named by its content digest, verified whenever it is read
+//	trees/<digest>/         a package unpacked, to be read only; verified whenever a run first uses it
 //	pins/<hash>.json        which package a pin (a commit, a manifest, an archive) holds
 //	names/<hash>.json       what a name (a tag, a branch, an address) pointed to, and when that was asked
 //	git/<hash>/             a mirror of one repository
 //	downloads/<hash>        what a download that broke off has so far
 //	locks/                  locks between processes
+//	tidied                  its time says when Prune last ran by itself
 //
 // Everything can be removed at any time. Files are written under other names and moved into place, so that a process that is
 // killed leaves nothing half done, and readers need no lock.
@@ -49,6 +51,9 @@ const (
 	downloadsDir = "downloads"
 	locksDir     = "locks"
 )
+
+// tempPrefix begins the names of files that are being written.
+const tempPrefix = "new-"
 
 // key turns any text into a file name.
 func key(parts ...string) string {
@@ -104,7 +109,7 @@ func (c *Cache) Put(fill func(*tree.Writer) error) (digest string, err error) {
 	if err != nil {
 		return "", err
 	}
-	temp, err := os.CreateTemp(dir, "new-")
+	temp, err := os.CreateTemp(dir, tempPrefix)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +129,11 @@ func (c *Cache) Put(fill func(*tree.Writer) error) (digest string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return digest, os.Rename(temp.Name(), path)
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return "", err
+	}
+	c.tidy()
+	return digest, nil
 }
 
 // Remove takes a package out, because it turned out to be damaged.
@@ -197,7 +206,7 @@ func (c *Cache) writeJSON(folder, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, "new-")
+	temp, err := os.CreateTemp(dir, tempPrefix)
 	if err != nil {
 		return err
 	}
@@ -218,7 +227,9 @@ func (c *Cache) Mirror(url string) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(parent, key(url)), nil
+	dir = filepath.Join(parent, key(url))
+	touch(dir)
+	return dir, nil
 }
 
 // Download returns the file for what a download has so far. Hold Lock("download", url) while using it.
@@ -230,9 +241,20 @@ func (c *Cache) Download(url string) (path string, err error) {
 	return filepath.Join(dir, key(url)), nil
 }
 
+// mirrorLock begins the names of the locks of mirrors.
+const mirrorLock = "git-"
+
+// lockName is the name of the file of a lock. For a mirror it ends with the name of the mirror's folder, so that who finds the
+// folder can lock it without knowing what it is a mirror of.
+func lockName(parts []string) string { return parts[0] + "-" + key(strings.Join(parts[1:], " ")) }
+
 // Lock keeps other processes, and other goroutines, from the same thing until unlock is called. A process that is killed lets
 // go of its locks. It waits until ctx ends.
 func (c *Cache) Lock(ctx context.Context, parts ...string) (unlock func(), err error) {
+	return c.lockFile(ctx, lockName(parts))
+}
+
+func (c *Cache) lockFile(ctx context.Context, name string) (unlock func(), err error) {
 	dir, err := c.folder(locksDir)
 	if err != nil {
 		return nil, err
@@ -243,7 +265,7 @@ func (c *Cache) Lock(ctx context.Context, parts ...string) (unlock func(), err e
 	}
 	got := make(chan locked)
 	go func() {
-		unlock, err := lockedfile.MutexAt(filepath.Join(dir, key(parts...))).Lock()
+		unlock, err := lockedfile.MutexAt(filepath.Join(dir, name)).Lock()
 		select {
 		case got <- locked{unlock, err}:
 		case <-ctx.Done():

@@ -1,0 +1,100 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rungci/rung/steps/source/tree"
+)
+
+// treesDir has packages unpacked, by the digits of their content digest. Nothing in them can be written to, short of by root.
+const treesDir = "trees"
+
+// ErrChanged says that somebody wrote into an unpacked package.
+var ErrChanged = errors.New("the unpacked package in the cache was changed")
+
+// Tree returns the folder of a package, unpacked, every file of it verified. It is shared by all runs: nothing may be written
+// there. The error is ErrChanged when something was, and fs.ErrNotExist when the package is not cached.
+func (c *Cache) Tree(digest string) (dir string, m *tree.Manifest, err error) {
+	dir = filepath.Join(c.dir, treesDir, strings.TrimPrefix(digest, "sha256:"))
+	if _, err := c.packagePath(digest); err != nil {
+		return "", nil, err
+	}
+	if m, err = verified(dir, digest); !errors.Is(err, fs.ErrNotExist) {
+		return dir, m, err
+	}
+	pack, err := c.Open(digest)
+	if err != nil {
+		return "", nil, err
+	}
+	defer pack.Close()
+	parent, err := c.folder(treesDir)
+	if err != nil {
+		return "", nil, err
+	}
+	temp, err := os.MkdirTemp(parent, "new-")
+	if err != nil {
+		return "", nil, err
+	}
+	defer RemoveTree(temp)
+	if m, err = tree.Extract(pack, digest, temp, ""); err != nil {
+		return "", nil, err
+	}
+	if err := protect(temp); err != nil {
+		return "", nil, err
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		m, verr := verified(dir, digest) // another process was faster
+		if verr != nil {
+			return "", nil, fmt.Errorf("keeping the unpacked package: %w", err)
+		}
+		return dir, m, nil
+	}
+	return dir, m, nil
+}
+
+// verified reads an unpacked package and compares its content with its digest.
+func verified(dir, digest string) (*tree.Manifest, error) {
+	if _, err := os.Lstat(dir); err != nil {
+		return nil, err
+	}
+	m, err := tree.Scan(dir)
+	if err != nil || m.Digest("") != digest {
+		return nil, errors.Join(ErrChanged, err)
+	}
+	touch(dir)
+	return m, nil
+}
+
+// protect takes the right to write away from everything in a tree.
+func protect(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode().Perm() &^ 0o222
+		if entry.IsDir() {
+			mode = 0o555
+		}
+		return os.Chmod(path, mode)
+	})
+}
+
+// RemoveTree removes an unpacked package, which is protected against that.
+func RemoveTree(dir string) error {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
