@@ -16,7 +16,7 @@ const maxPipe = 1 << 20
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// null is the null device, opened once: the input of every process, and the output that nobody wants.
+// null is the null device, opened once: the input of a process that has none, and the output that nobody wants.
 var null = sync.OnceValues(func() (*os.File, error) { return os.OpenFile(os.DevNull, os.O_RDWR, 0) })
 
 // stream is one pipe from a process to a writer.

@@ -43,6 +43,8 @@ type Spec struct {
 	Dir string
 	// Env is the complete environment as NAME=value, each name once.
 	Env []string
+	// Stdin is what the process reads, through a pipe that ends after it. Empty gives it the null device.
+	Stdin []byte
 	// Stdout and Stderr get the output as it comes, at most 32 KiB a call. Each is called from one goroutine, but the two
 	// at the same time. When both are the same writer, one pipe serves both: it is called from one goroutine and sees the
 	// output in the order in which it was written. Nil discards. Run does not return while a call is under way.
@@ -62,7 +64,7 @@ type Result struct {
 
 var notStarted = Result{ExitCode: -1}
 
-// Run starts a process with no input, hands on its output and waits for it.
+// Run starts a process, gives it its input, hands on its output and waits for it.
 //
 // When ctx is done, the process and its group are asked to stop (SIGTERM; CTRL_BREAK on Windows) and killed when they are
 // still there after spec.Grace. When kill is closed, they are killed at once. A nil kill never stops anything.
@@ -80,18 +82,28 @@ func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
 		return notStarted, ErrKilled
 	default:
 	}
-	out, err := openOutput(&spec)
+	in, err := openInput(&spec)
 	if err != nil {
 		return notStarted, err
 	}
-	c, err := start(&spec, out)
+	out, err := openOutput(&spec)
+	if err != nil {
+		in.closeChildEnd()
+		in.discard()
+		return notStarted, err
+	}
+	c, err := start(&spec, in, out)
+	in.closeChildEnd()
 	out.closeChildEnds()
 	if err != nil {
+		in.discard()
 		out.discard()
 		return notStarted, err
 	}
+	in.write()
 	stopped := attend(ctx, kill, spec.Grace, c, out)
 	result := c.finish()
+	in.stop()
 	outputErr := out.drain()
 
 	switch {

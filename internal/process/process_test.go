@@ -419,8 +419,11 @@ func TestNoDescriptorsLeak(t *testing.T) {
 	before := count()
 	for range 10 {
 		sh(t, "exit 0")
+		if _, err := Run(t.Context(), nil, Spec{Args: []string{"sh", "-c", "read x"}, Env: testEnv(), Stdin: []byte("x\n")}); err != nil {
+			t.Fatal(err)
+		}
 		for _, program := range []string{"no-such-tool", "/"} {
-			if _, err := Run(t.Context(), nil, Spec{Args: []string{program}, Stdout: io.Discard, Stderr: os.Stderr}); err == nil {
+			if _, err := Run(t.Context(), nil, Spec{Args: []string{program}, Stdin: []byte("x"), Stdout: io.Discard, Stderr: os.Stderr}); err == nil {
 				t.Fatal("no error")
 			}
 		}

@@ -37,7 +37,7 @@ type child struct {
 	reaped atomic.Bool
 }
 
-func start(spec *Spec, out *output) (*child, error) {
+func start(spec *Spec, in *input, out *output) (*child, error) {
 	if len(spec.Args) == 0 || spec.Args[0] == "" {
 		return nil, spec.invalid()
 	}
@@ -51,7 +51,7 @@ func start(spec *Spec, out *output) (*child, error) {
 	attr := &syscall.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
-		Files: []uintptr{out.null.Fd(), out.childOut.Fd(), out.childErr.Fd()},
+		Files: []uintptr{in.child.Fd(), out.childOut.Fd(), out.childErr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
 	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}}

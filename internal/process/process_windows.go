@@ -37,7 +37,7 @@ type child struct {
 	killed  bool
 }
 
-func start(spec *Spec, out *output) (*child, error) {
+func start(spec *Spec, in *input, out *output) (*child, error) {
 	if err := spec.invalid(); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func start(spec *Spec, out *output) (*child, error) {
 	process, err := os.StartProcess(program, spec.Args, &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
-		Files: []*os.File{out.null, out.childOut, out.childErr},
+		Files: []*os.File{in.child, out.childOut, out.childErr},
 		Sys:   &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_SUSPENDED},
 	})
 	if err != nil {

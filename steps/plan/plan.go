@@ -182,20 +182,20 @@ const (
 type Reference struct {
 	Kind RefKind `json:"kind"`
 	// Text is the reference as it was written, in short form.
-	Text       string    `json:"text,omitempty"`
-	Path       []string  `json:"path,omitempty"` // an absolute local path begins with "/"
-	File       string    `json:"file,omitempty"` // empty looks for DefaultFile, then FallbackFile
-	URL        string    `json:"url,omitempty"`
-	Rev        string    `json:"rev,omitempty"`
-	Registry   string    `json:"registry,omitempty"`
-	Repository string    `json:"repository,omitempty"`
-	Tag        string    `json:"tag,omitempty"`
-	Action     string    `json:"action,omitempty"`
+	Text       string   `json:"text,omitempty"`
+	Path       []string `json:"path,omitempty"` // an absolute local path begins with "/"
+	File       string   `json:"file,omitempty"` // empty looks for DefaultFile, then FallbackFile
+	URL        string   `json:"url,omitempty"`
+	Rev        string   `json:"rev,omitempty"`
+	Registry   string   `json:"registry,omitempty"`
+	Repository string   `json:"repository,omitempty"`
+	Tag        string   `json:"tag,omitempty"`
+	Action     string   `json:"action,omitempty"`
 	// SHA256 is what the archive's bytes must be, in hexadecimal; empty accepts what the server sends.
 	SHA256 string `json:"sha256,omitempty"`
 	// OrRoot says that Path begins with a folder that authors may leave out: where Path is not there, what follows its first
 	// element is looked for at the root.
-	OrRoot bool `json:"or_root,omitempty"`
-	Expr       *Field    `json:"expr,omitempty"`
-	Span       diag.Span `json:"span,omitzero"`
+	OrRoot bool      `json:"or_root,omitempty"`
+	Expr   *Field    `json:"expr,omitempty"`
+	Span   diag.Span `json:"span,omitzero"`
 }

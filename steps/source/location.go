@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"net/http"
+	"path/filepath"
 	"strings"
 
 	"github.com/rungci/rung/steps/event"
@@ -21,6 +22,51 @@ type Location struct {
 	Rev string // git: tag, branch or commit; oci: tag or digest; archive: "sha256:…" that is expected, or ""
 	// Access is how to get in.
 	Access Access
+}
+
+// LocationOf returns where a reference of a definition in the folder from says that it leads, before anybody's rules are applied:
+// nil for one that is not fetched from anywhere. Local archives are named as seen from workDir.
+func LocationOf(ref *plan.Reference, from, workDir string) *Location {
+	at := &Location{Kind: ref.Kind}
+	switch ref.Kind {
+	case plan.RefGit:
+		at.URL, at.Rev = ref.URL, ref.Rev
+		if !strings.Contains(at.URL, "://") && !strings.Contains(at.URL, "@") { // what an expression gave
+			at.URL = "https://" + at.URL
+		}
+		at.Name = WithoutUserinfo(at.URL)
+	case plan.RefOCI:
+		at.URL, at.Rev = ref.Registry+"/"+ref.Repository, ref.Tag
+		at.Name = "oci://" + at.URL
+	case plan.RefArchive:
+		at.Name, at.URL = WithoutUserinfo(ref.URL), ref.URL
+		if ref.SHA256 != "" {
+			at.Rev = "sha256:" + ref.SHA256
+		}
+		if !strings.Contains(ref.URL, "://") {
+			at.localArchive(ref.URL, from, workDir)
+		}
+	case plan.RefBuiltin:
+		at.Name = "builtin://" + strings.Join(ref.Path, "/")
+		at.URL = at.Name
+	default:
+		return nil
+	}
+	return at
+}
+
+// localArchive completes the location of an archive that is named by a path. Its name is seen from the work directory, so that it
+// is the same on every machine.
+func (at *Location) localArchive(file, from, workDir string) {
+	full := filepath.FromSlash(file)
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(from, full)
+	}
+	at.URL = "file://" + filepath.ToSlash(full)
+	at.Name = at.URL
+	if rel, err := filepath.Rel(workDir, full); err == nil && filepath.IsLocal(rel) {
+		at.Name = "./" + filepath.ToSlash(rel)
+	}
 }
 
 // Access is what a source's owner configured for a host. The zero value is what everybody has.

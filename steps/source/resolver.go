@@ -70,10 +70,10 @@ type Resolver struct {
 	Folder  string
 	WorkDir string // local archives and local components are seen from here; absolute
 
-	mu     sync.Mutex
+	mu       sync.Mutex
 	laid     []*laidOut // in the order in which they were laid out
 	builtins memory
-	pinned map[pinKey]*pinning
+	pinned   map[pinKey]*pinning
 }
 
 // pinKey is what tells the packages that a run asks for apart.
@@ -106,6 +106,13 @@ func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (
 		return nil, err
 	}
 	laid, err := r.layOut(packageFrom{at, trust, pin, content, ""})
+	if errors.Is(err, fs.ErrNotExist) { // pruned by another process meanwhile
+		r.forget(at)
+		if pin, content, err = r.pkg(ctx, at, trust, ref); err != nil {
+			return nil, err
+		}
+		laid, err = r.layOut(packageFrom{at, trust, pin, content, ""})
+	}
 	if err != nil {
 		return nil, r.damaged(err, content, at)
 	}
@@ -134,48 +141,12 @@ func (r *Resolver) locate(ref *plan.Reference, from string) (*Location, Trust, e
 	if r.Fetchers[ref.Kind] == nil {
 		return nil, Trust{}, &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
 	}
-	at := &Location{Kind: ref.Kind}
-	switch ref.Kind {
-	case plan.RefGit:
-		at.URL, at.Rev = ref.URL, ref.Rev
-		if !strings.Contains(at.URL, "://") && !strings.Contains(at.URL, "@") { // what an expression gave
-			at.URL = "https://" + at.URL
-		}
-		at.Name = WithoutUserinfo(at.URL)
-	case plan.RefOCI:
-		at.URL, at.Rev = ref.Registry+"/"+ref.Repository, ref.Tag
-		at.Name = "oci://" + at.URL
-	case plan.RefArchive:
-		at.Name, at.URL = WithoutUserinfo(ref.URL), ref.URL
-		if ref.SHA256 != "" {
-			at.Rev = "sha256:" + ref.SHA256
-		}
-		if !strings.Contains(ref.URL, "://") {
-			r.localArchive(at, ref.URL, from)
-		}
-	case plan.RefBuiltin:
-		at.Name = "builtin://" + strings.Join(ref.Path, "/")
-		at.URL = at.Name
-	}
+	at := LocationOf(ref, from, r.WorkDir)
 	if r.Rules == nil || ref.Kind == plan.RefBuiltin {
 		return at, Trust{}, nil
 	}
 	trust, err := r.Rules.Apply(at)
 	return at, trust, err
-}
-
-// localArchive makes the location of an archive that is named by a path. Its name is seen from the work directory, so that it is
-// the same on every machine.
-func (r *Resolver) localArchive(at *Location, file, from string) {
-	full := filepath.FromSlash(file)
-	if !filepath.IsAbs(full) {
-		full = filepath.Join(from, full)
-	}
-	at.URL = "file://" + filepath.ToSlash(full)
-	at.Name = at.URL
-	if rel, err := filepath.Rel(r.WorkDir, full); err == nil && filepath.IsLocal(rel) {
-		at.Name = "./" + filepath.ToSlash(rel)
-	}
 }
 
 // allowed says why a location cannot be used whatever is there.
@@ -352,16 +323,21 @@ func (r *Resolver) openPackage(content string) (io.ReadCloser, error) {
 	return r.Cache.Open(content)
 }
 
+// forget makes the next load of a location find its package anew.
+func (r *Resolver) forget(at *Location) {
+	p := r.pinningOf(at)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.content = ""
+}
+
 // damaged handles a package that is not what its digest says: it is taken out of the cache, so that it is fetched anew.
 func (r *Resolver) damaged(err error, content string, at *Location) error {
 	var corrupt *tree.CorruptError
 	if !errors.As(err, &corrupt) {
 		return &FetchError{What: at.Name, Err: err}
 	}
-	p := r.pinningOf(at)
-	p.mu.Lock()
-	p.content = ""
-	p.mu.Unlock()
+	r.forget(at)
 	_ = r.Cache.Remove(content)
 	return &DeniedError{
 		What: at.Name,

@@ -1,13 +1,16 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
+	"github.com/rogpeppe/go-internal/lockedfile"
 	"github.com/rungci/rung/steps/source/tree"
 )
 
@@ -22,6 +25,9 @@ var ErrChanged = errors.New("the unpacked package in the cache was changed")
 func (c *Cache) Tree(digest string) (dir string, m *tree.Manifest, err error) {
 	dir = filepath.Join(c.dir, treesDir, strings.TrimPrefix(digest, "sha256:"))
 	if _, err := c.packagePath(digest); err != nil {
+		return "", nil, err
+	}
+	if err := c.holdTrees(); err != nil {
 		return "", nil, err
 	}
 	if m, err = verified(dir, digest); !errors.Is(err, fs.ErrNotExist) {
@@ -55,6 +61,53 @@ func (c *Cache) Tree(digest string) (dir string, m *tree.Manifest, err error) {
 		return dir, m, nil
 	}
 	return dir, m, nil
+}
+
+// treesLock is held, shared, by every process that reads unpacked packages, for as long as it lives.
+const treesLock = "trees"
+
+// heldTrees are the locks that this process holds, by the folder of the cache.
+var heldTrees = struct {
+	sync.Mutex
+	files map[string]*lockedfile.File
+}{files: map[string]*lockedfile.File{}}
+
+// holdTrees keeps Prune from removing what this process reads.
+func (c *Cache) holdTrees() error {
+	heldTrees.Lock()
+	defer heldTrees.Unlock()
+	if heldTrees.files[c.dir] != nil {
+		return nil
+	}
+	dir, err := c.folder(locksDir)
+	if err != nil {
+		return err
+	}
+	f, err := lockedfile.OpenFile(filepath.Join(dir, treesLock), os.O_RDONLY|os.O_CREATE, 0o600)
+	if err == nil {
+		heldTrees.files[c.dir] = f
+	}
+	return err
+}
+
+// treesFree reports whether no other process reads unpacked packages. None begins to before unlock is called.
+func (c *Cache) treesFree(ctx context.Context) (free bool, unlock func()) {
+	heldTrees.Lock()
+	held := heldTrees.files[c.dir] != nil
+	heldTrees.Unlock()
+	if held {
+		return false, func() {}
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, treesDir)); err != nil {
+		return true, func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	unlock, err := c.lockFile(ctx, treesLock)
+	if err != nil {
+		return false, func() {}
+	}
+	return true, unlock
 }
 
 // verified reads an unpacked package and compares its content with its digest.

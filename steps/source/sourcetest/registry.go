@@ -55,6 +55,13 @@ func NewRegistry(tls bool) *Registry {
 	return r
 }
 
+// Protect lets in only who has a name and a password. Unlike the fields it can be used when another process is the first to ask.
+func (r *Registry) Protect(auth Auth, username, password string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Auth, r.Username, r.Password = auth, username, password
+}
+
 // Host is how references name the registry: "127.0.0.1:port".
 func (r *Registry) Host() string { return r.Listener.Addr().String() }
 
@@ -82,20 +89,24 @@ const token = "a-token-of-the-registry"
 func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	r.requests = append(r.requests, req.Clone(req.Context()))
+	auth, wantUser, wantPassword := r.Auth, r.Username, r.Password
 	r.mu.Unlock()
 	if r.Intercept != nil && r.Intercept(w, req) {
 		return
 	}
 	user, password, _ := req.BasicAuth()
-	known := user == r.Username && password == r.Password
+	known := user == wantUser && password == wantPassword
 	if req.URL.Path == "/token" {
-		r.giveToken(w, req, known)
+		if req.FormValue("grant_type") == "refresh_token" {
+			known = req.FormValue("refresh_token") == wantPassword
+		}
+		giveToken(w, req, known, auth == Anonymous)
 		return
 	}
 	switch {
-	case r.Auth == Basic && !known:
+	case auth == Basic && !known:
 		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-	case (r.Auth == Token || r.Auth == Anonymous) && req.Header.Get("Authorization") != "Bearer "+token+scopeOf(req):
+	case (auth == Token || auth == Anonymous) && req.Header.Get("Authorization") != "Bearer "+token+scopeOf(req):
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="test",scope="%s"`, r.URL, scopeOf(req)))
 	default:
 		r.handler.ServeHTTP(w, req)
@@ -118,12 +129,10 @@ func scopeOf(req *http.Request) string {
 	return ""
 }
 
-func (r *Registry) giveToken(w http.ResponseWriter, req *http.Request, known bool) {
+// giveToken gives a token to who is known, and for reading to everybody where that is so.
+func giveToken(w http.ResponseWriter, req *http.Request, known, anonymous bool) {
 	scope := req.FormValue("scope")
-	if req.FormValue("grant_type") == "refresh_token" {
-		known = req.FormValue("refresh_token") == r.Password
-	}
-	if !known && (r.Auth != Anonymous || strings.HasSuffix(scope, "push")) {
+	if !known && (!anonymous || strings.HasSuffix(scope, "push")) {
 		http.Error(w, "who are you", http.StatusUnauthorized)
 		return
 	}

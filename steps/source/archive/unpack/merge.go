@@ -1,0 +1,319 @@
+package unpack
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/steps/source/tree"
+)
+
+// node is a file, a link or a folder of what the layers make together.
+type node struct {
+	folder     map[string]*node // nil when it is no folder
+	link       string           // "" when it is no link
+	lenient    bool             // the link is from an image
+	layer, n   int              // which entry holds the file's content
+	size       int64
+	executable bool
+}
+
+func newFolder() *node { return &node{folder: map[string]*node{}} }
+
+// whiteout begins the name of a file that says that another one, of an earlier layer, is gone.
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq" // all of the folder is gone
+)
+
+// changes are the entries of one layer.
+type changes struct {
+	kind    Kind
+	layer   int
+	entries []entry
+	gone    []string // files and folders of earlier layers
+	emptied []string // folders of which all that earlier layers hold is gone
+}
+
+type entry struct {
+	name       string
+	typ        byte // of package tar: TypeReg, TypeDir, TypeSymlink or TypeLink
+	target     string
+	n          int
+	size       int64
+	executable bool
+}
+
+func newChanges(layer int, kind Kind) *changes { return &changes{layer: layer, kind: kind} }
+
+// note takes an entry of a layer's archive.
+func (c *changes) note(h *tar.Header, n int, _ io.Reader) error {
+	name := h.Name
+	if c.kind == Image {
+		name = strings.TrimLeft(name, "/")
+	}
+	if name = cleanName(name); name == "" || inGit(name) {
+		return nil
+	}
+	if c.kind == Image && strings.ContainsFunc(name, unportable) {
+		return nil
+	}
+	if err := tree.CheckPath(name); err != nil {
+		return err
+	}
+	if folder, base := path.Split(name); c.kind != Archive && strings.HasPrefix(base, whiteout) {
+		switch folder = strings.TrimSuffix(folder, "/"); {
+		case base == opaque:
+			c.emptied = append(c.emptied, folder)
+		case !strings.HasPrefix(base, whiteout+whiteout): // others of that kind are a file system's own
+			c.gone = append(c.gone, path.Join(folder, strings.TrimPrefix(base, whiteout)))
+		}
+		return nil
+	}
+	e := entry{name: name, n: n, typ: h.Typeflag, target: h.Linkname, size: h.Size, executable: h.Mode&0o111 != 0}
+	switch h.Typeflag {
+	case tar.TypeReg, '\x00', tar.TypeGNUSparse, tar.TypeCont:
+		e.typ = tar.TypeReg
+	case tar.TypeDir, tar.TypeSymlink:
+	case tar.TypeLink:
+		if c.kind == Image {
+			e.target = strings.TrimLeft(e.target, "/")
+		}
+		e.target = cleanName(e.target)
+	case tar.TypeXGlobalHeader:
+		return nil
+	default:
+		if c.kind == Image {
+			return nil
+		}
+		return &FormatError{Entry: h.Name, Why: "is " + typeName(h.Typeflag) + ", and only files, folders and links can be part of a component"}
+	}
+	c.entries = append(c.entries, e)
+	return nil
+}
+
+// unportable are the characters that CheckPath refuses and that names on a Linux file system can well have.
+func unportable(r rune) bool { return r == '\\' || r == '\n' || r == '\r' || r == '\uFFFD' }
+
+func typeName(flag byte) string {
+	switch flag {
+	case tar.TypeChar, tar.TypeBlock:
+		return "a device"
+	case tar.TypeFifo:
+		return "a pipe"
+	}
+	return fmt.Sprintf("of the unknown type %q", flag)
+}
+
+// merge is what the layers so far make together.
+type merge struct{ root *node }
+
+// apply lays a layer over the others.
+func (m *merge) apply(c *changes) error {
+	for _, name := range c.emptied {
+		if folder, err := m.folder(name, c.kind, false); err == nil && folder != nil {
+			clear(folder.folder)
+		}
+	}
+	for _, name := range c.gone {
+		parent, base := path.Split(name)
+		if folder, err := m.folder(strings.TrimSuffix(parent, "/"), c.kind, false); err == nil && folder != nil {
+			delete(folder.folder, base)
+		}
+	}
+	seen := map[string]bool{}
+	for _, e := range c.entries {
+		if c.kind != Image && e.typ != tar.TypeDir {
+			if seen[e.name] {
+				return &FormatError{Entry: e.name, Why: "is there twice"}
+			}
+			seen[e.name] = true
+		}
+		if err := m.add(c, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merge) add(c *changes, e entry) error {
+	parent, base := path.Split(e.name)
+	folder, err := m.folder(strings.TrimSuffix(parent, "/"), c.kind, true)
+	if err != nil {
+		return err
+	}
+	there := folder.folder[base]
+	if there != nil && c.kind == Archive && (there.folder != nil) != (e.typ == tar.TypeDir) {
+		return &FormatError{Entry: e.name, Why: "is there twice, as a file and as a folder"}
+	}
+	switch e.typ {
+	case tar.TypeDir:
+		if there == nil || there.folder == nil {
+			folder.folder[base] = newFolder()
+		}
+	case tar.TypeSymlink:
+		if e.target == "" {
+			return &FormatError{Entry: e.name, Why: "is a link to nothing"}
+		}
+		if c.kind == Image && (len(e.target) > tree.MaxLinkSize || strings.ContainsFunc(e.target, unportable)) {
+			delete(folder.folder, base)
+			return nil
+		}
+		folder.folder[base] = &node{link: e.target, lenient: c.kind == Image}
+	case tar.TypeLink:
+		parent, targetBase := path.Split(e.target)
+		from, err := m.folder(strings.TrimSuffix(parent, "/"), c.kind, false)
+		if err != nil {
+			return err
+		}
+		if from == nil || from.folder[targetBase] == nil || from.folder[targetBase].folder != nil {
+			return &FormatError{Entry: e.name, Why: fmt.Sprintf("is a hard link to %q, which is no file before it", e.target)}
+		}
+		folder.folder[base] = from.folder[targetBase]
+	default:
+		folder.folder[base] = &node{layer: c.layer, n: e.n, size: e.size, executable: e.executable}
+	}
+	return nil
+}
+
+// maxHops bounds how many links one path may lead through.
+const maxHops = 40
+
+// folder returns the folder at a path. Without make it is nil where there is none. In an image a path may lead through links,
+// and a folder takes the place of a file.
+func (m *merge) folder(name string, kind Kind, make bool) (*node, error) {
+	at, done := m.root, ""
+	rest := name
+	for hops := 0; rest != ""; {
+		var element string
+		element, rest, _ = strings.Cut(rest, "/")
+		next := at.folder[element]
+		full := path.Join(done, element)
+		switch {
+		case next != nil && next.folder != nil:
+		case next != nil && next.link != "" && kind == Image:
+			if hops++; hops > maxHops {
+				return nil, &FormatError{Entry: name, Why: "is below links that lead in a circle"}
+			}
+			rest = path.Join(strings.TrimPrefix(path.Join("/", inside(done, next.link)), "/"), rest)
+			at, done = m.root, ""
+			continue
+		case !make:
+			return nil, nil
+		case next != nil && kind != Image:
+			return nil, &FormatError{Entry: name, Why: fmt.Sprintf("is below %q, which is not a folder", full)}
+		default:
+			next = newFolder()
+			at.folder[element] = next
+		}
+		at, done = next, full
+	}
+	return at, nil
+}
+
+// inside returns where in the tree a link in a folder leads; as in a system of its own ".." ends at the root.
+func inside(folder, target string) string {
+	if !path.IsAbs(target) {
+		target = "/" + folder + "/" + target
+	}
+	return strings.TrimPrefix(path.Clean(target), "/")
+}
+
+// wish is a name that a file's content is to have.
+type wish struct {
+	name       string
+	executable bool
+}
+
+type link struct{ name, target string }
+
+// result returns which entries of which layer are wanted under which names, and the links.
+func (m *merge) result(layers int) (wanted []map[int][]wish, links []link) {
+	wanted = make([]map[int][]wish, layers)
+	for i := range wanted {
+		wanted[i] = map[int][]wish{}
+	}
+	var walk func(n *node, at string)
+	walk = func(n *node, at string) {
+		for _, base := range slices.Sorted(maps.Keys(n.folder)) {
+			child := n.folder[base]
+			name := path.Join(at, base)
+			switch {
+			case child.folder != nil:
+				walk(child, name)
+			case child.link != "":
+				links = append(links, link{name, child.target(name)})
+			default:
+				wanted[child.layer][child.n] = append(wanted[child.layer][child.n], wish{name, child.executable})
+			}
+		}
+	}
+	walk(m.root, "")
+	return wanted, links
+}
+
+// target is what the link at a path says. One of an image that leads out of a tree is turned to where it leads in the image.
+func (n *node) target(name string) string {
+	folder := path.Dir(name)
+	if folder == "." {
+		folder = ""
+	}
+	if !n.lenient || !path.IsAbs(n.link) && !climbs(folder, n.link) {
+		return n.link
+	}
+	up := 0
+	if folder != "" {
+		up = strings.Count(folder, "/") + 1
+	}
+	return path.Join(strings.Repeat("../", up)+".", inside(folder, n.link))
+}
+
+// climbs reports whether a relative target leads above the root, at any point of the way.
+func climbs(folder, target string) bool {
+	depth := 0
+	for element := range strings.SplitSeq(folder+"/"+target, "/") {
+		switch element {
+		case "", ".":
+		case "..":
+			depth--
+		default:
+			depth++
+		}
+		if depth < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// addAll packs an entry's content under all the names that are wanted.
+func addAll(ctx context.Context, to *tree.Writer, names []wish, size int64, content io.Reader) error {
+	if len(names) == 0 {
+		return nil
+	}
+	if len(names) == 1 {
+		return addFile(ctx, to, names[0].name, names[0].executable, size, content)
+	}
+	temp, err := os.CreateTemp("", "step-runner-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	defer temp.Close()
+	in := &reading{ctx: ctx, r: content, entry: names[0].name}
+	if _, err := io.Copy(temp, in); err != nil {
+		return err
+	}
+	for _, w := range names {
+		if err := addFile(ctx, to, w.name, w.executable, size, io.NewSectionReader(temp, 0, size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
