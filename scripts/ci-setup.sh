@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that some tests use and others do not need: a browser for the trace page, tmux for the terminal
-# view, protoc for the generated code, and tools that steps run. On a machine that cannot install them it says so and goes
-# on; whether a test may then skip itself is decided where the tests are run.
+# view, protoc for the generated code, gRPC for Python, and tools that steps run. On a machine that cannot install them it
+# says so and goes on; whether a test may then skip itself is decided where the tests are run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,8 @@ need tmux tmux
 need chromium chromium
 need setsid util-linux
 need dash dash
+# The Python client among the examples. Other Pythons than Debian's do not see its packages.
+/usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || missing+=(python3 python3-grpcio python3-protobuf)
 
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "installing ${missing[*]}"

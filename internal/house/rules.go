@@ -21,7 +21,22 @@ var importRules = []importRule{
 
 	{"steps/plan/planpb", above("api/rung/..."), nil, "it converts the plan, and nothing else"},
 	{"steps/frontend/...", above("internal/yamlsource", "internal/lazyregexp"), nil, "a frontend turns text into a plan; it runs nothing"},
-	{"steps/source", above(), nil, "a source is given the parser that it uses"},
+	{"steps/source", above("steps/source/tree", "steps/source/cache", "steps/source/lock"), nil, "a source is given the parser that it uses, and what fetches"},
+	{"steps/source/tree", []string{}, nil, "files and their digest are a leaf"},
+	{"steps/source/cache", []string{"steps/source/tree"}, nil, "the cache keeps trees, wherever they are from"},
+	{"steps/source/lock", []string{"steps/plan"}, nil, "a lock file is data"},
+	{"steps/source/credentials", []string{"internal/..."}, nil, "it reads what other programs configured"},
+	{"steps/source/git/...", fetcher(), nil, "a fetcher knows one kind of source"},
+	{"steps/source/archive/...", fetcher("steps/source/archive/..."), nil, "a fetcher knows one kind of source"},
+	{"steps/source/oci/...", fetcher("steps/source/oci/...", "steps/source/archive/..."), nil, "a fetcher knows one kind of source, and image layers are archives"},
+	{"steps/source/federation", above("steps/source", "steps/signature", "internal/..."), nil, "it says where to go and what to demand, and fetches nothing"},
+	{"steps/source/walk", above("steps/source"), nil, "it follows references, and runs nothing"},
+	{"steps/source/sourcetest", []string{"steps/source/tree"}, nil, "servers for tests"},
+	{"steps/catalog", []string{}, nil, "it holds files"},
+	{"steps/signature", []string{}, nil, "keys and envelopes are a leaf"},
+	{"steps/provenance", above("steps/trace", "steps/signature"), nil, "it says of a trace what SLSA asks"},
+	{"steps/describe", above("steps/source"), nil, "a page is made of what was loaded"},
+	{"steps/publish", above("steps/source/...", "internal/..."), nil, "it sends what others fetch"},
 	{"steps/toolkit/...", []string{"steps/value"}, nil, "a toolkit speaks with one process; whoever runs the engine plugs it in"},
 	{"steps/engine", above("steps/source", "internal/..."), nil, "the engine knows no syntax, and emits events, whoever takes them"},
 	{"steps/trace", above("internal/..."), nil, "a trace is made from events alone"},
@@ -44,6 +59,11 @@ var importRules = []importRule{
 // foundation are the packages that everything else stands on. They import the standard library and each other only.
 var foundation = []string{"steps/value", "steps/diag", "steps/expr", "steps/plan", "steps/event"}
 
+// fetcher is what one that fetches packages may know.
+func fetcher(also ...string) []string {
+	return above(append(also, "steps/source", "steps/source/tree", "steps/source/cache", "internal/...")...)
+}
+
 // above is the foundation and what else a package may know.
 func above(also ...string) []string { return append(also, foundation...) }
 
@@ -51,14 +71,26 @@ var upperFloors = []string{"executor/...", "fleet/...", "nesting/...", "snapshot
 
 // thirdParty says which of our packages may import which module. A module that is not here is imported by nobody.
 var thirdParty = map[string][]string{
-	"github.com/clipperhouse/displaywidth": {"ui/..."},
-	"github.com/spf13/cobra":               {"cmd/..."},
-	"github.com/spf13/pflag":               {"cmd/..."},
-	"go.yaml.in/yaml/v4":                   {"internal/yamlsource"},
-	"golang.org/x/sys":                     {"internal/...", "cmd/..."},
-	"golang.org/x/term":                    {"ui/...", "cmd/..."},
-	"google.golang.org/protobuf":           {"api/...", "steps/plan/planpb", "steps/stepproto"},
-	"mvdan.cc/sh/v3":                       {"internal/shellscript"},
+	"github.com/clipperhouse/displaywidth":   {"ui/..."},
+	"github.com/go-git/go-git/v5":            {"steps/source/git/...", "steps/source/credentials"},
+	"github.com/google/go-containerregistry": {"steps/source/sourcetest"},
+	"github.com/klauspost/compress":          {"steps/source/archive/...", "steps/source/oci/...", "steps/publish"},
+	"github.com/opencontainers/go-digest":    {"steps/source/oci/...", "steps/publish"},
+	"github.com/opencontainers/image-spec":   {"steps/source/oci/...", "steps/publish"},
+	"github.com/pelletier/go-toml/v2":        {"steps/source/lock", "steps/source/federation"},
+	"github.com/rogpeppe/go-internal":        {"steps/source/cache"},
+	"github.com/spf13/cobra":                 {"cmd/..."},
+	"github.com/spf13/pflag":                 {"cmd/..."},
+	"github.com/youmark/pkcs8":               {"steps/signature"},
+	"go.yaml.in/yaml/v4":                     {"internal/yamlsource"},
+	"golang.org/x/crypto":                    {"steps/signature", "steps/source/git/...", "steps/source/sourcetest"},
+	"golang.org/x/mod":                       {"steps/publish"},
+	"golang.org/x/sys":                       {"internal/...", "cmd/..."},
+	"golang.org/x/term":                      {"ui/...", "cmd/..."},
+	"google.golang.org/grpc":                 {"api/...", "steps/service/...", "cmd/..."},
+	"google.golang.org/protobuf":             {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/..."},
+	"mvdan.cc/sh/v3":                         {"internal/shellscript"},
+	"oras.land/oras-go/v2":                   {"steps/source/oci/...", "steps/publish"},
 }
 
 // testModules may be imported by every package's tests.

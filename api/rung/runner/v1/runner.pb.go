@@ -15,6 +15,7 @@ import (
 	v1 "github.com/rungci/rung/api/rung/plan/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	anypb "google.golang.org/protobuf/types/known/anypb"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -855,6 +856,68 @@ func (x *Diagnostics) GetDiagnostics() []*Diagnostic {
 	return nil
 }
 
+// CallStatus is what the trailer "grpc-status-details-bin" of a call that failed holds. It is google.rpc.Status under another
+// name, for languages whose gRPC does not bring that along.
+type CallStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Details       []*anypb.Any           `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallStatus) Reset() {
+	*x = CallStatus{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallStatus) ProtoMessage() {}
+
+func (x *CallStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallStatus.ProtoReflect.Descriptor instead.
+func (*CallStatus) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CallStatus) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *CallStatus) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *CallStatus) GetDetails() []*anypb.Any {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
 // Diagnostic is one thing that is wrong, and where it stands.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -876,7 +939,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +951,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +964,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{9}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Diagnostic) GetFile() string {
@@ -966,7 +1029,7 @@ type FollowLogsRequest struct {
 
 func (x *FollowLogsRequest) Reset() {
 	*x = FollowLogsRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1041,7 @@ func (x *FollowLogsRequest) String() string {
 func (*FollowLogsRequest) ProtoMessage() {}
 
 func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1054,7 @@ func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogsRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{10}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FollowLogsRequest) GetId() string {
@@ -1025,7 +1088,7 @@ type FollowLogsResponse struct {
 
 func (x *FollowLogsResponse) Reset() {
 	*x = FollowLogsResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1100,7 @@ func (x *FollowLogsResponse) String() string {
 func (*FollowLogsResponse) ProtoMessage() {}
 
 func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1113,7 @@ func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogsResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{11}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FollowLogsResponse) GetData() []byte {
@@ -1073,7 +1136,7 @@ type FollowStepsRequest struct {
 
 func (x *FollowStepsRequest) Reset() {
 	*x = FollowStepsRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1148,7 @@ func (x *FollowStepsRequest) String() string {
 func (*FollowStepsRequest) ProtoMessage() {}
 
 func (x *FollowStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1161,7 @@ func (x *FollowStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowStepsRequest.ProtoReflect.Descriptor instead.
 func (*FollowStepsRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{12}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FollowStepsRequest) GetId() string {
@@ -1131,7 +1194,7 @@ type FollowStepsResponse struct {
 
 func (x *FollowStepsResponse) Reset() {
 	*x = FollowStepsResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1206,7 @@ func (x *FollowStepsResponse) String() string {
 func (*FollowStepsResponse) ProtoMessage() {}
 
 func (x *FollowStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1219,7 @@ func (x *FollowStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowStepsResponse.ProtoReflect.Descriptor instead.
 func (*FollowStepsResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{13}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FollowStepsResponse) GetEvents() []*Event {
@@ -1187,7 +1250,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1262,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1275,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{14}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Event) GetSeq() int64 {
@@ -1270,7 +1333,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1345,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1358,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{15}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Log) GetStream() Stream {
@@ -1330,7 +1393,7 @@ type GetTraceRequest struct {
 
 func (x *GetTraceRequest) Reset() {
 	*x = GetTraceRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1405,7 @@ func (x *GetTraceRequest) String() string {
 func (*GetTraceRequest) ProtoMessage() {}
 
 func (x *GetTraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1418,7 @@ func (x *GetTraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTraceRequest.ProtoReflect.Descriptor instead.
 func (*GetTraceRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{16}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetTraceRequest) GetId() string {
@@ -1382,7 +1445,7 @@ type GetTraceResponse struct {
 
 func (x *GetTraceResponse) Reset() {
 	*x = GetTraceResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1457,7 @@ func (x *GetTraceResponse) String() string {
 func (*GetTraceResponse) ProtoMessage() {}
 
 func (x *GetTraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1470,7 @@ func (x *GetTraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTraceResponse.ProtoReflect.Descriptor instead.
 func (*GetTraceResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{17}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetTraceResponse) GetData() []byte {
@@ -1431,7 +1494,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1506,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1519,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{18}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelRequest) GetId() string {
@@ -1488,7 +1551,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1563,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1576,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{19}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{20}
 }
 
 type CloseRequest struct {
@@ -1527,7 +1590,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1602,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1615,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{20}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CloseRequest) GetId() string {
@@ -1577,7 +1640,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1652,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,14 +1665,14 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{21}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{22}
 }
 
 var File_rung_runner_v1_runner_proto protoreflect.FileDescriptor
 
 const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\n" +
-	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xc1\x05\n" +
+	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xc1\x05\n" +
 	"\n" +
 	"RunRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -1669,7 +1732,12 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\x12<\n" +
 	"\vdiagnostics\x18\x04 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\"K\n" +
 	"\vDiagnostics\x12<\n" +
-	"\vdiagnostics\x18\x01 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\"\xb3\x01\n" +
+	"\vdiagnostics\x18\x01 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\"j\n" +
+	"\n" +
+	"CallStatus\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
+	"\adetails\x18\x03 \x03(\v2\x14.google.protobuf.AnyR\adetails\"\xb3\x01\n" +
 	"\n" +
 	"Diagnostic\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
@@ -1762,7 +1830,7 @@ func file_rung_runner_v1_runner_proto_rawDescGZIP() []byte {
 }
 
 var file_rung_runner_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_rung_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_rung_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_rung_runner_v1_runner_proto_goTypes = []any{
 	(State)(0),                    // 0: rung.runner.v1.State
 	(ErrorKind)(0),                // 1: rung.runner.v1.ErrorKind
@@ -1776,71 +1844,74 @@ var file_rung_runner_v1_runner_proto_goTypes = []any{
 	(*RunStatus)(nil),             // 9: rung.runner.v1.RunStatus
 	(*Error)(nil),                 // 10: rung.runner.v1.Error
 	(*Diagnostics)(nil),           // 11: rung.runner.v1.Diagnostics
-	(*Diagnostic)(nil),            // 12: rung.runner.v1.Diagnostic
-	(*FollowLogsRequest)(nil),     // 13: rung.runner.v1.FollowLogsRequest
-	(*FollowLogsResponse)(nil),    // 14: rung.runner.v1.FollowLogsResponse
-	(*FollowStepsRequest)(nil),    // 15: rung.runner.v1.FollowStepsRequest
-	(*FollowStepsResponse)(nil),   // 16: rung.runner.v1.FollowStepsResponse
-	(*Event)(nil),                 // 17: rung.runner.v1.Event
-	(*Log)(nil),                   // 18: rung.runner.v1.Log
-	(*GetTraceRequest)(nil),       // 19: rung.runner.v1.GetTraceRequest
-	(*GetTraceResponse)(nil),      // 20: rung.runner.v1.GetTraceResponse
-	(*CancelRequest)(nil),         // 21: rung.runner.v1.CancelRequest
-	(*CancelResponse)(nil),        // 22: rung.runner.v1.CancelResponse
-	(*CloseRequest)(nil),          // 23: rung.runner.v1.CloseRequest
-	(*CloseResponse)(nil),         // 24: rung.runner.v1.CloseResponse
-	nil,                           // 25: rung.runner.v1.RunRequest.EnvEntry
-	nil,                           // 26: rung.runner.v1.RunRequest.SecretsEntry
-	nil,                           // 27: rung.runner.v1.RunRequest.InputsEntry
-	nil,                           // 28: rung.runner.v1.RunStatus.OutputsEntry
-	(*v1.Component)(nil),          // 29: rung.plan.v1.Component
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*v1.Value)(nil),              // 32: rung.plan.v1.Value
+	(*CallStatus)(nil),            // 12: rung.runner.v1.CallStatus
+	(*Diagnostic)(nil),            // 13: rung.runner.v1.Diagnostic
+	(*FollowLogsRequest)(nil),     // 14: rung.runner.v1.FollowLogsRequest
+	(*FollowLogsResponse)(nil),    // 15: rung.runner.v1.FollowLogsResponse
+	(*FollowStepsRequest)(nil),    // 16: rung.runner.v1.FollowStepsRequest
+	(*FollowStepsResponse)(nil),   // 17: rung.runner.v1.FollowStepsResponse
+	(*Event)(nil),                 // 18: rung.runner.v1.Event
+	(*Log)(nil),                   // 19: rung.runner.v1.Log
+	(*GetTraceRequest)(nil),       // 20: rung.runner.v1.GetTraceRequest
+	(*GetTraceResponse)(nil),      // 21: rung.runner.v1.GetTraceResponse
+	(*CancelRequest)(nil),         // 22: rung.runner.v1.CancelRequest
+	(*CancelResponse)(nil),        // 23: rung.runner.v1.CancelResponse
+	(*CloseRequest)(nil),          // 24: rung.runner.v1.CloseRequest
+	(*CloseResponse)(nil),         // 25: rung.runner.v1.CloseResponse
+	nil,                           // 26: rung.runner.v1.RunRequest.EnvEntry
+	nil,                           // 27: rung.runner.v1.RunRequest.SecretsEntry
+	nil,                           // 28: rung.runner.v1.RunRequest.InputsEntry
+	nil,                           // 29: rung.runner.v1.RunStatus.OutputsEntry
+	(*v1.Component)(nil),          // 30: rung.plan.v1.Component
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*anypb.Any)(nil),             // 33: google.protobuf.Any
+	(*v1.Value)(nil),              // 34: rung.plan.v1.Value
 }
 var file_rung_runner_v1_runner_proto_depIdxs = []int32{
 	4,  // 0: rung.runner.v1.RunRequest.text:type_name -> rung.runner.v1.Text
-	29, // 1: rung.runner.v1.RunRequest.component:type_name -> rung.plan.v1.Component
-	25, // 2: rung.runner.v1.RunRequest.env:type_name -> rung.runner.v1.RunRequest.EnvEntry
+	30, // 1: rung.runner.v1.RunRequest.component:type_name -> rung.plan.v1.Component
+	26, // 2: rung.runner.v1.RunRequest.env:type_name -> rung.runner.v1.RunRequest.EnvEntry
 	5,  // 3: rung.runner.v1.RunRequest.variables:type_name -> rung.runner.v1.Variable
-	26, // 4: rung.runner.v1.RunRequest.secrets:type_name -> rung.runner.v1.RunRequest.SecretsEntry
-	27, // 5: rung.runner.v1.RunRequest.inputs:type_name -> rung.runner.v1.RunRequest.InputsEntry
-	30, // 6: rung.runner.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
-	30, // 7: rung.runner.v1.RunRequest.grace:type_name -> google.protobuf.Duration
+	27, // 4: rung.runner.v1.RunRequest.secrets:type_name -> rung.runner.v1.RunRequest.SecretsEntry
+	28, // 5: rung.runner.v1.RunRequest.inputs:type_name -> rung.runner.v1.RunRequest.InputsEntry
+	31, // 6: rung.runner.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
+	31, // 7: rung.runner.v1.RunRequest.grace:type_name -> google.protobuf.Duration
 	9,  // 8: rung.runner.v1.StatusResponse.runs:type_name -> rung.runner.v1.RunStatus
 	0,  // 9: rung.runner.v1.RunStatus.state:type_name -> rung.runner.v1.State
 	10, // 10: rung.runner.v1.RunStatus.error:type_name -> rung.runner.v1.Error
-	31, // 11: rung.runner.v1.RunStatus.started:type_name -> google.protobuf.Timestamp
-	31, // 12: rung.runner.v1.RunStatus.finished:type_name -> google.protobuf.Timestamp
-	28, // 13: rung.runner.v1.RunStatus.outputs:type_name -> rung.runner.v1.RunStatus.OutputsEntry
+	32, // 11: rung.runner.v1.RunStatus.started:type_name -> google.protobuf.Timestamp
+	32, // 12: rung.runner.v1.RunStatus.finished:type_name -> google.protobuf.Timestamp
+	29, // 13: rung.runner.v1.RunStatus.outputs:type_name -> rung.runner.v1.RunStatus.OutputsEntry
 	1,  // 14: rung.runner.v1.Error.kind:type_name -> rung.runner.v1.ErrorKind
-	12, // 15: rung.runner.v1.Error.diagnostics:type_name -> rung.runner.v1.Diagnostic
-	12, // 16: rung.runner.v1.Diagnostics.diagnostics:type_name -> rung.runner.v1.Diagnostic
-	17, // 17: rung.runner.v1.FollowStepsResponse.events:type_name -> rung.runner.v1.Event
-	31, // 18: rung.runner.v1.Event.time:type_name -> google.protobuf.Timestamp
-	18, // 19: rung.runner.v1.Event.log:type_name -> rung.runner.v1.Log
-	2,  // 20: rung.runner.v1.Log.stream:type_name -> rung.runner.v1.Stream
-	32, // 21: rung.runner.v1.RunRequest.InputsEntry.value:type_name -> rung.plan.v1.Value
-	32, // 22: rung.runner.v1.RunStatus.OutputsEntry.value:type_name -> rung.plan.v1.Value
-	3,  // 23: rung.runner.v1.StepRunner.Run:input_type -> rung.runner.v1.RunRequest
-	7,  // 24: rung.runner.v1.StepRunner.Status:input_type -> rung.runner.v1.StatusRequest
-	13, // 25: rung.runner.v1.StepRunner.FollowLogs:input_type -> rung.runner.v1.FollowLogsRequest
-	15, // 26: rung.runner.v1.StepRunner.FollowSteps:input_type -> rung.runner.v1.FollowStepsRequest
-	19, // 27: rung.runner.v1.StepRunner.GetTrace:input_type -> rung.runner.v1.GetTraceRequest
-	21, // 28: rung.runner.v1.StepRunner.Cancel:input_type -> rung.runner.v1.CancelRequest
-	23, // 29: rung.runner.v1.StepRunner.Close:input_type -> rung.runner.v1.CloseRequest
-	6,  // 30: rung.runner.v1.StepRunner.Run:output_type -> rung.runner.v1.RunResponse
-	8,  // 31: rung.runner.v1.StepRunner.Status:output_type -> rung.runner.v1.StatusResponse
-	14, // 32: rung.runner.v1.StepRunner.FollowLogs:output_type -> rung.runner.v1.FollowLogsResponse
-	16, // 33: rung.runner.v1.StepRunner.FollowSteps:output_type -> rung.runner.v1.FollowStepsResponse
-	20, // 34: rung.runner.v1.StepRunner.GetTrace:output_type -> rung.runner.v1.GetTraceResponse
-	22, // 35: rung.runner.v1.StepRunner.Cancel:output_type -> rung.runner.v1.CancelResponse
-	24, // 36: rung.runner.v1.StepRunner.Close:output_type -> rung.runner.v1.CloseResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	13, // 15: rung.runner.v1.Error.diagnostics:type_name -> rung.runner.v1.Diagnostic
+	13, // 16: rung.runner.v1.Diagnostics.diagnostics:type_name -> rung.runner.v1.Diagnostic
+	33, // 17: rung.runner.v1.CallStatus.details:type_name -> google.protobuf.Any
+	18, // 18: rung.runner.v1.FollowStepsResponse.events:type_name -> rung.runner.v1.Event
+	32, // 19: rung.runner.v1.Event.time:type_name -> google.protobuf.Timestamp
+	19, // 20: rung.runner.v1.Event.log:type_name -> rung.runner.v1.Log
+	2,  // 21: rung.runner.v1.Log.stream:type_name -> rung.runner.v1.Stream
+	34, // 22: rung.runner.v1.RunRequest.InputsEntry.value:type_name -> rung.plan.v1.Value
+	34, // 23: rung.runner.v1.RunStatus.OutputsEntry.value:type_name -> rung.plan.v1.Value
+	3,  // 24: rung.runner.v1.StepRunner.Run:input_type -> rung.runner.v1.RunRequest
+	7,  // 25: rung.runner.v1.StepRunner.Status:input_type -> rung.runner.v1.StatusRequest
+	14, // 26: rung.runner.v1.StepRunner.FollowLogs:input_type -> rung.runner.v1.FollowLogsRequest
+	16, // 27: rung.runner.v1.StepRunner.FollowSteps:input_type -> rung.runner.v1.FollowStepsRequest
+	20, // 28: rung.runner.v1.StepRunner.GetTrace:input_type -> rung.runner.v1.GetTraceRequest
+	22, // 29: rung.runner.v1.StepRunner.Cancel:input_type -> rung.runner.v1.CancelRequest
+	24, // 30: rung.runner.v1.StepRunner.Close:input_type -> rung.runner.v1.CloseRequest
+	6,  // 31: rung.runner.v1.StepRunner.Run:output_type -> rung.runner.v1.RunResponse
+	8,  // 32: rung.runner.v1.StepRunner.Status:output_type -> rung.runner.v1.StatusResponse
+	15, // 33: rung.runner.v1.StepRunner.FollowLogs:output_type -> rung.runner.v1.FollowLogsResponse
+	17, // 34: rung.runner.v1.StepRunner.FollowSteps:output_type -> rung.runner.v1.FollowStepsResponse
+	21, // 35: rung.runner.v1.StepRunner.GetTrace:output_type -> rung.runner.v1.GetTraceResponse
+	23, // 36: rung.runner.v1.StepRunner.Cancel:output_type -> rung.runner.v1.CancelResponse
+	25, // 37: rung.runner.v1.StepRunner.Close:output_type -> rung.runner.v1.CloseResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_rung_runner_v1_runner_proto_init() }
@@ -1859,7 +1930,7 @@ func file_rung_runner_v1_runner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rung_runner_v1_runner_proto_rawDesc), len(file_rung_runner_v1_runner_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

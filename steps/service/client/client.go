@@ -1,0 +1,194 @@
+// Package client talks to a step-runner: it runs lists of steps somewhere else and follows them.
+//
+//	c, err := client.Dial("unix:/run/step-runner.sock")
+//	…
+//	status, err := c.Execute(ctx, client.Request{ID: "42", Text: "- script: make test"}, os.Stdout)
+//
+// A call waits for its server until its context ends. Follow calls survive a lost connection: they connect again and go on
+// where they were. How a run ended is an error of its own type: StepFailure, Timeout, Definition, Denied, Missing, Cancelled,
+// System.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
+)
+
+// Client is a connection to a step-runner. It is safe for concurrent use.
+type Client struct {
+	conn *grpc.ClientConn
+	api  runnerv1.StepRunnerClient
+}
+
+// settings are what options change.
+type settings struct {
+	tls   *tls.Config
+	token string
+	dial  func(context.Context) (net.Conn, error)
+}
+
+// Option changes how a client connects.
+type Option func(*settings)
+
+// WithTLS connects with TLS.
+func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+
+// WithToken shows a token with every call. Without TLS, use it to loopback addresses only: it crosses the network in clear.
+func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+
+// WithDialer makes connections with dial, such as to the standard input and output of `step-runner proxy` on another machine:
+// see Stdio. It is called anew when a connection is lost.
+func WithDialer(dial func(context.Context) (net.Conn, error)) Option {
+	return func(s *settings) { s.dial = dial }
+}
+
+const (
+	// window is how much may be under way to a client before it has read it, in bytes: of one stream, and of all together.
+	window, connWindow = 4 << 20, 16 << 20
+	// readBuffer is how much is taken from a connection at once, in bytes.
+	readBuffer = 256 << 10
+	// retryFirst and retryMost bound the time between two attempts to connect.
+	retryFirst, retryMost = 50 * time.Millisecond, 2 * time.Second
+	// aliveAfter and aliveWithin find out that a server is gone whose connection was not closed.
+	aliveAfter, aliveWithin = 30 * time.Second, 20 * time.Second
+)
+
+// Dial makes a client of the server at target: "unix:/path/to/step-runner.sock" or "host:port". It does not connect yet.
+func Dial(target string, opts ...Option) (*Client, error) {
+	var s settings
+	for _, opt := range opts {
+		opt(&s)
+	}
+	dialOpts := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(connWindow), grpc.WithReadBufferSize(readBuffer),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveAfter, Timeout: aliveWithin}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+	}
+	if s.tls != nil {
+		dialOpts = append(dialOpts, grpc.WithTransportCredentials(credentials.NewTLS(s.tls)))
+	}
+	if s.token != "" {
+		dialOpts = append(dialOpts, grpc.WithPerRPCCredentials(bearer(s.token)))
+	}
+	if s.dial != nil {
+		dialOpts = append(dialOpts, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.dial(ctx) }))
+		target = "passthrough:///" + target
+	}
+	conn, err := grpc.NewClient(target, dialOpts...)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the step-runner at %q: %w", target, err)
+	}
+	return &Client{conn: conn, api: runnerv1.NewStepRunnerClient(conn)}, nil
+}
+
+// Disconnect gives up the connection. Runs go on without it.
+func (c *Client) Disconnect() error { return c.conn.Close() }
+
+// Conn is the connection, for what this package does not wrap.
+func (c *Client) Conn() *grpc.ClientConn { return c.conn }
+
+// bearer is a token as gRPC's credentials.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials: a token is fine on a loopback address.
+func (bearer) RequireTransportSecurity() bool { return false }
+
+// Run starts a run. The same request again does nothing. Steps that are wrong give a *Definition.
+func (c *Client) Run(ctx context.Context, r Request) error {
+	message, err := r.message()
+	if err != nil {
+		return err
+	}
+	_, err = c.api.Run(ctx, message)
+	return callError("running", r.ID, err)
+}
+
+// Status says how a run is.
+func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
+	if id == "" {
+		return nil, errors.New("the id of a run is not empty")
+	}
+	out, err := c.api.Status(ctx, &runnerv1.StatusRequest{Id: id})
+	if err != nil {
+		return nil, callError("asking for", id, err)
+	}
+	if len(out.GetRuns()) != 1 {
+		return nil, fmt.Errorf("asking for the run %q: the server answers with %d runs", id, len(out.GetRuns()))
+	}
+	return fromRunStatus(out.GetRuns()[0])
+}
+
+// List says how every run is, in the order in which they were started.
+func (c *Client) List(ctx context.Context) ([]*Status, error) {
+	out, err := c.api.Status(ctx, &runnerv1.StatusRequest{})
+	if err != nil {
+		return nil, callError("listing", "", err)
+	}
+	list := make([]*Status, len(out.GetRuns()))
+	for i, message := range out.GetRuns() {
+		if list[i], err = fromRunStatus(message); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Cancel stops a run: gracefully, or at once with force. It does not wait for the end. The reason may be empty.
+func (c *Client) Cancel(ctx context.Context, id, reason string, force bool) error {
+	_, err := c.api.Cancel(ctx, &runnerv1.CancelRequest{Id: id, Reason: reason, Force: force})
+	return callError("cancelling", id, err)
+}
+
+// Close stops a run that has not ended, waits for its end, and removes it from the server. A run that is not there is no error.
+func (c *Client) Close(ctx context.Context, id string) error {
+	_, err := c.api.Close(ctx, &runnerv1.CloseRequest{Id: id})
+	return callError("closing", id, err)
+}
+
+// closeWait is how long Execute waits for a run to be closed.
+const closeWait = 30 * time.Second
+
+// Execute runs steps to their end, copies their log to w, and closes the run. The error is nil when the run succeeded. When ctx
+// ends, or w fails, the run is stopped.
+func (c *Client) Execute(ctx context.Context, r Request, w io.Writer) (*Status, error) {
+	if err := c.Run(ctx, r); err != nil {
+		return nil, err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+		defer cancel()
+		_ = c.Close(closing, r.ID) // what is not closed expires
+	}()
+	if _, err := c.FollowLogs(ctx, r.ID, w, LogOptions{}); err != nil {
+		return nil, err
+	}
+	status, err := c.Status(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return status, status.Err()
+}

@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
+	"github.com/rungci/rung/steps/diag"
+)
+
+// Failure is what all errors of a run have in common.
+type Failure struct {
+	ID          string // of the run
+	Message     string
+	Hint        string // what to do about it; may be empty
+	Diagnostics diag.List
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+// Unwrap returns the diagnostics, so that diag.Of finds them.
+func (f *Failure) Unwrap() error { return f.Diagnostics.Err() }
+
+// The ways in which a run does not succeed.
+type (
+	// StepFailure says that the command of a step failed.
+	StepFailure struct {
+		Failure
+		ExitCode int // of the process; -1 when it had none
+	}
+	// Timeout says that the run, or a step, took longer than it was allowed to.
+	Timeout struct{ Failure }
+	// Definition says that the steps, an input or an output are wrong.
+	Definition struct{ Failure }
+	// Denied says that something was asked for that was not granted.
+	Denied struct{ Failure }
+	// Missing says that a component does not exist.
+	Missing struct{ Failure }
+	// Cancelled says that somebody stopped the run.
+	Cancelled struct{ Failure }
+	// System says that the server failed: host, disk, network.
+	System struct{ Failure }
+)
+
+// The ways in which a call does not succeed.
+var (
+	// ErrNoRun says that the server does not know the id: the run was closed, it has expired, or the server is a new one.
+	ErrNoRun = errors.New("there is no such run")
+	// ErrIDTaken says that the id is that of a run with another request.
+	ErrIDTaken = errors.New("the id is taken")
+	// ErrBusy says that the server has as many runs, or followers, as it may.
+	ErrBusy = errors.New("the server is at its limit")
+	// ErrUnauthenticated says that the token is missing or wrong.
+	ErrUnauthenticated = errors.New("the token is not accepted")
+	// ErrLogLost says that the rest of a log could not be kept.
+	ErrLogLost = errors.New("the log is not complete")
+	// ErrNotEnded says that a run has not ended, whose trace was to be got.
+	ErrNotEnded = errors.New("the run has not ended")
+)
+
+var callErrors = map[codes.Code]error{
+	codes.NotFound:           ErrNoRun,
+	codes.AlreadyExists:      ErrIDTaken,
+	codes.ResourceExhausted:  ErrBusy,
+	codes.Unauthenticated:    ErrUnauthenticated,
+	codes.DataLoss:           ErrLogLost,
+	codes.DeadlineExceeded:   context.DeadlineExceeded,
+	codes.Canceled:           context.Canceled,
+	codes.FailedPrecondition: ErrNotEnded,
+}
+
+// callError makes a typed error of what a call returned; status.FromError still finds the status in it.
+func callError(doing, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	doing = fmt.Sprintf("%s the run %q", doing, id)
+	st, ok := status.FromError(err)
+	var local *localError
+	if !ok || errors.As(err, &local) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if st.Code() == codes.InvalidArgument {
+		d := &Definition{Failure{ID: id, Message: st.Message()}}
+		for _, detail := range st.Details() {
+			if found, ok := detail.(*runnerv1.Diagnostics); ok {
+				d.Diagnostics = fromDiagnostics(found.GetDiagnostics())
+			}
+		}
+		return fmt.Errorf("%s: %w", doing, d)
+	}
+	if kind := callErrors[st.Code()]; kind != nil {
+		return &callFailure{fmt.Sprintf("%s: %s", doing, st.Message()), []error{kind, err}}
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// callFailure is an error of a kind that keeps the status it was made from.
+type callFailure struct {
+	message string
+	errs    []error
+}
+
+func (e *callFailure) Error() string   { return e.message }
+func (e *callFailure) Unwrap() []error { return e.errs }
+
+func fromDiagnostics(list []*runnerv1.Diagnostic) diag.List {
+	var out diag.List
+	for _, d := range list {
+		out = append(out, diag.Diagnostic{
+			Span:    diag.Span{File: d.GetFile(), Line: int(d.GetLine()), Column: int(d.GetColumn()), Length: int(d.GetLength())},
+			Message: d.GetMessage(), Hint: d.GetHint(), Source: d.GetSourceLine(),
+		})
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
+	"github.com/rungci/rung/steps/event"
+)
+
+// LogOptions say what of a log is wanted.
+type LogOptions struct {
+	Offset int64  // how many bytes to leave out
+	Step   string // the id of one step, "2.1"; empty is all
+}
+
+// FollowLogs copies the log of a run to w, byte for byte, until the run ends. It returns where it ended, whatever the error: the
+// offset to go on at.
+func (c *Client) FollowLogs(ctx context.Context, id string, w io.Writer, o LogOptions) (int64, error) {
+	err := again(ctx, func() (progress bool, err error) {
+		ctx, cancel := context.WithCancel(ctx) // ends the stream when w fails
+		defer cancel()
+		stream, err := c.api.FollowLogs(ctx, &runnerv1.FollowLogsRequest{Id: id, Offset: o.Offset, Step: o.Step})
+		if err != nil {
+			return false, err
+		}
+		for {
+			piece, err := stream.Recv()
+			if err != nil {
+				return progress, err
+			}
+			progress = true
+			n, err := w.Write(piece.GetData())
+			o.Offset += int64(n)
+			if err != nil {
+				return progress, &localError{err}
+			}
+		}
+	})
+	return o.Offset, callError("following the log of", id, err)
+}
+
+// StepOptions say which events are wanted.
+type StepOptions struct {
+	After int64 // how many to leave out: the Seq of the last one that is known
+	Logs  bool  // pieces of logs are wanted, too
+}
+
+// FollowSteps calls visit with what happens in a run, in order, until the run ends. Events of a type that this version does not
+// know are left out. It returns the number of the last event, whatever the error: where to go on.
+func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visit func(event.Event) error) (int64, error) {
+	err := again(ctx, func() (progress bool, err error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := c.api.FollowSteps(ctx, &runnerv1.FollowStepsRequest{Id: id, After: o.After, Logs: o.Logs})
+		if err != nil {
+			return false, err
+		}
+		for {
+			batch, err := stream.Recv()
+			if err != nil {
+				return progress, err
+			}
+			for _, message := range batch.GetEvents() {
+				progress = true
+				if e, known := fromEvent(message); known {
+					if err := visit(e); err != nil {
+						return progress, &localError{err}
+					}
+				}
+				o.After = message.GetSeq()
+			}
+		}
+	})
+	return o.After, callError("following", id, err)
+}
+
+func fromEvent(m *runnerv1.Event) (event.Event, bool) {
+	e := event.Event{Seq: m.GetSeq(), Time: m.GetTime().AsTime(), Step: m.GetStep()}
+	if l := m.GetLog(); l != nil {
+		stream := event.Stdout
+		if l.GetStream() == runnerv1.Stream_STREAM_STDERR {
+			stream = event.Stderr
+		}
+		e.Body = event.Log{Stream: stream, Offset: l.GetOffset(), Data: l.GetData()}
+		return e, true
+	}
+	body, err := event.DecodeBody(m.GetType(), []byte(m.GetBody()))
+	e.Body = body
+	return e, err == nil
+}
+
+// GetTrace copies the trace of a run, a JSON document, to w. incomplete allows that of a run that has not ended.
+func (c *Client) GetTrace(ctx context.Context, id string, w io.Writer, incomplete bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.api.GetTrace(ctx, &runnerv1.GetTraceRequest{Id: id, Incomplete: incomplete})
+	for err == nil {
+		var piece *runnerv1.GetTraceResponse
+		if piece, err = stream.Recv(); err == nil {
+			if _, failure := w.Write(piece.GetData()); failure != nil {
+				err = &localError{failure}
+			}
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return callError("getting the trace of", id, err)
+}
+
+// localError is an error of the caller's own.
+type localError struct{ err error }
+
+func (e *localError) Error() string { return fmt.Sprintf("handing it on: %v", e.err) }
+func (e *localError) Unwrap() error { return e.err }
+
+// again follows a stream to its end, and begins anew, where it was, whenever the connection is lost.
+func again(ctx context.Context, follow func() (progress bool, err error)) error {
+	wait := retryFirst
+	for {
+		progress, err := follow()
+		var local *localError
+		if errors.As(err, &local) { // which may be an io.EOF, too
+			return err
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if status.Code(err) != codes.Unavailable || ctx.Err() != nil {
+			return err
+		}
+		if progress {
+			wait = retryFirst
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+		wait = min(2*wait, retryMost)
+	}
+}

@@ -1,0 +1,162 @@
+package service
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// request is what a client wants to run, whichever face it came through.
+type request struct {
+	id        string
+	digest    [32]byte // of all of it
+	name      string   // of the text
+	text      string
+	component *plan.Component // compiled from text, unless the client sent one
+	workDir   string
+	env       map[string]string
+	variables []variable
+	secrets   map[string]string
+	inputs    map[string]value.Value
+	timeout   time.Duration // 0 is the server's limit
+	grace     time.Duration
+}
+
+// variable is a job variable.
+type variable struct {
+	name, value  string
+	masked, file bool
+}
+
+// digestOf returns a digest that only the same message of the same face has.
+func digestOf(message proto.Message) ([32]byte, error) {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+	if err != nil {
+		return [32]byte{}, invalid("reading the request: %v", err)
+	}
+	return sha256.Sum256(append(data, message.ProtoReflect().Descriptor().FullName()...)), nil
+}
+
+// compile makes the component of the text, or checks the one that was sent.
+func (q *request) compile(parse func(name string, text []byte) (*plan.Component, error)) error {
+	var err error
+	if q.component == nil {
+		q.component, err = parse(q.name, []byte(q.text))
+	} else {
+		err = check(q.component).Err()
+	}
+	if err == nil {
+		return nil
+	}
+	list := diag.Of(err)
+	if list == nil {
+		return invalid("%v", err)
+	}
+	return &apiError{code: codeInvalid, message: fmt.Sprintf("the steps have %d error(s): %v", len(list), list[0]), diagnostics: list}
+}
+
+// prepare checks the rest of the request, fills in defaults and makes the work directory.
+func (q *request) prepare(limits *Limits) error {
+	if q.id == "" || len(q.id) > MaxID {
+		return invalid("the id of a run has 1 to %d bytes, not %d", MaxID, len(q.id))
+	}
+	seen := map[string]bool{}
+	for _, v := range q.variables {
+		if v.name == "" || v.file && (v.name != filepath.Base(v.name) || strings.ContainsAny(v.name, "/\\:\x00") || v.name == "." || v.name == "..") {
+			return invalid("the job variable %q cannot have that name", v.name)
+		}
+		if seen[v.name] {
+			return invalid("the job variable %q is there twice", v.name)
+		}
+		seen[v.name] = true
+	}
+	for name, text := range q.env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return invalid("%q cannot be the name of an environment variable", name)
+		}
+		if strings.Contains(text, "\x00") {
+			return invalid("the environment variable %s holds a NUL byte, which none can", name)
+		}
+	}
+	switch {
+	case q.timeout < 0 || q.grace < 0:
+		return invalid("timeout and grace cannot be less than 0")
+	case q.timeout > limits.Duration:
+		return invalid("a timeout of %s is more than the %s that a run may take on this server", q.timeout, limits.Duration)
+	case q.grace > MaxGrace:
+		return invalid("a grace of %s is more than %s", q.grace, MaxGrace)
+	case q.timeout == 0 && limits.Duration < math.MaxInt64:
+		q.timeout = limits.Duration
+	}
+	return q.makeWorkDir()
+}
+
+// makeWorkDir makes the work directory absolute, and there.
+func (q *request) makeWorkDir() error {
+	if q.workDir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return internal("finding the server's work directory: %v", err)
+		}
+		q.workDir = dir
+		return nil
+	}
+	if !filepath.IsAbs(q.workDir) {
+		return invalid("the work directory %q is not an absolute path", q.workDir)
+	}
+	q.workDir = filepath.Clean(q.workDir)
+	if err := os.MkdirAll(q.workDir, 0o700); err != nil {
+		return failedPrecondition("the work directory cannot be used: %v", err)
+	}
+	return nil
+}
+
+// variablesFolder holds the files of file variables, in the run's own folder.
+const variablesFolder = "variables"
+
+// jobVariables returns the job variables, having written the files of those that are files.
+func (q *request) jobVariables(folder string) (map[string]engine.Variable, error) {
+	out := make(map[string]engine.Variable, len(q.variables))
+	dir := filepath.Join(folder, variablesFolder)
+	for _, v := range q.variables {
+		if !v.file {
+			out[v.name] = engine.Variable{Value: v.value, Sensitive: v.masked}
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making a folder for file variables: %w", err)
+		}
+		path := filepath.Join(dir, v.name)
+		if err := os.WriteFile(path, []byte(v.value), 0o600); err != nil {
+			return nil, fmt.Errorf("writing the file variable %s: %w", v.name, err)
+		}
+		out[v.name] = engine.Variable{Value: path}
+	}
+	return out, nil
+}
+
+// maskedSecrets returns the secrets and, under their names, the contents of file variables that are masked: their paths may be
+// shown, what is in the files may not. The job can read those anyway.
+func (q *request) maskedSecrets() map[string]string {
+	out := make(map[string]string, len(q.secrets))
+	for _, v := range q.variables {
+		if v.file && v.masked && v.value != "" {
+			out[v.name] = v.value
+		}
+	}
+	for name, secret := range q.secrets {
+		out[name] = secret
+	}
+	return out
+}

@@ -1,0 +1,232 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/value"
+)
+
+// running is the status of a run that has not ended.
+const running = event.Running
+
+// run is one run, from its start until it is removed.
+type run struct {
+	service *Service
+	id      string
+	number  int64    // in the order of starts
+	digest  [32]byte // of the request
+	grace   time.Duration
+	timeout time.Duration
+	started time.Time
+	adopted bool // somebody else runs it
+
+	log    *spool // what steps wrote, as it is
+	events *spool // what happened, as records
+	trace  string // the file of the trace, once somebody has asked for it
+
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	kill     chan struct{}
+	killOnce sync.Once
+
+	streams    atomic.Int64
+	ended      chan struct{} // closed when the engine has returned and its folder is gone
+	removed    chan struct{} // closed when nothing is left on disk
+	removeOnce sync.Once
+	traceMu    sync.Mutex // one trace is made at a time
+
+	mu    sync.Mutex
+	heard time.Time // when a client last named the run, or when it ended
+	state state
+
+	record []byte // the sink's buffer
+}
+
+// state is what Status tells of a run.
+type state struct {
+	status   event.Status
+	err      *event.Error
+	exitCode *int
+	finished time.Time
+	outputs  map[string]value.Value // sensitive ones replaced
+	events   int64                  // how many there are
+}
+
+// execute runs the request to its end.
+func (r *run) execute(req *request) {
+	defer r.service.departed(r)
+	defer close(r.ended)
+	folder, err := r.runEngine(req)
+	if err != nil {
+		r.service.opts.Log(fmt.Sprintf("run %q: %s", r.id, err.Message))
+	}
+	r.finish(err)
+	engine.RemoveFolder(folder)
+}
+
+// runEngine runs the engine. The error is that of a run whose engine gave no result.
+func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			r.service.opts.Log(fmt.Sprintf("run %q: a bug: %v\n%s", r.id, bug, debug.Stack()))
+			failure = system("the step-runner hit a bug; the server's log says where")
+		}
+	}()
+	folder, err := engine.MakeFolder()
+	if err != nil {
+		return "", system("making the run's own folder: %v", err)
+	}
+	opts := r.service.opts.Engine()
+	if opts.Source, err = r.service.opts.Sources(folder, req.workDir); err != nil {
+		return folder, system("%v", err)
+	}
+	if opts.Job, err = req.jobVariables(folder); err != nil {
+		return folder, system("%v", err)
+	}
+	opts.Component, opts.Text, opts.Inputs = req.component, []byte(req.text), req.inputs
+	opts.Dir, opts.WorkDir, opts.Folder = req.workDir, req.workDir, folder
+	opts.Env, opts.Secrets = req.env, req.maskedSecrets()
+	opts.Sink, opts.Kill = r, r.kill
+	opts.Timeout, opts.Grace = r.timeout, r.grace
+	engine.Run(r.ctx, opts)
+	return folder, nil
+}
+
+func system(format string, args ...any) *event.Error {
+	return &event.Error{Kind: event.ErrorSystem, Message: fmt.Sprintf(format, args...)}
+}
+
+// Event implements event.Sink. The events of a run come one at a time.
+func (r *run) Event(e event.Event) {
+	if l, ok := e.Body.(event.Log); ok {
+		at, whole := r.log.append(l.Data, false)
+		if !whole {
+			return // a log that has a gap is told by its spool
+		}
+		r.record = appendLogRecord(r.record[:0], &e, &l, at)
+	} else {
+		record, err := appendEventRecord(r.record[:0], &e)
+		if err != nil {
+			r.service.opts.Log(fmt.Sprintf("run %q: event %d is lost: %v", r.id, e.Seq, err))
+			return
+		}
+		r.record = record
+	}
+	r.mu.Lock()
+	r.state.events = e.Seq
+	if end, ok := e.Body.(event.RunFinished); ok {
+		r.state.status, r.state.err, r.state.exitCode, r.state.outputs = end.Status, end.Error, end.ExitCode, end.Outputs
+	}
+	r.mu.Unlock()
+	r.events.append(r.record, true)
+	if cap(r.record) > maxKeptRecord {
+		r.record = nil
+	}
+}
+
+// maxKeptRecord is how large a buffer is kept for the next event, in bytes.
+const maxKeptRecord = 64 << 10
+
+// finish says how the run ended, to those who ask and to those who follow. failure is nil when the engine gave its last event.
+func (r *run) finish(failure *event.Error) {
+	r.mu.Lock()
+	if r.state.status == running {
+		if failure == nil {
+			failure = system("the run ended without saying how")
+		}
+		r.state.status, r.state.err = event.Failure, failure
+	}
+	r.state.finished = time.Now()
+	r.heard = r.state.finished
+	r.mu.Unlock()
+	r.log.finish()
+	r.events.finish()
+}
+
+// stop asks the run to end: gracefully, or at once with force. It may be called again, with force.
+func (r *run) stop(reason error, force bool) {
+	r.cancel(reason)
+	if force {
+		r.killOnce.Do(func() { close(r.kill) })
+	}
+}
+
+// remove removes all that is kept of the run when it has ended. It returns at once; removed tells when that is done.
+func (r *run) remove() {
+	r.removeOnce.Do(func() {
+		go func() {
+			<-r.ended
+			r.discard()
+			close(r.removed)
+		}()
+	})
+}
+
+// discard gives up the run's files.
+func (r *run) discard() {
+	r.cancel(errors.New("the run is removed"))
+	r.log.remove()
+	r.events.remove()
+	r.traceMu.Lock() // nobody makes one now
+	defer r.traceMu.Unlock()
+	_ = os.Remove(r.trace)
+}
+
+// same says whether a request is the one that the run was started with.
+func (r *run) same(req *request) error {
+	if r.digest != req.digest {
+		return alreadyExists("the id %q is that of a run with other steps, or with other variables, secrets or inputs", r.id).
+			hinted("close that run, or choose another id")
+	}
+	r.touch()
+	return nil
+}
+
+func (r *run) touch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard = time.Now()
+}
+
+// quiet returns how long no client has named the run, or how long ago it ended if that is less.
+func (r *run) quiet(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(r.heard)
+}
+
+func (r *run) finished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.status != running && !r.state.finished.IsZero()
+}
+
+// current returns how the run is now. A run is running until its followers may know that it has ended.
+func (r *run) current() state {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.state
+	if now.finished.IsZero() {
+		return state{status: running, events: now.events}
+	}
+	return now
+}
+
+// timedOut reports whether the time of the whole run was up, and not that of one of its steps.
+func (r *run) timedOut(now state) bool {
+	return now.err != nil && now.err.Kind == event.ErrorTimeout && now.finished.Sub(r.started) >= r.timeout
+}
+
+// abandoned is the reason of a run that is stopped because its client left it.
+func abandoned(after time.Duration) error {
+	return fmt.Errorf("no client has asked for the run for %s", after.Round(time.Second))
+}

@@ -1,0 +1,314 @@
+// Package service runs jobs for clients over gRPC: the API of rung.runner.v1, and that of the existing step-runner v0.11.
+//
+// A run belongs to an id. It goes on whether a client is connected or not; its log and its events are spooled on disk, so
+// that a client that comes back goes on where it was, and memory does not grow with what steps write. Runs share nothing:
+// each has folders, a source of components and masked secrets of its own. What clients do, or fail to do, never holds up a run.
+//
+// The package knows no syntax and assembles no engine: Options bring in both.
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+)
+
+// Options are what a service is made of. Parse, Engine and Sources are required.
+type Options struct {
+	// Parse compiles a job from text. Its errors are diag.Lists. name is what diagnostics call the text.
+	Parse func(name string, text []byte) (*plan.Component, error)
+	// Engine returns what every run has, whoever asks for it.
+	Engine func() engine.Options
+	// Sources makes the source of one run's components, which lays out in folder what it fetches. The run's work directory is
+	// workDir.
+	Sources func(folder, workDir string) (source.Source, error)
+	// RuntimeDigest returns the digest of the program, for traces. It may be nil.
+	RuntimeDigest func() string
+	// Log takes what the operator of the server should know, a line each, without its end. Nil discards it.
+	Log    func(line string)
+	Limits Limits
+	// FollowOnly refuses new runs: clients may follow those that were adopted.
+	FollowOnly bool
+}
+
+// Service holds the runs. Its methods are safe for concurrent use.
+type Service struct {
+	opts    Options
+	limits  Limits
+	folder  string        // of the spools; only this user may enter it
+	stopped chan struct{} // closed by Close
+	sweeper sync.WaitGroup
+	count   atomic.Int64 // of all runs ever: it puts them in order, and names their files
+
+	mu        sync.Mutex
+	runs      map[string]*run   // by id; closed ones have none
+	live      map[*run]struct{} // runs that have not ended, closed ones too
+	idle      chan struct{}     // closed when live is empty; nil before the first run
+	followers int
+	closing   bool
+}
+
+// New makes a service. Close ends it and removes all that it left on disk.
+func New(opts Options) (*Service, error) {
+	if opts.Parse == nil || opts.Engine == nil || opts.Sources == nil {
+		return nil, errors.New("a service needs a parser, an engine and sources")
+	}
+	if opts.Log == nil {
+		opts.Log = func(string) {}
+	}
+	folder, err := os.MkdirTemp("", "step-runner-service-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for logs: %w", err)
+	}
+	s := &Service{
+		opts: opts, limits: opts.Limits.withDefaults(), folder: folder, runs: map[string]*run{}, live: map[*run]struct{}{}, stopped: make(chan struct{}),
+	}
+	s.sweeper.Go(s.sweepNowAndThen)
+	return s, nil
+}
+
+// start begins the run of a request, unless the same request has begun it already.
+func (s *Service) start(req *request) (started bool, err error) {
+	if again, err := s.known(req); again || err != nil {
+		return false, err
+	}
+	if s.opts.FollowOnly {
+		return false, failedPrecondition("this server lets you follow one job; it starts none").hinted("run `step-runner serve` for a server that does")
+	}
+	if err := req.compile(s.opts.Parse); err != nil {
+		return false, err
+	}
+	if err := req.prepare(&s.limits); err != nil {
+		return false, err
+	}
+	r := s.newRun(req)
+	if again, err := s.register(r, req); again || err != nil {
+		r.discard()
+		return false, err
+	}
+	go r.execute(req)
+	return true, nil
+}
+
+// known reports whether the request's run is there already. A run of another request with the same id is an error.
+func (s *Service) known(req *request) (bool, error) {
+	s.mu.Lock()
+	r := s.runs[req.id]
+	s.mu.Unlock()
+	if r == nil {
+		return false, nil
+	}
+	return true, r.same(req)
+}
+
+// register gives the run its id and a place among the active ones.
+func (s *Service) register(r *run, req *request) (again bool, err error) {
+	s.mu.Lock()
+	if other := s.runs[r.id]; other != nil {
+		s.mu.Unlock()
+		return true, other.same(req)
+	}
+	switch {
+	case s.closing:
+		err = unavailable("the server is about to end and takes no more runs")
+	case len(s.live) >= s.limits.Runs:
+		err = exhausted("%d runs are going on, as many as this server runs at once", len(s.live)).hinted("try again when one has ended")
+	default:
+		s.admit(r)
+	}
+	s.mu.Unlock()
+	return false, err
+}
+
+// admit puts the run into the table. The caller holds the lock.
+func (s *Service) admit(r *run) {
+	s.runs[r.id] = r
+	if len(s.live) == 0 {
+		s.idle = make(chan struct{})
+	}
+	s.live[r] = struct{}{}
+}
+
+// newRun makes a run, but does not start it.
+func (s *Service) newRun(req *request) *run {
+	number := s.count.Add(1)
+	path := filepath.Join(s.folder, strconv.FormatInt(number, 10))
+	r := &run{
+		service: s, id: req.id, number: number, digest: req.digest, timeout: req.timeout, grace: req.grace,
+		log: newSpool(path+".log", s.limits.LogBytes), events: newSpool(path+".events", 0), trace: path + ".json",
+		kill: make(chan struct{}), ended: make(chan struct{}), removed: make(chan struct{}),
+		started: time.Now(), heard: time.Now(),
+	}
+	r.state.status = running
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	return r
+}
+
+// find returns the run with the id, and takes note that its client was heard of.
+func (s *Service) find(id string) (*run, error) {
+	s.mu.Lock()
+	r := s.runs[id]
+	s.mu.Unlock()
+	if r == nil {
+		return nil, notFound("no job with id %q", id).hinted("it was closed, it has expired, or the server has been started anew")
+	}
+	r.touch()
+	return r, nil
+}
+
+// all returns every run, in the order in which they were started.
+func (s *Service) all() []*run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*run, 0, len(s.runs))
+	for _, r := range s.runs {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *run) int { return cmp.Compare(a.number, b.number) })
+	return out
+}
+
+// close stops a run, waits for its end until ctx is done, and removes it. The id is free at once. A run that was adopted is
+// its owner's to end; clients only follow it.
+func (s *Service) close(ctx context.Context, id string, force bool) error {
+	s.mu.Lock()
+	r := s.runs[id]
+	if r == nil || r.adopted {
+		s.mu.Unlock()
+		return nil
+	}
+	delete(s.runs, id)
+	s.mu.Unlock()
+	r.stop(errors.New("closed by the client"), force)
+	r.remove()
+	select {
+	case <-r.removed:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
+
+// departed takes note that a run has ended and that its folders are gone.
+func (s *Service) departed(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, r)
+	if len(s.live) == 0 {
+		close(s.idle)
+	}
+}
+
+// follow counts a stream. The function it returns ends it.
+func (s *Service) follow(r *run) (end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.followers >= s.limits.Followers {
+		return nil, exhausted("%d clients follow runs, as many as this server serves at once", s.followers).hinted("try again when one has ended")
+	}
+	s.followers++
+	r.streams.Add(1)
+	return func() {
+		r.streams.Add(-1)
+		r.touch()
+		s.mu.Lock()
+		s.followers--
+		s.mu.Unlock()
+	}, nil
+}
+
+// Active returns how many runs have not ended.
+func (s *Service) Active() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}
+
+// Stop takes no more runs, stops those that go on, and waits for their end. When ctx is done, they are killed. Followers get
+// the rest of every log; Close removes it.
+func (s *Service) Stop(ctx context.Context) {
+	s.mu.Lock()
+	s.closing = true
+	live, idle := slices.Collect(maps.Keys(s.live)), s.idle
+	s.mu.Unlock()
+	if len(live) == 0 {
+		return
+	}
+	for _, r := range live {
+		r.stop(errServerEnds, false)
+	}
+	select {
+	case <-idle:
+		return
+	case <-ctx.Done():
+	}
+	for _, r := range live {
+		r.stop(errServerEnds, true)
+	}
+	select {
+	case <-idle:
+	case <-time.After(killWait):
+	}
+}
+
+// errServerEnds is why runs are stopped that go on when their server ends.
+var errServerEnds = errors.New("the server ends")
+
+// Settled waits until clients have closed every run, at most until ctx is done.
+func (s *Service) Settled(ctx context.Context) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		left := len(s.runs)
+		s.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Close kills what still runs and removes all that the service has on disk. Call Stop first to end runs gracefully.
+func (s *Service) Close() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.Stop(now)
+	s.mu.Lock()
+	left := s.runs
+	s.runs = map[string]*run{}
+	select {
+	case <-s.stopped:
+		s.mu.Unlock()
+		return
+	default:
+		close(s.stopped)
+	}
+	s.mu.Unlock()
+	s.sweeper.Wait()
+	for _, r := range left {
+		r.remove()
+		select {
+		case <-r.removed:
+		case <-time.After(killWait): // it does not die; what it leaves cannot be helped
+		}
+	}
+	_ = os.RemoveAll(s.folder)
+}
