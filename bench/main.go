@@ -59,7 +59,7 @@ func run(match string, rounds int) error {
 		return fmt.Errorf("building step-runner: %w", err)
 	}
 	fmt.Printf("%-44s %12s %10s  %s\n", "figure", "measured", "target", "against")
-	for _, f := range slices.Concat(processFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, sizeFigures) {
+	for _, f := range slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, sizeFigures) {
 		if !strings.Contains(f.name, match) {
 			continue
 		}

@@ -29,6 +29,30 @@ var processFigures = []figure{
 	{name: "whole process, 100 script steps", unit: "ms", target: 160, measure: scaled("script", 100)},
 }
 
+// replayFigures compare a replay with the run that it repeats.
+var replayFigures = []figure{{
+	name: "replay of 1,000 steps, to the first run", unit: "x ", target: 1.3,
+	measure: func(w *world) (float64, string, error) {
+		first, err := w.ours("script", 1000)
+		if err != nil {
+			return 0, "", err
+		}
+		again := command{args: []string{w.runner, "replay", filepath.Join(w.dir, "trace.json")}, dir: w.dir}
+		var ratios []float64
+		var a, b time.Duration
+		for range min(w.rounds, 5) {
+			if a, _, err = first.run(); err != nil {
+				return 0, "", err
+			}
+			if b, _, err = again.run(); err != nil {
+				return 0, "", err
+			}
+			ratios = append(ratios, float64(b)/float64(a))
+		}
+		return median(ratios), fmt.Sprintf("%s after %s, the comparison included", ms(b), ms(a)), nil
+	},
+}}
+
 // memoryFigures are peaks of the step-runner process.
 var memoryFigures = []figure{
 	{

@@ -54,7 +54,7 @@ var normalRules = []normalRule{
 	{"time of day", lazyregexp.New(`(?:[01]?\d|2[0-3]):[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?Z?`), ":-.", ":-", always(TimeText)},
 	{"duration", lazyregexp.New(`(?:\d+h)?(?:\d+m)?(?:\d+\.\d+|\d{1,3})s|\d+h\d+m|\d+(?:\.\d+)?(?:ns|us|µs|μs|ms)`), "-.", "-", always(DurationText)},
 	{"duration in words", lazyregexp.New(`\d+(?:\.\d+)? ?(?:(?:nano|micro|milli)?seconds?|msecs?|secs?|minutes?|mins?|hours?)`), "-.", "-", always(DurationText)},
-	{"seconds since 1970", lazyregexp.New(`(\d{10}|\d{13}|\d{16}|\d{19})(?:\.\d{1,9})?`), "-.", "-", (*normalizer).epoch},
+	{"seconds since 1970", lazyregexp.New(`(\d{19}|\d{16}|\d{13}|\d{10})(?:\.\d{1,9})?`), "-.", "-", (*normalizer).epoch},
 }
 
 func always(text string) func(*normalizer, []string) (string, bool) {

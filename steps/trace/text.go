@@ -248,6 +248,21 @@ func (p *textPrinter) failure(indent int, err *event.Error) {
 	}
 }
 
+// resolved is what a reference turned out to be.
+func (p *textPrinter) resolved(indent int, r *Resolved) {
+	if o := r.Origin; o != nil {
+		place := *o
+		place.Pin = o.Rev // it stands on a line of its own
+		p.line(indent, colorDim, "from "+place.String()+" "+r.File)
+		p.line(indent+2, colorDim, "which was "+o.Pin)
+	} else {
+		p.line(indent, colorDim, "from "+strings.TrimSuffix(r.Dir, "/")+"/"+r.File)
+	}
+	if r.Digest != "" {
+		p.line(indent+2, colorDim, "content "+r.Digest)
+	}
+}
+
 // details are what a step was given and gave.
 func (p *textPrinter) details(indent int, s *Step) {
 	p.values(indent, "input", s.Inputs)
@@ -257,11 +272,7 @@ func (p *textPrinter) details(indent int, s *Step) {
 	}
 	if p.opts.Verbose > 1 {
 		if r := s.Resolved; r != nil {
-			from := strings.TrimSuffix(r.Dir, "/") + "/" + r.File
-			if r.Origin != nil {
-				from = r.Origin.String() + " " + r.File
-			}
-			p.line(indent, colorDim, strings.TrimSpace("from "+from+" "+r.Digest))
+			p.resolved(indent, r)
 		}
 		for i, a := range s.Attempts {
 			name := "command"
