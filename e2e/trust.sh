@@ -6,7 +6,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
-trap 'kill "$servers" 2>/dev/null; chmod -R u+w "$work"; rm -rf "$work"' EXIT
+trap '[ -z "$servers" ] || kill "$servers"; chmod -R u+w "$work"; rm -rf "$work"' EXIT
 servers=
 
 (cd "$root" && go build -o "$work/bin/" ./cmd/step-runner ./e2e/servers)
@@ -114,6 +114,7 @@ step-runner trace bundle trace.json -o job.bundle --sources sources.toml
 say "replayed elsewhere, with the network cut and an empty cache"
 kill "$servers"
 wait "$servers" || true
+servers=
 rm sources.toml
 mkdir ../elsewhere
 STEP_RUNNER_CACHE="$work/empty" step-runner replay job.bundle --offline --work-dir ../elsewhere

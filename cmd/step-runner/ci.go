@@ -18,6 +18,7 @@ var ciPrefixes = []string{"CI_", "GITLAB_", "DOCKER_"}
 
 func (a *app) ciCommand() *cobra.Command {
 	s := a.newSession()
+	var o portFlags
 	cmd := &cobra.Command{
 		Use:   "ci [FILE|-]",
 		Short: "Run the list of steps in the variable STEPS, a file or standard input",
@@ -27,11 +28,21 @@ Variables of the environment whose names begin with CI_, GITLAB_ or DOCKER_ are 
 as ${{ job.NAME }} or ${{ vars.NAME }}. They are not in the environment of the steps. Of yours, only PATH, USER, LOGNAME,
 SHELL, TERM and what sets locale, time zone and proxies are; --env and --secret give more.
 
+With --port, gRPC clients on this machine that show a token can follow the job, as the run "ci", and cancel it (docs/service.md).
+Where there are no steps, they send some, as with ` + "`serve`" + `.
+
 ` + exitCodesHelp,
 		Example: `  STEPS="$(cat steps.yml)" step-runner ci --output-file trace.json
-  step-runner ci steps.yml --secret DEPLOY_TOKEN`,
+  step-runner ci steps.yml --secret DEPLOY_TOKEN
+  step-runner ci --port 8080 --token-file token`,
 		Args: arguments(0, 1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			if o.wanted() && len(args) == 0 && strings.TrimSpace(a.getenv("STEPS")) == "" {
+				return o.serveOnly(cmd.Context(), s)
+			}
 			name, text, err := a.steps(args)
 			if err != nil {
 				return err
@@ -44,11 +55,16 @@ SHELL, TERM and what sets locale, time zone and proxies are; --env and --secret 
 			if s.workDir == "" {
 				s.workDir = a.getenv("CI_PROJECT_DIR")
 			}
-			_, err = s.execute(cmd.Context(), job{component: component, text: text})
+			j := job{component: component, text: text}
+			if o.wanted() {
+				return o.execute(cmd.Context(), s, j)
+			}
+			_, err = s.execute(cmd.Context(), j)
 			return err
 		},
 	}
 	s.flags(cmd.Flags(), "CI_PROJECT_DIR, or the current folder")
+	o.flags(cmd.Flags())
 	return cmd
 }
 

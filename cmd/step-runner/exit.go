@@ -9,6 +9,8 @@ import (
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/provenance"
+	"github.com/rungci/rung/steps/signature"
 	"github.com/rungci/rung/steps/source"
 )
 
@@ -72,10 +74,22 @@ func report(err error) (code int, text string) {
 		d := diag.Diagnostic{Message: own.msg, Hint: own.hint}
 		return own.code, d.Render()
 	}
+	if code, hint := signatureCode(err); code != exitOK {
+		d := diag.Diagnostic{Message: err.Error(), Hint: hint}
+		return code, d.Render()
+	}
 	var missing *source.NotFoundError
 	var unsupported *source.UnsupportedError
+	var denied *source.DeniedError
+	var fetch *source.FetchError
 	d := diag.Diagnostic{Message: err.Error()}
 	switch {
+	case errors.As(err, &denied):
+		d.Hint = denied.Hint
+		return exitDenied, d.Render()
+	case errors.As(err, &fetch):
+		d.Hint = fetch.Hint
+		return exitSystem, d.Render()
 	case errors.As(err, &unsupported):
 		return exitDefinition, d.Render() // as in a list
 	case errors.As(err, &missing), errors.Is(err, fs.ErrNotExist):
@@ -86,6 +100,26 @@ func report(err error) (code int, text string) {
 		return exitDenied, d.Render()
 	}
 	return exitSystem, d.Render()
+}
+
+// signatureCode maps the errors of keys and signatures to exit codes and hints; other errors to 0.
+func signatureCode(err error) (code int, hint string) {
+	var key *signature.KeyError
+	var form *signature.FormatError
+	var wrong *signature.VerifyError
+	var password *signature.PasswordError
+	var incomplete *provenance.IncompleteError
+	switch {
+	case errors.As(err, &password) && password.Wrong, errors.As(err, &wrong):
+		return exitDenied, ""
+	case errors.As(err, &password):
+		return exitUsage, "to sign, give --password-file, or set " + keyPasswordName + "; to verify, give the public key"
+	case errors.As(err, &incomplete):
+		return exitDefinition, "only the trace of a run that has ended can be signed"
+	case errors.As(err, &key), errors.As(err, &form):
+		return exitDefinition, ""
+	}
+	return exitOK, ""
 }
 
 // maxShownDiagnostics bounds how many diagnostics of one input are shown.

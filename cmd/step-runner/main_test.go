@@ -31,8 +31,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"signal": signalBackground,
+			"exits":    exits,
+			"gitrepo":  gitrepo,
+			"registry": registry,
+			"pull":     pull,
+			"signal":   signalBackground,
 		},
 	})
 }

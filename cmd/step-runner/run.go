@@ -52,7 +52,10 @@ Job variables are those given with --job. Of your environment, steps see what th
 			}
 			return arguments(1, 1, "the reference or file to run")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runStep(cmd.Context(), s, &o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer s.close()
+			return a.runStep(cmd.Context(), s, &o, args)
+		},
 	}
 	f := cmd.Flags()
 	s.flags(f, "the current folder")
@@ -110,7 +113,7 @@ func (s *session) namedJob(ctx context.Context, o *runOptions, arg string) (job,
 	for _, key := range []string{"step:", "func:"} { // the existing step-runner takes `run "step: ./hello"`
 		arg = strings.TrimSpace(strings.TrimPrefix(arg, key))
 	}
-	if info, err := os.Stat(arg); arg == "-" || err == nil && !info.IsDir() {
+	if info, err := os.Stat(arg); arg == "-" || err == nil && !info.IsDir() && !isArchiveFile(arg) {
 		name, text, err := s.app.read(arg)
 		if err != nil {
 			return job{}, err
@@ -134,6 +137,9 @@ func (s *session) namedJob(ctx context.Context, o *runOptions, arg string) (job,
 		}
 		ref := &plan.Reference{Kind: plan.RefLocal, Text: arg, Path: []string{filepath.Dir(arg)}, File: filepath.Base(arg)}
 		return s.referenceJob(ctx, o, ref)
+	}
+	if _, err := os.Stat(arg); err == nil && isArchiveFile(arg) && !filepath.IsAbs(arg) && !strings.HasPrefix(arg, ".") {
+		arg = "./" + arg
 	}
 	ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 	if err != nil {
@@ -160,6 +166,9 @@ func (s *session) referenceJob(ctx context.Context, o *runOptions, ref *plan.Ref
 		}
 		ref.Path = append([]string{dir}, ref.Path...)
 	}
+	if err := s.open(); err != nil {
+		return job{}, err
+	}
 	component, err := s.components.Load(ctx, ref, dir)
 	if err != nil {
 		return job{}, err
@@ -174,7 +183,7 @@ func (s *session) referenceJob(ctx context.Context, o *runOptions, ref *plan.Ref
 	}
 	step := plan.Step{Name: gitlabsteps.NameFor(ref), Ref: ref, Inputs: map[string]plan.Field{}, Secrets: map[string]string{}}
 	for name, v := range inputs {
-		step.Inputs[name] = plan.Field{Value: expr.EscapeValue(v)}
+		step.Inputs[name] = plan.Field{Value: expr.EscapeValue(v.Mark(component.Plan.Spec.Inputs[name].Sensitive))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if _, ok := component.Plan.Spec.Secrets[name]; !ok {

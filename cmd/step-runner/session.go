@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -15,14 +14,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
-	"github.com/rungci/rung/steps/frontend/actions"
-	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
-	"github.com/rungci/rung/steps/toolkit/github"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/steps/value"
 	"github.com/rungci/rung/ui"
@@ -48,12 +43,33 @@ type session struct {
 	results    stepResults
 	toStderr   bool // keep stdout for data
 	jobVars    map[string]engine.Variable
-	components *source.Local
+	also       event.Sink      // who else is told what happens; may be nil
+	force      <-chan struct{} // closed to end everything at once, as a second interrupt does; may be nil
+	folder     string          // the run's own; made by open
+	from       sourceFlags
+	components *source.Resolver
 }
 
-func (a *app) newSession() *session {
-	return &session{app: a, components: &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse}}
+func (a *app) newSession() *session { return &session{app: a} }
+
+// open makes the run's own folder and what finds components. close removes the folder.
+func (s *session) open() error {
+	if s.components != nil {
+		return nil
+	}
+	var err error
+	if s.folder, err = engine.MakeFolder(); err != nil {
+		return coded(exitSystem, "making the run's own folder: %v", err)
+	}
+	workDir, err := s.directory()
+	if err != nil {
+		return err
+	}
+	s.components, err = s.app.openResolver(&s.from, s.folder, workDir)
+	return err
 }
+
+func (s *session) close() { engine.RemoveFolder(s.folder) }
 
 // flags declares the flags; defaultDir says where commands run without --work-dir.
 func (s *session) flags(f *pflag.FlagSet, defaultDir string) {
@@ -69,6 +85,7 @@ func (s *session) flags(f *pflag.FlagSet, defaultDir string) {
 	f.DurationVar(&s.timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 never does")
 	f.DurationVar(&s.grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
 	f.BoolVar(&s.stepExit, "exit-code-from-step", false, "when a step fails, exit with its own code")
+	s.from.flags(f)
 	s.results.flags(f, s.app.getenv)
 }
 
@@ -84,6 +101,10 @@ func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
 	if s.timeout < 0 || s.grace < 0 {
 		return nil, usage("--timeout and --grace cannot be less than 0")
 	}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	defer s.close()
 	workDir, err := s.directory()
 	if err != nil {
 		return nil, err
@@ -109,27 +130,19 @@ func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
 
 	ctx, kill, stop := s.signals(ctx)
 	defer stop()
-	result := engine.Run(ctx, engine.Options{
-		Component:      j.component,
-		Text:           j.text,
-		Dir:            workDir,
-		WorkDir:        workDir,
-		Inputs:         j.inputs,
-		Env:            env,
-		HostEnv:        s.app.env,
-		HostHome:       s.hostHome,
-		Job:            s.jobVars,
-		Secrets:        secrets,
-		Source:         s.components,
-		ParseReference: func(text string) (*plan.Reference, error) { return gitlabsteps.ParseStaticReference(text, diag.Span{}) },
-		Toolkits:       map[string]engine.Toolkit{plan.ToolkitGitHub: gitHubToolkit},
-		Functions:      github.Functions,
-		Sink:           sinks{record, view},
-		Runtime:        event.Runtime{Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH},
-		Kill:           kill,
-		Grace:          max(s.grace, time.Nanosecond), // the engine's 0 is its default
-		Timeout:        s.timeout,
-	})
+	opts := s.app.engineOptions()
+	opts.Component, opts.Text, opts.Inputs = j.component, j.text, j.inputs
+	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.folder
+	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.jobVars, secrets
+	opts.Source = s.components
+	out := sinks{record, view}
+	if s.also != nil {
+		out = append(out, s.also)
+	}
+	opts.Sink = out
+	opts.Kill, opts.Timeout = kill, s.timeout
+	opts.Grace = max(s.grace, time.Nanosecond) // the engine's 0 is its default
+	result := engine.Run(ctx, opts)
 	recordErr, viewErr := record.close(), view.Close()
 	if recordErr != nil && result.Status == event.Success {
 		recordErr = coded(exitSystem, "the steps succeeded, but what was to be written of them is not complete: %v", recordErr)
@@ -153,11 +166,6 @@ func (s *session) execute(ctx context.Context, j job) (*engine.Result, error) {
 		return result, &shown{exitSystem}
 	}
 	return result, nil
-}
-
-// gitHubToolkit lets the engine, which knows no toolkit, speak GitHub's.
-func gitHubToolkit(p engine.ToolkitProcess) (engine.ToolkitSession, error) {
-	return github.Begin(github.Process(p))
 }
 
 // directory is the run's work directory, absolute.
@@ -226,6 +234,10 @@ func (s *session) signals(ctx context.Context) (context.Context, <-chan struct{}
 					killOnce()
 				}
 				cancel(errors.New(signalName(sig)))
+			case <-s.force:
+				killOnce()
+				<-done
+				return
 			case <-done:
 				return
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/steps/bundle"
 	"github.com/rungci/rung/steps/trace"
 )
 
@@ -22,7 +23,7 @@ func (a *app) traceCommand() *cobra.Command {
 		Args:  arguments(0, 0, ""),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.traceShowCommand(), a.traceDiffCommand(), a.traceExportCommand())
+	cmd.AddCommand(a.traceShowCommand(), a.traceDiffCommand(), a.traceBundleCommand(), a.traceExportCommand(), a.traceSignCommand(), a.traceVerifyCommand())
 	return cmd
 }
 
@@ -88,8 +89,19 @@ func (a *app) traceExportCommand() *cobra.Command {
 	return cmd
 }
 
+// readTrace reads a trace, or that of a bundle.
 func readTrace(path string) (*trace.Trace, error) {
-	t, err := trace.Read(path)
+	read := trace.Read
+	if bundle.IsBundle(path) {
+		read = func(path string) (*trace.Trace, error) {
+			b, err := bundle.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			return b.Trace()
+		}
+	}
+	t, err := read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, coded(exitDefinition, "%v", err)
 	}

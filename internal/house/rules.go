@@ -36,6 +36,8 @@ var importRules = []importRule{
 	{"steps/catalog", []string{}, nil, "it holds files"},
 	{"steps/signature", []string{}, nil, "keys and envelopes are a leaf"},
 	{"steps/provenance", above("steps/trace", "steps/signature"), nil, "it says of a trace what SLSA asks"},
+	{"steps/replay", above("steps/engine", "steps/trace", "steps/source", "steps/source/...", "internal/mask", "internal/lazyregexp"), nil, "a replay is a run made from a trace"},
+	{"steps/bundle", above("steps/replay", "steps/trace", "steps/source", "steps/source/..."), nil, "a bundle is a trace and packages"},
 	{"steps/describe", above("steps/source"), nil, "a page is made of what was loaded"},
 	{"steps/service", above("steps/engine", "steps/trace", "steps/source", "steps/plan/planpb", "api/..."), nil, "it is given what parses and what finds components"},
 	{"steps/service/client", above("steps/plan/planpb", "api/rung/..."), nil, "a client knows the contract"},

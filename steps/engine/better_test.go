@@ -273,6 +273,6 @@ func TestComponentsAreCheckedBeforeAnythingRuns(t *testing.T) {
 func TestReferencesThatCannotBeFollowedAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, ref := range []string{"gitlab.com/some/step@v1", "{git: {url: gitlab.com/some/step, rev: v1}}", "{oci: {registry: r.example, repository: a/b, tag: v1}}", "dist://oci/publish"} {
-		job{steps: "- {name: a, script: echo ran}\n- {name: b, step: " + ref + "}\n"}.run(t).fails(event.ErrorDefinition, `step "b"`, "local directories").logs("")
+		job{steps: "- {name: a, script: echo ran}\n- {name: b, step: " + ref + "}\n"}.run(t).fails(event.ErrorDefinition, `step "b"`, "has no source for").logs("")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,7 +149,29 @@ func (e *emitter) component(c *plan.Component) *plan.Component {
 		shown.Spec.Outputs[name] = out
 	}
 	e.addPasswords(c.Definition.Steps)
+	shown.Definition.Steps = e.recordGiven(c.Definition.Steps)
 	return &shown
+}
+
+// recordGiven puts keyed digests in the place of sensitive values that are given to steps as they are: whoever started the run
+// has them from elsewhere than the text of the steps.
+func (e *emitter) recordGiven(steps []plan.Step) []plan.Step {
+	shown := steps
+	for i := range steps {
+		for name, f := range steps[i].Inputs {
+			if !f.Value.Sensitive() {
+				continue
+			}
+			f.Value.Secrets(e.addSecret)
+			if &shown[0] == &steps[0] {
+				shown = slices.Clone(steps)
+			}
+			inputs := maps.Clone(shown[i].Inputs)
+			inputs[name] = plan.Field{Value: e.record(f.Value), Span: f.Span}
+			shown[i].Inputs = inputs
+		}
+	}
+	return shown
 }
 
 func (e *emitter) addPasswords(steps []plan.Step) {

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
+	"github.com/rungci/rung/steps/source/locker"
+)
+
+// exitNotLocked is what lock --check exits with when the lock file is not as it should be.
+const exitNotLocked = 1
+
+// lockOptions are the flags of lock.
+type lockOptions struct {
+	from   sourceFlags
+	check  bool
+	update bool
+	output string
+}
+
+func (a *app) lockCommand() *cobra.Command {
+	var o lockOptions
+	cmd := &cobra.Command{
+		Use:   "lock FILE|REF...",
+		Short: "Write down what references point to, so that they point to the same ever after",
+		Long: `lock follows every reference in each FILE of steps, and each REF, and on through the components that they lead to: in lists and
+parallel groups, behind conditions, in other files. It fetches them and writes ` + lock.Name + `: what each name points to, and the
+content digest of what is there. Runs use what it says, and with --locked nothing else.
+
+Packages that are in the file already stay as they are; --update asks anew what their names point to. Those that nothing refers to
+any more are dropped. Relative references are seen from the current folder, as by ` + "`run` and `ci`" + `.
+
+A reference with expressions is known only when it runs. lock names each, and locks what it will be when that is one more REF.
+
+With --check nothing is written: it says whether the file is complete, and whether its names point to the same now.
+With --offline it says whether it is complete, as far as the cache tells.
+
+Exit codes: 0 written, or all is well · 1 the file is not complete or a name points elsewhere (--check) · 2 usage ·
+3 a definition is wrong · 4 not allowed · 5 our system failed · 6 not found`,
+		Example: `  step-runner lock steps.yml
+  step-runner lock --update steps.yml gitlab.com/group/steps/-/deploy@v2
+  step-runner lock --check steps.yml`,
+		Args: arguments(1, -1, "the file or reference to lock"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.lock(cmd.Context(), &o, args) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.check, "check", false, "write nothing, and say what is missing or moved")
+	f.BoolVar(&o.update, "update", false, "ask anew what names point to")
+	f.StringVarP(&o.output, "output", "o", lock.Name, "write, or check, `FILE`")
+	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.from.flags(shared)
+	for _, name := range []string{"sources", "cache", "offline", "bundle"} {
+		f.AddFlag(shared.Lookup(name))
+	}
+	return cmd
+}
+
+func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
+	if o.update && (o.check || o.from.offline) {
+		return usage("--update asks servers and writes the file: it goes with neither --check nor --offline")
+	}
+	old, err := lock.ReadIfThere(o.output)
+	if err != nil {
+		return coded(exitDefinition, "reading the lock file: %v", err)
+	}
+	if o.check && old == nil {
+		return coded(exitNotFound, "there is no %s to check", o.output).hinted("step-runner lock writes one")
+	}
+	l, err := a.walkToLock(ctx, o, old, args)
+	if err != nil {
+		return err
+	}
+	for _, d := range l.Warnings {
+		fmt.Fprint(a.stderr, "warning"+strings.TrimPrefix(d.Render(), "error"))
+	}
+	if o.check {
+		return a.reportLock(o, locker.Compare(old, &l.New), l.Failures)
+	}
+	text, err := l.New.Encode()
+	if err == nil {
+		err = replaceFile(o.output, text)
+	}
+	if err != nil {
+		return coded(exitSystem, "writing the lock file: %v", err)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: %s\n", o.output, summary(old, &l.New))
+	return err
+}
+
+// walkToLock follows all references of the arguments.
+func (a *app) walkToLock(ctx context.Context, o *lockOptions, old *lock.File, args []string) (*locker.Locker, error) {
+	folder, err := engine.MakeFolder()
+	if err != nil {
+		return nil, coded(exitSystem, "making a folder to work in: %v", err)
+	}
+	defer engine.RemoveFolder(folder)
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, coded(exitSystem, "finding the current folder: %v", err)
+	}
+	resolver, err := a.openResolver(&o.from, folder, dir)
+	if err != nil {
+		return nil, err
+	}
+	// To check, names are asked anew where that is possible; to write, what is in the file stays unless it is to be updated.
+	anew := o.update || o.check && !o.from.offline
+	resolver.Lock, resolver.Fresh = old, anew
+	if anew {
+		resolver.Lock = nil
+	}
+	l := &locker.Locker{
+		Source: resolver, Old: old, KeepGoing: o.check && o.from.offline,
+		Variant: func(kind plan.RefKind) string {
+			if f := resolver.Fetchers[kind]; f != nil {
+				return f.Variant()
+			}
+			return ""
+		},
+	}
+	for _, arg := range args {
+		if err := a.lockArgument(ctx, l, arg, dir); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// lockArgument locks what one argument refers to. A list of steps sees relative references from the current folder, a component
+// from its own.
+func (a *app) lockArgument(ctx context.Context, l *locker.Locker, arg, dir string) error {
+	if info, err := os.Stat(arg); arg != "-" && (err != nil || info.IsDir()) {
+		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
+		if err != nil {
+			return coded(exitNotFound, "%q is neither a file nor a reference: %v", source.WithoutUserinfo(arg), err)
+		}
+		return l.Reference(ctx, ref, dir)
+	}
+	name, text, err := a.read(arg)
+	if err != nil {
+		return err
+	}
+	component, err := gitlabsteps.ParseSteps(name, text)
+	if err != nil {
+		return err
+	}
+	if arg != "-" && !isList(component) {
+		full, err := filepath.Abs(arg)
+		if err != nil {
+			return err
+		}
+		dir = filepath.Dir(full)
+	}
+	return l.Definition(ctx, component, text, dir)
+}
+
+// reportLock says how a lock file differs from what it should be. That it holds more than is needed is no fault.
+func (a *app) reportLock(o *lockOptions, all []locker.Difference, failures []locker.Failure) error {
+	bad := len(failures) > 0
+	for _, d := range all {
+		bad = bad || d.Change != locker.Unused
+		if _, err := fmt.Fprintln(a.stdout, d); err != nil {
+			return err
+		}
+	}
+	for _, f := range failures {
+		if _, err := fmt.Fprintf(a.stdout, "not at hand: %s: %v\n", f.Reference, f.Err); err != nil {
+			return err
+		}
+	}
+	if bad {
+		return &shown{exitNotLocked}
+	}
+	what := "is complete, and every name points to what it says"
+	if o.from.offline {
+		what = "is complete"
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s\n", o.output, what)
+	return err
+}
+
+// summary says what was written.
+func summary(old, now *lock.File) string {
+	components := 0
+	for _, p := range now.Packages {
+		components += len(p.Components)
+	}
+	counts := map[locker.Change]int{}
+	for _, d := range locker.Compare(old, now) {
+		counts[d.Change]++
+	}
+	text := fmt.Sprintf("%d packages, %d components", len(now.Packages), components)
+	for _, part := range []struct {
+		change locker.Change
+		word   string
+	}{{locker.Missing, "added"}, {locker.Moved, "moved"}, {locker.Changed, "changed"}, {locker.Unused, "dropped"}} {
+		if n := counts[part.change]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, part.word)
+		}
+	}
+	return text
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, text []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(text)
+	if err == nil {
+		err = temp.Chmod(0o644)
+	}
+	if cerr := temp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/steps/bundle"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/replay"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/stepproto"
+	"github.com/rungci/rung/steps/trace"
+)
+
+// replaying is what `replay` was told, and what it has found out.
+type replaying struct {
+	*session
+	options  replay.Options
+	compare  replay.CompareOptions
+	runtime  string // a step-runner that may be the one of the recorded run
+	steps    string // the file with the steps
+	asJSON   bool
+	packages source.Store // what came with the trace
+	notes    []string
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	r := &replaying{session: a.newSession()}
+	cmd := &cobra.Command{
+		Use:   "replay TRACE|BUNDLE",
+		Short: "Run a recorded run again, and say what came out differently",
+		Long: `replay runs the steps of a trace again: from the same components, by the same version of step-runner where it is at hand, with the
+same inputs, job variables and environment. Then it compares what came out: outputs, exports, exit codes, statuses and logs. When all
+is the same it prints one line and exits with 0; else it prints what differs, step by step, and exits with 1. A run that fails as the
+recorded one failed is the same.
+
+It runs in the current folder, or in --work-dir. Components that were fetched are fetched by what their references pointed to then;
+local ones have to be what they were. What a trace rightly does not hold (secrets, sensitive job variables and inputs) is given with
+--secret, and has to be what it was. In logs, times and temporary paths make no difference; --exact compares every byte.
+
+A replay runs what the trace says: replay only what you would run.
+
+` + replayExitCodesHelp,
+		Example: `  step-runner replay trace.json
+  step-runner replay trace.json --secret DEPLOY_TOKEN --output-file again.json
+  step-runner replay trace.json --from build/compile --until test
+  step-runner replay run.bundle --offline`,
+		Args: arguments(1, 1, "the trace or bundle to replay"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer r.close()
+			return r.run(cmd.Context(), args[0])
+		},
+	}
+	r.flags(cmd)
+	return cmd
+}
+
+const replayExitCodesHelp = `Exit codes: 0 the same · 1 different · 2 usage · 3 the trace or a definition is wrong · 4 not what it was, or not allowed ·
+5 our system failed · 6 not found · 124 timeout · 130 interrupted`
+
+func (r *replaying) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.workDir, "work-dir", "", "run commands in `DIR` (default: the current folder)")
+	f.StringVar(&r.traceFile, "output-file", "", "keep the trace of the new run in `FILE`")
+	f.StringVar(&r.options.From, "from", "", "begin with `STEP` (2.1, or build/compile); what the steps before it gave is taken from the trace")
+	f.StringVar(&r.options.Until, "until", "", "end with `STEP`")
+	f.StringArrayVar(&r.secrets, "secret", nil, "a secret, or another sensitive value, of the recorded run: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
+	f.BoolVar(&r.options.OtherSecrets, "other-secrets", false, "take secrets that are not those of the recorded run")
+	f.StringArrayVar(&r.env, "env", nil, "give every step the environment variable `NAME=VALUE` instead of the recorded one; NAME alone passes the host's on")
+	f.BoolVar(&r.options.Changed, "changed", false, "use components as they are now, and show what that changes")
+	f.BoolVar(&r.options.AnyPlatform, "any-platform", false, "run although the recorded run was on another system or architecture")
+	f.StringVar(&r.runtime, "runtime", "", "let `FILE`, a step-runner, run it, if it is the one that made the recorded run")
+	f.StringVar(&r.steps, "steps", "", "take the steps from `FILE`, when secrets stood in the text of the recorded ones")
+	f.BoolVar(&r.compare.Exact, "exact", false, "take times and temporary paths in logs for differences too")
+	f.BoolVar(&r.asJSON, "json", false, "print what differs as JSON")
+	f.StringVar(&r.progress, "progress", "", "show the run on standard error: `MODE` is auto, tty, plain, quiet or json (default: do not)")
+	f.StringVar(&r.show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
+	f.CountVarP(&r.verbose, "verbose", "v", "show the run (--progress auto), its inputs and resolved references; -vv commands and environment too")
+	f.BoolVarP(&r.quiet, "quiet", "q", false, "do not show the run")
+	f.DurationVar(&r.timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 never does")
+	f.DurationVar(&r.grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
+	r.session.from.flags(f)
+	for _, name := range []string{"lock-file", "locked", "refresh"} { // the trace is the lock
+		_ = f.MarkHidden(name)
+	}
+}
+
+// run replays the trace at path.
+func (r *replaying) run(ctx context.Context, path string) error {
+	if r.timeout < 0 || r.grace < 0 {
+		return usage("--timeout and --grace cannot be less than 0")
+	}
+	recorded, err := r.load(path)
+	if err != nil {
+		return err
+	}
+	if err := r.handOver(ctx, recorded); err != nil {
+		return err
+	}
+	traceFile, remove, err := r.target(path)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	again, err := r.prepare(recorded)
+	if err != nil {
+		return replayError(err)
+	}
+	components, err := again.Components(ctx, r.components, r.packages)
+	if err != nil {
+		return replayError(err)
+	}
+	r.notes = append(r.notes, again.Notes...)
+	for _, note := range r.notes {
+		fmt.Fprintln(r.app.stderr, "note: "+note)
+	}
+	result, err := r.execute(ctx, again, components, traceFile)
+	if err != nil {
+		return err
+	}
+	if result.Status == event.Cancelled && recorded.Run.Status != event.Cancelled {
+		return coded(exitInterrupted, "%s", result.Error.Message)
+	}
+	fresh, err := readTrace(traceFile)
+	if err != nil {
+		return err
+	}
+	r.compare.Logs = true
+	d, err := again.Compare(fresh, r.compare)
+	if err != nil {
+		return err
+	}
+	return r.tell(recorded, fresh, d, result)
+}
+
+// load reads the trace, or opens the bundle and reads its trace.
+func (r *replaying) load(path string) (*trace.Trace, error) {
+	if !bundle.IsBundle(path) {
+		return readTrace(path)
+	}
+	b, err := openBundle(path)
+	if err != nil {
+		return nil, err
+	}
+	r.packages = b
+	t, err := b.Trace()
+	if err != nil {
+		return nil, coded(exitDefinition, "%v", err)
+	}
+	return t, nil
+}
+
+// prepare finds out what was run, with what is given.
+func (r *replaying) prepare(recorded *trace.Trace) (*replay.Replay, error) {
+	o := &r.options
+	o.OS, o.Arch = runtime.GOOS, runtime.GOARCH
+	o.Parsers = []replay.Parser{gitlabsteps.ParseSteps, func(_ string, text []byte) (*plan.Component, error) { return stepproto.ParseText(text) }}
+	var err error
+	if o.WorkDir, err = r.directory(); err != nil {
+		return nil, err
+	}
+	o.Env, err = assignments("--env", r.session.env, r.app.hostVariable)
+	if err != nil {
+		return nil, err
+	}
+	if o.Given, err = r.app.givenValues(r.secrets); err != nil {
+		return nil, err
+	}
+	if r.steps != "" {
+		if o.TextName, o.Text, err = r.app.read(r.steps); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if r.packages != nil {
+		r.components.Stores = append(r.components.Stores, r.packages)
+	}
+	return replay.New(recorded, *o)
+}
+
+// hostVariable is what --env NAME stands for.
+func (a *app) hostVariable(name string) (string, error) {
+	text, ok := a.lookupEnv(name)
+	if !ok {
+		return "", coded(exitNotFound, "--env %s: there is no environment variable of that name to pass on", name)
+	}
+	return text, nil
+}
+
+// givenValues reads --secret where it gives any sensitive value of a recorded run, however short.
+func (a *app) givenValues(specs []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, spec := range specs {
+		name, from, ok := strings.Cut(spec, "=")
+		if !variableName.MatchString(name) {
+			return nil, usage("--secret: %q is not a name: letters, digits and underscores, not beginning with a digit", name)
+		}
+		if !ok {
+			from = "env:" + name
+		}
+		text, err := readSecret(name, from, a.lookupEnv)
+		if err != nil {
+			return nil, err
+		}
+		values[name] = text
+	}
+	return values, nil
+}
+
+// replayError gives the errors of what cannot be replayed their exit codes.
+func replayError(err error) error {
+	var changed *replay.ChangedError
+	var own *event.Error
+	switch {
+	case errors.As(err, &changed):
+		return coded(exitDenied, "%v", changed).hinted("replay it in a checkout of that time, from a bundle, or with --changed, which shows what the change does")
+	case errors.As(err, &own):
+		e := coded(exitCode(event.Failure, own), "%s", own.Message)
+		if own.Hint != "" {
+			e = e.hinted("%s", own.Hint)
+		}
+		return e
+	}
+	return err
+}
+
+// target is the file for the trace of the new run, which remove removes where nobody wants to keep it.
+func (r *replaying) target(recorded string) (path string, remove func(), err error) {
+	if r.traceFile != "" {
+		was, werr := os.Stat(recorded)
+		if now, nerr := os.Stat(r.traceFile); werr == nil && nerr == nil && os.SameFile(was, now) {
+			return "", nil, usage("--output-file would replace the recorded trace").hinted("name another file")
+		}
+		return r.traceFile, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "step-runner-replay-")
+	if err != nil {
+		return "", nil, coded(exitSystem, "making a folder for the trace: %v", err)
+	}
+	return filepath.Join(dir, "trace.json"), func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// execute runs the recorded run again.
+func (r *replaying) execute(ctx context.Context, again *replay.Replay, components source.Source, traceFile string) (*engine.Result, error) {
+	recorder, err := trace.NewRecorder(traceFile, trace.Options{RuntimeDigest: programDigest})
+	if err != nil {
+		return nil, coded(exitSystem, "%v", err).hinted("--output-file names a file in a folder that exists")
+	}
+	sink := sinks{recorder}
+	if !r.quiet && (r.verbose > 0 || r.progress != "") {
+		if r.progress == "" {
+			r.progress = "auto"
+		}
+		r.toStderr = true
+		view, err := r.view()
+		if err != nil {
+			return nil, err
+		}
+		defer view.Close()
+		sink = append(sink, view)
+	}
+	ctx, kill, stop := r.signals(ctx)
+	defer stop()
+	opts := r.app.engineOptions()
+	again.Apply(&opts)
+	opts.Folder, opts.Source, opts.Sink = r.folder, components, sink
+	opts.Kill, opts.Timeout = kill, r.timeout
+	opts.Grace = max(r.grace, time.Nanosecond) // the engine's 0 is its default
+	result := engine.Run(ctx, opts)
+	if err := recorder.Close(); err != nil {
+		return nil, coded(exitSystem, "%v", err)
+	}
+	return result, nil
+}
+
+// replayResult is what --json prints.
+type replayResult struct {
+	*trace.Difference
+	Notes    []string      `json:"notes,omitempty"`
+	Recorded time.Duration `json:"recorded_ns"` // how long the recorded run took
+	Again    time.Duration `json:"again_ns"`
+}
+
+// tell prints what differs, and returns the error with the exit code for that.
+func (r *replaying) tell(recorded, fresh *trace.Trace, d *trace.Difference, result *engine.Result) error {
+	err := ownError(recorded, result)
+	if err != nil && !d.Same && len(fresh.Steps) == 0 && !r.asJSON {
+		return err // nothing ran, so that there is nothing to compare
+	}
+	var werr error
+	switch {
+	case r.asJSON:
+		enc := json.NewEncoder(r.app.stdout)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		werr = enc.Encode(replayResult{d, r.notes, recorded.Run.Duration, fresh.Run.Duration})
+	case d.Same:
+		steps := "1 step"
+		if d.Compared != 1 {
+			steps = fmt.Sprintf("%d steps", d.Compared)
+		}
+		line := fmt.Sprintf("same: %s, %.1f s (recorded: %.1f s)", steps, fresh.Run.Duration.Seconds(), recorded.Run.Duration.Seconds())
+		if n := len(d.NotCompared); n > 0 {
+			line += fmt.Sprintf("; %d sensitive values could not be compared", n)
+		}
+		_, werr = fmt.Fprintln(r.app.stdout, line)
+	default:
+		werr = d.WriteText(r.app.stdout, trace.DiffTextOptions{
+			Color: r.app.color(r.app.stdout), ASCII: asciiOnly(r.app.getenv), A: "the recorded run", B: "the replay",
+		})
+	}
+	switch {
+	case werr != nil:
+		return werr
+	case d.Same:
+		return nil
+	case err != nil:
+		return err
+	}
+	return &shown{exitDifferent}
+}
+
+// ownError is the error of a run that did not fail by its steps and not as the recorded run did.
+func ownError(recorded *trace.Trace, result *engine.Result) error {
+	code := exitCode(result.Status, result.Error)
+	if code == exitOK || code == exitStepsFailed || recorded.Run.Error != nil && recorded.Run.Error.Kind == result.Error.Kind {
+		return nil
+	}
+	return replayError(result.Error)
+}

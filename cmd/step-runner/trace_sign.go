@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/steps/provenance"
+	"github.com/rungci/rung/steps/signature"
+)
+
+// traceSigning is what trace sign was told.
+type traceSigning struct {
+	key       signingKey
+	artifacts []string
+	out       string
+	force     bool
+}
+
+func (a *app) traceSignCommand() *cobra.Command {
+	var s traceSigning
+	cmd := &cobra.Command{
+		Use:   "sign --key KEY TRACE",
+		Short: "Sign a trace, and what the run made",
+		Long: `sign writes TRACE` + signature.Suffix + `: a signed statement, in-toto's with SLSA's provenance, that this run, of these components, had these outputs
+and made these artifacts. It covers every byte of the trace. Signing again with another key adds a signature, where the trace
+and the artifacts are the same. The trace of a run that has not ended cannot be signed.
+
+` + privateKeysHelp + `
+
+` + exitCodesHelp,
+		Example: `  step-runner trace sign --key ci.key --artifact dist/app.tar.gz trace.json
+  step-runner trace verify --key ci.pub --artifact dist/app.tar.gz trace.json`,
+		Args: arguments(1, 1, "the trace"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.signTrace(cmd.Context(), args[0], &s)
+		},
+	}
+	f := cmd.Flags()
+	s.key.flags(f)
+	f.StringArrayVar(&s.artifacts, "artifact", nil, "sign that the run made `FILE`; may be given several times")
+	f.StringVarP(&s.out, "output", "o", "", "write to `FILE` instead of TRACE"+signature.Suffix+"; - is standard output")
+	f.BoolVar(&s.force, "force", false, "replace signatures over something else")
+	return cmd
+}
+
+func (a *app) signTrace(ctx context.Context, path string, s *traceSigning) error {
+	statement, err := traceStatement(path, s.artifacts)
+	if err != nil {
+		return err
+	}
+	key, err := s.key.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	out := s.out
+	if out == "" {
+		out = path + signature.Suffix
+	}
+	envelope, err := a.signInto(out, statement, key, s.force)
+	if err != nil {
+		return err
+	}
+	a.saySigned(out, path, key, envelope)
+	return nil
+}
+
+// traceStatement says what is so about the run whose trace is at path.
+func traceStatement(path string, artifacts []string) (*signature.Statement, error) {
+	before, _ := os.Stat(path) // where it is not there, an event log may be
+	t, err := readTrace(path)
+	if err != nil {
+		return nil, err
+	}
+	if t.Incomplete {
+		return nil, fmt.Errorf("%s: %w", path, &provenance.IncompleteError{})
+	}
+	file, err := digestFile(path)
+	if err != nil {
+		return nil, err
+	}
+	// The statement holds a digest of what stands there now, and what was read from it before.
+	if after, err := os.Stat(path); err != nil || before == nil || !os.SameFile(before, after) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
+		return nil, coded(exitSystem, "%s changed while it was read", path).hinted("sign it when its run has ended")
+	}
+	file.Name = filepath.Base(path)
+	var made []provenance.File
+	for _, artifact := range artifacts {
+		f, err := digestFile(artifact)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, f)
+	}
+	statement, err := provenance.Statement(t, file, made)
+	if err != nil {
+		return nil, coded(exitUsage, "%v", err)
+	}
+	return statement, nil
+}
+
+// digestFile returns a file's digest, and the name that it has in statements.
+func digestFile(path string) (provenance.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return provenance.File{}, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return provenance.File{}, usage("%s is a folder; only files have a digest", path).hinted("pack it into an archive, or name the files in it")
+	}
+	h := sha256.New()
+	if _, err := io.CopyBuffer(h, onlyReader{f}, make([]byte, 256<<10)); err != nil {
+		return provenance.File{}, coded(exitSystem, "reading %s: %v", path, err)
+	}
+	return provenance.File{Name: subjectName(path), SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// subjectName is what a file is called in a statement: its path where that leads down from the current folder, else its last
+// element, because the folders of this machine mean nothing elsewhere.
+func subjectName(file string) string {
+	name := filepath.ToSlash(filepath.Clean(file))
+	if filepath.IsAbs(file) || strings.HasPrefix(name, "/") || name == ".." || strings.HasPrefix(name, "../") {
+		return path.Base(name)
+	}
+	return name
+}

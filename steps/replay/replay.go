@@ -1,0 +1,136 @@
+// Package replay makes a recorded run happen again, and says what came out differently.
+//
+// New finds out what the run was made of: its steps, inputs, variables and secrets. A trace rightly does not hold sensitive
+// values; they have to be given again, and are held against the digests that it does hold. Components makes the source of the
+// same components. Apply turns it all into engine.Options, and Compare holds the trace of the new run against the recorded one.
+//
+// A trace is input from elsewhere: nothing in it decides where files are written, and what it says about components is
+// compared with what is found, never believed.
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/trace"
+	"github.com/rungci/rung/steps/value"
+)
+
+// Parser turns the text that a run was started with into what it means; name is that of the text, for diagnostics.
+type Parser func(name string, text []byte) (*plan.Component, error)
+
+// Options say what the trace does not hold, and how strict to be.
+type Options struct {
+	WorkDir string            // where to run; absolute
+	OS      string            // of this machine, as Go names it
+	Arch    string            // of this machine, as Go names it
+	Env     map[string]string // variables that are to have another value than in the recorded run
+	// Given are sensitive values by name: of secrets, job variables, inputs, and variables that a step exported.
+	Given map[string]string
+	// Parsers are tried on the recorded source until one gives the recorded component.
+	Parsers []Parser
+	// Text, named TextName, is taken for the source where it is not nil: the recorded one may have holes where secrets were.
+	Text     []byte
+	TextName string
+
+	From, Until  string // the first and the last step to run, by ID or path of names; "" is that of the recorded run
+	OtherSecrets bool   // take given values that are not the recorded ones
+	Changed      bool   // use components as they are now
+	AnyPlatform  bool   // run although the recorded run was on another kind of machine
+}
+
+// Replay is a recorded run that can be made to happen again.
+type Replay struct {
+	// Notes are what the user should know before: where this run cannot be like the recorded one.
+	Notes []string
+
+	recorded  *trace.Trace
+	opts      Options
+	component *plan.Component
+	text      []byte
+	inputs    map[string]value.Value
+	env       map[string]string
+	hostHome  bool
+	job       map[string]engine.Variable
+	secrets   map[string]string
+	key       []byte // nil when digests are not to be compared
+	part      *part
+	mirror    string // see Components
+}
+
+// New finds out what a recorded run was made of. The error is an *event.Error, whose kind says what is wrong: denied where
+// something has to be given or is not what it was, not_found for a step that does not exist, definition for a trace that
+// cannot be replayed.
+func New(recorded *trace.Trace, o Options) (*Replay, error) {
+	r := &Replay{recorded: recorded, opts: o}
+	if err := r.platform(); err != nil {
+		return nil, err
+	}
+	given, err := newGiven(recorded, &o)
+	if err != nil {
+		return nil, err
+	}
+	r.key = given.key
+	if r.part, err = newPart(recorded, o.From, o.Until); err != nil {
+		return nil, err
+	}
+	if err := r.define(given); err != nil {
+		return nil, err
+	}
+	r.variables(given)
+	r.part.standIns(recorded, given)
+	if err := given.finish(); err != nil {
+		return nil, err
+	}
+	if r.secrets = given.secrets; o.OtherSecrets {
+		r.key = nil
+	}
+	if recorded.Incomplete {
+		r.note("the recorded run was killed or still runs: it is replayed up to where its trace ends, and of the steps that had not ended only what they were given is compared")
+	}
+	return r, nil
+}
+
+func (r *Replay) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// platform refuses a run that was made on another kind of machine.
+func (r *Replay) platform() error {
+	was := r.recorded.Runtime
+	if was.OS == r.opts.OS && was.Arch == r.opts.Arch || was.OS == "" {
+		return nil
+	}
+	there, here := was.OS+"/"+was.Arch, r.opts.OS+"/"+r.opts.Arch
+	if !r.opts.AnyPlatform {
+		return &event.Error{
+			Kind:    event.ErrorDenied,
+			Message: fmt.Sprintf("the recorded run was on %s, and this is %s: its steps may do something else here", there, here),
+			Hint:    "replay it on such a machine, or with --any-platform",
+		}
+	}
+	r.note("the recorded run was on %s, and this is %s", there, here)
+	return nil
+}
+
+// Apply sets what the run is in opts. What else opts needs is the caller's: languages, toolkits, sink, source.
+func (r *Replay) Apply(opts *engine.Options) {
+	opts.Component, opts.Text, opts.Inputs = r.component, r.text, r.inputs
+	opts.Dir, opts.WorkDir = r.opts.WorkDir, r.opts.WorkDir
+	opts.HostEnv, opts.HostHome, opts.Env = nil, r.hostHome, r.env
+	opts.Job, opts.Secrets, opts.DigestKey = r.job, r.secrets, r.key
+	if r.part.partial() {
+		opts.Recorded = r.part.recorded
+	}
+}
+
+// wrong is the error of a trace that cannot be replayed.
+func wrong(format string, args ...any) *event.Error {
+	return &event.Error{Kind: event.ErrorDefinition, Message: fmt.Sprintf(format, args...)}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
