@@ -17,6 +17,9 @@ need tmux tmux
 need chromium chromium
 need setsid util-linux
 need dash dash
+need ssh-keygen openssh-client
+need openssl openssl
+need sha256sum coreutils
 # The Python client among the examples. Other Pythons than Debian's do not see its packages.
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || missing+=(python3 python3-grpcio python3-protobuf)
 

@@ -93,6 +93,9 @@ func carry(in io.Reader, out io.WriteCloser, conn *net.UnixConn) error {
 		select {
 		case sendErr = <-sent:
 		case receiveErr = <-received:
+			if receiveErr != nil { // the server is gone, or nobody reads what it says
+				return proxyError(sendErr, receiveErr)
+			}
 			go func() { // the server may take what is still to come, or be gone
 				awaitGone(conn)
 				close(gone)
@@ -100,6 +103,14 @@ func carry(in io.Reader, out io.WriteCloser, conn *net.UnixConn) error {
 		case <-gone:
 			left = 0
 		}
+	}
+	return proxyError(sendErr, receiveErr)
+}
+
+// proxyError is what a proxy says at its end.
+func proxyError(sendErr, receiveErr error) error {
+	if errors.Is(receiveErr, syscall.ECONNRESET) {
+		receiveErr = nil // splicing takes it for an error of the output
 	}
 	if err := errors.Join(ignoreGone(sendErr), receiveErr); err != nil {
 		return coded(exitSystem, "carrying bytes to and from the server: %v", err)

@@ -102,6 +102,20 @@ func TestProxy(t *testing.T) {
 		p.server.Close()
 		p.wait(t)
 	})
+	t.Run("a client that reads no more ends it, though the server goes on", func(t *testing.T) {
+		t.Parallel()
+		p := startProxy(t)
+		p.out.Close()
+		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
+		select {
+		case err := <-p.ended:
+			if err == nil {
+				t.Error("it does not say so")
+			}
+		case <-time.After(time.Minute):
+			t.Error("the proxy does not end")
+		}
+	})
 	t.Run("without a server it gives up in the end", func(t *testing.T) {
 		t.Parallel()
 		_, err := dialServer(t.Context(), filepath.Join(t.TempDir(), "nowhere"), time.Millisecond)

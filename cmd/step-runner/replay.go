@@ -313,7 +313,7 @@ func (r *replaying) tell(recorded, fresh *trace.Trace, d *trace.Difference, resu
 		if d.Compared != 1 {
 			steps = fmt.Sprintf("%d steps", d.Compared)
 		}
-		line := fmt.Sprintf("same: %s, %.1f s (recorded: %.1f s)", steps, fresh.Run.Duration.Seconds(), recorded.Run.Duration.Seconds())
+		line := fmt.Sprintf("same: %s, %s (recorded: %s)", steps, fresh.Run.Duration.Round(time.Millisecond), recorded.Run.Duration.Round(time.Millisecond))
 		if n := len(d.NotCompared); n > 0 {
 			line += fmt.Sprintf("; %d sensitive values could not be compared", n)
 		}

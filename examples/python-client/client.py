@@ -69,7 +69,10 @@ def diagnostics(error):
 
 
 def follow(runner, run_id, out):
-    """Copies the log to out until the run ends. Where the connection is lost, it goes on at its offset."""
+    """Copies the log to out until the run ends. Where the connection is lost, it goes on at its offset.
+
+    A server that cannot keep the rest of the log says so, and the run goes on.
+    """
     offset = 0
     while True:
         try:
@@ -79,9 +82,21 @@ def follow(runner, run_id, out):
                 offset += len(piece.data)
             return
         except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.DATA_LOSS:
+                print(f"warning: {error.details()}", file=sys.stderr)
+                return
             if error.code() != grpc.StatusCode.UNAVAILABLE:
                 raise
             time.sleep(0.2)
+
+
+def wait(runner, run_id):
+    """Returns how the run ended."""
+    while True:
+        status = runner.Status(pb.StatusRequest(id=run_id), metadata=metadata()).runs[0]
+        if status.state != pb.STATE_RUNNING:
+            return status
+        time.sleep(0.2)
 
 
 EXIT_CODES = {"STEP": 1, "DEFINITION": 3, "DENIED": 4, "SYSTEM": 5, "NOT_FOUND": 6, "TIMEOUT": 124, "CANCELLED": 130}
@@ -104,7 +119,7 @@ def run(runner, name, yaml, out):
         return EXIT_CODES["DEFINITION"]
     try:
         follow(runner, run_id, out)
-        status = runner.Status(pb.StatusRequest(id=run_id), metadata=metadata()).runs[0]
+        status = wait(runner, run_id)
     finally:
         runner.Close(pb.CloseRequest(id=run_id), metadata=metadata())
     if status.state == pb.STATE_SUCCESS:
@@ -120,7 +135,13 @@ def main():
     target, path = sys.argv[1:]
     unlimited = [("grpc.max_receive_message_length", -1)]
     with grpc.insecure_channel(target, options=unlimited) as channel:
-        return run(StepRunner(channel), path, pathlib.Path(path).read_text(), sys.stdout.buffer)
+        try:
+            return run(StepRunner(channel), path, pathlib.Path(path).read_text(), sys.stdout.buffer)
+        except grpc.RpcError as error:
+            print(f"error: {error.code().name}: {error.details()}", file=sys.stderr)
+            return EXIT_CODES["SYSTEM"]
+        except KeyboardInterrupt:
+            return EXIT_CODES["CANCELLED"]
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import (
 //   - its session or group: those of a process are named by its pid (this covers background jobs of `set -m`);
 //   - the session of an orphan attributed before, for that orphan's children;
 //   - the output pipes that it holds open;
+//   - the temporary folder in its environment, when those of the running processes differ: every run has one of its own;
 //   - its age: it cannot belong to a process that started later. So with no other process running, it is ours.
 //
 // An orphan that fits several running processes is left to whichever of them ends last. Nothing marks the environment.
@@ -158,12 +159,35 @@ func (c *child) owns(o orphan, sessions map[int]bool) bool {
 			return false
 		}
 	}
+	if temp := tempOfProcess(o.pid); temp != "" && temp == c.temp && !tempInUse(temp) {
+		return true
+	}
 	for _, other := range family.members {
 		if main, ok := inspect(other.pid); !ok || main.started <= o.started {
 			return false
 		}
 	}
 	return true
+}
+
+// tempInUse reports whether a running process has a temporary folder.
+func tempInUse(temp string) bool {
+	for _, other := range family.members {
+		if other.temp == temp {
+			return true
+		}
+	}
+	return false
+}
+
+// tempOfProcess returns the temporary folder in the environment that a process was started with; "" when it has none or may not be
+// looked into.
+func tempOfProcess(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
+	}
+	return tempOf(strings.Split(string(data), "\x00"))
 }
 
 // holdsOneOf reports whether one of c's output pipes is among those of another process.

@@ -207,3 +207,25 @@ func TestSubreaperOffKillsTheGroup(t *testing.T) {
 		t.Errorf("process %d lives", pid)
 	}
 }
+
+func TestOrphansAreToldApartByTheirTemporaryFolders(t *testing.T) {
+	needSetsid(t)
+	_, stop := holder(t, "echo ready")
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var stdout bytes.Buffer
+	spec := Spec{
+		Args:   []string{"sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) ; sleep 0.2"},
+		Env:    append(testEnv(), "TMPDIR="+t.TempDir()),
+		Stdout: &stdout,
+	}
+	if _, err := Run(context.Background(), nil, spec); err != nil {
+		t.Fatal(err)
+	}
+	if pid := pidFrom(t, stdout.String()); !gone(pid) {
+		t.Errorf("process %d lives, while another process runs", pid)
+	}
+}

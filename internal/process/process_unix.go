@@ -33,6 +33,7 @@ type child struct {
 	pid    int
 	pidfd  int      // Linux only; -1 where there is none
 	pipes  [2]*pipe // its output, which tells its orphans apart; may be nil
+	temp   string   // the temporary folder in its environment, which tells them apart, too; "" is none
 	status syscall.WaitStatus
 	reaped atomic.Bool
 }
@@ -54,7 +55,7 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 		Files: []uintptr{in.child.Fd(), out.childOut.Fd(), out.childErr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
-	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}}
+	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env)}
 	wantPidfd(attr.Sys, &c.pidfd)
 	for try := 0; ; try++ {
 		err = c.fork(func() (int, error) { return syscall.ForkExec(program, spec.Args, attr) })
@@ -233,4 +234,14 @@ func readFd(fd int, buf []byte) (n int, atEnd bool) {
 		}
 		return n, n == 0 || err != nil && !errors.Is(err, unix.EAGAIN)
 	}
+}
+
+// tempOf returns the temporary folder in an environment; "" is none.
+func tempOf(env []string) string {
+	for _, pair := range env {
+		if temp, ok := strings.CutPrefix(pair, "TMPDIR="); ok {
+			return temp
+		}
+	}
+	return ""
 }

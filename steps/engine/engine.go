@@ -50,6 +50,7 @@ type Options struct {
 	HostHome  bool              // let steps use the user's home, temporary and XDG folders and git configuration
 	Job       map[string]Variable
 	Secrets   map[string]string
+	Mask      []string // texts that are masked wherever they appear, and are no secrets to be granted
 	Source    source.Source
 	// Folder is the run's own, which exists, is empty but for the caller's things, and is removed by the caller. Empty lets the
 	// run make one and remove it.
@@ -117,6 +118,9 @@ func Run(ctx context.Context, opts Options) *Result {
 	r.sources.add(opts.Component.Definition.Span.File, opts.Text)
 	for _, secret := range opts.Secrets {
 		r.out.addSecret(secret)
+	}
+	for _, text := range opts.Mask {
+		r.out.addSecret(text)
 	}
 	for _, v := range opts.Job {
 		if v.Sensitive {

@@ -9,12 +9,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -180,6 +182,56 @@ func TestSockets(t *testing.T) {
 		}
 		if _, err := service.ListenUnix(w.write("file", "precious")); err == nil || !strings.Contains(err.Error(), "no socket") {
 			t.Errorf("in the place of a file: %v", err)
+		}
+	})
+	t.Run("of many servers that start at once one gets a stale one's name", func(t *testing.T) {
+		dir := t.TempDir()
+		for round := range 20 {
+			stale := filepath.Join(dir, fmt.Sprint(round))
+			left, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			left.SetUnlinkOnClose(false)
+			left.Close()
+			var all sync.WaitGroup
+			winners := make(chan net.Listener, 8)
+			for range cap(winners) {
+				all.Go(func() {
+					listener, err := service.ListenUnix(stale)
+					if err == nil {
+						winners <- listener
+					} else if !errors.Is(err, service.ErrInUse) {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if len(winners) != 1 {
+				t.Fatalf("%d servers listen at %s", len(winners), stale)
+			}
+			listener := <-winners
+			conn, err := net.Dial("unix", stale)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			listener.Close()
+		}
+		if left, _ := os.ReadDir(dir); len(left) != 0 {
+			t.Errorf("left are %v", left)
+		}
+	})
+	t.Run("a path that is too long is told", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := service.ListenUnix(filepath.Join(dir, "s")); err == nil || !strings.Contains(err.Error(), "bytes too long") {
+			t.Errorf("got %v", err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) != 0 {
+			t.Errorf("left are %v", left)
 		}
 	})
 	t.Run("one that was replaced is not removed by its first server", func(t *testing.T) {

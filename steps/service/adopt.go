@@ -41,8 +41,8 @@ func (a *Adopted) Killed() <-chan struct{} { return a.run.kill }
 // Finish says that the run has ended; no event comes after it.
 func (a *Adopted) Finish() {
 	a.run.finish(nil)
-	close(a.run.ended)
 	a.run.service.departed(a.run)
+	close(a.run.ended)
 }
 
 // cancelReason makes the reason of a cancel from what the client gives.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
 )
 
 const (
@@ -37,8 +37,7 @@ func NewToken(text string) (*Token, error) {
 }
 
 // check compares the token of a call, in a time that does not depend on it.
-func (t *Token) check(ctx context.Context) error {
-	md, _ := metadata.FromIncomingContext(ctx)
+func (t *Token) check(md metadata.MD) error {
 	given := md.Get(tokenHeader)
 	if len(given) == 0 {
 		return apiErrorf(codes.Unauthenticated, "the call brings no token: send it as the metadata authorization: Bearer TOKEN", nil)
@@ -54,24 +53,10 @@ func (t *Token) check(ctx context.Context) error {
 	return nil
 }
 
-// allow lets a call through or not.
-func (a Access) allow(ctx context.Context, method string) error {
-	if a.Token == nil || strings.HasPrefix(method, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
-		return nil
+// tap lets a call through or not, before anything of its request is read: whoever shows no token makes the server hold nothing.
+func (a Access) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if a.Token == nil || strings.HasPrefix(info.FullMethodName, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
+		return ctx, nil
 	}
-	return a.Token.check(ctx)
-}
-
-func (a Access) unary(ctx context.Context, in any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := a.allow(ctx, info.FullMethod); err != nil {
-		return nil, err
-	}
-	return next(ctx, in)
-}
-
-func (a Access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := a.allow(stream.Context(), info.FullMethod); err != nil {
-		return err
-	}
-	return next(srv, stream)
+	return ctx, a.Token.check(info.Header)
 }

@@ -41,6 +41,8 @@ const (
 	aliveEvery = 5 * time.Second
 	// writeBuffer is how much is handed to a connection at once, in bytes.
 	writeBuffer = 256 << 10
+	// maxHeaders is how much metadata a call may bring along, in bytes. It is read before the token in it is looked at.
+	maxHeaders = 64 << 10
 	// connectWithin is how long a client may take for the handshakes of a connection.
 	connectWithin = 20 * time.Second
 )
@@ -50,13 +52,15 @@ func NewServer(s *Service, access Access) *Server {
 	opts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(s.limits.RequestBytes),
+		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(connectWithin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: aliveAfter, Timeout: aliveWithin}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: aliveEvery, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(s.recoverUnary, access.unary),
-		grpc.ChainStreamInterceptor(s.recoverStream, access.stream),
+		grpc.InTapHandle(access.tap),
+		grpc.UnaryInterceptor(s.recoverUnary),
+		grpc.StreamInterceptor(s.recoverStream),
 	}
 	if access.TLS != nil {
 		opts = append(opts, grpc.Creds(access.TLS))

@@ -22,38 +22,84 @@ func DefaultSocket() string { return filepath.Join(os.TempDir(), SocketName) }
 // ErrInUse says that another server listens on a socket.
 var ErrInUse = errors.New("another step-runner listens there")
 
+// maxSocketPath is how long the path of a unix socket may be, in bytes, on every system.
+const maxSocketPath = 103
+
 // ListenUnix listens on a unix socket that only this user may connect to. What a server that was killed has left there is
 // replaced, at once; a live server's socket (ErrInUse) and any other file are not.
 //
-// The socket is made under another name, in a folder that nobody else may enter, and then renamed: at no time can anybody else
-// connect.
+// The socket is made under another name, in a folder that nobody else may enter, and then gets its own: at no time can anybody
+// else connect, and of several servers that start at once one gets the name.
 func ListenUnix(path string) (net.Listener, error) {
+	listener, err := listenUnix(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", path, err)
+	}
+	return listener, nil
+}
+
+func listenUnix(path string) (net.Listener, error) {
 	if err := checkStale(path); err != nil {
 		return nil, err
 	}
 	private, err := os.MkdirTemp(filepath.Dir(path), ".sr-")
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", path, err)
+		return nil, err
 	}
 	defer os.RemoveAll(private)
 	temporary := filepath.Join(private, "s")
+	if longest := max(len(path), len(temporary)); longest > maxSocketPath {
+		return nil, fmt.Errorf("the path is %d bytes too long for a unix socket", longest-maxSocketPath)
+	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", path, err)
+		return nil, err
 	}
 	listener.SetUnlinkOnClose(false)
-	if err = os.Chmod(temporary, 0o600); err == nil {
-		err = os.Rename(temporary, path)
-	}
 	var info os.FileInfo
+	if err = os.Chmod(temporary, 0o600); err == nil {
+		info, err = os.Lstat(temporary)
+	}
 	if err == nil {
-		info, err = os.Lstat(path)
+		err = place(temporary, path)
 	}
 	if err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("cannot listen on %s: %w", path, err)
+		_ = listener.Close()
+		return nil, err
 	}
 	return &unixListener{Listener: listener, path: path, info: info}, nil
+}
+
+// placeTries is how often place begins anew when others are about the same name.
+const placeTries = 10
+
+// place gives a socket its name. A stale one that has it is moved aside and looked at once more, for meanwhile another server
+// may have replaced it.
+func place(socket, path string) error {
+	for range placeTries {
+		err := os.Link(socket, path)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, os.ErrExist) { // a file system without links
+			return os.Rename(socket, path)
+		}
+		if err := checkStale(path); err != nil {
+			return err
+		}
+		aside := filepath.Join(filepath.Dir(socket), "o") // a name as short as the socket's
+		if err := os.Rename(path, aside); errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if err := checkStale(aside); err != nil {
+			_ = os.Link(aside, path)
+			return err
+		}
+		_ = os.Remove(aside)
+	}
+	return ErrInUse
 }
 
 // checkStale returns an error unless there is nothing at path, or a socket that nobody listens on.
@@ -63,22 +109,22 @@ func checkStale(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", path, err)
+		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("cannot listen on %s: it exists and is no socket", path)
+		return errors.New("it exists and is no socket")
 	}
 	conn, err := net.DialTimeout("unix", path, dialWait)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("cannot listen on %s: %w", path, ErrInUse)
+		return ErrInUse
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("cannot listen on %s: it is another user's: %w", path, err)
+		return fmt.Errorf("it is another user's: %w", err)
 	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return fmt.Errorf("cannot listen on %s: %w, though it does not answer", path, ErrInUse)
+		return fmt.Errorf("%w, though it does not answer", ErrInUse)
 	}
 	return nil
 }

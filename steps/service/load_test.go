@@ -269,6 +269,10 @@ func TestLimits(t *testing.T) {
 		if st := w.status("1"); st.State != event.Success || !exists(filepath.Join(w.dir, "done")) {
 			t.Errorf("the run ended with %+v", st)
 		}
+		st, err := w.client.Execute(soon(t), w.request("2", "- {name: a, script: head -c 5000 /dev/zero | tr '\\0' x}\n- {name: b, script: sleep 0.3; touch done2}\n"), io.Discard)
+		if !errors.Is(err, client.ErrLogLost) || st == nil || st.State != event.Success || !exists(filepath.Join(w.dir, "done2")) {
+			t.Errorf("Execute does not wait for the end: %+v, %v", st, err)
+		}
 		var tr strings.Builder
 		if err := w.client.GetTrace(soon(t), "1", &tr, false); err != nil || !strings.Contains(tr.String(), "the logs are not complete") {
 			t.Errorf("the trace does not say so: %v", err)

@@ -71,23 +71,14 @@ func (q *request) prepare(limits *Limits) error {
 	if q.id == "" || len(q.id) > MaxID {
 		return invalid("the id of a run has 1 to %d bytes, not %d", MaxID, len(q.id))
 	}
-	seen := map[string]bool{}
-	for _, v := range q.variables {
-		if v.name == "" || v.file && (v.name != filepath.Base(v.name) || strings.ContainsAny(v.name, "/\\:\x00") || v.name == "." || v.name == "..") {
-			return invalid("the job variable %q cannot have that name", v.name)
-		}
-		if seen[v.name] {
-			return invalid("the job variable %q is there twice", v.name)
-		}
-		seen[v.name] = true
+	if err := checkVariables(q.variables); err != nil {
+		return err
 	}
-	for name, text := range q.env {
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return invalid("%q cannot be the name of an environment variable", name)
-		}
-		if strings.Contains(text, "\x00") {
-			return invalid("the environment variable %s holds a NUL byte, which none can", name)
-		}
+	if err := checkEnvironment("the environment variable", q.env); err != nil {
+		return err
+	}
+	if err := checkEnvironment("the secret", q.secrets); err != nil {
+		return err
 	}
 	switch {
 	case q.timeout < 0 || q.grace < 0:
@@ -100,6 +91,40 @@ func (q *request) prepare(limits *Limits) error {
 		q.timeout = limits.Duration
 	}
 	return q.makeWorkDir()
+}
+
+// maxFileName is how long the name of a file variable may be, in bytes: file systems allow no more.
+const maxFileName = 255
+
+// checkVariables refuses job variables with names that none, or no file, can have.
+func checkVariables(variables []variable) error {
+	seen := map[string]bool{}
+	for _, v := range variables {
+		outside := v.name != filepath.Base(v.name) || v.name == "." || v.name == ".." || strings.ContainsAny(v.name, "/\\:\x00")
+		switch {
+		case v.name == "":
+			return invalid("a job variable has no name")
+		case v.file && (outside || len(v.name) > maxFileName):
+			return invalid("the job variable %q is a file, and no file can have that name", v.name)
+		case seen[v.name]:
+			return invalid("the job variable %q is there twice", v.name)
+		}
+		seen[v.name] = true
+	}
+	return nil
+}
+
+// checkEnvironment refuses what cannot be in the environment of a process.
+func checkEnvironment(what string, variables map[string]string) error {
+	for name, text := range variables {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return invalid("%s %q cannot have that name", what, name)
+		}
+		if strings.Contains(text, "\x00") {
+			return invalid("%s %q holds a NUL byte, which nothing in an environment can", what, name)
+		}
+	}
+	return nil
 }
 
 // makeWorkDir makes the work directory absolute, and there.
@@ -146,17 +171,12 @@ func (q *request) jobVariables(folder string) (map[string]engine.Variable, error
 	return out, nil
 }
 
-// maskedSecrets returns the secrets and, under their names, the contents of file variables that are masked: their paths may be
-// shown, what is in the files may not. The job can read those anyway.
-func (q *request) maskedSecrets() map[string]string {
-	out := make(map[string]string, len(q.secrets))
+// maskedFiles returns the contents of file variables that are masked: their paths may be shown, what is in the files may not.
+func (q *request) maskedFiles() (texts []string) {
 	for _, v := range q.variables {
-		if v.file && v.masked && v.value != "" {
-			out[v.name] = v.value
+		if v.file && v.masked {
+			texts = append(texts, v.value)
 		}
 	}
-	for name, secret := range q.secrets {
-		out[name] = secret
-	}
-	return out
+	return texts
 }

@@ -49,12 +49,14 @@ type run struct {
 	state state
 
 	record []byte // the sink's buffer
+	blame  blame  // the sink's, too
 }
 
 // state is what Status tells of a run.
 type state struct {
 	status   event.Status
 	err      *event.Error
+	origin   string // the id of the step that the error began in; empty is none
 	exitCode *int
 	finished time.Time
 	outputs  map[string]value.Value // sensitive ones replaced
@@ -63,8 +65,8 @@ type state struct {
 
 // execute runs the request to its end.
 func (r *run) execute(req *request) {
-	defer r.service.departed(r)
 	defer close(r.ended)
+	defer r.service.departed(r)
 	folder, err := r.runEngine(req)
 	if err != nil {
 		r.service.opts.Log(fmt.Sprintf("run %q: %s", r.id, err.Message))
@@ -81,7 +83,7 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 			failure = system("the step-runner hit a bug; the server's log says where")
 		}
 	}()
-	folder, err := engine.MakeFolder()
+	folder, err := r.service.runFolder(r.number)
 	if err != nil {
 		return "", system("making the run's own folder: %v", err)
 	}
@@ -94,7 +96,7 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 	}
 	opts.Component, opts.Text, opts.Inputs = req.component, []byte(req.text), req.inputs
 	opts.Dir, opts.WorkDir, opts.Folder = req.workDir, req.workDir, folder
-	opts.Env, opts.Secrets = req.env, req.maskedSecrets()
+	opts.Env, opts.Secrets, opts.Mask = req.env, req.secrets, req.maskedFiles()
 	opts.Sink, opts.Kill = r, r.kill
 	opts.Timeout, opts.Grace = r.timeout, r.grace
 	engine.Run(r.ctx, opts)
@@ -123,8 +125,14 @@ func (r *run) Event(e event.Event) {
 	}
 	r.mu.Lock()
 	r.state.events = e.Seq
-	if end, ok := e.Body.(event.RunFinished); ok {
+	switch end := e.Body.(type) {
+	case event.StepFinished:
+		r.blame.finished(e.Step, &end)
+	case event.RunFinished:
 		r.state.status, r.state.err, r.state.exitCode, r.state.outputs = end.Status, end.Error, end.ExitCode, end.Outputs
+		if end.Error != nil {
+			r.state.origin = r.blame.origin("", end.Error)
+		}
 	}
 	r.mu.Unlock()
 	r.events.append(r.record, true)
@@ -148,6 +156,7 @@ func (r *run) finish(failure *event.Error) {
 	r.state.finished = time.Now()
 	r.heard = r.state.finished
 	r.mu.Unlock()
+	r.record, r.blame = nil, blame{}
 	r.log.finish()
 	r.events.finish()
 }

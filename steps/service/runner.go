@@ -139,6 +139,7 @@ func toRunStatus(r *run) *runnerv1.RunStatus {
 	if e := now.err; e != nil {
 		out.Error = &runnerv1.Error{
 			Kind: errorKinds[e.Kind], Message: clean(e.Message), Hint: clean(e.Hint), Diagnostics: toDiagnostics(e.Diagnostics),
+			Step: now.origin,
 		}
 	}
 	for name, v := range now.outputs {

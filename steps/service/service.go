@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -48,7 +47,8 @@ type Options struct {
 type Service struct {
 	opts    Options
 	limits  Limits
-	folder  string        // of the spools; only this user may enter it
+	folder  string        // of all that is on disk; only this user may enter it
+	lock    *os.File      // on the folder; nil where there are no locks
 	stopped chan struct{} // closed by Close
 	sweeper sync.WaitGroup
 	count   atomic.Int64 // of all runs ever: it puts them in order, and names their files
@@ -69,14 +69,16 @@ func New(opts Options) (*Service, error) {
 	if opts.Log == nil {
 		opts.Log = func(string) {}
 	}
-	folder, err := os.MkdirTemp("", "step-runner-service-")
+	folder, lock, err := makeFolder()
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for logs: %w", err)
+		return nil, err
 	}
 	s := &Service{
-		opts: opts, limits: opts.Limits.withDefaults(), folder: folder, runs: map[string]*run{}, live: map[*run]struct{}{}, stopped: make(chan struct{}),
+		opts: opts, limits: opts.Limits.withDefaults(), folder: folder, lock: lock,
+		runs: map[string]*run{}, live: map[*run]struct{}{}, stopped: make(chan struct{}),
 	}
 	s.sweeper.Go(s.sweepNowAndThen)
+	go s.removeLeft() // it may be much, and what is not removed now is another time
 	return s, nil
 }
 
@@ -181,25 +183,40 @@ func (s *Service) all() []*run {
 	return out
 }
 
-// close stops a run, waits for its end until ctx is done, and removes it. The id is free at once. A run that was adopted is
-// its owner's to end; clients only follow it.
+// close stops a run, waits for its end until ctx is done, and removes it. The id is free at once; until the run has ended, closing
+// the id again finds it all the same. A run that was adopted is its owner's to end; clients only follow it.
 func (s *Service) close(ctx context.Context, id string, force bool) error {
+	for _, r := range s.toClose(id) {
+		r.stop(errors.New("closed by the client"), force)
+		r.remove()
+		select {
+		case <-r.removed:
+		case <-ctx.Done():
+			return contextError(ctx)
+		}
+	}
+	return nil
+}
+
+// toClose takes the id from the run that has it. It returns that run or, where there is none, those that had it and have not
+// ended.
+func (s *Service) toClose(id string) []*run {
 	s.mu.Lock()
-	r := s.runs[id]
-	if r == nil || r.adopted {
-		s.mu.Unlock()
-		return nil
+	defer s.mu.Unlock()
+	if r := s.runs[id]; r != nil {
+		if r.adopted {
+			return nil
+		}
+		delete(s.runs, id)
+		return []*run{r}
 	}
-	delete(s.runs, id)
-	s.mu.Unlock()
-	r.stop(errors.New("closed by the client"), force)
-	r.remove()
-	select {
-	case <-r.removed:
-		return nil
-	case <-ctx.Done():
-		return contextError(ctx)
+	var closed []*run
+	for r := range s.live {
+		if r.id == id {
+			closed = append(closed, r)
+		}
 	}
+	return closed
 }
 
 // departed takes note that a run has ended and that its folders are gone.
@@ -310,5 +327,8 @@ func (s *Service) Close() {
 		case <-time.After(killWait): // it does not die; what it leaves cannot be helped
 		}
 	}
-	_ = os.RemoveAll(s.folder)
+	engine.RemoveFolder(s.folder)
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
 }

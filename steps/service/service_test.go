@@ -134,7 +134,7 @@ exec:
 			"less than 0":               func(r *client.Request) { r.Timeout = -1 },
 			"a grace of":                func(r *client.Request) { r.Grace = time.Hour },
 			"environment variable":      func(r *client.Request) { r.Env = map[string]string{"A=B": "c"} },
-			"cannot have that name":     func(r *client.Request) { r.Variables = []client.Variable{{Name: "../x", File: true}} },
+			"no file can have that":     func(r *client.Request) { r.Variables = []client.Variable{{Name: "../x", File: true}} },
 			"the job variable \"A\" is": func(r *client.Request) { r.Variables = []client.Variable{{Name: "A"}, {Name: "A"}} },
 		} {
 			if err := w.client.Run(soon(t), w.request("1", script("true"), change)); err == nil || !strings.Contains(err.Error(), want) {
@@ -161,6 +161,24 @@ exec:
 		var definition *client.Definition
 		if _, err := w.client.Execute(soon(t), w.request("4", "- {name: a, script: 'echo ${{ env.NOPE }}'}"), io.Discard); !errors.As(err, &definition) || len(definition.Diagnostics) == 0 || definition.Diagnostics[0].Line != 1 {
 			t.Errorf("an expression that cannot be evaluated: %v", err)
+		}
+	})
+	t.Run("says in which step a failure began", func(t *testing.T) {
+		t.Parallel()
+		w := serve(t)
+		w.write("in/step.yml", "spec: {}\n---\nsteps:\n- {name: fine, script: 'true'}\n- {name: deep, script: exit 6}\n")
+		for want, steps := range map[string]string{
+			"":    "- {name: a, script: 'true'}\n",
+			"1":   "- {name: a, script: exit 1}\n- {name: b, if: always(), script: exit 1}\n",
+			"2.2": "- {name: a, script: 'true'}\n- {name: b, step: ./in}\n- {name: c, if: always(), script: exit 6}\n",
+			"2.1": "- {name: a, script: 'true'}\n- {name: b, parallel: [{name: slow, script: sleep 0.1; exit 3}, {name: fast, script: exit 4}]}\n",
+			"3":   "- {name: a, step: ./in, allow_failure: true}\n- {name: b, script: 'true'}\n- {name: c, script: exit 6}\n",
+		} {
+			id := "step " + want
+			w.run(id, steps)
+			if st := w.end(id); st.Step != want {
+				t.Errorf("it began in %q, not in %q: %+v", st.Step, want, st.Error)
+			}
 		}
 	})
 	t.Run("survives a bug in what it stands on", func(t *testing.T) {

@@ -10,6 +10,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,6 +27,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
+	"github.com/rungci/rung/steps/event"
 )
 
 // Client is a connection to a step-runner. It is safe for concurrent use.
@@ -172,8 +174,8 @@ func (c *Client) Close(ctx context.Context, id string) error {
 // closeWait is how long Execute waits for a run to be closed.
 const closeWait = 30 * time.Second
 
-// Execute runs steps to their end, copies their log to w, and closes the run. The error is nil when the run succeeded. When ctx
-// ends, or w fails, the run is stopped.
+// Execute runs steps to their end, copies their log to w, and closes the run. The error is nil when the run succeeded, and
+// ErrLogLost when it did but the server could not keep all of its log. When ctx ends, or w fails, the run is stopped.
 func (c *Client) Execute(ctx context.Context, r Request, w io.Writer) (*Status, error) {
 	if err := c.Run(ctx, r); err != nil {
 		return nil, err
@@ -183,12 +185,31 @@ func (c *Client) Execute(ctx context.Context, r Request, w io.Writer) (*Status, 
 		defer cancel()
 		_ = c.Close(closing, r.ID) // what is not closed expires
 	}()
-	if _, err := c.FollowLogs(ctx, r.ID, w, LogOptions{}); err != nil {
-		return nil, err
+	_, lost := c.FollowLogs(ctx, r.ID, w, LogOptions{})
+	if lost != nil && !errors.Is(lost, ErrLogLost) {
+		return nil, lost
 	}
-	status, err := c.Status(ctx, r.ID)
+	status, err := c.awaitEnd(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	return status, status.Err()
+	return status, cmp.Or(status.Err(), lost)
+}
+
+// statusEvery is how often a run is asked for whose log is lost, and tells its end no more.
+const statusEvery = 200 * time.Millisecond
+
+// awaitEnd returns how a run ended. When its log has ended, so has the run.
+func (c *Client) awaitEnd(ctx context.Context, id string) (*Status, error) {
+	for {
+		status, err := c.Status(ctx, id)
+		if err != nil || status.State != event.Running {
+			return status, err
+		}
+		select {
+		case <-time.After(statusEvery):
+		case <-ctx.Done():
+			return nil, callError("waiting for the end of", id, context.Cause(ctx))
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 // Failure is what all errors of a run have in common.
 type Failure struct {
 	ID          string // of the run
+	Step        string // the id of the step that it began in ("2.1"); empty when it began in none
 	Message     string
 	Hint        string // what to do about it; may be empty
 	Diagnostics diag.List

@@ -74,6 +74,7 @@ type Status struct {
 	ID        string
 	State     event.Status // Running, Success, Failure or Cancelled
 	Error     *event.Error // why it did not succeed; nil otherwise
+	Step      string       // the id of the step that Error began in ("2.1"); empty when it began in none
 	ExitCode  *int         // of the process that decided a failure; nil when none did
 	Started   time.Time
 	Finished  time.Time              // zero while it runs
@@ -116,6 +117,7 @@ func fromRunStatus(m *runnerv1.RunStatus) (*Status, error) {
 		if kind == "" {
 			kind = event.ErrorSystem // one that a newer server knows
 		}
+		out.Step = e.GetStep()
 		out.Error = &event.Error{Kind: kind, Message: e.GetMessage(), Hint: e.GetHint(), Diagnostics: fromDiagnostics(e.GetDiagnostics())}
 	}
 	for name, v := range m.GetOutputs() {
@@ -136,7 +138,7 @@ func (s *Status) Err() error {
 	if s.State == event.Running || s.State == event.Success {
 		return nil
 	}
-	f := Failure{ID: s.ID, Message: fmt.Sprintf("the run %q failed", s.ID)}
+	f := Failure{ID: s.ID, Step: s.Step, Message: fmt.Sprintf("the run %q failed", s.ID)}
 	kind := event.ErrorSystem
 	if s.Error != nil {
 		kind = s.Error.Kind

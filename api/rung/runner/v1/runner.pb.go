@@ -747,8 +747,10 @@ type Error struct {
 	Kind    ErrorKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=rung.runner.v1.ErrorKind" json:"kind,omitempty"`
 	Message string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// What to do about it; may be empty.
-	Hint          string        `protobuf:"bytes,3,opt,name=hint,proto3" json:"hint,omitempty"`
-	Diagnostics   []*Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	Hint        string        `protobuf:"bytes,3,opt,name=hint,proto3" json:"hint,omitempty"`
+	Diagnostics []*Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	// The step that it began in, as Event.step names it; empty when it began in none.
+	Step          string `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -809,6 +811,13 @@ func (x *Error) GetDiagnostics() []*Diagnostic {
 		return x.Diagnostics
 	}
 	return nil
+}
+
+func (x *Error) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
 }
 
 // Diagnostics are all that is wrong with a request. They come in the details of a status of INVALID_ARGUMENT.
@@ -1725,12 +1734,13 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"\xa2\x01\n" +
+	"_exit_code\"\xb6\x01\n" +
 	"\x05Error\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.rung.runner.v1.ErrorKindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\x12<\n" +
-	"\vdiagnostics\x18\x04 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\"K\n" +
+	"\vdiagnostics\x18\x04 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\x12\x12\n" +
+	"\x04step\x18\x05 \x01(\tR\x04step\"K\n" +
 	"\vDiagnostics\x12<\n" +
 	"\vdiagnostics\x18\x01 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\"j\n" +
 	"\n" +
