@@ -94,6 +94,8 @@ func (a *app) describe(ctx context.Context, arg string, o *describeOptions) erro
 			d.keys = append(d.keys, key.PublicKey)
 		}
 	}
+	ctx, stop := a.fetching(ctx, 0)
+	defer stop()
 	if o.catalog {
 		return d.catalog(ctx, arg)
 	}
@@ -130,6 +132,7 @@ func (d *describer) page(ctx context.Context, arg string) (*describe.Page, error
 		name = filepath.Base(component.Dir)
 	}
 	page := describe.Of(name, component)
+	page.Reference = source.WithoutUserinfo(page.Reference)
 	page.Signed, err = d.signers(component)
 	return page, err
 }

@@ -60,8 +60,14 @@ type shown struct{ code int }
 
 func (e *shown) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// report maps an error to an exit code and the text that tells the user about it. It is the only place that does.
+// report maps an error to an exit code and the text that tells the user about it, without the passwords in URLs. It is the only
+// place that does.
 func report(err error) (code int, text string) {
+	code, text = explained(err)
+	return code, source.MaskUserinfo(text)
+}
+
+func explained(err error) (code int, text string) {
 	var done *shown
 	if errors.As(err, &done) {
 		return done.code, ""

@@ -78,12 +78,14 @@ func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
 	if o.check && old == nil {
 		return coded(exitNotFound, "there is no %s to check", o.output).hinted("step-runner lock writes one")
 	}
+	ctx, stop := a.fetching(ctx, 0)
+	defer stop()
 	l, err := a.walkToLock(ctx, o, old, args)
 	if err != nil {
 		return err
 	}
 	for _, d := range l.Warnings {
-		fmt.Fprint(a.stderr, "warning"+strings.TrimPrefix(d.Render(), "error"))
+		fmt.Fprint(a.stderr, "warning"+strings.TrimPrefix(source.MaskUserinfo(d.Render()), "error"))
 	}
 	if o.check {
 		return a.reportLock(o, locker.Compare(old, &l.New), l.Failures)
@@ -143,7 +145,7 @@ func (a *app) lockArgument(ctx context.Context, l *locker.Locker, arg, dir strin
 	if info, err := os.Stat(arg); arg != "-" && (err != nil || info.IsDir()) {
 		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 		if err != nil {
-			return coded(exitNotFound, "%q is neither a file nor a reference: %v", source.WithoutUserinfo(arg), err)
+			return coded(exitNotFound, "%q is neither a file nor a reference: %v", arg, err)
 		}
 		return l.Reference(ctx, ref, dir)
 	}
@@ -175,7 +177,7 @@ func (a *app) reportLock(o *lockOptions, all []locker.Difference, failures []loc
 		}
 	}
 	for _, f := range failures {
-		if _, err := fmt.Fprintf(a.stdout, "not at hand: %s: %v\n", f.Reference, f.Err); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "not at hand: %s: %s\n", f.Reference, source.MaskUserinfo(f.Err.Error())); err != nil {
 			return err
 		}
 	}

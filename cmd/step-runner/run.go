@@ -169,7 +169,9 @@ func (s *session) referenceJob(ctx context.Context, o *runOptions, ref *plan.Ref
 	if err := s.open(); err != nil {
 		return job{}, err
 	}
-	component, err := s.components.Load(ctx, ref, dir)
+	fetch, stop := s.app.fetching(ctx, s.timeout)
+	component, err := s.components.Load(fetch, ref, dir)
+	stop()
 	if err != nil {
 		return job{}, err
 	}

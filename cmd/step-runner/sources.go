@@ -63,7 +63,7 @@ type sourcesOutput struct {
 func explain(rules *federation.Config, arg, dir string) (*federation.Explanation, error) {
 	ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 	if err != nil {
-		return nil, coded(exitUsage, "%q is no reference: %v", source.WithoutUserinfo(arg), err)
+		return nil, coded(exitUsage, "%q is no reference: %v", arg, err)
 	}
 	at := source.LocationOf(ref, dir, dir)
 	if at == nil || at.Kind == plan.RefBuiltin {

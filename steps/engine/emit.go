@@ -11,7 +11,9 @@ import (
 
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -136,7 +138,7 @@ func (e *emitter) addSensitive(values map[string]value.Value) {
 }
 
 // component returns the component as events show it: a keyed digest stands for the default of a sensitive input or output,
-// which is masked from now on, as are passwords in the URLs of its references.
+// which is masked from now on.
 func (e *emitter) component(c *plan.Component) *plan.Component {
 	shown := *c
 	shown.Spec.Inputs, shown.Spec.Outputs = maps.Clone(c.Spec.Inputs), maps.Clone(c.Spec.Outputs)
@@ -148,7 +150,6 @@ func (e *emitter) component(c *plan.Component) *plan.Component {
 		out.Default = e.recordDefault(out.Default, out.Sensitive)
 		shown.Spec.Outputs[name] = out
 	}
-	e.addPasswords(c.Definition.Steps)
 	shown.Definition.Steps = e.recordGiven(c.Definition.Steps)
 	return &shown
 }
@@ -174,16 +175,12 @@ func (e *emitter) recordGiven(steps []plan.Step) []plan.Step {
 	return shown
 }
 
-func (e *emitter) addPasswords(steps []plan.Step) {
-	for i := range steps {
-		st := &steps[i]
-		if st.Ref != nil {
-			e.addSecret(password(st.Ref.URL))
+// addPasswords makes the passwords masked that stand in the URLs of a definition's text.
+func (e *emitter) addPasswords(text []byte) {
+	for _, secret := range source.Passwords(string(text)) {
+		if !expr.Has(secret) { // what an expression makes is known when it has been evaluated
+			e.addSecret(secret)
 		}
-		if st.Inline != nil {
-			e.addPasswords(st.Inline.Definition.Steps)
-		}
-		e.addPasswords(st.Parallel)
 	}
 }
 

@@ -116,6 +116,7 @@ func Run(ctx context.Context, opts Options) *Result {
 		components: map[string]bool{},
 	}
 	r.sources.add(opts.Component.Definition.Span.File, opts.Text)
+	r.out.addPasswords(opts.Text)
 	for _, secret := range opts.Secrets {
 		r.out.addSecret(secret)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
@@ -97,6 +96,7 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 		return nil, r.at(loadError(ctx, ref.Text, lerr), inv.step.Ref.Span)
 	}
 	r.sources.add(filepath.Join(found.Dir, found.File), found.Text)
+	r.out.addPasswords(found.Text)
 	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest, Origin: found.Origin}
 	if r.firstSight(resolved.Key()) {
 		resolved.Component = r.out.component(found.Plan)
@@ -112,11 +112,11 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 		if err != nil {
 			return nil, err
 		}
+		s.run.out.addSecret(password(text)) // also of what turns out to be none
 		parsed, perr := s.run.opts.ParseReference(text)
 		if perr != nil {
 			return nil, s.run.fieldError(*ref.Expr, "%q, from %q, is not a reference: %v", text, ref.Text, perr)
 		}
-		s.run.out.addSecret(password(parsed.URL))
 		return parsed, nil
 	}
 	out := *ref
@@ -147,16 +147,12 @@ func templates(ref *plan.Reference) []*string {
 	return texts
 }
 
-// password returns the password that an author wrote into a URL, "" when there is none. It must not be shown.
+// password returns what of a URL must not be shown. Where an expression makes it, it is known when that has been evaluated.
 func password(url string) string {
-	_, rest, _ := strings.Cut(url, "://")
-	host, _, _ := strings.Cut(rest, "/")
-	at := strings.LastIndexByte(host, '@')
-	if at < 0 || expr.Has(host) {
-		return ""
+	if secret := source.Password(url); !expr.Has(secret) {
+		return secret
 	}
-	_, secret, _ := strings.Cut(host[:at], ":")
-	return secret
+	return ""
 }
 
 // grant looks up the secrets that the step's caller grants it.

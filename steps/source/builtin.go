@@ -34,10 +34,10 @@ func (b *Builtin) Resolve(ctx context.Context, at *Location) (string, error) {
 
 // Fetch implements Fetcher.
 func (b *Builtin) Fetch(_ context.Context, at *Location, _ string, to *tree.Writer) error {
-	name := strings.TrimPrefix(at.URL, "builtin://")
-	if !b.isComponent(name) {
-		return &NotFoundError{Ref: at.URL, Err: fmt.Errorf("this program has the built-in steps %s", strings.Join(b.names(), ", "))}
+	if err := b.check(at); err != nil {
+		return err
 	}
+	name := strings.TrimPrefix(at.URL, builtinScheme)
 	return fs.WalkDir(b.FS, name, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -50,6 +50,17 @@ func (b *Builtin) Fetch(_ context.Context, at *Location, _ string, to *tree.Writ
 		executable := base == "run" || path.Ext(base) == ".sh" || path.Ext(base) == ".exe"
 		return to.AddFile(strings.TrimPrefix(file, name+"/"), executable, int64(len(content)), bytes.NewReader(content))
 	})
+}
+
+// builtinScheme begins the names of built-in components.
+const builtinScheme = "builtin://"
+
+// check says whether there is such a component.
+func (b *Builtin) check(at *Location) error {
+	if b.isComponent(strings.TrimPrefix(at.URL, builtinScheme)) {
+		return nil
+	}
+	return &NotFoundError{Ref: at.URL, Err: fmt.Errorf("this program has the built-in steps %s", strings.Join(b.names(), ", "))}
 }
 
 func (b *Builtin) isComponent(name string) bool {

@@ -84,6 +84,15 @@ func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Comp
 	return nil, missing
 }
 
+// Check implements Checker: nothing is fetched from elsewhere.
+func (l *Local) Check(ref *plan.Reference, _ string) error {
+	switch ref.Kind {
+	case plan.RefLocal, plan.RefAction, plan.RefDynamic:
+		return nil
+	}
+	return &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
+}
+
 // actionFiles are the names that the metadata file of an action can have.
 var actionFiles = []string{"action.yml", "action.yaml"}
 

@@ -43,8 +43,13 @@ func LocationOf(ref *plan.Reference, from, workDir string) *Location {
 		if ref.SHA256 != "" {
 			at.Rev = "sha256:" + ref.SHA256
 		}
-		if !strings.Contains(ref.URL, "://") {
+		switch {
+		case strings.Contains(ref.URL, "://"):
+		case strings.HasPrefix(ref.URL, ".") || filepath.IsAbs(ref.URL) || strings.HasPrefix(ref.URL, "/"):
 			at.localArchive(ref.URL, from, workDir)
+		default: // what an expression gave
+			at.URL = "https://" + ref.URL
+			at.Name = WithoutUserinfo(at.URL)
 		}
 	case plan.RefBuiltin:
 		at.Name = "builtin://" + strings.Join(ref.Path, "/")
@@ -106,24 +111,4 @@ func Progress(ctx context.Context, p event.Progress) {
 	if report, ok := ctx.Value(progressKey{}).(func(event.Progress)); ok {
 		report(p)
 	}
-}
-
-// WithoutUserinfo returns a URL without the credentials that may be in it. The user of an SSH URL stays: it is part of the place.
-func WithoutUserinfo(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok {
-		return url
-	}
-	host, path, hasPath := strings.Cut(rest, "/")
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		user, _, _ := strings.Cut(host[:i], ":")
-		host = host[i+1:]
-		if scheme == "ssh" || scheme == "git+ssh" {
-			host = user + "@" + host
-		}
-	}
-	if hasPath {
-		host += "/" + path
-	}
-	return scheme + "://" + host
 }

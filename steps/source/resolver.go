@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -91,8 +89,13 @@ type pinning struct {
 
 // Load implements Source.
 func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (*Component, error) {
-	if within := r.laidOutAt(from); within != nil && ref.Kind == plan.RefLocal {
-		return r.relative(within, ref, from)
+	if within := r.laidOutAt(from); within != nil {
+		if ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction {
+			return r.relative(within, ref, from)
+		}
+		if err := within.mayName(ref); err != nil {
+			return nil, err
+		}
 	}
 	if ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction {
 		return r.Local.Load(ctx, ref, from)
@@ -132,6 +135,9 @@ func (r *Resolver) Check(ref *plan.Reference, from string) error {
 	at, trust, err := r.locate(ref, from)
 	if err != nil {
 		return err
+	}
+	if builtin, ok := r.Fetchers[at.Kind].(*Builtin); ok {
+		return builtin.check(at)
 	}
 	return r.allowed(at, trust, ref)
 }
@@ -211,7 +217,9 @@ func (r *Resolver) pinningOf(at *Location) *pinning {
 // locked returns what the lock file says, and refuses anything else that may be found at its place.
 func (r *Resolver) locked(ctx context.Context, at *Location, l *lock.Package) (pin, content string, err error) {
 	same := r.forHere(l)
-	if same && r.has(l.Content) {
+	// A bundle is believed, as it was made from such a file. In the cache there may be the content of anything else: what is used
+	// is what the pin holds.
+	if same && (r.bundled(l.Content) || r.Offline && r.has(l.Content)) {
 		return l.Pin, l.Content, nil
 	}
 	content, err = r.content(ctx, at, l.Pin)
@@ -219,7 +227,8 @@ func (r *Resolver) locked(ctx context.Context, at *Location, l *lock.Package) (p
 		return "", "", err
 	}
 	if same && content != l.Content {
-		return "", "", &DeniedError{What: at.Name, Why: fmt.Sprintf("%s is now %s, but the lock file has %s", l.Pin, content, l.Content)}
+		return "", "", &DeniedError{What: at.Name, Why: fmt.Sprintf("the content of %s is %s, but the lock file has %s", l.Pin, content, l.Content),
+			Hint: "somebody changed the lock file, or what a server sends: find out who before you write the file again with step-runner lock"}
 	}
 	return l.Pin, content, nil
 }
@@ -227,6 +236,17 @@ func (r *Resolver) locked(ctx context.Context, at *Location, l *lock.Package) (p
 // forHere reports whether the content digests of a locked package are those of this platform.
 func (r *Resolver) forHere(l *lock.Package) bool {
 	return l.Platform == "" || l.Platform == r.Fetchers[l.Kind].Variant()
+}
+
+// bundled reports whether a package came with a trace.
+func (r *Resolver) bundled(content string) bool {
+	return slices.ContainsFunc(r.Stores, func(s Store) bool {
+		f, err := s.Package(content)
+		if err == nil {
+			f.Close()
+		}
+		return err == nil
+	})
 }
 
 // has reports whether a package is at hand.
@@ -344,113 +364,4 @@ func (r *Resolver) damaged(err error, content string, at *Location) error {
 		Why:  fmt.Sprintf("%v; somebody or something changed a file in %s", err, r.Cache.Dir()),
 		Hint: "it was removed from the cache and is fetched anew the next time; step-runner cache verify checks the rest",
 	}
-}
-
-// candidates are the folders and files where the definition that a reference names can be, in the order in which to look.
-func candidates(ref *plan.Reference, folder string) (places [][2]string) {
-	folders := []string{folder}
-	if ref.OrRoot {
-		if _, rest, ok := strings.Cut(folder+"/", "/"); ok {
-			folders = append(folders, strings.TrimSuffix(rest, "/"))
-		}
-	}
-	names := []string{plan.DefaultFile, plan.FallbackFile}
-	if ref.File != "" {
-		names = []string{ref.File}
-	}
-	for _, dir := range folders {
-		for _, name := range names {
-			places = append(places, [2]string{dir, name})
-		}
-	}
-	return places
-}
-
-// relative follows a local reference from inside a package, which it cannot leave.
-func (r *Resolver) relative(laid *laidOut, ref *plan.Reference, from string) (*Component, error) {
-	dir, err := filepath.Rel(laid.root, filepath.Join(append([]string{from}, ref.Path...)...))
-	if len(ref.Path) > 0 && ref.Path[0] == "/" || err != nil || !filepath.IsLocal(dir) {
-		return nil, &DeniedError{What: ref.Text, Why: "a component that was fetched cannot refer to files outside of its package"}
-	}
-	folder := filepath.ToSlash(dir)
-	if folder == "." {
-		folder = ""
-	}
-	return r.component(laid, ref, folder)
-}
-
-// component finds and reads the definition that a reference names in a folder of a package.
-func (r *Resolver) component(laid *laidOut, ref *plan.Reference, folder string) (*Component, error) {
-	missing := &NotFoundError{Ref: ref.Text}
-	for _, place := range candidates(ref, folder) {
-		file := path.Join(place[0], place[1])
-		if laid.manifest.Has(file) {
-			return r.read(laid, place[0], place[1], ref.Text)
-		}
-		missing.Looked = append(missing.Looked, file)
-	}
-	return nil, missing
-}
-
-// read reads one definition of a package.
-func (r *Resolver) read(laid *laidOut, folder, file, text string) (*Component, error) {
-	digest := laid.manifest.Digest(folder)
-	origin := laid.origin()
-	origin.Path = folder
-	if l := r.Lock.Find(laid.at.Kind, laid.at.Name, laid.at.Rev); l != nil {
-		if want := l.Component(folder, file); want != "" && want != digest && r.forHere(l) {
-			return nil, &DeniedError{What: text, Why: fmt.Sprintf("its content is %s, but the lock file has %s", digest, want)}
-		}
-	}
-	if laid.trust.Verify != nil {
-		from := laid.packageFrom
-		from.part = ""
-		whole, err := r.layOut(from)
-		if err != nil {
-			return nil, r.damaged(err, from.content, from.at)
-		}
-		signed, keys, err := r.signed(whole, folder, text)
-		if err != nil {
-			return nil, err
-		}
-		laid, origin.SignedBy = signed, keys
-	}
-	found, err := r.Local.read(definition{path: filepath.Join(laid.root, filepath.FromSlash(folder), file)})
-	if err != nil {
-		return nil, err
-	}
-	component := *found
-	component.Ref, component.Digest, component.Origin = text, digest, &origin
-	return &component, nil
-}
-
-// signed finds the signature that covers a folder: its own, or that of a folder around it. The component then gets what is
-// signed and nothing else of its package.
-func (r *Resolver) signed(laid *laidOut, folder, text string) (*laidOut, []string, error) {
-	var last error
-	for dir := folder; ; dir = path.Dir(dir) {
-		if dir == "." {
-			dir = ""
-		}
-		envelope, err := os.ReadFile(filepath.Join(laid.root, filepath.FromSlash(dir), SignatureFile))
-		if err == nil {
-			keys, verr := laid.trust.Verify(envelope, laid.manifest.Digest(dir))
-			if verr == nil {
-				slices.Sort(keys)
-				from := laid.packageFrom
-				from.part = dir
-				part, err := r.layOut(from)
-				return part, keys, err
-			}
-			last = verr
-		}
-		if dir == "" {
-			break
-		}
-	}
-	why := "your sources demand a signature, and it has none"
-	if last != nil {
-		why = "your sources demand a signature, and the one it has will not do: " + last.Error()
-	}
-	return nil, nil, &DeniedError{What: text, Why: why, Hint: "sign its folder with step-runner sign, or change signed_by in sources.toml"}
 }

@@ -148,11 +148,73 @@ func TestAComponentFromElsewhere(t *testing.T) {
 			}
 		}
 	})
+	t.Run("cannot name archives and repositories of this machine", func(t *testing.T) {
+		for _, leave := range []*plan.Reference{
+			{Kind: plan.RefArchive, Text: "./x.zip", URL: "./x.zip"},
+			{Kind: plan.RefArchive, Text: "../../../x.zip", URL: "../../../x.zip"},
+			{Kind: plan.RefArchive, Text: "/x.zip", URL: "/x.zip"},
+			{Kind: plan.RefGit, Text: "x", URL: "file:///srv/x", Rev: "v1"},
+			{Kind: plan.RefGit, Text: "x", URL: "FILE:///srv/x", Rev: "v1"},
+			{Kind: plan.RefGit, Text: "x", URL: "/srv/x@y", Rev: "v1"},
+		} {
+			var denied *source.DeniedError
+			if _, err := r.Load(t.Context(), leave, got.Dir); !errors.As(err, &denied) {
+				t.Errorf("%s: the error is %v, want a DeniedError", leave.URL, err)
+			}
+		}
+	})
 	t.Run("was fetched once", func(t *testing.T) {
 		if len(s.resolved) != 1 || len(s.fetched) != 1 {
 			t.Errorf("resolved %v, fetched %v", s.resolved, s.fetched)
 		}
 	})
+}
+
+func TestAnActionInAPackage(t *testing.T) {
+	t.Parallel()
+	s := newServer()
+	s.packages["pin1"]["act/action.yaml"] = "act 1"
+	r := s.resolver(t, t.TempDir())
+	r.Local.ParseAction = r.Local.Parse
+	from := load(t, r, git("v1", "hello"), r.WorkDir)
+	action := func(path string) *plan.Reference {
+		return &plan.Reference{Kind: plan.RefAction, Text: path, Action: path}
+	}
+	t.Run("is a component of it", func(t *testing.T) {
+		got := load(t, r, action("./../../act"), from.Dir)
+		want := &plan.Origin{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Pin: "pin1", Path: "act", Package: from.Origin.Package}
+		if diff := cmp.Diff(want, got.Origin); diff != "" || got.Digest != tree.FileDigest("action.yaml", []byte("act 1")) {
+			t.Errorf("its digest is %s, its origin:\n%s", got.Digest, diff)
+		}
+	})
+	t.Run("cannot be outside of it", func(t *testing.T) {
+		out := filepath.Join(r.WorkDir, "act")
+		write(t, filepath.Join(out, "action.yml"), "outside")
+		up, err := filepath.Rel(from.Dir, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{out, "./" + filepath.ToSlash(up)} {
+			var denied *source.DeniedError
+			if _, err := r.Load(t.Context(), action(path), from.Dir); !errors.As(err, &denied) {
+				t.Errorf("%s: the error is %v, want a DeniedError", path, err)
+			}
+		}
+	})
+}
+
+func TestWhereAReferenceWithExpressionsLeads(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"host/steps.zip": "https://host/steps.zip",
+		"./steps.zip":    "./steps.zip",
+		"../steps.zip":   "file:///work/steps.zip",
+		"/srv/steps.zip": "file:///srv/steps.zip",
+	} {
+		if got := source.LocationOf(&plan.Reference{Kind: plan.RefArchive, URL: url}, "/work/job", "/work/job"); got.Name != want {
+			t.Errorf("%s leads to %s, want %s", url, got.Name, want)
+		}
+	}
 }
 
 func TestTheCacheServesTheNextRun(t *testing.T) {
@@ -319,6 +381,19 @@ func TestTheLockFile(t *testing.T) {
 			t.Errorf("the error is %v, want a DeniedError about the lock file", err)
 		}
 	})
+	t.Run("so is content of another pin, also where the cache has it", func(t *testing.T) {
+		dir := t.TempDir()
+		first := s.resolver(t, dir)
+		load(t, first, git("v1", "hello"), first.WorkDir)
+		foreign := load(t, first, git("v2", "hello"), first.WorkDir)
+		forged := &lock.File{Packages: []lock.Package{entry}}
+		forged.Packages[0].Content = foreign.Origin.Package
+		r := s.resolver(t, dir, with(forged))
+		var denied *source.DeniedError
+		if _, err := r.Load(t.Context(), git("v1", "hello"), r.WorkDir); !errors.As(err, &denied) || !strings.Contains(err.Error(), "lock file") {
+			t.Errorf("the error is %v, want a DeniedError about the lock file", err)
+		}
+	})
 	t.Run("so is a component with another digest", func(t *testing.T) {
 		other := &lock.File{}
 		other.Add(entry, lock.Component{Path: "steps/hello", File: "step.yml", Digest: "sha256:" + strings.Repeat("0", 64)})
@@ -469,22 +544,4 @@ func TestC127BuiltinComponents(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestWithoutUserinfo(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"https://user:secret@host/p@x": "https://host/p@x",
-		"https://secret@host":          "https://host",
-		"https://host/a@b/c":           "https://host/a@b/c",
-		"ssh://git@host/p":             "ssh://git@host/p",
-		"ssh://git:secret@host:22/p":   "ssh://git@host:22/p",
-		"git@host:p":                   "git@host:p",
-		"file:///srv/x@y":              "file:///srv/x@y",
-		"http://a:b@c@host:8080/p":     "http://host:8080/p",
-	} {
-		if got := source.WithoutUserinfo(url); got != want {
-			t.Errorf("%s: got %s, want %s", url, got, want)
-		}
-	}
 }

@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +160,7 @@ type pinned struct {
 func (c *Cache) Pinned(parts ...string) (digest string) {
 	path := filepath.Join(c.dir, pinsDir, key(parts...)+".json")
 	var p pinned
-	if readJSON(path, &p) != nil {
+	if readJSON(path, &p) != nil || !slices.Equal(p.Of, parts) {
 		return ""
 	}
 	touch(path)
@@ -181,7 +182,7 @@ type Name struct {
 // Name returns what the name pointed to; ok is false when the cache does not know.
 func (c *Cache) Name(parts ...string) (name Name, ok bool) {
 	err := readJSON(filepath.Join(c.dir, namesDir, key(parts...)+".json"), &name)
-	return name, err == nil
+	return name, err == nil && slices.Equal(name.Of, parts) && name.Pin != ""
 }
 
 // SetName remembers what a name points to now.

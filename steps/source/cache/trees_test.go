@@ -98,3 +98,25 @@ func TestUnpackedPackages(t *testing.T) {
 		}
 	})
 }
+
+func TestVerifyLooksAtUnpackedPackages(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	c := cache.New(root)
+	dir := filepath.Join(root, "trees", strings.TrimPrefix(put(t, c, "#!/bin/sh\n"), "sha256:"))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "run"), []byte("changed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, repair := range []bool{false, true} {
+		checked, err := c.Verify(t.Context(), repair)
+		if err != nil || len(checked.Problems) != 1 || checked.Problems[0].Path != dir || checked.Problems[0].Removed != repair {
+			t.Errorf("repair %v: found %+v (%v)", repair, checked, err)
+		}
+	}
+	if checked, err := c.Verify(t.Context(), false); err != nil || len(checked.Problems) != 0 {
+		t.Errorf("after that: %+v (%v)", checked, err)
+	}
+}

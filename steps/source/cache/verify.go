@@ -28,8 +28,8 @@ type Checked struct {
 	Problems []Problem `json:"problems"`
 }
 
-// Verify reads every package and compares its content with its digest, and looks at what pins and names say. With repair, what
-// is wrong is removed.
+// Verify reads every package, packed and unpacked, and compares its content with its digest, and looks at what pins and names
+// say. With repair, what is wrong is removed, but for unpacked packages while any run goes on.
 func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 	checked := &Checked{Problems: []Problem{}}
 	found := func(path, format string, args ...any) {
@@ -63,6 +63,9 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 		checked.Packages++
 		checked.Size += size
 	}
+	if err := c.verifyTrees(ctx, repair, checked); err != nil {
+		return checked, err
+	}
 	c.eachJSON(pinsDir, func(path string, text []byte) {
 		var p pinned
 		switch {
@@ -79,6 +82,35 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 		}
 	})
 	return checked, nil
+}
+
+// verifyTrees looks at the unpacked packages.
+func (c *Cache) verifyTrees(ctx context.Context, repair bool, checked *Checked) error {
+	trees, err := c.dirEntries(treesDir)
+	if err != nil {
+		return err
+	}
+	free, unlock := false, func() {}
+	if repair {
+		free, unlock = c.treesFree(ctx)
+	}
+	defer unlock()
+	for _, entry := range trees {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if strings.HasPrefix(entry.Name(), tempPrefix) {
+			continue // being made, or for Prune
+		}
+		dir := filepath.Join(c.dir, treesDir, entry.Name())
+		m, err := tree.Scan(dir) // which does not count as a use
+		if err == nil && m.Digest("") == "sha256:"+entry.Name() || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		removed := free && RemoveTree(dir) == nil
+		checked.Problems = append(checked.Problems, Problem{Path: dir, What: "the unpacked package is not what its digest says", Removed: removed})
+	}
+	return nil
 }
 
 // nameError says that a file is no package.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,7 +135,7 @@ func (c *Config) client(to place) (*http.Client, error) {
 	if err := c.configure(transport, key); err != nil {
 		return nil, err
 	}
-	client := &http.Client{Transport: &named{transport, "step-runner/" + c.opts.Version}, CheckRedirect: checkRedirect}
+	client := &http.Client{Transport: &gate{transport, c, "step-runner/" + c.opts.Version}, CheckRedirect: checkRedirect}
 	c.clients[key] = client
 	return client, nil
 }
@@ -183,19 +184,43 @@ func (c *Config) configure(t *http.Transport, key connection) error {
 	return nil
 }
 
-// named is a transport that says who asks.
-type named struct {
+// gate is a transport that says who asks, and goes to no place that is denied, also when a server or a repository sends it there.
+type gate struct {
 	http.RoundTripper
-	agent string
+	config *Config
+	agent  string
 }
 
 // RoundTrip implements http.RoundTripper.
-func (n *named) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := g.config.mayAsk(r.URL); err != nil {
+		return nil, err
+	}
 	if r.Header.Get("User-Agent") == "" {
 		r = r.Clone(r.Context())
-		r.Header.Set("User-Agent", n.agent)
+		r.Header.Set("User-Agent", g.agent)
 	}
-	return n.RoundTripper.RoundTrip(r)
+	return g.RoundTripper.RoundTrip(r)
+}
+
+// mayAsk refuses requests to a place that is denied by its name. Where every host is denied but some, those may send to others:
+// the hosts of their files and logins are often not theirs.
+func (c *Config) mayAsk(u *url.URL) error {
+	denies := func(e *entry) bool { return e.deny && e.pattern.host != "" }
+	if !slices.ContainsFunc(c.files, func(f *file) bool { return slices.ContainsFunc(f.entries, denies) }) {
+		return nil
+	}
+	where := u.Scheme + "://" + u.Host + u.EscapedPath()
+	p, err := parsePlace(where)
+	if err != nil {
+		return &source.DeniedError{What: where, Why: err.Error()}
+	}
+	for _, f := range c.files {
+		if e := f.entry(p, "deny"); e != nil && denies(e) {
+			return denied(where, e)
+		}
+	}
+	return nil
 }
 
 // checkRedirect follows a server's word a few times, and never from TLS to plain text.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -162,6 +163,34 @@ func TestRedirects(t *testing.T) {
 	if _, err := get(t, client(t, w, plain.URL), plain.URL+"/loop"); err == nil || !strings.Contains(err.Error(), "redirected more than") {
 		t.Errorf("in circles: %v", err)
 	}
+}
+
+func TestARedirectToAPlaceThatIsDenied(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/old/p" {
+			http.Redirect(w, r, "/New/%70", http.StatusFound)
+			return
+		}
+		fmt.Fprint(w, "here")
+	}))
+	t.Cleanup(s.Close)
+	host := strings.TrimPrefix(s.URL, "http://")
+	t.Run("is not followed", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, "[[source]]\nmatch = \""+host+"/new/\"\ndeny = true\n", "")
+		var denied *source.DeniedError
+		if _, err := get(t, client(t, w, s.URL), s.URL+"/old/p"); !errors.As(err, &denied) {
+			t.Errorf("got %v, want a DeniedError", err)
+		}
+	})
+	t.Run("is followed where only what is not named is denied", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, "[[source]]\nmatch = \"*\"\ndeny = true\n[[source]]\nmatch = \""+host+"/old\"\ndeny = false\n", "")
+		if got, err := get(t, client(t, w, s.URL+"/old"), s.URL+"/old/p"); err != nil || got != "here" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
 }
 
 func TestPlacesWithTheSameSettingsShareAClient(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/rungci/rung/steps/diag"
@@ -88,6 +89,16 @@ func (c *Config) read(path string, project bool) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
+	}
+	info, err := os.Stat(path) // before it is opened: that would wait for whoever writes to a pipe
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return diag.List{{Span: diag.Span{File: path}, Message: "this is not a file"}}
+	}
+	if info.Size() > MaxFileSize {
+		return tooLarge(path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -173,6 +184,9 @@ func (c *Config) route(at *source.Location) (route, error) {
 	text := at.Name
 	if at.Kind == plan.RefArchive && !hasScheme(text) {
 		text = at.URL // a path that is seen from the work directory
+	}
+	if host, path, ok := cutSCP(text); ok && at.Kind == plan.RefGit && !strings.Contains(text, "://") {
+		text = "ssh://" + host + "/" + path
 	}
 	name, err := parsePlace(text)
 	if err != nil {

@@ -37,7 +37,7 @@ type parser struct {
 func parse(name string, text []byte, project bool) (*file, error) {
 	p := &parser{file: &file{path: name, project: project}, text: string(text)}
 	if len(text) > MaxFileSize {
-		return nil, diag.List{{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d KiB, the limit for sources", MaxFileSize>>10)}}
+		return nil, tooLarge(name)
 	}
 	if err := toml.Unmarshal(text, &map[string]any{}); err != nil {
 		p.syntax(err)
@@ -66,6 +66,10 @@ func parse(name string, text []byte, project bool) (*file, error) {
 		return 0
 	})
 	return p.file, nil
+}
+
+func tooLarge(name string) diag.List {
+	return diag.List{{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d KiB, the limit for sources", MaxFileSize>>10)}}
 }
 
 // syntax notes that the file is no TOML.

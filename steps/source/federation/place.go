@@ -1,11 +1,14 @@
 package federation
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // place is where something is: a host, and the elements of a path there, decoded. A place on this machine has no host.
@@ -18,7 +21,36 @@ type place struct {
 }
 
 // defaultPorts are the ports that URLs of a scheme leave out.
-var defaultPorts = map[string]string{"https": ":443", "http": ":80", "ssh": ":22", "git+ssh": ":22", "oci": ":443", "git": ":9418"}
+var defaultPorts = map[string]string{"https": "443", "http": "80", "ssh": "22", "git+ssh": "22", "ssh+git": "22", "oci": "443", "git": "9418"}
+
+// canonicalHost writes a host, perhaps with a port, in one form: what leads to the same place has to be the same here, or whoever
+// denies it would deny one spelling. Its error does not show the text.
+func canonicalHost(scheme, text string) (string, error) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return "", errors.New("its host has a letter that is not ASCII; write the host as DNS has it (xn--…)")
+	}
+	name, port := strings.ToLower(text), ""
+	if rest, ok := strings.CutPrefix(name, "["); ok {
+		name, port, _ = strings.Cut(rest, "]")
+		port = strings.TrimPrefix(port, ":")
+	} else if before, after, ok := strings.Cut(name, ":"); ok {
+		name, port = before, after
+	}
+	name = strings.TrimRight(name, ".")
+	if ip, err := netip.ParseAddr(name); err == nil {
+		name = ip.Unmap().String()
+	}
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	if port = strings.TrimLeft(port, "0"); port != "" && port != defaultPorts[scheme] {
+		name += ":" + port
+	}
+	if scheme == "file" && name == "localhost" {
+		name = ""
+	}
+	return name, nil
+}
 
 // parsePlace reads a URL, "host/path", "user@host:path" as SSH has it, or a path. Its error does not show the text, which may hold
 // a password.
@@ -26,7 +58,7 @@ func parsePlace(text string) (place, error) {
 	scheme, rest, isURL := strings.Cut(text, "://")
 	if !isURL {
 		scheme, rest = "", text
-		if at, path, ok := strings.Cut(text, ":"); ok && strings.Contains(at, "@") && !strings.Contains(at, "/") {
+		if at, path, ok := cutSCP(text); ok && strings.Contains(at, "@") {
 			scheme, rest = "ssh", at+"/"+path
 		}
 	}
@@ -41,13 +73,10 @@ func parsePlace(text string) (place, error) {
 		p.user, _, _ = strings.Cut(host[:i], ":")
 		host = host[i+1:]
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, defaultPorts[p.scheme]))
-	if name, port, ok := strings.Cut(host, ":"); ok && !strings.HasPrefix(host, "[") {
-		host = strings.TrimSuffix(name, ".") + ":" + port
-	} else {
-		host = strings.TrimSuffix(host, ".")
+	var err error
+	if p.host, err = canonicalHost(p.scheme, host); err != nil {
+		return place{}, err
 	}
-	p.host = host
 	for element := range strings.SplitSeq(path, "/") {
 		decoded, err := element, error(nil)
 		if p.scheme != "" {
@@ -68,6 +97,16 @@ func parsePlace(text string) (place, error) {
 		}
 	}
 	return p, nil
+}
+
+// cutSCP cuts [user@]host:path, as scp writes it, before the path. The host may stand in brackets.
+func cutSCP(text string) (host, path string, ok bool) {
+	host, path, ok = strings.Cut(text, ":")
+	if before, _, bracket := strings.Cut(text, "["); bracket && !strings.ContainsAny(before, ":/") {
+		host, path, ok = strings.Cut(text, "]:")
+		host += "]"
+	}
+	return host, path, ok && !strings.Contains(host, "/")
 }
 
 // hostname is the host without its port.

@@ -24,7 +24,7 @@ func (c *Config) trust(at *source.Location, r route) (trust source.Trust, err er
 	for _, f := range c.files {
 		for _, p := range []place{r.name, r.place} {
 			if e := f.entry(p, "deny"); e != nil && e.deny {
-				return source.Trust{}, denied(at, e)
+				return source.Trust{}, denied(at.Name, e)
 			}
 			if e := f.entry(p, "pinned"); e != nil && e.pinned {
 				trust.Pinned = true
@@ -48,12 +48,12 @@ func (c *Config) trust(at *source.Location, r route) (trust source.Trust, err er
 	return trust, nil
 }
 
-func denied(at *source.Location, e *entry) error {
+func denied(what string, e *entry) error {
 	why := "it is denied by " + e.at("deny")
 	if e.reason != "" {
 		why += ": " + e.reason
 	}
-	return &source.DeniedError{What: at.Name, Why: why, Hint: "use another source, or ask whoever wrote the file"}
+	return &source.DeniedError{What: what, Why: why, Hint: "use another source, or ask whoever wrote the file"}
 }
 
 // demand reads the keys of an entry, once.

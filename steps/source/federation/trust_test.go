@@ -72,6 +72,14 @@ func TestDeny(t *testing.T) {
 	}{
 		{name: "below the match", user: deny, at: git("https://gitlab.com/bad/p"), denied: true},
 		{name: "however it is written", user: deny, at: git("https://GITLAB.com.:443//./Bad/%70.git"), denied: true},
+		{name: "with a port with zeros", user: deny, at: git("https://gitlab.com:00443/bad/p"), denied: true},
+		{name: "with an empty port", user: deny, at: git("https://gitlab.com:/bad/p"), denied: true},
+		{name: "over SSH with its port", user: deny, at: git("ssh+git://git@gitlab.com:022/bad/p"), denied: true},
+		{name: "over SSH with the host in brackets", user: deny, at: git("git@[gitlab.com]:bad/p"), denied: true},
+		{name: "over SSH without a user", user: deny, at: git("gitlab.com:bad/p@q"), denied: true},
+		{name: "over SSH in brackets and without a user", user: deny, at: git("[gitlab.com]:bad/p@q"), denied: true},
+		{name: "an address in its other form", user: "[[source]]\nmatch = \"127.0.0.1/\"\ndeny = true\n", at: git("https://[::ffff:7f00:1]/p"), denied: true},
+		{name: "a folder of this machine by its name", user: "[[source]]\nmatch = \"/srv/bad\"\ndeny = true\n", at: git("file://localhost/srv/bad/p"), denied: true},
 		{name: "over SSH", user: deny, at: git("git@gitlab.com:bad/p.git"), denied: true},
 		{name: "an archive", user: deny, at: archive("https://gitlab.com/bad/p.zip?x=y"), denied: true},
 		{name: "an image", user: deny, at: oci("gitlab.com/bad/p"), denied: true},
@@ -101,6 +109,17 @@ func TestDeny(t *testing.T) {
 				t.Errorf("the reason or the place is missing: %v", err)
 			}
 		})
+	}
+}
+
+func TestAHostWithLettersThatLookLikeOthersIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newWorld(t, "", "").load(t)
+	for _, at := range []*source.Location{git("https://ｇitlab.com/p"), archive("https://gitlab。com/p.zip")} {
+		var denied *source.DeniedError
+		if _, err := c.Apply(at); !errors.As(err, &denied) || !strings.Contains(err.Error(), "not ASCII") {
+			t.Errorf("%s: got %v", at.Name, err)
+		}
 	}
 }
 

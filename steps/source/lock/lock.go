@@ -3,6 +3,8 @@ package lock
 
 import (
 	"cmp"
+	"crypto/sha1"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -131,19 +133,49 @@ func Parse(name string, text []byte) (*File, error) {
 	if f.Version != Version {
 		return nil, fmt.Errorf("%s has version %d, and this program reads version %d: write it again with step-runner lock", name, f.Version, Version)
 	}
-	for i, p := range f.Packages {
-		if p.URL == "" || p.Pin == "" || p.Content == "" || !slices.Contains([]plan.RefKind{plan.RefGit, plan.RefOCI, plan.RefArchive}, p.Kind) {
-			return nil, fmt.Errorf("%s: package %d (%s) has no kind, url, pin or content: write the file again with step-runner lock", name, i+1, p.URL)
+	for i := range f.Packages {
+		if err := f.check(i); err != nil {
+			return nil, fmt.Errorf("%s: package %d (%s) %w: write the file again with step-runner lock", name, i+1, f.Packages[i].URL, err)
 		}
 	}
 	return &f, nil
 }
 
+// check says what is wrong with a package.
+func (f *File) check(i int) error {
+	switch p := &f.Packages[i]; {
+	case p.URL == "" || p.Pin == "" || p.Content == "" || !slices.Contains([]plan.RefKind{plan.RefGit, plan.RefOCI, plan.RefArchive}, p.Kind):
+		return errors.New("has no kind, url, pin or content")
+	case p.Kind == plan.RefGit && !isHex(p.Pin, sha1.Size):
+		return errors.New("has a pin that is not the full name of a commit")
+	case p.Kind != plan.RefGit && !isDigest(p.Pin):
+		return errors.New("has a pin that is no digest")
+	case !isDigest(p.Content):
+		return errors.New("has a content that is no digest")
+	case f.Find(p.Kind, p.URL, p.Rev) != p:
+		return errors.New("is there twice")
+	}
+	return nil
+}
+
+func isDigest(text string) bool {
+	sum, ok := strings.CutPrefix(text, "sha256:")
+	return ok && isHex(sum, sha256.Size)
+}
+
+// isHex reports whether text is so many bytes in hexadecimal, in lower case.
+func isHex(text string, size int) bool {
+	return len(text) == 2*size && strings.Trim(text, "0123456789abcdef") == ""
+}
+
 // Read reads a lock file. Where there is none the error is fs.ErrNotExist.
 func Read(path string) (*File, error) {
-	info, err := os.Stat(path)
+	info, err := os.Stat(path) // before it is opened: that would wait for whoever writes to a pipe
 	if err != nil {
 		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	if info.Size() > MaxSize {
 		return nil, fmt.Errorf("%s is larger than %d MiB, the limit for a lock file", path, MaxSize>>20)

@@ -77,7 +77,7 @@ func (l *Locker) found(f walk.Found) error {
 		p.Rev = "sha256:" + f.Package.SHA256
 	}
 	c := lock.Component{Reference: textOf(f.Ref), Path: o.Path, File: f.Component.File, Digest: f.Component.Digest}
-	if f.Ref.Kind == plan.RefLocal {
+	if f.Ref != f.Package {
 		c.Reference = textOf(f.Package) // "../x" says nothing outside of the package
 	}
 	old := l.Old.Find(p.Kind, p.URL, p.Rev)

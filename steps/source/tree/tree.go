@@ -102,15 +102,21 @@ func checkLink(name, target string) error {
 	if target == "" || len(target) > MaxLinkSize || path.IsAbs(target) || strings.ContainsAny(target, "\\\x00\n") || len(target) > 1 && target[1] == ':' {
 		return &PathError{name, fmt.Sprintf("is a link to %q, which is not a relative path", target)}
 	}
-	// Step by step: "a/../../x" must not climb even where "a" is a link itself.
-	depth := strings.Count(name, "/")
+	// A link stands in a folder, never below another link, so that what it climbs at its beginning can be counted. After a name
+	// that cannot be done: the name may be a link, and from where that leads ".." is somewhere else.
+	depth, down := strings.Count(name, "/"), false
 	for element := range strings.SplitSeq(target, "/") {
 		switch element {
 		case "..":
 			depth--
 		case "", ".":
+			continue
 		default:
-			depth++
+			down = true
+			continue
+		}
+		if down {
+			return &PathError{name, fmt.Sprintf("is a link to %q, which may lead outside of the tree: .. can only stand at its beginning", target)}
 		}
 		if depth < 0 {
 			return &PathError{name, fmt.Sprintf("is a link to %q, outside of the tree", target)}

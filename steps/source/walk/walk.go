@@ -104,7 +104,7 @@ func (w *Walker) follow(ctx context.Context, ref *plan.Reference, s scope) error
 	}
 	inner := scope{from: component.Dir, in: component}
 	if component.Origin != nil {
-		if inner.pkg = ref; ref.Kind == plan.RefLocal {
+		if inner.pkg = ref; ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction {
 			inner.pkg = s.pkg
 		}
 	}

@@ -79,7 +79,7 @@ func (p Policy) Do(ctx context.Context, try func(context.Context) (moved bool, e
 		if failed++; moved {
 			failed = 1
 		}
-		if !Temporary(err) || failed >= p.attempts() {
+		if !Temporary(err) || failed >= p.attempts() || errors.Is(err, ErrStalled) && !moved {
 			return err
 		}
 		wait := p.wait(failed)

@@ -81,6 +81,19 @@ func TestTriesAreCounted(t *testing.T) {
 	}
 }
 
+func TestAServerThatSendsNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	p := Policy{FirstWait: time.Nanosecond}
+	n := 0
+	err := p.Do(context.Background(), func(context.Context) (bool, error) {
+		n++
+		return n == 1, ErrStalled
+	})
+	if n != 2 || !errors.Is(err, ErrStalled) {
+		t.Errorf("%d tries, want one more after the one that brought something; %v", n, err)
+	}
+}
+
 func TestAnErrorDoesNotShowTheAddress(t *testing.T) {
 	t.Parallel()
 	err := Plain(&url.Error{Op: "Get", URL: "https://me:s3cr3t@host/?token=s3cr3t", Err: io.EOF})

@@ -258,7 +258,8 @@ func (m *merge) result(layers int) (wanted []map[int][]wish, links []link) {
 	return wanted, links
 }
 
-// target is what the link at a path says. One of an image that leads out of a tree is turned to where it leads in the image.
+// target is what the link at a path says. One of an image that leads out of a tree, or that a tree cannot have, is turned to
+// where it leads in the image.
 func (n *node) target(name string) string {
 	folder := path.Dir(name)
 	if folder == "." {
@@ -274,19 +275,21 @@ func (n *node) target(name string) string {
 	return path.Join(strings.Repeat("../", up)+".", inside(folder, n.link))
 }
 
-// climbs reports whether a relative target leads above the root, at any point of the way.
+// climbs reports whether a relative target leads above the root, or climbs after a name, which may be a link itself.
 func climbs(folder, target string) bool {
-	depth := 0
-	for element := range strings.SplitSeq(folder+"/"+target, "/") {
+	depth, down := 0, false
+	if folder != "" {
+		depth = strings.Count(folder, "/") + 1
+	}
+	for element := range strings.SplitSeq(target, "/") {
 		switch element {
 		case "", ".":
 		case "..":
-			depth--
+			if depth--; depth < 0 || down {
+				return true
+			}
 		default:
-			depth++
-		}
-		if depth < 0 {
-			return true
+			down = true
 		}
 	}
 	return false

@@ -1,0 +1,111 @@
+package lock
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rungci/rung/steps/plan"
+)
+
+var (
+	commit  = strings.Repeat("0a", 20)
+	digest  = "sha256:" + strings.Repeat("1b", 32)
+	example = &File{Version: Version, Packages: []Package{
+		{Kind: plan.RefArchive, URL: "./s.zip", Pin: digest, Content: digest, Components: []Component{{Reference: "./s.zip", File: "step.yml", Digest: digest}}},
+		{Kind: plan.RefGit, URL: "https://host/p", Rev: "v1", Pin: commit, Content: digest, Components: []Component{
+			{Reference: "host/p/-/a@v1", Path: "steps/a", File: "step.yml", Digest: digest},
+		}},
+	}}
+)
+
+func encode(t *testing.T) string {
+	t.Helper()
+	text, err := example.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := Parse(Name, []byte(encode(t)))
+	if diff := cmp.Diff(example, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+func TestALockFileThatWasWrittenByHand(t *testing.T) {
+	t.Parallel()
+	good := encode(t)
+	for _, tc := range []struct{ name, old, new, want string }{
+		{"a pin that is a branch", commit, "main", "not the full name of a commit"},
+		{"a pin that is a part of a commit", commit, commit[:39], "not the full name of a commit"},
+		{"a pin that is a path", commit, "../../" + commit[6:], "not the full name of a commit"},
+		{"a digest that is too short", digest, digest[:40], "no digest"},
+		{"a digest of another kind", digest, "md5:" + digest[7:], "no digest"},
+		{"no pin", "pin = '" + commit + "'\n", "", "has no kind, url, pin or content"},
+		{"a kind that is not locked", "'git'", "'local'", "has no kind, url, pin or content"},
+		{"a package that is there twice", "version = 1\n", "version = 1\n" + good[strings.Index(good, "[[package]]"):], "is there twice"},
+		{"a key of another version", "rev = ", "revision = ", `"package.revision" is not known`},
+		{"another version", "version = 1", "version = 2", "reads version 1"},
+		{"no TOML", "version", "[[version", ":3:"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := Parse(Name, []byte(strings.ReplaceAll(good, tc.old, tc.new))); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v, want one that says %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestReadIfThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	t.Run("nothing", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(dir, "none")
+		if f, err := ReadIfThere(path); f != nil || err != nil {
+			t.Errorf("got %v, %v", f, err)
+		}
+		if _, err := Read(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("what is no file", func(t *testing.T) {
+		t.Parallel()
+		for _, path := range []string{dir, os.DevNull} {
+			if _, err := ReadIfThere(path); err == nil || !strings.Contains(err.Error(), "is not a file") {
+				t.Errorf("%s: got %v", path, err)
+			}
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	text, err := example.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := Parse(Name, text)
+		if err != nil {
+			return
+		}
+		again, err := file.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(Name, again); err != nil {
+			t.Errorf("what was read cannot be written: %v", err)
+		}
+	})
+}
