@@ -52,14 +52,13 @@ func run(match string, rounds int) error {
 	}
 	defer os.RemoveAll(dir)
 	w := &world{dir: dir, runner: filepath.Join(dir, "step-runner"), rounds: rounds}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", w.runner, "./cmd/step-runner")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("scripts/build.sh", w.runner, "./cmd/step-runner")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building step-runner: %w", err)
 	}
 	fmt.Printf("%-44s %12s %10s  %s\n", "figure", "measured", "target", "against")
-	for _, f := range slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, sizeFigures) {
+	for _, f := range slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, sizeFigures) {
 		if !strings.Contains(f.name, match) {
 			continue
 		}
