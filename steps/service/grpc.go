@@ -54,7 +54,6 @@ func NewServer(s *Service, access Access) *Server {
 		grpc.MaxRecvMsgSize(s.limits.RequestBytes),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.WriteBufferSize(writeBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(connectWithin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: aliveAfter, Timeout: aliveWithin}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: aliveEvery, PermitWithoutStream: true}),
