@@ -3,6 +3,7 @@ package yamlsource
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 
@@ -12,11 +13,11 @@ import (
 // builder turns the library's tree into ours: it resolves aliases and merge keys, checks scalars and keys, and keeps the
 // budget.
 type builder struct {
-	file  *File
-	tags  []string
-	done  map[*yaml.Node]*Node // anchored nodes; nil while one is being built
-	spent weight
-	fatal *diag.Diagnostic // set when the budget is gone: nothing after it counts
+	file    *File
+	options Options
+	done    map[*yaml.Node]*Node // anchored nodes; nil while one is being built
+	spent   weight
+	fatal   *diag.Diagnostic // set when the budget is gone: nothing after it counts
 }
 
 // weight is what a node costs when it stands in the tree once more.
@@ -51,11 +52,14 @@ func (b *builder) node(y *yaml.Node, level int) *Node {
 	default:
 		n.Text = y.Value
 		n.weight.bytes = len(y.Value)
-		n.Kind = kindOf(y)
+		n.Kind = b.kindOf(y)
 	}
 	n.start, n.Span = b.file.text.node(n, y.Line, y.Column)
 	if n.Kind.IsScalar() {
 		b.checkScalar(n, y)
+		if b.file.text != b.file.original {
+			n.Text = unveil(n.Text)
+		}
 	}
 	b.checkTag(n, y)
 	if level > MaxDepth {
@@ -95,7 +99,10 @@ func styleOf(y *yaml.Node) style {
 	}
 }
 
-func kindOf(y *yaml.Node) Kind {
+func (b *builder) kindOf(y *yaml.Node) Kind {
+	if b.options.YAML11 && y.Style == 0 && (isYes(y.Value) || isNo(y.Value)) {
+		return Boolean
+	}
 	switch y.Tag {
 	case "!!null":
 		return Null
@@ -154,7 +161,7 @@ func (b *builder) checkTag(n *Node, y *yaml.Node) {
 			return
 		}
 	default:
-		if slices.Contains(b.tags, y.Tag) {
+		if slices.Contains(b.options.Tags, y.Tag) {
 			n.Tag = y.Tag
 			return
 		}
@@ -165,7 +172,7 @@ func (b *builder) checkTag(n *Node, y *yaml.Node) {
 
 // alias returns the node that the alias stands for: the same one, not a copy.
 func (b *builder) alias(y *yaml.Node, level int) *Node {
-	place := diag.Span{File: b.file.Name, Line: y.Line, Column: y.Column, Length: len([]rune(y.Value)) + 1}
+	place := diag.Span{File: b.file.Name, Line: y.Line, Column: y.Column, Length: utf8.RuneCountInString(y.Value) + 1}
 	target, known := b.done[y.Alias]
 	if target == nil {
 		if known {
@@ -176,6 +183,7 @@ func (b *builder) alias(y *yaml.Node, level int) *Node {
 		return &Node{Span: place}
 	}
 	b.repeat(place, target, level)
+	target.shared = true
 	return target
 }
 

@@ -1,6 +1,9 @@
 package yamlsource
 
 import (
+	"fmt"
+	"slices"
+
 	"go.yaml.in/yaml/v4"
 )
 
@@ -8,8 +11,9 @@ import (
 // It returns the first key that is written there.
 func (b *builder) mapping(n *Node, y *yaml.Node, level int) (first *Node) {
 	keys := &keySet{}
+	var overrides overrides
 	n.Entries = make([]Entry, 0, len(y.Content)/2)
-	var merge *Node
+	var merges []*Node
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		key := b.node(y.Content[i], level+1)
 		val := b.node(y.Content[i+1], level+1)
@@ -25,7 +29,12 @@ func (b *builder) mapping(n *Node, y *yaml.Node, level int) (first *Node) {
 			continue
 		}
 		isMerge := y.Content[i].Tag == "!!merge"
-		if earlier := keys.add(key); earlier != nil {
+		if earlier := keys.add(key); earlier != nil && b.options.LastKeyWins {
+			if !isMerge {
+				b.override(n, overrides.at(n, earlier), key, val)
+				continue
+			}
+		} else if earlier != nil {
 			hint := ""
 			if isMerge {
 				hint = "merge several maps with <<: [*one, *two]"
@@ -34,15 +43,38 @@ func (b *builder) mapping(n *Node, y *yaml.Node, level int) (first *Node) {
 			continue
 		}
 		if isMerge {
-			merge = val
+			merges = append(merges, val)
 			continue
 		}
 		n.Entries = append(n.Entries, Entry{key, val})
 	}
-	if merge != nil {
-		b.merge(n, merge, keys, level)
+	for _, from := range slices.Backward(merges) { // the last one wins, as the last key does
+		b.merge(n, from, keys, level)
 	}
 	return first
+}
+
+// overrides finds the entry of a key; it indexes the entries when a key comes twice, which is rare.
+type overrides struct{ index map[*Node]int }
+
+func (o *overrides) at(n, key *Node) int {
+	if o.index == nil {
+		o.index = map[*Node]int{}
+	}
+	for i := len(o.index); i < len(n.Entries); i++ {
+		o.index[n.Entries[i].Key] = i
+	}
+	return o.index[key]
+}
+
+// override lets a key take the place of the entry of its name.
+func (b *builder) override(n *Node, at int, key, val *Node) {
+	earlier := n.Entries[at].Key
+	n.Entries[at].Value = val
+	if len(b.file.Warnings) < MaxProblems {
+		b.file.Warnings = append(b.file.Warnings, b.file.Diagnostic(key.Span, "keep one of them",
+			fmt.Sprintf("the key %q is already set on line %d, and this one replaces it", key.Text, earlier.Span.Line)))
+	}
 }
 
 // checkKey reports a key that cannot name a field.
@@ -76,6 +108,7 @@ func (b *builder) merge(n, from *Node, keys *keySet, level int) {
 				return
 			}
 			if keys.add(e.Key) == nil {
+				e.Key.shared, e.Value.shared = true, true
 				n.Entries = append(n.Entries, e)
 				n.weight.add(e.Key.weight)
 				n.weight.add(e.Value.weight)

@@ -47,6 +47,7 @@ type Node struct {
 	Span diag.Span
 
 	style  style
+	shared bool
 	start  int // where the content begins in the text, in bytes
 	weight weight
 }
@@ -79,6 +80,9 @@ func (n *Node) Get(key string) *Node {
 // IsPlain reports whether a scalar is written without quotes and not as a block.
 func (n *Node) IsPlain() bool { return n.style == plain }
 
+// Shared reports whether the tree may hold the node at more than one place, through aliases or merge keys.
+func (n *Node) Shared() bool { return n.shared }
+
 // Value returns the node as a value. Keys become field names by their text, whatever kind they are.
 func (n *Node) Value() value.Value {
 	switch n.Kind {
@@ -97,7 +101,7 @@ func (n *Node) Value() value.Value {
 	case String:
 		return value.OfString(n.Text)
 	case Boolean:
-		return value.OfBool(isTrue(n.Text))
+		return value.OfBool(isTrue(n.Text) || isYes(n.Text))
 	case Number:
 		v, err := number(n.Text)
 		if err != nil {
@@ -112,6 +116,23 @@ func (n *Node) Value() value.Value {
 func isTrue(text string) bool { return text == "true" || text == "True" || text == "TRUE" }
 
 func isFalse(text string) bool { return text == "false" || text == "False" || text == "FALSE" }
+
+// isYes and isNo know the booleans that only YAML 1.1 has.
+func isYes(text string) bool {
+	switch text {
+	case "yes", "Yes", "YES", "on", "On", "ON":
+		return true
+	}
+	return false
+}
+
+func isNo(text string) bool {
+	switch text {
+	case "no", "No", "NO", "off", "Off", "OFF":
+		return true
+	}
+	return false
+}
 
 func isNull(text string) bool {
 	return text == "" || text == "~" || text == "null" || text == "Null" || text == "NULL"

@@ -32,7 +32,7 @@ func (f *File) Report(place diag.Span, hint, format string, args ...any) {
 
 // Diagnostic returns a diagnostic about the place with its source line.
 func (f *File) Diagnostic(place diag.Span, hint, message string) diag.Diagnostic {
-	return diag.Diagnostic{Span: place, Message: message, Hint: hint, Source: f.text.line(place.Line)}
+	return diag.Diagnostic{Span: place, Message: message, Hint: hint, Source: f.original.line(place.Line)}
 }
 
 // Err returns what was reported as a sorted diag.List of at most MaxProblems and a last one that counts the rest, or nil

@@ -43,9 +43,12 @@ type File struct {
 	Name string
 	// Documents are the roots of the documents. The root of an empty document has the kind Null.
 	Documents []*Node
+	// Warnings are the keys that Options.LastKeyWins let pass, in the order of the text.
+	Warnings diag.List
 
-	text  *text
-	found problems
+	text     *text // as it is parsed
+	original *text // as it is shown
+	found    problems
 }
 
 // Parse reads a text that diagnostics call name. Nodes may carry the local tags that are listed ("!reference"); every other
@@ -54,6 +57,11 @@ type File struct {
 // A text that is not YAML gives a diag.List with one diagnostic. All else that is wrong is left for File.Err, so that a
 // frontend can add what it finds.
 func Parse(name string, data []byte, tags ...string) (*File, error) {
+	return ParseWith(name, data, Options{Tags: tags})
+}
+
+// ParseWith is Parse for a dialect of YAML.
+func ParseWith(name string, data []byte, options Options) (*File, error) {
 	if len(data) > MaxSize {
 		return nil, diag.List{{
 			Span:    diag.Span{File: name},
@@ -61,7 +69,8 @@ func Parse(name string, data []byte, tags ...string) (*File, error) {
 		}}
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
-	f := &File{Name: name, text: newText(name, data)}
+	f := &File{Name: name, original: newText(name, data)}
+	f.text = f.original
 	if d, bad := f.checkCharacters(); bad {
 		return nil, diag.List{d}
 	}
@@ -72,11 +81,15 @@ func Parse(name string, data []byte, tags ...string) (*File, error) {
 			Hint:    "split the file",
 		}}
 	}
-	docs, err := load(data)
+	hidden := options.veil(data)
+	if len(hidden) != len(data) {
+		f.text = newText(name, hidden)
+	}
+	docs, err := load(hidden)
 	if err != nil {
 		return nil, diag.List{f.syntaxError(err)}
 	}
-	b := builder{file: f, tags: tags, done: map[*yaml.Node]*Node{}}
+	b := builder{file: f, options: options, done: map[*yaml.Node]*Node{}}
 	for _, doc := range docs {
 		root, err := b.document(doc)
 		if err != nil {
