@@ -14,39 +14,46 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/flate"
+
 	"github.com/rungci/rung/internal/pack"
 )
 
-// packFigures are about archives of artifacts and caches. The promise is to take no longer than the existing runner's archiver, and no
-// more room. On a tree like this one that archiver took 0.367 of the time of a plain loop over Go's archive/zip, on two cores, and
-// its archive had 1.015 times the size (1.45 s to 3.95 s, 66 MB to 65 MB). The loop can be run anywhere; so it is what we measure against.
+// packFigures are about archives of artifacts and caches. The promise is to take no longer than the existing runner's archivers, and no
+// more room. On two cores, and a tree like this one, those took so much of the time of a plain loop over Go's archive/zip: 0.367 for its
+// default one (1.45 s to 3.95 s), 0.291 for tar.zst (1.15 s to 3.95 s), and 0.421 to unpack a zip (0.72 s to 1.71 s). The loop runs
+// anywhere, so it is what we measure against. For the size it is a loop with the compressor and the level of that archiver.
 var packFigures = []figure{
 	{name: "packing 240 MB in 15,000 files, to archive/zip", unit: "x ", target: 0.367, measure: packed(func(p *packing) (float64, string, error) {
 		return p.inTurn(p.zip, p.plain)
 	})},
-	{name: "its size, to archive/zip", unit: "x ", target: 1.015, measure: packed(func(p *packing) (float64, string, error) {
-		if _, err := p.plain(); err != nil {
-			return 0, "", err
-		}
-		theirs, err := p.size()
-		if err != nil {
-			return 0, "", err
-		}
-		if _, err = p.zip(); err != nil {
-			return 0, "", err
-		}
-		ours, err := p.size()
-		return float64(ours) / float64(theirs), fmt.Sprintf("%.1f MB against %.1f MB", float64(ours)/1e6, float64(theirs)/1e6), err
-	})},
-	{name: "packing the same as tar.zst, to archive/zip", unit: "x ", target: 0.3, measure: packed(func(p *packing) (float64, string, error) {
+	{name: "the size of that, to one stream a file", unit: "x ", target: 1, measure: packed((*packing).sizes)},
+	{name: "packing the same as tar.zst, to archive/zip", unit: "x ", target: 0.291, measure: packed(func(p *packing) (float64, string, error) {
 		return p.inTurn(p.tar, p.plain)
 	})},
-	{name: "unpacking the zip, to archive/zip", unit: "x ", target: 0.6, measure: packed(func(p *packing) (float64, string, error) {
+	{name: "unpacking the zip, to archive/zip", unit: "x ", target: 0.421, measure: packed(func(p *packing) (float64, string, error) {
 		if _, err := p.zip(); err != nil {
 			return 0, "", err
 		}
 		return p.inTurn(p.unzip, p.plainUnzip)
 	})},
+}
+
+// sizes returns how large our archive is, as a share of one whose files are compressed as the existing runner does it.
+func (p *packing) sizes() (float64, string, error) {
+	const level = 5
+	if _, err := p.loop(func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, level) }); err != nil {
+		return 0, "", err
+	}
+	theirs, err := p.size()
+	if err != nil {
+		return 0, "", err
+	}
+	if _, err = p.zip(); err != nil {
+		return 0, "", err
+	}
+	ours, err := p.size()
+	return float64(ours) / float64(theirs), fmt.Sprintf("%.1f MB against %.1f MB", float64(ours)/1e6, float64(theirs)/1e6), err
 }
 
 // packing is a tree of files, and an archive of it.
@@ -57,16 +64,23 @@ type packing struct {
 	rounds  int
 }
 
-// packed gives a measurement the tree, which is the same in every run of this program.
+// packed gives a measurement the tree, which is always the same, in memory where that can hold files: the time that a disk takes to
+// make 15,000 of them says nothing about us, and is most of it.
 func packed(measure func(*packing) (float64, string, error)) func(*world) (float64, string, error) {
 	return func(w *world) (float64, string, error) {
-		p := &packing{dir: filepath.Join(w.dir, "tree"), archive: filepath.Join(w.dir, "tree.archive"), rounds: min(w.rounds, 5)}
-		if _, err := os.Stat(p.dir); err != nil {
-			if err := makeTree(p.dir); err != nil {
-				return 0, "", err
-			}
+		dir, err := os.MkdirTemp("/dev/shm", "rung-bench-")
+		if err != nil {
+			dir, err = os.MkdirTemp(w.dir, "pack-")
 		}
-		err := filepath.WalkDir(p.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return 0, "", err
+		}
+		defer os.RemoveAll(dir)
+		p := &packing{dir: filepath.Join(dir, "tree"), archive: filepath.Join(dir, "archive"), rounds: min(w.rounds, 5)}
+		if err := makeTree(p.dir); err != nil {
+			return 0, "", err
+		}
+		err = filepath.WalkDir(p.dir, func(path string, _ fs.DirEntry, err error) error {
 			if name, _ := filepath.Rel(p.dir, path); name != "." {
 				p.names = append(p.names, name)
 			}
@@ -135,9 +149,15 @@ func (p *packing) tar() (time.Duration, error) {
 }
 
 // plain is what a program does that does nothing special.
-func (p *packing) plain() (time.Duration, error) {
+func (p *packing) plain() (time.Duration, error) { return p.loop(nil) }
+
+// loop packs one file after the other with archive/zip, and a compressor of its own or another one.
+func (p *packing) loop(compressor zip.Compressor) (time.Duration, error) {
 	return p.timed(func(w io.Writer) error {
 		z := zip.NewWriter(w)
+		if compressor != nil {
+			z.RegisterCompressor(zip.Deflate, compressor)
+		}
 		for _, name := range p.names {
 			if err := plainAdd(z, filepath.Join(p.dir, name), name); err != nil {
 				return err

@@ -78,12 +78,13 @@ var upperFloors = []string{"executor/...", "fleet/...", "nesting/...", "snapshot
 
 // thirdParty says which of our packages may import which module. A module that is not here is imported by nobody.
 var thirdParty = map[string][]string{
+	"github.com/bmatcuk/doublestar/v4":       {"internal/glob"},
 	"github.com/clipperhouse/displaywidth":   {"ui/..."},
 	"github.com/go-git/go-billy/v5":          {"steps/source/git/..."},
 	"github.com/go-git/go-git/v5":            {"steps/source/git/...", "steps/source/credentials"},
 	"github.com/google/go-containerregistry": {"steps/source/sourcetest"},
 	"github.com/kevinburke/ssh_config":       {"steps/source/git/..."},
-	"github.com/klauspost/compress":          {"steps/source/archive/...", "steps/publish"},
+	"github.com/klauspost/compress":          {"steps/source/archive/...", "steps/publish", "internal/pack", "bench"},
 	"github.com/opencontainers/go-digest":    {"steps/source/sourcetest"},
 	"github.com/opencontainers/image-spec":   {"steps/source/sourcetest"},
 	"github.com/pelletier/go-toml/v2":        {"steps/source/lock", "steps/source/federation"},

@@ -1,0 +1,132 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+)
+
+// What an archive may hold when nothing else is said.
+const (
+	// DefaultMaxBytes bounds all files of an archive together, uncompressed.
+	DefaultMaxBytes = 64 << 30
+	// DefaultMaxEntries bounds the number of entries.
+	DefaultMaxEntries = 2_000_000
+	// maxTarget bounds the target of a symbolic link, in bytes.
+	maxTarget = 4096
+	// maxWindow bounds the memory that a compressed stream can ask for, in bytes.
+	maxWindow = 128 << 20
+)
+
+// ExtractOptions say how an archive is unpacked. The zero value is the usual way.
+type ExtractOptions struct {
+	MaxBytes   int64 // of all files together; 0 is DefaultMaxBytes
+	MaxEntries int   // 0 is DefaultMaxEntries
+	Workers    int   // how many files are written at a time, where the format allows it; 0 is one for each core
+}
+
+func (o ExtractOptions) withDefaults() ExtractOptions {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MaxEntries == 0 {
+		o.MaxEntries = DefaultMaxEntries
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	return o
+}
+
+// FormatError says that an archive is damaged, cut short, or none at all.
+type FormatError struct {
+	Entry string // "" when it is about the whole
+	Why   string
+	Err   error // may be nil
+}
+
+func (e *FormatError) Error() string {
+	text := "the archive is damaged: " + e.Why
+	if e.Entry != "" {
+		text = fmt.Sprintf("the archive is damaged at %q: %s", e.Entry, e.Why)
+	}
+	if e.Err != nil {
+		text += fmt.Sprintf(" (%v)", e.Err)
+	}
+	return text
+}
+
+// Unwrap returns what went wrong.
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// UnsafeError says that unpacking an entry would touch what it must not.
+type UnsafeError struct{ Entry, Why string }
+
+func (e *UnsafeError) Error() string {
+	return fmt.Sprintf("the archive is refused because of its entry %q: %s", e.Entry, e.Why)
+}
+
+// LimitError says that an archive holds more than it may.
+type LimitError struct {
+	What  string // "bytes" or "entries"
+	Limit int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the archive holds more than %d %s, which is the limit", e.Limit, e.What)
+}
+
+// Format is a kind of archive.
+type Format string
+
+// The formats that can be unpacked.
+const (
+	FormatZip     Format = "zip" // with any of Deflate, Zstandard, and no compression
+	FormatTarZstd Format = "tar.zst"
+	FormatTarGzip Format = "tar.gz"
+)
+
+// Detect returns the format of an archive from how it begins. An archive of size 0 is an error like any other that is cut short.
+func Detect(archive io.ReaderAt) (Format, error) {
+	head := make([]byte, 4)
+	n, err := archive.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading the archive: %w", err)
+	}
+	switch head = head[:n]; {
+	case bytes.HasPrefix(head, []byte("PK")):
+		return FormatZip, nil
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return FormatTarZstd, nil
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return FormatTarGzip, nil
+	}
+	return "", &FormatError{Why: "it does not begin as a zip, tar.zst or tar.gz archive does; it may be cut short, or something else"}
+}
+
+// Extract unpacks an archive of any format into a folder, which must be there. What an entry replaces is removed first, so that nothing
+// is written through links of either kind. Permissions, symbolic links and times of files and folders are restored; owners, and
+// the bits that make programs run as somebody else, are not. Symbolic links are made at the end, whatever they lead to, and nothing is
+// ever written through one, be it the archive's or one that was there.
+//
+// Refused are names that leave the folder, names that stand twice or that lie behind a file or link of the archive, and archives over the
+// limits. The entries of a zip archive are checked before anything is written, and so is that it is whole. Of a tar archive, which comes as
+// a stream, the files before a mistake are there when it is found. The file at which unpacking stops, for whatever reason, is
+// removed, so that every file that is there is whole.
+func Extract(ctx context.Context, archive io.ReaderAt, size int64, dir string, o ExtractOptions) (*Summary, error) {
+	format, err := Detect(archive)
+	if err != nil {
+		return nil, err
+	}
+	switch format {
+	case FormatZip:
+		return ExtractZip(ctx, archive, size, dir, o)
+	case FormatTarZstd:
+		return ExtractTarZstd(ctx, io.NewSectionReader(archive, 0, size), dir, o)
+	default:
+		return ExtractTarGzip(ctx, io.NewSectionReader(archive, 0, size), dir, o)
+	}
+}
