@@ -36,6 +36,7 @@ var importRules = []importRule{
 	{"steps/source/locker", above("steps/source", "steps/source/lock", "steps/source/walk"), nil, "it writes down what references are"},
 	{"steps/source/sourcetest", []string{"steps/source/tree"}, nil, "servers for tests"},
 	{"steps/catalog", []string{}, nil, "it holds files"},
+	{"steps/catalog/cachekey", []string{"internal/glob"}, nil, "a key is computed, and nothing is read"},
 	{"steps/signature", []string{}, nil, "keys and envelopes are a leaf"},
 	{"steps/provenance", above("steps/trace", "steps/signature"), nil, "it says of a trace what SLSA asks"},
 	{"steps/replay", above("steps/engine", "steps/trace", "steps/source", "steps/source/...", "internal/mask", "internal/lazyregexp"), nil, "a replay is a run made from a trace"},
