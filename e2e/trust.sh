@@ -94,6 +94,9 @@ cat >steps.yml <<'EOF'
 EOF
 step-runner ci steps.yml --sources sources.toml --output-file trace.json
 
+say "what ran, to the commit"
+step-runner trace show -vv trace.json
+
 say "locked: a tag that moves changes nothing any more"
 step-runner lock steps.yml --sources sources.toml
 cat steps.lock

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -33,9 +31,8 @@ The cache keeps itself within ` + bytesText(cache.DefaultMaxSize) + ` and remove
 		Example: `  step-runner cache ls
   step-runner cache prune --max-size 1GiB
   step-runner cache verify --repair`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	group(cmd)
 	cmd.PersistentFlags().StringVar(&dir, "cache", "", "use the cache in `DIR` (default: $STEP_RUNNER_CACHE, or step-runner in your cache folder)")
 	open := func() (*cache.Cache, error) { return a.openCache(dir) }
 	cmd.AddCommand(a.cacheListCommand(open), a.cachePruneCommand(open), a.cacheVerifyCommand(open), a.cacheDirCommand(open))
@@ -59,12 +56,13 @@ func (a *app) openCache(dir string) (*cache.Cache, error) {
 func (a *app) cacheListCommand(open func() (*cache.Cache, error)) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List what is in the cache",
+		Use:        "ls",
+		SuggestFor: []string{"list", "show"},
+		Short:      "List what is in the cache",
 		Long: `ls lists packages (what was fetched, by content digest), mirrors of repositories, and downloads that broke off. What was used
 last comes first. FROM are the references that are known to lead to a package.
 
-` + readerExitCodesHelp,
+Exit codes: 0 fine · 2 usage · 5 our system failed · 6 you have no cache folder`,
 		Example: `  step-runner cache ls
   step-runner cache ls --json | jq -r '.[] | select(.size > 1000000) | .name'`,
 		Args: arguments(0, 0, ""),
@@ -115,11 +113,12 @@ func (a *app) cachePruneCommand(open func() (*cache.Cache, error)) *cobra.Comman
 	var maxSize, maxAge string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "prune",
-		Short: "Remove what was not used for long",
+		Use:        "prune",
+		SuggestFor: []string{"clear", "clean", "gc", "rm"},
+		Short:      "Remove what was not used for long",
 		Long: `prune removes what was not used for longest, until the rest is within --max-size and --max-age. Runs may go on meanwhile.
 
-` + readerExitCodesHelp,
+Exit codes: 0 fine · 2 usage · 5 our system failed · 6 you have no cache folder`,
 		Example: `  step-runner cache prune
   step-runner cache prune --max-size 500MB --max-age 30d
   step-runner cache prune --all --dry-run`,
@@ -165,7 +164,7 @@ func (a *app) prune(ctx context.Context, open func() (*cache.Cache, error), o ca
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s %d, %s; %s left\n", did, len(pruned.Removed), bytesText(pruned.Freed), bytesText(pruned.Left))
+	_, err = fmt.Fprintf(a.stdout, "%s %s, %s; %s left\n", did, count(len(pruned.Removed), "item"), bytesText(pruned.Freed), bytesText(pruned.Left))
 	return err
 }
 
@@ -216,7 +215,7 @@ func (a *app) printChecked(c *cache.Checked) error {
 		}
 		fmt.Fprintf(a.stdout, "%s: %s%s\n", p.Path, p.What, end)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d packages verified, %s; %d problems\n", c.Packages, bytesText(c.Size), len(c.Problems))
+	_, err := fmt.Fprintf(a.stdout, "%s verified, %s; %s\n", count(c.Packages, "package"), bytesText(c.Size), count(len(c.Problems), "problem"))
 	return err
 }
 
@@ -242,62 +241,4 @@ func (a *app) printJSON(v any) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-// sizeUnits are the units of sizes, the longest names first.
-var sizeUnits = []struct {
-	name  string
-	bytes int64
-}{
-	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
-	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}, {"", 1},
-}
-
-// bytesText is a size as people read it.
-func bytesText(n int64) string {
-	for _, u := range sizeUnits[:4] {
-		if n >= u.bytes {
-			return strconv.FormatFloat(math.Round(float64(n)*10/float64(u.bytes))/10, 'f', -1, 64) + u.name
-		}
-	}
-	return strconv.FormatInt(n, 10) + "B"
-}
-
-// parseSize reads a size, "500MB" or "2GiB". Without a unit it is in bytes.
-func parseSize(text string) (int64, error) {
-	for _, u := range sizeUnits {
-		number, ok := cutSuffixFold(strings.TrimSpace(text), u.name)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || !(n > 0) || n*float64(u.bytes) > math.MaxInt64/2 {
-			break
-		}
-		return max(1, int64(n*float64(u.bytes))), nil
-	}
-	return 0, fmt.Errorf("%q is not a size; write it as 500MB or 2GiB", text)
-}
-
-func cutSuffixFold(s, suffix string) (string, bool) {
-	i := len(s) - len(suffix)
-	if i < 0 || !strings.EqualFold(s[i:], suffix) {
-		return s, false
-	}
-	return s[:i], true
-}
-
-// ageText is a time as parseAge reads it.
-func ageText(d time.Duration) string { return strconv.Itoa(int(d/(24*time.Hour))) + "d" }
-
-// parseAge reads a time, "12h" or "30d".
-func parseAge(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return d, nil
-	}
-	return 0, fmt.Errorf("%q is not a time; write it as 12h or 30d", text)
 }

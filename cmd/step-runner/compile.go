@@ -21,15 +21,17 @@ it depends on the meaning of the input alone, so that two inputs can be compared
 
 ` + readerExitCodesHelp,
 		Example: `  step-runner compile steps.yml
-  step-runner compile hello/step.yml -o yaml`,
+  step-runner compile hello/step.yml --format yaml`,
 		Args: arguments(1, 1, "the file to compile"),
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "json", "print `FORMAT`: json or yaml")
+	cmd.Flags().StringVarP(&format, "format", "f", "json", "print `FORMAT`: json or yaml")
+	cmd.Flags().StringVarP(&format, "output", "o", "json", "the same") // its first name
+	_ = cmd.Flags().MarkHidden("output")
 	cmd.Flags().BoolVar(&spans, "spans", false, "print the place of everything in the source too")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if format != "json" && format != "yaml" {
-			return usage("-o: %q is neither json nor yaml", format)
+			return usage("--format: %q is neither json nor yaml", format)
 		}
 		name, text, err := a.read(args[0])
 		if err != nil {

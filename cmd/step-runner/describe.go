@@ -30,6 +30,7 @@ import (
 type describeOptions struct {
 	from    sourceFlags
 	format  string
+	json    bool
 	keys    []string
 	catalog bool
 	out     string
@@ -47,7 +48,7 @@ an archive or an image.
 
 With --catalog it does so for every step below FOLDER: one page a step and a list of them in README.md, written to --output.
 
-` + exitCodesHelp,
+Exit codes: 0 fine · 2 usage · 3 a definition is wrong · 4 not allowed · 5 our system failed · 6 not found`,
 		Example: `  step-runner describe ./hello
   step-runner describe gitlab.com/group/steps/-/hello@v1 --format markdown >hello.md
   step-runner describe --catalog steps --format markdown --output docs/steps --as gitlab.com/group/steps/-/@v1`,
@@ -55,7 +56,8 @@ With --catalog it does so for every step below FOLDER: one page a step and a lis
 		RunE: func(cmd *cobra.Command, args []string) error { return a.describe(cmd.Context(), args[0], &o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", "text", "print `FORMAT`: text, json or markdown")
+	f.StringVarP(&o.format, "format", "f", "text", "print `FORMAT`: text, json or markdown")
+	f.BoolVar(&o.json, "json", false, "print JSON (--format json)")
 	f.StringArrayVarP(&o.keys, "key", "k", nil, "check signatures with the public key in `FILE`; may be given several times")
 	f.BoolVar(&o.catalog, "catalog", false, "describe every step below a folder")
 	f.StringVarP(&o.out, "output", "o", "", "write the pages of a catalog into `DIR`, which is made")
@@ -65,6 +67,9 @@ With --catalog it does so for every step below FOLDER: one page a step and a lis
 }
 
 func (a *app) describe(ctx context.Context, arg string, o *describeOptions) error {
+	if o.json {
+		o.format = "json"
+	}
 	if !slices.Contains([]string{"text", "json", "markdown"}, o.format) {
 		return usage("--format is text, json or markdown, not %q", o.format)
 	}

@@ -13,6 +13,10 @@ import (
 	"github.com/rungci/rung/steps/signature"
 )
 
+// signExitCodesHelp is for the commands that sign.
+const signExitCodesHelp = `Exit codes: 0 signed · 2 usage · 3 a key, an envelope or the trace is wrong · 4 the password is wrong, or others can read the
+key · 5 our system failed · 6 a file is missing`
+
 // signaturesExitCodesHelp is for the commands that check signatures.
 const signaturesExitCodesHelp = `Exit codes: 0 all is as it was signed · 2 usage · 3 a key or an envelope is malformed · 4 a signature is missing or wrong, or the
 content differs · 5 our system failed · 6 a file is missing`
@@ -68,14 +72,7 @@ func (a *app) saySigned(out, what string, key *signature.PrivateKey, envelope *s
 	if out == "-" {
 		return
 	}
-	fmt.Fprintf(a.stdout, "signed %s with %s: %s has %s\n", what, key.Public(), out, counted(len(envelope.Signatures), "signature"))
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	fmt.Fprintf(a.stdout, "signed %s with %s: %s has %s\n", what, key.Public(), out, count(len(envelope.Signatures), "signature"))
 }
 
 // verification is what came of checking an envelope: for people a line each, and data for programs.

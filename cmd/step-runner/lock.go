@@ -58,7 +58,9 @@ Exit codes: 0 written, or all is well · 1 the file is not complete or a name po
 	f := cmd.Flags()
 	f.BoolVar(&o.check, "check", false, "write nothing, and say what is missing or moved")
 	f.BoolVar(&o.update, "update", false, "ask anew what names point to")
-	f.StringVarP(&o.output, "output", "o", lock.Name, "write, or check, `FILE`")
+	f.StringVar(&o.output, "lock-file", lock.Name, "write, or check, `FILE`")
+	f.StringVarP(&o.output, "output", "o", lock.Name, "the same")
+	_ = f.MarkHidden("output") // for those who look for an -o
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.from.flags(shared)
 	for _, name := range []string{"sources", "cache", "offline", "bundle"} {
@@ -202,7 +204,7 @@ func summary(old, now *lock.File) string {
 	for _, d := range locker.Compare(old, now) {
 		counts[d.Change]++
 	}
-	text := fmt.Sprintf("%d packages, %d components", len(now.Packages), components)
+	text := count(len(now.Packages), "package") + ", " + count(components, "component")
 	for _, part := range []struct {
 		change locker.Change
 		word   string

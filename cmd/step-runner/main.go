@@ -79,11 +79,8 @@ the run leaves a trace that says exactly what ran.
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: false},
-		Args:              cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
 	}
+	group(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v", err).hinted("see `%s --help`", cmd.CommandPath())
 	})
@@ -107,6 +104,25 @@ the run leaves a trace that says exactly what ran.
 		a.versionCommand(),
 	)
 	return root
+}
+
+// suggestionDistance is how many letters a mistyped command may differ by to be suggested.
+const suggestionDistance = 2
+
+// group makes cmd one that holds others: alone it prints its help, and a word that is none of them is a usage error.
+func group(cmd *cobra.Command) {
+	cmd.SuggestionsMinimumDistance = suggestionDistance
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		err := usage("unknown command %q for %q", args[0], cmd.CommandPath())
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return err.hinted("did you mean `%s %s`?", cmd.CommandPath(), near[0])
+		}
+		return err.hinted("see `%s --help`", cmd.CommandPath())
+	}
 }
 
 // arguments checks the number of arguments; cobra's own checks are not usage errors to us.

@@ -32,9 +32,8 @@ func (a *app) ociCommand() *cobra.Command {
 registry/repository:version. The existing step-runner can read it, too.`,
 		Example: `  step-runner oci build ./hello -o hello.tar
   step-runner oci push hello.tar registry.example.com/steps/hello:1.2.3`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	group(cmd)
 	cmd.AddCommand(a.ociBuildCommand(), a.ociPushCommand())
 	return cmd
 }
@@ -230,12 +229,4 @@ func publishError(ctx context.Context, err error) error {
 // interruptible returns a context that ends when somebody stops the program.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-}
-
-// count is a number of things: "1 file", "2 files".
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

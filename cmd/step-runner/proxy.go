@@ -34,7 +34,7 @@ reaches the server through whatever runs commands: ssh HOST step-runner proxy, d
 The end of the one direction is handed on, and the other goes on; proxy ends when both have ended. When the server goes away,
 it ends at once.
 
-` + exitCodesHelp,
+Exit codes: 0 fine · 2 usage · 4 the server is another user's · 5 there is no server, or our system failed`,
 		Example: `  step-runner proxy
   ssh build.example.com step-runner proxy --socket /run/step-runner.sock`,
 		Args: arguments(0, 0, ""),
@@ -46,8 +46,8 @@ it ends at once.
 			return carry(a.stdin, a.stdout, conn)
 		},
 	}
-	cmd.Flags().StringVar(&socket, "socket", service.DefaultSocket(), "connect to the unix socket `PATH`")
-	cmd.Flags().Lookup("socket").DefValue = "step-runner.sock in the folder for temporary files"
+	cmd.Flags().StringVar(&socket, "socket", service.DefaultSocket(), "connect to the unix socket `PATH` (default: step-runner.sock in the folder for temporary files)")
+	cmd.Flags().Lookup("socket").DefValue = "" // it differs from machine to machine
 	cmd.Flags().DurationVar(&wait, "wait", proxyWait, "wait up to `TIME` for the server to start")
 	return cmd
 }

@@ -44,7 +44,9 @@ commands as your user.
 
 The first SIGTERM or SIGINT stops the runs that go on, gracefully, and ends the server; the second one ends all at once.
 
-` + exitCodesHelp,
+How a run ends does not change the exit code of the server.
+
+Exit codes: 0 it was told to end · 2 usage · 4 not allowed · 5 our system failed · 6 a folder or file is missing`,
 		Example: `  step-runner serve
   step-runner serve --listen 0.0.0.0:7443 --tls-cert cert.pem --tls-key key.pem --tls-client-ca clients.pem
   step-runner serve --listen 127.0.0.1:7000 --token-file token`,
@@ -74,8 +76,9 @@ func (o *serviceFlags) flags(f *pflag.FlagSet) {
 	f.IntVar(&l.Runs, "max-runs", service.DefaultRuns, "let at most `N` runs go on at once")
 	f.IntVar(&l.Kept, "max-kept", service.DefaultKept, "keep at most `N` finished runs for their clients")
 	f.IntVar(&l.Followers, "max-followers", service.DefaultFollowers, "let at most `N` clients follow runs at once")
-	f.Int64Var(&l.LogBytes, "max-log", service.DefaultLogBytes, "keep at most `BYTES` of the log of a run, which goes on beyond")
-	f.IntVar(&l.RequestBytes, "max-request", service.DefaultRequestBytes, "accept requests of at most `BYTES`")
+	l.LogBytes, l.RequestBytes = service.DefaultLogBytes, service.DefaultRequestBytes
+	f.Var(sizeFlag[int64]{&l.LogBytes}, "max-log", "keep at most `SIZE` (500MB, 2GiB) of the log of a run, which goes on beyond")
+	f.Var(sizeFlag[int]{&l.RequestBytes}, "max-request", "accept requests of at most `SIZE`")
 	f.DurationVar(&l.Duration, "max-duration", service.DefaultDuration, "stop a run after `TIME`")
 	f.DurationVar(&l.Keep, "keep", service.DefaultKeep, "keep a finished run that no client closes for `TIME`")
 	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run when no client has asked for it for `TIME`")
@@ -133,7 +136,7 @@ func (a *app) serve(ctx context.Context, o *serviceFlags, open func() ([]*endpoi
 	}
 	select {
 	case sig := <-stops:
-		fmt.Fprintf(a.stderr, "step-runner: %s, stopping %d run(s)\n", signalName(sig), svc.Active())
+		fmt.Fprintf(a.stderr, "step-runner: %s, stopping %s\n", signalName(sig), count(svc.Active(), "run"))
 	case err = <-failed:
 		err = coded(exitSystem, "%v", err)
 	case <-ctx.Done():

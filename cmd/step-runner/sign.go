@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -24,7 +26,7 @@ another key. After a change to the step, sign it anew with --force.
 
 ` + privateKeysHelp + `
 
-` + exitCodesHelp,
+` + signExitCodesHelp,
 		Example: `  ssh-keygen -t ed25519 -f key && step-runner sign --key key ./hello
   step-runner verify --key key.pub ./hello`,
 		Args: arguments(1, 1, "the step's folder"),
@@ -113,5 +115,9 @@ func componentDigest(dir string) (string, error) {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return "", usage("%s is a file; a step is signed as a whole", dir).hinted("name the folder: %s", filepath.Dir(dir))
 	}
-	return tree.Digest(dir)
+	digest, err := tree.Digest(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", coded(exitNotFound, "there is no folder %s", dir)
+	}
+	return digest, err
 }

@@ -19,10 +19,14 @@ import (
 func (a *app) traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Look at the trace of a run",
-		Args:  arguments(0, 0, ""),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Short: "Look at the trace of a run, compare, sign and pack it",
+		Long: `A trace is the record of one run, as run, ci and replay write it with --output-file. These commands read one, also in
+a bundle.`,
+		Example: `  step-runner trace show -v --logs trace.json
+  step-runner trace diff yesterday.json today.json
+  step-runner trace export --format html -o trace.html trace.json`,
 	}
+	group(cmd)
 	cmd.AddCommand(a.traceShowCommand(), a.traceDiffCommand(), a.traceBundleCommand(), a.traceExportCommand(), a.traceSignCommand(), a.traceVerifyCommand())
 	return cmd
 }

@@ -127,28 +127,16 @@ func (a *app) showBundle(m *bundle.Manifest, path string, asJSON bool) error {
 		if p.Local {
 			kind = "local"
 		}
-		if _, err := fmt.Fprintf(a.stdout, "%-8s %s  %8s  %s\n", kind, shortDigest(p.Digest), byteSize(p.Bytes), strings.Join(p.Components, ", ")); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "%-8s %s  %8s  %s\n", kind, shortDigest(p.Digest), bytesText(p.Bytes), strings.Join(p.Components, ", ")); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: the trace (%s) and %d packages, %s\n", path, byteSize(m.Trace.Bytes), len(m.Packages), byteSize(info.Size()))
+	_, err = fmt.Fprintf(a.stdout, "%s: the trace (%s) and %s, %s\n", path, bytesText(m.Trace.Bytes), count(len(m.Packages), "package"), bytesText(info.Size()))
 	return err
 }
 
 // shortDigest is enough of a content digest to tell it from others.
 func shortDigest(digest string) string { return strings.TrimPrefix(digest, "sha256:")[:12] }
-
-// byteSize is a size for people.
-func byteSize(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	default:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-}
 
 // openBundle opens a bundle. It stays open until the program ends.
 func openBundle(path string) (*bundle.Bundle, error) {

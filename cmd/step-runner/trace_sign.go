@@ -36,7 +36,7 @@ and the artifacts are the same. The trace of a run that has not ended cannot be 
 
 ` + privateKeysHelp + `
 
-` + exitCodesHelp,
+` + signExitCodesHelp,
 		Example: `  step-runner trace sign --key ci.key --artifact dist/app.tar.gz trace.json
   step-runner trace verify --key ci.pub --artifact dist/app.tar.gz trace.json`,
 		Args: arguments(1, 1, "the trace"),

@@ -91,7 +91,7 @@ type signedRun struct {
 
 func (r *signedRun) describe() string {
 	return fmt.Sprintf("%s, %s, %s, %s, by step-runner %s", r.ID, r.Status, r.Started.Format(time.RFC3339),
-		counted(len(r.Components), "component"), r.Version)
+		count(len(r.Components), "component"), r.Version)
 }
 
 func verifyTrace(path string, o *traceVerifying) (*verification, error) {

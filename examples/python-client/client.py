@@ -4,8 +4,7 @@
 TARGET is unix:/path/to/step-runner.sock or HOST:PORT. The environment variable STEP_RUNNER_TOKEN holds the token, where the
 server wants one. The exit code is that of step-runner itself: 0 fine, 1 the steps failed, 3 the steps are wrong, ...
 
-It needs grpcio and protobuf for Python, and protoc the first time, which makes runner_pb2.py of the .proto files. The manual
-is docs/service.md.
+It needs grpcio and protobuf for Python, and protoc, which makes Python of the .proto files. The manual is docs/service.md.
 """
 
 import os

@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/rungci/rung/steps/signature"
-	"github.com/rungci/rung/steps/source/tree"
 )
 
 // script writes the shell script of docs/signatures.md whose second line begins as given into dir.
@@ -70,30 +67,5 @@ func TestOpenSSLAloneVerifies(t *testing.T) {
 	}
 	if out, err := run(string(signed(t, payload, other).Encode())); err == nil {
 		t.Errorf("it takes the signature of another key, and prints %q", out)
-	}
-}
-
-// TestTheContentDigestIsWhatTheDocumentsSay computes a content digest with the script of the documents.
-func TestTheContentDigestIsWhatTheDocumentsSay(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	digest := script(t, dir, "digest.sh")
-	folder := filepath.Join(dir, "step")
-	write(t, filepath.Join(folder, "step.yml"), "spec: {}\n---\nexec: {command: [./run]}\n", 0o600)
-	write(t, filepath.Join(folder, "run"), "#!/bin/sh\n", 0o700)
-	write(t, filepath.Join(folder, "a", "b c"), "", 0o600) // bytewise behind a.txt
-	write(t, filepath.Join(folder, "a.txt"), "x", 0o600)
-	write(t, filepath.Join(folder, ".git", "config"), "left out", 0o600)
-	write(t, filepath.Join(folder, signature.ComponentFile), "left out", 0o600)
-	out, err := exec.Command("sh", digest, folder).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := tree.Digest(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := "sha256:" + strings.TrimSpace(string(out)); got != want {
-		t.Errorf("the script says %s, and tree.Digest %s", got, want)
 	}
 }
