@@ -4,6 +4,7 @@
 //
 //	go run ./bench            # all of them
 //	go run ./bench -run steps # those whose name holds "steps"
+//	go run ./bench -peer FILE # and the service, beside that of the existing step-runner
 //
 // Absolute times differ between machines and from hour to hour; ratios taken in turn, one of ours and one of the peer's, hold.
 package main
@@ -32,33 +33,39 @@ type figure struct {
 type world struct {
 	dir    string // scratch
 	runner string // the step-runner binary, stripped
+	peer   string // the binary of the existing step-runner; "" has none
 	rounds int
 }
 
 func main() {
 	match := flag.String("run", "", "measure only figures whose name holds this text")
 	rounds := flag.Int("rounds", 11, "how many times each command runs; the median counts")
+	peer := flag.String("peer", "", "measure the service beside that of the existing step-runner (v0.11), whose binary is this file")
 	flag.Parse()
-	if err := run(*match, *rounds); err != nil {
+	if err := run(*match, *peer, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(match string, rounds int) error {
+func run(match, peer string, rounds int) error {
 	dir, err := os.MkdirTemp("", "rung-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	w := &world{dir: dir, runner: filepath.Join(dir, "step-runner"), rounds: rounds}
+	w := &world{dir: dir, runner: filepath.Join(dir, "step-runner"), peer: peer, rounds: rounds}
 	build := exec.Command("scripts/build.sh", w.runner, "./cmd/step-runner")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building step-runner: %w", err)
 	}
 	fmt.Printf("%-44s %12s %10s  %s\n", "figure", "measured", "target", "against")
-	for _, f := range slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, sizeFigures) {
+	figures := slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, sizeFigures)
+	if peer != "" {
+		figures = append(figures, peerFigures...)
+	}
+	for _, f := range figures {
 		if !strings.Contains(f.name, match) {
 			continue
 		}

@@ -100,7 +100,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/mod":                       {"steps/publish"},
 	"golang.org/x/sys":                       {"internal/...", "cmd/..."},
 	"golang.org/x/term":                      {"ui/...", "cmd/..."},
-	"google.golang.org/grpc":                 {"api/...", "steps/service/...", "cmd/..."},
+	"google.golang.org/grpc":                 {"api/...", "steps/service/...", "cmd/...", "bench"},
 	"google.golang.org/protobuf":             {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/..."},
 	"mvdan.cc/sh/v3":                         {"internal/shellscript"},
 }
