@@ -95,6 +95,9 @@ func (o *portFlags) serveOnly(ctx context.Context, s *session) error {
 	return s.app.serve(ctx, &o.service, func() ([]*endpoint, error) {
 		e, done, err := o.open(s.app)
 		remove = done
+		if err == nil {
+			fmt.Fprintln(s.app.stderr, "there are no steps: waiting for clients to send some (ci - reads them from standard input)")
+		}
 		return []*endpoint{e}, err
 	})
 }
