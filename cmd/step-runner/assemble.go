@@ -154,8 +154,3 @@ func readLock(o *sourceFlags, workDir string) (*lock.File, error) {
 	}
 	return f, nil
 }
-
-// openSources makes the source of one run's components as it is without flags.
-func (a *app) openSources(folder, workDir string) (source.Source, error) {
-	return a.openResolver(&sourceFlags{}, folder, workDir)
-}

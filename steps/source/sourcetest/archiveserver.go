@@ -138,15 +138,6 @@ func Tar(dir, prefix string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// TarGz packs a folder as a tar archive compressed with gzip, below a prefix.
-func TarGz(dir, prefix string) ([]byte, error) {
-	plain, err := Tar(dir, prefix)
-	if err != nil {
-		return nil, err
-	}
-	return Gzip(plain), nil
-}
-
 // Gzip compresses data.
 func Gzip(data []byte) []byte {
 	var out bytes.Buffer

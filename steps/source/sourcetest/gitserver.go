@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/subtle"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -133,11 +132,6 @@ func (g *GitHTTP) Requests() []GitRequest {
 	}
 	g.requests = nil
 	return all
-}
-
-// TLSConfig returns a configuration that trusts the server's certificate.
-func (g *GitHTTP) TLSConfig() *tls.Config {
-	return g.server.Client().Transport.(*http.Transport).TLSClientConfig
 }
 
 // Close stops the server.
