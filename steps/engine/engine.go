@@ -99,7 +99,7 @@ type run struct {
 
 // Run runs the component and returns how it ended. Cancelling ctx stops it gracefully, with context.Cause as the reason;
 // closing Options.Kill stops it at once. Run always returns a result; its events begin with RunStarted and end with
-// RunFinished.
+// RunFinished. A bug in it, or in what Options plug in, is a panic of the goroutine that called Run, whichever met it.
 func Run(ctx context.Context, opts Options) *Result {
 	start := time.Now()
 	if opts.Grace == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"strings"
 
 	"github.com/rungci/rung/steps/event"
@@ -229,6 +230,7 @@ func (r *run) runMembers(ctx context.Context, s *scope, id string, st *plan.Step
 	slots := make(chan struct{}, limit)
 	outcomes := make([]*outcome, len(st.Parallel))
 	barriers := make([]*barrier, len(st.Parallel))
+	bugs := make([]any, len(st.Parallel))
 	done := make(chan struct{})
 	for i := range st.Parallel {
 		member := s.child()
@@ -237,13 +239,23 @@ func (r *run) runMembers(ctx context.Context, s *scope, id string, st *plan.Step
 		barriers[i] = member.barrier
 		go func() {
 			slots <- struct{}{}
+			defer func() {
+				if bug := recover(); bug != nil {
+					bugs[i] = fmt.Sprintf("%v\n%s", bug, debug.Stack())
+				}
+				<-slots
+				done <- struct{}{}
+			}()
 			outcomes[i] = r.runListed(ctx, member, childID(id, i+1), &st.Parallel[i])
-			<-slots
-			done <- struct{}{}
 		}()
 	}
 	for range st.Parallel {
 		<-done
+	}
+	for _, bug := range bugs {
+		if bug != nil {
+			panic(bug) // where whoever called Run can recover from it: a server has other runs
+		}
 	}
 	state := &listState{}
 	for i, o := range outcomes {
