@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,7 +78,7 @@ Exit codes: 0 fine · 2 usage · 5 our system failed · 6 you have no cache fold
 				if entries == nil {
 					entries = []cache.Entry{}
 				}
-				return a.printJSON(entries)
+				return writeJSON(a.stdout, entries)
 			}
 			return a.printEntries(entries, c.Dir())
 		},
@@ -153,7 +152,7 @@ func (a *app) prune(ctx context.Context, open func() (*cache.Cache, error), o ca
 		return coded(exitSystem, "pruning the cache: %v", err)
 	}
 	if asJSON {
-		return a.printJSON(pruned)
+		return writeJSON(a.stdout, pruned)
 	}
 	did := "removed"
 	if o.DryRun {
@@ -190,7 +189,7 @@ Exit codes: 0 all is well, or was repaired · 1 something is damaged · 2 usage 
 				return coded(exitSystem, "verifying the cache: %v", err)
 			}
 			if asJSON {
-				err = a.printJSON(checked)
+				err = writeJSON(a.stdout, checked)
 			} else {
 				err = a.printChecked(checked)
 			}
@@ -233,12 +232,4 @@ func (a *app) cacheDirCommand(open func() (*cache.Cache, error)) *cobra.Command 
 			return err
 		},
 	}
-}
-
-// printJSON prints data for programs.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -144,10 +143,7 @@ func verifyEnvelope(path string, trusted *trustedKeys) (*verification, *signatur
 func (a *app) showVerification(v *verification, asJSON bool) error {
 	v.Verified = v.err == nil
 	if asJSON {
-		enc := json.NewEncoder(a.stdout)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(v); err != nil {
+		if err := writeJSON(a.stdout, v); err != nil {
 			return err
 		}
 		return v.err

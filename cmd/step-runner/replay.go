@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -304,10 +303,7 @@ func (r *replaying) tell(recorded, fresh *trace.Trace, d *trace.Difference, resu
 	var werr error
 	switch {
 	case r.asJSON:
-		enc := json.NewEncoder(r.app.stdout)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		werr = enc.Encode(replayResult{d, r.notes, recorded.Run.Duration, fresh.Run.Duration})
+		werr = writeJSON(r.app.stdout, replayResult{d, r.notes, recorded.Run.Duration, fresh.Run.Duration})
 	case d.Same:
 		steps := "1 step"
 		if d.Compared != 1 {

@@ -44,7 +44,7 @@ credentials would be used (not what they are), and what is demanded of what is f
 				}
 			}
 			if asJSON {
-				return a.printJSON(out)
+				return writeJSON(a.stdout, out)
 			}
 			return a.printSources(out)
 		},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -113,10 +112,7 @@ func traceDocument(path string, t *trace.Trace) func() (io.ReadCloser, error) {
 // showBundle prints what is in a bundle.
 func (a *app) showBundle(m *bundle.Manifest, path string, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(a.stdout)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(m)
+		return writeJSON(a.stdout, m)
 	}
 	info, err := os.Stat(path)
 	if err != nil {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/steps/trace"
@@ -41,10 +39,7 @@ Exit codes: 0 the same · 1 different · 2 usage · 3 a file is wrong · 4 not a
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(a.stdout)
-				enc.SetEscapeHTML(false)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(d)
+				err = writeJSON(a.stdout, d)
 			} else {
 				o := trace.DiffTextOptions{Color: a.color(a.stdout), ASCII: asciiOnly(a.getenv), Times: times}
 				err = d.WriteText(a.stdout, o)
