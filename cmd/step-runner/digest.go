@@ -75,20 +75,7 @@ func remember(entry string, now remembered) {
 	if err != nil {
 		return
 	}
-	temp, err := os.CreateTemp(filepath.Dir(entry), "program-")
-	if err != nil {
-		return
-	}
-	_, err = temp.Write(data)
-	if cerr := temp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(temp.Name(), entry)
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name())
-	}
+	_ = replaceFile(entry, 0o600, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
 func computeDigest(path string) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,7 +95,7 @@ func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
 	}
 	text, err := l.New.Encode()
 	if err == nil {
-		err = replaceFile(o.output, text)
+		err = replaceFile(o.output, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err })
 	}
 	if err != nil {
 		return coded(exitSystem, "writing the lock file: %v", err)
@@ -214,24 +215,4 @@ func summary(old, now *lock.File) string {
 		}
 	}
 	return text
-}
-
-// replaceFile writes a file whole or not at all.
-func replaceFile(path string, text []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(text)
-	if err == nil {
-		err = temp.Chmod(0o644)
-	}
-	if cerr := temp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), path)
 }

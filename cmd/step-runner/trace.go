@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -117,19 +115,7 @@ func (a *app) writeTo(path string, write func(io.Writer) error) error {
 	if path == "-" || path == "" {
 		return write(a.stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return coded(exitSystem, "writing %s: %v", path, err)
-	}
-	defer os.Remove(f.Name())
-	err = write(f)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := replaceFile(path, 0o600, write); err != nil {
 		return coded(exitSystem, "writing %s: %v", path, err)
 	}
 	return nil
