@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/rungci/rung/steps/catalog"
+	"github.com/rungci/rung/steps/catalog/script"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
@@ -33,9 +35,26 @@ func (a *app) engineOptions() engine.Options {
 		HostEnv:        a.env,
 		ParseReference: func(text string) (*plan.Reference, error) { return gitlabsteps.ParseStaticReference(text, diag.Span{}) },
 		Toolkits:       map[string]engine.Toolkit{plan.ToolkitGitHub: gitHubToolkit},
-		Functions:      github.Functions,
+		Functions:      functions(),
+		Program:        programFile(),
 		Runtime:        event.Runtime{Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH},
 	}
+}
+
+// functions are what expressions can call beyond those of the language.
+func functions() map[string]engine.Function {
+	all := maps.Clone(github.Functions)
+	maps.Copy(all, script.Functions)
+	return all
+}
+
+// programFile is the file of this program; "" where the system does not say.
+func programFile() string {
+	file, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return file
 }
 
 // gitHubToolkit lets the engine, which knows no toolkit, speak GitHub's.

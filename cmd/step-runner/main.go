@@ -100,6 +100,7 @@ the run leaves a trace that says exactly what ran.
 		a.serveCommand(),
 		a.proxyCommand(),
 		a.bootstrapCommand(),
+		a.builtinCommand(),
 		a.doctorCommand(),
 		a.versionCommand(),
 	)

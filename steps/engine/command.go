@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
 )
 
 // maxInlineScript is how long a script can be and still be passed as an argument, in bytes: Linux takes 128 KiB.
@@ -126,7 +127,11 @@ func (s *scope) sourced(text string) (string, *event.Error) {
 
 // scriptCommand makes the argument vector that runs a script.
 func (s *scope) scriptCommand(script *plan.Script) ([]string, *event.Error) {
-	shell, program, err := s.run.shells.find(script.Shell, s.env.vars["PATH"].text)
+	want, _, err := s.expandText(plan.Field{Value: value.OfString(script.Shell), Span: script.Text.Span})
+	if err != nil {
+		return nil, err
+	}
+	shell, program, err := s.run.shells.find(want, s.env.vars["PATH"].text)
 	if err != nil {
 		return nil, s.run.at(err, script.Text.Span)
 	}

@@ -61,10 +61,13 @@ type Options struct {
 	Functions      map[string]Function // of expressions, beyond those of the language
 	Sink           event.Sink
 	Runtime        event.Runtime
-	Kill           <-chan struct{} // closed to end everything at once; may be nil
-	Grace          time.Duration   // 0 is DefaultGrace
-	Cleanup        time.Duration   // 0 is DefaultCleanup
-	Timeout        time.Duration   // of the whole run; 0 is none
+	// Program is the file of the step-runner that runs this. A command whose program is called step-runner runs it, wherever
+	// PATH leads: built-in components are made of it. Empty leaves such a command to PATH.
+	Program string
+	Kill    <-chan struct{} // closed to end everything at once; may be nil
+	Grace   time.Duration   // 0 is DefaultGrace
+	Cleanup time.Duration   // 0 is DefaultCleanup
+	Timeout time.Duration   // of the whole run; 0 is none
 	// DigestKey is the key of the digests that stand for sensitive values. Nil makes a fresh one; that of an earlier run makes the
 	// digests of both comparable.
 	DigestKey []byte

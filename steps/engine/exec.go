@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,11 +43,15 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	if inv.log == nil {
 		inv.log = &stepLog{out: r.out, id: inv.id}
 	}
-	log := inv.log.attempt(holdsSecrets(inv.spec), r.dirs.files)
+	tee, err := s.logFile(inv.def.Exec)
+	if err != nil {
+		return failed(err)
+	}
+	log := inv.log.attempt(holdsSecrets(inv.spec), r.dirs.files, tee)
 	env, unset := s.env.difference(r.base, s.own, r.out)
 	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
-		Args:   argv,
+		Args:   r.program(argv),
 		Dir:    workDir,
 		Env:    s.env.list(s.own),
 		Stdout: talk.output(log.stdout),
@@ -84,6 +90,36 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	stopped := failed(o.err)
 	stopped.exitCode = o.exitCode
 	return stopped
+}
+
+// ownProgram is the name by which commands call this program.
+const ownProgram = "step-runner"
+
+// program returns the arguments of a command with this program's own file in the place of its name.
+func (r *run) program(argv []string) []string {
+	if argv[0] != ownProgram || r.opts.Program == "" {
+		return argv
+	}
+	return append([]string{r.opts.Program}, argv[1:]...)
+}
+
+// logFile opens the file that takes the log of a process as well, nil where there is none.
+func (s *scope) logFile(exec *plan.Exec) (io.WriteCloser, *event.Error) {
+	if exec.LogFile == nil {
+		return nil, nil
+	}
+	path, _, err := s.expandText(*exec.LogFile)
+	if err != nil || path == "" {
+		return nil, err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.workDir, path)
+	}
+	file, oerr := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if oerr != nil {
+		return nil, s.run.fieldError(*exec.LogFile, "the log file cannot be written: %v", oerr)
+	}
+	return file, nil
 }
 
 // execDir evaluates the directory that a command runs in.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"io"
 	"os"
@@ -27,12 +28,13 @@ func (l *stepLog) size() int64 {
 }
 
 // emit sends masked log data on its way. The lock is held throughout: offsets must rise in the order of the events.
-func (l *stepLog) emit(stream event.Stream, data []byte) {
+func (l *stepLog) emit(stream event.Stream, data []byte, tee *teeFile) {
 	if len(data) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	tee.write(data)
 	l.out.emit(l.id, event.Log{Stream: stream, Offset: l.offset, Data: data})
 	l.offset += int64(len(data))
 }
@@ -41,14 +43,19 @@ func (l *stepLog) emit(stream event.Stream, data []byte) {
 type attemptLog struct {
 	stdout, stderr io.Writer
 	masks          []*mask.Writer
+	tee            *teeFile // nil when no file takes the log as well
 	held           *heldLog // nil when the log is shown as it comes
 }
 
-// attempt opens the log for one process. With hold, nothing is shown before end.
-func (l *stepLog) attempt(hold bool, dir string) *attemptLog {
-	out := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stdout, data) })
-	err := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stderr, data) })
-	a := &attemptLog{stdout: out, stderr: err, masks: []*mask.Writer{out, err}}
+// attempt opens the log for one process. With hold, nothing is shown before end. file, which may be nil, takes it as well.
+func (l *stepLog) attempt(hold bool, dir string, file io.WriteCloser) *attemptLog {
+	a := &attemptLog{}
+	if file != nil {
+		a.tee = &teeFile{file: file}
+	}
+	out := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stdout, data, a.tee) })
+	err := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stderr, data, a.tee) })
+	a.stdout, a.stderr, a.masks = out, err, []*mask.Writer{out, err}
 	if hold {
 		a.held = &heldLog{dir: dir}
 		a.stdout, a.stderr = a.held.writer(0), a.held.writer(1)
@@ -65,7 +72,26 @@ func (a *attemptLog) end() error {
 	for _, m := range a.masks {
 		m.Flush()
 	}
-	return err
+	return cmp.Or(err, a.tee.close())
+}
+
+// teeFile is the file that takes the log of a process as well. The lock of the step's log guards it.
+type teeFile struct {
+	file io.WriteCloser
+	err  error // the first one
+}
+
+func (t *teeFile) write(data []byte) {
+	if t != nil && t.err == nil {
+		_, t.err = t.file.Write(data)
+	}
+}
+
+func (t *teeFile) close() error {
+	if t == nil {
+		return nil
+	}
+	return cmp.Or(t.err, t.file.Close())
 }
 
 // maxHeldInMemory is how much of a held log stays in memory, in bytes; the rest goes to a file that only this user can read.

@@ -59,6 +59,11 @@ func (s *scope) Lookup(name string) (value.Value, bool) {
 		return value.OfString(s.workDir), true
 	case "step_dir", "func_dir":
 		return value.OfString(s.dir), true
+	case "input_file":
+		if s.files == nil {
+			return value.Value{}, false
+		}
+		return value.OfString(s.files.inputs(s.inputs)), true
 	case "output_file", "export_file":
 		if s.files == nil {
 			return value.Value{}, false
@@ -72,7 +77,7 @@ func (s *scope) Lookup(name string) (value.Value, bool) {
 func (s *scope) Names() []string {
 	names := []string{"env", "func_dir", "inputs", "job", "step_dir", "steps", "vars", "work_dir"}
 	if s.files != nil {
-		names = append(names, "export_file", "output_file")
+		names = append(names, "export_file", "input_file", "output_file")
 	}
 	return names
 }
@@ -210,10 +215,11 @@ func (b *barrier) add(vars map[string]variable) {
 	maps.Copy(b.exports, vars)
 }
 
-// stepFiles are the output file and the export file of one process. They are made when something asks for their path.
+// stepFiles are the input file, the output file and the export file of one process. They are made when something asks for their path.
 type stepFiles struct {
 	dir            string
 	id             string
+	input          string
 	output, export string
 	scripts        []string
 	folders        []string
@@ -242,6 +248,21 @@ func (f *stepFiles) path(name string) string {
 		*target = path
 	}
 	return *target
+}
+
+// inputs returns the path of a file that holds the inputs as one JSON object.
+func (f *stepFiles) inputs(given value.Value) string {
+	if f.input == "" {
+		if given.Kind() != value.Struct { // a job has none
+			given = value.OfStruct(nil)
+		}
+		path, err := f.create("input.json", append(given.AppendJSON(nil), '\n'))
+		if err != nil && f.err == nil {
+			f.err = err
+		}
+		f.input = path
+	}
+	return f.input
 }
 
 // create makes a file that only this user can read. Its name must not exist yet.
@@ -273,7 +294,7 @@ func (f *stepFiles) remove() {
 	for _, path := range f.folders {
 		_ = os.RemoveAll(path)
 	}
-	for _, path := range append(f.scripts, f.output, f.export) {
+	for _, path := range append(f.scripts, f.input, f.output, f.export) {
 		if path != "" {
 			_ = os.Remove(path)
 		}

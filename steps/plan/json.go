@@ -113,7 +113,7 @@ func (e *Exec) bare() *Exec {
 	if e.Script != nil {
 		out.Script = &Script{Text: bareField(e.Script.Text), Shell: e.Script.Shell}
 	}
-	out.WorkDir = bareFieldPointer(e.WorkDir)
+	out.WorkDir, out.LogFile = bareFieldPointer(e.WorkDir), bareFieldPointer(e.LogFile)
 	return &out
 }
 

@@ -88,6 +88,7 @@ type Exec struct {
 	Script  *Script  `json:"script,omitempty"`
 	WorkDir *Field   `json:"work_dir,omitempty"` // nil is the run's work directory
 	Timeout Duration `json:"timeout,omitzero"`   // 0 is none
+	LogFile *Field   `json:"log_file,omitempty"` // takes what the process writes, masked, as well; nil is none
 	// Toolkit is the protocol that the process speaks with its runner beyond its exit code. Empty is none.
 	Toolkit string `json:"toolkit,omitempty"`
 }
@@ -108,7 +109,7 @@ const (
 // nothing but one expression is code by its author's wish.
 type Script struct {
 	Text  Field  `json:"text"`
-	Shell string `json:"shell,omitempty"`
+	Shell string `json:"shell,omitempty"` // may be an expression, like the text
 }
 
 // When says on what outcome of the steps before it a step runs.

@@ -74,7 +74,7 @@ func (k *checker) exec(e *plan.Exec, span diag.Span) {
 		}
 		k.field("script", e.Script.Text)
 		shells := []string{"", plan.ShellBash, plan.ShellSh, plan.ShellPwsh, plan.ShellPowershell, plan.ShellCmd}
-		if !slices.Contains(shells, e.Script.Shell) {
+		if !slices.Contains(shells, e.Script.Shell) && !expr.Has(e.Script.Shell) {
 			k.report(e.Script.Text.Span, "there is no shell %q", e.Script.Shell)
 		}
 	}
@@ -83,6 +83,9 @@ func (k *checker) exec(e *plan.Exec, span diag.Span) {
 	}
 	if e.WorkDir != nil {
 		k.field("work_dir", *e.WorkDir)
+	}
+	if e.LogFile != nil {
+		k.field("log_file", *e.LogFile)
 	}
 	if e.Toolkit != "" && e.Toolkit != plan.ToolkitGitHub {
 		k.report(span, "there is no toolkit %q", e.Toolkit)

@@ -83,7 +83,7 @@ func (p *parser) exec(n *yamlsource.Node) *plan.Exec {
 		p.report(n.Span, "write `command: [program, argument]` below it", "exec has no command")
 		return x
 	}
-	if !p.object(n, "exec", "command", "work_dir", "timeout", "workdir", "working_dir") {
+	if !p.object(n, "exec", "command", "work_dir", "timeout", "log_file", "workdir", "working_dir") {
 		return x
 	}
 	if command := n.Get("command"); command != nil {
@@ -100,7 +100,21 @@ func (p *parser) exec(n *yamlsource.Node) *plan.Exec {
 	if timeout := n.Get("timeout"); timeout != nil {
 		x.Timeout = p.duration(timeout, "the timeout", false)
 	}
+	x.LogFile = p.logFile(n)
 	return x
+}
+
+// logFile reads where the log of a process is kept as well.
+func (p *parser) logFile(n *yamlsource.Node) *plan.Field {
+	file := n.Get("log_file")
+	if file == nil {
+		return nil
+	}
+	if _, ok := p.filled(file, "the log file"); !ok {
+		return nil
+	}
+	field := p.template(file)
+	return &field
 }
 
 func (p *parser) command(n *yamlsource.Node) []plan.Field {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
 
 	"github.com/rungci/rung/internal/lazyregexp"
@@ -29,6 +30,7 @@ var ownKeys = []ownKey{
 	{"inputs", []string{"step", "func", "action"}, "only step, func and action take inputs; elsewhere write ${{ inputs.name }} where the value is needed"},
 	{"secrets", []string{"step", "func", "script", "exec", "run", "action"}, "grant the secrets to the steps of the group that need them"},
 	{"shell", []string{"script"}, "only script has a shell; an exec names its program itself"},
+	{"log_file", []string{"script"}, "an exec names its log file itself, as `exec: {log_file: …}`"},
 	{"outputs", []string{"run"}, "only run lists its outputs; a command writes them to the output file"},
 	{"delegate", []string{"run"}, "only run passes on the outputs of a step in it"},
 	{"max_parallel", []string{"parallel"}, ""},
@@ -173,10 +175,12 @@ func (p *parser) script(item, n *yamlsource.Node) *plan.Component {
 	} else if _, ok := p.filled(n, "the script"); ok {
 		script.Text = p.template(n)
 	}
-	if shell := item.Get("shell"); shell != nil {
+	if shell := item.Get("shell"); shell != nil && expr.Has(shell.Text) {
+		script.Shell = p.template(shell).Value.Text()
+	} else if shell != nil {
 		script.Shell = p.word(shell, "the shell", shells...)
 	}
-	return inline(plan.Definition{Exec: &plan.Exec{Script: script}, Span: n.Span})
+	return inline(plan.Definition{Exec: &plan.Exec{Script: script, LogFile: p.logFile(item)}, Span: n.Span})
 }
 
 // nested reads a list of steps that stands in a step, with the outputs that the step gives.

@@ -110,9 +110,10 @@ func fromDefinition(m *planv1.Definition, depth int) (plan.Definition, error) {
 
 func fromExec(m *planv1.Exec) (*plan.Exec, error) {
 	out := &plan.Exec{Toolkit: m.GetToolkit()}
-	var errs [3]error
+	var errs [4]error
 	out.Timeout, errs[0] = fromDuration(m.GetTimeout())
 	out.WorkDir, errs[1] = fromOptionalField("work_dir", m.GetWorkDir())
+	out.LogFile, errs[3] = fromOptionalField("log_file", m.GetLogFile())
 	switch run := m.GetRun().(type) {
 	case *planv1.Exec_Command:
 		out.Command, errs[2] = convertSlice("command", present(run.Command.GetArgs()), fromField)

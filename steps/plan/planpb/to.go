@@ -122,8 +122,9 @@ func toDefinition(d *plan.Definition, depth int) (*planv1.Definition, error) {
 
 func toExec(e *plan.Exec) (*planv1.Exec, error) {
 	out := &planv1.Exec{Timeout: toDuration(e.Timeout), Toolkit: e.Toolkit}
-	var errs [2]error
+	var errs [3]error
 	out.WorkDir, errs[0] = toOptionalField("work_dir", e.WorkDir)
+	out.LogFile, errs[2] = toOptionalField("log_file", e.LogFile)
 	switch {
 	case e.Command != nil && e.Script != nil:
 		return nil, errors.New("an exec has a command or a script, not both")

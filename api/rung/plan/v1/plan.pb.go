@@ -879,7 +879,9 @@ type Exec struct {
 	// Absent is no limit.
 	Timeout *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The protocol that the process speaks with its runner beyond its exit code: empty for none, or "github".
-	Toolkit       string `protobuf:"bytes,5,opt,name=toolkit,proto3" json:"toolkit,omitempty"`
+	Toolkit string `protobuf:"bytes,5,opt,name=toolkit,proto3" json:"toolkit,omitempty"`
+	// A file that takes what the process writes, masked, as well. Absent is none.
+	LogFile       *Field `protobuf:"bytes,6,opt,name=log_file,json=logFile,proto3" json:"log_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -960,6 +962,13 @@ func (x *Exec) GetToolkit() string {
 	return ""
 }
 
+func (x *Exec) GetLogFile() *Field {
+	if x != nil {
+		return x.LogFile
+	}
+	return nil
+}
+
 type isExec_Run interface {
 	isExec_Run()
 }
@@ -1026,7 +1035,7 @@ func (x *Command) GetArgs() []*Field {
 type Script struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Text  *Field                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// bash, sh, pwsh, powershell or cmd. Empty is bash, or sh where there is no bash.
+	// bash, sh, pwsh, powershell or cmd, or an expression. Empty is bash, or sh where there is no bash.
 	Shell         string `protobuf:"bytes,2,opt,name=shell,proto3" json:"shell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2050,13 +2059,14 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x03(\v2\x12.rung.plan.v1.StepR\x05steps\"Z\n" +
 	"\x05Field\x12)\n" +
 	"\x05value\x18\x01 \x01(\v2\x13.rung.plan.v1.ValueR\x05value\x12&\n" +
-	"\x04span\x18\x02 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\xef\x01\n" +
+	"\x04span\x18\x02 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\x9f\x02\n" +
 	"\x04Exec\x121\n" +
 	"\acommand\x18\x01 \x01(\v2\x15.rung.plan.v1.CommandH\x00R\acommand\x12.\n" +
 	"\x06script\x18\x02 \x01(\v2\x14.rung.plan.v1.ScriptH\x00R\x06script\x12.\n" +
 	"\bwork_dir\x18\x03 \x01(\v2\x13.rung.plan.v1.FieldR\aworkDir\x123\n" +
 	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x18\n" +
-	"\atoolkit\x18\x05 \x01(\tR\atoolkitB\x05\n" +
+	"\atoolkit\x18\x05 \x01(\tR\atoolkit\x12.\n" +
+	"\blog_file\x18\x06 \x01(\v2\x13.rung.plan.v1.FieldR\alogFileB\x05\n" +
 	"\x03run\"2\n" +
 	"\aCommand\x12'\n" +
 	"\x04args\x18\x01 \x03(\v2\x13.rung.plan.v1.FieldR\x04args\"G\n" +
@@ -2248,44 +2258,45 @@ var file_rung_plan_v1_plan_proto_depIdxs = []int32{
 	14, // 24: rung.plan.v1.Exec.script:type_name -> rung.plan.v1.Script
 	11, // 25: rung.plan.v1.Exec.work_dir:type_name -> rung.plan.v1.Field
 	34, // 26: rung.plan.v1.Exec.timeout:type_name -> google.protobuf.Duration
-	11, // 27: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
-	11, // 28: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
-	19, // 29: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
-	3,  // 30: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
-	16, // 31: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
-	30, // 32: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
-	31, // 33: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
-	32, // 34: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
-	11, // 35: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
-	1,  // 36: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
-	34, // 37: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
-	17, // 38: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
-	18, // 39: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
-	23, // 40: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
-	15, // 41: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
-	34, // 42: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
-	2,  // 43: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
-	11, // 44: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
-	23, // 45: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
-	35, // 46: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
-	21, // 47: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
-	22, // 48: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
-	20, // 49: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
-	33, // 50: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
-	5,  // 51: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
-	6,  // 52: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
-	7,  // 53: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
-	8,  // 54: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
-	11, // 55: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
-	11, // 56: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
-	11, // 57: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
-	11, // 58: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
-	20, // 59: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	11, // 27: rung.plan.v1.Exec.log_file:type_name -> rung.plan.v1.Field
+	11, // 28: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
+	11, // 29: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
+	19, // 30: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
+	3,  // 31: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
+	16, // 32: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
+	30, // 33: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
+	31, // 34: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
+	32, // 35: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
+	11, // 36: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
+	1,  // 37: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
+	34, // 38: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
+	17, // 39: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
+	18, // 40: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
+	23, // 41: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
+	15, // 42: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
+	34, // 43: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
+	2,  // 44: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
+	11, // 45: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
+	23, // 46: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
+	35, // 47: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
+	21, // 48: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
+	22, // 49: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
+	20, // 50: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
+	33, // 51: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
+	5,  // 52: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
+	6,  // 53: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
+	7,  // 54: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
+	8,  // 55: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
+	11, // 56: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
+	11, // 57: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
+	11, // 58: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
+	11, // 59: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
+	20, // 60: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_rung_plan_v1_plan_proto_init() }

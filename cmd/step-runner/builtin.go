@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/steps/catalog/program"
+)
+
+// programs is the code of the built-in steps that are more than shell text.
+var programs = map[string]program.Func{}
+
+// builtinCommand runs the code of a built-in step. Their definitions call it; nobody else needs to.
+func (a *app) builtinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "builtin NAME INPUTS OUTPUTS EXPORTS",
+		Short:  "Run the code of a built-in step",
+		Hidden: true,
+		Args:   arguments(4, 4, "the name of the step, or a file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run, ok := programs[args[0]]
+			if !ok {
+				return coded(exitNotFound, "this program has no built-in step %q of its own code", args[0])
+			}
+			inputs, err := os.ReadFile(args[1])
+			if err != nil {
+				return coded(exitSystem, "reading the inputs: %v", err)
+			}
+			dir, err := os.Getwd()
+			if err != nil {
+				return coded(exitSystem, "finding the work directory: %v", err)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			err = run(ctx, &program.Call{
+				Inputs: inputs, WorkDir: dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, OutputFile: args[2], ExportFile: args[3],
+			})
+			return builtinError(ctx, err)
+		},
+	}
+}
+
+// builtinError shows the error of a built-in step, whose exit code is that of what it ran, where that is why.
+func builtinError(ctx context.Context, err error) error {
+	var exit *program.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return &shown{exitInterrupted}
+	case errors.As(err, &exit) && exit.Code > 0:
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return &shown{exit.Code}
+	}
+	return coded(exitStepsFailed, "%v", err)
+}
