@@ -61,7 +61,7 @@ func run(match, peer string, rounds int) error {
 		return fmt.Errorf("building step-runner: %w", err)
 	}
 	fmt.Printf("%-44s %12s %10s  %s\n", "figure", "measured", "target", "against")
-	figures := slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, sizeFigures)
+	figures := slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, pipelineFigures, sizeFigures)
 	if peer != "" {
 		figures = append(figures, peerFigures...)
 	}

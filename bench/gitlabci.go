@@ -1,0 +1,167 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// pipelineFigures are those of `step-runner local`, beside gitlab-ci-local where npm can install it.
+var pipelineFigures = []figure{
+	{name: "list of 200 jobs", unit: "ms", target: 50, measure: listing(200, false)},
+	{name: "list of 1,000 jobs", unit: "ms", target: 150, measure: listing(1000, false)},
+	{name: "list of 5,000 jobs in 50,000 lines", unit: "ms", target: 600, measure: listing(5000, false)},
+	{name: "memory for 5,000 jobs", unit: "MB", target: 400, measure: listing(5000, true)},
+	{name: "pipeline of one job of one line", unit: "ms", target: 50, measure: pipelineOf(1)},
+	{name: "pipeline of 100 jobs of `true`", unit: "ms", target: 1500, measure: pipelineOf(100)},
+}
+
+// peerLimit is how many jobs the peer is asked to list: it takes more than a minute for 5,000.
+const peerLimit = 1000
+
+// bigPipeline is a pipeline as large ones look: templates, extends, !reference and rules, ten lines a job.
+func bigPipeline(jobs int) string {
+	const templates = 20
+	var b strings.Builder
+	b.WriteString("stages: [build, test, deploy]\nvariables:\n  GLOBAL: value\n")
+	for i := range templates {
+		fmt.Fprintf(&b, `.template%[1]d:
+  image: alpine:3.%[1]d
+  before_script:
+    - echo before %[1]d
+  rules:
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+      when: manual
+    - when: on_success
+`, i)
+	}
+	for i := range jobs {
+		fmt.Fprintf(&b, `job%[1]d:
+  extends: .template%[2]d
+  stage: %[3]s
+  variables:
+    NUMBER: "%[1]d"
+  script:
+    - !reference [.template%[4]d, before_script]
+    - echo job %[1]d
+    - make target-%[1]d
+
+`, i, i%templates, []string{"build", "test", "deploy"}[i%3], (i+1)%templates)
+	}
+	return b.String()
+}
+
+// repository makes a Git repository with a pipeline, and returns its folder.
+func (w *world) repository(name, pipeline string) (string, error) {
+	dir := filepath.Join(w.dir, name)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gitlab-ci.yml"), []byte(pipeline), 0o644); err != nil {
+		return "", err
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"}, {"remote", "add", "origin", "https://gitlab.example.com/group/project.git"}, {"add", "."},
+		{"-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "-m", "one"},
+	} {
+		git := exec.Command("git", args...)
+		git.Dir = dir
+		if out, err := git.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("git %s: %w\n%s", args[0], err, out)
+		}
+	}
+	return dir, nil
+}
+
+// listing times the list of a pipeline, or returns the memory that it takes.
+func listing(jobs int, memory bool) func(*world) (float64, string, error) {
+	return func(w *world) (float64, string, error) {
+		dir, err := w.repository(fmt.Sprintf("list-%d", jobs), bigPipeline(jobs))
+		if err != nil {
+			return 0, "", err
+		}
+		ours := command{args: []string{w.runner, "local", "--list"}, dir: dir}
+		if memory {
+			_, peak, err := ours.run()
+			return float64(peak) / 1e3, "the process alone", err
+		}
+		against := ""
+		if jobs <= peerLimit {
+			against = w.besideGitlabCILocal(dir, "--list")
+		}
+		return w.median(ours, against)
+	}
+}
+
+// pipelineOf times a pipeline of so many jobs, each of one line.
+func pipelineOf(jobs int) func(*world) (float64, string, error) {
+	return func(w *world) (float64, string, error) {
+		var b strings.Builder
+		for i := range jobs {
+			fmt.Fprintf(&b, "job%d:\n  script: ['true']\n", i)
+		}
+		dir, err := w.repository(fmt.Sprintf("run-%d", jobs), b.String())
+		if err != nil {
+			return 0, "", err
+		}
+		ours := command{args: []string{w.runner, "local", "--isolation", "none", "--progress", "quiet"}, dir: dir}
+		return w.median(ours, w.besideGitlabCILocal(dir, "--force-shell-executor", "--concurrency", "2"))
+	}
+}
+
+// median returns the median of a command's times in milliseconds.
+func (w *world) median(c command, against string) (float64, string, error) {
+	var times []time.Duration
+	for range w.rounds {
+		took, _, err := c.run()
+		if err != nil {
+			return 0, "", err
+		}
+		times = append(times, took)
+	}
+	return median(times).Seconds() * 1e3, against, nil
+}
+
+// besideGitlabCILocal times the peer once and says how long it took, or why it could not be timed.
+func (w *world) besideGitlabCILocal(dir string, args ...string) string {
+	program, err := w.gitlabCILocal()
+	if err != nil {
+		return "no gitlab-ci-local: " + err.Error()
+	}
+	took, _, err := command{args: append(program, args...), dir: dir}.run()
+	if err != nil {
+		return "gitlab-ci-local failed"
+	}
+	return "gitlab-ci-local " + ms(took)
+}
+
+// gitlabCILocal installs the peer with npm, once, and returns how to call it. It needs a newer Node.js than many systems have, which
+// npm can install as well.
+func (w *world) gitlabCILocal() ([]string, error) {
+	if _, err := exec.LookPath("npm"); err != nil {
+		return nil, errors.New("npm is not installed")
+	}
+	dir := filepath.Join(w.dir, "gitlab-ci-local")
+	node, peer := filepath.Join(dir, "node_modules/.bin/node"), filepath.Join(dir, "node_modules/.bin/gitlab-ci-local")
+	if _, err := os.Stat(peer); err == nil {
+		return []string{node, peer}, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	install := exec.Command("npm", "install", "--silent", "--no-save", "--prefix", dir, "node@24", "gitlab-ci-local@4.75.1")
+	if err := install.Run(); err != nil {
+		return nil, fmt.Errorf("npm install: %w", err)
+	}
+	return []string{node, peer}, nil
+}
