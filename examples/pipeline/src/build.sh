@@ -1,0 +1,3 @@
+#!/bin/sh
+# Stands for a build that takes long.
+echo "a $1 build"
