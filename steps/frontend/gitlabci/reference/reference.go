@@ -1,0 +1,128 @@
+// Package reference says what every keyword of a .gitlab-ci.yml is: for `step-runner explain`, for editors as a JSON schema, and for the
+// table in the documents. All of it is made of two files beside this one: keywords.yml, what is said of them, and schema.json, what they
+// look like.
+package reference
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
+)
+
+//go:embed keywords.yml
+var keywordsFile []byte
+
+// Support is how `step-runner local` treats a keyword.
+type Support string
+
+// The ways of support.
+const (
+	// Full is as on GitLab.
+	Full Support = "full"
+	// Simulated is the same with what is on this machine.
+	Simulated Support = "simulated"
+	// Named cannot be done on one machine; the output says so.
+	Named Support = "named"
+)
+
+// Keyword is what there is to know of a keyword.
+type Keyword struct {
+	// Name has colons between keys: artifacts:reports:dotenv.
+	Name string
+	// Where it may stand: top, header, job, default.
+	Where []string
+	// Form is what its value looks like, in words.
+	Form string
+	// Text says what it does, and Local what `step-runner local` makes of it, where that needs a word.
+	Text, Local string
+	Support     Support
+	// Test is the test of it, as PACKAGE.TEST.
+	Test    string
+	Example string
+}
+
+// All returns every keyword in the order of the documents.
+func All() ([]Keyword, error) {
+	file, err := yamlsource.Parse("keywords.yml", keywordsFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Err(); err != nil {
+		return nil, err
+	}
+	var all []Keyword
+	for _, item := range file.Documents[0].Items {
+		k := Keyword{Support: Full}
+		for _, e := range item.Entries {
+			text := e.Value.Text
+			switch e.Key.Text {
+			case "keyword":
+				k.Name = text
+			case "where":
+				k.Where = strings.Split(text, ", ")
+			case "form":
+				k.Form = text
+			case "text":
+				k.Text = text
+			case "local":
+				k.Local = text
+			case "support":
+				k.Support = Support(text)
+			case "test":
+				k.Test = text
+			case "example":
+				k.Example = text
+			default:
+				return nil, fmt.Errorf("keywords.yml:%d: there is no key %q", e.Key.Span.Line, e.Key.Text)
+			}
+		}
+		all = append(all, k)
+	}
+	return all, nil
+}
+
+// Find returns a keyword and those below it. A name may be written with dots or colons, in the way it stands in a file or not at all
+// whole: "reports:dotenv" finds artifacts:reports:dotenv. Without one, keyword is nil and near are the names that are most like it.
+func Find(all []Keyword, name string) (keyword *Keyword, below []Keyword, near []string) {
+	name = strings.ToLower(strings.Trim(strings.NewReplacer(".", ":", " ", "").Replace(name), ":"))
+	if strings.HasPrefix(name, "stage:") { // .pre and .post lose their dots above
+		name = strings.Replace(name, "::", ":.", 1)
+	}
+	at := slices.IndexFunc(all, func(k Keyword) bool { return strings.ToLower(k.Name) == name })
+	if at < 0 {
+		at = slices.IndexFunc(all, func(k Keyword) bool { return strings.HasSuffix(strings.ToLower(k.Name), ":"+name) })
+	}
+	if at < 0 {
+		return nil, nil, nearest(all, name)
+	}
+	for _, k := range all {
+		if strings.HasPrefix(k.Name, all[at].Name+":") {
+			below = append(below, k)
+		}
+	}
+	return &all[at], below, nil
+}
+
+// maxNear is how many names are suggested.
+const maxNear = 8
+
+// nearest returns the names that hold the name, or else the one that it may be a slip of the pen of.
+func nearest(all []Keyword, name string) (near []string) {
+	var names []string
+	for _, k := range all {
+		names = append(names, k.Name)
+		if strings.Contains(strings.ToLower(k.Name), name) {
+			near = append(near, k.Name)
+		}
+	}
+	if len(near) == 0 {
+		if like := diag.Suggest(name, names); like != "" {
+			near = []string{like}
+		}
+	}
+	return near[:min(len(near), maxNear)]
+}
