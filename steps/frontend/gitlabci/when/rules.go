@@ -11,7 +11,7 @@ import (
 // is the job's own, and Always for workflows and includes. When no rule applies, the answer is Never. Rules that are nil were not
 // given, and the answer is fallback; with rules that are empty no rule applies.
 //
-// An error is one of the facts', or says that an `if` cannot be evaluated, and names the rule.
+// An error is a *RuleError: one of the facts', or one that says that an `if` cannot be evaluated.
 func Decide(rules []Rule, fallback When, facts Facts) (Verdict, error) {
 	if rules == nil {
 		return Verdict{Rule: NoRule, When: fallback, reason: func() string { return "there are no rules" }}, nil
@@ -21,7 +21,7 @@ func Decide(rules []Rule, fallback When, facts Facts) (Verdict, error) {
 	for i := range rules {
 		t, err := try(&rules[i], facts)
 		if err != nil {
-			return Verdict{}, fmt.Errorf("rule %d: %w", i+1, err)
+			return Verdict{}, &RuleError{Rule: i, Err: err}
 		}
 		notes = append(notes, t.notes...)
 		tried[i] = t
@@ -41,6 +41,18 @@ func Decide(rules []Rule, fallback When, facts Facts) (Verdict, error) {
 	}
 	return Verdict{Rule: NoRule, When: Never, Notes: notes, reason: func() string { return whyNone(rules, tried, facts) }}, nil
 }
+
+// RuleError says that a rule cannot be decided.
+type RuleError struct {
+	Rule int // the index
+	Err  error
+}
+
+// Error names the rule, counted from 1.
+func (e *RuleError) Error() string { return fmt.Sprintf("rule %d: %v", e.Rule+1, e.Err) }
+
+// Unwrap returns the error of the rule.
+func (e *RuleError) Unwrap() error { return e.Err }
 
 // trial is how a rule was tried: which of its conditions decided, and what the facts said.
 type trial struct {
