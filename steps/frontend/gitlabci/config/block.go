@@ -45,11 +45,13 @@ func nextBlock(text string) (start, end int, inside string, ok bool) {
 		if length < 0 {
 			return 0, 0, "", false
 		}
-		if strings.Contains(rest[:length], "\n") { // a block stands on one line
+		inside = strings.TrimSpace(rest[:length])
+		// A block stands on one line. One of the matrix is for `needs:parallel:matrix`, which is read later.
+		if strings.Contains(rest[:length], "\n") || strings.HasPrefix(inside, "matrix.") {
 			offset = start + len(blockOpen)
 			continue
 		}
-		return start, start + len(blockOpen) + length + len(blockClose), strings.TrimSpace(rest[:length]), true
+		return start, start + len(blockOpen) + length + len(blockClose), inside, true
 	}
 }
 

@@ -79,6 +79,8 @@ type Config struct {
 	Sources []*Source
 	// Warnings are what is accepted and yet hardly meant.
 	Warnings diag.List
+	// Partial is set when a file is missing, and with it what it would have defined: a name that is not here may be there.
+	Partial bool
 
 	index map[string]int
 }
@@ -147,7 +149,7 @@ func Resolve(ctx context.Context, name string, data []byte, options Options) (*C
 	root = r.references(root)
 	c := &Config{Root: Node{tree: root}, Inputs: r.inputs, Sources: r.sources}
 	r.jobs(c)
-	c.Warnings = r.warnings
+	c.Warnings, c.Partial = r.warnings, r.partial
 	return c, r.err()
 }
 

@@ -73,8 +73,10 @@ func (r *resolver) checkPurpose(key, body Node) bool {
 			return true
 		}
 	}
-	if body.Get("needs").Get("pipeline").Exists() {
-		return true // it takes over the status of another pipeline
+	for _, need := range body.Get("needs").Flat() {
+		if need.Get("pipeline").Exists() && !need.Get("job").Exists() {
+			return true // it takes over the status of another pipeline
+		}
 	}
 	hint := "give it one of them, or begin its name with a dot to hide it"
 	if like := diag.Suggest(key.Text(), globalNames()); like != "" {

@@ -151,7 +151,10 @@ type Need struct {
 	Pipeline string
 	// Project and Ref name another project's job (cross-project artifacts).
 	Project, Ref string
-	Node         config.Node
+	// UpstreamJob is the job in that pipeline or project whose artifacts are fetched. It is empty for a need of a pipeline alone,
+	// whose status the job takes over.
+	UpstreamJob string
+	Node        config.Node
 }
 
 // Parallel is `parallel:`.
@@ -247,6 +250,7 @@ type ReleaseLink struct{ Name, URL, FilePath, LinkType string }
 
 // Pages is `pages:`.
 type Pages struct {
+	// Publish is the folder, "public" when it is empty. ExpireIn is as written, checked; it may have variables.
 	Publish, PathPrefix, ExpireIn string
 
 	Node config.Node

@@ -1,0 +1,112 @@
+package keyword
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+)
+
+// variableKind is what a variable may be in its place: where it is one for a person to choose, where a map, where only a text.
+type variableKind uint8
+
+const (
+	globalVariable variableKind = iota
+	jobVariable
+	plainVariable // of rules, services
+)
+
+// keys are those of a variable that is written as a map.
+func (k variableKind) keys() []string {
+	if k == globalVariable {
+		return []string{"value", "description", "options", "expand"}
+	}
+	return []string{"value", "expand"}
+}
+
+// variables reads `variables:`. null is an empty value, as in GitLab.
+func (r *reader) variables(n config.Node, name string, kind variableKind) []Variable {
+	if n.IsNull() {
+		return nil
+	}
+	out := make([]Variable, 0, n.Len())
+	for key, v := range r.named(n, name, "write NAME: value under it") {
+		of := Variable{Variable: variable.Variable{Name: key.Text()}, Node: v}
+		switch {
+		case v.Kind() == yamlsource.Mapping && kind == plainVariable:
+			r.report(v, "write its value alone: `expand` and `description` are for the variables of jobs and of the file", "`%s:%s` is a string, and this is a map", name, shorten(key.Text()))
+			continue
+		case v.Kind() == yamlsource.Mapping:
+			r.variableMap(v, name+":"+shorten(key.Text()), kind, &of)
+		case v.Kind() == yamlsource.Sequence:
+			r.report(v, "a variable is one text: join the items", "`%s:%s` is a string, and this is a list", name, shorten(key.Text()))
+			continue
+		default:
+			of.Value = scalar(v)
+		}
+		if len(of.Value) > variable.MaxValue {
+			r.report(v, "shorten it", "`%s:%s` is longer than %d bytes, which is the limit", name, shorten(key.Text()), variable.MaxValue)
+		}
+		out = append(out, of)
+	}
+	return out
+}
+
+func (r *reader) variableMap(n config.Node, name string, kind variableKind, out *Variable) {
+	var value, options config.Node
+	for key, v := range r.fields(n, name, kind.keys()) {
+		switch key {
+		case "value":
+			value = v
+			if !v.Kind().IsScalar() {
+				r.report(v, "write a text", "`%s:value` is a string, and this is %s", name, v.Kind())
+			}
+			out.Value = scalar(v)
+		case "description":
+			out.Description = r.text(v, name+":description")
+		case "options":
+			options = v
+			out.Options = r.texts(v, name+":options")
+			if v.Kind() == yamlsource.Sequence && v.Len() == 0 {
+				r.report(v, "list the values, or delete it", "`%s:options` is empty", name)
+			}
+		case "expand":
+			if expand := r.flag(v, name+":expand"); expand != nil {
+				out.Raw = !*expand
+			}
+		}
+	}
+	out.Variable.Description, out.Variable.Options = out.Description, out.Options
+	if len(out.Options) == 0 || slices.Contains(out.Options, out.Value) && value.Exists() {
+		return
+	}
+	if !value.Exists() {
+		r.report(options, "add `value:` with the one that is chosen when nobody chooses", "`%s` has options and no value", name)
+		return
+	}
+	r.report(value, "choose one of them, or add it to `options:`", "`%s:value` is %q, and that is not among the options", name, shorten(out.Value))
+}
+
+// scalar is the text of a value that becomes a string: a whole number in whatever way it is written is the decimal one.
+func scalar(n config.Node) string {
+	if n.Kind() == yamlsource.Number {
+		if i, ok := n.Value().Integer(); ok && !strings.ContainsAny(n.Text(), ".eE") {
+			return i.String()
+		}
+	}
+	return n.Text()
+}
+
+// plain are the variables without their places.
+func plain(of []Variable) []variable.Variable {
+	if of == nil {
+		return nil
+	}
+	out := make([]variable.Variable, len(of))
+	for i, v := range of {
+		out[i] = v.Variable
+	}
+	return out
+}
