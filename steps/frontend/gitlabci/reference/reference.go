@@ -88,13 +88,11 @@ func All() ([]Keyword, error) {
 // Find returns a keyword and those below it. A name may be written with dots or colons, in the way it stands in a file or not at all
 // whole: "reports:dotenv" finds artifacts:reports:dotenv. Without one, keyword is nil and near are the names that are most like it.
 func Find(all []Keyword, name string) (keyword *Keyword, below []Keyword, near []string) {
-	name = strings.ToLower(strings.Trim(strings.NewReplacer(".", ":", " ", "").Replace(name), ":"))
-	if strings.HasPrefix(name, "stage:") { // .pre and .post lose their dots above
-		name = strings.Replace(name, "::", ":.", 1)
-	}
-	at := slices.IndexFunc(all, func(k Keyword) bool { return strings.ToLower(k.Name) == name })
+	name = strings.ToLower(strings.TrimSuffix(name, ":"))
+	at := index(all, name)
 	if at < 0 {
-		at = slices.IndexFunc(all, func(k Keyword) bool { return strings.HasSuffix(strings.ToLower(k.Name), ":"+name) })
+		name = strings.Trim(strings.NewReplacer(".", ":", " ", "").Replace(name), ":")
+		at = index(all, name)
 	}
 	if at < 0 {
 		return nil, nil, nearest(all, name)
@@ -105,6 +103,15 @@ func Find(all []Keyword, name string) (keyword *Keyword, below []Keyword, near [
 		}
 	}
 	return &all[at], below, nil
+}
+
+// index returns the place of the keyword with the name, or of the first one whose name ends in it; -1 when there is none.
+func index(all []Keyword, name string) int {
+	at := slices.IndexFunc(all, func(k Keyword) bool { return strings.ToLower(k.Name) == name })
+	if at < 0 {
+		at = slices.IndexFunc(all, func(k Keyword) bool { return strings.HasSuffix(strings.ToLower(k.Name), ":"+name) })
+	}
+	return at
 }
 
 // maxNear is how many names are suggested.
