@@ -22,9 +22,14 @@ func quotePowershell(value string) string {
 	if integers.MatchString(value) {
 		return value
 	}
+	return literalPowershell(value)
+}
+
+// literalPowershell writes a text as a string.
+func literalPowershell(text string) string {
 	var b strings.Builder
 	b.WriteByte('\'')
-	for _, r := range value {
+	for _, r := range text {
 		if strings.ContainsRune(singleQuotes, r) {
 			b.WriteRune(r)
 		}

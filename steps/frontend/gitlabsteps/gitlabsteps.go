@@ -37,8 +37,30 @@ func parse(name string, data []byte, read func(*parser) *plan.Component) (*plan.
 	if err != nil {
 		return nil, err
 	}
-	component := read(&parser{source: source})
+	component := read(&parser{source: source, called: name, docs: source.Documents})
 	if err := source.Err(); err != nil {
+		return nil, err
+	}
+	return component, nil
+}
+
+// Text is what a tree of nodes was made from: it knows the places of it, and collects what is wrong with it.
+type Text interface {
+	// Report adds a problem at a place.
+	Report(place diag.Span, hint, format string, args ...any)
+	// At returns the place of length characters of a scalar's text, from the one at offset on.
+	At(n *yamlsource.Node, offset, length int) diag.Span
+	// Full reports whether there are more problems than anybody will read.
+	Full() bool
+	// Err returns what was reported, nil when nothing was.
+	Err() error
+}
+
+// ParseNode compiles the steps of a job that stand in a larger text, such as those of `run:` in a .gitlab-ci.yml. name is what
+// diagnostics call that text when they mean all of it. The error is that of the text.
+func ParseNode(name string, steps *yamlsource.Node, text Text) (*plan.Component, error) {
+	component := (&parser{source: text, called: name, docs: []*yamlsource.Node{steps}}).job()
+	if err := text.Err(); err != nil {
 		return nil, err
 	}
 	return component, nil
@@ -46,11 +68,13 @@ func parse(name string, data []byte, read func(*parser) *plan.Component) (*plan.
 
 // parser compiles one text. What is wrong is reported to source; the methods then return what they could make of the rest.
 type parser struct {
-	source *yamlsource.File
+	source Text
+	called string // what diagnostics call it
+	docs   []*yamlsource.Node
 }
 
 func (p *parser) file() *plan.Component {
-	docs := p.source.Documents
+	docs := p.docs
 	switch len(docs) {
 	case 0:
 		p.report(p.start(), "begin with `spec: {}`, then `---`, then `run:` or `exec:`", "a step file has two documents, and this one is empty")
@@ -93,7 +117,7 @@ func looksLikeDefinition(doc *yamlsource.Node) bool {
 }
 
 func (p *parser) job() *plan.Component {
-	docs := p.source.Documents
+	docs := p.docs
 	c := &plan.Component{Spec: plan.Spec{AnyOutputs: true}}
 	switch {
 	case len(docs) == 0:
@@ -128,7 +152,7 @@ func isStep(n *yamlsource.Node) bool {
 
 // start is the place of mistakes that concern a text as a whole.
 func (p *parser) start() diag.Span {
-	return diag.Span{File: p.source.Name, Line: 1, Column: 1, Length: 1}
+	return diag.Span{File: p.called, Line: 1, Column: 1, Length: 1}
 }
 
 func (p *parser) report(place diag.Span, hint, format string, args ...any) {

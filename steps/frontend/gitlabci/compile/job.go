@@ -1,8 +1,18 @@
 // Package compile makes steps of the catalog of one job of a .gitlab-ci.yml, or of one that GitLab sent.
 //
-//	Job ──> Compile ──> plan.Component: git/checkout, cache/restore, artifacts/download, script, …, artifacts/upload
+//	pipeline.Job ──> FromPipeline ──> Job ──> Compile ──> plan.Component: git/checkout, cache/restore, artifacts/download, script, …
 //
-// What a job says in keywords is sugar for these steps. The result is an ordinary list of steps, which anyone can read, change and run.
+// What a job says in keywords is sugar for these steps. The result is an ordinary list of steps, which anyone can read, change and run:
+// it holds no secret. What is masked stands in it as ${{ vars.NAME }}, and whoever runs it gives the run the variables that Masked
+// returns, and writes the files that Files returns.
+//
+// The order and what depends on what are gitlab-runner's. A step that fails skips those that follow, but for after_script, and for
+// caches and artifacts that are kept on failure:
+//
+//	secrets, hook, sources, hook, cache, artifacts     after_script needs the script to have begun
+//	script, release, coverage, pages                   coverage is looked for whatever the script came to
+//	after_script                                       fails the job only where the job says so
+//	dotenv, save_cache, upload_artifacts               a cache that cannot be saved never fails a job; artifacts do
 package compile
 
 import (
@@ -47,6 +57,9 @@ type Job struct {
 	Release  *Release
 	Pages    *Pages
 	Secrets  []Secret
+
+	// Warn is told what the job says that is not done, or is done in another way. It may be nil.
+	Warn func(note string)
 }
 
 // Source is where the job's files are from. Zero values stand for what git/checkout does without them.
@@ -79,6 +92,8 @@ type Cache struct {
 	URLs    map[string]string
 	URL     string
 	Headers map[string]string
+	// Secrets are those of the run that the location needs, such as AWS_SECRET_ACCESS_KEY.
+	Secrets []string
 }
 
 // Artifact is one upload: an archive, or a report.
@@ -88,7 +103,7 @@ type Artifact struct {
 	Exclude   []string
 	Untracked bool
 	Type      string // archive, junit, dotenv, …; empty is archive
-	Format    string // zip, gzip, raw; empty is zip for archives and gzip for reports
+	Format    string // zip, gzip, raw; empty is what GitLab takes for the type
 	When      string // on_success, on_failure or always; empty is on_success
 	ExpireIn  string
 	Access    string

@@ -1,0 +1,351 @@
+package compile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+const (
+	// DefaultAfterScriptTimeout is how long an after_script may take when the job does not say.
+	DefaultAfterScriptTimeout = 5 * time.Minute
+	// MaxAttempts is how often sources, caches and artifacts are tried at most.
+	MaxAttempts = 10
+	// maxTimeout is the longest that a step can have.
+	maxTimeout = 30 * 24 * time.Hour
+)
+
+// Conditions of steps.
+const (
+	onFailure = "failure() || cancelled()" // a job that is stopped has failed, too
+	jobStatus = `${{ cancelled() && "canceled" || failure() && "failed" || "success" }}`
+)
+
+// Compile makes the list of steps that a job means. The job's own timeout is the run's, and not in the list.
+func Compile(j *Job) (*plan.Component, error) {
+	c, err := compile(j)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range c.notes {
+		if j.Warn != nil {
+			j.Warn(note)
+		}
+	}
+	return &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: c.steps}}, nil
+}
+
+// compiler makes the steps of one job.
+type compiler struct {
+	*scope
+	job   *Job
+	steps []plan.Step
+	names map[string]int
+	own   map[string]plan.Field // the environment of the job's own commands
+	main  string                // the name of the step that is the script
+	kept  []keptCache
+	notes []string
+	errs  []error
+}
+
+func compile(j *Job) (*compiler, error) {
+	s, err := newScope(j)
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{scope: s, job: j, names: map[string]int{}, main: "script"}
+	for _, name := range s.left {
+		c.note("the variable %q is not given to the steps: no shell takes that name", name)
+	}
+	c.check()
+	secrets := map[string]bool{} // a secret comes from its own step
+	for _, secret := range j.Secrets {
+		secrets[secret.Name] = true
+	}
+	c.own = s.env(secrets)
+	c.kept = c.caches()
+	for _, stage := range []func(){
+		c.secrets, c.preGetSources, c.sources, c.postGetSources, c.restoreCaches, c.downloadArtifacts,
+		c.script, c.release, c.coverage, c.pages, c.afterScript, c.dotenv, c.saveCaches, c.uploadArtifacts,
+	} {
+		stage()
+	}
+	return c, errors.Join(c.errs...)
+}
+
+// check reports what the job says as a whole that cannot be done.
+func (c *compiler) check() {
+	j := c.job
+	if len(j.Script) > 0 && len(j.Steps) > 0 {
+		c.fail("a job has a script or `run`, not both")
+	}
+	switch j.Shell {
+	case "", plan.ShellBash, plan.ShellSh, plan.ShellPwsh, plan.ShellPowershell, plan.ShellCmd:
+	default:
+		c.fail("the shell %q is not known; it can be bash, sh, pwsh, powershell or cmd", j.Shell)
+	}
+	if _, ok := c.vars.Get("TRANSFER_METER_FREQUENCY"); ok {
+		c.note("TRANSFER_METER_FREQUENCY changes nothing: transfers are reported when they are done")
+	}
+}
+
+func (c *compiler) note(format string, args ...any) {
+	c.notes = append(c.notes, c.redact(fmt.Sprintf(format, args...)))
+}
+
+func (c *compiler) fail(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	if shown := c.redact(err.Error()); shown != err.Error() {
+		err = errors.New(shown)
+	}
+	c.errs = append(c.errs, err)
+}
+
+// expanded expands a text, and says what it is where that fails.
+func (c *compiler) expanded(what, text string) string {
+	out, err := c.expand(text)
+	if err != nil {
+		c.fail("%s: %w", what, err)
+	}
+	return out
+}
+
+// patterns expands a list, without what is empty then.
+func (c *compiler) patterns(what string, all []string) []string {
+	var out []string
+	for _, text := range all {
+		if text = c.expanded(what, text); text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// name returns a name for a step that no other has.
+func (c *compiler) name(base string) string {
+	c.names[base]++
+	if n := c.names[base]; n > 1 {
+		return fmt.Sprintf("%s_%d", base, n)
+	}
+	return base
+}
+
+// call appends a step that calls a built-in one.
+func (c *compiler) call(name, builtin string, in inputs) *plan.Step {
+	c.steps = append(c.steps, plan.Step{
+		Name:   c.name(name),
+		Ref:    &plan.Reference{Kind: plan.RefBuiltin, Text: "builtin://" + builtin, Path: strings.Split(builtin, "/")},
+		Inputs: in,
+	})
+	return &c.steps[len(c.steps)-1]
+}
+
+// inputs are those of a step. What a step does by itself is not among them.
+type inputs map[string]plan.Field
+
+func (in inputs) add(name string, v value.Value) { in[name] = plan.Field{Value: v} }
+
+func (in inputs) yes(name string, b bool) {
+	if b {
+		in.add(name, value.OfBool(true))
+	}
+}
+
+func (in inputs) number(name string, n int64, byDefault int64) {
+	if n != byDefault {
+		in.add(name, value.OfInt(n))
+	}
+}
+
+// addText adds a text that is not empty.
+func (c *compiler) addText(in inputs, name, text string) {
+	if text != "" {
+		in[name] = c.data(text)
+	}
+}
+
+func (c *compiler) addTexts(in inputs, name string, all []string) {
+	if len(all) > 0 {
+		in.add(name, c.texts(all))
+	}
+}
+
+// condition makes a step run `when` as artifacts and caches say it.
+func (c *compiler) condition(s *plan.Step, what, when string) {
+	switch when {
+	case "", "on_success":
+	case "on_failure":
+		s.If = &plan.Field{Value: value.OfString(onFailure)}
+	case "always":
+		s.When = plan.Always
+	default:
+		c.fail("%s: `when` is %q, and can be on_success, on_failure or always", what, when)
+	}
+}
+
+// lines appends a step that runs lines of the job.
+func (c *compiler) lines(name string, lines []string) *plan.Step {
+	in := inputs{}
+	in.add("lines", c.texts(lines))
+	c.addText(in, "shell", c.job.Shell)
+	in.yes("trace", c.vars.Bool("CI_DEBUG_TRACE"))
+	in.yes("sections", c.vars.Bool("FF_SCRIPT_SECTIONS"))
+	s := c.call(name, "script", in)
+	s.Env = c.own
+	return s
+}
+
+func (c *compiler) preGetSources() {
+	if len(c.job.PreGetSources) > 0 {
+		c.lines("pre_get_sources", c.job.PreGetSources)
+	}
+}
+
+func (c *compiler) postGetSources() {
+	if len(c.job.PostGetSources) > 0 {
+		c.lines("post_get_sources", c.job.PostGetSources)
+	}
+}
+
+// logName is the file that takes the log of the script, for the coverage in it.
+const logName = "script.log"
+
+func (c *compiler) script() {
+	var s *plan.Step
+	if len(c.job.Steps) > 0 {
+		c.main = "run"
+		inline := &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: c.job.Steps}}
+		c.steps = append(c.steps, plan.Step{Name: c.name(c.main), Inline: inline, Env: c.own})
+		s = &c.steps[len(c.steps)-1]
+	} else {
+		s = c.lines(c.main, c.job.Script)
+		if c.job.Coverage != "" {
+			s.Inputs["log_file"] = c.data(c.path(logName))
+		}
+	}
+	s.Timeout = plan.Duration(min(cmp.Or(c.job.ScriptTimeout, c.timeout("RUNNER_SCRIPT_TIMEOUT")), maxTimeout))
+}
+
+// reached is the condition that the script has begun.
+func (c *compiler) reached() *plan.Field {
+	return &plan.Field{Value: value.OfString("steps." + c.main + `.status != "skipped"`)}
+}
+
+func (c *compiler) coverage() {
+	switch {
+	case c.job.Coverage == "":
+		return
+	case len(c.job.Steps) > 0:
+		c.note("the coverage is not looked for: the steps of `run` have a log each; let one of them call builtin://coverage")
+		return
+	case c.temp == "":
+		c.fail("the coverage cannot be looked for: there is no folder for the log")
+	}
+	in := inputs{}
+	c.addText(in, "pattern", c.job.Coverage)
+	c.addText(in, "file", c.path(logName))
+	s := c.call("coverage", "coverage", in)
+	s.If, s.When, s.AllowFailure = c.reached(), plan.Always, &plan.AllowFailure{}
+}
+
+// afterScript runs once the script has begun, whatever became of it, with time of its own.
+func (c *compiler) afterScript() {
+	if len(c.job.AfterScript) == 0 {
+		return
+	}
+	s := c.lines("after_script", c.job.AfterScript)
+	s.If, s.When = c.reached(), plan.Always
+	s.Timeout = plan.Duration(min(cmp.Or(c.job.AfterScriptTimeout, c.timeout("RUNNER_AFTER_SCRIPT_TIMEOUT"), DefaultAfterScriptTimeout), maxTimeout))
+	if !c.job.AfterScriptFails && c.flag("AFTER_SCRIPT_IGNORE_ERRORS", true) {
+		s.AllowFailure = &plan.AllowFailure{}
+	}
+	s.Env = maps.Clone(c.own)
+	s.Env["CI_JOB_STATUS"] = plan.Field{Value: value.OfString(jobStatus)}
+}
+
+// setting returns the value of a variable that is set and not empty.
+func (c *compiler) setting(name string) (string, bool) {
+	v, ok := c.vars.Get(name)
+	return strings.TrimSpace(v.Value), ok && strings.TrimSpace(v.Value) != ""
+}
+
+// flag reads a variable that is true or false.
+func (c *compiler) flag(name string, byDefault bool) bool {
+	text, ok := c.setting(name)
+	if !ok {
+		return byDefault
+	}
+	b, err := strconv.ParseBool(text)
+	if err != nil {
+		c.note("%s is %q, which is neither true nor false; it is taken as %t", name, text, byDefault)
+		return byDefault
+	}
+	return b
+}
+
+// count reads a variable that is a whole number and not below 0.
+func (c *compiler) count(name string, byDefault int) int {
+	text, ok := c.setting(name)
+	if !ok {
+		return byDefault
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		c.note("%s is %q, which is no number; it is taken as %d", name, text, byDefault)
+		return byDefault
+	}
+	return n
+}
+
+// attempts reads how often something is tried.
+func (c *compiler) attempts(name string) int {
+	n := c.count(name, 1)
+	if clamped := min(max(n, 1), MaxAttempts); clamped != n {
+		c.note("%s is %d; it is taken as %d", name, n, clamped)
+		return clamped
+	}
+	return n
+}
+
+// timeout reads a variable that is a duration; 0 when there is none.
+func (c *compiler) timeout(name string) time.Duration {
+	text, ok := c.setting(name)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		c.note("%s is %q, which is no time such as 1h30m; it is left out", name, text)
+		return 0
+	}
+	return d
+}
+
+// choice reads a variable that is one of some words; "" when it is not, or is the default.
+func (c *compiler) choice(name, byDefault string, words ...string) string {
+	text, ok := c.setting(name)
+	if !ok || text == byDefault {
+		return ""
+	}
+	if !slices.Contains(words, text) {
+		c.note("%s is %q, and can be %s; it is taken as %s", name, text, strings.Join(words, ", "), byDefault)
+		return ""
+	}
+	return text
+}
+
+// networkNames are the variables that say how to reach servers.
+var networkNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+
+// network is the environment of a step that talks to servers.
+func (c *compiler) network() map[string]plan.Field {
+	return c.some(func(name string) bool { return slices.Contains(networkNames, strings.ToUpper(name)) })
+}

@@ -1,0 +1,251 @@
+package compile
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/rungci/rung/steps/value"
+)
+
+// sources appends the step that brings the job's files.
+func (c *compiler) sources() {
+	src := c.job.Source
+	in := inputs{}
+	strategy := c.strategy()
+	switch {
+	case src.None:
+		if strategy == "clone" || strategy == "empty" {
+			c.note("GIT_STRATEGY is %s, and is not heeded: the job runs in the folder as it is", strategy)
+		}
+		in.add("strategy", value.OfString("none"))
+	case strategy == "none" || strategy == "empty":
+		in.add("strategy", value.OfString(strategy))
+	case src.WorkTree != "":
+		c.addText(in, "work_tree", src.WorkTree)
+	default:
+		c.repository(in, src)
+		if strategy == "clone" || strategy == "" && !src.AllowFetch {
+			in.add("strategy", value.OfString("clone"))
+		}
+		c.gitOptions(in, src)
+		c.submodules(in, src)
+	}
+	c.clonePath()
+	s := c.call("get_sources", "git/checkout", in)
+	if _, ok := in["url"]; ok {
+		s.Env = c.some(forGit)
+	}
+}
+
+// strategy reads GIT_STRATEGY; "" when it is not set.
+func (c *compiler) strategy() string {
+	text, _ := c.setting("GIT_STRATEGY")
+	if text != "" && !slices.Contains([]string{"fetch", "clone", "none", "empty"}, text) {
+		c.fail("GIT_STRATEGY is %q, and can be fetch, clone, none or empty", text)
+	}
+	return text
+}
+
+// clonePath refuses another folder for the project: where a job runs is for whoever runs it to say.
+func (c *compiler) clonePath() {
+	path, ok := c.setting("GIT_CLONE_PATH")
+	dir, _ := c.setting("CI_PROJECT_DIR")
+	if ok && path != dir {
+		c.fail("GIT_CLONE_PATH is %q: a job cannot choose its folder here; delete the variable, or make it $CI_PROJECT_DIR", path)
+	}
+}
+
+// repository gives what is fetched, and the way in. A password in an address is taken out of it.
+func (c *compiler) repository(in inputs, src Source) {
+	address, token := src.URL, src.Token
+	if u, err := url.Parse(src.URL); err == nil && u.User != nil && u.Host != "" {
+		if password, ok := u.User.Password(); ok {
+			if token == "" {
+				token = password
+			}
+			if name := u.User.Username(); name != "" && name != "gitlab-ci-token" {
+				c.addText(in, "username", name)
+			}
+			u.User = nil
+			address = u.String()
+		}
+	}
+	c.addText(in, "url", address)
+	if token != "" {
+		in["token"] = c.secret("SOURCE_TOKEN", token)
+	}
+	c.addText(in, "ref", src.Ref)
+	c.addText(in, "sha", src.SHA)
+	c.addTexts(in, "refspecs", src.Refspecs)
+	if src.ObjectFormat != "" && src.ObjectFormat != "sha1" {
+		c.addText(in, "object_format", src.ObjectFormat)
+	}
+}
+
+func (c *compiler) gitOptions(in inputs, src Source) {
+	if !c.flag("GIT_CHECKOUT", true) {
+		in.add("checkout", value.OfBool(false))
+	}
+	in.number("depth", int64(c.count("GIT_DEPTH", src.Depth)), 0)
+	c.flags(in, "clean_flags", "GIT_CLEAN_FLAGS", "-ffdx")
+	c.flags(in, "fetch_flags", "GIT_FETCH_EXTRA_FLAGS", "--prune --quiet")
+	c.flags(in, "clone_flags", "GIT_CLONE_EXTRA_FLAGS", "")
+	in.yes("lfs_skip_smudge", c.flag("GIT_LFS_SKIP_SMUDGE", false))
+	in.number("attempts", int64(c.attempts("GET_SOURCES_ATTEMPTS")), 1)
+}
+
+func (c *compiler) submodules(in inputs, src Source) {
+	strategy, _ := c.setting("GIT_SUBMODULE_STRATEGY")
+	switch strategy {
+	case "", "none":
+		return
+	case "normal", "recursive":
+		in.add("submodules", value.OfString(strategy))
+	default:
+		c.fail("GIT_SUBMODULE_STRATEGY is %q, and can be none, normal or recursive", strategy)
+	}
+	c.flags(in, "submodule_paths", "GIT_SUBMODULE_PATHS", "")
+	in.number("submodule_depth", int64(c.count("GIT_SUBMODULE_DEPTH", c.count("GIT_DEPTH", src.Depth))), 0)
+	c.flags(in, "submodule_update_flags", "GIT_SUBMODULE_UPDATE_FLAGS", "")
+	in.yes("submodule_force_https", c.flag("GIT_SUBMODULE_FORCE_HTTPS", false))
+}
+
+// flags reads a variable that holds arguments with spaces between them. The word none stands for no arguments.
+func (c *compiler) flags(in inputs, input, name, byDefault string) {
+	text, ok := c.setting(name)
+	switch {
+	case !ok || text == byDefault:
+	case text == "none":
+		if byDefault != "" {
+			in.add(input, value.OfArray(nil))
+		}
+	default:
+		in.add(input, c.texts(arguments(text)))
+	}
+}
+
+// arguments takes a text apart at spaces that are not in quotes.
+func arguments(text string) []string {
+	var all []string
+	var b strings.Builder
+	quote, begun := rune(0), false
+	for _, r := range text {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote, begun = r, true
+		case quote == 0 && unicode.IsSpace(r):
+			if begun {
+				all = append(all, b.String())
+			}
+			b.Reset()
+			begun = false
+		default:
+			b.WriteRune(r)
+			begun = true
+		}
+	}
+	if begun {
+		all = append(all, b.String())
+	}
+	return all
+}
+
+// runnersOwn are the GIT_ variables that gitlab-runner reads. All other ones are Git's.
+var runnersOwn = []string{
+	"GIT_STRATEGY", "GIT_CHECKOUT", "GIT_DEPTH", "GIT_CLEAN_FLAGS", "GIT_FETCH_EXTRA_FLAGS", "GIT_CLONE_EXTRA_FLAGS", "GIT_CLONE_PATH",
+	"GIT_SUBMODULE_STRATEGY", "GIT_SUBMODULE_PATHS", "GIT_SUBMODULE_DEPTH", "GIT_SUBMODULE_UPDATE_FLAGS", "GIT_SUBMODULE_FORCE_HTTPS", "GIT_LFS_SKIP_SMUDGE",
+}
+
+// forGit reports whether a variable is one that git reads itself, such as GIT_SSL_NO_VERIFY.
+func forGit(name string) bool {
+	return strings.HasPrefix(name, "GIT_") && !slices.Contains(runnersOwn, name) || slices.Contains(networkNames, strings.ToUpper(name))
+}
+
+// secrets appends a step for each secret of a vault.
+func (c *compiler) secrets() {
+	for _, s := range c.job.Secrets {
+		in := inputs{}
+		c.addText(in, "server", c.expanded("the vault's address", s.Server))
+		c.addText(in, "namespace", c.expanded("the vault's namespace", s.Namespace))
+		in["jwt"] = c.secret("VAULT_TOKEN", c.expanded("the vault's token", s.JWT))
+		for _, part := range []struct{ input, text, byDefault string }{
+			{"auth_path", s.AuthPath, "jwt"}, {"role", s.Role, ""}, {"engine", s.Engine, "kv-v2"}, {"engine_path", s.EnginePath, "kv-v2"},
+			{"path", s.Path, ""}, {"field", s.Field, ""},
+		} {
+			if text := c.expanded("the secret "+s.Name, part.text); text != part.byDefault {
+				c.addText(in, part.input, text)
+			}
+		}
+		if s.File {
+			if c.temp == "" {
+				c.fail("the secret %s is a file, and there is no folder for it", s.Name)
+			}
+			in.yes("file", true)
+			c.addText(in, "folder", c.temp)
+		}
+		c.addText(in, "name", s.Name)
+		step := c.call("secret_"+s.Name, "secrets/vault", in)
+		step.Env = c.network()
+	}
+}
+
+// release appends the step that makes a release.
+func (c *compiler) release() {
+	r := c.job.Release
+	if r == nil {
+		return
+	}
+	in := inputs{}
+	for _, part := range []struct{ input, text string }{
+		{"tag_name", r.TagName}, {"tag_message", r.TagMessage}, {"name", r.Name}, {"description", r.Description}, {"ref", r.Ref},
+		{"released_at", r.ReleasedAt}, {"api_url", r.APIURL}, {"project", r.Project},
+	} {
+		c.addText(in, part.input, c.expanded("release", part.text))
+	}
+	c.addTexts(in, "milestones", c.patterns("release:milestones", r.Milestones))
+	c.addText(in, "record", r.Record)
+	if r.Token != "" {
+		in["token"] = c.secret("RELEASE_TOKEN", r.Token)
+	}
+	if len(r.Links) > 0 {
+		links := make([]value.Value, len(r.Links))
+		for i, l := range r.Links {
+			fields := map[string]value.Value{}
+			for name, text := range map[string]string{"name": l.Name, "url": l.URL, "filepath": l.FilePath, "link_type": l.LinkType} {
+				if text != "" {
+					fields[name] = c.text(c.expanded("release:assets", text))
+				}
+			}
+			links[i] = value.OfStruct(fields)
+		}
+		in.add("assets", value.OfArray(links))
+	}
+	s := c.call("release", "release", in)
+	if r.APIURL != "" {
+		s.Env = c.network()
+	}
+}
+
+// pages appends the step that publishes pages.
+func (c *compiler) pages() {
+	p := c.job.Pages
+	if p == nil {
+		return
+	}
+	if p.Location == "" {
+		c.note("the pages are not published: there is no folder for them")
+		return
+	}
+	in := inputs{}
+	if publish := c.expanded("pages:publish", p.Publish); publish != "public" {
+		c.addText(in, "publish", publish)
+	}
+	c.addText(in, "location", p.Location)
+	c.addText(in, "path_prefix", c.expanded("pages:path_prefix", p.PathPrefix))
+	c.addText(in, "expire_in", c.expanded("pages:expire_in", p.ExpireIn))
+	c.call("pages", "pages", in)
+}

@@ -1,0 +1,241 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/lazyregexp"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// minMasked is how long a masked value must be for its appearances inside of other texts to be taken for it, in bytes.
+const minMasked = 4
+
+// variablePattern is what a shell and the syntax of steps take as the name of a variable.
+var variablePattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// scope is the variables of a job, expanded as the runner does it, and the way that texts with them get into a plan.
+type scope struct {
+	temp string
+	all  []variable.Variable  // those that count, in order; values are expanded, those of files are their contents
+	vars *variable.Collection // the same
+	// hidden are the values that must not stand in the plan, longest first, and tokens those of them that are no variables of the job.
+	hidden []hidden
+	tokens []variable.Variable
+	// left are names that cannot be variables of a step.
+	left []string
+}
+
+type hidden struct{ name, value string }
+
+func newScope(j *Job) (*scope, error) {
+	s := &scope{temp: j.Temp, vars: variable.New()}
+	if j.Variables == nil {
+		return s, nil
+	}
+	expanded, err := j.Variables.ExpandForJob(s.path)
+	if err != nil {
+		return nil, fmt.Errorf("expanding the variables: %w", err)
+	}
+	s.vars = expanded
+	for _, v := range expanded.Effective() {
+		if !variablePattern.MatchString(v.Name) {
+			s.left = append(s.left, v.Name)
+			continue
+		}
+		if v.File && j.Temp == "" {
+			return nil, fmt.Errorf("the variable %s is a file, and there is no folder for it", v.Name)
+		}
+		s.all = append(s.all, v)
+		if v.Masked && !v.File {
+			s.hide(v.Name, v.Value)
+		}
+	}
+	return s, nil
+}
+
+// path returns where a file of the job is: beside the project's folder.
+func (s *scope) path(name string) string {
+	if strings.Contains(s.temp, `\`) && !strings.Contains(s.temp, "/") {
+		return strings.TrimRight(s.temp, `\`) + `\` + name
+	}
+	return strings.TrimRight(s.temp, "/") + "/" + name
+}
+
+func (s *scope) hide(name, text string) {
+	if text == "" {
+		return
+	}
+	s.hidden = append(s.hidden, hidden{name, text})
+	slices.SortStableFunc(s.hidden, func(a, b hidden) int {
+		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.name, b.name))
+	})
+}
+
+// expand replaces variables in a text as the runner does it.
+func (s *scope) expand(text string) (string, error) { return s.vars.ExpandInJob(text, s.path) }
+
+// secret returns the field of a token. One that is not the value of a masked variable becomes a variable of the run, under a name
+// that is made of base.
+func (s *scope) secret(base, token string) plan.Field {
+	if token == "" || slices.ContainsFunc(s.hidden, func(h hidden) bool { return h.value == token }) {
+		return s.data(token)
+	}
+	name := "RUNG_" + base
+	for n := 2; slices.ContainsFunc(s.tokens, func(v variable.Variable) bool { return v.Name == name }); n++ {
+		name = fmt.Sprintf("RUNG_%s_%d", base, n)
+	}
+	s.tokens = append(s.tokens, variable.Variable{Name: name, Value: token, Raw: true, Masked: true})
+	s.hide(name, token)
+	return s.data(token)
+}
+
+// data returns the field that yields a text.
+func (s *scope) data(text string) plan.Field { return plan.Field{Value: s.text(text)} }
+
+// text returns the value of a field that yields a text, in which nothing is evaluated but what stands for masked values.
+func (s *scope) text(text string) value.Value { return value.OfString(s.template(text)) }
+
+func (s *scope) texts(all []string) value.Value {
+	items := make([]value.Value, len(all))
+	for i, text := range all {
+		items[i] = s.text(text)
+	}
+	return value.OfArray(items)
+}
+
+// template writes a text as a template: masked values as references to their variables, and all else so that it stays as it is.
+func (s *scope) template(text string) string {
+	var b strings.Builder
+	for {
+		at, found := s.find(text)
+		if at < 0 {
+			b.WriteString(expr.Escape(text))
+			return b.String()
+		}
+		// A backslash before an expression would take its meaning away, and braces behind one would belong to it.
+		before := strings.TrimRight(text[:at], `\`)
+		slashes := text[len(before):at]
+		text = text[at+len(found.value):]
+		rest := strings.TrimLeft(text, "}")
+		braces := text[:len(text)-len(rest)]
+		if len(braces) < 2 {
+			braces, rest = "", text
+		}
+		text = rest
+		b.WriteString(expr.Escape(before) + "${{ ")
+		if slashes != "" {
+			b.WriteString(`"` + slashes + slashes + `" + `)
+		}
+		b.WriteString("vars." + found.name)
+		if braces != "" {
+			b.WriteString(` + "` + braces + `"`)
+		}
+		b.WriteString(" }}")
+	}
+}
+
+// find returns the first masked value in a text; of several that begin at one place, the longest.
+func (s *scope) find(text string) (at int, found hidden) {
+	at = -1
+	for _, h := range s.hidden {
+		i := strings.Index(text, h.value)
+		if len(h.value) < minMasked && text != h.value {
+			i = -1
+		}
+		if i >= 0 && (at < 0 || i < at) {
+			at, found = i, h
+		}
+	}
+	return at, found
+}
+
+// redact takes masked values out of a message.
+func (s *scope) redact(message string) string {
+	for _, h := range s.hidden {
+		message = strings.ReplaceAll(message, h.value, "[MASKED]")
+	}
+	return message
+}
+
+// env returns the environment of the steps that run the job's own commands.
+func (s *scope) env(leave map[string]bool) map[string]plan.Field {
+	env := map[string]plan.Field{"CI_JOB_STATUS": {Value: value.OfString("running")}}
+	for _, v := range s.all {
+		if leave[v.Name] {
+			continue
+		}
+		env[v.Name] = s.field(v)
+	}
+	return env
+}
+
+func (s *scope) field(v variable.Variable) plan.Field {
+	switch {
+	case v.File:
+		return s.data(s.path(v.Name))
+	case v.Masked && v.Value != "":
+		return plan.Field{Value: value.OfString("${{ vars." + v.Name + " }}")}
+	}
+	return s.data(v.Value)
+}
+
+// some returns the environment of those variables that a function wants; nil when it wants none.
+func (s *scope) some(want func(name string) bool) map[string]plan.Field {
+	var env map[string]plan.Field
+	for _, v := range s.all {
+		if !want(v.Name) {
+			continue
+		}
+		if env == nil {
+			env = map[string]plan.Field{}
+		}
+		env[v.Name] = s.field(v)
+	}
+	return env
+}
+
+// Variables returns what ${{ vars.NAME }} has to read in a run of the job's plan, in native steps too: every variable, expanded, those
+// that are files as their paths, and the tokens that the plan needs. The masked ones are sensitive.
+func Variables(j *Job) ([]variable.Variable, error) {
+	c, err := compile(j)
+	if err != nil {
+		return nil, err
+	}
+	var all []variable.Variable
+	for _, v := range c.all {
+		if v.File {
+			v.Value, v.Masked = c.path(v.Name), false
+		}
+		v.File, v.Raw = false, true
+		all = append(all, v)
+	}
+	return append(all, c.tokens...), nil
+}
+
+// Masked returns the variables that the job's plan refers to and does not hold.
+func Masked(j *Job) ([]variable.Variable, error) {
+	all, err := Variables(j)
+	return slices.DeleteFunc(all, func(v variable.Variable) bool { return !v.Masked }), err
+}
+
+// Files returns the variables that are files, by their paths. Whoever runs the plan writes them before, for the job's user only; those
+// that are masked hold what must not be shown.
+func Files(j *Job) (map[string]variable.Variable, error) {
+	s, err := newScope(j)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]variable.Variable{}
+	for _, v := range s.all {
+		if v.File {
+			files[s.path(v.Name)] = v
+		}
+	}
+	return files, nil
+}
