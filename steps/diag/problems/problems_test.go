@@ -1,4 +1,4 @@
-package report_test
+package problems_test
 
 import (
 	"bytes"
@@ -8,12 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rungci/rung/steps/diag"
-	"github.com/rungci/rung/steps/diag/report"
+	"github.com/rungci/rung/steps/diag/problems"
 )
 
-func problems() []report.Problem {
+func all() []problems.Problem {
 	at := diag.Span{File: ".gitlab-ci.yml", Line: 3, Column: 5, Length: 6}
-	return report.Problems(
+	return problems.Problems(
 		diag.List{{Span: at, Message: "unknown key", Hint: "delete it", Source: "    scirpt: x"}, {Message: "no file"}},
 		diag.List{{Span: at, Message: "a <stage> without jobs"}},
 	)
@@ -30,7 +30,7 @@ func decode(t *testing.T, text []byte) (v any) {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := report.JSON(&out, problems()); err != nil {
+	if err := problems.JSON(&out, all()); err != nil {
 		t.Fatal(err)
 	}
 	want := []any{
@@ -46,7 +46,7 @@ func TestJSON(t *testing.T) {
 func TestCodeQuality(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := report.CodeQuality(&out, problems()); err != nil {
+	if err := problems.CodeQuality(&out, all()); err != nil {
 		t.Fatal(err)
 	}
 	items := decode(t, out.Bytes()).([]any)
@@ -68,13 +68,13 @@ func TestCodeQuality(t *testing.T) {
 
 func TestAFingerprintDoesNotDependOnTheLine(t *testing.T) {
 	t.Parallel()
-	moved := problems()
+	moved := all()
 	moved[0].Line = 30
 	var a, b bytes.Buffer
-	if err := report.CodeQuality(&a, problems()[:1]); err != nil {
+	if err := problems.CodeQuality(&a, all()[:1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := report.CodeQuality(&b, moved[:1]); err != nil {
+	if err := problems.CodeQuality(&b, moved[:1]); err != nil {
 		t.Fatal(err)
 	}
 	one, two := decode(t, a.Bytes()).([]any)[0].(map[string]any), decode(t, b.Bytes()).([]any)[0].(map[string]any)
@@ -86,7 +86,7 @@ func TestAFingerprintDoesNotDependOnTheLine(t *testing.T) {
 func TestSARIF(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := report.SARIF(&out, problems(), "1.0"); err != nil {
+	if err := problems.SARIF(&out, all(), "1.0"); err != nil {
 		t.Fatal(err)
 	}
 	log := decode(t, out.Bytes()).(map[string]any)
@@ -110,7 +110,7 @@ func TestSARIF(t *testing.T) {
 		t.Error("a problem without a place has one")
 	}
 	out.Reset()
-	if err := report.SARIF(&out, nil, ""); err != nil || !bytes.Contains(out.Bytes(), []byte(`"results": []`)) {
+	if err := problems.SARIF(&out, nil, ""); err != nil || !bytes.Contains(out.Bytes(), []byte(`"results": []`)) {
 		t.Errorf("without problems the log is %s", out.Bytes())
 	}
 }

@@ -1,6 +1,6 @@
-// Package report writes diagnostics in the formats of other programs: JSON, SARIF for code scanners, and the code quality report that
+// Package problems writes diagnostics in the formats of other programs: JSON, SARIF for code scanners, and the code quality report that
 // GitLab shows in merge requests.
-package report
+package problems
 
 import (
 	"crypto/sha256"
@@ -63,7 +63,7 @@ func JSON(w io.Writer, problems []Problem) error {
 	return write(w, items)
 }
 
-// CodeQuality writes GitLab's code quality report.
+// CodeQuality writes GitLab's code quality problems.
 // Source: https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 func CodeQuality(w io.Writer, problems []Problem) error {
 	type position struct {

@@ -1,4 +1,4 @@
-package report
+package problems
 
 import (
 	"io"
