@@ -1,0 +1,283 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rungci/rung/steps/catalog/program"
+)
+
+// template is the configuration of a fresh repository: the remote, and what a job's own git commands should find. They ask nobody for a
+// password, fetch no submodules by themselves, and leave nothing in the background.
+func (c *checkout) template() string {
+	return `[fetch]
+	recurseSubmodules = false
+[credential]
+	interactive = never
+[gc]
+	autoDetach = false
+[remote "origin"]
+	url = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(c.remote.url) + `"
+	fetch = +refs/heads/*:refs/remotes/origin/*
+`
+}
+
+// fetch brings the repository up to date and returns the commit to check out, "" when it has none.
+func (c *checkout) fetch(ctx context.Context) (sha string, err error) {
+	clone := c.in.Strategy == strategyClone && len(c.in.CloneFlags) > 0
+	if clone {
+		err = c.clone(ctx)
+	} else {
+		err = c.prepare(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	sha, refspecs, err := c.target(ctx)
+	if err != nil || len(refspecs) == 0 {
+		return "", err
+	}
+	if c.in.Depth > 0 {
+		c.say("Fetching changes with git depth set to %d...", c.in.Depth)
+	} else {
+		c.say("Fetching changes...")
+	}
+	args := append([]string{"fetch", "--no-recurse-submodules"}, c.depthFlags()...)
+	args = append(append(args, c.in.FetchFlags...), "origin")
+	if err := c.git(ctx, append(args, refspecs...)...); err != nil {
+		return "", fmt.Errorf("fetching %s: %w", c.remote.url, err)
+	}
+	return sha, c.complete(ctx, sha)
+}
+
+// depthFlags say how much history to fetch. What an earlier job fetched a part of is completed where all is wanted.
+func (c *checkout) depthFlags() []string {
+	if c.in.Depth > 0 {
+		return []string{"--depth", strconv.Itoa(int(c.in.Depth))}
+	}
+	if _, err := os.Stat(filepath.Join(c.folder, ".git", "shallow")); err == nil {
+		return []string{"--unshallow"}
+	}
+	return nil
+}
+
+// complete fetches the commit itself where the refs did not bring it: it is further back than the depth, or its branch moved on.
+func (c *checkout) complete(ctx context.Context, sha string) error {
+	if sha == "" || !c.in.Checkout {
+		return nil
+	}
+	_, err := c.silent(ctx, "cat-file", "-e", sha+"^{commit}")
+	var exit *program.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	const sha1Digits = 40
+	if len(sha) < sha1Digits {
+		return fmt.Errorf("the commit %s is not in what was fetched of %s; give its whole name, or a larger depth", sha, c.remote.url)
+	}
+	args := append([]string{"fetch", "--no-recurse-submodules", "--quiet"}, c.depthFlags()...)
+	if err := c.git(ctx, append(args, "origin", sha)...); err != nil {
+		return fmt.Errorf("the commit %s is not in what was fetched of %s, and cannot be fetched by itself; a larger depth may reach it: %w", sha, c.remote.url, err)
+	}
+	return nil
+}
+
+// prepare makes a repository of the folder, or one of an earlier job safe to use.
+func (c *checkout) prepare(ctx context.Context) error {
+	if err := os.MkdirAll(c.folder, 0o777); err != nil {
+		return err
+	}
+	git := filepath.Join(c.folder, ".git")
+	if err := c.leaveOtherFormat(ctx, git); err != nil {
+		return err
+	}
+	if err := cleanRepository(git); err != nil {
+		return fmt.Errorf("removing what an earlier job left in %s: %w", git, err)
+	}
+	folder, err := os.MkdirTemp(c.call.Getenv("TMPDIR"), "git-template-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	if err := os.WriteFile(filepath.Join(folder, "config"), []byte(c.template()), 0o644); err != nil {
+		return err
+	}
+	branch := "main"
+	if name := strings.TrimPrefix(c.in.Ref, "refs/heads/"); name != "" && !strings.HasPrefix(name, "refs/") {
+		branch = name
+	}
+	args := []string{"-c", "init.defaultBranch=" + branch, "init", "--quiet", "--template=" + folder}
+	if c.in.ObjectFormat == "sha256" {
+		args = append(args, "--object-format=sha256") // older gits do not know the argument
+	}
+	if err := c.git(ctx, args...); err != nil {
+		return fmt.Errorf("making a repository in %s: %w", c.folder, err)
+	}
+	return nil
+}
+
+// leaveOtherFormat removes a repository that cannot hold the objects that are to come, and one that is not in the folder itself.
+func (c *checkout) leaveOtherFormat(ctx context.Context, git string) error {
+	info, err := os.Lstat(git)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if info.IsDir() {
+		format, err := c.silent(ctx, "config", "--file", filepath.Join(git, "config"), "extensions.objectFormat")
+		var exit *program.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			return err
+		}
+		if format = strings.TrimSpace(format); format == "" {
+			format = "sha1"
+		}
+		if want := c.in.ObjectFormat; want == "" || format == want {
+			return nil
+		}
+	}
+	return removeAll(git)
+}
+
+// clone makes the repository with git clone, for the sake of its arguments.
+func (c *checkout) clone(ctx context.Context) error {
+	if err := os.MkdirAll(c.folder, 0o777); err != nil {
+		return err
+	}
+	args := []string{"clone", "--no-checkout"}
+	if c.in.Depth > 0 {
+		args = append(args, "--depth", strconv.Itoa(int(c.in.Depth)))
+	}
+	args = append(append(args, c.in.CloneFlags...), "--", c.remote.url, ".")
+	if err := c.git(ctx, args...); err != nil {
+		return fmt.Errorf("cloning %s: %w", c.remote.url, err)
+	}
+	return nil
+}
+
+// target finds out what to fetch and to check out. Where the commit is not given, the server knows what the ref points to; no refspecs
+// say that it has no commits at all.
+func (c *checkout) target(ctx context.Context) (sha string, refspecs []string, err error) {
+	in := &c.in
+	if len(in.Refspecs) > 0 && in.SHA != "" {
+		return in.SHA, in.Refspecs, nil
+	}
+	if in.SHA != "" && in.Ref == "" {
+		return in.SHA, everything, nil
+	}
+	names := []string{"HEAD"}
+	if in.Ref != "" {
+		names = []string{"refs/tags/" + in.Ref, "refs/heads/" + in.Ref} // in git's order of precedence
+		if strings.HasPrefix(in.Ref, "refs/") {
+			names = []string{in.Ref}
+		}
+	}
+	found, err := c.remoteRefs(ctx, names...)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, name := range names {
+		commit := found[name]
+		if commit == "" {
+			continue
+		}
+		if in.SHA != "" {
+			commit = in.SHA
+		}
+		switch {
+		case len(in.Refspecs) > 0:
+			return commit, in.Refspecs, nil
+		case name == "HEAD":
+			return commit, everything, nil
+		}
+		return commit, []string{refspec(name)}, nil
+	}
+	all, err := c.remoteRefs(ctx)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case len(all) == 0:
+		c.say("The repository %s has no commits", c.remote.url)
+		return "", nil, nil
+	case in.Ref == "":
+		return "", nil, fmt.Errorf("the repository %s has no default branch that exists; give ref or sha", c.remote.url)
+	}
+	return "", nil, fmt.Errorf("the repository %s has no branch or tag %q", c.remote.url, in.Ref)
+}
+
+// everything is all branches and tags.
+var everything = []string{"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"}
+
+// refspec says where a ref goes: branches are the remote's, everything else keeps its name.
+func refspec(name string) string {
+	if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+		return "+" + name + ":refs/remotes/origin/" + branch
+	}
+	return "+" + name + ":" + name
+}
+
+// remoteRefs asks the server for refs, or for all that it has. An annotated tag is given as the commit that it leads to.
+func (c *checkout) remoteRefs(ctx context.Context, names ...string) (map[string]string, error) {
+	args := []string{"ls-remote", "origin"}
+	for _, name := range names {
+		args = append(args, name)
+		if strings.HasPrefix(name, "refs/tags/") {
+			args = append(args, name+"^{}")
+		}
+	}
+	text, err := c.ask(ctx, args...)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its branches: %w", c.remote.url, err)
+	}
+	found := map[string]string{}
+	for line := range strings.Lines(text) {
+		commit, name, ok := strings.Cut(strings.TrimRight(line, "\n"), "\t")
+		if ok && isCommit(commit) {
+			found[strings.TrimSuffix(name, "^{}")] = commit // what a tag leads to comes after the tag
+		}
+	}
+	return found, nil
+}
+
+// checkOut brings the files of a commit, removes what is not of it, and fetches large files.
+func (c *checkout) checkOut(ctx context.Context, sha string) error {
+	of := ""
+	if c.in.Ref != "" {
+		of = fmt.Sprintf(" (ref is %s)", c.in.Ref)
+	}
+	c.say("Checking out %s as detached HEAD%s...", short(sha), of)
+	if err := c.git(ctx, "checkout", "--force", "--quiet", "--detach", sha); err != nil {
+		return fmt.Errorf("checking out %s: %w", short(sha), err)
+	}
+	if len(c.in.CleanFlags) > 0 {
+		if err := c.git(ctx, append([]string{"clean"}, c.in.CleanFlags...)...); err != nil {
+			return fmt.Errorf("removing what is not of the commit: %w", err)
+		}
+	}
+	return c.pullLarge(ctx, "lfs", "pull")
+}
+
+// pullLarge runs Git LFS where it is there.
+func (c *checkout) pullLarge(ctx context.Context, args ...string) error {
+	if c.in.LFSSkipSmudge {
+		return nil
+	}
+	if _, err := c.silent(ctx, "lfs", "version"); err != nil {
+		var exit *program.ExitError
+		if errors.As(err, &exit) {
+			return nil
+		}
+		return err
+	}
+	if err := c.git(ctx, args...); err != nil {
+		return fmt.Errorf("fetching large files (Git LFS): %w", err)
+	}
+	return nil
+}

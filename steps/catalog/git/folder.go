@@ -1,0 +1,87 @@
+package git
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// cleanRepository removes what an earlier job left in a repository and could harm this one: locks of a git that was killed, hooks, and
+// configuration, which can name programs. Of objects only the locks go.
+func cleanRepository(git string) error {
+	objects := filepath.Join(git, "objects")
+	return filepath.WalkDir(git, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			switch {
+			case filepath.Dir(path) == objects && isLoose(name):
+				return fs.SkipDir
+			case name == "hooks" && isGitDir(filepath.Dir(path)):
+				if err := removeAll(path); err != nil {
+					return err
+				}
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".lock") && (name != "config" && name != "config.worktree" || !isGitDir(filepath.Dir(path))) {
+			return nil
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+// isLoose reports whether a folder of objects is one of those, 256 at most, that loose objects stand in.
+func isLoose(name string) bool {
+	const digits = 2
+	return len(name) == digits && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// isGitDir reports whether a folder is a repository: the main one, or a submodule's below modules/. A branch can be called config.
+func isGitDir(folder string) bool {
+	_, err := os.Lstat(filepath.Join(folder, "objects"))
+	return err == nil
+}
+
+// clearFolder leaves an empty folder. The folder itself stays: it may be a mount, or somebody's work directory.
+func clearFolder(folder string) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := removeAll(filepath.Join(folder, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeAll removes a file or a folder, also when folders in it are for reading only, as those of Go's module cache are.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(path)
+}
