@@ -1,0 +1,123 @@
+package include
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rungci/rung/internal/glob"
+	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
+)
+
+// local reads a file of the project that the pipeline runs for, from the work tree.
+func (l *Loader) local(name string) (config.File, error) {
+	data, err := readBelow(l.o.Repository.Root, name)
+	return config.File{Data: data, Place: config.Place{Kind: config.Local, Path: name}}, err
+}
+
+// readBelow reads a file below a folder. No link leads out of the folder, and Git's own files are none of the project's.
+func readBelow(dir, name string) ([]byte, error) {
+	if glob.InGit(name) {
+		return nil, fmt.Errorf("%s is Git's, and no file of the project", name)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, plain(err, name)
+	}
+	defer root.Close()
+	local := filepath.FromSlash(name)
+	info, err := root.Stat(local) // before it is opened: that would wait for whoever writes to a pipe
+	if err != nil {
+		return nil, escaped(err, name)
+	}
+	switch {
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder", name)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file", name)
+	case info.Size() > config.MaxFileSize:
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, config.MaxFileSize>>20)
+	}
+	f, err := root.Open(local)
+	if err != nil {
+		return nil, plain(err, name)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, config.MaxFileSize+1))
+	if err != nil {
+		return nil, plain(err, name)
+	}
+	return data, nil
+}
+
+// escaped says what is wrong with a file that cannot be looked at. The error of a root for links that lead out of it has no name.
+func escaped(err error, name string) error {
+	switch {
+	case strings.Contains(err.Error(), "escapes"):
+		return fmt.Errorf("%s leads out of the project by a symbolic link", name)
+	case errors.Is(err, syscall.ENOTDIR): // what should be a folder on the way there is a file
+		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	return plain(err, name)
+}
+
+// plain is an error about a file under the name that people know it by.
+func plain(err error, name string) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// folder lists a folder that stands for a project.
+func (l *Loader) folder(ctx context.Context, project, dir string) (*files, error) {
+	if f := l.folders[dir]; f != nil {
+		return f, nil
+	}
+	r, err := repository.Open(ctx, dir, l.o.Env)
+	if err != nil {
+		return nil, fmt.Errorf("the folder that stands for %s: %w", project, err)
+	}
+	l.note(fmt.Sprintf("%s is taken from %s, whatever its ref", project, dir))
+	names, err := r.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &files{dir: dir, names: below(r.Root, dir, names), read: func(name string) ([]byte, error) { return readBelow(dir, name) }}
+	if r.Commit != nil {
+		f.sha = r.SHA()
+	}
+	l.folders[dir] = f
+	return f, nil
+}
+
+// below keeps the names that are in a folder of a repository, as seen from there.
+func below(root, dir string, names []string) []string {
+	for _, at := range []*string{&root, &dir} {
+		if real, err := filepath.EvalSymlinks(*at); err == nil {
+			*at = real
+		}
+	}
+	rel, err := filepath.Rel(root, dir)
+	if err != nil || rel == "." {
+		return names
+	}
+	prefix := filepath.ToSlash(rel) + "/"
+	var inside []string
+	for _, name := range names {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			inside = append(inside, rest)
+		}
+	}
+	slices.Sort(inside)
+	return inside
+}
