@@ -1,0 +1,144 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/internal/process"
+)
+
+// stopGrace is how long git has to end when the copy is stopped.
+const stopGrace = time.Second
+
+// maxComplaint bounds how much of git's standard error stands in an error, in bytes.
+const maxComplaint = 4 << 10
+
+// elsewhere are the variables by which git would look at another repository than that of its folder.
+var elsewhere = []string{
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_TRACE", "GIT_TRACE_SETUP",
+}
+
+// gitEnv is the environment of git. It must not write to the user's repository, not even to refresh the index.
+func gitEnv(env []string) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	out := slices.DeleteFunc(slices.Clone(env), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains(elsewhere, name)
+	})
+	return append(out, "GIT_OPTIONAL_LOCKS=0")
+}
+
+// list returns the names of all files of a work tree, tracked or not, that Git does not ignore, with slashes, in order. Those of
+// repositories inside end in a slash, or are folders. A name can be of a file that is not there any more.
+func (c *copying) list(dir string) ([]string, error) {
+	out, complaint := &bounded{limit: MaxListing}, &bounded{limit: maxComplaint, cut: true}
+	result, err := process.Run(c.ctx, nil, process.Spec{
+		Args: []string{"git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"},
+		Dir:  dir, Env: c.env, Stdout: out, Stderr: complaint, Grace: stopGrace,
+	})
+	var output *process.OutputError
+	switch {
+	case errors.Is(err, process.ErrNotFound):
+		return nil, fmt.Errorf("listing the files of %s: %w; install git: it knows what the project ignores", dir, err)
+	case errors.As(err, &output):
+		return nil, fmt.Errorf("listing the files of %s: more than %d bytes of names", dir, MaxListing)
+	case err != nil:
+		return nil, fmt.Errorf("listing the files of %s: %w", dir, err)
+	case result.ExitCode != 0:
+		return nil, fmt.Errorf("listing the files of %s: git failed with exit code %d%s: %s", dir, result.ExitCode, result.Signal, strings.TrimSpace(complaint.String()))
+	}
+	text := out.String()
+	names := make([]string, 0, strings.Count(text, "\x00"))
+	for name := range strings.SplitSeq(text, "\x00") {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	// Git tells the files without a commit first, then the tracked ones, and those that are in conflict several times.
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > MaxFiles {
+		return nil, fmt.Errorf("%s has more than %d files", dir, MaxFiles)
+	}
+	return names, nil
+}
+
+// folder copies a folder that is no work tree, with all that is in it.
+func (c *copying) folder(from, to, rel string, depth int) error {
+	var names []string
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it was removed meanwhile
+			}
+			return err
+		}
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
+		}
+		if path == from {
+			return nil
+		}
+		if path == c.to || entry.Name() == ".git" || rel == "" && path == filepath.Join(from, stateFolder) {
+			return skip(entry)
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if entry.IsDir() {
+			if isRepository(path) {
+				names = append(names, name+"/")
+				return fs.SkipDir
+			}
+			names = append(names, name+"/")
+			return nil
+		}
+		if names = append(names, name); len(names) > MaxFiles {
+			return fmt.Errorf("%s has more than %d files", from, MaxFiles)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.files(from, to, rel, depth, names, false)
+	return err
+}
+
+func skip(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// bounded keeps what is written to it, up to a limit; beyond it, a write fails, or is forgotten where it may be cut.
+type bounded struct {
+	bytes.Buffer
+	limit int
+	cut   bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := b.limit - b.Len(); len(p) > room {
+		if !b.cut {
+			return 0, errors.New("too long")
+		}
+		b.Buffer.Write(p[:max(room, 0)])
+		return len(p), nil
+	}
+	return b.Buffer.Write(p)
+}
