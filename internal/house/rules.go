@@ -15,6 +15,7 @@ type importRule struct {
 var importRules = []importRule{
 	{"steps/value", []string{}, nil, "values are the ground floor"},
 	{"steps/diag", []string{}, nil, "diagnostics are the ground floor"},
+	{"steps/diag/problems", []string{"steps/diag"}, nil, "it writes diagnostics down"},
 	{"steps/expr", []string{"steps/value", "steps/diag"}, nil, "an expression knows values, not where they come from"},
 	{"steps/plan", []string{"steps/value", "steps/diag"}, nil, "the plan is data"},
 	{"steps/event", []string{"steps/value", "steps/diag", "steps/plan"}, nil, "events are data"},
@@ -22,7 +23,7 @@ var importRules = []importRule{
 	{"steps/plan/planpb", above("api/rung/..."), nil, "it converts the plan, and nothing else"},
 	{"steps/frontend/gitlabci/rule", []string{}, nil, "conditions are a language of their own"},
 	{"steps/frontend/gitlabci/variable", []string{}, nil, "variables are texts"},
-	{"steps/frontend/...", above("steps/frontend/gitlabci/...", "internal/yamlsource", "internal/lazyregexp"), nil, "a frontend turns text into a plan; it runs nothing"},
+	{"steps/frontend/...", above("steps/frontend/gitlabci/...", "steps/frontend/gitlabsteps", "steps/catalog/cachekey", "internal/yamlsource", "internal/lazyregexp"), nil, "a frontend turns text into a plan; it runs nothing"},
 	{"steps/source", above("steps/source/tree", "steps/source/cache", "steps/source/lock"), nil, "a source is given the parser that it uses, and what fetches"},
 	{"steps/source/tree", []string{}, nil, "files and their digest are a leaf"},
 	{"steps/source/cache", []string{"steps/source/tree"}, nil, "the cache keeps trees, wherever they are from"},
@@ -36,7 +37,9 @@ var importRules = []importRule{
 	{"steps/source/locker", above("steps/source", "steps/source/lock", "steps/source/walk"), nil, "it writes down what references are"},
 	{"steps/source/sourcetest", []string{"steps/source/tree"}, nil, "servers for tests"},
 	{"steps/catalog", []string{}, nil, "it holds files"},
+	{"steps/catalog/...", []string{"steps/value", "steps/plan", "steps/catalog/...", "internal/..."}, nil, "a built-in step knows its inputs and its process, like any other"},
 	{"steps/catalog/cachekey", []string{"internal/glob"}, nil, "a key is computed, and nothing is read"},
+	{"steps/catalog/transfer", []string{}, nil, "files to and from servers, whatever they are"},
 	{"steps/signature", []string{}, nil, "keys and envelopes are a leaf"},
 	{"steps/provenance", above("steps/trace", "steps/signature"), nil, "it says of a trace what SLSA asks"},
 	{"steps/replay", above("steps/engine", "steps/trace", "steps/source", "steps/source/...", "internal/mask", "internal/lazyregexp"), nil, "a replay is a run made from a trace"},
@@ -58,7 +61,14 @@ var importRules = []importRule{
 	{"bench", nil, nil, "it measures all of them"},
 	{"e2e/...", nil, nil, "it tries what the documents say"},
 
-	{"executor/...", nil, []string{"manager/...", "fleet/..."}, "an executor does not ask how many machines there are, or who wants the job"},
+	{"executor", []string{}, nil, "the contract of environments depends on none of them"},
+	{"executor/...", nil, []string{"manager/...", "fleet/...", "local/..."}, "an executor does not ask how many machines there are, or who wants the job"},
+	{"executor/none", nil, []string{"steps/engine", "steps/frontend/...", "executor/container"}, "a level is given the step-runner that it starts"},
+	{"executor/container", nil, []string{"steps/engine", "steps/frontend/...", "executor/none"}, "a level is given the step-runner that it starts"},
+	{"local/...", nil, []string{"manager/...", "fleet/...", "nesting/...", "cmd/...", "ui/...", "steps/engine"}, "it brings a pipeline and environments together; steps run in those"},
+	{"local/repository", above("steps/frontend/gitlabci/...", "steps/catalog/cachekey", "steps/source", "internal/..."), nil, "it knows a Git repository"},
+	{"local/include", above("local/repository", "steps/frontend/gitlabci/...", "steps/source/...", "steps/source", "internal/..."), nil, "it fetches what a definition includes"},
+	{"local/store", []string{"internal/...", "steps/value"}, nil, "it keeps what jobs leave"},
 	{"snapshot/...", nil, []string{"manager/...", "fleet/..."}, "nor does a snapshot"},
 	{"nesting/...", nil, []string{"steps/...", "manager/...", "executor/...", "fleet/..."}, "nesting knows neither jobs nor GitLab"},
 	{"fleet/...", nil, []string{"steps/...", "manager/...", "executor/..."}, "the fleet knows neither jobs nor GitLab"},
@@ -75,29 +85,34 @@ func fetcher(also ...string) []string {
 // above is the foundation and what else a package may know.
 func above(also ...string) []string { return append(also, foundation...) }
 
-var upperFloors = []string{"executor/...", "fleet/...", "nesting/...", "snapshot/...", "manager/..."}
+var upperFloors = []string{"local/...", "executor/...", "fleet/...", "nesting/...", "snapshot/...", "manager/..."}
 
 // thirdParty says which of our packages may import which module. A module that is not here is imported by nobody.
 var thirdParty = map[string][]string{
+	"github.com/aws/aws-sdk-go-v2":           {"steps/catalog/cache/bucket/buckettest"},
 	"github.com/bmatcuk/doublestar/v4":       {"internal/glob"},
 	"github.com/clipperhouse/displaywidth":   {"ui/..."},
+	"github.com/containerd/errdefs":          {"executor/container"},
+	"github.com/creack/pty":                  {"internal/process"},
 	"github.com/go-git/go-billy/v5":          {"steps/source/git/..."},
 	"github.com/go-git/go-git/v5":            {"steps/source/git/...", "steps/source/credentials"},
+	"github.com/google/go-cmp":               {"executor/executortest"},
 	"github.com/google/go-containerregistry": {"steps/source/sourcetest"},
 	"github.com/kevinburke/ssh_config":       {"steps/source/git/..."},
 	"github.com/klauspost/compress":          {"steps/source/archive/...", "steps/publish", "internal/pack", "bench"},
 	"github.com/opencontainers/go-digest":    {"steps/source/sourcetest"},
-	"github.com/opencontainers/image-spec":   {"steps/source/sourcetest"},
-	"github.com/pelletier/go-toml/v2":        {"steps/source/lock", "steps/source/federation"},
-	"github.com/rogpeppe/go-internal":        {"steps/source/cache"},
+	"github.com/moby/moby":                   {"executor/container", "executor/executortest/..."},
+	"github.com/opencontainers/image-spec":   {"steps/source/sourcetest", "executor/container"},
+	"github.com/pelletier/go-toml/v2":        {"steps/source/lock", "steps/source/federation", "local/include"},
+	"github.com/rogpeppe/go-internal":        {"steps/source/cache", "local/store"},
 	"github.com/skeema/knownhosts":           {"steps/source/git/..."},
 	"github.com/spf13/cobra":                 {"cmd/..."},
 	"github.com/spf13/pflag":                 {"cmd/..."},
 	"github.com/xanzy/ssh-agent":             {"steps/source/git/..."},
-	"github.com/youmark/pkcs8":               {"steps/signature"},
+	"github.com/youmark/pkcs8":               {"steps/signature", "steps/catalog/ssh"},
 	"go.yaml.in/yaml/v4":                     {"internal/yamlsource"},
-	"golang.org/x/crypto":                    {"steps/signature", "steps/source/git/...", "steps/source/sourcetest"},
-	"golang.org/x/mod":                       {"steps/publish"},
+	"golang.org/x/crypto":                    {"steps/signature", "steps/source/git/...", "steps/source/sourcetest", "steps/catalog/ssh"},
+	"golang.org/x/mod":                       {"steps/publish", "local/include", "local/repository"},
 	"golang.org/x/sys":                       {"internal/...", "cmd/..."},
 	"golang.org/x/term":                      {"ui/...", "cmd/..."},
 	"google.golang.org/grpc":                 {"api/...", "steps/service/...", "cmd/...", "bench"},
@@ -107,6 +122,8 @@ var thirdParty = map[string][]string{
 
 // testModules may be imported by every package's tests.
 var testModules = []string{
+	"github.com/aws/aws-sdk-go-v2", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/moby/moby", // independent implementations
+	"github.com/containerd/errdefs",
 	"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "golang.org/x/tools/txtar",
 	"github.com/in-toto/attestation", "github.com/secure-systems-lab/go-securesystemslib", "google.golang.org/protobuf", "golang.org/x/crypto", "github.com/google/go-containerregistry",
 	"github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/klauspost/compress", "github.com/go-git/go-git/v5",
