@@ -31,9 +31,9 @@ type Legacy struct {
 // enough. GitLab adds `only: [branches, tags]` where nothing is said of refs, so a job without rules is not part of pipelines
 // for merge requests, unless the pipeline has `workflow: rules`. Fallback is the job's own `when`.
 func DecideLegacy(l Legacy, fallback When, facts Facts) (Verdict, error) {
-	only := l.Only
+	only, says := l.Only, "only: "
 	if only == nil && !l.WorkflowRules {
-		only = &Policy{}
+		only, says = &Policy{}, "by default: "
 	}
 	no := Verdict{Rule: NoRule, When: Never}
 	reasons := []string{}
@@ -46,10 +46,10 @@ func DecideLegacy(l Legacy, fallback When, facts Facts) (Verdict, error) {
 		for _, p := range results {
 			notes = append(notes, p.notes...)
 			if !p.holds {
-				no.reason, no.Notes = func() string { return "only: " + p.why() }, notes
+				no.reason, no.Notes = func() string { return says + p.why() }, notes
 				return no, nil
 			}
-			reasons = append(reasons, "only: "+p.why())
+			reasons = append(reasons, says+p.why())
 		}
 	}
 	if l.Except != nil {

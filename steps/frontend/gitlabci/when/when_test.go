@@ -236,16 +236,16 @@ func TestDecideLegacy(t *testing.T) {
 		added  bool
 		reason string
 	}{
-		"nothing is said: branches":                    {when.Legacy{}, nil, true, "only: branches matches (branch main, started by push)"},
-		"nothing is said: tags":                        {when.Legacy{}, func(f *facts) { f.pipeline.Kind = when.Tag }, true, "only: tags matches"},
-		"nothing is said: no merge requests":           {when.Legacy{}, request, false, "only: not branches or tags (merge request main, started by merge_request_event)"},
+		"nothing is said: branches":                    {when.Legacy{}, nil, true, "by default: branches matches (branch main, started by push)"},
+		"nothing is said: tags":                        {when.Legacy{}, func(f *facts) { f.pipeline.Kind = when.Tag }, true, "by default: tags matches"},
+		"nothing is said: no merge requests":           {when.Legacy{}, request, false, "by default: not branches or tags (merge request main, started by merge_request_event)"},
 		"nothing is said, but workflow rules":          {when.Legacy{WorkflowRules: true}, request, true, "there are no rules"},
 		"only a name":                                  {when.Legacy{Only: &policy{Refs: refs(t, "dev", "main")}}, nil, true, "only: main matches"},
 		"only another name":                            {when.Legacy{Only: &policy{Refs: refs(t, "dev", "tags")}}, nil, false, "only: not dev or tags"},
 		"only merge requests":                          {when.Legacy{Only: &policy{Refs: refs(t, "merge_requests")}}, request, true, "only: merge_requests matches"},
 		"except a name":                                {when.Legacy{Except: &policy{Refs: refs(t, "main")}}, nil, false, "except: main matches"},
-		"except another name":                          {when.Legacy{Except: &policy{Refs: refs(t, "dev")}}, nil, true, "only: branches matches (branch main, started by push); except: not dev"},
-		"except alone keeps merge requests out":        {when.Legacy{Except: &policy{Refs: refs(t, "dev")}}, request, false, "only: not branches or tags"},
+		"except another name":                          {when.Legacy{Except: &policy{Refs: refs(t, "dev")}}, nil, true, "by default: branches matches (branch main, started by push); except: not dev"},
+		"except alone keeps merge requests out":        {when.Legacy{Except: &policy{Refs: refs(t, "dev")}}, request, false, "by default: not branches or tags"},
 		"except alone with workflow rules does not":    {when.Legacy{Except: &policy{Refs: refs(t, "dev")}, WorkflowRules: true}, request, true, "except: not dev"},
 		"except beats only":                            {when.Legacy{Only: &policy{Refs: refs(t, "branches")}, Except: &policy{Refs: refs(t, "/^ma/")}}, nil, false, "except: /^ma/ matches"},
 		"one of the variables":                         {when.Legacy{Only: &policy{Variables: asList(dev, main)}}, nil, true, `only: $BRANCH is "main"`},
