@@ -1,6 +1,7 @@
 package process
 
 import (
+	"io"
 	"os"
 	"time"
 )
@@ -10,6 +11,7 @@ type input struct {
 	child   *os.File
 	ours    *os.File // nil when there is nothing to write
 	data    []byte
+	stream  io.Reader // instead of data; may be nil
 	written chan struct{}
 }
 
@@ -18,14 +20,14 @@ func openInput(spec *Spec) (*input, error) {
 	if err != nil {
 		return nil, spec.fail(nil, err, "opening %s: %v", os.DevNull, err)
 	}
-	if len(spec.Stdin) == 0 {
+	if len(spec.Stdin) == 0 && spec.Input == nil {
 		return &input{child: devNull}, nil
 	}
 	child, ours, err := os.Pipe()
 	if err != nil {
 		return nil, spec.fail(nil, err, "making a pipe for its input: %v", err)
 	}
-	return &input{child: child, ours: ours, data: spec.Stdin, written: make(chan struct{})}, nil
+	return &input{child: child, ours: ours, data: spec.Stdin, stream: spec.Input, written: make(chan struct{})}, nil
 }
 
 // closeChildEnd closes this program's copy of what the process reads, so that a write fails when nobody reads any more.
@@ -42,7 +44,11 @@ func (in *input) write() {
 	}
 	go func() {
 		defer close(in.written)
-		_, _ = in.ours.Write(in.data)
+		if in.stream != nil {
+			_, _ = io.Copy(in.ours, in.stream)
+		} else {
+			_, _ = in.ours.Write(in.data)
+		}
 		in.ours.Close() // the process reads the end
 	}()
 }
@@ -54,7 +60,9 @@ func (in *input) stop() {
 	}
 	_ = in.ours.SetWriteDeadline(time.Unix(1, 0))
 	in.ours.Close()
-	<-in.written
+	if in.stream == nil {
+		<-in.written
+	}
 }
 
 // discard closes our end when there is no process.

@@ -45,6 +45,11 @@ type Spec struct {
 	Env []string
 	// Stdin is what the process reads, through a pipe that ends after it. Empty gives it the null device.
 	Stdin []byte
+	// Input is read instead of Stdin, as it comes, until it ends or the process has. A read that is under way then is not waited
+	// for, and what it gets is lost.
+	Input io.Reader
+	// Terminal gives the process a terminal instead of Stdin, Input, Stdout and Stderr. There are none on Windows.
+	Terminal *Terminal
 	// Stdout and Stderr get the output as it comes, at most 32 KiB a call. Each is called from one goroutine, but the two
 	// at the same time. When both are the same writer, one pipe serves both: it is called from one goroutine and sees the
 	// output in the order in which it was written. Nil discards. Run does not return while a call is under way.
@@ -82,14 +87,8 @@ func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
 		return notStarted, ErrKilled
 	default:
 	}
-	in, err := openInput(&spec)
+	in, out, term, err := openStreams(&spec)
 	if err != nil {
-		return notStarted, err
-	}
-	out, err := openOutput(&spec)
-	if err != nil {
-		in.closeChildEnd()
-		in.discard()
 		return notStarted, err
 	}
 	c, err := start(&spec, in, out)
@@ -98,13 +97,15 @@ func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
 	if err != nil {
 		in.discard()
 		out.discard()
+		term.discard()
 		return notStarted, err
 	}
 	in.write()
+	term.carry()
 	stopped := attend(ctx, kill, spec.Grace, c, out)
 	result := c.finish()
 	in.stop()
-	outputErr := out.drain()
+	outputErr := errors.Join(out.drain(), term.finish())
 
 	switch {
 	case !stopped:

@@ -53,7 +53,7 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 		Dir:   spec.Dir,
 		Env:   spec.Env,
 		Files: []uintptr{in.child.Fd(), out.childOut.Fd(), out.childErr.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: spec.Terminal != nil}, // the terminal is descriptor 0
 	}
 	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env)}
 	wantPidfd(attr.Sys, &c.pidfd)

@@ -177,6 +177,10 @@ func (s *scope) readFiles(inv *invocation, talk *conversation, ok bool) (map[str
 		return nil, nil, fmt.Errorf("read output file: %w", err)
 	}
 	s.run.out.addSensitive(outputs)
+	secrets := map[string]bool{} // also those that are too short to be masked
+	for _, v := range outputs {
+		v.Secrets(func(text string) { secrets[text] = text != "" })
+	}
 	if eerr != nil {
 		return nil, nil, fmt.Errorf("read env file: %w", eerr)
 	}
@@ -189,7 +193,7 @@ func (s *scope) readFiles(inv *invocation, talk *conversation, ok bool) (map[str
 		if err := checkVariable(name, text); err != nil {
 			return nil, nil, fmt.Errorf("read env file: %w", err)
 		}
-		exports[name] = variable{text: text, sensitive: s.run.out.mask.String(text) != text}
+		exports[name] = variable{text: text, sensitive: secrets[text] || s.run.out.mask.String(text) != text}
 	}
 	return outputs, exports, nil
 }

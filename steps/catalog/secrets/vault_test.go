@@ -43,7 +43,7 @@ var whole = []string{"POST /v1/auth/gitlab/ci/login", "GET /v1/ops/data/producti
 func TestASecretIsRead(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		server server
+		server *server
 		in     map[string]any
 		want   string
 	}{
@@ -54,15 +54,18 @@ func TestASecretIsRead(t *testing.T) {
 		"of kv-v1":                        {in: map[string]any{"engine": "kv-v1", "engine_path": "old", "path": "db"}, want: "from before"},
 		"of a generic engine":             {in: map[string]any{"engine": "generic", "engine_path": "database", "path": "creds/app"}, want: "made now"},
 		"by the default role":             {in: map[string]any{"role": ""}, want: "pa$$ word\n"},
-		"in a namespace":                  {server: server{namespace: "team/a"}, in: map[string]any{"namespace": "team/a/"}, want: "pa$$ word\n"},
+		"in a namespace":                  {server: &server{namespace: "team/a"}, in: map[string]any{"namespace": "team/a/"}, want: "pa$$ word\n"},
 		"with slashes at the paths' ends": {in: map[string]any{"auth_path": "/gitlab/ci/", "engine_path": "ops/", "path": "/production/db/"}, want: "pa$$ word\n"},
 		"whose path has odd characters":   {in: map[string]any{"path": "a b/ü?"}, want: "odd"},
 		"with space around the token":     {in: map[string]any{"jwt": identity + "\n"}, want: "pa$$ word\n"},
-		"from a server that is busy":      {server: server{broken: 2}, want: "pa$$ word\n"},
+		"from a server that is busy":      {server: &server{broken: 2}, want: "pa$$ word\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := programtest.Run(t, Vault, t.TempDir(), inputs(start(t, &tc.server), tc.in))
+			if tc.server == nil {
+				tc.server = &server{}
+			}
+			r := programtest.Run(t, Vault, t.TempDir(), inputs(start(t, tc.server), tc.in))
 			if r.Err != nil || r.Outputs["value"].Str() != tc.want || len(r.Exports) > 0 {
 				t.Errorf("%q, %v, %v\n%s", r.Outputs["value"].Str(), r.Exports, r.Err, r.Log)
 			}

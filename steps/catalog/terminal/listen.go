@@ -1,0 +1,62 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// listen makes a socket that is this user's alone from the first moment: it is made in a folder of its own, and moved.
+func listen(path string) (net.Listener, error) {
+	if err := vacate(path); err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".t")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	first := filepath.Join(folder, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: first, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("%w; a socket's path must not be longer than 80 bytes or so", err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(first, 0o600), os.Rename(first, path)); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &socket{l, path}, nil
+}
+
+// vacate removes a socket that nobody listens on any more. Anything else stays, and is an error.
+func vacate(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s exists, and is no socket", path)
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		conn.Close()
+		return fmt.Errorf("somebody listens on %s already", path)
+	}
+	return os.Remove(path)
+}
+
+// socket is a listener that takes its file along.
+type socket struct {
+	net.Listener
+	path string
+}
+
+// Close ends listening.
+func (s *socket) Close() error {
+	return errors.Join(os.Remove(s.path), s.Listener.Close())
+}
