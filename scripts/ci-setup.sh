@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that some tests use and others do not need: a browser for the trace page, tmux for the terminal
-# view, protoc for the generated code, gRPC for Python, and tools that steps run. On a machine that cannot install them it
+# view, protoc for the generated code, gRPC for Python, tools that steps run, and a container engine. On a machine that cannot install them it
 # says so and goes on; whether a test may then skip itself is decided where the tests are run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +20,9 @@ need dash dash
 need ssh-keygen openssh-client
 need openssl openssl
 need sha256sum coreutils
+# A container engine, and what images for it are made of.
+need dockerd docker.io
+need busybox busybox-static
 # The Python client among the examples. Other Pythons than Debian's do not see its packages.
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || missing+=(python3 python3-grpcio python3-protobuf)
 

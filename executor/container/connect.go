@@ -1,0 +1,202 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/client"
+
+	"github.com/rungci/rung/executor"
+)
+
+// Connect runs `step-runner proxy` in the job's container: what it reads and writes is the connection.
+func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
+	attached, _, err := v.exec(ctx, client.ExecCreateOptions{
+		Cmd: []string{programFile, "proxy", "--socket", socketFile}, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+	}, client.ExecAttachOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the step-runner in the job's container: %w", err)
+	}
+	r, w := io.Pipe()
+	c := &conn{Conn: attached.Conn, attached: attached, out: r}
+	go func() {
+		said := &tail{}
+		_, err := stdcopy.StdCopy(w, said, attached.Reader)
+		if text := said.String(); text != "" {
+			err = fmt.Errorf("the proxy in the job's container: %s", text)
+		}
+		w.CloseWithError(err) // nil is the end
+	}()
+	return c, nil
+}
+
+// conn is a connection to a process in a container, whose output the engine sends in frames.
+type conn struct {
+	net.Conn
+	attached client.ExecAttachResult
+	out      *io.PipeReader
+	once     sync.Once
+}
+
+func (c *conn) Read(p []byte) (int, error) { return c.out.Read(p) }
+
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		c.attached.Close() // the proxy reads the end of its input, and ends
+		c.out.CloseWithError(net.ErrClosed)
+	})
+	return nil
+}
+
+// exec starts a command in the job's container.
+func (v *environment) exec(ctx context.Context, create client.ExecCreateOptions, attach client.ExecAttachOptions) (client.ExecAttachResult, string, error) {
+	c := v.executor.client
+	if v.isClosed() {
+		return client.ExecAttachResult{}, "", errClosed
+	}
+	created, err := c.ExecCreate(ctx, v.container, create)
+	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
+		return client.ExecAttachResult{}, "", fmt.Errorf("the job's container has ended: %w", v.lastWords(err))
+	}
+	if err != nil {
+		return client.ExecAttachResult{}, "", v.executor.unreachable(ctx, err)
+	}
+	// The stream outlives the call: it does not end with ctx.
+	attached, err := c.ExecAttach(context.WithoutCancel(ctx), created.ID, attach)
+	if err != nil {
+		return client.ExecAttachResult{}, "", v.executor.unreachable(ctx, err)
+	}
+	return attached, created.ID, nil
+}
+
+// lastWords adds what a container has said to an error.
+func (v *environment) lastWords(err error) error {
+	if said := v.said.String(); said != "" && !strings.HasPrefix(said, listening) {
+		return fmt.Errorf("%w; it said:\n%s", clean(err), said)
+	}
+	return clean(err)
+}
+
+var errClosed = errors.New("the job's environment was closed")
+
+func (v *environment) isClosed() bool {
+	v.closing.Lock()
+	defer v.closing.Unlock()
+	return v.closed
+}
+
+// shells are looked for in this order when a person names none.
+var shells = []string{"/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh", "/busybox/sh"}
+
+// Shell runs a command in the job's container.
+func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, error) {
+	args := shell.Args
+	if len(args) == 0 {
+		for _, name := range shells {
+			if _, err := v.stat(ctx, name); err == nil {
+				args = []string{name}
+				break
+			}
+		}
+		if args == nil {
+			return -1, &executor.UserError{Message: fmt.Sprintf("image %s has no shell", v.job.Image.Name), Hint: "name a program that is in it"}
+		}
+	}
+	dir := shell.Dir
+	if dir == "" {
+		dir = v.layout.Project
+	}
+	create := client.ExecCreateOptions{
+		Cmd: args, Env: shell.Env, WorkingDir: dir, TTY: shell.Terminal, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+	}
+	attach := client.ExecAttachOptions{TTY: shell.Terminal}
+	attached, id, err := v.exec(ctx, create, attach)
+	if err != nil {
+		return -1, fmt.Errorf("opening a shell in the job's container: %w", err)
+	}
+	defer attached.Close()
+	defer context.AfterFunc(ctx, func() { attached.Close() })()
+	ended := make(chan struct{})
+	defer close(ended)
+	go v.resize(ctx, id, shell.Resize, ended)
+	if shell.Stdin != nil {
+		go func() {
+			_, _ = io.Copy(attached.Conn, shell.Stdin)
+			_ = attached.CloseWrite()
+		}()
+	} else {
+		_ = attached.CloseWrite()
+	}
+	if shell.Terminal {
+		_, err = io.Copy(orDiscard(shell.Stdout), attached.Reader)
+	} else {
+		_, err = stdcopy.StdCopy(orDiscard(shell.Stdout), orDiscard(shell.Stderr), attached.Reader)
+	}
+	if ctx.Err() != nil {
+		return -1, context.Cause(ctx)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("the shell in the job's container: %w", err)
+	}
+	return v.exitCode(ctx, id)
+}
+
+func orDiscard(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}
+
+// exitCode is how a command has ended whose output has.
+func (v *environment) exitCode(ctx context.Context, id string) (int, error) {
+	found, err := v.executor.client.ExecInspect(ctx, id, client.ExecInspectOptions{})
+	switch {
+	case cerrdefs.IsNotFound(err), cerrdefs.IsConflict(err), err == nil && found.Running:
+		return -1, errClosed
+	case err != nil:
+		return -1, v.executor.unreachable(ctx, err)
+	}
+	return found.ExitCode, nil
+}
+
+// resize gives a terminal in the container the size of the person's.
+func (v *environment) resize(ctx context.Context, id string, sizes <-chan executor.Size, ended <-chan struct{}) {
+	for {
+		select {
+		case <-ended:
+			return
+		case size, open := <-sizes:
+			if !open {
+				return
+			}
+			// A terminal of another size is one, too.
+			_, _ = v.executor.client.ExecResize(ctx, id, client.ExecResizeOptions{Height: uint(size.Rows), Width: uint(size.Columns)})
+		}
+	}
+}
+
+// Close kills and removes the job's containers, network and volume.
+func (v *environment) Close(ctx context.Context) error {
+	v.closing.Lock()
+	defer v.closing.Unlock()
+	if v.closed {
+		return nil
+	}
+	how := removal{}
+	if v.job.Keep && !v.discard {
+		how.keep = v.container
+	}
+	if err := v.executor.remove(ctx, v.name, how); err != nil {
+		return err
+	}
+	v.closed = true
+	return v.executor.book.Done(v.executor.entry(v.name))
+}

@@ -1,0 +1,94 @@
+package container_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container"
+	"github.com/rungci/rung/executor/executortest"
+	"github.com/rungci/rung/executor/executortest/enginetest"
+)
+
+// testLabel is on all that a test makes, so that tests that run at once do not see each other's.
+const testLabel = "rung.test"
+
+func TestMain(m *testing.M) {
+	executortest.Main(m, func() (executortest.Level, error) { return level(), nil })
+}
+
+// options are those of a level whose things are in dir.
+func options(dir string) container.Options {
+	return container.Options{
+		Engine:  &container.Engine{Host: os.Getenv(enginetest.Variable), From: enginetest.Variable},
+		Program: func(string, string) (string, error) { return executortest.Program() },
+		State:   filepath.Join(dir, "state"), Labels: map[string]string{testLabel: dir},
+	}
+}
+
+func level() executortest.Level {
+	return executortest.Level{
+		New:  func(dir string) (executor.Executor, error) { return container.New(context.Background(), options(dir)) },
+		Job:  job,
+		Left: left, MissingImage: "127.0.0.1:1/rung/missing:none",
+	}
+}
+
+func job(id string) *executor.Job {
+	return &executor.Job{ID: id, ProjectName: "project", Image: &executor.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}}
+}
+
+// left names what there is in the engine of the level whose things are in dir.
+func left(dir string) (names []string, err error) {
+	c, err := client.New(client.WithHost(os.Getenv(enginetest.Variable)))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, filters := context.Background(), client.Filters{}.Add("label", testLabel+"="+dir)
+	containers, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range containers.Items {
+		names = append(names, "container "+i.Names[0])
+	}
+	networks, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range networks.Items {
+		names = append(names, "network "+i.Name)
+	}
+	volumes, err := c.VolumeList(ctx, client.VolumeListOptions{Filters: filters})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range volumes.Items {
+		names = append(names, "volume "+i.Name)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "state", "*"))
+	return append(names, files...), err
+}
+
+func TestConformance(t *testing.T) {
+	enginetest.Host(t)
+	enginetest.Busybox(t)
+	executortest.Run(t, level())
+}
+
+func TestConformanceOfAnotherUser(t *testing.T) {
+	enginetest.Host(t)
+	enginetest.Busybox(t)
+	l := level()
+	l.Job = func(id string) *executor.Job {
+		j := job(id)
+		j.Image.User = "worker"
+		return j
+	}
+	executortest.Run(t, l)
+}

@@ -1,0 +1,55 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/rungci/rung/executor"
+)
+
+// Send runs `step-runner unpack` in the job's container. The engine could unpack as well, but as its own root, and through every
+// link that a job has planted.
+func (v *environment) Send(ctx context.Context, dir string, in io.Reader) error {
+	if !path.IsAbs(dir) {
+		return fmt.Errorf("files are sent to a folder by its absolute path, not %q", dir)
+	}
+	var errs bytes.Buffer
+	code, err := v.Shell(ctx, &executor.Shell{Args: []string{programFile, "unpack", dir}, Dir: "/", Stdin: in, Stderr: &errs})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%s", strings.TrimPrefix(strings.TrimSpace(errs.String()), "error: "))
+	}
+	if err != nil {
+		return fmt.Errorf("sending files to the job's container: %w", err)
+	}
+	return nil
+}
+
+// Fetch copies files out of the job's container.
+func (v *environment) Fetch(ctx context.Context, name string, out io.Writer) error {
+	if !path.IsAbs(name) {
+		return fmt.Errorf("files are fetched by their absolute path, not %q", name)
+	}
+	if v.isClosed() {
+		return errClosed
+	}
+	found, err := v.executor.client.CopyFromContainer(ctx, v.container, client.CopyFromContainerOptions{SourcePath: path.Clean(name)})
+	if cerrdefs.IsNotFound(err) {
+		return &fs.PathError{Op: "fetching", Path: name, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return v.executor.failed(ctx, "fetching "+name, err)
+	}
+	defer found.Content.Close()
+	if _, err := io.Copy(out, found.Content); err != nil {
+		return fmt.Errorf("fetching %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,338 @@
+package container
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/source/credentials"
+)
+
+// The pull policies.
+const (
+	Always       = "always"
+	IfNotPresent = "if-not-present"
+	Never        = "never"
+)
+
+// progressInterval is how often a long pull is reported.
+const progressInterval = 3 * time.Second
+
+// image is what is known of an image that the engine has.
+type image struct {
+	id         string
+	env        []string
+	entrypoint []string
+	user       string
+	ports      []uint16 // TCP ports that it says it listens on, sorted
+}
+
+// puller gets the images of a job.
+type puller struct {
+	*Executor
+	job    *executor.Job
+	report func(string)
+}
+
+// get makes the engine have an image, by the first of its pull policies that works.
+func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
+	if err := checkImageName(i.Name); err != nil {
+		return nil, err
+	}
+	platform, err := parsePlatform(i.Platform)
+	if err != nil {
+		return nil, err
+	}
+	policies := i.PullPolicies
+	if len(policies) == 0 {
+		policies = p.opts.PullPolicies
+	}
+	var first error
+	for _, policy := range policies {
+		found, err := p.byPolicy(ctx, i, platform, policy)
+		if err == nil {
+			return found, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if first == nil {
+			first = err
+		}
+		if len(policies) > 1 {
+			p.report(fmt.Sprintf("image %s by policy %s: %v", i.Name, policy, err))
+		}
+	}
+	return nil, first
+}
+
+func (p *puller) byPolicy(ctx context.Context, i *executor.Image, platform *ocispec.Platform, policy string) (*image, error) {
+	switch policy {
+	case Always:
+		if err := p.pull(ctx, i, platform); err != nil {
+			return nil, err
+		}
+	case IfNotPresent, Never:
+		found, err := p.inspect(ctx, i.Name, platform)
+		if err != nil || found != nil {
+			return found, err
+		}
+		if policy == Never {
+			return nil, &executor.UserError{
+				Message: fmt.Sprintf("the engine has no image %s%s, and the pull policy is never", i.Name, forPlatform(i)),
+				Hint:    "pull or build it first, or allow the pull policy if-not-present",
+			}
+		}
+		if err := p.pull(ctx, i, platform); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, &executor.UserError{
+			Message: fmt.Sprintf("image %s: %q is no pull policy", i.Name, policy), Hint: "they are always, if-not-present and never",
+		}
+	}
+	found, err := p.inspect(ctx, i.Name, platform)
+	if err == nil && found == nil {
+		return nil, fmt.Errorf("the engine has no image %s though it has pulled it", i.Name)
+	}
+	return found, err
+}
+
+func forPlatform(i *executor.Image) string {
+	if i.Platform == "" {
+		return ""
+	}
+	return " for " + i.Platform
+}
+
+// inspect returns the image; nil when the engine does not have it, or for another platform.
+func (p *puller) inspect(ctx context.Context, name string, platform *ocispec.Platform) (*image, error) {
+	found, err := p.client.ImageInspect(ctx, name)
+	if cerrdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, p.unreachable(ctx, err)
+	}
+	if platform != nil && (found.Os != platform.OS || found.Architecture != platform.Architecture || platform.Variant != "" && found.Variant != platform.Variant) {
+		return nil, nil
+	}
+	out := &image{id: found.ID}
+	if c := found.Config; c != nil {
+		out.env, out.entrypoint, out.user = c.Env, c.Entrypoint, c.User
+		for port := range c.ExposedPorts {
+			number, protocol, _ := strings.Cut(port, "/")
+			if n := portNumber(number); n != 0 && (protocol == "" || protocol == "tcp") {
+				out.ports = append(out.ports, n)
+			}
+		}
+		slices.Sort(out.ports)
+	}
+	return out, nil
+}
+
+// pull pulls an image from its registry.
+func (p *puller) pull(ctx context.Context, i *executor.Image, platform *ocispec.Platform) error {
+	options := client.ImagePullOptions{}
+	if platform != nil {
+		options.Platforms = []ocispec.Platform{*platform}
+	}
+	auth, from, err := p.credentials(ctx, i.Name)
+	if err != nil {
+		p.report(fmt.Sprintf("credentials for image %s: %v", i.Name, err))
+	}
+	options.RegistryAuth = auth
+	with := ""
+	if auth != "" {
+		with = " with credentials of " + from
+	}
+	p.report(fmt.Sprintf("pulling image %s%s%s", i.Name, forPlatform(i), with))
+	response, err := p.client.ImagePull(ctx, i.Name, options)
+	if err != nil {
+		return p.pullError(ctx, i, err, auth != "")
+	}
+	defer response.Close()
+	progress := &pullProgress{layers: map[string][2]int64{}, started: time.Now(), told: time.Now()}
+	for message, err := range response.JSONMessages(ctx) {
+		if err != nil {
+			return p.pullError(ctx, i, err, auth != "")
+		}
+		if message.Error != nil {
+			return p.pullError(ctx, i, message.Error, auth != "")
+		}
+		if message.Progress == nil {
+			continue
+		}
+		if line := progress.add(message.ID, message.Status, message.Progress.Current, message.Progress.Total); line != "" {
+			p.report("pulling image " + i.Name + ": " + line)
+		}
+	}
+	p.report(fmt.Sprintf("pulled image %s in %s", i.Name, time.Since(progress.started).Round(10*time.Millisecond)))
+	return nil
+}
+
+// pullProgress adds up how much of an image's layers is there.
+type pullProgress struct {
+	layers        map[string][2]int64 // present and total bytes, by layer
+	started, told time.Time
+}
+
+// add takes note of a layer, and returns a line when it is time for one.
+func (p *pullProgress) add(layer, status string, current, total int64) string {
+	if status == "Downloading" && total > 0 {
+		p.layers[layer] = [2]int64{current, total}
+	}
+	if time.Since(p.told) < progressInterval || len(p.layers) == 0 {
+		return ""
+	}
+	p.told = time.Now()
+	var have, all int64
+	for _, l := range p.layers {
+		have, all = have+l[0], all+l[1]
+	}
+	const million = 1e6
+	return fmt.Sprintf("%.0f of %.0f MB", float64(have)/million, float64(all)/million)
+}
+
+// refusals are parts of what registries and engines say when the job, or its credentials, are why an image cannot be had.
+var refusals = []string{
+	"manifest unknown", "not found", "no such image", "repository does not exist", "pull access denied", "denied", "unauthorized",
+	"authentication required", "no basic auth credentials", "no matching manifest", "does not match the specified platform",
+	"invalid reference format", "name unknown",
+}
+
+// pullError says whose mistake it is that an image cannot be pulled.
+func (p *puller) pullError(ctx context.Context, i *executor.Image, err error, authenticated bool) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err = clean(err)
+	text := strings.ToLower(err.Error())
+	missing := cerrdefs.IsNotFound(err) || cerrdefs.IsUnauthorized(err) || cerrdefs.IsPermissionDenied(err) || cerrdefs.IsInvalidArgument(err) ||
+		slices.ContainsFunc(refusals, func(part string) bool { return strings.Contains(text, part) })
+	if !missing {
+		return fmt.Errorf("pulling image %s%s: %w", i.Name, forPlatform(i), err)
+	}
+	hint := "correct its name"
+	switch {
+	case strings.Contains(text, "manifest for") || strings.Contains(text, "platform"):
+		hint = "correct its name, or name a platform that it is made for"
+	case strings.Contains(text, "denied") || strings.Contains(text, "auth"):
+		hint = "log in with `docker login " + registryOf(i.Name) + "`, or set DOCKER_AUTH_CONFIG; a registry may say so too when there is no such image"
+		if authenticated {
+			hint = "the credentials that were sent may not read it, or there is no such image"
+		}
+	}
+	return &executor.UserError{Message: fmt.Sprintf("image %s%s cannot be pulled: %v", i.Name, forPlatform(i), err), Hint: hint, Err: err}
+}
+
+// credentials are those for the registry of an image, as the engine takes them, and where they are from: the job's own
+// DOCKER_AUTH_CONFIG, the job's registries, and the user's.
+func (p *puller) credentials(ctx context.Context, name string) (auth, from string, err error) {
+	registry, repository := splitName(name)
+	home := (&finder{env: p.opts.Env}).home()
+	if config := p.job.Variables["DOCKER_AUTH_CONFIG"]; config != "" {
+		own := &credentials.Finder{Env: []string{"DOCKER_AUTH_CONFIG=" + config}}
+		user, password, ok, ownErr := own.Registry(ctx, registry, repository)
+		if ok {
+			return encodeAuth(registry, user, password), "the job's DOCKER_AUTH_CONFIG", nil
+		}
+		err = ownErr
+	}
+	for _, r := range p.job.Registries {
+		if strings.EqualFold(trimRegistry(r.Host), registry) {
+			return encodeAuth(registry, r.Username, r.Password), "the job", nil
+		}
+	}
+	user, password, ok, userErr := (&credentials.Finder{Env: p.opts.Env, Home: home}).Registry(ctx, registry, repository)
+	if ok {
+		return encodeAuth(registry, user, password), "your Docker configuration", nil
+	}
+	return "", "", errors.Join(err, userErr)
+}
+
+// encodeAuth is what goes into the header X-Registry-Auth.
+func encodeAuth(registry, user, password string) string {
+	auth := map[string]string{"serveraddress": registry, "username": user, "password": password}
+	if user == credentials.TokenUser {
+		auth = map[string]string{"serveraddress": registry, "identitytoken": password}
+	}
+	text, _ := json.Marshal(auth) // strings alone cannot fail
+	return base64.URLEncoding.EncodeToString(text)
+}
+
+func trimRegistry(host string) string {
+	_, after, found := strings.Cut(host, "://")
+	if !found {
+		after = host
+	}
+	host, _, _ = strings.Cut(after, "/")
+	return host
+}
+
+// splitName is the registry of an image and its path there.
+func splitName(name string) (registry, repository string) {
+	name, _, _ = strings.Cut(name, "@")
+	first, rest, found := strings.Cut(name, "/")
+	if !found || !strings.ContainsAny(first, ".:") && first != "localhost" {
+		registry, rest = "docker.io", name
+		if !found {
+			rest = "library/" + name
+		}
+	} else {
+		registry = first
+	}
+	rest, _, _ = strings.Cut(rest, ":")
+	return registry, rest
+}
+
+func registryOf(name string) string {
+	registry, _ := splitName(name)
+	return registry
+}
+
+// checkImageName refuses what would not be understood as the name of an image.
+func checkImageName(name string) error {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) || strings.Contains(name, "://") {
+		return &executor.UserError{Message: fmt.Sprintf("%q is not the name of an image", name), Hint: "write registry/path:tag, or a name of Docker's own registry"}
+	}
+	return nil
+}
+
+// parsePlatform reads system/architecture/variant; nil is the engine's own.
+func parsePlatform(text string) (*ocispec.Platform, error) {
+	if text == "" {
+		return nil, nil
+	}
+	parts := strings.Split(strings.ToLower(text), "/")
+	if len(parts) == 1 { // a system or an architecture, as Docker reads it
+		if parts[0] == "linux" {
+			parts = []string{"linux", runtime.GOARCH}
+		} else {
+			parts = []string{"linux", parts[0]}
+		}
+	}
+	if len(parts) > 3 || slices.Contains(parts, "") {
+		return nil, &executor.UserError{Message: fmt.Sprintf("%q is not a platform", text), Hint: "write system/architecture, such as linux/arm64"}
+	}
+	p := &ocispec.Platform{OS: parts[0], Architecture: cmp.Or(architectures[parts[1]], parts[1])}
+	if len(parts) == 3 {
+		p.Variant = parts[2]
+	}
+	return p, nil
+}
+
+// architectures are other names of them.
+var architectures = map[string]string{"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "armhf": "arm", "i386": "386"}

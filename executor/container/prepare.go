@@ -1,0 +1,310 @@
+package container
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/rungci/rung/executor"
+)
+
+// Where things are in a job's container.
+const (
+	buildsFolder  = "/builds"
+	ownFolder     = "/opt/rung"
+	binFolder     = ownFolder + "/bin"
+	programFile   = binFolder + "/step-runner"
+	socketFolder  = ownFolder + "/run"
+	socketFile    = socketFolder + "/step-runner.sock"
+	defaultPath   = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	temporary     = "/tmp"
+	stickyForAll  = 0o1777
+	pullsTogether = 3 // how many images of a job are pulled at a time
+)
+
+// Prepare pulls the images, starts the services and the job's container, and waits for them.
+func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report func(line string)) (executor.Environment, error) {
+	if err := errors.Join(job.Validate(), context.Cause(ctx)); err != nil {
+		return nil, err
+	}
+	if report == nil {
+		report = func(string) {}
+	}
+	if job.Image == nil {
+		return nil, &executor.UserError{Message: "the job names no image, and it is to run in a container", Hint: "write image: NAME, or run it without isolation"}
+	}
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	env := &environment{
+		executor: e, job: job, report: report,
+		name: "rung-" + strings.ToLower(job.ID+"-"+rand.Text()[:10]),
+	}
+	if err := e.book.Add(e.entry(env.name)); err != nil {
+		return nil, err
+	}
+	if err := env.prepare(ctx); err != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+		env.discard = true
+		return nil, errors.Join(err, env.Close(cleanup))
+	}
+	return env, nil
+}
+
+// environment is the containers, the network and the volume of one job.
+type environment struct {
+	executor *Executor
+	job      *executor.Job
+	report   func(string)
+	name     string // of all of it
+	discard  bool   // whatever the job wants kept
+
+	image     *image
+	container string // the id of the job's container
+	network   string // the id of the network; "" is the engine's own
+	owner     owner
+	layout    executor.Layout
+	said      *tail // what the job's container has said last
+
+	closing sync.Mutex
+	closed  bool
+}
+
+func (v *environment) Layout() executor.Layout { return v.layout }
+
+func (v *environment) labels() map[string]string {
+	all := map[string]string{label: v.name, jobLabel: v.job.ID}
+	maps.Copy(all, v.executor.opts.Labels)
+	return all
+}
+
+// prepare makes it all. Calls that make something are not given up when ctx ends: nobody would know whether they have.
+func (v *environment) prepare(ctx context.Context) error {
+	services, err := v.pullAll(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.makeVolume(ctx); err != nil {
+		return err
+	}
+	if len(services) > 0 {
+		if err := v.makeNetwork(ctx); err != nil {
+			return err
+		}
+		for _, s := range services {
+			if err := v.startService(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	if err := v.startJob(ctx); err != nil {
+		return err
+	}
+	return v.awaitServices(ctx, services)
+}
+
+// pullAll gets the images of the job and its services.
+func (v *environment) pullAll(ctx context.Context) ([]*service, error) {
+	p := &puller{Executor: v.executor, job: v.job, report: v.report}
+	services := make([]*service, len(v.job.Services))
+	problems := make([]error, len(services)+1)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, pullsTogether)
+	together := func(get func()) {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			get()
+		})
+	}
+	together(func() { v.image, problems[0] = p.get(ctx, v.job.Image) })
+	for i := range v.job.Services {
+		spec := &v.job.Services[i]
+		services[i] = &service{spec: spec, number: i + 1}
+		together(func() { services[i].image, problems[i+1] = p.get(ctx, &spec.Image) })
+	}
+	wg.Wait()
+	for _, err := range problems {
+		if err != nil {
+			return nil, err // one is enough to read
+		}
+	}
+	return services, nil
+}
+
+// making is a context for calls that make something.
+func making(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), createTime)
+}
+
+func (v *environment) makeVolume(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	calling, cancel := making(ctx)
+	defer cancel()
+	_, err := v.executor.client.VolumeCreate(calling, client.VolumeCreateOptions{Name: v.name, Labels: v.labels()})
+	return v.executor.failed(calling, "making a volume for the job's files", err)
+}
+
+// failed explains the error of a call, which may be nil.
+func (e *Executor) failed(ctx context.Context, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, e.unreachable(ctx, err))
+}
+
+func (v *environment) mounts() []mount.Mount {
+	return []mount.Mount{{Type: mount.TypeVolume, Source: v.name, Target: buildsFolder}}
+}
+
+func (v *environment) hostConfig() *container.HostConfig {
+	return &container.HostConfig{
+		Mounts: v.mounts(), Privileged: v.executor.opts.Privileged, NetworkMode: container.NetworkMode(v.network),
+	}
+}
+
+// startJob makes the job's container, puts the step-runner and folders into it, starts it and waits for the step-runner.
+func (v *environment) startJob(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	v.layout = executor.Layout{
+		Project: path.Join(buildsFolder, v.job.ProjectName), Temp: path.Join(buildsFolder, v.job.ProjectName+".tmp"), Bin: binFolder,
+		Env: imageEnv(v.image.env),
+	}
+	calling, cancel := making(ctx)
+	defer cancel()
+	withInit := true
+	host := v.hostConfig()
+	host.Init = &withInit
+	created, err := v.executor.client.ContainerCreate(calling, client.ContainerCreateOptions{
+		Name: v.name, Platform: v.platform(), HostConfig: host,
+		Config: &container.Config{
+			Image: v.image.id, User: v.job.Image.User, Labels: v.labels(), Hostname: hostname(v.job.ID),
+			Entrypoint: v.job.Image.Entrypoint, Cmd: []string{programFile, "serve", "--socket", socketFile},
+			Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		},
+	})
+	if err != nil {
+		return v.executor.failed(calling, "making the job's container", err)
+	}
+	v.container = created.ID
+	if v.owner, err = v.findOwner(ctx); err != nil {
+		return err
+	}
+	if err := v.furnish(ctx); err != nil {
+		return err
+	}
+	v.report("starting the job's container")
+	return v.run(ctx)
+}
+
+// hostname is a name for the job's container: an ID may hold what a host's name may not.
+func hostname(id string) string {
+	return strings.Trim(strings.ToLower(strings.ReplaceAll(id, "_", "-")), "-")
+}
+
+// pathOf is the PATH of an image.
+func pathOf(env []string) string {
+	for _, pair := range env {
+		if path, ok := strings.CutPrefix(pair, "PATH="); ok && path != "" {
+			return path
+		}
+	}
+	return defaultPath
+}
+
+// imageEnv is the environment that an image gives its programs, for steps, which get nothing by themselves. What the engine
+// decides (PATH) or a run has of its own (HOME, TMPDIR) is left out.
+func imageEnv(env []string) map[string]string {
+	out := map[string]string{}
+	for _, pair := range env {
+		name, value, ok := strings.Cut(pair, "=")
+		if ok && name != "PATH" && name != "HOME" && name != "TMPDIR" {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// furnish puts the step-runner and the job's folders into the container, which does not run yet.
+func (v *environment) furnish(ctx context.Context) error {
+	program, err := os.Open(v.executor.program)
+	if err != nil {
+		return fmt.Errorf("reading the step-runner for the container: %w", err)
+	}
+	defer program.Close()
+	info, err := program.Stat()
+	if err != nil {
+		return err
+	}
+	owned := func(name string, mode int64) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeDir, Name: name[1:] + "/", Mode: mode, Uid: v.owner.uid, Gid: v.owner.gid}
+	}
+	headers := []*tar.Header{
+		owned(v.layout.Project, 0o755), owned(v.layout.Temp, 0o700), owned(socketFolder, 0o700),
+		{Typeflag: tar.TypeDir, Name: binFolder[1:] + "/", Mode: 0o755},
+	}
+	if _, err := v.stat(ctx, temporary); cerrdefs.IsNotFound(err) { // an image may have nothing but a program
+		headers = append(headers, &tar.Header{Typeflag: tar.TypeDir, Name: temporary[1:] + "/", Mode: stickyForAll})
+	}
+	headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: programFile[1:], Mode: 0o755, Size: info.Size(), ModTime: info.ModTime()})
+	err = v.put(ctx, "/", func(w *tar.Writer) error {
+		for _, h := range headers {
+			if err := w.WriteHeader(h); err != nil {
+				return err
+			}
+		}
+		_, err := io.Copy(w, program)
+		return err
+	})
+	return v.executor.failed(ctx, "putting the step-runner into the job's container", err)
+}
+
+// stat looks at a file in the container.
+func (v *environment) stat(ctx context.Context, name string) (container.PathStat, error) {
+	found, err := v.executor.client.ContainerStatPath(ctx, v.container, client.ContainerStatPathOptions{Path: name})
+	return found.Stat, err
+}
+
+// put writes an archive into a folder of the container.
+func (v *environment) put(ctx context.Context, dir string, write func(*tar.Writer) error) error {
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		out := tar.NewWriter(w)
+		err := write(out)
+		if err == nil {
+			err = out.Close()
+		}
+		w.CloseWithError(err)
+		written <- err
+	}()
+	_, err := v.executor.client.CopyToContainer(ctx, v.container, client.CopyToContainerOptions{
+		DestinationPath: dir, Content: r, AllowOverwriteDirWithFile: true,
+	})
+	r.CloseWithError(errNotTaken)
+	if writeErr := <-written; writeErr != nil && !errors.Is(writeErr, errNotTaken) {
+		return writeErr // why the engine was not content
+	}
+	return err
+}
+
+var errNotTaken = errors.New("the engine took no more")

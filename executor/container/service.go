@@ -1,0 +1,247 @@
+package container
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/rungci/rung/executor"
+)
+
+const (
+	// DefaultServiceWait is how long a service may take until its port can be connected to, as GitLab's runner has it.
+	DefaultServiceWait = 30 * time.Second
+	// portVariable names the port of a service that is tried, instead of the lowest one that its image exposes.
+	portVariable = "HEALTHCHECK_TCP_PORT"
+	// serviceTail is how many lines of a service's log are shown when it does not start.
+	serviceTail = "50"
+)
+
+// service is a container beside the job's.
+type service struct {
+	spec    *executor.Service
+	number  int
+	image   *image
+	id      string
+	aliases []string
+}
+
+func (s *service) String() string { return "service " + s.spec.Name }
+
+// makeNetwork makes the network on which a job reaches its services.
+func (v *environment) makeNetwork(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	calling, cancel := making(ctx)
+	defer cancel()
+	made, err := v.executor.client.NetworkCreate(calling, v.name, client.NetworkCreateOptions{Driver: "bridge", Labels: v.labels()})
+	if err != nil {
+		return v.executor.failed(calling, "making a network for the job and its services", err)
+	}
+	v.network = made.ID
+	return nil
+}
+
+func (v *environment) startService(ctx context.Context, s *service) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	calling, cancel := making(ctx)
+	defer cancel()
+	platform, err := parsePlatform(s.spec.Platform)
+	if err != nil {
+		return err
+	}
+	s.aliases = aliases(s.spec)
+	v.report(fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
+	created, err := v.executor.client.ContainerCreate(calling, client.ContainerCreateOptions{
+		Name: v.name + "-service-" + strconv.Itoa(s.number), Platform: platform, HostConfig: v.hostConfig(),
+		Config: &container.Config{
+			Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
+		},
+		NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{v.network: {Aliases: s.aliases}}},
+	})
+	if err != nil {
+		return v.executor.failed(calling, "making the container of "+s.String(), err)
+	}
+	s.id = created.ID
+	if _, err := v.executor.client.ContainerStart(calling, s.id, client.ContainerStartOptions{}); err != nil {
+		if client.IsErrConnectionFailed(err) {
+			return v.executor.unreachable(calling, err)
+		}
+		return &executor.UserError{
+			Message: fmt.Sprintf("%s cannot be started: %v", s, clean(err)), Hint: "correct its entrypoint, command, user or platform", Err: err,
+		}
+	}
+	return nil
+}
+
+// serviceEnv is the job's variables, and over them the service's own.
+func (v *environment) serviceEnv(s *service) (env []string) {
+	for name, value := range v.job.Variables {
+		if _, own := s.spec.Variables[name]; !own && name != "PATH" && name != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	for name, value := range s.spec.Variables {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// aliases are the names of a service on the network: those of its image, as GitLab makes them, and its own. "host:5000/a/b:1" gives
+// host__a__b and host-a-b.
+func aliases(s *executor.Service) (names []string) {
+	name, _, _ := strings.Cut(s.Name, "@")
+	first, rest, deep := strings.Cut(name, "/")
+	if deep {
+		first, _, _ = strings.Cut(first, ":") // the registry's port
+		name = first + "/" + rest
+	}
+	if slash, colon := strings.LastIndexByte(name, '/'), strings.LastIndexByte(name, ':'); colon > slash {
+		name = name[:colon]
+	}
+	for _, alias := range append([]string{strings.ReplaceAll(name, "/", "__"), strings.ReplaceAll(name, "/", "-")}, s.Aliases...) {
+		if alias != "" && !slices.Contains(names, alias) {
+			names = append(names, alias)
+		}
+	}
+	return names
+}
+
+// awaitServices waits until the services can be connected to. As with GitLab's runner, one that cannot is reported with its
+// log, and the job goes on: it may not need it, or know better how to wait.
+func (v *environment) awaitServices(ctx context.Context, services []*service) error {
+	if v.executor.opts.ServiceWait < 0 {
+		return nil
+	}
+	var wg sync.WaitGroup
+	for _, s := range services {
+		port, known := v.servicePort(s)
+		if !known {
+			v.report(fmt.Sprintf("%s exposes no port, so it is not waited for", s))
+			continue
+		}
+		wg.Go(func() {
+			if err := v.awaitPort(ctx, s, port); err != nil && ctx.Err() == nil {
+				v.report(fmt.Sprintf("warning: %s probably did not start properly: %v", s, err))
+				v.reportLog(ctx, s)
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// servicePort is the port of a service that is tried.
+func (v *environment) servicePort(s *service) (uint16, bool) {
+	if n := portNumber(cmp.Or(s.spec.Variables[portVariable], v.job.Variables[portVariable])); n != 0 {
+		return n, true
+	}
+	if len(s.image.ports) == 0 {
+		return 0, false
+	}
+	return s.image.ports[0], true
+}
+
+// portNumber reads a number of a port; 0 is none.
+func portNumber(text string) uint16 {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
+}
+
+// awaitPort waits until a port of a service can be connected to from the job's container, or the service has ended.
+func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) error {
+	limit := v.executor.opts.ServiceWait
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("its port %d cannot be connected to after %s", port, limit))
+	defer cancel()
+	c := v.executor.client
+	found, err := c.ContainerInspect(ctx, s.id, client.ContainerInspectOptions{})
+	if err != nil {
+		return v.executor.unreachable(ctx, err)
+	}
+	address, ok := addressOf(found.Container.NetworkSettings)
+	if !ok {
+		return errors.New("it has no address any more")
+	}
+	ended := c.ContainerWait(ctx, s.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	reached := make(chan error, 1)
+	go func() { reached <- v.reach(ctx, netip.AddrPortFrom(address, port)) }()
+	select {
+	case err := <-reached:
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	case end := <-ended.Result:
+		return fmt.Errorf("it ended with code %d", end.StatusCode)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// addressOf is the address of a container on its network.
+func addressOf(settings *container.NetworkSettings) (netip.Addr, bool) {
+	if settings != nil {
+		for _, n := range settings.Networks {
+			if n.IPAddress.IsValid() {
+				return n.IPAddress, true
+			}
+			if n.GlobalIPv6Address.IsValid() {
+				return n.GlobalIPv6Address, true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// reach waits until an address can be connected to, from the job's container: this machine may not be on its network.
+func (v *environment) reach(ctx context.Context, address netip.AddrPort) error {
+	var errs bytes.Buffer
+	code, err := v.Shell(ctx, &executor.Shell{Args: []string{programFile, "reach", "--timeout", v.executor.opts.ServiceWait.String(), address.String()}, Dir: "/", Stderr: &errs})
+	switch {
+	case err != nil:
+		return err
+	case code != 0:
+		return fmt.Errorf("port %d cannot be tried: %s", address.Port(), strings.TrimSpace(errs.String()))
+	}
+	return nil
+}
+
+// reportLog reports the end of a service's log.
+func (v *environment) reportLog(ctx context.Context, s *service) {
+	log, err := v.executor.client.ContainerLogs(ctx, s.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: serviceTail})
+	if err != nil {
+		v.report(fmt.Sprintf("the log of %s cannot be read: %v", s, clean(err)))
+		return
+	}
+	defer log.Close()
+	said := &tail{}
+	_, _ = stdcopy.StdCopy(said, said, log)
+	text := said.String()
+	if text == "" {
+		v.report(fmt.Sprintf("%s has said nothing", s))
+		return
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		v.report(fmt.Sprintf("%s: %s", s.spec.Name, strings.TrimRight(line, "\r")))
+	}
+}

@@ -1,0 +1,142 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rungci/rung/executor"
+)
+
+const (
+	// startTime bounds how long the step-runner in a container may take until it listens.
+	startTime = time.Minute
+	// maxTail is how much is kept of what a container says, in bytes.
+	maxTail = 4 << 10
+	// listening is what the step-runner says when it does.
+	listening = "step-runner is listening on "
+)
+
+func (v *environment) platform() *ocispec.Platform {
+	p, _ := parsePlatform(v.job.Image.Platform) // it was read before
+	return p
+}
+
+// run starts the job's container and waits until the step-runner in it listens.
+func (v *environment) run(ctx context.Context) error {
+	calling, cancel := making(ctx)
+	defer cancel()
+	c := v.executor.client
+	// The streams last as long as the container, or this program.
+	attached, err := c.ContainerAttach(context.WithoutCancel(ctx), v.container, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return v.executor.failed(calling, "attaching to the job's container", err)
+	}
+	v.said = &tail{ready: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer attached.Close()
+		_, _ = stdcopy.StdCopy(v.said, v.said, attached.Reader)
+	}()
+	if _, err := c.ContainerStart(calling, v.container, client.ContainerStartOptions{}); err != nil {
+		attached.Close()
+		return v.startError(calling, err)
+	}
+	late := time.NewTimer(startTime)
+	defer late.Stop()
+	select {
+	case <-v.said.ready:
+		return nil
+	case <-ended:
+		return v.endedError(calling)
+	case <-late.C:
+		return v.notReady(fmt.Sprintf("the step-runner in the job's container did not start within %s", startTime))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// startError explains why a container did not start. Engines put all that can be wrong into one text.
+func (v *environment) startError(ctx context.Context, err error) error {
+	text := clean(err).Error()
+	if strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory") || strings.Contains(text, "unable to find user") ||
+		strings.Contains(text, "permission denied") || strings.Contains(text, "exec format error") {
+		return &executor.UserError{
+			Message: fmt.Sprintf("the container of image %s cannot be started: %s", v.job.Image.Name, text),
+			Hint:    "correct the image's entrypoint, user or platform", Err: err,
+		}
+	}
+	return v.executor.failed(ctx, "starting the job's container", err)
+}
+
+// endedError explains why a container has ended that should have run.
+func (v *environment) endedError(ctx context.Context) error {
+	code := -1
+	if found, err := v.executor.client.ContainerInspect(ctx, v.container, client.ContainerInspectOptions{}); err == nil && found.Container.State != nil {
+		code = found.Container.State.ExitCode
+	}
+	return v.notReady(fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code))
+}
+
+// notReady is the error of a container whose step-runner does not listen: most often because of the image's entrypoint, which
+// must run the command that it is given.
+func (v *environment) notReady(what string) error {
+	entrypoint := v.image.entrypoint
+	if v.job.Image.Entrypoint != nil {
+		entrypoint = v.job.Image.Entrypoint
+	}
+	said := v.said.String()
+	if said != "" {
+		what += "; it said:\n" + said
+	}
+	if strings.TrimSpace(strings.Join(entrypoint, "")) == "" {
+		return errors.New(what)
+	}
+	return &executor.UserError{
+		Message: fmt.Sprintf("image %s: %s", v.job.Image.Name, what),
+		Hint:    fmt.Sprintf("the image's entrypoint %q must run the command that it is given; entrypoint: [\"\"] does without it", entrypoint),
+	}
+}
+
+// tail keeps the end of what a container says, and tells when the step-runner in it listens.
+type tail struct {
+	ready chan struct{}
+
+	mu    sync.Mutex
+	text  []byte
+	heard bool
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if !t.heard && strings.Contains(string(t.text), listening) {
+		t.heard = true
+		if t.ready != nil {
+			close(t.ready)
+		}
+	}
+	if extra := len(t.text) - maxTail; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.text))
+}
+
+var _ io.Writer = (*tail)(nil)

@@ -1,0 +1,150 @@
+// Package enginetest is a real container engine for tests, and images for it that need no registry.
+package enginetest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+)
+
+// Variable names the engine that tests may use; scripts/engine.sh sets it.
+const Variable = "RUNG_TEST_ENGINE"
+
+// busybox is where Debian's busybox-static has its program, which needs no libraries.
+const busybox = "/bin/busybox"
+
+// Image is the image that Busybox makes.
+const Image = "rung-test-busybox:1"
+
+// Host returns the address of the engine, and skips the test where there is none.
+func Host(t testing.TB) string {
+	t.Helper()
+	host := os.Getenv(Variable)
+	if host == "" {
+		t.Skipf("needs a container engine: %s is not set (scripts/engine.sh go test …)", Variable)
+	}
+	return host
+}
+
+// Client returns a client of the engine.
+func Client(t testing.TB) *client.Client {
+	t.Helper()
+	c, err := client.New(client.WithHost(Host(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Busybox makes the engine have Image, with a POSIX shell and the commands of busybox, and a user called worker (1234:1235). It skips
+// the test where busybox is not installed.
+func Busybox(t testing.TB) string {
+	t.Helper()
+	c := Client(t)
+	if _, err := c.ImageInspect(t.Context(), Image); err == nil {
+		return Image
+	}
+	applets := Applets(t)
+	files := []File{
+		{Name: "bin/busybox", Mode: 0o755, Content: program(t)},
+		{Name: "etc/passwd", Mode: 0o644, Content: []byte("root:x:0:0:root:/root:/bin/sh\nworker:x:1234:1235::/home/worker:/bin/sh\n")},
+		{Name: "etc/group", Mode: 0o644, Content: []byte("root:x:0:\nworker:x:1235:\nothers:x:1300:worker\n")},
+		{Name: "tmp/", Mode: 0o1777}, {Name: "root/", Mode: 0o700}, {Name: "home/worker/", Mode: 0o755},
+	}
+	for _, applet := range applets {
+		files = append(files, File{Name: "bin/" + applet, Link: "busybox"})
+	}
+	Import(t, c, Image, files, `CMD ["sh"]`, "ENV FROM_IMAGE=yes")
+	return Image
+}
+
+// Applets are the commands of busybox.
+func Applets(t testing.TB) []string {
+	t.Helper()
+	out, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		t.Skipf("needs busybox-static: %v", err)
+	}
+	var applets []string
+	for _, name := range strings.Fields(string(out)) {
+		if name != "busybox" {
+			applets = append(applets, name)
+		}
+	}
+	return applets
+}
+
+func program(t testing.TB) []byte {
+	t.Helper()
+	content, err := os.ReadFile(busybox)
+	if err != nil {
+		t.Skipf("needs busybox-static: %v", err)
+	}
+	return content
+}
+
+// File is a file of an image: a folder where the name ends in a slash, a symbolic link where Link is set.
+type File struct {
+	Name    string
+	Mode    int64
+	Link    string
+	Content []byte
+}
+
+// Import makes an image of files. changes are lines of a Dockerfile, such as CMD and ENV.
+func Import(t testing.TB, c *client.Client, name string, files []File, changes ...string) {
+	t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, f := range files {
+		h := &tar.Header{Name: f.Name, Mode: f.Mode, Size: int64(len(f.Content)), Typeflag: tar.TypeReg}
+		if strings.HasSuffix(f.Name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if f.Link != "" {
+			h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, f.Link, 0o777
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(f.Content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := importImage(t.Context(), c, name, &archive, changes); err != nil {
+		t.Fatalf("importing the image %s: %v", name, err)
+	}
+}
+
+func importImage(ctx context.Context, c *client.Client, name string, archive io.Reader, changes []string) error {
+	response, err := c.ImageImport(ctx, client.ImageImportSource{Source: archive, SourceName: "-"}, name, client.ImageImportOptions{Changes: changes})
+	if err != nil {
+		return err
+	}
+	defer response.Close()
+	for in := json.NewDecoder(response); ; {
+		var message struct{ Error string }
+		err := in.Decode(&message)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case message.Error != "":
+			return fmt.Errorf("%s", message.Error)
+		}
+	}
+}

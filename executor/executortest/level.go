@@ -1,0 +1,133 @@
+// Package executortest is the suite that every level of isolation passes: what executor.Executor promises, tried from outside
+// with the client that the rest of the program uses.
+package executortest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/service/client"
+)
+
+// patience is how long the suite waits for what must happen. It is never waited for in vain where everything is right.
+const patience = 60 * time.Second
+
+// Level is a level to be tried.
+type Level struct {
+	// New makes the level. All that it keeps between processes is in dir.
+	New func(dir string) (executor.Executor, error)
+	// Job makes a job that the level can run; with commands of POSIX and a shell called sh.
+	Job func(id string) *executor.Job
+	// Left names what the level has made, with New(dir), that is still there.
+	Left func(dir string) ([]string, error)
+	// MissingImage is the name of an image that is nowhere, on levels that have images.
+	MissingImage string
+}
+
+// The variables that make a test binary the owner of an environment, which is then killed.
+const (
+	ownerDir = "RUNG_TEST_OWNER_DIR"
+	// ownerReady is what the owner says when its environment runs a step.
+	ownerReady = "ready\n"
+)
+
+// Main runs the tests of a package that calls Run, from its TestMain. The suite starts the test binary again, as a process
+// that is killed.
+func Main(m *testing.M, level func() (Level, error)) {
+	dir := os.Getenv(ownerDir)
+	if dir == "" {
+		code := m.Run()
+		cleanBuilt()
+		os.Exit(code)
+	}
+	if err := own(level, dir); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	time.Sleep(patience)
+}
+
+// own prepares an environment and starts a step in it that does not end.
+func own(level func() (Level, error), dir string) error {
+	l, err := level()
+	if err != nil {
+		return err
+	}
+	e, err := l.New(dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	env, err := e.Prepare(ctx, l.Job("owned"), func(string) {})
+	if err != nil {
+		return err
+	}
+	c, err := client.Dial("environment", client.WithDialer(env.Connect))
+	if err != nil {
+		return err
+	}
+	err = c.Run(ctx, client.Request{
+		ID: "owned", Text: `- script: echo "working in $PWD"; sleep 600`, WorkDir: env.Layout().Project,
+		Env: map[string]string{"CI_PROJECT_DIR": env.Layout().Project},
+	})
+	if err != nil {
+		return err
+	}
+	go func() { // the first line of the log says that the step runs
+		_, _ = c.FollowLogs(context.Background(), "owned", once(func() { _, _ = os.Stdout.WriteString(ownerReady) }), client.LogOptions{})
+	}()
+	return nil
+}
+
+// once is a writer that calls a function at the first write.
+func once(do func()) io.Writer {
+	var o sync.Once
+	return writerFunc(func(p []byte) (int, error) {
+		o.Do(do)
+		return len(p), nil
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// Program returns the file of a step-runner that runs in any Linux environment, or natively where that is another system. It is
+// built once for a test binary that uses Main.
+func Program() (string, error) {
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "rung-test-program-"); built.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", programFile(), "github.com/rungci/rung/cmd/step-runner")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			built.err = errors.Join(fmt.Errorf("building step-runner: %w\n%s", err, out), os.RemoveAll(built.dir))
+		}
+	})
+	return programFile(), built.err
+}
+
+func programFile() string { return filepath.Join(built.dir, "step-runner") }
+
+func cleanBuilt() {
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+}

@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const ownerVariable = "RUNG_TEST_LEDGER"
+
+// TestMain lets the tests start a process that has a ledger and is killed.
+func TestMain(m *testing.M) {
+	folder := os.Getenv(ownerVariable)
+	if folder == "" {
+		os.Exit(m.Run())
+	}
+	l, err := Open(folder, "test")
+	if err == nil {
+		err = errors.Join(l.Add("first"), l.Add("gone"), l.Add("second\n\xff"), l.Done("gone"))
+	}
+	if err != nil {
+		os.Stdout.WriteString(err.Error())
+		os.Exit(1)
+	}
+	os.Stdout.WriteString("ready")
+	select {} // until it is killed
+}
+
+func startOwner(t *testing.T, folder string) *exec.Cmd {
+	t.Helper()
+	owner := exec.Command(os.Args[0])
+	owner.Env = append(os.Environ(), ownerVariable+"="+folder)
+	out, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = owner.Process.Kill() })
+	said := make([]byte, 100)
+	if n, _ := out.Read(said); string(said[:n]) != "ready" {
+		t.Fatalf("the owner says %q", said[:n])
+	}
+	return owner
+}
+
+// swept returns the entries that a sweep of the folder finds.
+func swept(t *testing.T, folder string) (found []string) {
+	t.Helper()
+	err := Sweep(folder, "test", func(entry string) error {
+		found = append(found, entry)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestASweepFindsWhatAKilledProcessHadMadeLastFirst(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "not", "there", "yet")
+	owner := startOwner(t, folder)
+	if found := swept(t, folder); found != nil {
+		t.Errorf("while the process lives, a sweep finds %q", found)
+	}
+	_ = owner.Process.Kill()
+	_ = owner.Wait()
+	if diff := cmp.Diff([]string{"second\n\xff", "first"}, swept(t, folder)); diff != "" {
+		t.Errorf("after it was killed, a sweep finds (-want +got):\n%s", diff)
+	}
+	if found := swept(t, folder); found != nil {
+		t.Errorf("a second sweep finds %q", found)
+	}
+	if left, _ := os.ReadDir(folder); len(left) != 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
+func TestWhatCannotBeRemovedIsKeptForAnotherTime(t *testing.T) {
+	folder := t.TempDir()
+	l, err := Open(folder, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Add("a"), l.Add("b"), l.Close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	stuck := errors.New("stuck")
+	err = Sweep(folder, "test", func(entry string) error {
+		if entry == "a" {
+			return stuck
+		}
+		return nil
+	})
+	if !errors.Is(err, stuck) {
+		t.Errorf("the error is %v", err)
+	}
+	if found := swept(t, folder); len(found) == 0 || found[len(found)-1] != "a" {
+		t.Errorf("the next sweep finds %q", found)
+	}
+	if err := l.Add("late"); err == nil {
+		t.Error("a closed ledger takes an entry")
+	}
+}
+
+func TestALedgerInWhichNothingIsLeftLeavesNoFile(t *testing.T) {
+	folder := t.TempDir()
+	l, err := Open(folder, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Add("x"), l.Done("x"), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(folder); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestASweepLeavesTheFilesOfOthersAlone(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"other-1.ledger", "test-1.txt"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("+\"YQ==\"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := swept(t, folder); found != nil {
+		t.Errorf("it finds %q", found)
+	}
+	if found := swept(t, filepath.Join(folder, "missing")); found != nil {
+		t.Errorf("in no folder it finds %q", found)
+	}
+}
+
+func TestADamagedLedgerGivesTheEntriesThatAreWhole(t *testing.T) {
+	folder := t.TempDir()
+	text := "+\"YQ==\"\n\n+nonsense\n?\"Yg==\"\n+\"Yw==\"\n+\"ZA" // a, rubbish, c, and a line cut short
+	if err := os.WriteFile(filepath.Join(folder, "test-1.ledger"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"c", "a"}, swept(t, folder)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
