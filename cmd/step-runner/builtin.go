@@ -10,11 +10,37 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/steps/catalog/artifacts"
+	"github.com/rungci/rung/steps/catalog/cache"
+	"github.com/rungci/rung/steps/catalog/coverage"
+	"github.com/rungci/rung/steps/catalog/docker"
+	"github.com/rungci/rung/steps/catalog/dotenv"
+	"github.com/rungci/rung/steps/catalog/git"
+	"github.com/rungci/rung/steps/catalog/pages"
 	"github.com/rungci/rung/steps/catalog/program"
+	"github.com/rungci/rung/steps/catalog/release"
+	"github.com/rungci/rung/steps/catalog/secrets"
+	"github.com/rungci/rung/steps/catalog/ssh"
+	"github.com/rungci/rung/steps/catalog/terminal"
 )
 
 // programs is the code of the built-in steps that are more than shell text.
-var programs = map[string]program.Func{}
+var programs = map[string]program.Func{
+	"artifacts/download": artifacts.Download,
+	"artifacts/upload":   artifacts.Upload,
+	"cache/restore":      cache.Restore,
+	"cache/save":         cache.Save,
+	"coverage":           coverage.Run,
+	"docker/login":       docker.Login,
+	"docker/run":         docker.Run,
+	"git/checkout":       git.Checkout,
+	"dotenv":             dotenv.Run,
+	"pages":              pages.Run,
+	"release":            release.Run,
+	"secrets/vault":      secrets.Vault,
+	"ssh/agent":          ssh.Agent,
+	"terminal":           terminal.Run,
+}
 
 // builtinCommand runs the code of a built-in step. Their definitions call it; nobody else needs to.
 func (a *app) builtinCommand() *cobra.Command {

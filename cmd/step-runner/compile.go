@@ -2,58 +2,188 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 )
 
+// compileFlags are the flags of `compile`.
+type compileFlags struct {
+	format  string
+	spans   bool
+	job     string
+	workDir string
+	secrets []string
+	event   eventFlags
+}
+
 func (a *app) compileCommand() *cobra.Command {
-	var format string
-	var spans bool
+	var o compileFlags
 	cmd := &cobra.Command{
 		Use:   "compile FILE|-",
-		Short: "Print what a file of steps means: its baseline definition",
+		Short: "Print what a file of steps, or a job of a .gitlab-ci.yml, means in steps",
 		Long: `compile prints the baseline definition that a file of steps, or a job's list of steps, compiles to. The text is canonical:
 it depends on the meaning of the input alone, so that two inputs can be compared. Nothing runs and nothing is fetched.
 
+With --job-name, FILE is a .gitlab-ci.yml, and what is printed are the steps that ` + "`local`" + ` runs for the job, as a file that
+` + "`run`" + ` takes, on this machine: comments at its top say how. Change it as you like. Files that the definition includes are fetched.
+
 ` + readerExitCodesHelp,
 		Example: `  step-runner compile steps.yml
-  step-runner compile hello/step.yml --format yaml`,
+  step-runner compile hello/step.yml --format yaml
+  step-runner compile .gitlab-ci.yml --job-name build > build.yml`,
 		Args: arguments(1, 1, "the file to compile"),
-		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	cmd.Flags().StringVarP(&format, "format", "f", "json", "print `FORMAT`: json or yaml")
-	cmd.Flags().StringVarP(&format, "output", "o", "json", "the same") // its first name
-	_ = cmd.Flags().MarkHidden("output")
-	cmd.Flags().BoolVar(&spans, "spans", false, "print the place of everything in the source too")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if format != "json" && format != "yaml" {
-			return usage("--format: %q is neither json nor yaml", format)
+	f := cmd.Flags()
+	f.StringVarP(&o.format, "format", "f", "", "print `FORMAT`: json or yaml (default: json, and yaml with --job-name)")
+	f.StringVarP(&o.format, "output", "o", "", "the same") // its first name
+	_ = f.MarkHidden("output")
+	f.BoolVar(&o.spans, "spans", false, "print the place of everything in the source too")
+	f.StringVar(&o.job, "job-name", "", "print the steps of the `JOB` of a .gitlab-ci.yml")
+	f.StringVar(&o.workDir, "work-dir", "", "with --job-name: the job's project is to be in `DIR` (default: a folder for temporary files)")
+	f.StringArrayVar(&o.secrets, "secret", nil, "with --job-name: a secret that is supplied; it is not printed")
+	o.event.flags(f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		byDefault := "json"
+		if o.job != "" {
+			byDefault = "yaml"
 		}
-		name, text, err := a.read(args[0])
-		if err != nil {
-			return err
+		o.format = cmp.Or(o.format, byDefault)
+		if o.format != "json" && o.format != "yaml" {
+			return usage("--format: %q is neither json nor yaml", o.format)
 		}
-		component, err := gitlabsteps.ParseSteps(name, text)
-		if err != nil {
-			return err
+		if o.job != "" {
+			return a.compileJob(cmd.Context(), &o, args[0])
 		}
-		encode := plan.Canonical
-		if spans {
-			encode = plan.WithSpans
-		}
-		out, err := encode(component)
-		if err == nil && format == "yaml" {
-			out, err = yamlsource.FromJSON(out)
-		}
-		if err != nil {
-			return err
-		}
-		_, err = bytes.NewReader(out).WriteTo(a.stdout)
-		return err
+		return a.compileSteps(&o, args[0])
 	}
 	return cmd
+}
+
+// compileSteps prints what a file of steps means.
+func (a *app) compileSteps(o *compileFlags, arg string) error {
+	name, text, err := a.read(arg)
+	if err != nil {
+		return err
+	}
+	component, err := gitlabsteps.ParseSteps(name, text)
+	if err != nil {
+		return err
+	}
+	encode := plan.Canonical
+	if o.spans {
+		encode = plan.WithSpans
+	}
+	out, err := encode(component)
+	if err == nil && o.format == "yaml" {
+		out, err = yamlsource.FromJSON(out)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = bytes.NewReader(out).WriteTo(a.stdout)
+	return err
+}
+
+// compileJob prints the steps of a job of a .gitlab-ci.yml.
+func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) error {
+	p, err := a.openProject(ctx, &o.event, file)
+	if err != nil {
+		return err
+	}
+	jobs, err := p.Select([]string{o.job}, false)
+	if err != nil {
+		return unknownJob(err)
+	}
+	if len(jobs) > 1 {
+		var names []string
+		for _, j := range jobs {
+			names = append(names, fmt.Sprintf("%q", j.Name))
+		}
+		return usage("%s is %d jobs", o.job, len(jobs)).hinted("name one of %s", strings.Join(names, ", "))
+	}
+	if jobs[0].Keywords.Trigger != nil {
+		return coded(exitDefinition, "the job %s starts another pipeline: it has no steps", o.job)
+	}
+	secrets, err := readSecrets(o.secrets, a.lookupEnv)
+	if err != nil {
+		return err
+	}
+	folder := o.workDir
+	if folder == "" {
+		folder = filepath.Join(os.TempDir(), "rung-"+store.Slug(o.job), p.Repository.Project.Name())
+	} else if folder, err = filepath.Abs(folder); err != nil {
+		return coded(exitSystem, "finding the work directory: %v", err)
+	}
+	compiled, err := p.Compile(ctx, jobs[0], local.RunOptions{Secrets: secrets}, folder)
+	if err != nil {
+		return err
+	}
+	component, err := compile.Compile(compiled.Job)
+	if err != nil {
+		return err
+	}
+	var out []byte
+	if o.format == "json" {
+		if out, err = plan.Canonical(component); err != nil {
+			return err
+		}
+	} else {
+		if out, err = gitlabsteps.Write(component); err != nil {
+			return err
+		}
+		head, err := compiledHead(compiled, folder)
+		if err != nil {
+			return err
+		}
+		out = append([]byte(head), out...)
+	}
+	_, err = a.stdout.Write(out)
+	return err
+}
+
+// compiledHead are the comments that say how the steps of a job are run.
+func compiledHead(c *local.Compiled, folder string) (string, error) {
+	masked, err := compile.Masked(c.Job)
+	if err != nil {
+		return "", err
+	}
+	files, err := compile.Files(c.Job)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The steps of the job %q, in stage %q. To run them:\n", c.Job.Name, c.Job.Stage)
+	fmt.Fprintf(&b, "#   mkdir -p %q %q\n", folder, folder+".tmp")
+	command := fmt.Sprintf("step-runner run FILE --work-dir %q", folder)
+	for _, v := range masked {
+		command += " --job " + v.Name + "=…"
+	}
+	fmt.Fprintf(&b, "#   %s\n", command)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(&b, "# The variable %s is the file %q, which has to be there.\n", files[name].Name, name)
+	}
+	for _, note := range c.Notes {
+		fmt.Fprintf(&b, "# Note: %s\n", strings.ReplaceAll(note, "\n", " "))
+	}
+	return b.String(), nil
+}
+
+// plannedFolder is where the project of a job would be that is only shown.
+func plannedFolder(p *local.Project) string {
+	return filepath.Join(os.TempDir(), "rung-planned", p.Repository.Project.Name())
 }

@@ -87,9 +87,12 @@ the run leaves a trace that says exactly what ran.
 	root.AddCommand(
 		a.ciCommand(),
 		a.runCommand(),
+		a.localCommand(),
 		a.compileCommand(),
 		a.replayCommand(),
 		a.describeCommand(),
+		a.lintCommand(),
+		a.explainCommand(),
 		a.lockCommand(),
 		a.sourcesCommand(),
 		a.cacheCommand(),
@@ -101,6 +104,9 @@ the run leaves a trace that says exactly what ran.
 		a.proxyCommand(),
 		a.bootstrapCommand(),
 		a.builtinCommand(),
+		a.terminalCommand(),
+		a.reachCommand(),
+		a.unpackCommand(),
 		a.doctorCommand(),
 		a.versionCommand(),
 	)

@@ -1,0 +1,423 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
+	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/value"
+	"github.com/rungci/rung/ui"
+)
+
+// The formats of pipelines.
+const (
+	formatGitLabCI = "gitlab-ci"
+	formatActions  = "github-actions"
+)
+
+// localGCPercent is for a program that reads a large definition once and keeps nearly all that it makes of it.
+const localGCPercent = 400
+
+// localFlags are the flags of `local`.
+type localFlags struct {
+	app *app
+
+	event  eventFlags
+	jobs   []string
+	list   bool
+	all    bool
+	asJSON bool
+	needs  bool
+	dryRun bool
+	watch  bool
+
+	manual      []string
+	concurrency int
+	waitDelayed bool
+	isolation   string
+	noServices  bool
+	inPlace     bool
+	keep        bool
+	shell       bool
+	secrets     []string
+	outputFile  string
+	outputDir   string
+	progress    string
+	show        string
+	verbose     int
+	quiet       bool
+	grace       time.Duration
+}
+
+// eventFlags say which pipeline it is: of which file, for what, with which variables.
+type eventFlags struct {
+	format     string
+	projectDir string
+	variables  []string
+	inputs     []string
+	inputFile  string
+	source     string
+	fromCommit string
+	target     string
+	tag        string
+	branch     string
+	projects   []string
+	from       sourceFlags
+}
+
+func (o *eventFlags) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline variable `NAME=VALUE`; NAME alone takes your environment's")
+	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs)")
+	f.StringVar(&o.inputFile, "input-file", "", "read inputs from the YAML or JSON `FILE`")
+	f.StringVar(&o.source, "event", "", "what starts the pipeline: `EVENT` is "+strings.Join(repository.Sources, ", ")+" (default push)")
+	f.StringVar(&o.fromCommit, "from-commit", "", "count what changed from `COMMIT`")
+	f.StringVar(&o.target, "target", "", "the target `BRANCH` of the merge request (default: the default branch)")
+	f.StringVar(&o.tag, "tag", "", "make it a pipeline for the `TAG`")
+	f.StringVar(&o.branch, "branch", "", "make it a pipeline for the `BRANCH` (default: the one that is checked out)")
+	f.StringVar(&o.projectDir, "project-dir", "", "the project is that around `DIR` (default: the current folder)")
+	f.StringArrayVar(&o.projects, "project", nil, "files that are included of another project come from a folder: `PROJECT=DIR`")
+	o.from.flags(f)
+}
+
+func (a *app) localCommand() *cobra.Command {
+	o := &localFlags{app: a}
+	cmd := &cobra.Command{
+		Use:   "local [FILE] [JOB...]",
+		Short: "Run jobs of a .gitlab-ci.yml on this machine, as GitLab would",
+		Long: `local runs the jobs of a pipeline here: those that are named, or without a name all of them, stage by stage and as their needs
+allow. FILE is .gitlab-ci.yml at the top of the project when it is not given.
+
+Jobs work on a copy of your work tree as it is, uncommitted changes included and ignored files left out. Nothing is brought back:
+artifacts, caches, releases, pages and traces are kept in .rung, where later jobs and later runs find them. Variables that GitLab has
+in the settings of the project stand in .rung/variables.yml.
+
+A job that names an image or services runs in a container when Docker or Podman is there, and else on this machine.
+
+Exit codes: 0 fine · 1 a job failed that may not · 2 usage · 3 the definition is wrong · 4 not allowed, or a secret is missing ·
+5 our system failed · 6 there is no such job · 124 timeout · 130 interrupted`,
+		Example: `  step-runner local
+  step-runner local --list
+  step-runner local --job-name test --needs
+  step-runner local .gitlab-ci.yml --format gitlab-ci --job-name hello-world --output-file trace.json
+  step-runner local --event merge_request --target main --variable DEPLOY=true`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.command(cmd.Context(), args) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.event.format, "format", formatGitLabCI, "what the file is: `FORMAT` is gitlab-ci")
+	f.StringArrayVar(&o.jobs, "job-name", nil, "run the `JOB`; may be given several times")
+	f.BoolVar(&o.needs, "needs", false, "run what the named jobs depend on first")
+	f.BoolVar(&o.list, "list", false, "list the jobs and why they are in the pipeline, and run nothing")
+	f.BoolVar(&o.all, "all", false, "with --list: the jobs that are not in the pipeline too")
+	f.BoolVar(&o.asJSON, "json", false, "with --list and --dry-run: print JSON")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would run, in order and with its steps, and run nothing")
+	f.BoolVar(&o.watch, "watch", false, "run again whenever files of the work tree change")
+	f.StringArrayVar(&o.manual, "manual", nil, "start the manual `JOB` when its turn comes; '*' starts all")
+	f.IntVar(&o.concurrency, "concurrency", runtime.NumCPU(), "run at most `N` jobs at a time")
+	f.BoolVar(&o.waitDelayed, "wait-delayed", false, "wait as long as delayed jobs say; else they start at once")
+	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "where jobs run: `HOW` is auto, none (this machine) or container")
+	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services where there is no engine for them")
+	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself, on this machine")
+	f.BoolVar(&o.keep, "keep", false, "leave the folders of jobs, and say where they are")
+	f.BoolVar(&o.shell, "shell", false, "open a shell in a job that failed, before it is removed")
+	f.StringArrayVar(&o.secrets, "secret", nil, "a value for `secrets:`: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
+	f.StringVar(&o.outputFile, "output-file", "", "write the trace of the one job to `FILE` (default: in .rung/traces)")
+	f.StringVar(&o.outputDir, "output-dir", "", "write the traces of the jobs to `DIR`")
+	f.StringVar(&o.progress, "progress", "auto", "how to show the run: `MODE` is auto, tty, plain, quiet or json")
+	f.StringVar(&o.show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
+	f.CountVarP(&o.verbose, "verbose", "v", "show steps, inputs and what is assumed; -vv commands and environment too")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "show failures only (--progress quiet)")
+	f.DurationVar(&o.grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
+	o.event.flags(f)
+	return cmd
+}
+
+// command does what the flags say.
+func (o *localFlags) command(ctx context.Context, args []string) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(localGCPercent)
+	}
+	file, names, err := o.arguments(args)
+	if err != nil {
+		return err
+	}
+	if o.watch {
+		return o.keepWatching(ctx, file, names)
+	}
+	return o.once(ctx, file, names)
+}
+
+// once opens the project, and lists, shows or runs jobs.
+func (o *localFlags) once(ctx context.Context, file string, names []string) error {
+	p, err := o.app.openProject(ctx, &o.event, file)
+	if err != nil {
+		return err
+	}
+	jobs, err := p.Select(names, o.needs)
+	if err != nil {
+		return unknownJob(err)
+	}
+	switch {
+	case o.list:
+		return o.printList(p, jobs, len(names) == 0 && o.all)
+	case o.dryRun:
+		return o.printPlan(ctx, p, jobs)
+	}
+	return o.run(ctx, p, jobs, names)
+}
+
+// arguments tells the file from names of jobs, and checks the flags.
+func (o *localFlags) arguments(args []string) (file string, names []string, err error) {
+	if err := checkFormat(o.event.format); err != nil {
+		return "", nil, err
+	}
+	if len(args) > 0 && isDefinition(args[0]) {
+		file, args = args[0], args[1:]
+	}
+	names = append(slices.Clone(o.jobs), args...)
+	switch local.Isolation(o.isolation) {
+	case local.IsolateAuto, local.IsolateNone, local.IsolateContainer:
+	default:
+		return "", nil, usage("--isolation is auto, none or container, not %q", o.isolation)
+	}
+	switch {
+	case o.inPlace && o.isolation == string(local.IsolateContainer):
+		return "", nil, usage("--in-place runs jobs on this machine, and --isolation container does not").hinted("leave one of them out")
+	case o.inPlace && o.concurrency > 1:
+		o.concurrency = 1 // jobs would work on the same files
+	}
+	switch {
+	case o.concurrency < 1:
+		return "", nil, usage("--concurrency is at least 1")
+	case o.outputFile != "" && o.outputDir != "":
+		return "", nil, usage("--output-file and --output-dir exclude each other")
+	case o.needs && len(names) == 0:
+		return "", nil, usage("--needs is about jobs that are named").hinted("add --job-name JOB")
+	case o.grace < 0:
+		return "", nil, usage("--grace cannot be less than 0")
+	case o.watch && file == "-":
+		return "", nil, usage("--watch reads the file anew, and standard input can be read once")
+	}
+	return file, names, nil
+}
+
+func checkFormat(format string) error {
+	switch format {
+	case formatGitLabCI:
+		return nil
+	case formatActions:
+		return usage("--format: this version runs gitlab-ci; workflows of GitHub are for a later one").
+			hinted("single actions run: step-runner run ACTION")
+	}
+	return usage("--format: %q is not known; it is gitlab-ci", format)
+}
+
+// isDefinition reports whether an argument is a file rather than the name of a job.
+func isDefinition(arg string) bool {
+	if arg == "-" || strings.HasSuffix(arg, ".yml") || strings.HasSuffix(arg, ".yaml") {
+		return true
+	}
+	info, err := os.Stat(arg)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// openProject makes the pipeline that the flags ask for.
+func (a *app) openProject(ctx context.Context, o *eventFlags, file string) (*local.Project, error) {
+	options, err := a.projectOptions(o, file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := local.Open(ctx, options)
+	var event *local.EventError
+	switch {
+	case errors.As(err, &event):
+		return nil, usage("%v", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, coded(exitNotFound, "%v", err).hinted("name the file: step-runner local FILE")
+	case err != nil:
+		return nil, err
+	}
+	return p, nil
+}
+
+func (a *app) projectOptions(o *eventFlags, file string) (local.Options, error) {
+	out := local.Options{Dir: o.projectDir, File: file, Env: a.env, Loader: a.includes(o)}
+	vars, err := assignments("--variable", o.variables, func(name string) (string, error) {
+		text, ok := a.lookupEnv(name)
+		if !ok {
+			return "", coded(exitNotFound, "--variable %s: there is no environment variable of that name to take", name)
+		}
+		return text, nil
+	})
+	if err != nil {
+		return out, err
+	}
+	for _, pair := range o.variables { // in their order
+		name, _, _ := strings.Cut(pair, "=")
+		out.Variables = append(out.Variables, variable.Variable{Name: name, Value: vars[name]})
+	}
+	if out.Inputs, err = o.inputValues(); err != nil {
+		return out, err
+	}
+	out.Event = repository.Event{Source: o.source, Ref: o.branch, Tag: o.tag, TargetBranch: o.target, Since: o.fromCommit}
+	if file == "-" {
+		_, text, err := a.read("-")
+		if err != nil {
+			return out, err
+		}
+		if len(text) > config.MaxFileSize {
+			return out, coded(exitDefinition, "standard input is larger than %d MiB", config.MaxFileSize>>20)
+		}
+		out.File, out.Text = "stdin", text
+	} else if file != "" && o.projectDir == "" {
+		if full, err := filepath.Abs(file); err == nil {
+			out.Dir, out.File = filepath.Dir(full), full
+		}
+	}
+	return out, nil
+}
+
+// inputValues are spec:inputs as they are given: the definition says what types they have.
+func (o *eventFlags) inputValues() (map[string]value.Value, error) {
+	given := inputFlags{pairs: o.inputs, file: o.inputFile}
+	return given.values(nil)
+}
+
+// unknownJob makes the error of a name that is none of a job one with an exit code.
+func unknownJob(err error) error {
+	var unknown *local.UnknownJobError
+	if errors.As(err, &unknown) {
+		return coded(exitNotFound, "%v", err).hinted("%s", unknown.Hint)
+	}
+	return err
+}
+
+// run runs the jobs.
+func (o *localFlags) run(ctx context.Context, p *local.Project, jobs []*pipeline.Job, names []string) error {
+	if len(jobs) == 0 {
+		fmt.Fprintf(o.app.stderr, "there is nothing to run: %s\n", p.Pipeline.Reason())
+		return nil
+	}
+	if o.outputFile != "" && len(jobs) > 1 {
+		return usage("--output-file is for one job, and there are %d", len(jobs)).hinted("give --job-name, or --output-dir DIR for the traces of all")
+	}
+	if err := o.checkTraces(); err != nil {
+		return err
+	}
+	secrets, err := readSecrets(o.secrets, o.app.lookupEnv)
+	if err != nil {
+		return err
+	}
+	view, err := o.view(jobs)
+	if err != nil {
+		return err
+	}
+	session := &session{app: o.app}
+	ctx, kill, stop := session.signals(ctx)
+	defer stop()
+	places := o.app.newPlaces(&o.event.from, p)
+	defer places.close()
+	options := local.RunOptions{
+		Jobs: jobs, Named: names, Manual: o.manual, Concurrency: o.concurrency, WaitDelayed: o.waitDelayed,
+		Isolation: local.Isolation(o.isolation), None: places.openNone, Container: places.openContainer, NoServices: o.noServices,
+		InPlace: o.inPlace, Keep: o.keep, Secrets: secrets, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
+		RuntimeDigest: programDigest, Version: version(), Observer: view, Verbose: o.verbose > 0, Color: o.app.color(o.app.stdout),
+		Everything: o.progress == string(ui.ModeJSON),
+	}
+	if o.shell {
+		options.Shell = o.app.openShell
+	}
+	o.introduce(p, view)
+	began := time.Now()
+	results := p.Run(ctx, options)
+	view.ended(results, time.Since(began))
+	if err := view.Close(); err != nil {
+		return coded(exitSystem, "writing the output: %v", err)
+	}
+	if code := resultCode(results); code != exitOK {
+		return &shown{code}
+	}
+	return nil
+}
+
+// introduce says what was assumed, and what is hardly meant.
+func (o *localFlags) introduce(p *local.Project, view *jobsView) {
+	for _, w := range p.Warnings {
+		view.Warn("", w.Error(), w.Hint)
+	}
+	notes := p.Facts.Notes
+	if o.verbose > 0 {
+		notes = append(slices.Clone(p.Repository.Notes), notes...)
+	}
+	for _, note := range notes {
+		view.Say("", note)
+	}
+}
+
+// checkTraces finds out early that traces could not be written in the end.
+func (o *localFlags) checkTraces() error {
+	dir := o.outputDir
+	switch {
+	case o.outputFile != "":
+		dir = filepath.Dir(o.outputFile)
+		if info, err := os.Stat(o.outputFile); err == nil && !info.Mode().IsRegular() {
+			return coded(exitSystem, "--output-file: %s is not a regular file", o.outputFile)
+		}
+	case dir != "":
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return coded(exitSystem, "--output-dir: %v", err)
+		}
+	default:
+		return nil
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return coded(exitSystem, "the trace cannot be written: there is no folder %s", dir).hinted("create it first")
+	}
+	return nil
+}
+
+// traceFile is where the trace of a job goes; "" is the store.
+func (o *localFlags) traceFile(job string) string {
+	switch {
+	case o.outputFile != "":
+		return o.outputFile
+	case o.outputDir != "":
+		return filepath.Join(o.outputDir, traceName(job))
+	}
+	return ""
+}
+
+// resultCode is the exit code of a run: that of the first job which failed and may not.
+func resultCode(results []local.Result) int {
+	code := exitOK
+	for _, r := range results {
+		switch r.Status {
+		case local.Failed:
+			if r.Error == nil {
+				return exitStepsFailed
+			}
+			if c := exitCode("failure", r.Error); c != exitOK {
+				return c
+			}
+		case local.Cancelled:
+			code = exitInterrupted
+		}
+	}
+	return code
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/rungci/rung/local"
+)
+
+// keepWatching runs the jobs, and again whenever files change, until it is told to end.
+func (o *localFlags) keepWatching(ctx context.Context, file string, names []string) error {
+	for {
+		watch, err := local.Watch(ctx, o.event.projectDir, o.app.env)
+		if err != nil {
+			return coded(exitSystem, "watching the project's files: %v", err)
+		}
+		err = o.once(ctx, file, names)
+		var done *shown
+		switch {
+		case errors.As(err, &done) && done.code == exitInterrupted:
+			return err
+		case err != nil:
+			_, text := report(err)
+			fmt.Fprint(o.app.stderr, text)
+		}
+		fmt.Fprintln(o.app.stderr, "waiting for files to change; Ctrl-C ends it")
+		waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		changed, err := watch.Wait(waiting)
+		interrupted := waiting.Err() != nil
+		stop()
+		switch {
+		case interrupted:
+			return &shown{exitInterrupted}
+		case err != nil:
+			return coded(exitSystem, "watching the project's files: %v", err)
+		}
+		fmt.Fprintf(o.app.stderr, "%s changed, running again\n", changed)
+	}
+}

@@ -1,0 +1,340 @@
+package ui
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/steps/event"
+)
+
+const (
+	// maxJobLabel bounds the name before a line, in cells.
+	maxJobLabel = 24
+	// maxSummaryRows is from how many jobs on those that succeeded are only counted at the end.
+	maxSummaryRows = 40
+)
+
+// jobColors are what the names of jobs are told apart by; each name has the same one every time.
+var jobColors = []style{"36", "35", "34", "33", "32", "96", "95", "94"}
+
+// jobLines shows every line with the name of its job before it.
+type jobLines struct {
+	o        Options
+	look     look
+	bar      string // between a name and its line
+	width    int    // of the names
+	mu       sync.Mutex
+	out, err *outlet
+}
+
+func newJobLines(o Options, names []string) *jobLines {
+	v := &jobLines{o: o, look: newLook(o), bar: " │ "}
+	if o.ASCII {
+		v.bar = " | "
+	}
+	v.out, v.err, _ = newOutlets(o)
+	for _, name := range names {
+		v.width = max(v.width, min(cellWidth(cleanText(name)), maxJobLabel))
+	}
+	return v
+}
+
+// prefix is what stands before the lines of a job; the pipeline's own have none.
+func (v *jobLines) prefix(job string) string {
+	if job == "" {
+		return ""
+	}
+	dots := "…"
+	if v.o.ASCII {
+		dots = ".."
+	}
+	label := truncate(cleanText(job), maxJobLabel, dots)
+	pad := strings.Repeat(" ", max(0, v.width-cellWidth(label)))
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(job))
+	return v.look.paint(jobColors[h.Sum32()%uint32(len(jobColors))], label+pad+v.bar[:len(v.bar)-1]) + " "
+}
+
+// lines puts out whole lines of ours.
+func (v *jobLines) lines(job, text string) {
+	if text == "" {
+		return
+	}
+	prefix := v.prefix(job)
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(prefix)
+		b.WriteString(line)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.err.lineStart()
+	v.err.write([]byte(b.String()))
+}
+
+// Run implements JobsView.
+func (v *jobLines) Run(job string) View {
+	r := &reporter{o: v.o, look: v.look, quiet: v.o.Mode == ModeQuiet, stray: step{label: "run"}}
+	r.run.byPath = map[string]*step{}
+	r.run.started = v.o.Now()
+	r.out = &jobPrinter{view: v, job: job, prefix: v.prefix(job)}
+	if !r.quiet {
+		r.startClock()
+	}
+	return &jobRun{r}
+}
+
+// jobRun is the view of one run. Steps that do what they should are not spoken of: their output is.
+type jobRun struct{ *reporter }
+
+// Event shows the event.
+func (j *jobRun) Event(e event.Event) {
+	r := j.reporter
+	switch b := e.Body.(type) {
+	case event.StepStarted, event.StepSkipped, event.StepFinished, event.RunFinished:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.closed {
+			return
+		}
+		j.briefly(e, b)
+	default:
+		r.Event(e)
+	}
+}
+
+// briefly shows events of which only what went wrong, or a verbose view, is worth a line.
+func (j *jobRun) briefly(e event.Event, body event.Body) {
+	r, now := j.reporter, j.o.Now()
+	verbose := r.o.Verbose > 0
+	switch b := body.(type) {
+	case event.StepStarted:
+		s := r.run.start(e.Step, b, now)
+		if verbose {
+			r.say(r.startLine(s))
+		}
+	case event.StepSkipped:
+		s := r.run.skip(e.Step, b, now)
+		if verbose {
+			r.say(r.skipLine(s, b))
+		}
+	case event.StepFinished:
+		quiet := r.quiet
+		r.quiet = quiet || b.Status == event.Success && !verbose
+		r.finished(e.Step, b)
+		r.quiet = quiet
+	case event.RunFinished:
+		for _, s := range r.run.running {
+			r.out.ended(s)
+		}
+		r.out.ended(&r.stray)
+		if f := r.decisive(b.Error); f != nil && f.shown {
+			r.owner, r.since = f.path, 0 // its output is above, with that of others between
+		}
+		if text := r.ending(b); b.Status == event.Failure {
+			text = strings.TrimSuffix(text, "\n")
+			r.insist(text[:strings.LastIndexByte(text, '\n')+1]) // the last line is that of the pipeline
+		}
+	}
+}
+
+// jobPrinter is the printer of one run: it writes into the view of all.
+type jobPrinter struct {
+	view        *jobLines
+	job, prefix string
+	scratch     []byte
+}
+
+func (p *jobPrinter) status(text string) { p.view.lines(p.job, text) }
+
+func (p *jobPrinter) output(s *step, stream event.Stream, data []byte, named bool) {
+	p.scratch = p.scratch[:0]
+	s.wholeLines(stream, data, func(line []byte) { p.line(s, line, named) })
+	p.flush(stream)
+}
+
+// line adds a line of a step. On a terminal it must not move the cursor, or the name before it would be gone.
+func (p *jobPrinter) line(s *step, line []byte, named bool) {
+	p.scratch = append(p.scratch, p.prefix...)
+	if named {
+		p.scratch = append(append(p.scratch, s.label...), p.view.look.separator...)
+	}
+	if p.view.o.StdoutTTY || p.view.o.StderrTTY {
+		p.scratch = appendClean(p.scratch, lastOverwrite(line), true)
+	} else {
+		p.scratch = append(p.scratch, line...)
+	}
+	p.scratch = append(p.scratch, '\n')
+}
+
+func (p *jobPrinter) flush(stream event.Stream) {
+	if len(p.scratch) == 0 {
+		return
+	}
+	v := p.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	to := v.out
+	if stream == event.Stderr {
+		to = v.err
+	}
+	to.lineStart()
+	to.write(p.scratch)
+}
+
+func (p *jobPrinter) ended(s *step) {
+	for _, stream := range []event.Stream{event.Stdout, event.Stderr} {
+		if rest := s.partial[index(stream)]; len(rest) > 0 {
+			p.scratch = p.scratch[:0]
+			p.line(s, rest, false)
+			s.partial[index(stream)] = nil
+			p.flush(stream)
+		}
+	}
+}
+
+func (p *jobPrinter) tick(time.Time) {}
+
+func (p *jobPrinter) close() error { return nil }
+
+// Say implements JobsView.
+func (v *jobLines) Say(job, text string) {
+	if v.o.Mode != ModeQuiet {
+		v.lines(job, v.look.paint(styleFaint, cleanText(text))+"\n")
+	}
+}
+
+// Warn implements JobsView.
+func (v *jobLines) Warn(job, text, hint string) { v.lines(job, warning(v.o, text, hint)) }
+
+// Started implements JobsView.
+func (v *jobLines) Started(job string) {
+	if v.o.Mode != ModeQuiet && v.o.Verbose > 0 {
+		v.lines(job, v.look.paint(styleInfo, v.look.start)+" started\n")
+	}
+}
+
+// Finished implements JobsView. Why a job did not run stands in the table at the end.
+func (v *jobLines) Finished(r JobResult) {
+	if v.o.Mode == ModeQuiet || r.Attempts == 0 {
+		return
+	}
+	text := v.symbol(r.Status) + " " + string(r.Status) + " after " + exact(r.Duration)
+	if r.Note != "" {
+		text += "  " + brief(r.Note)
+	}
+	v.lines(r.Name, text+"\n")
+}
+
+func (v *jobLines) symbol(s JobStatus) string {
+	switch s {
+	case JobSuccess:
+		return v.look.paint(styleGood, v.look.ok)
+	case JobFailed:
+		return v.look.paint(styleBad, v.look.bad)
+	case JobAllowed:
+		return v.look.paint(styleWarn, v.look.bad)
+	default:
+		return v.look.paint(styleFaint, v.look.skip)
+	}
+}
+
+// Ended implements JobsView.
+func (v *jobLines) Ended(results []JobResult, took time.Duration) {
+	v.lines("", v.summary(results, took))
+}
+
+// summary is the table of all jobs, and the one fixed line that a pipeline ends with.
+func (v *jobLines) summary(results []JobResult, took time.Duration) string {
+	counts := map[JobStatus]int{}
+	for _, r := range results {
+		counts[r.Status]++
+	}
+	quiet := v.o.Mode == ModeQuiet
+	var shown []JobResult
+	for _, r := range results {
+		if r.Status == JobSuccess && (quiet || len(results) > maxSummaryRows) || quiet && r.Status != JobFailed {
+			continue
+		}
+		shown = append(shown, r)
+	}
+	var b strings.Builder
+	b.WriteString(v.rows(shown))
+	if !quiet && len(results) > maxSummaryRows && counts[JobSuccess] > 0 {
+		fmt.Fprintf(&b, "%s and %s that succeeded\n", v.symbol(JobSuccess), plural(counts[JobSuccess], "job"))
+	}
+	if quiet && counts[JobFailed]+counts[JobCancelled] == 0 {
+		return b.String()
+	}
+	b.WriteString(v.lastLine(counts, len(results), took))
+	return b.String()
+}
+
+func (v *jobLines) rows(results []JobResult) string {
+	name, stage, status := 0, 0, 0
+	for _, r := range results {
+		name = max(name, min(cellWidth(cleanText(r.Name)), maxLabelWidth))
+		stage = max(stage, min(cellWidth(cleanText(r.Stage)), maxLabelWidth))
+		status = max(status, len(r.Status))
+	}
+	var b strings.Builder
+	for _, r := range results {
+		took := ""
+		if r.Attempts > 0 {
+			took = exact(r.Duration)
+		}
+		line := fmt.Sprintf("%s  %s  %-*s  %6s", padded(r.Name, name), padded(r.Stage, stage), status, string(r.Status), took)
+		if r.Note != "" {
+			line += "  " + brief(r.Note)
+		}
+		if r.Attempts > 1 {
+			line += fmt.Sprintf("  (%d attempts)", r.Attempts)
+		}
+		b.WriteString(v.symbol(r.Status) + " " + strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// padded is a name in a column of that many cells.
+func padded(text string, width int) string {
+	text = cleanLabel(text)
+	return text + strings.Repeat(" ", max(0, width-cellWidth(text)))
+}
+
+func (v *jobLines) lastLine(counts map[JobStatus]int, total int, took time.Duration) string {
+	word, decided := v.look.paint(styleGood, "OK"), counts[JobSuccess]
+	of := JobSuccess
+	switch {
+	case counts[JobFailed] > 0:
+		word, decided, of = v.look.paint(styleError, "FAILED"), counts[JobFailed], JobFailed
+	case counts[JobCancelled] > 0:
+		word, decided, of = v.look.paint(styleWarn, "CANCELLED"), counts[JobCancelled], JobCancelled
+	}
+	text := fmt.Sprintf("%s %d of %s", word, decided, plural(total, "job"))
+	if decided == total {
+		text = word + " " + plural(total, "job")
+	}
+	var parts []string
+	for _, s := range []JobStatus{JobSuccess, JobFailed, JobAllowed, JobCancelled, JobSkipped, JobManual} {
+		if n := counts[s]; n > 0 && s != of {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if parts != nil {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text + " in " + exact(took) + "\n"
+}
+
+// Close implements JobsView.
+func (v *jobLines) Close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.out.err != nil {
+		return v.out.err
+	}
+	return v.err.err
+}
