@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,7 @@ func (a *app) builtinCommand() *cobra.Command {
 			if !ok {
 				return coded(exitNotFound, "this program has no built-in step %q of its own code", args[0])
 			}
-			inputs, err := os.ReadFile(args[1])
+			inputs, err := takeInputs(args[1], args[2])
 			if err != nil {
 				return coded(exitSystem, "reading the inputs: %v", err)
 			}
@@ -70,6 +71,16 @@ func (a *app) builtinCommand() *cobra.Command {
 			return builtinError(ctx, err)
 		},
 	}
+}
+
+// takeInputs reads the inputs, and removes their file where the engine made it, beside that of the outputs: they can hold secrets, which what
+// the step runs has no need to find.
+func takeInputs(inputs, outputs string) ([]byte, error) {
+	text, err := os.ReadFile(inputs)
+	if err == nil && filepath.Dir(inputs) == filepath.Dir(outputs) {
+		err = os.Remove(inputs)
+	}
+	return text, err
 }
 
 // builtinError shows the error of a built-in step, whose exit code is that of what it ran, where that is why.

@@ -23,10 +23,11 @@ func (a *app) terminalCommand() *cobra.Command {
 		Long: `terminal attaches to the shell that a step builtin://terminal has opened, on the same machine and as the same user. The step's log
 says what SOCKET is. The terminal is closed when the shell ends, and the step with it.
 
-At the beginning of a line, ~. leaves at once, for a shell that hangs; ~~ is one ~.
+Typed at the beginning of a line, ~. detaches and leaves the shell as it is, so that one can attach again; ~~ is one ~. What is not typed
+but piped in is given to the shell, and its end is the end of the shell's input.
 
-Exit codes: 0 the shell ended · 2 usage · 4 not allowed, or somebody else is there · 5 the connection was lost · 6 there is no
-terminal · 130 left`,
+Exit codes: 0 detached · 2 usage · 4 not allowed, or somebody else is attached · 5 the connection broke, or the terminal was closed by
+its step · 6 there is no terminal · 130 interrupted; otherwise that of the shell`,
 		Example: `  step-runner terminal /tmp/terminal-123/socket
   echo 'env | sort' | step-runner terminal /tmp/terminal-123/socket`,
 		Args: arguments(1, 1, "the socket of the terminal"),
@@ -39,40 +40,70 @@ terminal · 130 left`,
 }
 
 func (a *app) terminal(ctx context.Context, socket string) error {
-	why, err := a.attach(ctx, socket)
+	end, err := a.attach(ctx, socket)
+	var refused *terminal.RefusedError
 	switch {
-	case err == nil:
-		fmt.Fprintf(a.stderr, "%s\n", why)
-		return nil
-	case ctx.Err() != nil, errors.Is(err, terminal.ErrLeft):
+	case ctx.Err() != nil:
 		return &shown{exitInterrupted}
-	case errors.Is(err, terminal.ErrRefused):
+	case errors.As(err, &refused):
 		return coded(exitDenied, "%s: %v", socket, err)
 	case errors.Is(err, fs.ErrPermission):
 		return coded(exitDenied, "%s belongs to another user", socket).hinted("only the user of the job can attach to its terminal")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return coded(exitNotFound, "no terminal waits at %s", socket).hinted("the step has ended, or the job is on another machine")
+	case err != nil:
+		return coded(exitSystem, "%s: %v", socket, err)
+	case end.Detached:
+		fmt.Fprintf(a.stderr, "Detached; the terminal is open still.\n")
+		return nil
 	}
-	return coded(exitSystem, "%s: %v", socket, err)
+	fmt.Fprintf(a.stderr, "The terminal is closed: %s.\n", end.Reason)
+	switch {
+	case end.ExitCode < 0:
+		return &shown{exitSystem}
+	case end.ExitCode > 0:
+		return &shown{end.ExitCode}
+	}
+	return nil
 }
 
-// attach opens the terminal. When it returns, that of the person is as it was.
-func (a *app) attach(ctx context.Context, socket string) (why string, err error) {
-	person := terminal.Person{Input: a.stdin, Output: a.stdout, Term: a.getenv("TERM")}
+// attach attaches, and carries what is typed and shown. When it returns, the person's own terminal is as it was.
+func (a *app) attach(ctx context.Context, socket string) (end terminal.End, err error) {
 	in, ok := a.stdin.(*os.File)
 	if !ok || !isTerminal(in) || !isTerminal(a.stdout) {
-		return terminal.Attach(ctx, socket, person)
+		c, err := terminal.Dial(ctx, socket, terminal.Person{})
+		if err != nil {
+			return end, err
+		}
+		return c.Carry(ctx, terminal.Streams{In: a.stdin, Out: a.stdout})
 	}
-	old, err := term.MakeRaw(int(in.Fd()))
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), old)) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	person.Escape, person.Sizes = true, a.terminalSizes(ctx)
-	return terminal.Attach(ctx, socket, person)
+	person := terminal.Person{Kind: a.getenv("TERM")}
+	if columns, rows, err := term.GetSize(int(a.stdout.Fd())); err == nil {
+		person.Size = process.Size{Columns: uint16(columns), Rows: uint16(rows)}
+	}
+	c, err := terminal.Dial(ctx, socket, person)
+	if err != nil {
+		return end, err
+	}
+	fmt.Fprintf(a.stderr, "Attached; %s.\n", terminal.EscapeHelp)
+	old, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		c.Close()
+		return end, err
+	}
+	defer func() {
+		if end.Detached {
+			fmt.Fprint(a.stdout, terminalReset) // what runs in there may have changed it
+		}
+		err = errors.Join(err, term.Restore(int(in.Fd()), old))
+	}()
+	return c.Carry(ctx, terminal.Streams{In: in, Out: a.stdout, Sizes: a.terminalSizes(ctx), Interactive: true})
 }
+
+// terminalReset leaves a full screen, shows the cursor, takes off colours, and begins a line.
+const terminalReset = "\x1b[?1049l\x1b[?25h\x1b[0m\r\n"
 
 // terminalSizes sends the size of the person's terminal, and every new one.
 func (a *app) terminalSizes(ctx context.Context) <-chan process.Size {

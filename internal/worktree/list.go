@@ -43,8 +43,12 @@ func gitEnv(env []string) []string {
 // repositories inside end in a slash, or are folders. A name can be of a file that is not there any more.
 func (c *copying) list(dir string) ([]string, error) {
 	out, complaint := &bounded{limit: MaxListing}, &bounded{limit: maxComplaint, cut: true}
+	args := []string{"git", "-c", "core.fsmonitor=false"}
+	if c.excludes != "" {
+		args = append(args, "-c", "core.excludesFile="+c.excludes)
+	}
 	result, err := process.Run(c.ctx, nil, process.Spec{
-		Args: []string{"git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"},
+		Args: append(args, "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
 		Dir:  dir, Env: c.env, Stdout: out, Stderr: complaint, Grace: stopGrace,
 	})
 	var output *process.OutputError

@@ -59,6 +59,8 @@ type Options struct {
 	// Env is the environment of git, NAME=value each; nil is that of this program. What is ignored can depend on the user's own
 	// settings, which git finds by HOME. Variables that name another repository (GIT_DIR and its like) do not reach it.
 	Env []string
+	// Excludes is a file of patterns that Git ignores too, in the place of the user's own (core.excludesFile); "" leaves that as it is.
+	Excludes string
 	// Workers is how many files are copied at the same time; 0 is the number of processors, and at most 8.
 	Workers int
 }
@@ -85,7 +87,7 @@ func Copy(ctx context.Context, from, to string, o Options) (*Summary, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &copying{ctx: ctx, fail: cancel, to: to, env: gitEnv(o.Env), summary: &Summary{}}
+	c := &copying{ctx: ctx, fail: cancel, to: to, env: gitEnv(o.Env), excludes: o.Excludes, summary: &Summary{}}
 	workers := o.Workers
 	if workers <= 0 {
 		workers = min(runtime.GOMAXPROCS(0), maxWorkers)
@@ -149,6 +151,8 @@ type copying struct {
 	fail context.CancelCauseFunc // stops everything, with the first error
 	to   string                  // the whole copy's folder, which is no part of what is copied
 	env  []string                // of git
+
+	excludes string // a file of patterns that git is given; "" is none
 
 	work        chan batch
 	cannotShare atomic.Bool // the file systems have no reflinks

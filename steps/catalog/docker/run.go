@@ -48,7 +48,7 @@ func Run(ctx context.Context, call *program.Call) error {
 		return err
 	}
 	name := containerName()
-	args, err := in.arguments(call.WorkDir, name)
+	args, err := in.arguments(engine, call.WorkDir, name)
 	if err != nil {
 		return err
 	}
@@ -109,14 +109,17 @@ func pullArguments(engine string, in *runInputs) []string {
 }
 
 // arguments are those of docker and podman alike. The values of variables are not among them: other users see arguments.
-func (in *runInputs) arguments(workDir, name string) ([]string, error) {
+func (in *runInputs) arguments(engine, workDir, name string) ([]string, error) {
 	if in.Image == "" || strings.HasPrefix(in.Image, "-") {
 		return nil, fmt.Errorf("%q is not the name of an image", in.Image)
 	}
 	if in.Script != "" && len(in.Command) > 0 {
 		return nil, errors.New("command and script both say what to run: keep one of them")
 	}
-	args := []string{"run", "--rm", "--init", "--name", name, "--volume", workDir + ":" + workDir, "--workdir", in.directory(workDir)}
+	args := []string{"run", "--rm", "--name", name, "--volume", workDir + ":" + workDir, "--workdir", in.directory(workDir)}
+	if engine == "docker" { // podman needs another program for it, which is often not there
+		args = append(args, "--init")
+	}
 	if in.Pull == "never" {
 		args = append(args, "--pull", "never")
 	}
@@ -128,6 +131,9 @@ func (in *runInputs) arguments(workDir, name string) ([]string, error) {
 	switch {
 	case in.User == "" && runtime.GOOS != "windows":
 		args = append(args, "--user", fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()))
+		if engine == "podman" && os.Getuid() != 0 {
+			args = append(args, "--userns=keep-id") // else a user without privileges is somebody else in the container
+		}
 	case in.User != "" && in.User != "image":
 		args = append(args, "--user="+in.User)
 	}

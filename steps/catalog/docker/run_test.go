@@ -141,7 +141,7 @@ func TestRun(t *testing.T) {
 	image, env := engine(t)
 	t.Run("the work directory is the container's, and files belong to the user", func(t *testing.T) {
 		c, out := newCall(t, runDefaults, map[string]any{
-			"image": image, "script": "echo \"$GREETING from $(pwd)\"; echo x >made", "variables": map[string]string{"GREETING": "hello"},
+			"image": image, "network": "none", "script": "echo \"$GREETING from $(pwd)\"; echo x >made", "variables": map[string]string{"GREETING": "hello"},
 		}, env...)
 		if err := docker.Run(t.Context(), c); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -158,14 +158,14 @@ func TestRun(t *testing.T) {
 		}
 	})
 	t.Run("the exit code is passed on", func(t *testing.T) {
-		c, _ := newCall(t, runDefaults, map[string]any{"image": image, "command": []string{"sh", "-c", "exit 7"}}, env...)
+		c, _ := newCall(t, runDefaults, map[string]any{"image": image, "network": "none", "command": []string{"sh", "-c", "exit 7"}}, env...)
 		var exit *program.ExitError
 		if err := docker.Run(t.Context(), c); !errors.As(err, &exit) || exit.Code != 7 {
 			t.Errorf("the error is %v", err)
 		}
 	})
 	t.Run("a container is gone when the step is stopped", func(t *testing.T) {
-		c, _ := newCall(t, runDefaults, map[string]any{"image": image, "script": "echo >started; sleep 600"}, env...)
+		c, _ := newCall(t, runDefaults, map[string]any{"image": image, "network": "none", "script": "echo >started; sleep 600"}, env...)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- docker.Run(ctx, c) }()

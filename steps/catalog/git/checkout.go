@@ -44,6 +44,7 @@ type inputs struct {
 	Username     string   `json:"username"`
 	Token        string   `json:"token"`
 	WorkTree     string   `json:"work_tree"`
+	ExcludesFile string   `json:"excludes_file"`
 	Path         string   `json:"path"`
 	SHA          string   `json:"sha"`
 	Ref          string   `json:"ref"`
@@ -235,7 +236,7 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 	if err := clearFolder(c.folder); err != nil {
 		return "", err
 	}
-	s, err := worktree.Copy(ctx, from, c.folder, worktree.Options{Env: c.call.Env})
+	s, err := worktree.Copy(ctx, from, c.folder, worktree.Options{Env: c.call.Env, Excludes: c.in.ExcludesFile})
 	if err != nil {
 		return "", err
 	}

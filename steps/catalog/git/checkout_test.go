@@ -62,7 +62,7 @@ func cleanEnv() []string {
 // defaults are those of func.yml.
 func defaults() map[string]any {
 	return map[string]any{
-		"url": "", "username": "gitlab-ci-token", "token": "", "work_tree": "", "path": "", "sha": "", "ref": "", "refspecs": []string{},
+		"url": "", "username": "gitlab-ci-token", "token": "", "work_tree": "", "excludes_file": "", "path": "", "sha": "", "ref": "", "refspecs": []string{},
 		"object_format": "sha1", "strategy": "fetch", "checkout": true, "depth": 0, "clean_flags": []string{"-ffdx"},
 		"fetch_flags": []string{"--prune", "--quiet"}, "clone_flags": []string{}, "submodules": "none", "submodule_paths": []string{},
 		"submodule_depth": 0, "submodule_update_flags": []string{}, "submodule_force_https": false, "lfs_skip_smudge": false, "attempts": 1, "user_agent": "",
@@ -656,6 +656,16 @@ func TestWorkTree(t *testing.T) {
 		if got := j.git("status", "--porcelain"); got != "?? untracked" {
 			t.Errorf("status %q", got)
 		}
+	})
+	t.Run("what the user ignores everywhere can stay behind", func(t *testing.T) {
+		t.Parallel()
+		j := newJob(t)
+		dir := newProject(j)
+		writeFile(t, filepath.Join(dir, "notes.private"), "x")
+		patterns := filepath.Join(filepath.Dir(dir), "ignore")
+		writeFile(t, patterns, "*.private\n")
+		j.must(map[string]any{"work_tree": dir, "excludes_file": patterns})
+		j.wantFiles(".gitignore", "a")
 	})
 	t.Run("without commits", func(t *testing.T) {
 		t.Parallel()

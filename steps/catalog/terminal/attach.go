@@ -34,6 +34,9 @@ func Dial(ctx context.Context, socket string, p Person) (*Connection, error) {
 	return c, nil
 }
 
+// Close detaches. Carry does, too.
+func (c *Connection) Close() error { return c.conn.Close() }
+
 func (c *Connection) greet(p Person) error {
 	_ = c.conn.SetDeadline(time.Now().Add(helloTimeout))
 	if err := writeFrame(c.conn, kindHello, p.encode()); err != nil {

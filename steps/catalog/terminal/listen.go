@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 )
 
+// maxPath is how long the path of a Unix socket may be on all systems, in bytes.
+const maxPath = 103
+
 // listen makes a socket that is this user's alone from the first moment: it is made in a folder of its own, and moved.
 func listen(path string) (net.Listener, error) {
 	if err := vacate(path); err != nil {
@@ -20,9 +23,12 @@ func listen(path string) (net.Listener, error) {
 	}
 	defer os.RemoveAll(folder)
 	first := filepath.Join(folder, "s")
+	if longest := max(len(first), len(path)); longest > maxPath {
+		return nil, fmt.Errorf("the path of a socket in %s has %d bytes; at most %d are allowed", filepath.Dir(path), longest, maxPath)
+	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: first, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("%w; a socket's path must not be longer than 80 bytes or so", err)
+		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chmod(first, 0o600), os.Rename(first, path)); err != nil {

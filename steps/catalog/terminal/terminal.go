@@ -111,7 +111,7 @@ func (in *inputs) open(ctx context.Context, call *program.Call, h *host, wait, l
 		h.close(ended{text: "the job is being stopped", code: -1})
 		return context.Cause(ctx)
 	}
-	h.close(ended{text: "the shell did not start", code: -1})
+	h.close(ended{text: "the shell did not start: " + err.Error(), code: -1})
 	return err
 }
 
@@ -159,6 +159,9 @@ func (in *inputs) place(call *program.Call) (path string, remove func() error, e
 	path = in.Socket
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(call.WorkDir, path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", nil, err
 	}
 	return path, func() error { return nil }, nil
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/catalog/program"
@@ -99,58 +98,156 @@ const (
 	attachedNo  = `{"name":"attached","value":false}`
 )
 
+// attach attaches, types a text, and returns all that is shown until the end.
+func attach(t *testing.T, s *step, typed string, p Person) (string, End) {
+	t.Helper()
+	c, err := Dial(t.Context(), s.socket, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown bytes.Buffer
+	end, err := c.Carry(t.Context(), Streams{In: strings.NewReader(typed), Out: &shown})
+	if err != nil {
+		t.Error(err)
+	}
+	return shown.String(), end
+}
+
+// person is somebody who is attached, and waits for what is shown.
+type person struct {
+	t      *testing.T
+	typing *io.PipeWriter
+	shown  *lines
+	ended  chan struct{}
+	end    End
+	err    error
+}
+
+// come attaches as one who types, once nobody else is attached.
+func come(t *testing.T, s *step) *person {
+	t.Helper()
+	c, err := Dial(t.Context(), s.socket, Person{})
+	for refused := (*RefusedError)(nil); errors.As(err, &refused); { // the step learns a moment later that somebody has detached
+		c, err = Dial(t.Context(), s.socket, Person{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, typing := io.Pipe()
+	p := &person{t: t, typing: typing, shown: &lines{more: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	t.Cleanup(func() { typing.Close() })
+	go func() {
+		defer close(p.ended)
+		p.end, p.err = c.Carry(t.Context(), Streams{In: in, Out: p.shown, Interactive: true})
+	}()
+	return p
+}
+
+func (p *person) types(text string) { _, _ = io.WriteString(p.typing, text) }
+
+// sees waits until a text is shown.
+func (p *person) sees(text string) {
+	p.t.Helper()
+	for !strings.Contains(p.shown.String(), text) {
+		select {
+		case <-p.shown.more:
+		case <-p.ended:
+			if !strings.Contains(p.shown.String(), text) {
+				p.t.Fatalf("%q was not shown: %q, %+v %v", text, p.shown, p.end, p.err)
+			}
+		}
+	}
+}
+
+// leaves waits until the person is not attached any more.
+func (p *person) leaves() End {
+	p.t.Helper()
+	<-p.ended
+	if p.err != nil {
+		p.t.Error(p.err)
+	}
+	return p.end
+}
+
+const longEnough = `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"1m"}`
+
 func TestAPersonAttaches(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.Context(), `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"1m"}`)
+	s := open(t, t.Context(), longEnough)
 	if info, err := os.Stat(s.socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v", info.Mode(), err)
 	}
 	if info, err := os.Stat(filepath.Dir(s.socket)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("its folder: %v, %v", info.Mode(), err)
 	}
-	sizes := make(chan process.Size, 1)
-	sizes <- process.Size{Columns: 101, Rows: 33}
-	var shown bytes.Buffer
-	why, err := Attach(t.Context(), s.socket, Person{
-		Input: strings.NewReader("stty size; echo \"<$SECRET, $TERM>\"; test -t 0 && echo a ter''minal; exit 3\n"), Output: &shown, Sizes: sizes, Term: "xterm-256color",
-	})
-	if err != nil || why != "the shell ended" {
-		t.Errorf("%q, %v", why, err)
+	shown, end := attach(t, s, "until test \"$(stty size)\" = '33 101'; do sleep 0.05; done; echo \"<$SECRET, $TERM>\"; test -t 0 && echo a ter''minal; exit 3\n",
+		Person{Size: process.Size{Columns: 101, Rows: 33}, Kind: "xterm-256color"})
+	if end != (End{ExitCode: 3, Reason: "the shell ended with exit code 3"}) {
+		t.Errorf("%+v", end)
 	}
-	for _, want := range []string{"33 101", "<of the job, xterm-256color>", "a terminal"} {
-		if !strings.Contains(shown.String(), want) {
-			t.Errorf("no %q in what was shown:\n%s", want, shown.String())
+	for _, want := range []string{"<of the job, xterm-256color>", "a terminal"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("no %q in what was shown:\n%s", want, shown)
 		}
 	}
 	if got := s.wait(); got != attachedYes || s.err != nil {
 		t.Errorf("outputs %s, error %v", got, s.err)
 	}
-	if strings.Contains(s.log.String(), "of the job") {
-		t.Errorf("what is shown to the person is in the log:\n%s", s.log.String())
+	if strings.Contains(s.log.String(), "of the job,") || !strings.Contains(s.log.String(), "The terminal is closed: the shell ended with exit code 3.") {
+		t.Errorf("the log is:\n%s", s.log)
 	}
 	if _, err := os.Stat(filepath.Dir(s.socket)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket's folder is still there: %v", err)
 	}
 }
 
-func TestTheTerminalChangesItsSize(t *testing.T) {
+func TestTheEndOfWhatIsPipedInEndsTheShell(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.Context(), `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"1m"}`)
-	sizes := make(chan process.Size)
-	go func() {
-		sizes <- process.Size{Columns: 80, Rows: 24}
-		sizes <- process.Size{Columns: 132, Rows: 43}
-	}()
-	in, typing := io.Pipe()
-	defer typing.Close()
-	go func() {
-		_, _ = io.WriteString(typing, "until test \"$(stty size)\" = '43 132'; do sleep 0.05; done; echo changed; exit\n")
-	}()
-	var shown bytes.Buffer
-	if _, err := Attach(t.Context(), s.socket, Person{Input: in, Output: &shown, Sizes: sizes}); err != nil {
-		t.Error(err)
+	s := open(t, t.Context(), longEnough)
+	shown, end := attach(t, s, "echo o''ne\n", Person{})
+	if end.ExitCode != 0 || end.Detached || !strings.Contains(shown, "one\r\n") {
+		t.Errorf("%+v\n%s", end, shown)
 	}
 	s.wait()
+}
+
+func TestTheTerminalChangesItsSize(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.Context(), longEnough)
+	c, err := Dial(t.Context(), s.socket, Person{Size: process.Size{Columns: 80, Rows: 24}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := make(chan process.Size, 2)
+	sizes <- process.Size{Columns: 90, Rows: 25}
+	sizes <- process.Size{Columns: 132, Rows: 43}
+	in := strings.NewReader("until test \"$(stty size)\" = '43 132'; do sleep 0.05; done; exit\n")
+	if end, err := c.Carry(t.Context(), Streams{In: in, Out: io.Discard, Sizes: sizes}); err != nil || end.ExitCode != 0 {
+		t.Errorf("%+v %v", end, err)
+	}
+	s.wait()
+}
+
+func TestAPersonDetachesAndAttachesAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.Context(), longEnough)
+	first := come(t, s)
+	first.types("kept=yes; echo re''ady\r")
+	first.sees("ready\r\n")
+	first.types("~.")
+	if end := first.leaves(); !end.Detached {
+		t.Errorf("%+v", end)
+	}
+	second := come(t, s)
+	second.sees("ready\r\n") // what was shown before
+	second.types("echo \"[$kept]\"; exit 4\r")
+	second.sees("[yes]")
+	if end := second.leaves(); end.Detached || end.ExitCode != 4 {
+		t.Errorf("%+v", end)
+	}
+	if got := s.wait(); got != attachedYes || s.err != nil {
+		t.Errorf("outputs %s, error %v", got, s.err)
+	}
 }
 
 func TestHowATerminalEnds(t *testing.T) {
@@ -158,38 +255,42 @@ func TestHowATerminalEnds(t *testing.T) {
 	t.Run("nobody comes", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, t.Context(), `{"shell":"","socket":"","wait":"10ms","limit":"1m"}`)
-		if got := s.wait(); got != attachedNo || s.err != nil || !strings.Contains(s.log.String(), "Nobody came within 10ms") {
+		if got := s.wait(); got != attachedNo || s.err != nil || !strings.Contains(s.log.String(), "Nobody attached.") {
+			t.Errorf("outputs %s, error %v\n%s", got, s.err, s.log)
+		}
+	})
+	t.Run("nobody comes back", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, t.Context(), `{"shell":"/bin/sh","socket":"","wait":"3s","limit":"1m"}`)
+		p := come(t, s)
+		p.types("~.")
+		p.leaves()
+		if got := s.wait(); got != attachedYes || s.err != nil || !strings.Contains(s.log.String(), "nobody was attached for 3s") {
 			t.Errorf("outputs %s, error %v\n%s", got, s.err, s.log)
 		}
 	})
 	t.Run("the limit is over", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, t.Context(), `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"100ms"}`)
-		in, typing := io.Pipe()
-		defer typing.Close()
-		why, err := Attach(t.Context(), s.socket, Person{Input: in, Output: io.Discard})
-		if err != nil || why != errLimit.Error() {
-			t.Errorf("%q, %v", why, err)
+		if end := come(t, s).leaves(); end != (End{ExitCode: -1, Reason: "its limit of 100ms is over"}) {
+			t.Errorf("%+v", end)
 		}
-		if got := s.wait(); got != attachedYes || s.err != nil || !strings.Contains(s.log.String(), "100ms, its limit") {
+		if got := s.wait(); got != attachedYes || s.err != nil || !strings.Contains(s.log.String(), "The terminal is closed: its limit of 100ms is over.") {
 			t.Errorf("outputs %s, error %v\n%s", got, s.err, s.log)
 		}
 	})
-	t.Run("the person leaves", func(t *testing.T) {
+	t.Run("a signal ends the shell", func(t *testing.T) {
 		t.Parallel()
-		s := open(t, t.Context(), `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"1m"}`)
-		_, err := Attach(t.Context(), s.socket, Person{Input: strings.NewReader("sleep 600\r~."), Output: io.Discard, Escape: true})
-		if !errors.Is(err, ErrLeft) {
-			t.Error(err)
+		s := open(t, t.Context(), longEnough)
+		if _, end := attach(t, s, "kill -KILL $$\n", Person{}); end != (End{ExitCode: -1, Reason: "the shell was killed by SIGKILL"}) {
+			t.Errorf("%+v", end)
 		}
-		if got := s.wait(); got != attachedYes || s.err != nil || !strings.Contains(s.log.String(), "The person left") {
-			t.Errorf("outputs %s, error %v\n%s", got, s.err, s.log)
-		}
+		s.wait()
 	})
 	t.Run("the job is stopped before somebody comes", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
-		s := open(t, ctx, `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"1m"}`)
+		s := open(t, ctx, longEnough)
 		cancel()
 		if s.wait(); !errors.Is(s.err, context.Canceled) {
 			t.Errorf("error %v", s.err)
@@ -198,30 +299,33 @@ func TestHowATerminalEnds(t *testing.T) {
 	t.Run("the job is stopped while somebody is there", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
-		s := open(t, ctx, `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"1m"}`)
-		in, typing := io.Pipe()
-		defer typing.Close()
-		why, err := Attach(t.Context(), s.socket, Person{Input: in, Output: writerFunc(func(p []byte) (int, error) {
-			cancel()
-			return len(p), nil
-		})})
-		if err != nil || why != "the job was stopped" {
-			t.Errorf("%q, %v", why, err)
+		s := open(t, ctx, longEnough)
+		p := come(t, s)
+		p.sees("$ ")
+		cancel()
+		if end := p.leaves(); end.Reason != "the job is being stopped" || end.Detached {
+			t.Errorf("%+v", end)
 		}
 		if s.wait(); !errors.Is(s.err, context.Canceled) {
 			t.Errorf("error %v", s.err)
 		}
 	})
+	t.Run("the shell does not start", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, t.Context(), `{"shell":"no-such-shell","socket":"","wait":"1m","limit":"1m"}`)
+		if end := come(t, s).leaves(); !strings.Contains(end.Reason, "no-such-shell") {
+			t.Errorf("%+v", end)
+		}
+		if s.wait(); !errors.Is(s.err, process.ErrNotFound) {
+			t.Errorf("error %v", s.err)
+		}
+	})
 }
-
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.Context(), `{"shell":"/bin/sh","socket":"","wait":"1m","limit":"1m"}`)
-	// Somebody who does not speak the language is nobody.
+	s := open(t, t.Context(), longEnough)
+	// One who does not speak the language is nobody.
 	stranger, err := net.Dial("unix", s.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -232,28 +336,14 @@ func TestOneAtATime(t *testing.T) {
 	}
 	stranger.Close()
 
-	in, typing := io.Pipe()
-	there := make(chan struct{}, 64)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := Attach(t.Context(), s.socket, Person{Input: in, Output: writerFunc(func(p []byte) (int, error) {
-			select {
-			case there <- struct{}{}:
-			default:
-			}
-			return len(p), nil
-		})})
-		ended <- err
-	}()
-	<-there
-	_, err = Attach(t.Context(), s.socket, Person{Input: strings.NewReader(""), Output: io.Discard})
-	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "somebody else is attached") {
+	first := come(t, s)
+	_, err = Dial(t.Context(), s.socket, Person{})
+	var refused *RefusedError
+	if !errors.As(err, &refused) || refused.Reason != "somebody else is attached" {
 		t.Errorf("the second: %v", err)
 	}
-	typing.Close() // the end of what is typed ends the shell
-	if err := <-ended; err != nil {
-		t.Errorf("the first: %v", err)
-	}
+	first.types("exit\r")
+	first.leaves()
 	s.wait()
 }
 
@@ -277,12 +367,10 @@ func TestTheSocketsPlace(t *testing.T) {
 			t.Errorf("%v %v", info, err)
 		}
 		other := open(t, t.Context(), inputs(path))
-		if other.wait(); other.err == nil || !strings.Contains(other.err.Error(), "is in use by another terminal") {
+		if other.wait(); other.err == nil || !strings.Contains(other.err.Error(), "somebody listens on") {
 			t.Errorf("another at the same place: %v", other.err)
 		}
-		if _, err := Attach(t.Context(), path, Person{Input: strings.NewReader("exit\n"), Output: io.Discard}); err != nil {
-			t.Error(err)
-		}
+		attach(t, s, "exit\n", Person{})
 		s.wait()
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("it is still there: %v", err)
@@ -316,12 +404,13 @@ func TestTheSocketsPlace(t *testing.T) {
 	})
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestInputsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ inputs, want string }{
-		"a wait that is no time":  {`{"shell":"","socket":"","wait":"soon","limit":"1m"}`, `wait: "soon" is no time`},
-		"a limit of nothing":      {`{"shell":"","socket":"","wait":"1m","limit":"0s"}`, `limit: "0s" is no time`},
+		"a wait that is no time":  {`{"shell":"","socket":"","wait":"soon","limit":"1m"}`, `wait is "soon"`},
+		"a limit of nothing":      {`{"shell":"","socket":"","wait":"1m","limit":"0s"}`, `limit is "0s"`},
 		"an input of another one": {`{"color":"red"}`, "unknown field"},
+		"a path that is too long": {`{"shell":"","socket":"` + strings.Repeat("x", 120) + `/s","wait":"1m","limit":"1m"}`, "at most 103 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -331,26 +420,34 @@ func TestWhatIsRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a shell that is not there", func(t *testing.T) {
-		t.Parallel()
-		s := open(t, t.Context(), `{"shell":"no-such-shell","socket":"","wait":"1m","limit":"1m"}`)
-		why, err := Attach(t.Context(), s.socket, Person{Input: strings.NewReader(""), Output: io.Discard})
-		if err != nil || !strings.Contains(why, "no-such-shell") {
-			t.Errorf("%q, %v", why, err)
-		}
-		if s.wait(); !errors.Is(s.err, process.ErrNotFound) {
-			t.Errorf("error %v", s.err)
-		}
-	})
+}
+
+func TestWhatIsShownIsKeptToAMeasure(t *testing.T) {
+	t.Parallel()
+	h := &host{}
+	line := strings.Repeat("x", 99) + "\n"
+	for range 5000 {
+		_, _ = h.Write([]byte(line))
+	}
+	if len(h.kept) > maxKept || len(h.kept) < maxKept/4 || !strings.HasPrefix(string(h.kept), line) {
+		t.Errorf("%d bytes are kept", len(h.kept))
+	}
+}
+
+func TestNothingWaitsThere(t *testing.T) {
+	t.Parallel()
+	if _, err := Dial(t.Context(), filepath.Join(t.TempDir(), "socket"), Person{}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
 }
 
 func TestEscape(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name  string
-		typed []string
-		want  string
-		leave bool
+		name   string
+		typed  []string
+		want   string
+		detach bool
 	}{
 		{"plain text", []string{"echo ~. ~\r"}, "echo ~. ~\r", false},
 		{"at the start", []string{"~."}, "", true},
@@ -362,36 +459,39 @@ func TestEscape(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			e := escape{start: true}
+			var e escape
 			var got []byte
-			leave := false
+			detach := false
 			for _, part := range test.typed {
 				var data []byte
-				data, leave = e.filter([]byte(part))
+				data, detach = e.filter([]byte(part))
 				got = append(got, data...)
 			}
-			if string(got) != test.want || leave != test.leave {
-				t.Errorf("%q, %v", got, leave)
+			if string(got) != test.want || detach != test.detach {
+				t.Errorf("%q, %v", got, detach)
 			}
 		})
 	}
 }
 
-// FuzzHello gives the step what it does not expect: it must not panic, and not take much memory.
-func FuzzHello(f *testing.F) {
-	f.Add([]byte("h\x00\x00\x00\x0d{\"version\":1}"))
+// FuzzFrames gives both sides what they do not expect: it must not panic, and not take much memory.
+func FuzzFrames(f *testing.F) {
+	f.Add(append([]byte("h\x00\x00\x00\x0a\x01\x00\x50\x00\x18"), "xterm"...))
 	f.Add([]byte("h\xff\xff\xff\xff"))
+	f.Add([]byte("e\x00\x00\x00\x05\x00\x00\x00\x03x"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if h, err := receiveHello(bytes.NewReader(data)); err == nil && (h.Version != version || !plainTerm(h.Term)) {
-			t.Errorf("%+v", h)
+		_, payload, err := readFrame(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		if p, err := decodePerson(payload); err == nil && (len(p.Kind) > maxKind || strings.ContainsAny(p.Kind, "/ \x00\n")) {
+			t.Errorf("%+v", p)
+		}
+		if e, ok := decodeEnded(payload); ok && !bytes.Equal(e.encode(), payload) {
+			t.Errorf("%+v is not %q", e, payload)
+		}
+		if size, ok := decodeSize(payload); ok && !bytes.Equal(appendSize(nil, size), payload) {
+			t.Errorf("%+v is not %q", size, payload)
 		}
 	})
-}
-
-func TestAStepThatDoesNotWait(t *testing.T) {
-	t.Parallel()
-	started := time.Now()
-	if _, err := Attach(t.Context(), filepath.Join(t.TempDir(), "socket"), Person{}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("after %v: %v", time.Since(started), err)
-	}
 }

@@ -1,0 +1,37 @@
+//go:build unix
+
+package worktree_test
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+func TestWhatIsNeitherFileNorLink(t *testing.T) {
+	for _, inRepository := range []bool{false, true} {
+		r := &repo{t, t.TempDir()}
+		want := []string{"folder/pipe"}
+		if inRepository {
+			r = newRepo(t)
+			r.write("folder/pipe", "was a file once")
+			r.commit("one")
+			if err := os.Remove(r.path("folder/pipe")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.write("a", "a")
+		r.write("folder/b", "b")
+		if err := syscall.Mkfifo(r.path("folder/pipe"), 0o600); err != nil {
+			t.Skipf("needs named pipes: %v", err)
+		}
+		copied, s := copyOf(t, r)
+		if !slices.Equal(s.Skipped, want) {
+			t.Errorf("skipped %q, want %q", s.Skipped, want)
+		}
+		if files := namesOf(filesOf(t, copied.dir)); !slices.Equal(files, []string{"a", "folder/", "folder/b"}) {
+			t.Errorf("files %q", files)
+		}
+	}
+}
