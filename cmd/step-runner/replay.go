@@ -108,6 +108,11 @@ func (r *replaying) run(ctx context.Context, path string) error {
 	if err := r.handOver(ctx, recorded); err != nil {
 		return err
 	}
+	clean, err := r.freshFolder(recorded)
+	if err != nil {
+		return err
+	}
+	defer clean()
 	traceFile, remove, err := r.target(path)
 	if err != nil {
 		return err
@@ -142,6 +147,23 @@ func (r *replaying) run(ctx context.Context, path string) error {
 		return err
 	}
 	return r.tell(recorded, fresh, d, result)
+}
+
+// freshFolder gives a run that began in an empty work directory one again, unless --work-dir names another: what stands in the current
+// folder is not what it worked on.
+func (r *replaying) freshFolder(recorded *trace.Trace) (clean func(), err error) {
+	if r.workDir != "" || !recorded.Run.FreshWorkDir {
+		return func() {}, nil
+	}
+	parent, err := os.MkdirTemp("", "step-runner-replay-")
+	if err != nil {
+		return nil, coded(exitSystem, "making a folder for the replay: %v", err)
+	}
+	r.workDir = filepath.Join(parent, filepath.Base(recorded.Run.WorkDir)) // some jobs look at the name
+	if err := os.Mkdir(r.workDir, 0o755); err != nil {
+		return nil, coded(exitSystem, "making a folder for the replay: %v", err)
+	}
+	return func() { engine.RemoveFolder(parent) }, nil
 }
 
 // load reads the trace, or opens the bundle and reads its trace.

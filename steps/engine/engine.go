@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -146,17 +147,29 @@ func Run(ctx context.Context, opts Options) *Result {
 	return r.finish(res, start)
 }
 
+// isEmpty reports whether a folder is there and holds nothing.
+func isEmpty(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = f.Readdirnames(1)
+	return err == io.EOF
+}
+
 // announce emits the first event.
 func (r *run) announce() {
 	component := r.out.component(r.opts.Component) // before the source, in which its defaults are masked
 	started := event.RunStarted{
-		ID:        randomID(),
-		Runtime:   r.opts.Runtime,
-		WorkDir:   r.opts.WorkDir,
-		Env:       r.base.shown(r.out),
-		Source:    string(r.opts.Text),
-		Component: component,
-		Inputs:    r.out.recordAll(r.opts.Inputs),
+		ID:           randomID(),
+		Runtime:      r.opts.Runtime,
+		WorkDir:      r.opts.WorkDir,
+		FreshWorkDir: isEmpty(r.opts.WorkDir),
+		Env:          r.base.shown(r.out),
+		Source:       string(r.opts.Text),
+		Component:    component,
+		Inputs:       r.out.recordAll(r.opts.Inputs),
 	}
 	if len(r.opts.Job) > 0 {
 		started.Job = map[string]string{}

@@ -115,7 +115,11 @@ func (s *scope) logFile(exec *plan.Exec) (io.WriteCloser, *event.Error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.workDir, path)
 	}
-	file, oerr := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	oerr := os.MkdirAll(filepath.Dir(path), 0o700)
+	var file *os.File
+	if oerr == nil {
+		file, oerr = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	}
 	if oerr != nil {
 		return nil, s.run.fieldError(*exec.LogFile, "the log file cannot be written: %v", oerr)
 	}

@@ -73,6 +73,8 @@ type RunStarted struct {
 	ID      string  `json:"id"`
 	Runtime Runtime `json:"runtime"`
 	WorkDir string  `json:"work_dir"`
+	// FreshWorkDir says that the work directory was empty when the run began: the run brought all its files there itself.
+	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Env is the base environment: what every step of the run is given unless it is overridden.
 	Env map[string]string `json:"env"`
 	// Job holds the job variables that expressions can read.

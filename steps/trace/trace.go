@@ -55,6 +55,8 @@ type Run struct {
 	Outputs  map[string]value.Value `json:"outputs,omitempty"`
 	Stopping *Stopping              `json:"stopping,omitempty"` // the last request to stop, if there was one
 	WorkDir  string                 `json:"work_dir"`
+	// FreshWorkDir says that the work directory was empty when the run began.
+	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Env is the base environment: what every process of the run was given unless its attempt says otherwise.
 	Env map[string]string `json:"env"`
 	Job map[string]string `json:"job,omitempty"` // the job variables
