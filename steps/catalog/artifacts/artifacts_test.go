@@ -24,6 +24,7 @@ import (
 
 	"github.com/rungci/rung/steps/catalog/programtest"
 	"github.com/rungci/rung/steps/catalog/transfer"
+	"github.com/rungci/rung/steps/source/tree"
 )
 
 func TestMain(m *testing.M) {
@@ -104,8 +105,7 @@ func TestUploadToAFolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum := sha256.Sum256(archive)
-			if r.Output("sha256") != hex.EncodeToString(sum[:]) || r.Output("bytes") != fmt.Sprint(len(archive)) {
+			if !strings.HasPrefix(r.Output("digest"), "sha256:") || r.Output("bytes") != fmt.Sprint(len(archive)) {
 				t.Errorf("the outputs are %v", r.Outputs)
 			}
 			if tc.want != nil {
@@ -533,5 +533,37 @@ func TestInputsThatMakeNoSense(t *testing.T) {
 		if r := upload(t, project(t), in); r.Err == nil || strings.Contains(r.Err.Error(), "s3cret") {
 			t.Errorf("%s gives %v", name, r.Err)
 		}
+	}
+}
+
+func TestTheDigestIsThatOfTheFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(content string, at time.Time) string {
+		file := filepath.Join(dir, "out", "a")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return upload(t, dir, map[string]any{"paths": []string{"out"}, "location": t.TempDir()}).Output("digest")
+	}
+	first := write("one", time.Unix(1_000_000, 0))
+	want, err := tree.Digest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first != want {
+		t.Errorf("the digest is %s; that of a component with these files is %s", first, want)
+	}
+	if again := write("one", time.Unix(2_000_000, 0)); again != first {
+		t.Error("the digest changes with a file's time")
+	}
+	if other := write("two", time.Unix(2_000_000, 0)); other == first {
+		t.Error("other content has the same digest")
 	}
 }

@@ -3,8 +3,6 @@ package artifacts
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +27,7 @@ func (in *uploadInputs) pack(ctx context.Context, call *program.Call, dir string
 			os.Remove(f.Name())
 		}
 	}()
-	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<18)
+	w := bufio.NewWriterSize(f, 1<<18)
 	summary, err := in.write(ctx, w, call.WorkDir, names)
 	if err == nil {
 		err = w.Flush()
@@ -48,7 +45,11 @@ func (in *uploadInputs) pack(ctx context.Context, call *program.Call, dir string
 	if err := f.Close(); err != nil {
 		return nil, "", err
 	}
-	return &result{files: summary.Entries, bytes: info.Size(), sha256: hex.EncodeToString(sum.Sum(nil))}, f.Name(), nil
+	digest, err := contentDigest(ctx, call.WorkDir, names)
+	if err != nil {
+		return nil, "", err
+	}
+	return &result{files: summary.Entries, bytes: info.Size(), digest: digest}, f.Name(), nil
 }
 
 func (in *uploadInputs) write(ctx context.Context, w io.Writer, dir string, names []string) (*pack.Summary, error) {

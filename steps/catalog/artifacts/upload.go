@@ -36,13 +36,13 @@ type result struct {
 	file   string
 	files  int
 	bytes  int64
-	sha256 string
+	digest string
 }
 
 func (r *result) output(call *program.Call) error {
 	return errors.Join(
 		call.Output("file", value.OfString(r.file)), call.Output("files", value.OfInt(int64(r.files))),
-		call.Output("bytes", value.OfInt(r.bytes)), call.Output("sha256", value.OfString(r.sha256)),
+		call.Output("bytes", value.OfInt(r.bytes)), call.Output("digest", value.OfString(r.digest)),
 	)
 }
 
