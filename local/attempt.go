@@ -14,7 +14,6 @@ import (
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
-	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/service/client"
@@ -35,6 +34,7 @@ type attempt struct {
 	*runner
 	job          *pipeline.Job
 	slot, number int
+	dry          bool  // it is only shown
 	id           int64 // of the job on GitLab, as far as there is one
 	started      time.Time
 	timeout      time.Duration
@@ -75,7 +75,11 @@ func (a *attempt) run(ctx context.Context) outcome {
 // close removes the environment, or says where it is.
 func (a *attempt) close(ctx context.Context) {
 	if a.o.Keep {
-		a.o.Observer.Say(a.job.Name, "its folder is kept: "+a.env.Layout().Project)
+		what := "its folder is kept: "
+		if !a.env.Layout().Shared {
+			what = "its container is kept; the folder in it is "
+		}
+		a.o.Observer.Say(a.job.Name, what+a.env.Layout().Project)
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
@@ -102,7 +106,7 @@ func (a *attempt) inside(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	component, err := compile.Compile(job)
+	component, err := Component(job, a.project)
 	if err != nil {
 		return outcome{}, err
 	}

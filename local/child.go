@@ -34,7 +34,7 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job, vars *variable.Co
 	}
 	out := Result{Status: Success, Attempts: 1}
 	if !t.Depend && !t.Mirror {
-		r.children.Go(func() { r.attach(j, child.all(ctx)) })
+		r.children.Go(func() { r.attach(j, child.all(r.ctx)) })
 		out.Note = "its child pipeline runs beside it, and does not decide about it"
 		return out
 	}

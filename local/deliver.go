@@ -123,9 +123,13 @@ func (a *attempt) writeFiles(ctx context.Context, files map[string]variable.Vari
 	return a.env.Send(ctx, layout.Temp, &archive)
 }
 
-// requestVariables are what ${{ vars.NAME }} reads, and what must not be shown.
+// requestVariables are what ${{ vars.NAME }} reads, and what must not be shown. The others stand in the steps.
 func requestVariables(job *compile.Job) ([]client.Variable, error) {
-	all, err := compile.Variables(job)
+	wanted := compile.Masked
+	if len(job.Steps) > 0 {
+		wanted = compile.Variables // native steps may ask for any
+	}
+	all, err := wanted(job)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (p *Project) dry(j *pipeline.Job, o RunOptions, project string) *attempt {
 	layout := executor.Layout{Project: project, Temp: project + ".tmp", Shared: true}
 	root := p.Store.Root()
 	a := &attempt{
-		runner: r, job: j, number: 1, id: 1, started: time.Now(), timeout: timeoutOf(j), env: &nowhere{layout}, layout: layout, project: project,
+		runner: r, job: j, number: 1, dry: true, id: 1, started: time.Now(), timeout: timeoutOf(j), env: &nowhere{layout}, layout: layout, project: project,
 		places: places{
 			cache: filepath.Join(root, "cache"), artifacts: filepath.Join(root, "artifacts", store.Slug(j.Name), r.id),
 			releases: filepath.Join(root, "releases"), pages: filepath.Join(root, "pages"),

@@ -260,22 +260,27 @@ func (f *outsideFacts) IsMasked(name string) bool { return f.variables.IsMasked(
 
 // Changed implements when.Facts.
 func (f *outsideFacts) Changed(c when.Changes) (when.Answer, error) {
-	for i, path := range c.Paths {
-		c.Paths[i] = f.expand(path)
-	}
+	c.Paths = f.expandAll(c.Paths)
 	return f.facts.Changed(f.ctx, c)
 }
 
 // Exists implements when.Facts.
 func (f *outsideFacts) Exists(e when.Exists) (when.Answer, error) {
-	for i, path := range e.Paths {
-		e.Paths[i] = f.expand(path)
-	}
+	e.Paths = f.expandAll(e.Paths)
 	return f.facts.Exists(f.ctx, e)
 }
 
 // Pipeline implements when.Facts.
 func (f *outsideFacts) Pipeline() when.Pipeline { return f.facts.Pipeline }
+
+// expandAll expands a list, which others may share.
+func (f *outsideFacts) expandAll(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = f.expand(text)
+	}
+	return out
+}
 
 // expand expands the variables of a place; what is too large stays as it is.
 func (f *outsideFacts) expand(text string) string {

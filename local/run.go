@@ -92,6 +92,7 @@ type runner struct {
 	levels  *levels
 	once    *said
 	parent  *runner
+	ctx     context.Context // of the whole run: child pipelines that nobody waits for outlive the schedule
 
 	mu       sync.Mutex
 	manifest map[*pipeline.Job]*store.Manifest // what jobs of this run left; nil for those that left nothing
@@ -120,6 +121,7 @@ func runID() string { return fmt.Sprintf("%016x-%d", time.Now().UnixNano(), os.G
 
 // all runs the runner's jobs.
 func (r *runner) all(ctx context.Context) []Result {
+	r.ctx = ctx
 	s := &schedule{
 		jobs: r.o.Jobs, run: r.job, report: r.finished, manual: r.startsByHand,
 		stopOnFailure: r.project.stopsOnFailure(),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that some tests use and others do not need: a browser for the trace page, tmux for the terminal
-# view, protoc for the generated code, gRPC for Python, tools that steps run, and a container engine. On a machine that cannot install them it
-# says so and goes on; whether a test may then skip itself is decided where the tests are run.
+# view, protoc for the generated code, gRPC for Python, tools that steps run, and a container engine. On a machine that
+# cannot install them it says so and goes on; whether a test may then skip itself is decided where the tests are run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

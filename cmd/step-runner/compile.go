@@ -133,7 +133,7 @@ func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) erro
 	if err != nil {
 		return err
 	}
-	component, err := compile.Compile(compiled.Job)
+	component, err := local.Component(compiled.Job, folder)
 	if err != nil {
 		return err
 	}

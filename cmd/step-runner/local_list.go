@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rungci/rung/local"
-	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -117,7 +116,7 @@ func (o *localFlags) printPlan(ctx context.Context, p *local.Project, jobs []*pi
 		if j.Keywords.Trigger != nil {
 			entry.Steps = []string{"another pipeline"}
 		} else {
-			component, notes, err := compileJob(ctx, p, j, secrets)
+			component, notes, err := compileJob(ctx, p, j, secrets, jobs...)
 			if err != nil {
 				return err
 			}
@@ -164,16 +163,12 @@ func stepText(s plan.Step) string {
 	return text
 }
 
-// compileJob makes steps of a job that is not run.
-func compileJob(ctx context.Context, p *local.Project, j *pipeline.Job, secrets map[string]string) (*plan.Component, []string, error) {
-	compiled, err := compiledJob(ctx, p, j, secrets)
+// compileJob makes steps of a job that is not run, with the artifacts of others that would run before it.
+func compileJob(ctx context.Context, p *local.Project, j *pipeline.Job, secrets map[string]string, others ...*pipeline.Job) (*plan.Component, []string, error) {
+	compiled, err := p.Compile(ctx, j, local.RunOptions{Secrets: secrets, Jobs: others}, plannedFolder(p))
 	if err != nil {
 		return nil, nil, err
 	}
-	component, err := compile.Compile(compiled.Job)
+	component, err := local.Component(compiled.Job, plannedFolder(p))
 	return component, compiled.Notes, err
-}
-
-func compiledJob(ctx context.Context, p *local.Project, j *pipeline.Job, secrets map[string]string) (*local.Compiled, error) {
-	return p.Compile(ctx, j, local.RunOptions{Secrets: secrets}, plannedFolder(p))
 }

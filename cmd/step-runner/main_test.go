@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("REPO", root)
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("LANG", "C.UTF-8")
+			env.Values[vaultKey{}] = &vaultServer{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -36,6 +37,7 @@ func TestScripts(t *testing.T) {
 			"registry": registry,
 			"pull":     pull,
 			"signal":   signalBackground,
+			"vault":    vault,
 		},
 	})
 }

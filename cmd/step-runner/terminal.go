@@ -70,7 +70,7 @@ func (a *app) terminal(ctx context.Context, socket string) error {
 // attach attaches, and carries what is typed and shown. When it returns, the person's own terminal is as it was.
 func (a *app) attach(ctx context.Context, socket string) (end terminal.End, err error) {
 	in, ok := a.stdin.(*os.File)
-	if !ok || !isTerminal(in) || !isTerminal(a.stdout) {
+	if !ok || !isTerminal(in) {
 		c, err := terminal.Dial(ctx, socket, terminal.Person{})
 		if err != nil {
 			return end, err
@@ -80,7 +80,7 @@ func (a *app) attach(ctx context.Context, socket string) (end terminal.End, err 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	person := terminal.Person{Kind: a.getenv("TERM")}
-	if columns, rows, err := term.GetSize(int(a.stdout.Fd())); err == nil {
+	if columns, rows, err := term.GetSize(int(in.Fd())); err == nil {
 		person.Size = process.Size{Columns: uint16(columns), Rows: uint16(rows)}
 	}
 	c, err := terminal.Dial(ctx, socket, person)
@@ -99,15 +99,15 @@ func (a *app) attach(ctx context.Context, socket string) (end terminal.End, err 
 		}
 		err = errors.Join(err, term.Restore(int(in.Fd()), old))
 	}()
-	return c.Carry(ctx, terminal.Streams{In: in, Out: a.stdout, Sizes: a.terminalSizes(ctx), Interactive: true})
+	return c.Carry(ctx, terminal.Streams{In: in, Out: a.stdout, Sizes: terminalSizes(ctx, in), Interactive: true})
 }
 
 // terminalReset leaves a full screen, shows the cursor, takes off colours, and begins a line.
 const terminalReset = "\x1b[?1049l\x1b[?25h\x1b[0m\r\n"
 
 // terminalSizes sends the size of the person's terminal, and every new one.
-func (a *app) terminalSizes(ctx context.Context) <-chan process.Size {
-	from, stop := watchSize(a.stdout)
+func terminalSizes(ctx context.Context, f *os.File) <-chan process.Size {
+	from, stop := watchSize(f)
 	to := make(chan process.Size)
 	go func() {
 		defer stop()

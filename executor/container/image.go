@@ -104,6 +104,11 @@ func (p *puller) byPolicy(ctx context.Context, i *executor.Image, platform *ocis
 		}
 	}
 	found, err := p.inspect(ctx, i.Name, platform)
+	if err == nil && found == nil && platform != nil { // engines pull the only one that there is
+		return nil, &executor.UserError{
+			Message: fmt.Sprintf("image %s is not made%s", i.Name, forPlatform(i)), Hint: "name a platform that it is made for, or none",
+		}
+	}
 	if err == nil && found == nil {
 		return nil, fmt.Errorf("the engine has no image %s though it has pulled it", i.Name)
 	}

@@ -178,6 +178,9 @@ func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) er
 	if err != nil {
 		return v.executor.unreachable(ctx, err)
 	}
+	if state := found.Container.State; state != nil && !state.Running {
+		return endedWith(int64(state.ExitCode))
+	}
 	address, ok := addressOf(found.Container.NetworkSettings)
 	if !ok {
 		return errors.New("it has no address any more")
@@ -192,11 +195,13 @@ func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) er
 		}
 		return err
 	case end := <-ended.Result:
-		return fmt.Errorf("it ended with code %d", end.StatusCode)
+		return endedWith(end.StatusCode)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
+
+func endedWith(code int64) error { return fmt.Errorf("it ended with code %d", code) }
 
 // addressOf is the address of a container on its network.
 func addressOf(settings *container.NetworkSettings) (netip.Addr, bool) {

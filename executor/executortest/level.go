@@ -29,13 +29,15 @@ type Level struct {
 	Job func(id string) *executor.Job
 	// Left names what the level has made, with New(dir), that is still there.
 	Left func(dir string) ([]string, error)
-	// MissingImage is the name of an image that is nowhere, on levels that have images.
+	// MissingImage is the name of an image that is nowhere, on levels that have images; empty leaves that out.
 	MissingImage string
 }
 
 // The variables that make a test binary the owner of an environment, which is then killed.
 const (
 	ownerDir = "RUNG_TEST_OWNER_DIR"
+	// ownerProgram is the step-runner that was built already.
+	ownerProgram = "RUNG_TEST_OWNER_PROGRAM"
 	// ownerReady is what the owner says when its environment runs a step.
 	ownerReady = "ready\n"
 )
@@ -111,6 +113,9 @@ var built struct {
 // Program returns the file of a step-runner that runs in any Linux environment, or natively where that is another system. It is
 // built once for a test binary that uses Main.
 func Program() (string, error) {
+	if file := os.Getenv(ownerProgram); file != "" {
+		return file, nil
+	}
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "rung-test-program-"); built.err != nil {
 			return

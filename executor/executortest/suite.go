@@ -341,6 +341,9 @@ func startOwner(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
 	owner := exec.Command(os.Args[0])
 	owner.Env = append(os.Environ(), ownerDir+"="+dir)
+	if built.dir != "" {
+		owner.Env = append(owner.Env, ownerProgram+"="+programFile())
+	}
 	owner.Stderr = os.Stderr
 	out, err := owner.StdoutPipe()
 	if err != nil {
@@ -377,7 +380,7 @@ func (s *suite) refuses(t *testing.T) {
 
 func (s *suite) missingImage(t *testing.T) {
 	p := s.open(t)
-	if !p.Capabilities().Image {
+	if !p.Capabilities().Image || s.level.MissingImage == "" {
 		return // such jobs are refused
 	}
 	j := s.level.Job("missing")

@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -29,7 +30,12 @@ func (f *Facts) Changed(ctx context.Context, c when.Changes) (when.Answer, error
 	if err != nil {
 		return when.Answer{}, err
 	}
-	v, err := glob.Changes(c.Paths, changed)
+	var v glob.Verdict
+	if c.Regexp != "" {
+		v, err = matching(c.Regexp, changed)
+	} else {
+		v, err = glob.Changes(c.Paths, changed)
+	}
 	switch {
 	case err != nil:
 		return when.Answer{}, err
@@ -40,7 +46,7 @@ func (f *Facts) Changed(ctx context.Context, c when.Changes) (when.Answer, error
 	case len(changed) == 0:
 		return when.Answer{Why: "nothing was changed " + how}, nil
 	}
-	return when.Answer{Why: fmt.Sprintf("%s was changed %s", none(c.Paths), how)}, nil
+	return when.Answer{Why: fmt.Sprintf("%s was changed %s", none(c.Paths, c.Regexp), how)}, nil
 }
 
 // compareTo finds the commit for `compare_to`: where the branch left that ref.
@@ -69,7 +75,7 @@ func (f *Facts) Exists(ctx context.Context, e when.Exists) (when.Answer, error) 
 	if err != nil {
 		return when.Answer{}, err
 	}
-	v, err := glob.Exists(e.Paths, files)
+	v, err := existing(e, files)
 	switch {
 	case err != nil:
 		return when.Answer{}, err
@@ -78,7 +84,45 @@ func (f *Facts) Exists(ctx context.Context, e when.Exists) (when.Answer, error) 
 	case v.Match:
 		return when.Answer{Yes: true, Why: fmt.Sprintf("%s exists%s", shown(v.File), where)}, nil
 	}
-	return when.Answer{Why: none(e.Paths) + " exists" + where}, nil
+	return when.Answer{Why: none(e.Paths, e.Regexp) + " exists" + where}, nil
+}
+
+// existing looks for what `exists` asks for. files are sorted.
+func existing(e when.Exists, files []string) (glob.Verdict, error) {
+	if e.Regexp != "" {
+		return matching(e.Regexp, files)
+	}
+	top := true
+	for _, path := range e.Paths {
+		top = top && !strings.Contains(path, "/") && !strings.Contains(path, "**")
+		if !strings.HasSuffix(path, "/") || strings.ContainsAny(path, "*?[{") {
+			continue
+		}
+		if at, _ := slices.BinarySearch(files, path); at < len(files) && strings.HasPrefix(files[at], path) {
+			return glob.Verdict{Match: true, Pattern: path, File: path}, nil
+		}
+	}
+	if top { // patterns that need no more look at no more, which counts where there are very many files
+		files = slices.DeleteFunc(slices.Clone(files), func(file string) bool { return strings.Contains(file, "/") })
+	}
+	return glob.Exists(e.Paths, files)
+}
+
+// matching holds the pattern of `regexp:` against files.
+func matching(pattern string, files []string) (glob.Verdict, error) {
+	re, err := when.CompilePaths(pattern)
+	if err != nil {
+		return glob.Verdict{}, fmt.Errorf("regexp: %w", err)
+	}
+	if len(files) > when.MaxMatchedFiles {
+		return glob.Verdict{Match: true, Assumed: true}, nil
+	}
+	for _, file := range files {
+		if re.MatchString(file) {
+			return glob.Verdict{Match: true, Pattern: pattern, File: file}, nil
+		}
+	}
+	return glob.Verdict{}, nil
 }
 
 // filesOf lists the files that `exists` is about, and says where they are.
@@ -103,8 +147,10 @@ func (f *Facts) filesOf(ctx context.Context, e when.Exists) (files []string, whe
 }
 
 // none names the patterns that none of some files matches.
-func none(patterns []string) string {
+func none(patterns []string, pattern string) string {
 	switch {
+	case pattern != "":
+		return "no file that matches " + shown("/"+pattern+"/")
 	case len(patterns) == 1:
 		return fmt.Sprintf("no %s", shown(patterns[0]))
 	case len(patterns) == 0:

@@ -142,6 +142,10 @@ func TestAnswers(t *testing.T) {
 		{when.Exists{Paths: []string{"a.txt"}}, true, "a.txt exists"},
 		{when.Exists{Paths: []string{"docs/*"}}, true, "docs/index.md exists"},
 		{when.Exists{Paths: []string{"docs"}}, false, "no docs exists"},
+		{when.Exists{Paths: []string{"docs/"}}, true, "docs/ exists"},
+		{when.Exists{Paths: []string{"doc/", "docs/index.md/"}}, false, "none of doc/ and 1 more exists"},
+		{when.Exists{Paths: []string{"*.md"}}, false, "no *.md exists"},
+		{when.Exists{Paths: []string{"**/*.md"}}, true, "docs/index.md exists"},
 		{when.Exists{Paths: []string{"a.txt"}, Project: "group/name"}, true, "a.txt exists"},
 		{when.Exists{Paths: []string{"Dockerfile"}, Project: "/other/project"}, true, "Dockerfile exists in other/project"},
 		{when.Exists{Paths: []string{"at-v1"}, Project: "other/project", Ref: "v1"}, true, "at-v1 exists in other/project@v1"},
@@ -157,6 +161,49 @@ func TestAnswers(t *testing.T) {
 	f.ProjectFiles = nil
 	if _, err := f.Exists(t.Context(), when.Exists{Project: "a/b", Ref: "c"}); err == nil || !strings.Contains(err.Error(), "a/b@c") {
 		t.Errorf("error = %v", err)
+	}
+}
+
+func TestPathPatterns(t *testing.T) {
+	t.Parallel()
+	g, _ := newFeature(t)
+	g.write("docs/index.md", "")
+	g.write("docs/a\nsrc.go", "")
+	f := facts(t, g.open(), repository.Event{Source: "merge_request"})
+	for _, c := range []struct {
+		pattern, changed, exists string // the reasons
+	}{
+		{`ndex`, "docs/index.md was changed since it left main", "docs/index.md exists"},
+		{`\Aindex`, `no file that matches /\Aindex/ was changed since it left main`, `no file that matches /\Aindex/ exists`},
+		{`^src\.go$`, `"docs/a\nsrc.go" was changed since it left main`, `"docs/a\nsrc.go" exists`},
+		{`\Aa\.txt\z`, `no file that matches /\Aa\.txt\z/ was changed since it left main`, "a.txt exists"},
+	} {
+		changed, err := f.Changed(t.Context(), when.Changes{Regexp: c.pattern})
+		if err != nil || changed.Why != c.changed {
+			t.Errorf("changes %s: %+v, %v", c.pattern, changed, err)
+		}
+		exists, err := f.Exists(t.Context(), when.Exists{Regexp: c.pattern})
+		if err != nil || exists.Why != c.exists {
+			t.Errorf("exists %s: %+v, %v", c.pattern, exists, err)
+		}
+	}
+	if _, err := f.Exists(t.Context(), when.Exists{Regexp: strings.Repeat("a", when.MaxPathPattern+1)}); err == nil || !strings.Contains(err.Error(), "limit is 255") {
+		t.Errorf("error = %v", err)
+	}
+	f.ProjectFiles = func(context.Context, string, string) ([]string, error) {
+		return append(slices.Repeat([]string{"deep/file"}, when.MaxMatchedFiles+1), "top"), nil
+	}
+	for _, c := range []struct {
+		exists when.Exists
+		yes    bool
+	}{
+		{when.Exists{Project: "g/p", Regexp: "none"}, true},
+		{when.Exists{Project: "g/p", Paths: []string{"none*/*"}}, true},
+		{when.Exists{Project: "g/p", Paths: []string{"none*"}}, false}, // only files at the top count
+	} {
+		if got, err := f.Exists(t.Context(), c.exists); err != nil || got.Yes != c.yes {
+			t.Errorf("%+v: %+v, %v", c.exists, got, err)
+		}
 	}
 }
 

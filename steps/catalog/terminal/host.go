@@ -3,8 +3,10 @@ package terminal
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -35,12 +37,15 @@ type host struct {
 	term   string     // the kind of the first one's terminal
 	kept   []byte
 	closed bool
+	open   map[net.Conn]bool // all connections
 	conns  sync.WaitGroup
 }
 
 // newHost begins to let people in.
 func newHost(l net.Listener) *host {
-	h := &host{l: l, sizes: make(chan process.Size, 1), came: make(chan struct{}), changes: make(chan struct{}, 1)}
+	h := &host{
+		l: l, sizes: make(chan process.Size, 1), came: make(chan struct{}), changes: make(chan struct{}, 1), open: map[net.Conn]bool{},
+	}
 	h.input, h.typed = io.Pipe()
 	h.conns.Go(func() {
 		for {
@@ -49,12 +54,31 @@ func newHost(l net.Listener) *host {
 				return // it is closed
 			}
 			h.conns.Go(func() {
-				defer conn.Close()
-				h.serve(conn)
+				defer h.forget(conn)
+				if h.track(conn) {
+					h.serve(conn)
+				}
 			})
 		}
 	})
 	return h
+}
+
+// track takes a connection in, unless it is too late.
+func (h *host) track(conn net.Conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.open[conn] = true
+	}
+	return !h.closed
+}
+
+func (h *host) forget(conn net.Conn) {
+	conn.Close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.open, conn)
 }
 
 // first waits until somebody is attached.
@@ -233,14 +257,17 @@ func (h *host) show(p []byte) {
 	}
 }
 
-// send sends a frame to who is attached. One that takes none is put out. The lock is held.
+// send sends a frame to who is attached. One that takes none is put out; of one that has gone, what was typed last is read still. The lock
+// is held.
 func (h *host) send(kind byte, payload []byte) {
 	if h.guest == nil {
 		return
 	}
 	_ = h.guest.SetWriteDeadline(time.Now().Add(sendTimeout))
 	if err := writeFrame(h.guest, kind, payload); err != nil {
-		h.guest.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			h.guest.Close()
+		}
 		h.guest = nil
 		h.changed()
 	}
@@ -257,8 +284,8 @@ func (h *host) close(e ended) {
 	h.l.Close()
 	h.input.Close()
 	h.send(kindEnded, e.encode())
-	if h.guest != nil {
-		h.guest.Close()
+	for conn := range h.open {
+		conn.Close()
 	}
 	h.mu.Unlock()
 	h.conns.Wait()

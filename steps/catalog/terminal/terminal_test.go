@@ -335,6 +335,11 @@ func TestOneAtATime(t *testing.T) {
 		t.Error("a stranger got an answer")
 	}
 	stranger.Close()
+	silent, err := net.Dial("unix", s.socket) // and one who says nothing holds nobody up
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 
 	first := come(t, s)
 	_, err = Dial(t.Context(), s.socket, Person{})

@@ -36,6 +36,14 @@ func TestRules(t *testing.T) {
 		{"lists in the list, flat", of(" [{if: $A}, [{if: $B}, [{when: never}]]]"), func(d *keyword.Definition) any { return len(first(d).Rules) }, 3},
 		{"an empty list, which is not none", of(" []"), func(d *keyword.Definition) any { return first(d).Rules != nil }, true},
 		{"null, which is none", of(" null") + "\n", func(d *keyword.Definition) any { return first(d).Rules == nil }, true},
+		{
+			"regular expressions in place of paths", of(" [{changes: {regexp: '\\.go$', compare_to: main}, exists: {regexp: '\\Adocs/', project: g/p}}]"),
+			func(d *keyword.Definition) any {
+				r := first(d).Rules[0]
+				return []string{r.Changes.Regexp, r.Changes.CompareTo, r.Exists.Regexp, r.Exists.Project}
+			}, []string{`\.go$`, "main", `\Adocs/`, "g/p"},
+		},
+		{"exists that is a text", of(" [{exists: a}]"), func(d *keyword.Definition) any { return first(d).Rules[0].Exists.Paths }, []string{"a"}},
 		{"fifty patterns", of(" [{changes: [" + strings.Repeat("a, ", 49) + "a]}]"), nil, nil},
 	}, []refuses{
 		{"a broken condition, at its place", of(" [{if: $A == }]"), "3:21: `rules:if`: the expression ends where a value is expected"},
@@ -48,6 +56,10 @@ func TestRules(t *testing.T) {
 		{"another moment", of(" [{when: sometimes}]"), "`rules:when` cannot be \"sometimes\""},
 		{"fifty-one patterns", of(" [{changes: [" + strings.Repeat("a, ", 50) + "a]}]"), "`rules:changes` has 51 items, and the limit is 50"},
 		{"changes without paths", of(" [{changes: {compare_to: main}}]"), "`rules:changes` has no paths"},
+		{"paths and a regular expression", of(" [{changes: {paths: [a], regexp: b}}]"), "`rules:changes` has paths and regexp, and can have only one of them"},
+		{"a regular expression that looks ahead", of(" [{changes: {regexp: '\\A(?!docs/).*'}}]"), "`rules:changes:regexp`: the pattern looks ahead or behind with (?!"},
+		{"a regular expression that is none", of(" [{exists: {regexp: '(a'}}]"), "`rules:exists:regexp`: the pattern is not one of RE2: missing closing )"},
+		{"a regular expression that is too long", of(" [{exists: {regexp: " + strings.Repeat("a", 256) + "}}]"), "`rules:exists:regexp`: the pattern is 256 characters long, and the limit is 255"},
 		{"changes that are a text", of(" [{changes: a}]"), "hint: put brackets around it: [a]"},
 		{"a ref without a project", of(" [{exists: {paths: [a], ref: b}}]"), "`rules:exists:ref` is for the files of another project"},
 		{"exit codes in a rule", of(" [{allow_failure: {exit_codes: 1}}]"), "`rules:allow_failure` is a boolean, and this is a map"},

@@ -16,11 +16,14 @@ func TestStages(t *testing.T) {
 		{"a list, with .pre and .post around it", "stages: [a, test]\n" + someJob, stages, ".pre a test .post"},
 		{".pre and .post in the list, which stay at the ends", "stages: [.post, a, test, .pre]\n" + someJob, stages, ".pre a test .post"},
 		{"a stage that is named twice, once", "stages: [a, test, a]\n" + someJob, stages, ".pre a test .post"},
+		{"lists in the list, flat", "stages: [[a, [b]], test]\n" + someJob, stages, ".pre a b test .post"},
 		{"null", "stages:\n" + someJob, stages, ".pre build test deploy .post"},
 	}, []refuses{
 		{"a text", "stages: test\n" + someJob, "1:9: `stages` is a list of strings, and this is a string\n  hint: put brackets around it: [test]"},
 		{"a number in it", "stages: [test, 1]\n" + someJob, "1:16: `stages` is a list of strings, and this item is a number\n  hint: put quotes around it"},
-		{"a list in it", "stages: [test, [a]]\n" + someJob, "1:16: `stages` is a list of strings, and this item is a list"},
+		{"lists nested too deep", "stages: [test, " + strings.Repeat("[", 10) + "a" + strings.Repeat("]", 10) + "]\n" + someJob, "1:26: `stages` nests lists deeper than 10 levels"},
+		{"a number in a list in it", "stages: [test, [1]]\n" + someJob, "1:17: `stages` is a list of strings, and this item is a number"},
+		{"lists without names", "stages: [[]]\njob:\n  stage: .pre\n  script: make\n", "1:9: `stages` is empty"},
 		{"an empty list", "stages: []\njob:\n  stage: .pre\n  script: make\n", "1:9: `stages` is empty"},
 		{"an empty name", "stages: [test, '']\n" + someJob, "1:16: the name of a stage is empty"},
 	})

@@ -308,7 +308,7 @@ func (r *reader) agree(j *Job, trigger bool) {
 	if trigger {
 		return
 	}
-	if len(j.Dependencies) > 0 && j.Needs != nil {
+	if len(j.Dependencies) > 0 && len(j.Needs) > 0 { // with `needs: []` GitLab does not ask; the job gets no artifacts
 		r.amongNeeds(j)
 	}
 	if j.Parallel != nil && len(j.Parallel.Matrix) > 0 {

@@ -2,6 +2,7 @@ package keyword
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
@@ -35,7 +36,7 @@ func (r *reader) links() {
 
 // find returns a job that another one names; it reports one that does not exist.
 func (r *reader) find(at config.Node, name, what string) *Job {
-	if job := r.jobs[name]; job != nil {
+	if job := r.lookup(name); job != nil {
 		return job
 	}
 	body := r.config.Root.Get(name)
@@ -48,6 +49,37 @@ func (r *reader) find(at config.Node, name, what string) *Job {
 		r.report(at, r.suggest(name, r.jobNames(), "add the job, or delete this"), "%s %q does not exist", what, shorten(name))
 	}
 	return nil
+}
+
+// lookup returns the job of a name, which may also be that of one of its copies, such as "test 1/3" and "test: [linux]".
+func (r *reader) lookup(name string) *Job {
+	if job := r.jobs[name]; job != nil {
+		return job
+	}
+	if at := strings.LastIndexByte(name, ' '); at > 0 {
+		number, count, ok := strings.Cut(name[at+1:], "/")
+		job := r.jobs[name[:at]]
+		if ok && job != nil && job.Parallel != nil && job.Parallel.Count > 0 && count == strconv.Itoa(job.Parallel.Count) {
+			if i, err := strconv.Atoi(number); err == nil && number == strconv.Itoa(i) && 1 <= i && i <= job.Parallel.Count {
+				return job
+			}
+		}
+	}
+	const open = ": ["
+	if !strings.HasSuffix(name, "]") {
+		return nil
+	}
+	for at := 0; ; at++ {
+		next := strings.Index(name[at:], open)
+		if next < 0 {
+			return nil
+		}
+		at += next
+		values := name[at+len(open) : len(name)-1]
+		if job := r.jobs[name[:at]]; job != nil && job.Parallel != nil && slices.Contains(combinations(job.Parallel.Matrix), values) {
+			return job
+		}
+	}
 }
 
 // jobNames are the names of all jobs, made for the first suggestion.
@@ -73,12 +105,12 @@ func (r *reader) link(j *Job, need *Need, stage int, staged bool) {
 	if need.Job == "" {
 		return
 	}
-	if need.Job == j.Name {
+	if r.lookup(need.Job) == j { // or a copy of it, and all copies need the same
 		r.report(need.at(), "delete it", "the job %q needs itself", shorten(j.Name))
 		return
 	}
-	if need.Optional && r.jobs[need.Job] == nil {
-		return
+	if need.Optional && r.lookup(need.Job) == nil || len(matrixNames(need.Job)) > 0 {
+		return // for what every copy needs, see the pipeline
 	}
 	target := r.find(need.at(), need.Job, "the needed job")
 	if target == nil {
@@ -147,7 +179,7 @@ func (r *reader) dependencies(j *Job, stage int, staged bool) {
 			continue
 		}
 		name := it.Text()
-		if name == j.Name {
+		if r.lookup(name) == j {
 			r.report(it, "delete it", "the job %q depends on itself", shorten(name))
 			continue
 		}
@@ -213,7 +245,7 @@ func (r *reader) circles() {
 			}
 			need := &top.job.Needs[top.next]
 			top.next++
-			target := r.jobs[need.Job]
+			target := r.lookup(need.Job)
 			switch {
 			case need.Job == "" || target == nil || target == top.job:
 			case state[target] == untouched:

@@ -42,6 +42,13 @@ func TestNeeds(t *testing.T) {
 		{"fifty jobs", job("needs: ["+strings.TrimSuffix(many.String(), "n50, ")+"]") + manyJobs.String(), nil, nil},
 		{"copies of a matrix", ofMatrix("{OS: linux, GO: [1, 2]}"), needs, []string{"m true false [[{OS [linux]} {GO [1 2]}]]"}},
 		{"matrix expressions", fmt.Sprintf(own, "OS") + matrix, nil, nil},
+		{"a matrix expression with a hyphen", "m: {script: x, parallel: {matrix: [{A-B: [c]}]}}\n" +
+			"job: {script: x, parallel: {matrix: [{A-B: [c]}]}, needs: [{job: m, parallel: {matrix: [{A-B: '$[[ matrix.A-B ]]'}]}}]}\n", nil, nil},
+		{"a matrix expression in the name of a job", "job: {script: x, parallel: {matrix: [{OS: [linux]}]}, needs: ['m: [$[[ matrix.OS ]], 1]']}\n" + matrix, needs,
+			[]string{"m: [$[[ matrix.OS ]], 1] true false []"}},
+		{"a copy by its number", of("[n 3/3]") + "n: {script: x, parallel: 3}\n", needs, []string{"n 3/3 true false []"}},
+		{"a copy by its values", of("['m: [linux, 2]']") + matrix, needs, []string{"m: [linux, 2] true false []"}},
+		{"a copy of a job with such a name", of("['m: [x]: [y]']") + "'m: [x]': {script: x, parallel: {matrix: [{A: [y]}]}}\n", needs, []string{"m: [x]: [y] true false []"}},
 		{"matrix expressions in a file with inputs", "spec: {inputs: {x: {default: y}}}\n---\n" + fmt.Sprintf(own, "OS") + matrix, nil, nil},
 	}, []refuses{
 		{"a text", of("a"), "3:10: `needs` is a list of jobs, and this is a string\n  hint: put brackets around it: [a]"},
@@ -59,6 +66,11 @@ func TestNeeds(t *testing.T) {
 		{"two pipelines whose status is taken over", "job: {trigger: g/p, needs: [{pipeline: g/a}, {pipeline: g/b}]}\n", "`needs` names 2 pipelines"},
 		{"a circle", "a: {script: x, needs: [b]}\nb: {script: x, needs: [c]}\nc: {script: x, needs: [a]}\n", "3:24: jobs need each other in a circle: a → b → c → a"},
 		{"a circle of two, told once", "x: {script: x, needs: [a]}\na: {script: x, needs: [b]}\nb: {script: x, needs: [a, x]}\n", "3:24: jobs need each other in a circle: a → b → a\n  hint: delete one of these needs\nci.yml:3:27: jobs need each other in a circle: x → a → b → x"},
+		{"a copy beyond the last one", of("[n 4/3]") + "n: {script: x, parallel: 3}\n", "3:11: the needed job \"n 4/3\" does not exist"},
+		{"a copy with a number written otherwise", of("[n 03/3]") + "n: {script: x, parallel: 3}\n", "the needed job \"n 03/3\" does not exist"},
+		{"a copy by values that are not in the matrix", of("['m: [linux, 3]']") + matrix, "the needed job \"m: [linux, 3]\" does not exist"},
+		{"a copy of itself", "job: {script: x, parallel: 2, needs: [job 1/2]}\n", "the job \"job\" needs itself"},
+		{"a circle through a copy", "n: {script: x, parallel: 2, needs: [a]}\na: {script: x, needs: [n 1/2]}\n", "jobs need each other in a circle: n → a → n"},
 		{"copies that are not there", ofMatrix("{OS: windows, GO: 1}"), "the needed job \"m\" has no copy for [windows, 1]"},
 		{"variables in another order", ofMatrix("{GO: 1, OS: linux}"), "the needed job \"m\" has no copy for [1, linux]"},
 		{"copies of a job without a matrix", job("needs: [{job: a, parallel: {matrix: [{A: b}]}}]") + others, "the needed job \"a\" has no matrix"},
@@ -77,13 +89,15 @@ func TestDependencies(t *testing.T) {
 	check(t, "dependencies", []accepts{
 		{"a list", of("[a]"), names, []string{"a"}},
 		{"an empty list, which is not none", of("[]"), names, []string{}},
+		{"a job, with needs that are empty", job("needs: []\ndependencies: [a]") + others, names, []string{"a"}},
+		{"a copy", of("[m 2/3]") + "m: {stage: build, script: x, parallel: 3}\n", names, []string{"m 2/3"}},
 		{"jobs that are needed", job("needs: [a]\ndependencies: [a]") + others, names, []string{"a"}},
 	}, []refuses{
 		{"a text", of("a"), "`dependencies` is a list of strings, and this is a string"},
 		{"a job that does not exist", of("[b]"), "3:18: the job of `dependencies` \"b\" does not exist"},
 		{"a job of a later stage", of("[late]"), "3:18: the job \"late\" is in the stage deploy, which is after test"},
 		{"itself", of("[job]"), "the job \"job\" depends on itself"},
-		{"a job that is not needed", job("needs: []\ndependencies: [a]") + others, "4:18: the job depends on \"a\" and does not need it"},
+		{"a job that is not needed", job("needs: [c]\ndependencies: [a]") + others + "c: {stage: build, script: x}\n", "4:18: the job depends on \"a\" and does not need it"},
 	})
 }
 

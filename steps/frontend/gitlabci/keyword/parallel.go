@@ -94,7 +94,7 @@ func (r *reader) matrixValues(n config.Node, name string) []string {
 }
 
 // matrixExpression finds what needs:parallel:matrix takes from the job's own matrix.
-var matrixExpression = lazyregexp.New(`\$\[\[\s*matrix\.([A-Za-z_][A-Za-z0-9_]*)\s*\]\]`)
+var matrixExpression = lazyregexp.New(`\$\[\[\s*matrix\.([A-Za-z0-9_-]+)\s*\]\]`)
 
 // matrixNames are the variables of the matrix expressions in a text.
 func matrixNames(text string) []string {

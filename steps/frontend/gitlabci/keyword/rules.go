@@ -136,10 +136,13 @@ func (r *reader) changes(n config.Node, name string) *when.Changes {
 		return &when.Changes{Paths: r.atMost(n, name, MaxRulePatterns)}
 	}
 	out := &when.Changes{}
-	for key, v := range r.listOrMap(n, name, "paths", "compare_to") {
-		if key == "paths" {
+	for key, v := range r.listOrMap(n, name, "paths", "regexp", "compare_to") {
+		switch key {
+		case "paths":
 			out.Paths = r.atMost(v, name+":paths", MaxRulePatterns)
-		} else {
+		case "regexp":
+			out.Regexp = r.pathPattern(v, name+":regexp")
+		case "compare_to":
 			out.CompareTo = r.filled(v, name+":compare_to")
 		}
 	}
@@ -149,14 +152,19 @@ func (r *reader) changes(n config.Node, name string) *when.Changes {
 
 // exists reads `rules:exists`.
 func (r *reader) exists(n config.Node, name string) *when.Exists {
-	if n.Kind() == yamlsource.Sequence {
+	switch n.Kind() {
+	case yamlsource.Sequence:
 		return &when.Exists{Paths: r.atMost(n, name, MaxRulePatterns)}
+	case yamlsource.String: // which GitLab takes here, and not in `changes`
+		return &when.Exists{Paths: []string{n.Text()}}
 	}
 	out := &when.Exists{}
-	for key, v := range r.listOrMap(n, name, "paths", "project", "ref") {
+	for key, v := range r.listOrMap(n, name, "paths", "regexp", "project", "ref") {
 		switch key {
 		case "paths":
 			out.Paths = r.atMost(v, name+":paths", MaxRulePatterns)
+		case "regexp":
+			out.Regexp = r.pathPattern(v, name+":regexp")
 		case "project":
 			out.Project = r.filled(v, name+":project")
 		case "ref":
@@ -183,9 +191,24 @@ func (r *reader) listOrMap(n config.Node, name string, keys ...string) func(func
 	return func(func(string, config.Node) bool) {}
 }
 
+// pathPattern reads the regular expression that stands instead of paths.
+func (r *reader) pathPattern(n config.Node, name string) string {
+	text := r.filled(n, name)
+	if _, err := when.CompilePaths(text); err != nil {
+		r.report(n, "write a pattern of RE2, or `paths:`", "`%s`: %v", name, err)
+	}
+	return text
+}
+
+// pathsGiven reports what says nothing of files, or says it twice.
 func (r *reader) pathsGiven(n config.Node, name string) {
-	if n.Kind() == yamlsource.Mapping && n.Get("paths").IsNull() {
+	key, pattern := n.Entry("regexp")
+	switch noPaths := n.Get("paths").IsNull(); {
+	case n.Kind() != yamlsource.Mapping:
+	case noPaths && pattern.IsNull():
 		r.report(n, "add `paths:` with a list of patterns", "`%s` has no paths", name)
+	case !noPaths && !pattern.IsNull():
+		r.report(key, "delete one of them", "`%s` has paths and regexp, and can have only one of them", name)
 	}
 }
 

@@ -25,29 +25,43 @@ const MaxWorkflowName = 255
 func (r *reader) stages(n config.Node) []string {
 	names := []string{"build", DefaultStage, "deploy"}
 	if !n.IsNull() {
-		names = r.texts(n, "stages")
-		if n.Kind() == yamlsource.Sequence && n.Len() == 0 {
+		names = r.stageNames(n)
+		if n.Kind() == yamlsource.Sequence && holdsNothing(n) {
 			r.report(n, "name the stages in their order, or delete `stages:`: then they are build, test and deploy", "`stages` is empty")
 		}
 	}
 	out := make([]string, 0, len(names)+2)
 	out = append(out, PreStage)
 	seen := map[string]bool{PreStage: true, PostStage: true}
-	for i, name := range names {
-		if name == "" {
-			for at, it := range n.Items() {
-				if at == i {
-					r.report(it, "give it a name", "the name of a stage is empty")
-				}
-			}
-			continue
-		}
+	for _, name := range names {
 		if !seen[name] {
 			seen[name] = true
 			out = append(out, name)
 		}
 	}
 	return append(out, PostStage)
+}
+
+// stageNames are the names in `stages:`. Lists in it stand for their items.
+func (r *reader) stageNames(n config.Node) []string {
+	if n.Kind() != yamlsource.Sequence {
+		return r.texts(n, "stages")
+	}
+	var out []string
+	for level, it := range n.Flat() {
+		switch {
+		case level > MaxNesting:
+			r.report(it, "write the stages into one list", "`stages` nests lists deeper than %d levels, which is the limit", MaxNesting)
+			return out
+		case it.Kind() != yamlsource.String:
+			r.item(it, "stages")
+		case it.Text() == "":
+			r.report(it, "give it a name", "the name of a stage is empty")
+		default:
+			out = append(out, it.Text())
+		}
+	}
+	return out
 }
 
 // stage checks the stage of a job. at is its value, or the name of the job when it has none.

@@ -98,20 +98,27 @@ func (r *reader) texts(n config.Node, name string) []string {
 	}
 	out := make([]string, 0, n.Len())
 	for _, it := range n.Items() {
-		switch it.Kind() {
-		case yamlsource.String:
+		if it.Kind() == yamlsource.String {
 			out = append(out, it.Text())
-		case yamlsource.Sequence:
-			r.report(it, "write the items into the list itself; a `!reference` can stand for the whole list", "`%s` is a list of strings, and this item is %s", name, it.Kind())
-		case yamlsource.Mapping:
-			r.report(it, "YAML takes `name: text` for a map: put quotes around the whole item", "`%s` is a list of strings, and this item is %s", name, it.Kind())
-		case yamlsource.Null:
-			r.report(it, "delete the item, or write a text", "`%s` is a list of strings, and this item is %s", name, it.Kind())
-		default:
-			r.report(it, "put quotes around it", "`%s` is a list of strings, and this item is %s", name, it.Kind())
+		} else {
+			r.item(it, name)
 		}
 	}
 	return out
+}
+
+// item reports an item of a list of strings that is none.
+func (r *reader) item(n config.Node, name string) {
+	hint := "put quotes around it"
+	switch n.Kind() {
+	case yamlsource.Sequence:
+		hint = "write the items into the list itself; a `!reference` can stand for the whole list"
+	case yamlsource.Mapping:
+		hint = "YAML takes `name: text` for a map: put quotes around the whole item"
+	case yamlsource.Null:
+		hint = "delete the item, or write a text"
+	}
+	r.report(n, hint, "`%s` is a list of strings, and this item is %s", name, n.Kind())
 }
 
 // atMost is a list of strings that has a limit.

@@ -169,6 +169,9 @@ func (k *known) Changed(c when.Changes) (when.Answer, error) {
 	if c.Paths, err = k.patterns(c.Paths); err != nil {
 		return when.Answer{}, err
 	}
+	if c.Regexp, err = k.pattern(c.Regexp); err != nil {
+		return when.Answer{}, err
+	}
 	if c.CompareTo, err = k.text(c.CompareTo); err != nil {
 		return when.Answer{}, err
 	}
@@ -182,6 +185,9 @@ func (k *known) Exists(e when.Exists) (when.Answer, error) {
 	}
 	var err error
 	if e.Paths, err = k.patterns(e.Paths); err != nil {
+		return when.Answer{}, err
+	}
+	if e.Regexp, err = k.pattern(e.Regexp); err != nil {
 		return when.Answer{}, err
 	}
 	if e.Project, err = k.text(e.Project); err != nil {
@@ -212,6 +218,15 @@ func (k *known) patterns(paths []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// pattern expands a pattern of `regexp:` in the same way.
+func (k *known) pattern(text string) (string, error) {
+	out, err := k.patterns([]string{text})
+	if err != nil {
+		return "", err
+	}
+	return out[0], nil
 }
 
 // text expands a text; references to variables that are not set are removed.

@@ -113,19 +113,19 @@ func (t trial) why(r *Rule, facts Facts) string {
 	case ifCondition:
 		return explain(r.If, facts)
 	case changesCondition:
-		return whyChanged(t.changed, r.Changes.Paths)
+		return whyChanged(t.changed, r.Changes.patterns())
 	case existsCondition:
-		return whyExists(t.exists, r.Exists.Paths)
+		return whyExists(t.exists, r.Exists.patterns())
 	}
 	var parts []string
 	if r.If != nil {
 		parts = append(parts, explain(r.If, facts))
 	}
 	if r.Changes != nil {
-		parts = append(parts, whyChanged(t.changed, r.Changes.Paths))
+		parts = append(parts, whyChanged(t.changed, r.Changes.patterns()))
 	}
 	if r.Exists != nil {
-		parts = append(parts, whyExists(t.exists, r.Exists.Paths))
+		parts = append(parts, whyExists(t.exists, r.Exists.patterns()))
 	}
 	if len(parts) == 0 {
 		return "it has no conditions"

@@ -69,14 +69,18 @@ type Facts interface {
 type Changes struct {
 	// Paths are patterns.
 	Paths []string
+	// Regexp stands instead of them: see CompilePaths.
+	Regexp string
 	// CompareTo is a ref to compare with; empty for what the pipeline itself compares with.
 	CompareTo string
 }
 
 // Exists is what `exists:` asks for.
 type Exists struct {
-	// Paths are patterns.
+	// Paths are patterns. One that ends with a slash stands for a folder.
 	Paths []string
+	// Regexp stands instead of them: see CompilePaths.
+	Regexp string
 	// Project and Ref say where to look; both may be empty.
 	Project, Ref string
 }

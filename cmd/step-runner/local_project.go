@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/value"
+)
+
+// eventFlags say which pipeline it is: of which file, for what, with which variables.
+type eventFlags struct {
+	format     string
+	projectDir string
+	variables  []string
+	inputs     []string
+	inputFile  string
+	source     string
+	fromCommit string
+	target     string
+	tag        string
+	branch     string
+	projects   []string
+	from       sourceFlags
+}
+
+func (o *eventFlags) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline variable `NAME=VALUE`; NAME alone takes your environment's")
+	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs)")
+	f.StringVar(&o.inputFile, "input-file", "", "read inputs from the YAML or JSON `FILE`")
+	f.StringVar(&o.source, "event", "", "what starts the pipeline: `EVENT` is "+strings.Join(repository.Sources, ", ")+" (default push)")
+	f.StringVar(&o.fromCommit, "from-commit", "", "count what changed from `COMMIT`")
+	f.StringVar(&o.target, "target", "", "the target `BRANCH` of the merge request (default: the default branch)")
+	f.StringVar(&o.tag, "tag", "", "make it a pipeline for the `TAG`")
+	f.StringVar(&o.branch, "branch", "", "make it a pipeline for the `BRANCH` (default: the one that is checked out)")
+	f.StringVar(&o.projectDir, "project-dir", "", "the project is that around `DIR` (default: the current folder)")
+	f.StringArrayVar(&o.projects, "project", nil, "files that are included of another project come from a folder: `PROJECT=DIR`")
+	o.from.flags(f)
+}
+
+// openProject makes the pipeline that the flags ask for.
+func (a *app) openProject(ctx context.Context, o *eventFlags, file string) (*local.Project, error) {
+	options, err := a.projectOptions(o, file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := local.Open(ctx, options)
+	var event *local.EventError
+	switch {
+	case errors.As(err, &event):
+		return nil, usage("%v", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, coded(exitNotFound, "%v", err).hinted("name the file: step-runner local FILE")
+	case err != nil:
+		return nil, err
+	}
+	return p, nil
+}
+
+func (a *app) projectOptions(o *eventFlags, file string) (local.Options, error) {
+	out := local.Options{Dir: o.projectDir, File: file, Env: a.env, Loader: a.includes(o)}
+	vars, err := assignments("--variable", o.variables, func(name string) (string, error) {
+		text, ok := a.lookupEnv(name)
+		if !ok {
+			return "", coded(exitNotFound, "--variable %s: there is no environment variable of that name to take", name)
+		}
+		return text, nil
+	})
+	if err != nil {
+		return out, err
+	}
+	for _, pair := range o.variables { // in their order
+		name, _, _ := strings.Cut(pair, "=")
+		out.Variables = append(out.Variables, variable.Variable{Name: name, Value: vars[name]})
+	}
+	if out.Inputs, err = o.inputValues(); err != nil {
+		return out, err
+	}
+	out.Event = repository.Event{Source: o.source, Ref: o.branch, Tag: o.tag, TargetBranch: o.target, Since: o.fromCommit}
+	if file == "-" {
+		_, text, err := a.read("-")
+		if err != nil {
+			return out, err
+		}
+		if len(text) > config.MaxFileSize {
+			return out, coded(exitDefinition, "standard input is larger than %d MiB", config.MaxFileSize>>20)
+		}
+		out.File, out.Text = "stdin", text
+	} else if file != "" && o.projectDir == "" {
+		if full, err := filepath.Abs(file); err == nil {
+			out.Dir, out.File = filepath.Dir(full), full
+		}
+	}
+	return out, nil
+}
+
+// inputValues are spec:inputs as they are given: the definition says what types they have.
+func (o *eventFlags) inputValues() (map[string]value.Value, error) {
+	given := inputFlags{pairs: o.inputs, file: o.inputFile}
+	return given.values(nil)
+}
+
+// unknownJob makes the error of a name that is none of a job one with an exit code.
+func unknownJob(err error) error {
+	var unknown *local.UnknownJobError
+	if errors.As(err, &unknown) {
+		return coded(exitNotFound, "%v", err).hinted("%s", unknown.Hint)
+	}
+	return err
+}
