@@ -37,6 +37,9 @@ func TestTranscripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs bash")
 	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git: a pipeline belongs to a repository")
+	}
 	bin := build(t)
 	for _, name := range []string{"README.md"} {
 		path := filepath.Join(root, name)

@@ -63,7 +63,7 @@ func (l *Loader) component(ctx context.Context, place config.Place) (config.File
 	rev := a.version
 	if _, overridden := l.override(a.host, a.project); !overridden {
 		if rev, err = l.version(ctx, a); err != nil {
-			return config.File{}, explain(err, fmt.Sprintf("--project-dir %s=FOLDER takes it from a folder", a.project))
+			return config.File{}, explain(err, fmt.Sprintf("--project %s=FOLDER takes it from a folder", a.project))
 		}
 	}
 	f, err := l.projectFiles(ctx, a.host, a.project, rev)

@@ -58,7 +58,7 @@ func (l *Loader) projectFiles(ctx context.Context, host, project, ref string) (*
 			break
 		}
 	}
-	return nil, explain(first, fmt.Sprintf("--project-dir %s=FOLDER takes it from a folder", project))
+	return nil, explain(first, fmt.Sprintf("--project %s=FOLDER takes it from a folder", project))
 }
 
 // checkProject refuses what cannot be the path of a project.
@@ -163,7 +163,7 @@ func (l *Loader) apply(at *source.Location) (source.Trust, error) {
 	}
 	trust, err := l.o.Rules.Apply(at)
 	if err == nil && trust.Verify != nil {
-		err = &source.DeniedError{What: at.Name, Why: "your sources demand signatures, and files that are included have none", Hint: "take what you trust from a folder, with --project-dir"}
+		err = &source.DeniedError{What: at.Name, Why: "your sources demand signatures, and files that are included have none", Hint: "take what you trust from a folder, with --project"}
 	}
 	return trust, err
 }

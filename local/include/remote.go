@@ -54,7 +54,7 @@ func (l *Loader) template(ctx context.Context, place config.Place) (config.File,
 	if errors.As(err, &missing) {
 		return config.File{}, fmt.Errorf("GitLab has no template %s: %w", name, fs.ErrNotExist)
 	}
-	return config.File{Data: data}, explain(err, fmt.Sprintf("--project-dir %s=FOLDER takes templates from a folder", templateProject))
+	return config.File{Data: data}, explain(err, fmt.Sprintf("--project %s=FOLDER takes templates from a folder", templateProject))
 }
 
 // remote reads the file at a web address.
