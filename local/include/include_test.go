@@ -122,7 +122,7 @@ func TestProject(t *testing.T) {
 			t.Errorf("error = %v", err)
 		}
 		for _, place := range []config.Place{project("tools/ci", "v9", "a.yml"), project("tools/none", "", "a.yml")} {
-			err := w.fails(l, place, "tools/", "--project-dir")
+			err := w.fails(l, place, "tools/", "--project tools")
 			if errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "step") {
 				t.Errorf("error = %v", err)
 			}
@@ -237,7 +237,7 @@ func TestOffline(t *testing.T) {
 	w := newWorld(t).serve(sourcetest.GitOptions{})
 	w.push("a/b", map[string]string{"a.yml": "one\n"})
 	place := project("a/b", "main", "a.yml")
-	w.fails(w.loader(offline), place, "offline", "--project-dir a/b=FOLDER")
+	w.fails(w.loader(offline), place, "offline", "--project a/b=FOLDER")
 	w.fails(w.loader(offline), config.Place{Kind: config.Remote, Path: "https://example.com/x.yml"}, "offline")
 	w.fails(w.loader(offline), config.Place{Kind: config.Template, Path: "Go.gitlab-ci.yml"}, "offline")
 	w.fails(w.loader(offline), component(w.host+"/a/b/c@~latest"), "offline")
