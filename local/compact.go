@@ -147,6 +147,7 @@ func (c *compact) toldOfRun(err *event.Error, code *int) *event.Error {
 	path, message, _ := strings.Cut(rest, `"`)
 	if err.Kind != event.ErrorStep {
 		out := *err
+		message = strings.Replace(message, byClient, "", 1)
 		out.Message = strings.Replace(strings.TrimPrefix(message, ": "), "the run timed out", "the job timed out", 1)
 		err = &out
 	}

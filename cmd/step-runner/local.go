@@ -16,6 +16,7 @@ import (
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/ui"
 )
 
@@ -172,8 +173,8 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 		return "", nil, usage("--output-file and --output-dir exclude each other")
 	case o.needs && len(names) == 0:
 		return "", nil, usage("--needs is about jobs that are named").hinted("add --job-name JOB")
-	case o.grace < 0:
-		return "", nil, usage("--grace cannot be less than 0")
+	case o.grace < 0 || o.grace > service.MaxGrace:
+		return "", nil, usage("--grace is at least 0 and at most %s", service.MaxGrace)
 	case o.watch && file == "-":
 		return "", nil, usage("--watch reads the file anew, and standard input can be read once")
 	}
