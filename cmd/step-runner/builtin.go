@@ -50,27 +50,30 @@ func (a *app) builtinCommand() *cobra.Command {
 		Short:  "Run the code of a built-in step",
 		Hidden: true,
 		Args:   arguments(4, 4, "the name of the step, or a file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			run, ok := programs[args[0]]
-			if !ok {
-				return coded(exitNotFound, "this program has no built-in step %q of its own code", args[0])
-			}
-			inputs, err := takeInputs(args[1], args[2])
-			if err != nil {
-				return coded(exitSystem, "reading the inputs: %v", err)
-			}
-			dir, err := os.Getwd()
-			if err != nil {
-				return coded(exitSystem, "finding the work directory: %v", err)
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			err = run(ctx, &program.Call{
-				Inputs: inputs, WorkDir: dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, OutputFile: args[2], ExportFile: args[3],
-			})
-			return builtinError(ctx, err)
-		},
+		RunE:   func(cmd *cobra.Command, args []string) error { return a.builtin(cmd.Context(), args) },
 	}
+}
+
+// builtin runs the code of a built-in step: its name, and the files of its inputs, outputs and exports.
+func (a *app) builtin(ctx context.Context, args []string) error {
+	run, ok := programs[args[0]]
+	if !ok {
+		return coded(exitNotFound, "this program has no built-in step %q of its own code", args[0])
+	}
+	inputs, err := takeInputs(args[1], args[2])
+	if err != nil {
+		return coded(exitSystem, "reading the inputs: %v", err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return coded(exitSystem, "finding the work directory: %v", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = run(ctx, &program.Call{
+		Inputs: inputs, WorkDir: dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, OutputFile: args[2], ExportFile: args[3],
+	})
+	return builtinError(ctx, err)
 }
 
 // takeInputs reads the inputs, and removes their file where the engine made it, beside that of the outputs: they can hold secrets, which what

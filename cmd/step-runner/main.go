@@ -51,18 +51,26 @@ type app struct {
 
 // main runs the command that args name and returns its exit code.
 func (a *app) main(ctx context.Context, args []string) int {
-	root := a.rootCommand()
-	root.SetArgs(args)
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	err := a.execute(ctx, args)
 	if err == nil {
 		return exitOK
 	}
 	code, text := report(err)
 	fmt.Fprint(a.stderr, text)
 	return code
+}
+
+// execute runs the command that args name. Built-in steps, which jobs start several of, do without the tree of all commands.
+func (a *app) execute(ctx context.Context, args []string) error {
+	if len(args) == 5 && args[0] == "builtin" {
+		return a.builtin(ctx, args[1:])
+	}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return root.ExecuteContext(ctx)
 }
 
 func (a *app) rootCommand() *cobra.Command {

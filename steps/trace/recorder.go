@@ -26,6 +26,9 @@ const (
 type Options struct {
 	// RuntimeDigest returns the digest of the program that runs the steps. It is called once, by Close.
 	RuntimeDigest func() string
+	// Volatile lets the document be lost when the machine loses its power: its end does not wait for the disk. For traces that are made by the
+	// way, of many runs.
+	Volatile bool
 }
 
 // Recorder is an event.Sink that writes a trace. It may be closed while a late event arrives; otherwise events come one at
@@ -255,8 +258,10 @@ func (r *Recorder) writeDocument() (err error) {
 	if err := write(tmp, t); err != nil {
 		return err
 	}
-	if err := tmp.Sync(); err != nil {
-		return err
+	if !r.opts.Volatile {
+		if err := tmp.Sync(); err != nil {
+			return err
+		}
 	}
 	if err := tmp.Close(); err != nil {
 		return err
