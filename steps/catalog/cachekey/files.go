@@ -56,7 +56,7 @@ func (f Files) prefix(index int) string {
 		return *f.Prefix
 	}
 	text := fmt.Sprint(index)
-	for _, file := range slices.Concat(f.Files, f.Commits) {
+	for _, file := range f.Files { // not of commits, as GitLab has it
 		name, _, _ := strings.Cut(file, ".")
 		text += "_" + name
 	}

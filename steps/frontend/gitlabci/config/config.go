@@ -92,6 +92,8 @@ type Job struct {
 	Key Node
 	// Body is the job's map after extends, !reference and default.
 	Body Node
+	// Lacking is set when it misses some of what it should take over, which has been reported.
+	Lacking bool
 	// Trigger is set for a job that triggers a pipeline instead of running a script.
 	Trigger bool
 	// Variables says which of the global variables the job gets, Defaults which of the default keywords.

@@ -119,6 +119,9 @@ func TestSecretsInURLsAreNotShown(t *testing.T) {
 		"include: {remote: 'https://user:se%zzcret@example.com/a.yml', intgrity: x}",
 		"include: [https://user:secret@example.com/a.yml",
 		"job: {scirpt: https://user:secret@example.com}",
+		"include: 'https://example.com/a.yml?ref=main&private_token=secret'",
+		"include: {remote: \"https://example.com/a.yml?job_token=secret#x\"}",
+		"include: [https://example.com/gone.yml?a=b&X-Sig=secret, https://x/?y]",
 	} {
 		_, err := resolve(t, text, loader)
 		list := wantError(t, err, "").Render()

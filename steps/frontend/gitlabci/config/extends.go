@@ -61,7 +61,7 @@ func (x *extender) entry(i int) *extension {
 	d.state = underway
 	if x.level++; x.level > maxRecursion {
 		x.report(Node{tree: extends.value}, "break the chain", "more than %d jobs extend each other in a chain, and %d levels are the limit", maxRecursion, MaxExtendsDepth)
-		d.state = bad
+		d.state, d.depth = bad, MaxExtendsDepth+1
 	}
 	defer func() { x.level-- }()
 	if d.state == bad {
@@ -70,10 +70,15 @@ func (x *extender) entry(i int) *extension {
 	}
 	bases, ok := x.bases(e.key.text, Node{tree: extends.value})
 	var merged *tree
+	deep := false
 	for _, b := range bases {
 		base, fine := x.base(e.key.text, b)
-		if !fine {
-			ok = false
+		ok = ok && fine
+		if base == nil {
+			continue
+		}
+		if base.depth > MaxExtendsDepth {
+			deep = true
 			continue
 		}
 		d.depth = max(d.depth, base.depth+1)
@@ -87,7 +92,9 @@ func (x *extender) entry(i int) *extension {
 	if merged != nil {
 		d.tree = merge(merged, nil, e.value, nil)
 	}
-	if d.depth > MaxExtendsDepth {
+	if deep { // which has been reported
+		d.depth = MaxExtendsDepth + 1
+	} else if d.depth > MaxExtendsDepth {
 		x.report(Node{tree: extends.value}, "give the job directly what it takes over from so far", "%q extends more than %d levels of jobs, which is the limit", shorten(e.key.text), MaxExtendsDepth)
 		ok = false
 	}
@@ -118,7 +125,7 @@ func (x *extender) bases(job string, extends Node) (names []Node, ok bool) {
 	return names, ok
 }
 
-// base returns what a name stands for, when it can be extended.
+// base returns what a name stands for, nil when that cannot be extended, and whether it is all that its author meant it to be.
 func (x *extender) base(job string, name Node) (*extension, bool) {
 	i, found := x.index.find(name.Text())
 	if !found {

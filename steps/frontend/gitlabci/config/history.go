@@ -141,7 +141,7 @@ func (s *Source) diagnostic(place diag.Span, hint, message string) diag.Diagnost
 		return diag.Diagnostic{Span: place, Message: message, Hint: hint}
 	}
 	d := s.file.Diagnostic(place, hint, message)
-	d.Source = hideUsers(d.Source)
+	d.Source = hideSecrets(d.Source)
 	return d
 }
 

@@ -24,7 +24,7 @@ func (r *resolver) jobs(c *Config) {
 		if !r.checkJob(key, body) {
 			continue
 		}
-		job := Job{Name: name, Key: key, Body: body, Trigger: !body.Get("trigger").IsNull(), Variables: Inherit{All: true}, Defaults: Inherit{All: true}}
+		job := Job{Name: name, Key: key, Body: body, Lacking: r.lacking[name], Trigger: !body.Get("trigger").IsNull(), Variables: Inherit{All: true}, Defaults: Inherit{All: true}}
 		r.inherit(&job)
 		job.Body = d.apply(&job)
 		c.index[name] = len(c.Jobs)

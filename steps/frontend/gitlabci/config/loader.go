@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,7 +39,7 @@ type Place struct {
 func (p Place) String() string {
 	switch {
 	case p.Kind == Remote:
-		return withoutUser(p.Path)
+		return withoutTokens(withoutUser(p.Path))
 	case p.Kind == Template:
 		return "template:" + p.Path
 	case p.Kind == Project && p.Ref != "":
@@ -72,6 +73,56 @@ func withoutUser(text string) string {
 		path = "/" + path
 	}
 	return scheme + "://" + authority + path
+}
+
+// withoutTokens returns a URL with stars for what looks like a secret in its query.
+func withoutTokens(address string) string {
+	bare, query, found := strings.Cut(address, "?")
+	if !found {
+		return address
+	}
+	fields := strings.Split(query, "&")
+	for i, field := range fields {
+		if name, _, ok := strings.Cut(field, "="); ok && isSecretName(name) {
+			fields[i] = name + "=***"
+		}
+	}
+	return bare + "?" + strings.Join(fields, "&")
+}
+
+// isSecretName guesses by the name of a field of a query whether its value is a secret.
+func isSecretName(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"token", "key", "sig", "auth", "pass", "secret", "cred"}, func(sign string) bool { return strings.Contains(name, sign) })
+}
+
+// hideSecrets takes what looks like a secret in URLs out of a source line, and leaves its columns as they are.
+func hideSecrets(text string) string { return hideTokens(hideUsers(text)) }
+
+// hideTokens puts stars over what looks like a secret in the queries of URLs of a source line, one for each character.
+func hideTokens(text string) string {
+	const ends = "&# \t'\"]},"
+	if !strings.Contains(text, "://") || !strings.Contains(text, "?") {
+		return text
+	}
+	var b strings.Builder
+	for {
+		at := strings.IndexAny(text, "?&")
+		if at < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(text[:at+1])
+		text = text[at+1:]
+		end := strings.IndexAny(text, ends)
+		if end < 0 {
+			end = len(text)
+		}
+		if name, value, ok := strings.Cut(text[:end], "="); ok && isSecretName(name) {
+			b.WriteString(name + "=" + strings.Repeat("*", utf8.RuneCountInString(value)))
+			text = text[end:]
+		}
+	}
 }
 
 // hideUsers puts stars over the names and passwords in the URLs of a source line, one for each character.

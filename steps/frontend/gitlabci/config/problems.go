@@ -39,7 +39,7 @@ func (r *resolver) first(place diag.Span, message string) bool {
 // add collects what the YAML reader found, with the chain of includes.
 func (r *resolver) add(s *Source, list diag.List) {
 	for _, d := range list {
-		d.Message, d.Source = s.included(d.Message), hideUsers(d.Source)
+		d.Message, d.Source = s.included(d.Message), hideSecrets(d.Source)
 		r.found = append(r.found, d)
 	}
 }

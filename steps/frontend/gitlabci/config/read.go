@@ -62,7 +62,7 @@ func (r *resolver) parse(s *Source, data []byte) *yamlsource.File {
 	}
 	for _, d := range file.Warnings {
 		if len(r.warnings) < MaxProblems {
-			d.Message, d.Source = s.included(d.Message), hideUsers(d.Source)
+			d.Message, d.Source = s.included(d.Message), hideSecrets(d.Source)
 			r.warnings = append(r.warnings, d)
 		}
 	}

@@ -34,7 +34,6 @@ func TestRules(t *testing.T) {
 			}, []any{"delayed", "5 minutes", true, false, "b", "other"},
 		},
 		{"lists in the list, flat", of(" [{if: $A}, [{if: $B}, [{when: never}]]]"), func(d *keyword.Definition) any { return len(first(d).Rules) }, 3},
-		{"an empty list, which is not none", of(" []"), func(d *keyword.Definition) any { return first(d).Rules != nil }, true},
 		{"null, which is none", of(" null") + "\n", func(d *keyword.Definition) any { return first(d).Rules == nil }, true},
 		{
 			"regular expressions in place of paths", of(" [{changes: {regexp: '\\.go$', compare_to: main}, exists: {regexp: '\\Adocs/', project: g/p}}]"),
@@ -56,6 +55,7 @@ func TestRules(t *testing.T) {
 		{"another moment", of(" [{when: sometimes}]"), "`rules:when` cannot be \"sometimes\""},
 		{"fifty-one patterns", of(" [{changes: [" + strings.Repeat("a, ", 50) + "a]}]"), "`rules:changes` has 51 items, and the limit is 50"},
 		{"changes without paths", of(" [{changes: {compare_to: main}}]"), "`rules:changes` has no paths"},
+		{"an empty list", of(" []"), "`rules` is empty"},
 		{"paths and a regular expression", of(" [{changes: {paths: [a], regexp: b}}]"), "`rules:changes` has paths and regexp, and can have only one of them"},
 		{"a regular expression that looks ahead", of(" [{changes: {regexp: '\\A(?!docs/).*'}}]"), "`rules:changes:regexp`: the pattern looks ahead or behind with (?!"},
 		{"a regular expression that is none", of(" [{exists: {regexp: '(a'}}]"), "`rules:exists:regexp`: the pattern is not one of RE2: missing closing )"},

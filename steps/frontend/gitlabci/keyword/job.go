@@ -37,7 +37,7 @@ var retryReasons = []string{"always", "unknown_failure", "script_failure", "api_
 // job reads one job.
 func (r *reader) job(c *config.Job) *Job {
 	j := &Job{Name: c.Name, Stage: DefaultStage, Node: c.Body, Key: c.Key, Inherits: c.Variables, When: when.OnSuccess}
-	r.readKeywords(j, c.Body, r.isTrigger(c))
+	r.readKeywords(j, c, r.isTrigger(c))
 	r.agree(j, r.isTrigger(c))
 	return j
 }
@@ -59,9 +59,12 @@ func (r *reader) isTrigger(c *config.Job) bool {
 	return false
 }
 
-// readKeywords reads a map of keywords of jobs into a job.
-func (r *reader) readKeywords(j *Job, body config.Node, trigger bool) {
-	stageAt := j.Key
+// readKeywords reads the keywords of a job.
+func (r *reader) readKeywords(j *Job, c *config.Job, trigger bool) {
+	body, stageAt := c.Body, j.Key
+	if c.Lacking {
+		stageAt = config.Node{} // it may have one in what it lacks
+	}
 	for key, v := range body.Entries() {
 		if v.IsNull() {
 			continue

@@ -156,9 +156,12 @@ func (l *linter) job(j *Job) {
 		l.variableName(v)
 	}
 	l.unreachable(j.Rules, "job")
-	if last := len(j.Rules) - 1; last >= 0 && !l.definition.Workflow.hasRules() {
+	if last := len(j.Rules) - 1; last >= 0 && !l.definition.Workflow.hasRules() && !l.config.Partial {
 		if w := j.Rules[last].When; w != "" && w != when.Never && j.Rules[last].Node.Len() == 1 {
-			l.warn(j.Rules[last].Node, "add `workflow:` with rules, or end with `when: never`", "the job %q may run in two pipelines for one push: its last rule always applies, and there are no `workflow:rules`", shorten(j.Name))
+			if at := (problem{place: j.Rules[last].Node.Span()}); !l.seen[at] { // once, for the first of the jobs that share the rule
+				l.seen[at] = true
+				l.warn(j.Rules[last].Node, "add `workflow:` with rules, or end with `when: never`", "the job %q may run in two pipelines for one push: its last rule always applies, and there are no `workflow:rules`", shorten(j.Name))
+			}
 		}
 	}
 	l.policies(j)

@@ -45,6 +45,9 @@ func (r *reader) ruleList(n config.Node, name string, kind ruleKind) []Rule {
 		r.report(n, "write a list of rules, each with a dash before it", "`%s` is a list of maps, and this is %s", name, n.Kind())
 		return out
 	}
+	if n.Len() == 0 {
+		r.report(n, "write a rule, such as `when: never`, or delete the keyword", "`%s` is empty", name)
+	}
 	for level, it := range n.Flat() {
 		if level > MaxNesting {
 			r.report(it, "write the rules into one list", "`%s` nests lists deeper than %d levels, which is the limit", name, MaxNesting)
