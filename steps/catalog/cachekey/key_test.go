@@ -172,6 +172,7 @@ func TestKeysOfFiles(t *testing.T) {
 		{"a pattern, and one content under two names", Files{Files: []string{"**/package.json", "Gemfile.lock"}, Prefix: prefix("p")}, 0, "p-" + digestOf([]string{"aa", "bb"})},
 		{"no such file", Files{Files: []string{"missing.txt", "*.none"}}, 0, "0_missing_*-default"},
 		{"the commits that changed it", Files{Commits: []string{"Gemfile.lock"}, Prefix: prefix("p")}, 0, "p-" + digestOf([]string{"c1"})},
+		{"the commits that changed it, without a prefix", Files{Commits: []string{"Gemfile.lock"}}, 1, "1-" + digestOf([]string{"c1"})},
 		{"a name that begins with a dot", Files{Files: []string{".tool-versions"}}, 1, "1_-default"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
