@@ -21,3 +21,15 @@ echo "\$ step-runner trace show -v $trace"
 echo
 "$runner" trace export --format html -o build/demo/trace.html "$trace"
 echo "The same as a page: build/demo/trace.html"
+
+# A pipeline belongs to a Git repository: this one is a copy of examples/pipeline.
+command -v git >/dev/null || exit 0
+project=build/demo/project
+rm -rf "$project"
+cp -R examples/pipeline "$project"
+git -C "$project" init -q -b main
+git -C "$project" add .
+git -C "$project" -c user.name=Demo -c user.email=demo@example.com commit -qm "a pipeline"
+echo
+echo "\$ step-runner local --project-dir $project --isolation none"
+"$runner" local --project-dir "$project" --isolation none
