@@ -35,6 +35,8 @@ type world struct {
 	runner string // the step-runner binary, stripped
 	peer   string // the binary of the existing step-runner; "" has none
 	rounds int
+	// inMemory is a folder whose files are in memory; see memory.
+	inMemory string
 }
 
 func main() {
@@ -60,6 +62,7 @@ func run(match, peer string, rounds int) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building step-runner: %w", err)
 	}
+	defer func() { _ = os.RemoveAll(w.inMemory) }()
 	fmt.Printf("%-44s %12s %10s  %s\n", "figure", "measured", "target", "against")
 	figures := slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, pipelineFigures, sizeFigures)
 	if peer != "" {

@@ -103,12 +103,16 @@ var sizeFigures = []figure{{
 type command struct {
 	args []string
 	dir  string
+	env  []string // over that of this process
 }
 
 // run runs the command once and returns its wall time and peak memory in KiB.
 func (c command) run() (time.Duration, int64, error) {
 	cmd := exec.Command(c.args[0], c.args[1:]...)
 	cmd.Dir = c.dir
+	if c.env != nil {
+		cmd.Env = append(os.Environ(), c.env...)
+	}
 	var out bytes.Buffer
 	cmd.Stderr = &out
 	start := time.Now()
