@@ -42,7 +42,9 @@ func (a *attempt) deliver(ctx context.Context, job *compile.Job, component *plan
 		return nil
 	}
 	if a.wantsTree(job) {
-		if err := sendTree(ctx, a.env, a.runner.project.Repository.Root, ""); err != nil {
+		strategy, _ := job.Variables.Lookup("GIT_SUBMODULE_STRATEGY")
+		submodules := strategy == "normal" || strategy == "recursive"
+		if err := sendTree(ctx, a.env, a.runner.project.Repository.Root, "", submodules); err != nil {
 			return fmt.Errorf("sending the project's files: %w", err)
 		}
 	}

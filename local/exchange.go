@@ -146,14 +146,14 @@ func merge(from, to string) error {
 }
 
 // sendTree sends the project's files, those that Git ignores left out, to the project's folder of an environment.
-func sendTree(ctx context.Context, env executor.Environment, root, scratch string) error {
+func sendTree(ctx context.Context, env executor.Environment, root, scratch string, submodules bool) error {
 	temp, err := os.MkdirTemp(scratch, "rung-tree-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
 	tree := filepath.Join(temp, "tree")
-	summary, err := worktree.Copy(ctx, root, tree, worktree.Options{})
+	summary, err := worktree.Copy(ctx, root, tree, worktree.Options{NoSubmodules: !submodules})
 	if err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func (t *treeCopy) submodule(name, to string) error {
 	if err := os.Mkdir(to, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if isRepository(filepath.Join(t.from, filepath.FromSlash(name))) {
+	if !t.noSubmodules && isRepository(filepath.Join(t.from, filepath.FromSlash(name))) {
 		t.addInner(name)
 	}
 	return nil

@@ -61,6 +61,8 @@ type Options struct {
 	Env []string
 	// Excludes is a file of patterns that Git ignores too, in the place of the user's own (core.excludesFile); "" leaves that as it is.
 	Excludes string
+	// NoSubmodules leaves the folders of submodules empty, as a clone does.
+	NoSubmodules bool
 	// Workers is how many files are copied at the same time; 0 is the number of processors, and at most 8.
 	Workers int
 }
@@ -87,7 +89,7 @@ func Copy(ctx context.Context, from, to string, o Options) (*Summary, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &copying{ctx: ctx, fail: cancel, to: to, env: gitEnv(o.Env), excludes: o.Excludes, summary: &Summary{}}
+	c := &copying{ctx: ctx, fail: cancel, to: to, env: gitEnv(o.Env), excludes: o.Excludes, noSubmodules: o.NoSubmodules, summary: &Summary{}}
 	workers := o.Workers
 	if workers <= 0 {
 		workers = min(runtime.GOMAXPROCS(0), maxWorkers)
@@ -152,7 +154,8 @@ type copying struct {
 	to   string                  // the whole copy's folder, which is no part of what is copied
 	env  []string                // of git
 
-	excludes string // a file of patterns that git is given; "" is none
+	excludes     string // a file of patterns that git is given; "" is none
+	noSubmodules bool
 
 	work        chan batch
 	cannotShare atomic.Bool // the file systems have no reflinks

@@ -429,6 +429,22 @@ func TestRepositoriesInside(t *testing.T) {
 	}
 }
 
+func TestSubmodulesCanBeLeftEmpty(t *testing.T) {
+	t.Parallel()
+	library, r := newRepo(t), newRepo(t)
+	library.write("a.txt", "a")
+	library.commit("one")
+	r.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library.dir, "library")
+	r.commit("with a library")
+	to := filepath.Join(t.TempDir(), "copy")
+	if _, err := worktree.Copy(t.Context(), r.dir, to, worktree.Options{Env: cleanEnv(), NoSubmodules: true}); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(to, "library")); err != nil || len(entries) != 0 {
+		t.Errorf("the submodule's folder holds %v, %v", entries, err)
+	}
+}
+
 func TestAFolderThatIsNoRepository(t *testing.T) {
 	r := &repo{t, t.TempDir()}
 	r.write("a", "a")

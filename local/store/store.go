@@ -21,9 +21,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // Folder is what the folder is called in a project.
@@ -36,6 +39,8 @@ const (
 	// keptRuns is how many runs' artifacts of a job are kept: the one that counts and the one before it, which another process may
 	// still be reading.
 	keptRuns = 2
+	// keptTime is how long runs are kept in any case: a pipeline that goes on may need what it found at its start.
+	keptTime = time.Hour
 	// maxSlug is the longest readable part of a folder's name, in bytes.
 	maxSlug = 80
 	// maxManifest is the longest manifest that is read, in bytes.
@@ -81,6 +86,9 @@ func (s *Store) Make() error {
 }
 
 func (s *Store) make() error {
+	if err := s.contained(s.root); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.root, 0o755); err != nil {
 		return fmt.Errorf("making the folder for what jobs leave: %w", err)
 	}
@@ -96,7 +104,34 @@ func (s *Store) folder(path string) (string, error) {
 	if err := s.Make(); err != nil {
 		return "", err
 	}
+	if err := s.contained(path); err != nil {
+		return "", err
+	}
 	return path, os.MkdirAll(path, 0o755)
+}
+
+// contained returns an error when something on the way to a path, or the store itself, is there and is no folder: a repository can bring
+// .rung along, and what is kept or removed through a symbolic link in it would be elsewhere.
+func (s *Store) contained(path string) error {
+	rest, err := filepath.Rel(s.root, path)
+	if err != nil || !filepath.IsLocal(rest) {
+		return fmt.Errorf("%s is not in %s", path, s.root)
+	}
+	at := s.root
+	for _, name := range append([]string{"."}, strings.Split(rest, string(filepath.Separator))...) {
+		at = filepath.Join(at, name)
+		switch info, err := os.Lstat(at); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case info.Mode()&fs.ModeSymlink != 0:
+			return fmt.Errorf("%s is a symbolic link, and what jobs leave stays in the project; remove it", at)
+		case !info.IsDir():
+			return fmt.Errorf("%s is no folder; remove it", at)
+		}
+	}
+	return nil
 }
 
 // Cache is the folder of the caches. Child pipelines share it: caches belong to the project.
@@ -201,6 +236,9 @@ const latestFile = "latest.json"
 // Latest returns what the last run of a job left; the error is fs.ErrNotExist when there was none, or it left nothing.
 func (s *Store) Latest(job string) (*Manifest, error) {
 	dir := s.jobFolder(job)
+	if err := s.contained(dir); err != nil {
+		return nil, err
+	}
 	var m Manifest
 	if err := readJSON(filepath.Join(dir, latestFile), &m); err != nil {
 		return nil, err
@@ -217,7 +255,23 @@ func (s *Store) Latest(job string) (*Manifest, error) {
 	return &m, nil
 }
 
-// prune removes the artifacts of all but the last runs. Names of runs sort by time.
+// runName is what the folder of a run is called; nothing else is ever removed.
+var runName = lazyregexp.New(`^[0-9a-f]{16}-[0-9]+$`)
+
+// NewRun is a name for a run that begins now. Names of runs sort by time.
+func NewRun() string { return fmt.Sprintf("%016x-%d", time.Now().UnixNano(), os.Getpid()) }
+
+// age is how long ago a run of that name began.
+func age(run string) time.Duration {
+	hex, _, _ := strings.Cut(run, "-")
+	began, err := strconv.ParseInt(hex, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Since(time.Unix(0, began))
+}
+
+// prune removes the artifacts of all but the last runs.
 func prune(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -225,12 +279,12 @@ func prune(dir string) error {
 	}
 	var runs []string
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && runName.MatchString(e.Name()) {
 			runs = append(runs, e.Name())
 		}
 	}
 	slices.Sort(runs)
-	for len(runs) > keptRuns {
+	for len(runs) > keptRuns && age(runs[0]) > keptTime {
 		if err := os.RemoveAll(filepath.Join(dir, runs[0])); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -53,7 +54,9 @@ func TestGitIgnoresAllButTheSettings(t *testing.T) {
 
 func TestTheLastRunCounts(t *testing.T) {
 	s := Open(t.TempDir())
-	for _, run := range []string{"1", "2", "3"} {
+	var last string
+	for i := range keptRuns + 1 {
+		run := fmt.Sprintf("%016x-%d", i, 1) // of long ago
 		dir, err := s.Artifacts("build", run)
 		if err != nil {
 			t.Fatal(err)
@@ -61,6 +64,7 @@ func TestTheLastRunCounts(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "a.zip"), []byte(run), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		last = run
 		if err := s.Keep(&Manifest{Job: "build", Run: run, Archive: "a.zip", Reports: []Report{{"dotenv", "x.gz"}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +73,7 @@ func TestTheLastRunCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err := os.ReadFile(m.ArchivePath()); err != nil || string(data) != "3" {
+	if data, err := os.ReadFile(m.ArchivePath()); err != nil || string(data) != last {
 		t.Errorf("the archive holds %q, %v", data, err)
 	}
 	if got := m.ReportPaths("dotenv"); len(got) != 1 || filepath.Base(got[0]) != "x.gz" {
@@ -78,6 +82,23 @@ func TestTheLastRunCounts(t *testing.T) {
 	entries, _ := os.ReadDir(filepath.Dir(filepath.Dir(m.ArchivePath())))
 	if len(entries) != keptRuns+1 {
 		t.Errorf("%d entries are left, not the last %d runs and latest.json", len(entries), keptRuns)
+	}
+}
+
+func TestRunsOfLatelyAreKept(t *testing.T) {
+	s := Open(t.TempDir())
+	for range keptRuns + 2 { // as when a job runs again and again beside a pipeline that reads its first artifacts
+		run := NewRun()
+		if _, err := s.Artifacts("build", run); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Keep(&Manifest{Job: "build", Run: run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(s.Root(), "artifacts", Slug("build")))
+	if err != nil || len(entries) != keptRuns+3 {
+		t.Errorf("%d entries are left (%v), not all runs and latest.json", len(entries), err)
 	}
 }
 
@@ -193,5 +214,83 @@ func TestAChildPipelineHasItsOwnArtifactsAndTheProjectsCaches(t *testing.T) {
 	a, _ := s.Cache()
 	if b, _ := child.Cache(); a != b {
 		t.Error("the caches are in two places")
+	}
+}
+
+// outside is a folder that is none of a project's, with folders and a file in it. check fails when it is not as it was.
+func outside(t *testing.T) (dir string, check func()) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"alpha", "beta", "gamma", "delta"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, func() {
+		t.Helper()
+		var names []string
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if got, want := strings.Join(names, " "), "alpha beta delta gamma"; got != want {
+			t.Errorf("outside of the project there is %q, not %q", got, want)
+		}
+	}
+}
+
+func TestTheStoreDoesNotFollowLinksOutOfTheProject(t *testing.T) {
+	for name, link := range map[string]string{
+		"the store":           Folder,
+		"artifacts":           Folder + "/artifacts",
+		"the folder of a job": Folder + "/artifacts/build",
+		"traces":              Folder + "/traces",
+		"caches":              Folder + "/cache",
+	} {
+		t.Run(name, func(t *testing.T) {
+			elsewhere, unchanged := outside(t)
+			project := t.TempDir()
+			path := filepath.Join(project, filepath.FromSlash(link))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(elsewhere, path); err != nil {
+				t.Skip("needs symbolic links: ", err)
+			}
+			s := Open(project)
+			_, artifacts := s.Artifacts("build", NewRun())
+			keep := s.Keep(&Manifest{Job: "build", Run: NewRun(), Archive: "a.zip"})
+			_, latest := s.Latest("build")
+			_, trace := s.Trace("build")
+			_, cache := s.Cache()
+			refused := 0
+			for _, err := range []error{artifacts, keep, latest, trace, cache} {
+				if err != nil && strings.Contains(err.Error(), "symbolic link") {
+					refused++
+				}
+			}
+			if refused == 0 {
+				t.Errorf("nothing is refused: %v, %v, %v, %v, %v", artifacts, keep, latest, trace, cache)
+			}
+			unchanged()
+		})
+	}
+}
+
+func TestOnlyRunsAreEverRemoved(t *testing.T) {
+	dir, unchanged := outside(t)
+	if err := prune(dir); err != nil {
+		t.Fatal(err)
+	}
+	unchanged()
+}
+
+func TestAFileWhereTheStoreShouldBeIsSaid(t *testing.T) {
+	project := t.TempDir()
+	if err := os.WriteFile(filepath.Join(project, Folder), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(project).Cache(); err == nil || !strings.Contains(err.Error(), "is no folder") {
+		t.Errorf("the error is %v", err)
 	}
 }

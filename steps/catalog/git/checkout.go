@@ -236,7 +236,9 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 	if err := clearFolder(c.folder); err != nil {
 		return "", err
 	}
-	s, err := worktree.Copy(ctx, from, c.folder, worktree.Options{Env: c.call.Env, Excludes: c.in.ExcludesFile})
+	s, err := worktree.Copy(ctx, from, c.folder, worktree.Options{
+		Env: c.call.Env, Excludes: c.in.ExcludesFile, NoSubmodules: c.in.Submodules == "none",
+	})
 	if err != nil {
 		return "", err
 	}
@@ -247,7 +249,7 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 	case s.Commit != "":
 		at = " at " + short(s.Commit)
 	}
-	c.say("Copied %d files of %s%s", s.Files+s.Links, c.in.WorkTree, at)
+	c.say("Copied %s of %s%s", files(s.Files+s.Links), c.in.WorkTree, at)
 	for _, name := range s.Skipped {
 		c.say("WARNING: %q is neither a file nor a link, and not copied", name)
 	}
@@ -255,6 +257,14 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 		return c.head(ctx)
 	}
 	return s.Commit, nil
+}
+
+// files is a number of files in words.
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
 }
 
 // inside reports whether a path is another, or below it.
