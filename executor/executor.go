@@ -64,6 +64,9 @@ type Environment interface {
 
 // Layout is where things are in an environment. Paths are absolute, in the environment's own form.
 type Layout struct {
+	// Name is what people find the environment by who look for it with tools of their own: the name of its container. It is empty
+	// where the folders say all.
+	Name string
 	// Project is the folder for the job's files, CI_PROJECT_DIR. It exists and is empty.
 	Project string
 	// Temp is a folder beside it for files that are none of the project's. It exists, and only the job's user may enter it.

@@ -30,7 +30,16 @@ func (r *runner) announce(j *pipeline.Job, vars *variable.Collection) {
 	if a := k.Artifacts; a != nil && a.ExposeAs != "" {
 		say("artifacts: expose_as: %q is a link of merge requests", a.ExposeAs)
 	}
+	if a := k.Artifacts; a != nil && r.o.Verbose && (a.Access != "" || a.Public != nil) {
+		say("artifacts: who may see them is for GitLab to say; here they are files in %s", store.Folder)
+	}
+	if p := k.Pages; p != nil && p.ExpireIn != "" {
+		say("pages: expire_in: GitLab would remove them after %s; here they stay", expand(p.ExpireIn))
+	}
 	if e := k.Environment; e != nil {
+		if e.AutoStopIn != "" {
+			say("environment: auto_stop_in: GitLab would stop it after %s; nothing does here", expand(e.AutoStopIn))
+		}
 		name := expand(e.Name)
 		say("environment: %s (%s); a deployment is recorded in %s, and nobody has to approve it", name, cmp.Or(e.Action, "start"), store.Folder)
 		if e.Kubernetes.Exists() {

@@ -75,11 +75,7 @@ func (a *attempt) run(ctx context.Context) outcome {
 // close removes the environment, or says where it is.
 func (a *attempt) close(ctx context.Context) {
 	if a.o.Keep {
-		what := "its folder is kept: "
-		if !a.env.Layout().Shared {
-			what = "its container is kept; the folder in it is "
-		}
-		a.o.Observer.Say(a.job.Name, what+a.env.Layout().Project)
+		a.o.Observer.Say(a.job.Name, whereKept(a.env.Layout()))
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
@@ -158,6 +154,9 @@ func (a *attempt) base(layout executor.Layout) map[string]string {
 	}
 	if layout.Shared && layout.Bin != "" {
 		env["PATH"] = layout.Bin + string(os.PathListSeparator) + os.Getenv("PATH")
+	}
+	if !a.o.InPlace {
+		env[gitCeiling] = above(layout)
 	}
 	return env
 }
@@ -245,7 +244,7 @@ func (a *attempt) recorder() (string, *trace.Recorder, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	record, err := trace.NewRecorder(file, trace.Options{RuntimeDigest: a.o.RuntimeDigest})
+	record, err := trace.NewRecorder(file, trace.Options{RuntimeDigest: a.o.RuntimeDigest, Volatile: true})
 	return file, record, err
 }
 
@@ -286,6 +285,9 @@ func (a *attempt) ended(w *watch) outcome {
 // shellEnv is the environment of a shell in the job.
 func (a *attempt) shellEnv() []string {
 	var out []string
+	if !a.o.InPlace {
+		out = append(out, gitCeiling+"="+above(a.env.Layout()))
+	}
 	for _, v := range a.vars.Effective() {
 		if v.File {
 			continue

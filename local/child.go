@@ -18,8 +18,12 @@ import (
 const MaxChildDepth = 2
 
 // trigger runs the child pipeline of a job, or says which pipeline of another project GitLab would start.
-func (r *runner) trigger(ctx context.Context, j *pipeline.Job, vars *variable.Collection) Result {
+func (r *runner) trigger(ctx context.Context, j *pipeline.Job) Result {
 	t := j.Keywords.Trigger
+	vars, err := r.triggerVariables(j)
+	if err != nil {
+		return r.refused(j, asError(ctx, err))
+	}
 	if t.Project != "" {
 		return r.elsewhere(j, vars)
 	}
@@ -62,11 +66,37 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job, vars *variable.Co
 	return out
 }
 
+// triggerVariables are the variables of a job that triggers a pipeline. It runs nowhere, and knows its own pipeline all the same: with
+// `PARENT_PIPELINE_ID: $CI_PIPELINE_ID` it tells another one of it.
+func (r *runner) triggerVariables(j *pipeline.Job) (*variable.Collection, error) {
+	layers, err := r.layers(j)
+	if err != nil {
+		return nil, err
+	}
+	known := variable.Layer{Level: variable.Predefined}
+	for _, v := range r.project.Facts.RunVariables(r.project.jobFacts(j)) {
+		if strings.HasPrefix(v.Name, "CI_PIPELINE_") || strings.HasPrefix(v.Name, "CI_UPSTREAM_") {
+			known.Variables = append(known.Variables, v)
+		}
+	}
+	return j.VariablesWith(append(layers, known)...)
+}
+
 // attach remembers how the child pipeline of a job ended that did not wait for it.
 func (r *runner) attach(j *pipeline.Job, results []Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.beside[j] = results
+}
+
+// mirrored says whose status a job would take over on GitLab; "" when it has none such.
+func (r *runner) mirrored(j *pipeline.Job) string {
+	for _, need := range j.Upstream {
+		if need.UpstreamJob == "" {
+			return "needs: pipeline: GitLab would wait for the latest pipeline of " + need.Pipeline + ", and end the job as that ended"
+		}
+	}
+	return ""
 }
 
 // elsewhere says what a job would do in another project.
@@ -149,7 +179,7 @@ func (r *runner) child(ctx context.Context, j *pipeline.Job, vars *variable.Coll
 	if err := r.definition(ctx, p, j, vars); err != nil {
 		return nil, err
 	}
-	p.Facts = r.project.Facts.Child(ctx, int(r.counter.Add(1)), p.File)
+	p.Facts = r.project.Facts.Child(ctx, int(r.counter.Add(1))+1, p.File) // the first pipeline is 1
 	p.variables = []variable.Layer{
 		{Level: variable.Predefined, Variables: p.Facts.Variables},
 		{Level: variable.Project, Variables: p.Settings.For("", r.project.protected())},

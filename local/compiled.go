@@ -10,7 +10,6 @@ import (
 
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
-	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 )
@@ -24,14 +23,15 @@ func (a *attempt) compiled(ctx context.Context) (*compile.Job, error) {
 	case a.o.InPlace, !layout.Shared:
 		source.None = true
 	default:
-		source.WorkTree = p.Repository.Root
+		source.WorkTree, source.Excludes = p.Repository.Root, p.Repository.Excludes
 	}
 	a.archives = map[string]string{}
 	o := compile.Options{
 		ArtifactsDir: a.places.artifacts, CacheDir: a.places.cache, PagesDir: a.places.pages, ReleasesDir: a.places.releases,
 		Dependency: a.dependency, Source: source, Temp: layout.Temp, CacheKeyFiles: p.Repository.CacheKeys(ctx), Protected: p.protected(),
+		Inputs: p.inputs[a.job.Group],
 	}
-	job, notes, err := compile.FromPipeline(a.reachable(), a.vars, o)
+	job, notes, err := compile.FromPipeline(a.ownNeeds(), a.vars, o)
 	if err != nil {
 		return nil, err
 	}
@@ -44,16 +44,6 @@ func (a *attempt) compiled(ctx context.Context) (*compile.Job, error) {
 	}
 	job.Timeout = a.timeout
 	return job, nil
-}
-
-// reachable is the job without those needs of other pipelines that upstream supplies.
-func (a *attempt) reachable() *pipeline.Job {
-	if len(a.job.Upstream) == 0 {
-		return a.job
-	}
-	out := *a.job
-	out.Upstream = slices.DeleteFunc(slices.Clone(out.Upstream), func(n keyword.Need) bool { return a.parentLeft(n) != nil })
-	return &out
 }
 
 // note tells of something that a job says and that is done in another way, once for all attempts.
@@ -79,35 +69,6 @@ func (a *attempt) incoming(name string, m *store.Manifest) (string, bool) {
 	inside := path.Join(a.places.incoming, store.Slug(name)+path.Ext(file))
 	a.archives[inside] = file
 	return inside, true
-}
-
-// upstream adds the artifacts of jobs of the pipeline that started this one.
-func (a *attempt) upstream(all []compile.Dependency) ([]compile.Dependency, error) {
-	for _, need := range a.job.Upstream {
-		m := a.parentLeft(need)
-		if m == nil {
-			continue
-		}
-		if file, ok := a.incoming(need.UpstreamJob, m); ok {
-			all = append(all, compile.Dependency{Name: need.UpstreamJob, File: file})
-		}
-	}
-	return all, nil
-}
-
-// parentLeft is what a job of the parent pipeline left that one of this pipeline needs; nil when it is none of that, or left nothing.
-func (r *runner) parentLeft(need keyword.Need) *store.Manifest {
-	if r.parent == nil || need.Pipeline == "" || need.UpstreamJob == "" {
-		return nil
-	}
-	r.parent.mu.Lock()
-	defer r.parent.mu.Unlock()
-	for j, m := range r.parent.manifest {
-		if j.Name == need.UpstreamJob {
-			return m
-		}
-	}
-	return nil
 }
 
 // openToken returns variables of which those with the job's token are not masked: it is made up and opens nothing, and whoever runs the

@@ -3,10 +3,8 @@ package local
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -132,7 +130,7 @@ func (r *runner) hasVault(j *pipeline.Job) bool {
 	return address != ""
 }
 
-// dotenv are the variables in the dotenv reports of jobs whose artifacts a job gets.
+// dotenv are the variables in the dotenv reports of jobs whose artifacts a job gets, those of other pipelines among them.
 func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
 	var out []variable.Variable
 	for _, from := range j.Artifacts {
@@ -140,13 +138,35 @@ func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
 		if m == nil {
 			continue
 		}
-		for _, path := range m.ReportPaths("dotenv") {
-			variables, err := readDotenv(path)
-			if err != nil {
-				return nil, fmt.Errorf("the dotenv report of the job %s: %w", from.Name, err)
-			}
-			out = append(out, variables...)
+		read, err := dotenvOf(from.Name, m)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, read...)
+	}
+	upstream, err := r.foreignLeft(j)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range upstream {
+		read, err := dotenvOf(f.name, f.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, read...)
+	}
+	return out, nil
+}
+
+// dotenvOf are the variables in the reports of one job.
+func dotenvOf(job string, m *store.Manifest) ([]variable.Variable, error) {
+	var out []variable.Variable
+	for _, path := range m.ReportPaths("dotenv") {
+		variables, err := readDotenv(path)
+		if err != nil {
+			return nil, fmt.Errorf("the dotenv report of the job %s: %w", job, err)
+		}
+		out = append(out, variables...)
 	}
 	return out, nil
 }
@@ -174,40 +194,4 @@ func readDotenv(path string) ([]variable.Variable, error) {
 		out[i] = variable.Variable{Name: v.Name, Value: v.Value}
 	}
 	return out, nil
-}
-
-// leftBy is what a job left that another one gets: in this run, or else in the last run that there was. It is nil when that is nothing.
-func (r *runner) leftBy(j, from *pipeline.Job) *store.Manifest {
-	r.mu.Lock()
-	m, ran := r.manifest[from]
-	r.mu.Unlock()
-	if ran {
-		return m
-	}
-	if slices.Contains(r.o.Jobs, from) {
-		return nil // it is part of this run, and did not run
-	}
-	m, err := r.project.Store.Latest(from.Name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if r.once.first(j.Name + "\x00" + from.Name) {
-			r.o.Observer.Warn(j.Name, fmt.Sprintf("the artifacts of %s are not here: it has not run on this machine", from.Name),
-				"--needs runs what the job depends on first")
-		}
-		return nil
-	case err != nil:
-		if r.once.first(j.Name + "\x00" + from.Name) {
-			r.o.Observer.Warn(j.Name, fmt.Sprintf("the artifacts of %s cannot be read: %v", from.Name, err), "")
-		}
-		return nil
-	case !m.Expires.IsZero() && time.Now().After(m.Expires):
-		if r.once.first(j.Name + "\x00" + from.Name) {
-			r.o.Observer.Warn(j.Name, fmt.Sprintf("the artifacts of %s have expired", from.Name), "--needs makes them anew")
-		}
-		return nil
-	}
-	if r.once.first(j.Name+"\x00"+from.Name) && (m.Archive != "" || len(m.Reports) > 0) {
-		r.o.Observer.Say(j.Name, fmt.Sprintf("the artifacts of %s are those of its run on %s", from.Name, m.Finished.Local().Format(time.DateTime)))
-	}
-	return m
 }

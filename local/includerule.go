@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
@@ -10,8 +11,8 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// includeRule returns a function that decides the rules of includes by facts.
-func includeRule(facts when.Facts) func(config.Node) (bool, error) {
+// includeRule returns a function that decides the rules of includes by facts, and notes what it decided.
+func includeRule(facts when.Facts, note func(IncludeRule)) func(config.Node) (bool, error) {
 	var cache rule.Cache
 	return func(n config.Node) (bool, error) {
 		r, err := ruleOf(n, &cache)
@@ -22,7 +23,10 @@ func includeRule(facts when.Facts) func(config.Node) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return verdict.Rule != when.NoRule, nil
+		holds := verdict.Rule != when.NoRule
+		why := strings.TrimPrefix(strings.TrimPrefix(verdict.Reason(), "no rule applies: "), "rule 1: ")
+		note(IncludeRule{n.Span().String(), holds, why})
+		return holds, nil
 	}
 }
 

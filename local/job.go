@@ -8,6 +8,7 @@ import (
 
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
@@ -43,8 +44,14 @@ func (r *runner) job(ctx context.Context, j *pipeline.Job) Result {
 		return r.refused(j, refusal)
 	}
 	defer release()
+	if text := r.mirrored(j); text != "" {
+		if j.Keywords.Trigger == nil { // such a job has no script
+			return Result{Status: Success, Note: text}
+		}
+		r.o.Observer.Say(j.Name, text)
+	}
 	if j.Keywords.Trigger != nil {
-		return r.trigger(ctx, j, vars)
+		return r.trigger(ctx, j)
 	}
 	var slot int
 	select {
@@ -72,19 +79,19 @@ func (r *runner) job(ctx context.Context, j *pipeline.Job) Result {
 	return r.result(j, last, attempts, time.Since(began))
 }
 
-// refused is the result of a job that cannot start.
+// refused is the result of a job that cannot start. One that was asked for by its name has failed, even if it may: nothing of it ran.
 func (r *runner) refused(j *pipeline.Job, err *event.Error) Result {
 	status := Failed
 	switch {
 	case err.Kind == event.ErrorCancelled:
 		status = Cancelled
-	case j.AllowFailure.Always:
+	case j.AllowFailure.Always && !r.isNamed(j):
 		status = Allowed
 	}
 	for _, d := range err.Diagnostics {
 		r.o.Observer.Warn(j.Name, d.Error(), d.Hint)
 	}
-	if status == Failed && err.Diagnostics == nil {
+	if status != Cancelled && err.Diagnostics == nil {
 		r.o.Observer.Warn(j.Name, "the job does not start: "+err.Message, err.Hint)
 	}
 	return Result{Status: status, Error: err, Note: oneLine(err.Message)}
@@ -97,7 +104,7 @@ func (r *runner) result(j *pipeline.Job, last outcome, attempts int, took time.D
 		switch {
 		case last.err.Kind == event.ErrorCancelled:
 			out.Status = Cancelled
-		case allowed(j.AllowFailure, last.exitCode):
+		case allowed(j.AllowFailure, last.exitCode) && (last.trace != "" || !r.isNamed(j)):
 			out.Status = Allowed
 		default:
 			out.Status = Failed
@@ -124,6 +131,7 @@ func (r *runner) keep(j *pipeline.Job, left *store.Manifest, status Status) {
 	}
 	left.Job, left.Run, left.Status, left.Finished = j.Name, r.id, string(status), time.Now().UTC()
 	left.Ref, left.SHA = r.project.Facts.Pipeline.Ref, r.project.Repository.SHA()
+	left.Expires = expiry(j, left)
 	if err := r.project.Store.Keep(left); err != nil {
 		r.o.Observer.Warn(j.Name, fmt.Sprintf("its artifacts are not kept: %v", err), "")
 		return
@@ -131,6 +139,19 @@ func (r *runner) keep(j *pipeline.Job, left *store.Manifest, status Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.manifest[j] = left
+}
+
+// expiry is when GitLab would remove what a job left; the zero Time is never, or when the settings of a project say, which are not here.
+func expiry(j *pipeline.Job, left *store.Manifest) time.Time {
+	a := j.Keywords.Artifacts
+	if a == nil || left.Archive == "" && len(left.Reports) == 0 {
+		return time.Time{}
+	}
+	after, err := keyword.ParseDuration(a.ExpireIn)
+	if err != nil { // it says nothing, or never: all else was checked
+		return time.Time{}
+	}
+	return left.Finished.Add(after)
 }
 
 // admit waits until a job may start: its delay, and its resource group.

@@ -36,7 +36,11 @@ type Options struct {
 	Variables []variable.Variable
 	// Inputs are those of spec:inputs.
 	Inputs map[string]value.Value
-	Event  repository.Event
+	// JobInputs are those of `inputs:` of jobs, as they were given.
+	JobInputs []JobInput
+	// Projects are folders of this machine that stand for other projects, by their paths: artifacts of their jobs are taken from there.
+	Projects map[string]string
+	Event    repository.Event
 	// Loader makes what gives the files of includes. It may be nil; then there are none but the definition itself.
 	Loader func(*repository.Repository) (Loader, error)
 }
@@ -65,6 +69,8 @@ type Project struct {
 	Warnings diag.List
 
 	options   Options
+	inputs    map[string]map[string]value.Value // of jobs, as they were given
+	rules     []IncludeRule                     // of includes, as they were decided
 	loader    Loader
 	variables []variable.Layer // from outside of the file
 	parent    *Project         // of a child pipeline
@@ -81,7 +87,10 @@ func Open(ctx context.Context, o Options) (*Project, error) {
 	if err := p.read(); err != nil {
 		return nil, err
 	}
-	return p, p.resolve(ctx)
+	if err := p.resolve(ctx); err != nil {
+		return p, err
+	}
+	return p, p.checkGiven()
 }
 
 // open finds out about the repository, the settings and the event.
@@ -194,10 +203,11 @@ func (p *Project) resolve(ctx context.Context) error {
 	o := config.Options{
 		Place:  config.Place{Kind: config.Local, Path: p.File},
 		Inputs: p.options.Inputs,
-		Rule:   includeRule(decisions), InputRule: inputRule, Expand: decisions.expand, ExpandInput: decisions.expandOpen,
+		Rule:   includeRule(decisions, func(r IncludeRule) { p.rules = append(p.rules, r) }), InputRule: inputRule, Expand: decisions.expand, ExpandInput: decisions.expandOpen,
 	}
+	watched := &watchedLoader{Loader: p.loader}
 	if p.loader != nil {
-		o.Loader = p.loader
+		o.Loader = watched
 	}
 	var found diag.List
 	c, err := config.Resolve(ctx, p.File, p.Text, o)
@@ -207,13 +217,13 @@ func (p *Project) resolve(ctx context.Context) error {
 		}
 	}
 	if c == nil {
-		return found
+		return watched.blame(found)
 	}
 	p.Config, p.Warnings = c, c.Warnings
 	definition, wrong := keyword.Read(c)
 	p.Definition = definition
 	if found = append(found, wrong...); len(found) > 0 {
-		return found
+		return watched.blame(found)
 	}
 	facts := pipeline.Facts{
 		Ref: p.Facts.Pipeline, Variables: p.variables, JobVariables: p.jobVariables,

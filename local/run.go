@@ -3,7 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,18 +106,18 @@ func (p *Project) Run(ctx context.Context, o RunOptions) []Result {
 		o.Concurrency = 1
 	}
 	r := &runner{
-		project: p, o: &o, id: runID(), slots: make(chan int, o.Concurrency), counter: new(atomic.Int64),
+		project: p, o: &o, id: store.NewRun(), slots: make(chan int, o.Concurrency), counter: new(atomic.Int64),
 		issuer: &issuer{publish: p.Store.WriteKeys}, levels: &levels{o: &o}, once: &said{observer: o.Observer},
 		manifest: map[*pipeline.Job]*store.Manifest{}, beside: map[*pipeline.Job][]Result{},
 	}
 	for i := range o.Concurrency {
 		r.slots <- i
 	}
+	if on := p.Definition.Workflow.OnNewCommit; on != "" && o.Verbose {
+		o.Observer.Say("", "workflow: auto_cancel: on_new_commit: "+on+" is about a newer pipeline, and there is none on one machine")
+	}
 	return r.all(ctx)
 }
-
-// runID is a name for a run; names sort by time.
-func runID() string { return fmt.Sprintf("%016x-%d", time.Now().UnixNano(), os.Getpid()) }
 
 // all runs the runner's jobs.
 func (r *runner) all(ctx context.Context) []Result {
@@ -148,6 +148,11 @@ func (r *runner) startsByHand(j *pipeline.Job) bool {
 		}
 	}
 	return false
+}
+
+// isNamed reports whether a job was asked for by its name.
+func (r *runner) isNamed(j *pipeline.Job) bool {
+	return slices.Contains(r.o.Named, j.Name) || slices.Contains(r.o.Named, j.Group)
 }
 
 // stopsOnFailure reports whether the workflow cancels everything when a job fails.

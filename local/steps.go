@@ -142,6 +142,11 @@ func asError(ctx context.Context, err error) *event.Error {
 	if errors.As(err, &own) {
 		return own
 	}
+	var unloaded *LoadError
+	if errors.As(err, &unloaded) {
+		list := unloaded.Problems
+		return &event.Error{Kind: unloaded.kind(), Message: list[0].Message, Hint: list[0].Hint, Diagnostics: list}
+	}
 	if list := diag.Of(err); list != nil {
 		return &event.Error{Kind: event.ErrorDefinition, Message: list[0].Message, Hint: list[0].Hint, Diagnostics: list}
 	}

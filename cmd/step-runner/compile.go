@@ -55,7 +55,7 @@ With --job-name, FILE is a .gitlab-ci.yml, and what is printed are the steps tha
 	f.BoolVar(&o.spans, "spans", false, "print the place of everything in the source too")
 	f.StringVar(&o.job, "job-name", "", "print the steps of the `JOB` of a .gitlab-ci.yml")
 	f.StringVar(&o.workDir, "work-dir", "", "with --job-name: the job's project is to be in `DIR` (default: a folder for temporary files)")
-	f.StringArrayVar(&o.secrets, "secret", nil, "with --job-name: a secret that is supplied; it is not printed")
+	f.StringArrayVar(&o.secrets, "secret", nil, "with --job-name: the secret `NAME` is supplied, as to run; its value is not printed")
 	o.event.flags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		byDefault := "json"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/provenance"
@@ -71,6 +72,11 @@ func explained(err error) (code int, text string) {
 	var done *shown
 	if errors.As(err, &done) {
 		return done.code, ""
+	}
+	var unloaded *local.LoadError
+	if errors.As(err, &unloaded) {
+		code, _ = explained(unloaded.Err)
+		return code, renderDiagnostics(unloaded.Problems)
 	}
 	if list := diag.Of(err); list != nil {
 		return exitDefinition, renderDiagnostics(list)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -43,11 +42,16 @@ Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict wa
 				return usage("--format: %q is none of %s", format, strings.Join(lintFormats, ", "))
 			}
 			all, err := a.lint(cmd.Context(), &o, strings.Join(args, ""))
-			if err != nil {
+			var unloaded *local.LoadError
+			if err != nil && !errors.As(err, &unloaded) {
 				return err
 			}
 			if err := a.printProblems(all, format, output); err != nil {
 				return err
+			}
+			if unloaded != nil { // which is no problem of the file
+				code, _ := report(unloaded)
+				return &shown{code}
 			}
 			if slices.ContainsFunc(all, func(p problems.Problem) bool { return strict || !p.Warning }) {
 				return &shown{exitDefinition}
@@ -62,7 +66,7 @@ Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict wa
 	return cmd
 }
 
-// lint finds the problems of a definition.
+// lint finds the problems of a definition. With a *local.LoadError they are those of files that could not be had.
 func (a *app) lint(ctx context.Context, o *eventFlags, file string) ([]problems.Problem, error) {
 	options, err := a.projectOptions(o, file)
 	if err != nil {
@@ -71,12 +75,14 @@ func (a *app) lint(ctx context.Context, o *eventFlags, file string) ([]problems.
 	p, err := local.Open(ctx, options)
 	wrong := diag.Of(err)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && wrong == nil:
-		return nil, coded(exitNotFound, "%v", err).hinted("name the file: step-runner lint FILE")
 	case err != nil && wrong == nil:
-		return nil, err
+		return nil, openError(err)
 	case p == nil:
 		return problems.Problems(wrong, nil), nil
+	}
+	var unloaded *local.LoadError
+	if errors.As(err, &unloaded) {
+		return problems.Problems(wrong, p.Warnings), err
 	}
 	warnings := p.Warnings
 	if p.Definition != nil && p.Config != nil {

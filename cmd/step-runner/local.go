@@ -100,7 +100,7 @@ Exit codes: 0 fine · 1 a job failed that may not · 2 usage · 3 the definition
 	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself, on this machine")
 	f.BoolVar(&o.keep, "keep", false, "leave the folders of jobs, and say where they are")
 	f.BoolVar(&o.shell, "shell", false, "open a shell in a job that failed, before it is removed")
-	f.StringArrayVar(&o.secrets, "secret", nil, "a value for `secrets:`: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
+	f.StringArrayVar(&o.secrets, "secret", nil, "the value of a secret of the job: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
 	f.StringVar(&o.outputFile, "output-file", "", "write the trace of the one job to `FILE` (default: in .rung/traces)")
 	f.StringVar(&o.outputDir, "output-dir", "", "write the traces of the jobs to `DIR`")
 	f.StringVar(&o.progress, "progress", "auto", "how to show the run: `MODE` is auto, tty, plain, quiet or json")

@@ -20,6 +20,9 @@ type listOutput struct {
 	Stages []string    `json:"stages"`
 	Reason string      `json:"reason,omitempty"` // why there are no jobs
 	Jobs   []local.Row `json:"jobs"`
+
+	Variables    []local.Choice      `json:"variables,omitempty"`
+	IncludeRules []local.IncludeRule `json:"include_rules,omitempty"`
 }
 
 // printList prints the jobs as a table, or as JSON.
@@ -28,10 +31,13 @@ func (o *localFlags) printList(p *local.Project, jobs []*pipeline.Job, all bool)
 	if o.asJSON {
 		return writeJSON(o.app.stdout, listOutput{
 			Name: p.Pipeline.Name, Source: p.Facts.Pipeline.Source, Ref: p.Facts.Pipeline.Ref, Stages: append([]string{}, p.Pipeline.Stages...),
-			Reason: p.Pipeline.Reason(), Jobs: rows,
+			Reason: p.Pipeline.Reason(), Jobs: rows, Variables: p.Choices(), IncludeRules: p.IncludeRules(),
 		})
 	}
 	w := bufio.NewWriter(o.app.stdout)
+	if p.Pipeline.Name != "" {
+		fmt.Fprintf(w, "%s\n\n", oneLine(p.Pipeline.Name))
+	}
 	if reason := p.Pipeline.Reason(); reason != "" {
 		fmt.Fprintf(w, "there is nothing to run: %s\n", reason)
 	}
@@ -51,8 +57,42 @@ func (o *localFlags) printList(p *local.Project, jobs []*pipeline.Job, all bool)
 	if n := len(p.Pipeline.Excluded); n > 0 && !all && len(jobs) == len(p.Pipeline.Jobs) {
 		fmt.Fprintf(w, "\n%s not in this pipeline; --all shows why\n", isOrAre(n))
 	}
+	if o.verbose > 0 {
+		printChoices(w, p.Choices())
+		printIncludeRules(w, p.IncludeRules())
+	}
 	return w.Flush()
 }
+
+// printChoices prints the variables that the file describes.
+func printChoices(w *bufio.Writer, choices []local.Choice) {
+	if len(choices) == 0 {
+		return
+	}
+	w.WriteByte('\n')
+	table(w, []string{"VARIABLE", "VALUE", "OPTIONS", "DESCRIPTION"}, len(choices), func(i int) []string {
+		c := &choices[i]
+		return []string{c.Name, oneLine(c.Value), oneLine(strings.Join(c.Options, ", ")), oneLine(c.Description)}
+	})
+}
+
+// printIncludeRules prints why includes with rules are in or out.
+func printIncludeRules(w *bufio.Writer, rules []local.IncludeRule) {
+	if len(rules) == 0 {
+		return
+	}
+	w.WriteByte('\n')
+	table(w, []string{"RULE OF AN INCLUDE", "HOLDS", "WHY"}, len(rules), func(i int) []string {
+		holds := "no"
+		if rules[i].Holds {
+			holds = "yes"
+		}
+		return []string{rules[i].Place, holds, oneLine(rules[i].Why)}
+	})
+}
+
+// oneLine makes a text one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func isOrAre(n int) string {
 	if n == 1 {

@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
-	"github.com/rungci/rung/steps/value"
 )
 
 // eventFlags say which pipeline it is: of which file, for what, with which variables.
@@ -34,7 +35,7 @@ type eventFlags struct {
 
 func (o *eventFlags) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline variable `NAME=VALUE`; NAME alone takes your environment's")
-	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs)")
+	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs), or a job its own: JOB:NAME=VALUE")
 	f.StringVar(&o.inputFile, "input-file", "", "read inputs from the YAML or JSON `FILE`")
 	f.StringVar(&o.source, "event", "", "what starts the pipeline: `EVENT` is "+strings.Join(repository.Sources, ", ")+" (default push)")
 	f.StringVar(&o.fromCommit, "from-commit", "", "count what changed from `COMMIT`")
@@ -42,7 +43,7 @@ func (o *eventFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.tag, "tag", "", "make it a pipeline for the `TAG`")
 	f.StringVar(&o.branch, "branch", "", "make it a pipeline for the `BRANCH` (default: the one that is checked out)")
 	f.StringVar(&o.projectDir, "project-dir", "", "the project is that around `DIR` (default: the current folder)")
-	f.StringArrayVar(&o.projects, "project", nil, "files that are included of another project come from a folder: `PROJECT=DIR`")
+	f.StringArrayVar(&o.projects, "project", nil, "what is included of another project, and artifacts of its jobs, come from a folder: `PROJECT=DIR`")
 	o.from.flags(f)
 }
 
@@ -53,16 +54,25 @@ func (a *app) openProject(ctx context.Context, o *eventFlags, file string) (*loc
 		return nil, err
 	}
 	p, err := local.Open(ctx, options)
-	var event *local.EventError
-	switch {
-	case errors.As(err, &event):
-		return nil, usage("%v", err)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, coded(exitNotFound, "%v", err).hinted("name the file: step-runner local FILE")
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, openError(err)
 	}
 	return p, nil
+}
+
+// openError gives the errors of a pipeline that cannot be made their exit codes.
+func openError(err error) error {
+	var event *local.EventError
+	var given *local.GivenError
+	switch {
+	case errors.As(err, &event):
+		return usage("%v", err)
+	case errors.As(err, &given):
+		return usage("%v", err).hinted("%s", given.Hint)
+	case diag.Of(err) == nil && errors.Is(err, fs.ErrNotExist):
+		return coded(exitNotFound, "%v", err).hinted("name the file, as the first argument")
+	}
+	return err
 }
 
 func (a *app) projectOptions(o *eventFlags, file string) (local.Options, error) {
@@ -81,7 +91,13 @@ func (a *app) projectOptions(o *eventFlags, file string) (local.Options, error) 
 		name, _, _ := strings.Cut(pair, "=")
 		out.Variables = append(out.Variables, variable.Variable{Name: name, Value: vars[name]})
 	}
-	if out.Inputs, err = o.inputValues(); err != nil {
+	var own []string
+	own, out.JobInputs = o.splitInputs()
+	given := inputFlags{pairs: own, file: o.inputFile} // the definition says what types they have
+	if out.Inputs, err = given.values(nil); err != nil {
+		return out, err
+	}
+	if out.Projects, err = projectFolders(o.projects); err != nil {
 		return out, err
 	}
 	out.Event = repository.Event{Source: o.source, Ref: o.branch, Tag: o.tag, TargetBranch: o.target, Since: o.fromCommit}
@@ -102,10 +118,21 @@ func (a *app) projectOptions(o *eventFlags, file string) (local.Options, error) 
 	return out, nil
 }
 
-// inputValues are spec:inputs as they are given: the definition says what types they have.
-func (o *eventFlags) inputValues() (map[string]value.Value, error) {
-	given := inputFlags{pairs: o.inputs, file: o.inputFile}
-	return given.values(nil)
+// jobInputForm is JOB:NAME=VALUE. Names of jobs may hold colons, those of inputs may not.
+var jobInputForm = lazyregexp.New(`(?s)^(.+?):([A-Za-z0-9_-]+)=(.*)$`)
+
+// splitInputs tells the inputs of the definition (NAME=VALUE) from those of jobs.
+func (o *eventFlags) splitInputs() (own []string, ofJobs []local.JobInput) {
+	for _, pair := range o.inputs {
+		name, _, _ := strings.Cut(pair, "=")
+		found := jobInputForm().FindStringSubmatch(pair)
+		if !strings.Contains(name, ":") || found == nil {
+			own = append(own, pair)
+			continue
+		}
+		ofJobs = append(ofJobs, local.JobInput{Job: found[1], Name: found[2], Text: found[3]})
+	}
+	return own, ofJobs
 }
 
 // unknownJob makes the error of a name that is none of a job one with an exit code.

@@ -13,6 +13,9 @@ import (
 
 // keepWatching runs the jobs, and again whenever files change, until it is told to end.
 func (o *localFlags) keepWatching(ctx context.Context, file string, names []string) error {
+	// Also an interrupt that comes too late to stop a run ends it all.
+	told, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	for {
 		watch, err := local.Watch(ctx, o.event.projectDir, o.app.env)
 		if err != nil {
@@ -27,13 +30,12 @@ func (o *localFlags) keepWatching(ctx context.Context, file string, names []stri
 			_, text := report(err)
 			fmt.Fprint(o.app.stderr, text)
 		}
-		fmt.Fprintln(o.app.stderr, "waiting for files to change; Ctrl-C ends it")
-		waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		changed, err := watch.Wait(waiting)
-		interrupted := waiting.Err() != nil
-		stop()
+		if told.Err() == nil {
+			fmt.Fprintln(o.app.stderr, "waiting for files to change; Ctrl-C ends it")
+		}
+		changed, err := watch.Wait(told)
 		switch {
-		case interrupted:
+		case told.Err() != nil:
 			return &shown{exitInterrupted}
 		case err != nil:
 			return coded(exitSystem, "watching the project's files: %v", err)

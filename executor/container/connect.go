@@ -6,29 +6,25 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 
-	cerrdefs "github.com/containerd/errdefs"
-	"github.com/moby/moby/api/pkg/stdcopy"
-	"github.com/moby/moby/client"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 // Connect runs `step-runner proxy` in the job's container: what it reads and writes is the connection.
 func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
-	attached, _, err := v.exec(ctx, client.ExecCreateOptions{
-		Cmd: []string{programFile, "proxy", "--socket", socketFile}, AttachStdin: true, AttachStdout: true, AttachStderr: true,
-	}, client.ExecAttachOptions{})
+	_, stream, err := v.exec(ctx, engine.Exec{Cmd: []string{programFile, "proxy", "--socket", socketFile}})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the step-runner in the job's container: %w", err)
 	}
 	r, w := io.Pipe()
-	c := &conn{Conn: attached.Conn, attached: attached, out: r}
+	c := &conn{Conn: stream, out: r}
 	go func() {
 		said := &tail{}
-		_, err := stdcopy.StdCopy(w, said, attached.Reader)
+		err := engine.Demultiplex(w, said, stream)
 		if text := said.String(); text != "" {
 			err = fmt.Errorf("the proxy in the job's container: %s", text)
 		}
@@ -40,48 +36,41 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 // conn is a connection to a process in a container, whose output the engine sends in frames.
 type conn struct {
 	net.Conn
-	attached client.ExecAttachResult
-	out      *io.PipeReader
-	once     sync.Once
+	out  *io.PipeReader
+	once sync.Once
 }
 
 func (c *conn) Read(p []byte) (int, error) { return c.out.Read(p) }
 
 func (c *conn) Close() error {
 	c.once.Do(func() {
-		c.attached.Close() // the proxy reads the end of its input, and ends
+		_ = c.Conn.Close() // the proxy reads the end of its input, and ends
 		c.out.CloseWithError(net.ErrClosed)
 	})
 	return nil
 }
 
 // exec starts a command in the job's container.
-func (v *environment) exec(ctx context.Context, create client.ExecCreateOptions, attach client.ExecAttachOptions) (client.ExecAttachResult, string, error) {
-	c := v.executor.client
+func (v *environment) exec(ctx context.Context, command engine.Exec) (id string, stream *engine.Stream, err error) {
 	if v.isClosed() {
-		return client.ExecAttachResult{}, "", errClosed
+		return "", nil, errClosed
 	}
-	created, err := c.ExecCreate(ctx, v.container, create)
-	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
-		return client.ExecAttachResult{}, "", fmt.Errorf("the job's container has ended: %w", v.lastWords(err))
+	id, stream, err = v.executor.client.Exec(ctx, v.container, command)
+	if status := engine.Status(err); status == http.StatusNotFound || status == http.StatusConflict {
+		return "", nil, fmt.Errorf("the job's container has ended: %w", v.lastWords(err))
 	}
 	if err != nil {
-		return client.ExecAttachResult{}, "", v.executor.unreachable(ctx, err)
+		return "", nil, v.executor.unreachable(ctx, err)
 	}
-	// The stream outlives the call: it does not end with ctx.
-	attached, err := c.ExecAttach(context.WithoutCancel(ctx), created.ID, attach)
-	if err != nil {
-		return client.ExecAttachResult{}, "", v.executor.unreachable(ctx, err)
-	}
-	return attached, created.ID, nil
+	return id, stream, nil
 }
 
 // lastWords adds what a container has said to an error.
 func (v *environment) lastWords(err error) error {
 	if said := v.said.String(); said != "" && !strings.HasPrefix(said, listening) {
-		return fmt.Errorf("%w; it said:\n%s", clean(err), said)
+		return fmt.Errorf("%w; it said:\n%s", err, said)
 	}
-	return clean(err)
+	return err
 }
 
 var errClosed = errors.New("the job's environment was closed")
@@ -100,7 +89,7 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 	args := shell.Args
 	if len(args) == 0 {
 		for _, name := range shells {
-			if _, err := v.stat(ctx, name); err == nil {
+			if v.executor.client.StatFile(ctx, v.container, name) == nil {
 				args = []string{name}
 				break
 			}
@@ -113,31 +102,27 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 	if dir == "" {
 		dir = v.layout.Project
 	}
-	create := client.ExecCreateOptions{
-		Cmd: args, Env: shell.Env, WorkingDir: dir, TTY: shell.Terminal, AttachStdin: true, AttachStdout: true, AttachStderr: true,
-	}
-	attach := client.ExecAttachOptions{TTY: shell.Terminal}
-	attached, id, err := v.exec(ctx, create, attach)
+	id, stream, err := v.exec(ctx, engine.Exec{Cmd: args, Env: shell.Env, WorkingDir: dir, Tty: shell.Terminal})
 	if err != nil {
 		return -1, fmt.Errorf("opening a shell in the job's container: %w", err)
 	}
-	defer attached.Close()
-	defer context.AfterFunc(ctx, func() { attached.Close() })()
+	defer stream.Close()
+	defer context.AfterFunc(ctx, func() { stream.Close() })()
 	ended := make(chan struct{})
 	defer close(ended)
 	go v.resize(ctx, id, shell.Resize, ended)
 	if shell.Stdin != nil {
 		go func() {
-			_, _ = io.Copy(attached.Conn, shell.Stdin)
-			_ = attached.CloseWrite()
+			_, _ = io.Copy(stream, shell.Stdin)
+			_ = stream.CloseWrite()
 		}()
 	} else {
-		_ = attached.CloseWrite()
+		_ = stream.CloseWrite()
 	}
 	if shell.Terminal {
-		_, err = io.Copy(orDiscard(shell.Stdout), attached.Reader)
+		_, err = io.Copy(orDiscard(shell.Stdout), stream)
 	} else {
-		_, err = stdcopy.StdCopy(orDiscard(shell.Stdout), orDiscard(shell.Stderr), attached.Reader)
+		err = engine.Demultiplex(orDiscard(shell.Stdout), orDiscard(shell.Stderr), stream)
 	}
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
@@ -157,9 +142,9 @@ func orDiscard(w io.Writer) io.Writer {
 
 // exitCode is how a command has ended whose output has.
 func (v *environment) exitCode(ctx context.Context, id string) (int, error) {
-	found, err := v.executor.client.ExecInspect(ctx, id, client.ExecInspectOptions{})
-	switch {
-	case cerrdefs.IsNotFound(err), cerrdefs.IsConflict(err), err == nil && found.Running:
+	found, err := v.executor.client.InspectExec(ctx, id)
+	switch status := engine.Status(err); {
+	case status == http.StatusNotFound, status == http.StatusConflict, err == nil && found.Running:
 		return -1, errClosed
 	case err != nil:
 		return -1, v.executor.unreachable(ctx, err)
@@ -178,7 +163,7 @@ func (v *environment) resize(ctx context.Context, id string, sizes <-chan execut
 				return
 			}
 			// A terminal of another size is one, too.
-			_, _ = v.executor.client.ExecResize(ctx, id, client.ExecResizeOptions{Height: uint(size.Rows), Width: uint(size.Columns)})
+			_ = v.executor.client.ResizeExec(ctx, id, int(size.Rows), int(size.Columns))
 		}
 	}
 }

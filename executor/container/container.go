@@ -19,9 +19,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/client"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/executor/ledger"
 )
 
@@ -64,7 +63,7 @@ type Options struct {
 type Executor struct {
 	opts    Options
 	engine  *Engine
-	client  *client.Client
+	client  *engine.Client
 	program string
 	system  string // "linux"
 	arch    string // "amd64"
@@ -131,7 +130,7 @@ func (e *Executor) begin(ctx context.Context) error {
 	if e.book != nil {
 		return nil
 	}
-	version, err := e.client.ServerVersion(ctx, client.ServerVersionOptions{})
+	version, err := e.client.Version(ctx)
 	if err != nil {
 		return e.unreachable(ctx, err)
 	}
@@ -151,10 +150,10 @@ func (e *Executor) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if client.IsErrConnectionFailed(err) {
-		return fmt.Errorf("the container engine at %s does not answer: %w; start it, or run the job without containers", e.engine, clean(err))
+	if engine.Unreachable(err) {
+		return fmt.Errorf("the container engine at %s does not answer: %w; start it, or run the job without containers", e.engine, err)
 	}
-	return fmt.Errorf("the container engine at %s: %w", e.engine, clean(err))
+	return fmt.Errorf("the container engine at %s: %w", e.engine, err)
 }
 
 // entry is what the ledger holds of an environment.

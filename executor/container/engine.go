@@ -8,15 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
-	"github.com/moby/moby/client"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 const (
@@ -38,7 +36,9 @@ type Engine struct {
 	tls string // the folder of its certificates; "" is none
 }
 
-func (e *Engine) String() string { return fmt.Sprintf("%s (%s)", e.Host, e.From) }
+func (e *Engine) String() string {
+	return fmt.Sprintf("%s (%s)", engine.WithoutUser(e.Host), e.From)
+}
 
 // ErrNoEngine says that no engine answers.
 var ErrNoEngine = errors.New("no container engine answers")
@@ -54,7 +54,7 @@ func Detect(ctx context.Context, env []string) (*Engine, error) {
 	}
 	if named != nil {
 		if err := named.ping(ctx, namedTime); err != nil {
-			return nil, fmt.Errorf("%w at %s, which %s names: %w; start it, or correct the name", ErrNoEngine, named.Host, named.From, err)
+			return nil, fmt.Errorf("%w at %s, which %s names: %w; start it, or correct the name", ErrNoEngine, engine.WithoutUser(named.Host), named.From, err)
 		}
 		return named, nil
 	}
@@ -97,41 +97,18 @@ func (e *Engine) ping(ctx context.Context, limit time.Duration) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not answer within %s", limit))
 	defer cancel()
-	_, err = c.Ping(ctx, client.PingOptions{})
+	err = c.Ping(ctx)
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, fs.ErrPermission):
 		return errors.New("you may not use it; join the group that its socket belongs to")
 	}
-	return clean(err)
+	return err
 }
 
 // connect makes a client, without a word to the engine.
-func (e *Engine) connect() (*client.Client, error) {
-	opts := []client.Opt{client.WithHost(e.Host), client.WithUserAgent("rung")}
-	if e.tls != "" {
-		file := func(name string) string { return filepath.Join(e.tls, name) }
-		opts = append(opts, client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem")))
-	}
-	c, err := client.New(opts...)
-	if err != nil {
-		return nil, fmt.Errorf("the engine's address %q cannot be used: %w", withoutUser(e.Host), err)
-	}
-	return c, nil
-}
-
-// withoutUser takes the user out of an address.
-func withoutUser(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
-		return address
-	}
-	u.User = nil
-	return u.String()
-}
+func (e *Engine) connect() (*engine.Client, error) { return engine.New(e.Host, e.tls) }
 
 // finder looks for engines.
 type finder struct{ env []string }
@@ -161,24 +138,16 @@ func (f *finder) named() (*Engine, error) {
 				e.tls = f.dockerFolder()
 			}
 		}
-		return e.checked()
+		return e, nil
 	}
 	e, err := f.context()
 	if e != nil || err != nil {
 		return e, err
 	}
 	if host := f.getenv("CONTAINER_HOST"); host != "" {
-		return (&Engine{Host: host, From: "CONTAINER_HOST"}).checked()
+		return &Engine{Host: host, From: "CONTAINER_HOST"}, nil
 	}
 	return nil, nil
-}
-
-// checked refuses addresses that take another program to reach.
-func (e *Engine) checked() (*Engine, error) {
-	if strings.HasPrefix(e.Host, "ssh://") {
-		return nil, fmt.Errorf("%s names %s, and engines are not reached through ssh; forward its socket with ssh -L and name that", e.From, withoutUser(e.Host))
-	}
-	return e, nil
 }
 
 func (f *finder) dockerFolder() string {
@@ -226,10 +195,10 @@ func (f *finder) context() (*Engine, error) {
 		return nil, fmt.Errorf("the Docker context %q, which %s names, has no address of an engine; docker context create makes one", name, from)
 	}
 	e := &Engine{Host: meta.Endpoints.Docker.Host, From: "the Docker context " + name}
-	if tls := filepath.Join(folder, "contexts", "tls", id, "docker"); isFile(filepath.Join(tls, "cert.pem")) {
+	if tls := filepath.Join(folder, "contexts", "tls", id, "docker"); isFile(filepath.Join(tls, "ca.pem")) || isFile(filepath.Join(tls, "cert.pem")) {
 		e.tls = tls
 	}
-	return e.checked()
+	return e, nil
 }
 
 func isFile(path string) bool {
@@ -252,8 +221,7 @@ func readBounded(path string) ([]byte, error) {
 func (f *finder) places() (out []*Engine) {
 	add := func(host, from string) { out = append(out, &Engine{Host: host, From: from}) }
 	if runtime.GOOS == "windows" {
-		add("npipe:////./pipe/docker_engine", "where Docker listens")
-		add("npipe:////./pipe/podman-machine-default", "where Podman listens")
+		add("tcp://127.0.0.1:2375", "where Docker Desktop listens when it is told to") // the client knows no named pipes
 		return out
 	}
 	add("unix:///var/run/docker.sock", "where Docker listens")
@@ -268,25 +236,3 @@ func (f *finder) places() (out []*Engine) {
 	add("unix:///run/podman/podman.sock", "where Podman listens")
 	return out
 }
-
-// clean is an error of the client without the parts that help nobody.
-func clean(err error) error {
-	var status *url.Error
-	if errors.As(err, &status) {
-		err = status.Err
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return errors.New("it ended")
-	}
-	text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
-	return &cleaned{text: text, err: err}
-}
-
-// cleaned is an error with a better text.
-type cleaned struct {
-	text string
-	err  error
-}
-
-func (e *cleaned) Error() string { return e.text }
-func (e *cleaned) Unwrap() error { return e.err }

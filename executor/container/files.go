@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"path"
 	"strings"
 
-	cerrdefs "github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 // Send runs `step-runner unpack` in the job's container. The engine could unpack as well, but as its own root, and through every
@@ -40,15 +39,15 @@ func (v *environment) Fetch(ctx context.Context, name string, out io.Writer) err
 	if v.isClosed() {
 		return errClosed
 	}
-	found, err := v.executor.client.CopyFromContainer(ctx, v.container, client.CopyFromContainerOptions{SourcePath: path.Clean(name)})
-	if cerrdefs.IsNotFound(err) {
+	archive, err := v.executor.client.ReadFiles(ctx, v.container, path.Clean(name))
+	if engine.Status(err) == http.StatusNotFound {
 		return &fs.PathError{Op: "fetching", Path: name, Err: fs.ErrNotExist}
 	}
 	if err != nil {
 		return v.executor.failed(ctx, "fetching "+name, err)
 	}
-	defer found.Content.Close()
-	if _, err := io.Copy(out, found.Content); err != nil {
+	defer archive.Close()
+	if _, err := io.Copy(out, archive); err != nil {
 		return fmt.Errorf("fetching %s: %w", name, err)
 	}
 	return nil

@@ -3,20 +3,17 @@ package container
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/steps/source/credentials"
 )
 
@@ -51,7 +48,7 @@ func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
 	if err := checkImageName(i.Name); err != nil {
 		return nil, err
 	}
-	platform, err := parsePlatform(i.Platform)
+	on, err := parsePlatform(i.Platform)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +58,7 @@ func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
 	}
 	var first error
 	for _, policy := range policies {
-		found, err := p.byPolicy(ctx, i, platform, policy)
+		found, err := p.byPolicy(ctx, i, on, policy)
 		if err == nil {
 			return found, nil
 		}
@@ -78,14 +75,14 @@ func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
 	return nil, first
 }
 
-func (p *puller) byPolicy(ctx context.Context, i *executor.Image, platform *ocispec.Platform, policy string) (*image, error) {
+func (p *puller) byPolicy(ctx context.Context, i *executor.Image, on *platform, policy string) (*image, error) {
 	switch policy {
 	case Always:
-		if err := p.pull(ctx, i, platform); err != nil {
+		if err := p.pull(ctx, i, on); err != nil {
 			return nil, err
 		}
 	case IfNotPresent, Never:
-		found, err := p.inspect(ctx, i.Name, platform)
+		found, err := p.inspect(ctx, i.Name, on)
 		if err != nil || found != nil {
 			return found, err
 		}
@@ -95,7 +92,7 @@ func (p *puller) byPolicy(ctx context.Context, i *executor.Image, platform *ocis
 				Hint:    "pull or build it first, or allow the pull policy if-not-present",
 			}
 		}
-		if err := p.pull(ctx, i, platform); err != nil {
+		if err := p.pull(ctx, i, on); err != nil {
 			return nil, err
 		}
 	default:
@@ -103,8 +100,8 @@ func (p *puller) byPolicy(ctx context.Context, i *executor.Image, platform *ocis
 			Message: fmt.Sprintf("image %s: %q is no pull policy", i.Name, policy), Hint: "they are always, if-not-present and never",
 		}
 	}
-	found, err := p.inspect(ctx, i.Name, platform)
-	if err == nil && found == nil && platform != nil { // engines pull the only one that there is
+	found, err := p.inspect(ctx, i.Name, on)
+	if err == nil && found == nil && on != nil { // engines pull the only one that there is
 		return nil, &executor.UserError{
 			Message: fmt.Sprintf("image %s is not made%s", i.Name, forPlatform(i)), Hint: "name a platform that it is made for, or none",
 		}
@@ -122,67 +119,55 @@ func forPlatform(i *executor.Image) string {
 	return " for " + i.Platform
 }
 
+// misspellings are parts of what engines say of a name that no image can have.
+var misspellings = []string{"invalid reference format", "repository name must be lowercase"}
+
 // inspect returns the image; nil when the engine does not have it, or for another platform.
-func (p *puller) inspect(ctx context.Context, name string, platform *ocispec.Platform) (*image, error) {
-	found, err := p.client.ImageInspect(ctx, name)
-	if cerrdefs.IsNotFound(err) {
+func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image, error) {
+	found, err := p.client.InspectImage(ctx, name)
+	if engine.Status(err) == http.StatusNotFound {
 		return nil, nil
+	}
+	if err != nil && slices.ContainsFunc(misspellings, func(part string) bool { return strings.Contains(err.Error(), part) }) {
+		return nil, &executor.UserError{Message: fmt.Sprintf("%q is not the name of an image: %v", name, err), Hint: "correct it", Err: err}
 	}
 	if err != nil {
 		return nil, p.unreachable(ctx, err)
 	}
-	if platform != nil && (found.Os != platform.OS || found.Architecture != platform.Architecture || platform.Variant != "" && found.Variant != platform.Variant) {
+	if on != nil && (found.Os != on.OS || found.Architecture != on.Architecture || on.Variant != "" && found.Variant != on.Variant) {
 		return nil, nil
 	}
-	out := &image{id: found.ID}
-	if c := found.Config; c != nil {
-		out.env, out.entrypoint, out.user = c.Env, c.Entrypoint, c.User
-		for port := range c.ExposedPorts {
-			number, protocol, _ := strings.Cut(port, "/")
-			if n := portNumber(number); n != 0 && (protocol == "" || protocol == "tcp") {
-				out.ports = append(out.ports, n)
-			}
+	c := found.Config
+	out := &image{id: found.ID, env: c.Env, entrypoint: c.Entrypoint, user: c.User}
+	for port := range c.ExposedPorts {
+		number, protocol, _ := strings.Cut(port, "/")
+		if n := portNumber(number); n != 0 && (protocol == "" || protocol == "tcp") {
+			out.ports = append(out.ports, n)
 		}
-		slices.Sort(out.ports)
 	}
+	slices.Sort(out.ports)
 	return out, nil
 }
 
 // pull pulls an image from its registry.
-func (p *puller) pull(ctx context.Context, i *executor.Image, platform *ocispec.Platform) error {
-	options := client.ImagePullOptions{}
-	if platform != nil {
-		options.Platforms = []ocispec.Platform{*platform}
-	}
+func (p *puller) pull(ctx context.Context, i *executor.Image, on *platform) error {
 	auth, from, err := p.credentials(ctx, i.Name)
 	if err != nil {
 		p.report(fmt.Sprintf("credentials for image %s: %v", i.Name, err))
 	}
-	options.RegistryAuth = auth
-	with := ""
-	if auth != "" {
+	authenticated, with := auth != engine.Auth{}, ""
+	if authenticated {
 		with = " with credentials of " + from
 	}
 	p.report(fmt.Sprintf("pulling image %s%s%s", i.Name, forPlatform(i), with))
-	response, err := p.client.ImagePull(ctx, i.Name, options)
-	if err != nil {
-		return p.pullError(ctx, i, err, auth != "")
-	}
-	defer response.Close()
 	progress := &pullProgress{layers: map[string][2]int64{}, started: time.Now(), told: time.Now()}
-	for message, err := range response.JSONMessages(ctx) {
-		if err != nil {
-			return p.pullError(ctx, i, err, auth != "")
-		}
-		if message.Error != nil {
-			return p.pullError(ctx, i, message.Error, auth != "")
-		}
-		if message.Progress == nil {
-			continue
-		}
-		if line := progress.add(message.ID, message.Status, message.Progress.Current, message.Progress.Total); line != "" {
+	err = p.client.PullImage(ctx, i.Name, on.String(), auth, func(m engine.Progress) {
+		if line := progress.add(m.ID, m.Status, m.ProgressDetail.Current, m.ProgressDetail.Total); line != "" {
 			p.report("pulling image " + i.Name + ": " + line)
 		}
+	})
+	if err != nil {
+		return p.pullError(ctx, i, err, authenticated)
 	}
 	p.report(fmt.Sprintf("pulled image %s in %s", i.Name, time.Since(progress.started).Round(10*time.Millisecond)))
 	return nil
@@ -218,16 +203,17 @@ var refusals = []string{
 	"invalid reference format", "name unknown",
 }
 
+// mistakes are statuses that say so.
+var mistakes = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}
+
 // pullError says whose mistake it is that an image cannot be pulled.
 func (p *puller) pullError(ctx context.Context, i *executor.Image, err error, authenticated bool) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err = clean(err)
 	text := strings.ToLower(err.Error())
-	missing := cerrdefs.IsNotFound(err) || cerrdefs.IsUnauthorized(err) || cerrdefs.IsPermissionDenied(err) || cerrdefs.IsInvalidArgument(err) ||
-		slices.ContainsFunc(refusals, func(part string) bool { return strings.Contains(text, part) })
-	if !missing {
+	mistaken := slices.Contains(mistakes, engine.Status(err)) || slices.ContainsFunc(refusals, func(part string) bool { return strings.Contains(text, part) })
+	if !mistaken {
 		return fmt.Errorf("pulling image %s%s: %w", i.Name, forPlatform(i), err)
 	}
 	hint := "correct its name"
@@ -243,39 +229,37 @@ func (p *puller) pullError(ctx context.Context, i *executor.Image, err error, au
 	return &executor.UserError{Message: fmt.Sprintf("image %s%s cannot be pulled: %v", i.Name, forPlatform(i), err), Hint: hint, Err: err}
 }
 
-// credentials are those for the registry of an image, as the engine takes them, and where they are from: the job's own
-// DOCKER_AUTH_CONFIG, the job's registries, and the user's.
-func (p *puller) credentials(ctx context.Context, name string) (auth, from string, err error) {
+// credentials are those for the registry of an image, and where they are from: the job's own DOCKER_AUTH_CONFIG, the job's
+// registries, and the user's.
+func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth, from string, err error) {
 	registry, repository := splitName(name)
 	home := (&finder{env: p.opts.Env}).home()
 	if config := p.job.Variables["DOCKER_AUTH_CONFIG"]; config != "" {
 		own := &credentials.Finder{Env: []string{"DOCKER_AUTH_CONFIG=" + config}}
 		user, password, ok, ownErr := own.Registry(ctx, registry, repository)
 		if ok {
-			return encodeAuth(registry, user, password), "the job's DOCKER_AUTH_CONFIG", nil
+			return authFor(registry, user, password), "the job's DOCKER_AUTH_CONFIG", nil
 		}
 		err = ownErr
 	}
 	for _, r := range p.job.Registries {
 		if strings.EqualFold(trimRegistry(r.Host), registry) {
-			return encodeAuth(registry, r.Username, r.Password), "the job", nil
+			return authFor(registry, r.Username, r.Password), "the job", nil
 		}
 	}
 	user, password, ok, userErr := (&credentials.Finder{Env: p.opts.Env, Home: home}).Registry(ctx, registry, repository)
 	if ok {
-		return encodeAuth(registry, user, password), "your Docker configuration", nil
+		return authFor(registry, user, password), "your Docker configuration", nil
 	}
-	return "", "", errors.Join(err, userErr)
+	return engine.Auth{}, "", errors.Join(err, userErr)
 }
 
-// encodeAuth is what goes into the header X-Registry-Auth.
-func encodeAuth(registry, user, password string) string {
-	auth := map[string]string{"serveraddress": registry, "username": user, "password": password}
+// authFor is what a registry is shown.
+func authFor(registry, user, password string) engine.Auth {
 	if user == credentials.TokenUser {
-		auth = map[string]string{"serveraddress": registry, "identitytoken": password}
+		return engine.Auth{Registry: registry, Token: password}
 	}
-	text, _ := json.Marshal(auth) // strings alone cannot fail
-	return base64.URLEncoding.EncodeToString(text)
+	return engine.Auth{Registry: registry, Username: user, Password: password}
 }
 
 func trimRegistry(host string) string {
@@ -310,14 +294,26 @@ func registryOf(name string) string {
 
 // checkImageName refuses what would not be understood as the name of an image.
 func checkImageName(name string) error {
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) || strings.Contains(name, "://") {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) || strings.Contains(name, "://") ||
+		strings.HasSuffix(name, ":") || strings.HasSuffix(name, "@") {
 		return &executor.UserError{Message: fmt.Sprintf("%q is not the name of an image", name), Hint: "write registry/path:tag, or a name of Docker's own registry"}
 	}
 	return nil
 }
 
+// platform is the system and the processor that an image is for; nil is the engine's own.
+type platform struct{ OS, Architecture, Variant string }
+
+// String is system/architecture/variant; "" is the engine's own.
+func (p *platform) String() string {
+	if p == nil {
+		return ""
+	}
+	return path.Join(p.OS, p.Architecture, p.Variant)
+}
+
 // parsePlatform reads system/architecture/variant; nil is the engine's own.
-func parsePlatform(text string) (*ocispec.Platform, error) {
+func parsePlatform(text string) (*platform, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -332,7 +328,7 @@ func parsePlatform(text string) (*ocispec.Platform, error) {
 	if len(parts) > 3 || slices.Contains(parts, "") {
 		return nil, &executor.UserError{Message: fmt.Sprintf("%q is not a platform", text), Hint: "write system/architecture, such as linux/arm64"}
 	}
-	p := &ocispec.Platform{OS: parts[0], Architecture: cmp.Or(architectures[parts[1]], parts[1])}
+	p := &platform{OS: parts[0], Architecture: cmp.Or(architectures[parts[1]], parts[1])}
 	if len(parts) == 3 {
 		p.Variant = parts[2]
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,9 @@ func TestAKeptJobLeavesItsFilesAndNoProcess(t *testing.T) {
 		t.Fatalf("%+v %v", list.Items, err)
 	}
 	id := list.Items[0].ID
+	if name := env.Layout().Name; !slices.Contains(list.Items[0].Names, "/"+name) {
+		t.Errorf("the container is called %q, and its names are %q", name, list.Items[0].Names)
+	}
 	if _, err := c.ContainerStatPath(t.Context(), id, client.ContainerStatPathOptions{Path: "/builds/project/file"}); err != nil {
 		t.Error(err)
 	}

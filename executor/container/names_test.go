@@ -46,7 +46,7 @@ func TestSplitName(t *testing.T) {
 }
 
 func TestImageNamesAndPlatformsThatAreWrongAreTheJobsMistake(t *testing.T) {
-	for _, name := range []string{"", "two words", "a\nb", "https://registry.example.com/a"} {
+	for _, name := range []string{"", "two words", "a\nb", "https://registry.example.com/a", "a:", "a@"} {
 		if checkImageName(name) == nil {
 			t.Errorf("%q is accepted", name)
 		}

@@ -9,14 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path"
 	"strconv"
 	"strings"
 
-	cerrdefs "github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 const (
@@ -92,6 +91,9 @@ func (v *environment) noSuch(what, name string) error {
 // lookUp returns the fields of the first line of a file in the container that fits; nil when there is none, or no such file.
 func (v *environment) lookUp(ctx context.Context, file string, fits func([]string) bool) ([]string, error) {
 	text, err := v.read(ctx, file)
+	if err != nil && strings.Contains(err.Error(), "unknown user") { // Podman looks itself
+		return nil, nil
+	}
 	if err != nil {
 		return nil, v.executor.failed(ctx, "reading "+file+" of the image", err)
 	}
@@ -108,20 +110,20 @@ func (v *environment) lookUp(ctx context.Context, file string, fits func([]strin
 // read returns the content of a file in the container; nil where there is none.
 func (v *environment) read(ctx context.Context, file string) ([]byte, error) {
 	for range maxLinks {
-		found, err := v.executor.client.CopyFromContainer(ctx, v.container, client.CopyFromContainerOptions{SourcePath: file})
-		if cerrdefs.IsNotFound(err) {
+		archive, err := v.executor.client.ReadFiles(ctx, v.container, file)
+		if engine.Status(err) == http.StatusNotFound {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		in := tar.NewReader(found.Content)
+		in := tar.NewReader(archive)
 		header, err := in.Next()
 		var text []byte
 		if err == nil && header.Typeflag == tar.TypeReg {
 			text, err = io.ReadAll(io.LimitReader(in, maxPasswd))
 		}
-		found.Content.Close()
+		archive.Close()
 		if err != nil || header.Typeflag != tar.TypeSymlink {
 			return text, err
 		}

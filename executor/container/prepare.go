@@ -8,17 +8,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path"
 	"strings"
 	"sync"
 
-	cerrdefs "github.com/containerd/errdefs"
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 // Where things are in a job's container.
@@ -157,7 +154,7 @@ func (v *environment) makeVolume(ctx context.Context) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	_, err := v.executor.client.VolumeCreate(calling, client.VolumeCreateOptions{Name: v.name, Labels: v.labels()})
+	err := v.executor.client.CreateVolume(calling, v.name, v.labels())
 	return v.executor.failed(calling, "making a volume for the job's files", err)
 }
 
@@ -169,13 +166,10 @@ func (e *Executor) failed(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, e.unreachable(ctx, err))
 }
 
-func (v *environment) mounts() []mount.Mount {
-	return []mount.Mount{{Type: mount.TypeVolume, Source: v.name, Target: buildsFolder}}
-}
-
-func (v *environment) hostConfig() *container.HostConfig {
-	return &container.HostConfig{
-		Mounts: v.mounts(), Privileged: v.executor.opts.Privileged, NetworkMode: container.NetworkMode(v.network),
+func (v *environment) hostConfig() engine.HostConfig {
+	return engine.HostConfig{
+		Mounts:     []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}},
+		Privileged: v.executor.opts.Privileged, NetworkMode: v.network,
 	}
 }
 
@@ -185,27 +179,23 @@ func (v *environment) startJob(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	v.layout = executor.Layout{
-		Project: path.Join(buildsFolder, v.job.ProjectName), Temp: path.Join(buildsFolder, v.job.ProjectName+".tmp"), Bin: binFolder,
+		Name: v.name, Project: path.Join(buildsFolder, v.job.ProjectName), Temp: path.Join(buildsFolder, v.job.ProjectName+".tmp"), Bin: binFolder,
 		Env: imageEnv(v.image.env),
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	withInit := true
 	host := v.hostConfig()
-	host.Init = &withInit
-	created, err := v.executor.client.ContainerCreate(calling, client.ContainerCreateOptions{
-		Name: v.name, Platform: v.platform(), HostConfig: host,
-		Config: &container.Config{
-			Image: v.image.id, User: v.job.Image.User, Labels: v.labels(), Hostname: hostname(v.job.ID),
-			Entrypoint: v.job.Image.Entrypoint, Cmd: []string{programFile, "serve", "--socket", socketFile},
-			Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
-		},
+	host.Init = true
+	var err error
+	v.container, err = v.executor.client.CreateContainer(calling, v.name, v.platform().String(), &engine.Container{
+		Image: v.image.id, User: v.job.Image.User, Labels: v.labels(), Hostname: hostname(v.job.ID),
+		Entrypoint: v.job.Image.Entrypoint, Cmd: []string{programFile, "serve", "--socket", socketFile},
+		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
+		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 	})
 	if err != nil {
 		return v.executor.failed(calling, "making the job's container", err)
 	}
-	v.container = created.ID
 	if v.owner, err = v.findOwner(ctx); err != nil {
 		return err
 	}
@@ -262,7 +252,7 @@ func (v *environment) furnish(ctx context.Context) error {
 		owned(v.layout.Project, 0o755), owned(v.layout.Temp, 0o700), owned(socketFolder, 0o700),
 		{Typeflag: tar.TypeDir, Name: binFolder[1:] + "/", Mode: 0o755},
 	}
-	if _, err := v.stat(ctx, temporary); cerrdefs.IsNotFound(err) { // an image may have nothing but a program
+	if err := v.executor.client.StatFile(ctx, v.container, temporary); engine.Status(err) == http.StatusNotFound { // an image may have nothing but a program
 		headers = append(headers, &tar.Header{Typeflag: tar.TypeDir, Name: temporary[1:] + "/", Mode: stickyForAll})
 	}
 	headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: programFile[1:], Mode: 0o755, Size: info.Size(), ModTime: info.ModTime()})
@@ -278,12 +268,6 @@ func (v *environment) furnish(ctx context.Context) error {
 	return v.executor.failed(ctx, "putting the step-runner into the job's container", err)
 }
 
-// stat looks at a file in the container.
-func (v *environment) stat(ctx context.Context, name string) (container.PathStat, error) {
-	found, err := v.executor.client.ContainerStatPath(ctx, v.container, client.ContainerStatPathOptions{Path: name})
-	return found.Stat, err
-}
-
 // put writes an archive into a folder of the container.
 func (v *environment) put(ctx context.Context, dir string, write func(*tar.Writer) error) error {
 	r, w := io.Pipe()
@@ -297,9 +281,7 @@ func (v *environment) put(ctx context.Context, dir string, write func(*tar.Write
 		w.CloseWithError(err)
 		written <- err
 	}()
-	_, err := v.executor.client.CopyToContainer(ctx, v.container, client.CopyToContainerOptions{
-		DestinationPath: dir, Content: r, AllowOverwriteDirWithFile: true,
-	})
+	err := v.executor.client.WriteFiles(ctx, v.container, dir, r)
 	r.CloseWithError(errNotTaken)
 	if writeErr := <-written; writeErr != nil && !errors.Is(writeErr, errNotTaken) {
 		return writeErr // why the engine was not content

@@ -143,6 +143,11 @@ func TestPullPolicies(t *testing.T) {
 	if _, err := prepare(t, o, withImage(name, "sometimes")); !errors.As(err, &user) {
 		t.Errorf("an unknown policy: %v", err)
 	}
+	for _, policy := range []string{container.Always, container.IfNotPresent, container.Never} {
+		if _, err := prepare(t, o, withImage("Shouting/a:b:c", policy)); !errors.As(err, &user) {
+			t.Errorf("%s, with a name that no image can have: %v", policy, err)
+		}
+	}
 }
 
 func TestAnImageForAnotherPlatformIsTheJobsMistake(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 // removePause is the time between two attempts to remove what is still in use.
@@ -21,68 +21,58 @@ type removal struct {
 
 // remove kills and removes all that carries the label of an environment.
 func (e *Executor) remove(ctx context.Context, name string, how removal) error {
-	filters := client.Filters{}.Add("label", label+"="+name)
-	list, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	ids, err := e.client.ListContainers(ctx, label, name)
 	if err != nil {
 		return e.unreachable(ctx, err)
 	}
 	var wg sync.WaitGroup
-	problems := make([]error, len(list.Items))
-	for i, c := range list.Items {
+	problems := make([]error, len(ids))
+	for i, id := range ids {
 		wg.Go(func() {
-			if c.ID == how.keep {
-				_, err := e.client.ContainerKill(ctx, c.ID, client.ContainerKillOptions{})
-				if !cerrdefs.IsConflict(err) && !cerrdefs.IsNotFound(err) { // it has ended by itself
+			if id == how.keep {
+				err := e.client.KillContainer(ctx, id)
+				if status := engine.Status(err); status != http.StatusConflict && status != http.StatusNotFound { // it has ended by itself
 					problems[i] = err
 				}
 				return
 			}
-			problems[i] = retry(ctx, func() error {
-				_, err := e.client.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-				return err
-			})
+			problems[i] = retry(ctx, func() error { return e.client.RemoveContainer(ctx, id) })
 		})
 	}
 	wg.Wait()
-	problems = append(problems, e.removeNetworks(ctx, filters, how))
+	problems = append(problems, e.removeNetworks(ctx, name, how))
 	if how.keep == "" {
-		problems = append(problems, e.removeVolumes(ctx, filters))
+		problems = append(problems, e.removeVolumes(ctx, name))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("removing what the job has in %s: %w", e.engine, clean(err))
+		return fmt.Errorf("removing what the job has in %s: %w", e.engine, err)
 	}
 	return nil
 }
 
-func (e *Executor) removeNetworks(ctx context.Context, filters client.Filters, how removal) error {
-	list, err := e.client.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
+func (e *Executor) removeNetworks(ctx context.Context, name string, how removal) error {
+	ids, err := e.client.ListNetworks(ctx, label, name)
 	if err != nil {
 		return err
 	}
 	var problems []error
-	for _, n := range list.Items {
+	for _, id := range ids {
 		if how.keep != "" {
-			_, _ = e.client.NetworkDisconnect(ctx, n.ID, client.NetworkDisconnectOptions{Container: how.keep, Force: true})
+			_ = e.client.LeaveNetwork(ctx, id, how.keep)
 		}
-		problems = append(problems, retry(ctx, func() error {
-			_, err := e.client.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
-			return err
-		}))
+		problems = append(problems, retry(ctx, func() error { return e.client.RemoveNetwork(ctx, id) }))
 	}
 	return errors.Join(problems...)
 }
 
-func (e *Executor) removeVolumes(ctx context.Context, filters client.Filters) error {
-	list, err := e.client.VolumeList(ctx, client.VolumeListOptions{Filters: filters})
+func (e *Executor) removeVolumes(ctx context.Context, name string) error {
+	volumes, err := e.client.ListVolumes(ctx, label, name)
 	if err != nil {
 		return err
 	}
 	var problems []error
-	for _, v := range list.Items {
-		problems = append(problems, retry(ctx, func() error {
-			_, err := e.client.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
-			return err
-		}))
+	for _, volume := range volumes {
+		problems = append(problems, retry(ctx, func() error { return e.client.RemoveVolume(ctx, volume) }))
 	}
 	return errors.Join(problems...)
 }
@@ -92,11 +82,12 @@ func (e *Executor) removeVolumes(ctx context.Context, filters client.Filters) er
 func retry(ctx context.Context, remove func() error) error {
 	for {
 		err := remove()
-		if err == nil || cerrdefs.IsNotFound(err) {
+		switch engine.Status(err) {
+		case http.StatusNotFound:
 			return nil
-		}
-		if !cerrdefs.IsConflict(err) && !cerrdefs.IsPermissionDenied(err) { // a network in use is forbidden
-			return err
+		case http.StatusConflict, http.StatusForbidden: // a network in use is forbidden
+		default:
+			return err // or nil
 		}
 		select {
 		case <-ctx.Done():

@@ -13,12 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/network"
-	"github.com/moby/moby/client"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 const (
@@ -27,7 +23,7 @@ const (
 	// portVariable names the port of a service that is tried, instead of the lowest one that its image exposes.
 	portVariable = "HEALTHCHECK_TCP_PORT"
 	// serviceTail is how many lines of a service's log are shown when it does not start.
-	serviceTail = "50"
+	serviceTail = 50
 )
 
 // service is a container beside the job's.
@@ -48,12 +44,9 @@ func (v *environment) makeNetwork(ctx context.Context) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	made, err := v.executor.client.NetworkCreate(calling, v.name, client.NetworkCreateOptions{Driver: "bridge", Labels: v.labels()})
-	if err != nil {
-		return v.executor.failed(calling, "making a network for the job and its services", err)
-	}
-	v.network = made.ID
-	return nil
+	var err error
+	v.network, err = v.executor.client.CreateNetwork(calling, v.name, v.labels())
+	return v.executor.failed(calling, "making a network for the job and its services", err)
 }
 
 func (v *environment) startService(ctx context.Context, s *service) error {
@@ -62,29 +55,26 @@ func (v *environment) startService(ctx context.Context, s *service) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	platform, err := parsePlatform(s.spec.Platform)
+	on, err := parsePlatform(s.spec.Platform)
 	if err != nil {
 		return err
 	}
 	s.aliases = aliases(s.spec)
 	v.report(fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
-	created, err := v.executor.client.ContainerCreate(calling, client.ContainerCreateOptions{
-		Name: v.name + "-service-" + strconv.Itoa(s.number), Platform: platform, HostConfig: v.hostConfig(),
-		Config: &container.Config{
-			Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
-		},
-		NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{v.network: {Aliases: s.aliases}}},
+	s.id, err = v.executor.client.CreateContainer(calling, v.name+"-service-"+strconv.Itoa(s.number), on.String(), &engine.Container{
+		Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
+		HostConfig:       v.hostConfig(),
+		NetworkingConfig: engine.NetworkingConfig{EndpointsConfig: map[string]engine.Endpoint{v.network: {Aliases: s.aliases}}},
 	})
 	if err != nil {
 		return v.executor.failed(calling, "making the container of "+s.String(), err)
 	}
-	s.id = created.ID
-	if _, err := v.executor.client.ContainerStart(calling, s.id, client.ContainerStartOptions{}); err != nil {
-		if client.IsErrConnectionFailed(err) {
+	if err := v.executor.client.StartContainer(calling, s.id); err != nil {
+		if engine.Unreachable(err) {
 			return v.executor.unreachable(calling, err)
 		}
 		return &executor.UserError{
-			Message: fmt.Sprintf("%s cannot be started: %v", s, clean(err)), Hint: "correct its entrypoint, command, user or platform", Err: err,
+			Message: fmt.Sprintf("%s cannot be started: %v", s, err), Hint: "correct its entrypoint, command, user or platform", Err: err,
 		}
 	}
 	return nil
@@ -174,19 +164,23 @@ func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) er
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("its port %d cannot be connected to after %s", port, limit))
 	defer cancel()
 	c := v.executor.client
-	found, err := c.ContainerInspect(ctx, s.id, client.ContainerInspectOptions{})
+	found, err := c.InspectContainer(ctx, s.id)
 	if err != nil {
 		return v.executor.unreachable(ctx, err)
 	}
-	if state := found.Container.State; state != nil && !state.Running {
-		return endedWith(int64(state.ExitCode))
+	if !found.State.Running {
+		return endedWith(found.State.ExitCode)
 	}
-	address, ok := addressOf(found.Container.NetworkSettings)
+	address, ok := addressOf(found.NetworkSettings.Networks)
 	if !ok {
 		return errors.New("it has no address any more")
 	}
-	ended := c.ContainerWait(ctx, s.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
-	reached := make(chan error, 1)
+	ended, reached := make(chan int, 1), make(chan error, 1)
+	go func() {
+		if code, err := c.WaitContainer(ctx, s.id); err == nil {
+			ended <- code
+		}
+	}()
 	go func() { reached <- v.reach(ctx, netip.AddrPortFrom(address, port)) }()
 	select {
 	case err := <-reached:
@@ -194,25 +188,23 @@ func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) er
 			return context.Cause(ctx)
 		}
 		return err
-	case end := <-ended.Result:
-		return endedWith(end.StatusCode)
+	case code := <-ended:
+		return endedWith(code)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func endedWith(code int64) error { return fmt.Errorf("it ended with code %d", code) }
+func endedWith(code int) error { return fmt.Errorf("it ended with code %d", code) }
 
 // addressOf is the address of a container on its network.
-func addressOf(settings *container.NetworkSettings) (netip.Addr, bool) {
-	if settings != nil {
-		for _, n := range settings.Networks {
-			if n.IPAddress.IsValid() {
-				return n.IPAddress, true
-			}
-			if n.GlobalIPv6Address.IsValid() {
-				return n.GlobalIPv6Address, true
-			}
+func addressOf(networks map[string]engine.Endpoint) (netip.Addr, bool) {
+	for _, n := range networks {
+		if n.IPAddress.IsValid() {
+			return n.IPAddress, true
+		}
+		if n.GlobalIPv6Address.IsValid() {
+			return n.GlobalIPv6Address, true
 		}
 	}
 	return netip.Addr{}, false
@@ -233,14 +225,14 @@ func (v *environment) reach(ctx context.Context, address netip.AddrPort) error {
 
 // reportLog reports the end of a service's log.
 func (v *environment) reportLog(ctx context.Context, s *service) {
-	log, err := v.executor.client.ContainerLogs(ctx, s.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: serviceTail})
+	log, err := v.executor.client.ContainerLog(ctx, s.id, serviceTail)
 	if err != nil {
-		v.report(fmt.Sprintf("the log of %s cannot be read: %v", s, clean(err)))
+		v.report(fmt.Sprintf("the log of %s cannot be read: %v", s, err))
 		return
 	}
 	defer log.Close()
 	said := &tail{}
-	_, _ = stdcopy.StdCopy(said, said, log)
+	_ = engine.Demultiplex(said, said, log)
 	text := said.String()
 	if text == "" {
 		v.report(fmt.Sprintf("%s has said nothing", s))

@@ -9,11 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
-	"github.com/moby/moby/client"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 const (
@@ -25,7 +22,7 @@ const (
 	listening = "step-runner is listening on "
 )
 
-func (v *environment) platform() *ocispec.Platform {
+func (v *environment) platform() *platform {
 	p, _ := parsePlatform(v.job.Image.Platform) // it was read before
 	return p
 }
@@ -35,8 +32,7 @@ func (v *environment) run(ctx context.Context) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	c := v.executor.client
-	// The streams last as long as the container, or this program.
-	attached, err := c.ContainerAttach(context.WithoutCancel(ctx), v.container, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	attached, err := c.AttachContainer(calling, v.container) // as long as the container, or this program
 	if err != nil {
 		return v.executor.failed(calling, "attaching to the job's container", err)
 	}
@@ -45,9 +41,9 @@ func (v *environment) run(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		defer attached.Close()
-		_, _ = stdcopy.StdCopy(v.said, v.said, attached.Reader)
+		_ = engine.Demultiplex(v.said, v.said, attached)
 	}()
-	if _, err := c.ContainerStart(calling, v.container, client.ContainerStartOptions{}); err != nil {
+	if err := c.StartContainer(calling, v.container); err != nil {
 		attached.Close()
 		return v.startError(calling, err)
 	}
@@ -67,7 +63,10 @@ func (v *environment) run(ctx context.Context) error {
 
 // startError explains why a container did not start. Engines put all that can be wrong into one text.
 func (v *environment) startError(ctx context.Context, err error) error {
-	text := clean(err).Error()
+	text := err.Error()
+	if engine.Unreachable(err) {
+		return v.executor.failed(ctx, "starting the job's container", err)
+	}
 	if strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory") || strings.Contains(text, "unable to find user") ||
 		strings.Contains(text, "permission denied") || strings.Contains(text, "exec format error") {
 		return &executor.UserError{
@@ -81,8 +80,8 @@ func (v *environment) startError(ctx context.Context, err error) error {
 // endedError explains why a container has ended that should have run.
 func (v *environment) endedError(ctx context.Context) error {
 	code := -1
-	if found, err := v.executor.client.ContainerInspect(ctx, v.container, client.ContainerInspectOptions{}); err == nil && found.Container.State != nil {
-		code = found.Container.State.ExitCode
+	if found, err := v.executor.client.InspectContainer(ctx, v.container); err == nil {
+		code = found.State.ExitCode
 	}
 	return v.notReady(fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code))
 }

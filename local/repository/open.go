@@ -96,6 +96,7 @@ func (r *Repository) take(ctx context.Context, a *answers) {
 		return
 	}
 	r.takeUser(config)
+	r.takeExcludes(config)
 	r.takeCommit(a.commit)
 	r.takeRemote(config)
 	r.takeDefaultBranch(ctx, config)
@@ -200,6 +201,36 @@ func (r *Repository) takeUser(config config) {
 		r.User.Name = name
 	}
 	r.User.Email = config.last("user.email")
+}
+
+// takeExcludes finds the user's own file of what Git ignores: where the configuration says, or else where Git looks by itself.
+func (r *Repository) takeExcludes(config config) {
+	file := config.last("core.excludesfile")
+	home := r.variable("HOME")
+	switch rest, inHome := strings.CutPrefix(file, "~/"); {
+	case inHome:
+		file = filepath.Join(home, filepath.FromSlash(rest))
+	case file != "" && !filepath.IsAbs(file):
+		file = filepath.Join(r.Root, filepath.FromSlash(file))
+	case file != "":
+	case r.variable("XDG_CONFIG_HOME") != "":
+		file = filepath.Join(r.variable("XDG_CONFIG_HOME"), "git", "ignore")
+	case home != "":
+		file = filepath.Join(home, ".config", "git", "ignore")
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+		r.Excludes = file
+	}
+}
+
+// variable is the value of a variable of the environment that git runs in, the last one that counts; "" when there is none.
+func (r *Repository) variable(name string) string {
+	for _, v := range slices.Backward(r.env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // takeRemote finds the remote that stands for the project's GitLab: origin, or that of the branch, or the first one.

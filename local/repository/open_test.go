@@ -359,3 +359,40 @@ func TestRemote(t *testing.T) {
 		}
 	})
 }
+
+func TestTheUsersOwnIgnoredFiles(t *testing.T) {
+	t.Parallel()
+	g := newGit(t)
+	home := ""
+	for _, v := range g.env {
+		if value, ok := strings.CutPrefix(v, "HOME="); ok {
+			home = value
+		}
+	}
+	file := func(name string) string {
+		path := filepath.Join(home, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("*.own\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		if got := g.open().Excludes; got != want {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	expect("without one there is none", "")
+	byDefault := file(".config/git/ignore")
+	expect("the default one is found", byDefault)
+	g.git("config", "--global", "core.excludesFile", "~/nothing")
+	expect("one that is named counts, even if it is not there", "")
+	g.git("config", "--global", "core.excludesFile", "~/mine")
+	expect("~ is the home folder", file("mine"))
+	g.git("config", "--global", "--unset", "core.excludesFile")
+	g.env = append(g.env, "XDG_CONFIG_HOME="+filepath.Join(home, "xdg"))
+	expect("XDG_CONFIG_HOME moves the default one", file("xdg/git/ignore"))
+}

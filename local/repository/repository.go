@@ -43,6 +43,8 @@ type Repository struct {
 	Server  Server
 	Project Project
 	User    User
+	// Excludes is the user's own file of patterns that Git ignores (core.excludesFile); "" when there is none.
+	Excludes string
 	// Notes say what could not be found out, and what is taken instead: a sentence each, without a stop.
 	Notes []string
 

@@ -93,7 +93,7 @@ func (d *dependency) once(ctx context.Context, call *program.Call) (int, error) 
 	for _, w := range summary.Warnings {
 		selection.Warn(call, "%s", w)
 	}
-	fmt.Fprintf(call.Stdout, "Unpacked %d entries, %d bytes\n", summary.Entries, summary.Bytes)
+	fmt.Fprintf(call.Stdout, "Unpacked %s, %d bytes\n", selection.Count(summary.Entries, "entry", "entries"), summary.Bytes)
 	return summary.Entries, nil
 }
 

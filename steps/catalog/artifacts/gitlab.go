@@ -44,7 +44,7 @@ func (in *uploadInputs) send(ctx context.Context, call *program.Call, entries []
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(call.Stdout, "Uploading %s: %d entries, %d bytes\n", in.what(), r.files, r.bytes)
+	fmt.Fprintf(call.Stdout, "Uploading %s: %s, %d bytes\n", in.what(), selection.Count(r.files, "entry", "entries"), r.bytes)
 	resp, err := client(call).Do(ctx, transfer.Request{
 		Method: http.MethodPost, URL: target, Secret: []string{tokenHeader}, Body: body, Size: size,
 		Header: http.Header{tokenHeader: {in.Token}, "Content-Type": {contentType}, "Accept": {"application/json"}},

@@ -156,7 +156,7 @@ func (in *uploadInputs) keep(ctx context.Context, call *program.Call, entries []
 	if err := os.Rename(path, filepath.Join(dir, r.file)); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(call.Stdout, "Kept %s: %d entries, %d bytes\n", r.file, len(entries), r.bytes)
+	fmt.Fprintf(call.Stdout, "Kept %s: %s, %d bytes\n", r.file, selection.Count(len(entries), "entry", "entries"), r.bytes)
 	return r, nil
 }
 

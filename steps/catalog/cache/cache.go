@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rungci/rung/steps/catalog/cache/bucket"
@@ -137,7 +138,30 @@ func (f *folder) path(key, name string) string {
 	return filepath.Join(f.dir, filepath.FromSlash(key), name)
 }
 
+// contained returns an error when a folder of the key, or the archive, is a symbolic link: keys are only names, and what is kept under
+// one stays in the location. The location itself may be reached by links.
+func (f *folder) contained(key string) error {
+	at := f.dir
+	for _, name := range append(strings.Split(key, "/"), archiveName) {
+		at = filepath.Join(at, name)
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link, and caches stay in their location; remove it", at)
+		}
+	}
+	return nil
+}
+
 func (f *folder) get(_ context.Context, key string) (*os.File, func(), error) {
+	if err := f.contained(key); err != nil {
+		return nil, nil, err
+	}
 	file, err := os.Open(f.path(key, archiveName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errMissing
@@ -171,6 +195,9 @@ func (f *folder) current(_ context.Context, key, mark string, newest time.Time) 
 const markFormat = "%s %d %d\n"
 
 func (f *folder) create(key string) (*os.File, error) {
+	if err := f.contained(key); err != nil {
+		return nil, err
+	}
 	dir := f.path(key, "")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

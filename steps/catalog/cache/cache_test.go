@@ -290,6 +290,44 @@ func TestBadArchivesAreWarningsAndTouchNothingOutside(t *testing.T) {
 	}
 }
 
+func TestLinksInTheLocationAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	for name, link := range map[string]string{"the folder of the key": "group/main", "a part of the key": "group", "the archive": "group/main/" + archiveName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			location, elsewhere := t.TempDir(), t.TempDir()
+			programtest.Write(t, elsewhere, map[string]string{"precious": "1"})
+			path := filepath.Join(location, filepath.FromSlash(link))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(elsewhere, path); err != nil {
+				t.Skip("needs symbolic links: ", err)
+			}
+			in := inputs{"key": "group/main", "location": location}
+			if r := saved(t, project(t), in); r.Err != nil || r.Output("saved") != "false" || !strings.Contains(r.Log, "symbolic link") {
+				t.Errorf("saving gives %v, %v\n%s", r.Err, r.Outputs, r.Log)
+			}
+			if r := restored(t, t.TempDir(), in); r.Err != nil || !strings.Contains(r.Log, "symbolic link") {
+				t.Errorf("restoring gives %v\n%s", r.Err, r.Log)
+			}
+			if diff := cmp.Diff(map[string]string{"precious": "1"}, files(t, elsewhere)); diff != "" {
+				t.Errorf("outside of the location, want (-), got (+):\n%s", diff)
+			}
+		})
+	}
+	t.Run("but the location may be reached by one", func(t *testing.T) {
+		t.Parallel()
+		link := filepath.Join(t.TempDir(), "link")
+		if err := os.Symlink(t.TempDir(), link); err != nil {
+			t.Skip("needs symbolic links: ", err)
+		}
+		if r := saved(t, project(t), inputs{"location": link}); r.Err != nil || r.Output("saved") != "true" {
+			t.Errorf("saving gives %v, %v\n%s", r.Err, r.Outputs, r.Log)
+		}
+	})
+}
+
 func TestAfterABadArchiveTheNextKeyCounts(t *testing.T) {
 	t.Parallel()
 	location := t.TempDir()

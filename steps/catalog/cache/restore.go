@@ -96,6 +96,6 @@ func extract(ctx context.Context, call *program.Call, f *os.File) error {
 	for _, w := range summary.Warnings {
 		selection.Warn(call, "%s", w)
 	}
-	fmt.Fprintf(call.Stdout, "Successfully extracted cache: %d entries, %d bytes\n", summary.Entries, summary.Bytes)
+	fmt.Fprintf(call.Stdout, "Successfully extracted cache: %s, %d bytes\n", selection.Count(summary.Entries, "entry", "entries"), summary.Bytes)
 	return nil
 }

@@ -129,7 +129,7 @@ func save(ctx context.Context, call *program.Call, in saveInputs, to store, key 
 		os.Remove(a.path)
 		return 0, err
 	}
-	fmt.Fprintf(call.Stdout, "Created cache: %d entries, %d bytes\n", len(entries), a.size)
+	fmt.Fprintf(call.Stdout, "Created cache: %s, %d bytes\n", selection.Count(len(entries), "entry", "entries"), a.size)
 	return a.size, nil
 }
 

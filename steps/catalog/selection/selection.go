@@ -33,7 +33,7 @@ func Find(ctx context.Context, call *program.Call, r Request) ([]glob.Entry, err
 		case err != nil:
 			Warn(call, "untracked files are left out: %v", err)
 		default:
-			fmt.Fprintf(call.Stdout, "untracked: %s\n", count(len(names), "file"))
+			fmt.Fprintf(call.Stdout, "untracked: %s\n", Count(len(names), "file", "files"))
 		}
 		request.Untracked = names
 	}
@@ -43,12 +43,12 @@ func Find(ctx context.Context, call *program.Call, r Request) ([]glob.Entry, err
 	}
 	for _, pattern := range unique(r.Paths) {
 		if n := result.Found[pattern]; n > 0 {
-			fmt.Fprintf(call.Stdout, "%s: %s\n", shown(pattern), count(n, "file or folder", "files and folders"))
+			fmt.Fprintf(call.Stdout, "%s: %s\n", shown(pattern), Count(n, "file or folder", "files and folders"))
 		}
 	}
 	for _, pattern := range unique(r.Exclude) {
 		if n := result.Excluded[pattern]; n > 0 {
-			fmt.Fprintf(call.Stdout, "%s: leaves out %s\n", shown(pattern), count(n, "file or folder", "files and folders"))
+			fmt.Fprintf(call.Stdout, "%s: leaves out %s\n", shown(pattern), Count(n, "file or folder", "files and folders"))
 		}
 	}
 	for _, w := range result.Warnings {
@@ -110,15 +110,12 @@ func shown(pattern string) string {
 	return pattern
 }
 
-// count is a number of things; many is the word for several, where it is more than an s longer.
-func count(n int, one string, many ...string) string {
-	switch {
-	case n == 1:
+// Count is a number of things in words: one is what one of them is called, many several.
+func Count(n int, one, many string) string {
+	if n == 1 {
 		return "1 " + one
-	case len(many) > 0:
-		return fmt.Sprintf("%d %s", n, many[0])
 	}
-	return fmt.Sprintf("%d %ss", n, one)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 func unique(list []string) []string {

@@ -64,8 +64,10 @@ type Job struct {
 
 // Source is where the job's files are from. Zero values stand for what git/checkout does without them.
 type Source struct {
-	// WorkTree is a folder of this machine to copy; the rest is not used then.
+	// WorkTree is a folder of this machine to copy; all but Excludes is not used then.
 	WorkTree string
+	// Excludes is a file with patterns of what is left out of the copy, beyond what the work tree ignores; "" is none.
+	Excludes string
 	// None leaves the folder as it is: the files are there.
 	None bool
 

@@ -24,6 +24,7 @@ func (c *compiler) sources() {
 		in.add("strategy", value.OfString(strategy))
 	case src.WorkTree != "":
 		c.addText(in, "work_tree", src.WorkTree)
+		c.addText(in, "excludes_file", src.Excludes)
 	default:
 		c.repository(in, src)
 		if strategy == "clone" || strategy == "" && !src.AllowFetch {

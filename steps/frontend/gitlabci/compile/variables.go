@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/plan"
@@ -16,8 +15,17 @@ import (
 // minMasked is how long a masked value must be for its appearances inside of other texts to be taken for it, in bytes.
 const minMasked = 4
 
-// variablePattern is what a shell and the syntax of steps take as the name of a variable.
-var variablePattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+// isVariable reports whether a shell and the syntax of steps take a text as the name of a variable. It is asked for every variable
+// of every job.
+func isVariable(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // scope is the variables of a job, expanded as the runner does it, and the way that texts with them get into a plan.
 type scope struct {
@@ -43,8 +51,10 @@ func newScope(j *Job) (*scope, error) {
 		return nil, fmt.Errorf("expanding the variables: %w", err)
 	}
 	s.vars = expanded
-	for _, v := range expanded.Effective() {
-		if !variablePattern.MatchString(v.Name) {
+	effective := expanded.Effective()
+	s.all = make([]variable.Variable, 0, len(effective))
+	for _, v := range effective {
+		if !isVariable(v.Name) {
 			s.left = append(s.left, v.Name)
 			continue
 		}
@@ -165,7 +175,8 @@ func (s *scope) redact(message string) string {
 
 // env returns the environment of the steps that run the job's own commands.
 func (s *scope) env(leave map[string]bool) map[string]plan.Field {
-	env := map[string]plan.Field{"CI_JOB_STATUS": {Value: value.OfString("running")}}
+	env := make(map[string]plan.Field, len(s.all)+1)
+	env["CI_JOB_STATUS"] = plan.Field{Value: value.OfString("running")}
 	for _, v := range s.all {
 		if leave[v.Name] {
 			continue

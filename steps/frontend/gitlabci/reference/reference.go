@@ -32,17 +32,18 @@ const (
 // Keyword is what there is to know of a keyword.
 type Keyword struct {
 	// Name has colons between keys: artifacts:reports:dotenv.
-	Name string
+	Name string `json:"name"`
 	// Where it may stand: top, header, job, default.
-	Where []string
+	Where []string `json:"where"`
 	// Form is what its value looks like, in words.
-	Form string
+	Form string `json:"form"`
 	// Text says what it does, and Local what `step-runner local` makes of it, where that needs a word.
-	Text, Local string
-	Support     Support
+	Text    string  `json:"text"`
+	Local   string  `json:"local,omitempty"`
+	Support Support `json:"support"`
 	// Test is the test of it, as PACKAGE.TEST.
-	Test    string
-	Example string
+	Test    string `json:"test,omitempty"`
+	Example string `json:"example,omitempty"`
 }
 
 // All returns every keyword in the order of the documents.

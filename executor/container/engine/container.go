@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+)
+
+// Container says how a container is made. Of Entrypoint and Cmd nil is the image's.
+type Container struct {
+	Image            string
+	User             string `json:",omitempty"`
+	Hostname         string `json:",omitempty"`
+	WorkingDir       string `json:",omitempty"`
+	Entrypoint       []string
+	Cmd              []string
+	Env              []string          `json:",omitempty"`
+	Labels           map[string]string `json:",omitempty"`
+	Healthcheck      *Healthcheck      `json:",omitempty"`
+	HostConfig       HostConfig
+	NetworkingConfig NetworkingConfig
+}
+
+// Healthcheck is how an engine finds out whether a container is well; the test "NONE" is not at all.
+type Healthcheck struct{ Test []string }
+
+// HostConfig says what a container has of its machine.
+type HostConfig struct {
+	Mounts      []Mount `json:",omitempty"`
+	NetworkMode string  `json:",omitempty"` // the id of its network; "" is the engine's own
+	Privileged  bool    `json:",omitempty"`
+	Init        bool    `json:",omitempty"`
+}
+
+// Mount is a volume in a container.
+type Mount struct {
+	Type   string // "volume"
+	Source string
+	Target string
+}
+
+// NetworkingConfig says how a container is on its networks, by their ids.
+type NetworkingConfig struct {
+	EndpointsConfig map[string]Endpoint `json:",omitempty"`
+}
+
+// Endpoint is a container's place on a network.
+type Endpoint struct {
+	Aliases           []string   `json:",omitempty"`
+	IPAddress         netip.Addr `json:",omitzero"`
+	GlobalIPv6Address netip.Addr `json:",omitzero"`
+}
+
+// ContainerState is what is known of a container that was made.
+type ContainerState struct {
+	State struct {
+		Running  bool
+		ExitCode int
+	}
+	NetworkSettings struct {
+		Networks map[string]Endpoint // by their names
+	}
+}
+
+// containerPath is the path of calls about a container.
+func containerPath(id, what string) string { return "/containers/" + id + what }
+
+// CreateContainer makes a container and returns its id. platform is system/architecture/variant; "" is the image's.
+func (c *Client) CreateContainer(ctx context.Context, name, platform string, spec *Container) (id string, err error) {
+	query := url.Values{"name": {name}}
+	if platform != "" {
+		query.Set("platform", platform)
+	}
+	var made identified
+	err = c.post(ctx, "/containers/create", query, spec, &made)
+	return made.ID, err
+}
+
+// StartContainer starts a container.
+func (c *Client) StartContainer(ctx context.Context, id string) error {
+	return c.post(ctx, containerPath(id, "/start"), nil, nil, nil)
+}
+
+// AttachContainer opens a stream of what a container writes from now on.
+func (c *Client) AttachContainer(ctx context.Context, id string) (*Stream, error) {
+	query := url.Values{"stream": {"1"}, "stdout": {"1"}, "stderr": {"1"}}
+	return c.hijack(ctx, &request{method: http.MethodPost, path: containerPath(id, "/attach"), query: query})
+}
+
+// InspectContainer returns what is known of a container.
+func (c *Client) InspectContainer(ctx context.Context, id string) (*ContainerState, error) {
+	found := &ContainerState{}
+	return found, c.get(ctx, containerPath(id, "/json"), nil, found)
+}
+
+// WaitContainer waits until a container does not run, however long that takes, and returns its exit code.
+func (c *Client) WaitContainer(ctx context.Context, id string) (code int, err error) {
+	var end struct {
+		StatusCode int
+		Error      struct{ Message string }
+	}
+	err = c.patiently(ctx, &request{method: http.MethodPost, path: containerPath(id, "/wait"), query: url.Values{"condition": {"not-running"}}}, &end)
+	if err == nil && end.Error.Message != "" {
+		err = &Error{Message: end.Error.Message}
+	}
+	return end.StatusCode, err
+}
+
+// ContainerLog opens the last lines of what a container has written, in frames, which must be closed.
+func (c *Client) ContainerLog(ctx context.Context, id string, lines int) (io.ReadCloser, error) {
+	query := url.Values{"stdout": {"1"}, "stderr": {"1"}, "tail": {strconv.Itoa(lines)}}
+	return c.open(ctx, &request{method: http.MethodGet, path: containerPath(id, "/logs"), query: query})
+}
+
+// ListContainers returns the ids of all containers with a label.
+func (c *Client) ListContainers(ctx context.Context, label, value string) ([]string, error) {
+	var found []identified
+	query := labelled(label, value)
+	query.Set("all", "1")
+	err := c.get(ctx, "/containers/json", query, &found)
+	return ids(found), err
+}
+
+// KillContainer kills a container. The error is http.StatusConflict where it does not run.
+func (c *Client) KillContainer(ctx context.Context, id string) error {
+	return c.post(ctx, containerPath(id, "/kill"), nil, nil, nil)
+}
+
+// RemoveContainer kills and removes a container, and its volumes without a name.
+func (c *Client) RemoveContainer(ctx context.Context, id string) error {
+	return c.remove(ctx, containerPath(id, ""), url.Values{"force": {"1"}, "v": {"1"}})
+}
+
+// StatFile finds out whether a container has a file. The error is http.StatusNotFound where it has not.
+func (c *Client) StatFile(ctx context.Context, id, path string) error {
+	return c.call(ctx, &request{method: http.MethodHead, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}}, nil)
+}
+
+// ReadFiles opens a tar archive of a file or folder in a container, which must be closed. The error is http.StatusNotFound where there
+// is none.
+func (c *Client) ReadFiles(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	return c.open(ctx, &request{method: http.MethodGet, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}})
+}
+
+// WriteFiles unpacks a tar archive in a folder of a container, however long that takes.
+func (c *Client) WriteFiles(ctx context.Context, id, path string, archive io.Reader) error {
+	return c.patiently(ctx, &request{method: http.MethodPut, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}, body: archive}, nil)
+}

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Exec is a command that is run in a container, connected to a stream.
+type Exec struct {
+	Cmd          []string
+	Env          []string `json:",omitempty"`
+	WorkingDir   string   `json:",omitempty"`
+	Tty          bool     // it gets a terminal, and its stream has no frames
+	AttachStdin  bool
+	AttachStdout bool
+	AttachStderr bool
+}
+
+// ExecState is what is known of a command.
+type ExecState struct {
+	Running  bool
+	ExitCode int
+}
+
+// Exec starts a command in a container, and returns its id and its stream.
+func (c *Client) Exec(ctx context.Context, container string, command Exec) (id string, s *Stream, err error) {
+	command.AttachStdin, command.AttachStdout, command.AttachStderr = true, true, true
+	var made identified
+	if err := c.post(ctx, containerPath(container, "/exec"), nil, command, &made); err != nil {
+		return "", nil, err
+	}
+	body := struct{ Detach, Tty bool }{Tty: command.Tty}
+	s, err = c.hijack(ctx, &request{method: http.MethodPost, path: "/exec/" + made.ID + "/start", body: body})
+	return made.ID, s, err
+}
+
+// InspectExec returns what is known of a command.
+func (c *Client) InspectExec(ctx context.Context, id string) (ExecState, error) {
+	var found ExecState
+	err := c.get(ctx, "/exec/"+id+"/json", nil, &found)
+	return found, err
+}
+
+// ResizeExec changes the size of a command's terminal.
+func (c *Client) ResizeExec(ctx context.Context, id string, rows, columns int) error {
+	return c.post(ctx, "/exec/"+id+"/resize", url.Values{"h": {strconv.Itoa(rows)}, "w": {strconv.Itoa(columns)}}, nil, nil)
+}

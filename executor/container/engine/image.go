@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxProgress bounds a line about the progress of a pull, in bytes.
+const maxProgress = 1 << 20
+
+// Image is what is known of an image.
+type Image struct {
+	ID           string
+	Os           string
+	Architecture string
+	Variant      string
+	Config       struct {
+		User         string
+		Env          []string
+		Entrypoint   []string
+		ExposedPorts map[string]struct{} // "80/tcp"
+	}
+}
+
+// Auth is what a registry is shown; the zero value is nothing.
+type Auth struct {
+	Registry string `json:"serveraddress"`
+	Username string `json:"username,omitempty"`
+	Password string `json:"password,omitempty"`
+	Token    string `json:"identitytoken,omitempty"` // instead of a password
+}
+
+// Progress is a line about a pull.
+type Progress struct {
+	ID             string // of a layer
+	Status         string // "Downloading"
+	ProgressDetail struct {
+		Current, Total int64 // bytes
+	}
+}
+
+// InspectImage returns what is known of an image, by its name or id.
+func (c *Client) InspectImage(ctx context.Context, name string) (*Image, error) {
+	found := &Image{}
+	return found, c.get(ctx, "/images/"+name+"/json", nil, found)
+}
+
+// PullImage makes the engine fetch an image from its registry, and tells of its progress. platform is system/architecture/variant;
+// "" is the engine's own.
+func (c *Client) PullImage(ctx context.Context, name, platform string, auth Auth, tell func(Progress)) error {
+	repository, tag := splitTag(name)
+	q := &request{method: http.MethodPost, path: "/images/create", query: url.Values{"fromImage": {repository}, "tag": {tag}}}
+	if platform != "" {
+		q.query.Set("platform", platform)
+	}
+	if auth != (Auth{}) {
+		text, _ := json.Marshal(auth) // strings alone cannot fail
+		q.header = http.Header{"X-Registry-Auth": {base64.URLEncoding.EncodeToString(text)}}
+	}
+	body, err := c.open(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	err = readProgress(body, tell)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// readProgress reads lines about a pull until it ends, or fails.
+func readProgress(in io.Reader, tell func(Progress)) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxProgress)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var line struct {
+			Progress
+			Error       string // older than the next
+			ErrorDetail *struct {
+				Code    int
+				Message string
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return fmt.Errorf("the engine's answer cannot be understood: %w", err)
+		}
+		switch {
+		case line.ErrorDetail != nil && line.ErrorDetail.Message != "":
+			return &Error{Status: line.ErrorDetail.Code, Message: line.ErrorDetail.Message}
+		case line.Error != "":
+			return &Error{Message: line.Error}
+		}
+		tell(line.Progress)
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading the engine's answer: %w", err)
+	}
+	return nil
+}
+
+// splitTag takes the tag or the digest, which is stronger, off an image's name. Without one an engine would pull all that there are.
+func splitTag(name string) (repository, tag string) {
+	name, digest, hasDigest := strings.Cut(name, "@")
+	if slash, colon := strings.LastIndexByte(name, '/'), strings.LastIndexByte(name, ':'); colon > slash {
+		name, tag = name[:colon], name[colon+1:]
+	}
+	if hasDigest {
+		tag = digest
+	}
+	return name, cmp.Or(tag, "latest")
+}
