@@ -92,7 +92,6 @@ var thirdParty = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2":           {"steps/catalog/cache/bucket/buckettest"},
 	"github.com/bmatcuk/doublestar/v4":       {"internal/glob"},
 	"github.com/clipperhouse/displaywidth":   {"ui/..."},
-	"github.com/containerd/errdefs":          {"executor/container"},
 	"github.com/creack/pty":                  {"internal/process"},
 	"github.com/go-git/go-billy/v5":          {"steps/source/git/..."},
 	"github.com/go-git/go-git/v5":            {"steps/source/git/...", "steps/source/credentials"},
@@ -123,7 +122,6 @@ var thirdParty = map[string][]string{
 // testModules may be imported by every package's tests.
 var testModules = []string{
 	"github.com/aws/aws-sdk-go-v2", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/moby/moby", // independent implementations
-	"github.com/containerd/errdefs",
 	"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "golang.org/x/tools/txtar",
 	"github.com/in-toto/attestation", "github.com/secure-systems-lab/go-securesystemslib", "google.golang.org/protobuf", "golang.org/x/crypto", "github.com/google/go-containerregistry",
 	"github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/klauspost/compress", "github.com/go-git/go-git/v5",
