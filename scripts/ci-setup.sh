@@ -22,6 +22,7 @@ need openssl openssl
 need sha256sum coreutils
 # A container engine, and what images for it are made of.
 need dockerd docker.io
+need ip iproute2
 need busybox busybox-static
 # The Python client among the examples. Other Pythons than Debian's do not see its packages.
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || missing+=(python3 python3-grpcio python3-protobuf)

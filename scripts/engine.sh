@@ -21,8 +21,11 @@ command=("$@")
 [ "$(id -u)" = 0 ] || without "dockerd needs root"
 command -v dockerd >/dev/null || without "dockerd is not installed (Debian's package docker.io)"
 
+command -v ip >/dev/null || without "ip is not installed (Debian's package iproute2)"
+
 folder=$(mktemp -d "${TMPDIR:-/tmp}/rung-engine.XXXXXX")
 engine= running=
+bridge=rung$$ # of its own: with none, dockerd would remove the docker0 of an engine that this machine has
 
 # Ends the command and the engine, unmounts what a killed engine would leave, and removes its files.
 cleanup() {
@@ -44,6 +47,7 @@ cleanup() {
   awk -v folder="$folder/" 'index($2, folder) == 1 { print $2 }' /proc/mounts | sort -r | while IFS= read -r mount; do
     umount -l "$mount" 2>/dev/null
   done
+  ip link delete "$bridge" 2>/dev/null
   rm -rf "$folder"
 }
 trap cleanup EXIT
@@ -52,8 +56,14 @@ trap 'exit 143' TERM HUP
 
 # A session of its own, so that an interrupt at the terminal does not reach it. It leaves the network of this machine alone: its
 # containers reach each other on networks that are made for them, and nothing else.
+if ! ip link add "$bridge" type bridge 2>"$folder/log" || ! ip address add 192.0.2.1/24 dev "$bridge" 2>>"$folder/log"; then
+  reason=$(cat "$folder/log")
+  cleanup
+  without "no network for it: $reason"
+fi
+ip link set "$bridge" up
 setsid dockerd --host "unix://$folder/docker.sock" --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
-  --bridge none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
+  --bridge "$bridge" --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
   >"$folder/log" 2>&1 </dev/null &
 engine=$!
 started=

@@ -63,6 +63,7 @@ var importRules = []importRule{
 
 	{"executor", []string{}, nil, "the contract of environments depends on none of them"},
 	{"executor/...", nil, []string{"manager/...", "fleet/...", "local/..."}, "an executor does not ask how many machines there are, or who wants the job"},
+	{"executor/container/engine", []string{}, nil, "a client of an engine knows nothing of jobs"},
 	{"executor/none", nil, []string{"steps/engine", "steps/frontend/...", "executor/container"}, "a level is given the step-runner that it starts"},
 	{"executor/container", nil, []string{"steps/engine", "steps/frontend/...", "executor/none"}, "a level is given the step-runner that it starts"},
 	{"local/...", nil, []string{"manager/...", "fleet/...", "nesting/...", "cmd/...", "ui/...", "steps/engine"}, "it brings a pipeline and environments together; steps run in those"},
@@ -100,8 +101,8 @@ var thirdParty = map[string][]string{
 	"github.com/kevinburke/ssh_config":       {"steps/source/git/..."},
 	"github.com/klauspost/compress":          {"steps/source/archive/...", "steps/publish", "internal/pack", "bench"},
 	"github.com/opencontainers/go-digest":    {"steps/source/sourcetest"},
-	"github.com/moby/moby":                   {"executor/container", "executor/executortest/..."},
-	"github.com/opencontainers/image-spec":   {"steps/source/sourcetest", "executor/container"},
+	"github.com/moby/moby":                   {"executor/executortest/..."},
+	"github.com/opencontainers/image-spec":   {"steps/source/sourcetest"},
 	"github.com/pelletier/go-toml/v2":        {"steps/source/lock", "steps/source/federation", "local/include"},
 	"github.com/rogpeppe/go-internal":        {"steps/source/cache", "local/store"},
 	"github.com/skeema/knownhosts":           {"steps/source/git/..."},
