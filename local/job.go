@@ -34,7 +34,6 @@ func failed(err *event.Error) outcome { return outcome{err: err} }
 
 // job runs one job, as often as it asks for.
 func (r *runner) job(ctx context.Context, j *pipeline.Job) Result {
-	began := time.Now()
 	vars, err := r.variables(j)
 	if err != nil {
 		return r.refused(j, asError(ctx, err))
@@ -63,7 +62,7 @@ func (r *runner) job(ctx context.Context, j *pipeline.Job) Result {
 	if ctx.Err() != nil {
 		return Result{Status: Cancelled, Note: context.Cause(ctx).Error()}
 	}
-	began = time.Now()
+	began := time.Now()
 	r.o.Observer.Started(j.Name)
 	r.announce(j, vars)
 	var last outcome

@@ -216,12 +216,6 @@ func (s *said) say(text string) {
 	}
 }
 
-func (s *said) warn(text, hint string) {
-	if s.first(text) {
-		s.observer.Warn("", text, hint)
-	}
-}
-
 // masks hides the masked values of a job in what is said of it here: what its steps say is masked where it is made.
 func masks(values []string) func(string) string {
 	set := mask.NewSet(values...)
