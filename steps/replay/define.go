@@ -234,9 +234,23 @@ func (r *Replay) variables(g *given) {
 	r.job = map[string]engine.Variable{}
 	for _, name := range sortedKeys(run.Job) {
 		if text, sensitive, ok := g.text("job variable", name, run.Job[name]); ok {
-			r.job[name] = engine.Variable{Value: text, Sensitive: sensitive}
+			r.job[name] = engine.Variable{Value: r.inWorkDir(text), Sensitive: sensitive}
 		}
 	}
+}
+
+// inWorkDir returns the value of a job variable with the work directory that the recorded run had to itself, and that is gone, replaced by
+// the one of the replay: CI_PROJECT_DIR and what lies below or beside it.
+func (r *Replay) inWorkDir(text string) string {
+	was := r.recorded.Run.WorkDir
+	if !r.recorded.Run.FreshWorkDir || was == "" || !strings.HasPrefix(text, was) {
+		return text
+	}
+	rest := text[len(was):]
+	if rest == "" || strings.ContainsRune(`/\.`, rune(rest[0])) {
+		return r.opts.WorkDir + rest
+	}
+	return text
 }
 
 // variable returns a variable of the base environment. One that holds a secret has to be given with the others that are changed.
