@@ -182,6 +182,9 @@ func (w *world) gitlabCILocal() ([]string, error) {
 	if _, err := exec.LookPath("npm"); err != nil {
 		return nil, errors.New("npm is not installed")
 	}
+	if _, err := exec.LookPath("rsync"); err != nil {
+		return nil, errors.New("rsync, which it needs, is not installed")
+	}
 	dir := filepath.Join(w.dir, "gitlab-ci-local")
 	node, peer := filepath.Join(dir, "node_modules/.bin/node"), filepath.Join(dir, "node_modules/.bin/gitlab-ci-local")
 	if _, err := os.Stat(peer); err == nil {
