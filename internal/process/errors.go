@@ -82,17 +82,22 @@ func (s *Spec) failNotFound(path string, set bool) *StartError {
 
 // failTooLong counts what the system counts: every argument and variable with its terminator.
 func (s *Spec) failTooLong(err error) *StartError {
-	arguments, variables, longest := 0, 0, 0
-	for _, a := range s.Args {
+	arguments, variables, longest, which := 0, 0, 0, ""
+	for i, a := range s.Args {
 		arguments += len(a) + 1
-		longest = max(longest, len(a)+1)
+		if len(a)+1 > longest {
+			longest, which = len(a)+1, fmt.Sprintf("argument %d", i)
+		}
 	}
 	for _, v := range s.Env {
 		variables += len(v) + 1
-		longest = max(longest, len(v)+1)
+		if len(v)+1 > longest {
+			name, _, _ := strings.Cut(v, "=")
+			longest, which = len(v)+1, "the variable "+name
+		}
 	}
-	return s.fail(ErrTooLong, err, "argument list too long: the arguments take %d bytes and the environment %d, the longest of them %d, which is more than "+
-		"the system allows; pass large values in a file", arguments, variables, longest)
+	return s.fail(ErrTooLong, err, "argument list too long: the arguments take %d bytes and the environment %d, the longest of them, %s, %d, which is more than "+
+		"the system allows; pass large values in a file", arguments, variables, which, longest)
 }
 
 // invalid finds what no system can pass to a process.
