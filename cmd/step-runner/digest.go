@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/rungci/rung/internal/wholefile"
 )
 
 // programDigest is the digest of this program's file, "sha256:…", or "" when it cannot be read. Computing it takes longer than
@@ -75,7 +77,7 @@ func remember(entry string, now remembered) {
 	if err != nil {
 		return
 	}
-	_ = replaceFile(entry, 0o600, func(w io.Writer) error { _, err := w.Write(data); return err })
+	_ = wholefile.WriteText(entry, 0o600, data)
 }
 
 func computeDigest(path string) string {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -95,7 +95,7 @@ func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
 	}
 	text, err := l.New.Encode()
 	if err == nil {
-		err = replaceFile(o.output, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err })
+		err = wholefile.WriteText(o.output, 0o644, text)
 	}
 	if err != nil {
 		return coded(exitSystem, "writing the lock file: %v", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/bundle"
 	"github.com/rungci/rung/steps/trace"
 )
@@ -115,7 +116,7 @@ func (a *app) writeTo(path string, write func(io.Writer) error) error {
 	if path == "-" || path == "" {
 		return write(a.stdout)
 	}
-	if err := replaceFile(path, 0o600, write); err != nil {
+	if err := wholefile.Write(path, 0o600, write); err != nil {
 		return coded(exitSystem, "writing %s: %v", path, err)
 	}
 	return nil

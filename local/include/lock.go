@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/rungci/rung/internal/wholefile"
 )
 
 // LockName is the usual name of a lock file of includes; it is in the project's .rung folder.
@@ -167,26 +169,10 @@ func (f *lockFile) write(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, ".includes-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(text)
-	if cerr := temp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(temp.Name(), 0o644); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
+	if err := wholefile.WriteText(path, 0o644, text); err != nil {
 		return err
 	}
 	f.changed = false

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/internal/lazyregexp"
+	"github.com/rungci/rung/internal/wholefile"
 )
 
 // Folder is what the folder is called in a project.
@@ -351,21 +352,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(data, '\n'))
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return wholefile.WriteText(path, 0o600, append(data, '\n'))
 }
 
 func readJSON(path string, v any) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rungci/rung/internal/glob"
 	"github.com/rungci/rung/internal/pack"
+	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
 	"github.com/rungci/rung/steps/value"
@@ -144,7 +145,7 @@ func (in *uploadInputs) keep(ctx context.Context, call *program.Call, entries []
 	if in.describes() {
 		text, err := in.Metadata.statement(ctx, call, selection.Names(entries))
 		if err == nil {
-			err = replace(filepath.Join(dir, pack.MetadataName(in.base())), text)
+			err = wholefile.WriteText(filepath.Join(dir, pack.MetadataName(in.base())), 0o644, text)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("writing the metadata: %w", err)
@@ -158,26 +159,6 @@ func (in *uploadInputs) keep(ctx context.Context, call *program.Call, entries []
 	}
 	fmt.Fprintf(call.Stdout, "Kept %s: %s, %d bytes\n", r.file, selection.Count(len(entries), "entry", "entries"), r.bytes)
 	return r, nil
-}
-
-// replace writes a file that is never there by half.
-func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".artifacts-*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // onlyFiles leaves out what is no file: the formats of reports have no folders and no links.

@@ -15,12 +15,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/catalog/cache/bucket"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
@@ -218,14 +220,8 @@ func (f *folder) put(_ context.Context, key string, a archive) error {
 		return err
 	}
 	// The mark names the archive that it is of, so it does not matter when it comes later than that, or never.
-	mark, err := os.CreateTemp(filepath.Dir(to), ".cache-*.tmp")
-	if err != nil {
+	return wholefile.Write(f.path(key, markName), 0o644, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, markFormat, a.mark, info.Size(), info.ModTime().UnixNano())
 		return err
-	}
-	defer os.Remove(mark.Name()) // when it did not get its name
-	_, err = fmt.Fprintf(mark, markFormat, a.mark, info.Size(), info.ModTime().UnixNano())
-	if err = errors.Join(err, mark.Close(), os.Chmod(mark.Name(), 0o644)); err != nil {
-		return err
-	}
-	return os.Rename(mark.Name(), f.path(key, markName))
+	})
 }

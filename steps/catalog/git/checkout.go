@@ -20,6 +20,7 @@ import (
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/internal/worktree"
 	"github.com/rungci/rung/steps/catalog/program"
+	"github.com/rungci/rung/steps/catalog/selection"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -249,7 +250,7 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 	case s.Commit != "":
 		at = " at " + short(s.Commit)
 	}
-	c.say("Copied %s of %s%s", files(s.Files+s.Links), c.in.WorkTree, at)
+	c.say("Copied %s of %s%s", selection.Count(s.Files+s.Links, "file", "files"), c.in.WorkTree, at)
 	for _, name := range s.Skipped {
 		c.say("WARNING: %q is neither a file nor a link, and not copied", name)
 	}
@@ -257,14 +258,6 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 		return c.head(ctx)
 	}
 	return s.Commit, nil
-}
-
-// files is a number of files in words.
-func files(n int) string {
-	if n == 1 {
-		return "1 file"
-	}
-	return fmt.Sprintf("%d files", n)
 }
 
 // inside reports whether a path is another, or below it.

@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/value"
 )
@@ -194,17 +195,8 @@ func (in *inputs) record(call *program.Call, b *body) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(dir, ".release-*.tmp")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(f.Name()) // when it did not get its name
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close(), os.Chmod(f.Name(), 0o644)); err != nil {
-		return "", err
-	}
 	path := filepath.Join(dir, FileName(in.TagName))
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := wholefile.WriteText(path, 0o644, append(text, '\n')); err != nil {
 		return "", err
 	}
 	fmt.Fprintf(call.Stdout, "Recorded release %s: %s\n", in.TagName, path)

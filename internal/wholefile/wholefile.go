@@ -1,0 +1,34 @@
+// Package wholefile writes files whole or not at all: whoever opens one finds what stood there, or all of what was written, and never a
+// part of it.
+package wholefile
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Write replaces the file at path by what write writes. What stood there stays until all of it is written. The folder must be there.
+func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*.tmp") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) // when it did not get its name
+	if err = write(temp); err == nil && mode != 0o600 {
+		err = temp.Chmod(mode)
+	}
+	if cerr := temp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}
+
+// WriteText is Write for a text that is at hand.
+func WriteText(path string, mode fs.FileMode, text []byte) error {
+	return Write(path, mode, func(w io.Writer) error { _, err := w.Write(text); return err })
+}

@@ -1,0 +1,60 @@
+package wholefile_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/rungci/rung/internal/wholefile"
+)
+
+func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.txt")
+	if err := wholefile.WriteText(path, 0o644, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the disk is full")
+	err := wholefile.Write(path, 0o644, func(w io.Writer) error {
+		if _, err := io.WriteString(w, "tw"); err != nil {
+			return err
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("the error is %v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "one" {
+		t.Errorf("the file holds %q", text)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("%d files are left", len(entries))
+	}
+}
+
+func TestTheMode(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs modes of files")
+	}
+	for _, mode := range []os.FileMode{0o600, 0o644, 0o755} {
+		path := filepath.Join(t.TempDir(), "a")
+		if err := wholefile.WriteText(path, mode, nil); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("want %v, got %v, %v", mode, info, err)
+		}
+	}
+}
+
+func TestAFolderThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	if err := wholefile.WriteText(filepath.Join(t.TempDir(), "no", "a"), 0o600, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error is %v", err)
+	}
+}
