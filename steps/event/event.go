@@ -20,7 +20,8 @@ type Event struct {
 	Seq  int64     // counts from 1, without gaps
 	Time time.Time // UTC
 	// Step is the step it happened in, as the path of positions from the root ("2.1" is the first step of the second step);
-	// "" is the run itself.
+	// "" is the run itself. What components prepare before the first step (plan.Definition.Pre) stands in "0", as "0.1", "0.2"; what they
+	// clean up after the last one (Post) is counted on from it: "4" after three steps.
 	Step string
 	Body Body
 }
@@ -75,6 +76,8 @@ type RunStarted struct {
 	WorkDir string  `json:"work_dir"`
 	// FreshWorkDir says that the work directory was empty when the run began: the run brought all its files there itself.
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
+	// Environment is the place that was made for the run; nil where nobody said.
+	Environment *Environment `json:"environment,omitempty"`
 	// Env is the base environment: what every step of the run is given unless it is overridden.
 	Env map[string]string `json:"env"`
 	// Job holds the job variables that expressions can read.
@@ -117,6 +120,7 @@ const (
 	KindScript    StepKind = "script"
 	KindSteps     StepKind = "steps"
 	KindParallel  StepKind = "parallel"
+	KindAwait     StepKind = "await" // waits for background steps, or cancels them
 )
 
 // StepResolved follows StepStarted when the step has a reference: it says what the reference turned out to be.
@@ -231,6 +235,46 @@ type Warning struct {
 	Diagnostic *diag.Diagnostic `json:"diagnostic,omitempty"`
 }
 
+// Annotation is something that a step says about a place in a file, or about itself.
+type Annotation struct {
+	Level   AnnotationLevel `json:"level"`
+	Message string          `json:"message"`
+	Title   string          `json:"title,omitempty"`
+	// File is as the step names it. Lines and columns count from 1; 0 is not known.
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	EndLine   int    `json:"end_line,omitempty"`
+	Column    int    `json:"column,omitempty"`
+	EndColumn int    `json:"end_column,omitempty"`
+	Code      string `json:"code,omitempty"` // of a compiler's message: "TS2304"
+}
+
+// AnnotationLevel is how bad what an annotation says is.
+type AnnotationLevel string
+
+// The levels.
+const (
+	AnnotationError   AnnotationLevel = "error"
+	AnnotationWarning AnnotationLevel = "warning"
+	AnnotationNotice  AnnotationLevel = "notice"
+)
+
+// Summary is what a step wrote about itself for people, in Markdown. A step has one at most.
+type Summary struct {
+	Markdown string `json:"markdown"`
+}
+
+// Subjects are what a step says that it made, for the statement that is signed about the run.
+type Subjects struct {
+	Subjects []Subject `json:"subjects"`
+}
+
+// Subject is one thing that a step made.
+type Subject struct {
+	Name   string `json:"name"`   // of a file, without its folders, or a reference to an image
+	Digest string `json:"digest"` // "sha256:…"
+}
+
 // Stopping says that the run was asked to stop and what happens now.
 type Stopping struct {
 	Reason string        `json:"reason"` // "interrupt", "terminated", "timeout", …
@@ -270,25 +314,31 @@ func (StepFinished) Type() string { return "step.finished" }
 func (StepSkipped) Type() string  { return "step.skipped" }
 func (Progress) Type() string     { return "progress" }
 func (Warning) Type() string      { return "warning" }
+func (Annotation) Type() string   { return "step.annotation" }
+func (Summary) Type() string      { return "step.summary" }
+func (Subjects) Type() string     { return "step.subjects" }
 func (Stopping) Type() string     { return "run.stopping" }
 func (RunFinished) Type() string  { return "run.finished" }
 
 // decoders make an empty body of each type.
 var decoders = map[string]func([]byte) (Body, error){
-	"run.started":   decode[RunStarted],
-	"step.started":  decode[StepStarted],
-	"step.resolved": decode[StepResolved],
-	"step.inputs":   decode[StepInputs],
-	"exec.started":  decode[ExecStarted],
-	"log":           decode[Log],
-	"exec.finished": decode[ExecFinished],
-	"step.retrying": decode[StepRetrying],
-	"step.finished": decode[StepFinished],
-	"step.skipped":  decode[StepSkipped],
-	"progress":      decode[Progress],
-	"warning":       decode[Warning],
-	"run.stopping":  decode[Stopping],
-	"run.finished":  decode[RunFinished],
+	"run.started":     decode[RunStarted],
+	"step.started":    decode[StepStarted],
+	"step.resolved":   decode[StepResolved],
+	"step.inputs":     decode[StepInputs],
+	"exec.started":    decode[ExecStarted],
+	"log":             decode[Log],
+	"exec.finished":   decode[ExecFinished],
+	"step.retrying":   decode[StepRetrying],
+	"step.finished":   decode[StepFinished],
+	"step.skipped":    decode[StepSkipped],
+	"progress":        decode[Progress],
+	"warning":         decode[Warning],
+	"step.annotation": decode[Annotation],
+	"step.summary":    decode[Summary],
+	"step.subjects":   decode[Subjects],
+	"run.stopping":    decode[Stopping],
+	"run.finished":    decode[RunFinished],
 }
 
 func decode[T Body](data []byte) (Body, error) {

@@ -80,7 +80,10 @@ func Parse(data []byte) (*Component, error) {
 
 // stripSpans replaces every part that holds a span by a copy without it; what it shares with other components stays as it is.
 func (c *Component) stripSpans() {
-	c.Spec.Inputs = mapped(c.Spec.Inputs, func(in Input) Input { in.Span = diag.Span{}; return in })
+	c.Spec.Inputs = mapped(c.Spec.Inputs, func(in Input) Input {
+		in.Span, in.Computed = diag.Span{}, bareFieldPointer(in.Computed)
+		return in
+	})
 	c.Spec.Outputs = mapped(c.Spec.Outputs, func(out Output) Output { out.Span = diag.Span{}; return out })
 	c.Spec.Env = mapped(c.Spec.Env, func(e EnvRequest) EnvRequest { e.Span = diag.Span{}; return e })
 	c.Spec.Secrets = mapped(c.Spec.Secrets, func(s SecretRequest) SecretRequest { s.Span = diag.Span{}; return s })
@@ -88,8 +91,17 @@ func (c *Component) stripSpans() {
 	d.Span = diag.Span{}
 	d.Env = mapped(d.Env, bareField)
 	d.Outputs = mapped(d.Outputs, bareField)
+	d.Context = mapped(d.Context, bareField)
 	d.Exec = d.Exec.bare()
+	d.Pre, d.Post = d.Pre.bare(), d.Post.bare()
 	d.Steps = bareSteps(d.Steps)
+}
+
+func (h *Hook) bare() *Hook {
+	if h == nil {
+		return nil
+	}
+	return &Hook{Exec: h.Exec.bare(), If: bareFieldPointer(h.If)}
 }
 
 func bareField(f Field) Field { return Field{Value: f.Value} }
@@ -125,7 +137,10 @@ func bareSteps(steps []Step) []Step {
 	for i, s := range steps {
 		s.Span = diag.Span{}
 		s.Inputs, s.Env = mapped(s.Inputs, bareField), mapped(s.Env, bareField)
-		s.If = bareFieldPointer(s.If)
+		s.If, s.TimeLimit = bareFieldPointer(s.If), bareFieldPointer(s.TimeLimit)
+		if s.AllowFailure != nil {
+			s.AllowFailure = &AllowFailure{If: bareFieldPointer(s.AllowFailure.If), ExitCodes: s.AllowFailure.ExitCodes}
+		}
 		s.Parallel = bareSteps(s.Parallel)
 		if s.Ref != nil {
 			ref := *s.Ref

@@ -27,19 +27,23 @@ type Spec struct {
 	// Definition.Delegate names, for an exec from a StepResult in its output file.
 	DelegateOutputs bool `json:"delegate_outputs,omitempty"`
 	// AnyOutputs accepts outputs that are not declared. Steps written inline (script, exec, run) have it, as they have no spec.
-	AnyOutputs bool                     `json:"any_outputs,omitempty"`
-	Env        map[string]EnvRequest    `json:"env,omitempty"`
-	Secrets    map[string]SecretRequest `json:"secrets,omitempty"`
+	AnyOutputs bool `json:"any_outputs,omitempty"`
+	// AnyInputs accepts inputs that are not declared, with a warning.
+	AnyInputs bool                     `json:"any_inputs,omitempty"`
+	Env       map[string]EnvRequest    `json:"env,omitempty"`
+	Secrets   map[string]SecretRequest `json:"secrets,omitempty"`
 }
 
 // Input is a value that a component takes.
 type Input struct {
 	Type        value.Kind    `json:"type"`
-	Default     *value.Value  `json:"default,omitempty"` // data, never evaluated; nil makes the input required
+	Default     *value.Value  `json:"default,omitempty"`  // data, never evaluated; nil makes the input required
+	Computed    *Field        `json:"computed,omitempty"` // the default of an input without Default: evaluated where its component begins
 	Sensitive   bool          `json:"sensitive,omitempty"`
 	Description string        `json:"description,omitempty"`
-	Options     []value.Value `json:"options,omitempty"` // the allowed values; empty allows all
-	Match       string        `json:"match,omitempty"`   // an RE2 expression that the whole string must match
+	Options     []value.Value `json:"options,omitempty"`    // the allowed values; empty allows all
+	Match       string        `json:"match,omitempty"`      // an RE2 expression that the whole string must match
+	Deprecated  string        `json:"deprecated,omitempty"` // what to tell who gives the input; empty is nothing
 	Span        diag.Span     `json:"span,omitzero"`
 }
 
@@ -73,7 +77,23 @@ type Definition struct {
 	Steps    []Step           `json:"steps,omitempty"`
 	Outputs  map[string]Field `json:"outputs,omitempty"`  // of a list of steps
 	Delegate string           `json:"delegate,omitempty"` // the step whose outputs a list of steps passes on
-	Span     diag.Span        `json:"span,omitzero"`
+	// InputPrefix makes every input a variable as well, of its text: the prefix, and the input's name in upper case with spaces replaced by
+	// underscores. Empty makes none.
+	InputPrefix string `json:"input_prefix,omitempty"`
+	// Context holds values under names, for this definition and all that it calls, whatever their languages: what ${{ context }} reads.
+	// The names of a definition come on top of those around it.
+	Context map[string]Field `json:"context,omitempty"`
+	// Pre runs before the first step of the run, and Post after the last one, in the reverse order: what a component has to prepare and to
+	// clean up. They see the component's inputs and environment.
+	Pre  *Hook     `json:"pre,omitempty"`
+	Post *Hook     `json:"post,omitempty"`
+	Span diag.Span `json:"span,omitzero"`
+}
+
+// Hook is a process of a component that runs apart from it.
+type Hook struct {
+	Exec *Exec  `json:"exec"`
+	If   *Field `json:"if,omitempty"` // nil runs it whatever happened
 }
 
 // Field is a value in which every string may hold ${{ }} expressions, and the place it was written at.
@@ -93,8 +113,11 @@ type Exec struct {
 	Toolkit string `json:"toolkit,omitempty"`
 }
 
-// ToolkitGitHub is what GitHub's actions speak: files for outputs and variables, and commands in what they print.
-const ToolkitGitHub = "github"
+// The protocols of GitHub Actions: files for outputs and variables, and commands in what a process prints.
+const (
+	ToolkitGitHub       = "github"        // as a script of a workflow speaks it
+	ToolkitGitHubAction = "github-action" // as an action does: it can use the services of a job as well
+)
 
 // Shells that a script can name. The empty shell is bash, or sh where there is no bash.
 const (
@@ -108,8 +131,10 @@ const (
 // Script is shell text. Expressions in it become shell variables, so that no value can turn into code; a text that is
 // nothing but one expression is code by its author's wish.
 type Script struct {
-	Text  Field  `json:"text"`
-	Shell string `json:"shell,omitempty"` // may be an expression, like the text
+	Text Field `json:"text"`
+	// Shell may be an expression, like the text. One that holds {0} is a command that runs the script from a file, whose path stands
+	// for {0}: "perl {0}".
+	Shell string `json:"shell,omitempty"`
 }
 
 // When says on what outcome of the steps before it a step runs.
@@ -122,23 +147,28 @@ const (
 	Always    When = "always"
 )
 
-// Step is one invocation in a list. Exactly one of Ref, Inline and Parallel is set.
+// Step is one invocation in a list. Exactly one of Ref, Inline, Parallel and Await is set.
 type Step struct {
 	// Name identifies the step among its siblings: letters, digits and underscores.
 	Name string `json:"name"`
 	// Title is the name for people: what the author wrote, or what a generated name was made from.
-	Title    string           `json:"title,omitempty"`
-	Ref      *Reference       `json:"ref,omitempty"`
-	Inline   *Component       `json:"inline,omitempty"`   // runs in the scope of the list it stands in
-	Parallel []Step           `json:"parallel,omitempty"` // all at the same time; names are those of the enclosing list
-	Limit    int              `json:"limit,omitempty"`    // of Parallel: how many at once, 0 is all
-	Inputs   map[string]Field `json:"inputs,omitempty"`
-	Env      map[string]Field `json:"env,omitempty"`
+	Title    string     `json:"title,omitempty"`
+	Ref      *Reference `json:"ref,omitempty"`
+	Inline   *Component `json:"inline,omitempty"`   // runs in the scope of the list it stands in
+	Parallel []Step     `json:"parallel,omitempty"` // all at the same time; names are those of the enclosing list
+	Limit    int        `json:"limit,omitempty"`    // of Parallel: how many at once, 0 is all
+	Await    *Await     `json:"await,omitempty"`
+	// Background lets the list go on while the step runs. Its outputs and exports are there when a later step has waited for it, which
+	// the end of the list does for all.
+	Background bool             `json:"background,omitempty"`
+	Inputs     map[string]Field `json:"inputs,omitempty"`
+	Env        map[string]Field `json:"env,omitempty"`
 	// Secrets grants secrets: the name that the step knows each by, to the name that the caller knows it by.
 	Secrets      map[string]string `json:"secrets,omitempty"`
 	If           *Field            `json:"if,omitempty"`
 	When         When              `json:"when,omitempty"`
 	Timeout      Duration          `json:"timeout,omitzero"`
+	TimeLimit    *Field            `json:"time_limit,omitempty"` // as Timeout, of an expression that gives minutes; nil is none
 	Retry        *Retry            `json:"retry,omitempty"`
 	AllowFailure *AllowFailure     `json:"allow_failure,omitempty"`
 	Span         diag.Span         `json:"span,omitzero"`
@@ -151,9 +181,16 @@ type Retry struct {
 	ExitCodes []int    `json:"exit_codes,omitempty"` // only after these; empty is any failure
 }
 
+// Await waits for background steps, or cancels them.
+type Await struct {
+	Steps  []string `json:"steps,omitempty"` // by name; empty is all that were started before
+	Cancel bool     `json:"cancel,omitempty"`
+}
+
 // AllowFailure lets the list go on, and succeed, when the step fails.
 type AllowFailure struct {
-	ExitCodes []int `json:"exit_codes,omitempty"` // only with these; empty is any failure
+	If        *Field `json:"if,omitempty"`         // evaluated when the step has ended; nil is true
+	ExitCodes []int  `json:"exit_codes,omitempty"` // only with these; empty is any failure
 }
 
 // Duration is a time.Duration that reads and writes as text ("1m30s").
@@ -169,7 +206,7 @@ const (
 	RefOCI     RefKind = "oci"     // Registry, Repository, Tag, Path and File
 	RefBuiltin RefKind = "builtin" // Path
 	RefDynamic RefKind = "dynamic" // Expr: text with expressions, whose result is parsed as a reference, once
-	RefAction  RefKind = "action"  // Action: a GitHub Action
+	RefAction  RefKind = "action"  // Action: a GitHub Action, as ParseAction reads it
 	RefArchive RefKind = "archive" // URL of a .zip or .tar.gz, or its local path; SHA256, Path and File
 )
 

@@ -34,7 +34,7 @@ func fromComponent(m *planv1.Component, depth int) (*plan.Component, error) {
 }
 
 func fromSpec(m *planv1.Spec) (plan.Spec, error) {
-	out := plan.Spec{Description: m.GetDescription(), DelegateOutputs: m.GetDelegateOutputs(), AnyOutputs: m.GetAnyOutputs()}
+	out := plan.Spec{Description: m.GetDescription(), DelegateOutputs: m.GetDelegateOutputs(), AnyOutputs: m.GetAnyOutputs(), AnyInputs: m.GetAnyInputs()}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", m.GetInputs(), fromInput)
 	out.Outputs, errs[1] = convertMap("outputs", m.GetOutputs(), fromOutput)
@@ -49,11 +49,12 @@ func fromSpec(m *planv1.Spec) (plan.Spec, error) {
 }
 
 func fromInput(m *planv1.Input) (plan.Input, error) {
-	out := plan.Input{Sensitive: m.GetSensitive(), Description: m.GetDescription(), Match: m.GetMatch(), Span: fromSpan(m.GetSpan())}
-	var errs [3]error
+	out := plan.Input{Sensitive: m.GetSensitive(), Description: m.GetDescription(), Match: m.GetMatch(), Deprecated: m.GetDeprecated(), Span: fromSpan(m.GetSpan())}
+	var errs [4]error
 	out.Type, errs[0] = reverse(kinds, "type", m.GetType())
 	out.Default, errs[1] = fromDefault(m.GetDefault())
 	out.Options, errs[2] = convertSlice("options", m.GetOptions(), FromValue)
+	out.Computed, errs[3] = fromOptionalField("computed", m.GetComputed())
 	return out, first(errs[:]...)
 }
 
@@ -93,10 +94,13 @@ func fromOptionalField(name string, m *planv1.Field) (*plan.Field, error) {
 }
 
 func fromDefinition(m *planv1.Definition, depth int) (plan.Definition, error) {
-	out := plan.Definition{Delegate: m.GetDelegate(), Span: fromSpan(m.GetSpan())}
-	var errs [3]error
+	out := plan.Definition{Delegate: m.GetDelegate(), InputPrefix: m.GetInputPrefix(), Span: fromSpan(m.GetSpan())}
+	var errs [6]error
 	out.Env, errs[0] = convertMap("env", m.GetEnv(), fromField)
 	out.Outputs, errs[1] = convertMap("outputs", m.GetOutputs(), fromField)
+	out.Context, errs[3] = convertMap("context", m.GetContext(), fromField)
+	out.Pre, errs[4] = fromHook("pre", m.GetPre())
+	out.Post, errs[5] = fromHook("post", m.GetPost())
 	switch body := m.GetBody().(type) {
 	case *planv1.Definition_Exec:
 		if out.Exec, errs[2] = fromExec(body.Exec); errs[2] != nil {
@@ -106,6 +110,20 @@ func fromDefinition(m *planv1.Definition, depth int) (plan.Definition, error) {
 		out.Steps, errs[2] = fromSteps("steps", body.Steps.GetSteps(), depth)
 	}
 	return out, first(errs[:]...)
+}
+
+func fromHook(name string, m *planv1.Hook) (*plan.Hook, error) {
+	if m == nil {
+		return nil, nil
+	}
+	out := &plan.Hook{}
+	var errs [2]error
+	out.Exec, errs[0] = fromExec(m.GetExec())
+	out.If, errs[1] = fromOptionalField("if", m.GetIf())
+	if err := first(errs[:]...); err != nil {
+		return nil, at(name, err)
+	}
+	return out, nil
 }
 
 func fromExec(m *planv1.Exec) (*plan.Exec, error) {
@@ -142,8 +160,8 @@ func fromSteps(field string, steps []*planv1.Step, depth int) ([]plan.Step, erro
 }
 
 func fromStep(m *planv1.Step, depth int) (plan.Step, error) {
-	out := plan.Step{Name: m.GetName(), Title: m.GetTitle(), Span: fromSpan(m.GetSpan())}
-	var errs [8]error
+	out := plan.Step{Name: m.GetName(), Title: m.GetTitle(), Background: m.GetBackground(), Span: fromSpan(m.GetSpan())}
+	var errs [10]error
 	errs[0] = readRun(&out, m, depth)
 	out.Inputs, errs[1] = convertMap("inputs", m.GetInputs(), fromField)
 	out.Env, errs[2] = convertMap("env", m.GetEnv(), fromField)
@@ -151,17 +169,19 @@ func fromStep(m *planv1.Step, depth int) (plan.Step, error) {
 	out.If, errs[4] = fromOptionalField("if", m.GetIf())
 	out.When, errs[5] = reverse(whens, `value of "when"`, m.GetWhen())
 	out.Timeout, errs[6] = fromDuration(m.GetTimeout())
+	out.TimeLimit, errs[8] = fromOptionalField("time_limit", m.GetTimeLimit())
 	if retry := m.GetRetry(); retry != nil {
 		out.Retry = &plan.Retry{Max: int(retry.GetMax()), ExitCodes: fromInts(retry.GetExitCodes())}
 		out.Retry.Delay, errs[7] = fromDuration(retry.GetDelay())
 	}
 	if allow := m.GetAllowFailure(); allow != nil {
 		out.AllowFailure = &plan.AllowFailure{ExitCodes: fromInts(allow.GetExitCodes())}
+		out.AllowFailure.If, errs[9] = fromOptionalField("allow_failure.if", allow.GetIf())
 	}
 	return out, first(errs[:]...)
 }
 
-// readRun reads what the step runs: a reference, an inline component or a parallel group.
+// readRun reads what the step runs: a reference, an inline component, a parallel group or a wait.
 func readRun(out *plan.Step, m *planv1.Step, depth int) (err error) {
 	switch run := m.GetRun().(type) {
 	case *planv1.Step_Ref:
@@ -175,6 +195,8 @@ func readRun(out *plan.Step, m *planv1.Step, depth int) (err error) {
 	case *planv1.Step_Parallel:
 		out.Limit = int(run.Parallel.GetLimit())
 		out.Parallel, err = fromSteps("parallel", run.Parallel.GetSteps(), depth+1)
+	case *planv1.Step_Await:
+		out.Await = &plan.Await{Steps: slices.Clone(run.Await.GetSteps()), Cancel: run.Await.GetCancel()}
 	}
 	return err
 }

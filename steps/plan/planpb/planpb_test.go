@@ -143,14 +143,20 @@ func (g *generator) choose(part any) {
 		} else {
 			p.Script = nil
 		}
+	case *plan.Hook:
+		if p.Exec == nil {
+			p.Exec = &plan.Exec{Toolkit: g.text()}
+		}
 	case *plan.Step:
-		switch g.Intn(3) {
+		switch g.Intn(4) {
 		case 0:
-			p.Inline, p.Parallel = nil, nil
+			p.Inline, p.Parallel, p.Await = nil, nil, nil
 		case 1:
-			p.Ref, p.Parallel = nil, nil
+			p.Ref, p.Parallel, p.Await = nil, nil, nil
+		case 2:
+			p.Ref, p.Inline, p.Parallel = nil, nil, nil
 		default:
-			p.Ref, p.Inline = nil, nil
+			p.Ref, p.Inline, p.Await = nil, nil, nil
 		}
 		if p.Parallel == nil {
 			p.Limit = 0
@@ -271,7 +277,7 @@ func TestToProtoRefuses(t *testing.T) {
 		},
 		"a reference beside an inline definition": {
 			step(plan.Step{Ref: &plan.Reference{}, Inline: &plan.Component{}}),
-			"definition.steps[1]: a step has one of a reference, an inline definition and a parallel group",
+			"definition.steps[1]: a step has one of a reference, an inline definition, a parallel group and a wait",
 		},
 		"a limit without a group": {step(plan.Step{Limit: 2}), "definition.steps[1]: a step that is not a parallel group has no limit"},
 		"an unknown kind of reference": {

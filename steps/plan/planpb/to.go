@@ -31,7 +31,7 @@ func toComponent(c *plan.Component, depth int) (*planv1.Component, error) {
 var errTooNested = fmt.Errorf("steps nest deeper than %d levels", MaxNesting)
 
 func toSpec(s *plan.Spec) (*planv1.Spec, error) {
-	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs}
+	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs, AnyInputs: s.AnyInputs}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", s.Inputs, toInput)
 	out.Outputs, errs[1] = convertMap("outputs", s.Outputs, toOutput)
@@ -55,11 +55,12 @@ func first(errs ...error) error {
 }
 
 func toInput(in plan.Input) (*planv1.Input, error) {
-	out := &planv1.Input{Sensitive: in.Sensitive, Description: in.Description, Match: in.Match, Span: toSpan(in.Span)}
-	var errs [3]error
+	out := &planv1.Input{Sensitive: in.Sensitive, Description: in.Description, Match: in.Match, Deprecated: in.Deprecated, Span: toSpan(in.Span)}
+	var errs [4]error
 	out.Type, errs[0] = lookup(kinds, "type", in.Type)
 	out.Default, errs[1] = toDefault(in.Default)
 	out.Options, errs[2] = convertSlice("options", in.Options, ToValue)
+	out.Computed, errs[3] = toOptionalField("computed", in.Computed)
 	return out, first(errs[:]...)
 }
 
@@ -99,10 +100,13 @@ func toOptionalField(name string, f *plan.Field) (*planv1.Field, error) {
 }
 
 func toDefinition(d *plan.Definition, depth int) (*planv1.Definition, error) {
-	out := &planv1.Definition{Delegate: d.Delegate, Span: toSpan(d.Span)}
-	var errs [3]error
+	out := &planv1.Definition{Delegate: d.Delegate, InputPrefix: d.InputPrefix, Span: toSpan(d.Span)}
+	var errs [6]error
 	out.Env, errs[0] = convertMap("env", d.Env, toField)
 	out.Outputs, errs[1] = convertMap("outputs", d.Outputs, toField)
+	out.Context, errs[3] = convertMap("context", d.Context, toField)
+	out.Pre, errs[4] = toHook("pre", d.Pre)
+	out.Post, errs[5] = toHook("post", d.Post)
 	switch {
 	case d.Exec != nil && d.Steps != nil:
 		return nil, errors.New("a definition has an exec or steps, not both")
@@ -118,6 +122,23 @@ func toDefinition(d *plan.Definition, depth int) (*planv1.Definition, error) {
 		out.Body = &planv1.Definition_Steps{Steps: &planv1.StepList{Steps: steps}}
 	}
 	return out, first(errs[:]...)
+}
+
+func toHook(name string, h *plan.Hook) (*planv1.Hook, error) {
+	if h == nil {
+		return nil, nil
+	}
+	if h.Exec == nil {
+		return nil, at(name, errors.New("a hook has an exec"))
+	}
+	out := &planv1.Hook{}
+	var errs [2]error
+	out.Exec, errs[0] = toExec(h.Exec)
+	out.If, errs[1] = toOptionalField("if", h.If)
+	if err := first(errs[:]...); err != nil {
+		return nil, at(name, err)
+	}
+	return out, nil
 }
 
 func toExec(e *plan.Exec) (*planv1.Exec, error) {
@@ -148,36 +169,38 @@ func toSteps(field string, steps []plan.Step, depth int) ([]*planv1.Step, error)
 }
 
 func toStep(s *plan.Step, depth int) (*planv1.Step, error) {
-	out := &planv1.Step{Name: s.Name, Title: s.Title, Timeout: toDuration(s.Timeout), Span: toSpan(s.Span)}
-	var errs [6]error
+	out := &planv1.Step{Name: s.Name, Title: s.Title, Background: s.Background, Timeout: toDuration(s.Timeout), Span: toSpan(s.Span)}
+	var errs [8]error
 	errs[0] = setRun(out, s, depth)
 	out.Inputs, errs[1] = convertMap("inputs", s.Inputs, toField)
 	out.Env, errs[2] = convertMap("env", s.Env, toField)
 	out.Secrets, errs[3] = convertMap("secrets", s.Secrets, same)
 	out.If, errs[4] = toOptionalField("if", s.If)
 	out.When, errs[5] = lookup(whens, `value of "when"`, s.When)
+	out.TimeLimit, errs[6] = toOptionalField("time_limit", s.TimeLimit)
 	if s.Retry != nil {
 		out.Retry = &planv1.Retry{Max: int64(s.Retry.Max), Delay: toDuration(s.Retry.Delay), ExitCodes: toInts(s.Retry.ExitCodes)}
 	}
 	if s.AllowFailure != nil {
 		out.AllowFailure = &planv1.AllowFailure{ExitCodes: toInts(s.AllowFailure.ExitCodes)}
+		out.AllowFailure.If, errs[7] = toOptionalField("allow_failure.if", s.AllowFailure.If)
 	}
 	return out, first(errs[:]...)
 }
 
 func same(s string) (string, error) { return s, nil }
 
-// setRun sets what the step runs: a reference, an inline component or a parallel group.
+// setRun sets what the step runs: a reference, an inline component, a parallel group or a wait.
 func setRun(out *planv1.Step, s *plan.Step, depth int) error {
 	set := 0
-	for _, is := range []bool{s.Ref != nil, s.Inline != nil, s.Parallel != nil} {
+	for _, is := range []bool{s.Ref != nil, s.Inline != nil, s.Parallel != nil, s.Await != nil} {
 		if is {
 			set++
 		}
 	}
 	switch {
 	case set > 1:
-		return errors.New("a step has one of a reference, an inline definition and a parallel group")
+		return errors.New("a step has one of a reference, an inline definition, a parallel group and a wait")
 	case s.Limit != 0 && s.Parallel == nil:
 		return errors.New("a step that is not a parallel group has no limit")
 	case s.Ref != nil:
@@ -196,6 +219,8 @@ func setRun(out *planv1.Step, s *plan.Step, depth int) error {
 		steps, err := toSteps("parallel", s.Parallel, depth+1)
 		out.Run = &planv1.Step_Parallel{Parallel: &planv1.Parallel{Steps: steps, Limit: int64(s.Limit)}}
 		return err
+	case s.Await != nil:
+		out.Run = &planv1.Step_Await{Await: &planv1.Await{Steps: s.Await.Steps, Cancel: s.Await.Cancel}}
 	}
 	return nil
 }

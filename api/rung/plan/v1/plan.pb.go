@@ -201,7 +201,7 @@ func (x Reference_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reference_Kind.Descriptor instead.
 func (Reference_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{16, 0}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{18, 0}
 }
 
 // Component is what one step file holds: an interface and an implementation.
@@ -271,7 +271,9 @@ type Spec struct {
 	// Environment variables that the component asks for, by name.
 	Env map[string]*EnvRequest `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Secrets that the component asks for, by name.
-	Secrets       map[string]*SecretRequest `protobuf:"bytes,7,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Secrets map[string]*SecretRequest `protobuf:"bytes,7,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Inputs that are not declared are accepted, with a warning.
+	AnyInputs     bool `protobuf:"varint,8,opt,name=any_inputs,json=anyInputs,proto3" json:"any_inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +357,13 @@ func (x *Spec) GetSecrets() map[string]*SecretRequest {
 	return nil
 }
 
+func (x *Spec) GetAnyInputs() bool {
+	if x != nil {
+		return x.AnyInputs
+	}
+	return false
+}
+
 // Input is a value that a component takes.
 type Input struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -366,8 +375,12 @@ type Input struct {
 	// The allowed values; none allows all.
 	Options []*Value `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`
 	// An RE2 expression that the whole string must match; empty matches all.
-	Match         string `protobuf:"bytes,6,opt,name=match,proto3" json:"match,omitempty"`
-	Span          *Span  `protobuf:"bytes,7,opt,name=span,proto3" json:"span,omitempty"`
+	Match string `protobuf:"bytes,6,opt,name=match,proto3" json:"match,omitempty"`
+	Span  *Span  `protobuf:"bytes,7,opt,name=span,proto3" json:"span,omitempty"`
+	// The default of an input without one, evaluated where the component begins.
+	Computed *Field `protobuf:"bytes,8,opt,name=computed,proto3" json:"computed,omitempty"`
+	// What to tell who gives the input; empty is nothing.
+	Deprecated    string `protobuf:"bytes,9,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -449,6 +462,20 @@ func (x *Input) GetSpan() *Span {
 		return x.Span
 	}
 	return nil
+}
+
+func (x *Input) GetComputed() *Field {
+	if x != nil {
+		return x.Computed
+	}
+	return nil
+}
+
+func (x *Input) GetDeprecated() string {
+	if x != nil {
+		return x.Deprecated
+	}
+	return ""
 }
 
 // Output is a value that a component gives.
@@ -663,8 +690,18 @@ type Definition struct {
 	// Of a list of steps.
 	Outputs map[string]*Field `protobuf:"bytes,4,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The step whose outputs a list of steps passes on.
-	Delegate      string `protobuf:"bytes,5,opt,name=delegate,proto3" json:"delegate,omitempty"`
-	Span          *Span  `protobuf:"bytes,6,opt,name=span,proto3" json:"span,omitempty"`
+	Delegate string `protobuf:"bytes,5,opt,name=delegate,proto3" json:"delegate,omitempty"`
+	Span     *Span  `protobuf:"bytes,6,opt,name=span,proto3" json:"span,omitempty"`
+	// Values under names, for this definition and all that it calls: what ${{ context }} reads. The names of a definition come on top
+	// of those around it.
+	Context map[string]*Field `protobuf:"bytes,7,rep,name=context,proto3" json:"context,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Runs before the first step of the run.
+	Pre *Hook `protobuf:"bytes,8,opt,name=pre,proto3" json:"pre,omitempty"`
+	// Runs after the last step of the run, in the reverse order of the processes that the hooks belong to.
+	Post *Hook `protobuf:"bytes,9,opt,name=post,proto3" json:"post,omitempty"`
+	// Makes every input a variable as well, of its text: the prefix, and the input's name in upper case with spaces replaced by
+	// underscores. Empty makes none.
+	InputPrefix   string `protobuf:"bytes,10,opt,name=input_prefix,json=inputPrefix,proto3" json:"input_prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,6 +789,34 @@ func (x *Definition) GetSpan() *Span {
 	return nil
 }
 
+func (x *Definition) GetContext() map[string]*Field {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *Definition) GetPre() *Hook {
+	if x != nil {
+		return x.Pre
+	}
+	return nil
+}
+
+func (x *Definition) GetPost() *Hook {
+	if x != nil {
+		return x.Post
+	}
+	return nil
+}
+
+func (x *Definition) GetInputPrefix() string {
+	if x != nil {
+		return x.InputPrefix
+	}
+	return ""
+}
+
 type isDefinition_Body interface {
 	isDefinition_Body()
 }
@@ -768,6 +833,60 @@ func (*Definition_Exec) isDefinition_Body() {}
 
 func (*Definition_Steps) isDefinition_Body() {}
 
+// Hook is a process of a component that runs apart from it.
+type Hook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Exec  *Exec                  `protobuf:"bytes,1,opt,name=exec,proto3" json:"exec,omitempty"`
+	// Absent runs it whatever happened.
+	If            *Field `protobuf:"bytes,2,opt,name=if,proto3" json:"if,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hook) Reset() {
+	*x = Hook{}
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hook) ProtoMessage() {}
+
+func (x *Hook) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hook.ProtoReflect.Descriptor instead.
+func (*Hook) Descriptor() ([]byte, []int) {
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Hook) GetExec() *Exec {
+	if x != nil {
+		return x.Exec
+	}
+	return nil
+}
+
+func (x *Hook) GetIf() *Field {
+	if x != nil {
+		return x.If
+	}
+	return nil
+}
+
 // StepList is a list of steps, run in order.
 type StepList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -778,7 +897,7 @@ type StepList struct {
 
 func (x *StepList) Reset() {
 	*x = StepList{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[7]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +909,7 @@ func (x *StepList) String() string {
 func (*StepList) ProtoMessage() {}
 
 func (x *StepList) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[7]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +922,7 @@ func (x *StepList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepList.ProtoReflect.Descriptor instead.
 func (*StepList) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StepList) GetSteps() []*Step {
@@ -824,7 +943,7 @@ type Field struct {
 
 func (x *Field) Reset() {
 	*x = Field{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[8]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +955,7 @@ func (x *Field) String() string {
 func (*Field) ProtoMessage() {}
 
 func (x *Field) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[8]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +968,7 @@ func (x *Field) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Field.ProtoReflect.Descriptor instead.
 func (*Field) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Field) GetValue() *Value {
@@ -878,7 +997,7 @@ type Exec struct {
 	WorkDir *Field `protobuf:"bytes,3,opt,name=work_dir,json=workDir,proto3" json:"work_dir,omitempty"`
 	// Absent is no limit.
 	Timeout *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// The protocol that the process speaks with its runner beyond its exit code: empty for none, or "github".
+	// The protocol that the process speaks with its runner beyond its exit code: empty for none, "github", or "github-action".
 	Toolkit string `protobuf:"bytes,5,opt,name=toolkit,proto3" json:"toolkit,omitempty"`
 	// A file that takes what the process writes, masked, as well. Absent is none.
 	LogFile       *Field `protobuf:"bytes,6,opt,name=log_file,json=logFile,proto3" json:"log_file,omitempty"`
@@ -888,7 +1007,7 @@ type Exec struct {
 
 func (x *Exec) Reset() {
 	*x = Exec{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[9]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1019,7 @@ func (x *Exec) String() string {
 func (*Exec) ProtoMessage() {}
 
 func (x *Exec) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[9]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1032,7 @@ func (x *Exec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exec.ProtoReflect.Descriptor instead.
 func (*Exec) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Exec) GetRun() isExec_Run {
@@ -995,7 +1114,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1126,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1139,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Command) GetArgs() []*Field {
@@ -1035,7 +1154,8 @@ func (x *Command) GetArgs() []*Field {
 type Script struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Text  *Field                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// bash, sh, pwsh, powershell or cmd, or an expression. Empty is bash, or sh where there is no bash.
+	// bash, sh, pwsh, powershell or cmd, or an expression. Empty is bash, or sh where there is no bash. A text that holds {0} is a command
+	// that runs the script from a file, whose path stands for {0}.
 	Shell         string `protobuf:"bytes,2,opt,name=shell,proto3" json:"shell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1043,7 +1163,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1175,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1188,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Script) GetText() *Field {
@@ -1097,6 +1217,7 @@ type Step struct {
 	//	*Step_Ref
 	//	*Step_Inline
 	//	*Step_Parallel
+	//	*Step_Await
 	Run    isStep_Run        `protobuf_oneof:"run"`
 	Inputs map[string]*Field `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Env    map[string]*Field `protobuf:"bytes,7,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1106,17 +1227,22 @@ type Step struct {
 	If   *Field `protobuf:"bytes,9,opt,name=if,proto3" json:"if,omitempty"`
 	When When   `protobuf:"varint,10,opt,name=when,proto3,enum=rung.plan.v1.When" json:"when,omitempty"`
 	// Absent is no limit.
-	Timeout       *durationpb.Duration `protobuf:"bytes,11,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	Retry         *Retry               `protobuf:"bytes,12,opt,name=retry,proto3" json:"retry,omitempty"`
-	AllowFailure  *AllowFailure        `protobuf:"bytes,13,opt,name=allow_failure,json=allowFailure,proto3" json:"allow_failure,omitempty"`
-	Span          *Span                `protobuf:"bytes,14,opt,name=span,proto3" json:"span,omitempty"`
+	Timeout      *durationpb.Duration `protobuf:"bytes,11,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Retry        *Retry               `protobuf:"bytes,12,opt,name=retry,proto3" json:"retry,omitempty"`
+	AllowFailure *AllowFailure        `protobuf:"bytes,13,opt,name=allow_failure,json=allowFailure,proto3" json:"allow_failure,omitempty"`
+	Span         *Span                `protobuf:"bytes,14,opt,name=span,proto3" json:"span,omitempty"`
+	// The list goes on while the step runs. Its outputs and exports are there when a later step has waited for it, which the end of
+	// the list does for all.
+	Background bool `protobuf:"varint,16,opt,name=background,proto3" json:"background,omitempty"`
+	// As timeout, of an expression that gives minutes. Absent is no limit.
+	TimeLimit     *Field `protobuf:"bytes,17,opt,name=time_limit,json=timeLimit,proto3" json:"time_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1254,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1267,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Step) GetName() string {
@@ -1187,6 +1313,15 @@ func (x *Step) GetParallel() *Parallel {
 	if x != nil {
 		if x, ok := x.Run.(*Step_Parallel); ok {
 			return x.Parallel
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetAwait() *Await {
+	if x != nil {
+		if x, ok := x.Run.(*Step_Await); ok {
+			return x.Await
 		}
 	}
 	return nil
@@ -1255,6 +1390,20 @@ func (x *Step) GetSpan() *Span {
 	return nil
 }
 
+func (x *Step) GetBackground() bool {
+	if x != nil {
+		return x.Background
+	}
+	return false
+}
+
+func (x *Step) GetTimeLimit() *Field {
+	if x != nil {
+		return x.TimeLimit
+	}
+	return nil
+}
+
 type isStep_Run interface {
 	isStep_Run()
 }
@@ -1272,11 +1421,71 @@ type Step_Parallel struct {
 	Parallel *Parallel `protobuf:"bytes,5,opt,name=parallel,proto3,oneof"`
 }
 
+type Step_Await struct {
+	Await *Await `protobuf:"bytes,15,opt,name=await,proto3,oneof"`
+}
+
 func (*Step_Ref) isStep_Run() {}
 
 func (*Step_Inline) isStep_Run() {}
 
 func (*Step_Parallel) isStep_Run() {}
+
+func (*Step_Await) isStep_Run() {}
+
+// Await waits for background steps, or cancels them.
+type Await struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name; none is all that were started before.
+	Steps         []string `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	Cancel        bool     `protobuf:"varint,2,opt,name=cancel,proto3" json:"cancel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Await) Reset() {
+	*x = Await{}
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Await) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Await) ProtoMessage() {}
+
+func (x *Await) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Await.ProtoReflect.Descriptor instead.
+func (*Await) Descriptor() ([]byte, []int) {
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Await) GetSteps() []string {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *Await) GetCancel() bool {
+	if x != nil {
+		return x.Cancel
+	}
+	return false
+}
 
 // Parallel is a group of steps that run at the same time. Their names are those of the enclosing list.
 type Parallel struct {
@@ -1290,7 +1499,7 @@ type Parallel struct {
 
 func (x *Parallel) Reset() {
 	*x = Parallel{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1511,7 @@ func (x *Parallel) String() string {
 func (*Parallel) ProtoMessage() {}
 
 func (x *Parallel) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1524,7 @@ func (x *Parallel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parallel.ProtoReflect.Descriptor instead.
 func (*Parallel) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Parallel) GetSteps() []*Step {
@@ -1347,7 +1556,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1568,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1581,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Retry) GetMax() int64 {
@@ -1400,14 +1609,16 @@ func (x *Retry) GetExitCodes() []int64 {
 type AllowFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only with these exit codes; none is any failure.
-	ExitCodes     []int64 `protobuf:"varint,1,rep,packed,name=exit_codes,json=exitCodes,proto3" json:"exit_codes,omitempty"`
+	ExitCodes []int64 `protobuf:"varint,1,rep,packed,name=exit_codes,json=exitCodes,proto3" json:"exit_codes,omitempty"`
+	// Only when this is true when the step has ended.
+	If            *Field `protobuf:"bytes,2,opt,name=if,proto3" json:"if,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AllowFailure) Reset() {
 	*x = AllowFailure{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1630,7 @@ func (x *AllowFailure) String() string {
 func (*AllowFailure) ProtoMessage() {}
 
 func (x *AllowFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,12 +1643,19 @@ func (x *AllowFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowFailure.ProtoReflect.Descriptor instead.
 func (*AllowFailure) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AllowFailure) GetExitCodes() []int64 {
 	if x != nil {
 		return x.ExitCodes
+	}
+	return nil
+}
+
+func (x *AllowFailure) GetIf() *Field {
+	if x != nil {
+		return x.If
 	}
 	return nil
 }
@@ -1471,7 +1689,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1701,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1714,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Reference) GetKind() Reference_Kind {
@@ -1621,7 +1839,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1851,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1864,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -1832,7 +2050,7 @@ type Array struct {
 
 func (x *Array) Reset() {
 	*x = Array{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +2062,7 @@ func (x *Array) String() string {
 func (*Array) ProtoMessage() {}
 
 func (x *Array) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +2075,7 @@ func (x *Array) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Array.ProtoReflect.Descriptor instead.
 func (*Array) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Array) GetItems() []*Value {
@@ -1877,7 +2095,7 @@ type Struct struct {
 
 func (x *Struct) Reset() {
 	*x = Struct{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2107,7 @@ func (x *Struct) String() string {
 func (*Struct) ProtoMessage() {}
 
 func (x *Struct) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2120,7 @@ func (x *Struct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Struct.ProtoReflect.Descriptor instead.
 func (*Struct) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Struct) GetFields() map[string]*Value {
@@ -1928,7 +2146,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2158,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2171,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Span) GetFile() string {
@@ -1993,7 +2211,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x12.rung.plan.v1.SpecR\x04spec\x128\n" +
 	"\n" +
 	"definition\x18\x02 \x01(\v2\x18.rung.plan.v1.DefinitionR\n" +
-	"definition\"\x9e\x05\n" +
+	"definition\"\xbd\x05\n" +
 	"\x04Spec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x1e.rung.plan.v1.Spec.InputsEntryR\x06inputs\x129\n" +
@@ -2002,7 +2220,9 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\vany_outputs\x18\x05 \x01(\bR\n" +
 	"anyOutputs\x12-\n" +
 	"\x03env\x18\x06 \x03(\v2\x1b.rung.plan.v1.Spec.EnvEntryR\x03env\x129\n" +
-	"\asecrets\x18\a \x03(\v2\x1f.rung.plan.v1.Spec.SecretsEntryR\asecrets\x1aN\n" +
+	"\asecrets\x18\a \x03(\v2\x1f.rung.plan.v1.Spec.SecretsEntryR\asecrets\x12\x1d\n" +
+	"\n" +
+	"any_inputs\x18\b \x01(\bR\tanyInputs\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.InputR\x05value:\x028\x01\x1aP\n" +
@@ -2014,7 +2234,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x18.rung.plan.v1.EnvRequestR\x05value:\x028\x01\x1aW\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.rung.plan.v1.SecretRequestR\x05value:\x028\x01\"\x8b\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.rung.plan.v1.SecretRequestR\x05value:\x028\x01\"\xdc\x02\n" +
 	"\x05Input\x12&\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x12.rung.plan.v1.TypeR\x04type\x12-\n" +
 	"\adefault\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\adefault\x12\x1c\n" +
@@ -2022,7 +2242,11 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\vdescription\x18\x04 \x01(\tR\vdescription\x12-\n" +
 	"\aoptions\x18\x05 \x03(\v2\x13.rung.plan.v1.ValueR\aoptions\x12\x14\n" +
 	"\x05match\x18\x06 \x01(\tR\x05match\x12&\n" +
-	"\x04span\x18\a \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\xc7\x01\n" +
+	"\x04span\x18\a \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x12/\n" +
+	"\bcomputed\x18\b \x01(\v2\x13.rung.plan.v1.FieldR\bcomputed\x12\x1e\n" +
+	"\n" +
+	"deprecated\x18\t \x01(\tR\n" +
+	"deprecated\"\xc7\x01\n" +
 	"\x06Output\x12&\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x12.rung.plan.v1.TypeR\x04type\x12-\n" +
 	"\adefault\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\adefault\x12\x1c\n" +
@@ -2039,7 +2263,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\rSecretRequest\x12\x1a\n" +
 	"\boptional\x18\x01 \x01(\bR\boptional\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12&\n" +
-	"\x04span\x18\x03 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\xc6\x03\n" +
+	"\x04span\x18\x03 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\xc9\x05\n" +
 	"\n" +
 	"Definition\x123\n" +
 	"\x03env\x18\x01 \x03(\v2!.rung.plan.v1.Definition.EnvEntryR\x03env\x12(\n" +
@@ -2047,14 +2271,25 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x05steps\x18\x03 \x01(\v2\x16.rung.plan.v1.StepListH\x00R\x05steps\x12?\n" +
 	"\aoutputs\x18\x04 \x03(\v2%.rung.plan.v1.Definition.OutputsEntryR\aoutputs\x12\x1a\n" +
 	"\bdelegate\x18\x05 \x01(\tR\bdelegate\x12&\n" +
-	"\x04span\x18\x06 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x1aK\n" +
+	"\x04span\x18\x06 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x12?\n" +
+	"\acontext\x18\a \x03(\v2%.rung.plan.v1.Definition.ContextEntryR\acontext\x12$\n" +
+	"\x03pre\x18\b \x01(\v2\x12.rung.plan.v1.HookR\x03pre\x12&\n" +
+	"\x04post\x18\t \x01(\v2\x12.rung.plan.v1.HookR\x04post\x12!\n" +
+	"\finput_prefix\x18\n" +
+	" \x01(\tR\vinputPrefix\x1aK\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01\x1aO\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
+	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01\x1aO\n" +
+	"\fContextEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01B\x06\n" +
-	"\x04body\"4\n" +
+	"\x04body\"S\n" +
+	"\x04Hook\x12&\n" +
+	"\x04exec\x18\x01 \x01(\v2\x12.rung.plan.v1.ExecR\x04exec\x12#\n" +
+	"\x02if\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x02if\"4\n" +
 	"\bStepList\x12(\n" +
 	"\x05steps\x18\x01 \x03(\v2\x12.rung.plan.v1.StepR\x05steps\"Z\n" +
 	"\x05Field\x12)\n" +
@@ -2072,13 +2307,14 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04args\x18\x01 \x03(\v2\x13.rung.plan.v1.FieldR\x04args\"G\n" +
 	"\x06Script\x12'\n" +
 	"\x04text\x18\x01 \x01(\v2\x13.rung.plan.v1.FieldR\x04text\x12\x14\n" +
-	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xde\x06\n" +
+	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xdf\a\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12+\n" +
 	"\x03ref\x18\x03 \x01(\v2\x17.rung.plan.v1.ReferenceH\x00R\x03ref\x121\n" +
 	"\x06inline\x18\x04 \x01(\v2\x17.rung.plan.v1.ComponentH\x00R\x06inline\x124\n" +
-	"\bparallel\x18\x05 \x01(\v2\x16.rung.plan.v1.ParallelH\x00R\bparallel\x126\n" +
+	"\bparallel\x18\x05 \x01(\v2\x16.rung.plan.v1.ParallelH\x00R\bparallel\x12+\n" +
+	"\x05await\x18\x0f \x01(\v2\x13.rung.plan.v1.AwaitH\x00R\x05await\x126\n" +
 	"\x06inputs\x18\x06 \x03(\v2\x1e.rung.plan.v1.Step.InputsEntryR\x06inputs\x12-\n" +
 	"\x03env\x18\a \x03(\v2\x1b.rung.plan.v1.Step.EnvEntryR\x03env\x129\n" +
 	"\asecrets\x18\b \x03(\v2\x1f.rung.plan.v1.Step.SecretsEntryR\asecrets\x12#\n" +
@@ -2088,7 +2324,12 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\atimeout\x18\v \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12)\n" +
 	"\x05retry\x18\f \x01(\v2\x13.rung.plan.v1.RetryR\x05retry\x12?\n" +
 	"\rallow_failure\x18\r \x01(\v2\x1a.rung.plan.v1.AllowFailureR\fallowFailure\x12&\n" +
-	"\x04span\x18\x0e \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x1aN\n" +
+	"\x04span\x18\x0e \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x12\x1e\n" +
+	"\n" +
+	"background\x18\x10 \x01(\bR\n" +
+	"background\x122\n" +
+	"\n" +
+	"time_limit\x18\x11 \x01(\v2\x13.rung.plan.v1.FieldR\ttimeLimit\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01\x1aK\n" +
@@ -2098,7 +2339,10 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x05\n" +
-	"\x03run\"J\n" +
+	"\x03run\"5\n" +
+	"\x05Await\x12\x14\n" +
+	"\x05steps\x18\x01 \x03(\tR\x05steps\x12\x16\n" +
+	"\x06cancel\x18\x02 \x01(\bR\x06cancel\"J\n" +
 	"\bParallel\x12(\n" +
 	"\x05steps\x18\x01 \x03(\v2\x12.rung.plan.v1.StepR\x05steps\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\"i\n" +
@@ -2106,10 +2350,11 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x03max\x18\x01 \x01(\x03R\x03max\x12/\n" +
 	"\x05delay\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12\x1d\n" +
 	"\n" +
-	"exit_codes\x18\x03 \x03(\x03R\texitCodes\"-\n" +
+	"exit_codes\x18\x03 \x03(\x03R\texitCodes\"R\n" +
 	"\fAllowFailure\x12\x1d\n" +
 	"\n" +
-	"exit_codes\x18\x01 \x03(\x03R\texitCodes\"\x97\x04\n" +
+	"exit_codes\x18\x01 \x03(\x03R\texitCodes\x12#\n" +
+	"\x02if\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x02if\"\x97\x04\n" +
 	"\tReference\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.rung.plan.v1.Reference.KindR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
@@ -2191,7 +2436,7 @@ func file_rung_plan_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_rung_plan_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_rung_plan_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_rung_plan_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_rung_plan_v1_plan_proto_goTypes = []any{
 	(Type)(0),                   // 0: rung.plan.v1.Type
 	(When)(0),                   // 1: rung.plan.v1.When
@@ -2203,100 +2448,113 @@ var file_rung_plan_v1_plan_proto_goTypes = []any{
 	(*EnvRequest)(nil),          // 7: rung.plan.v1.EnvRequest
 	(*SecretRequest)(nil),       // 8: rung.plan.v1.SecretRequest
 	(*Definition)(nil),          // 9: rung.plan.v1.Definition
-	(*StepList)(nil),            // 10: rung.plan.v1.StepList
-	(*Field)(nil),               // 11: rung.plan.v1.Field
-	(*Exec)(nil),                // 12: rung.plan.v1.Exec
-	(*Command)(nil),             // 13: rung.plan.v1.Command
-	(*Script)(nil),              // 14: rung.plan.v1.Script
-	(*Step)(nil),                // 15: rung.plan.v1.Step
-	(*Parallel)(nil),            // 16: rung.plan.v1.Parallel
-	(*Retry)(nil),               // 17: rung.plan.v1.Retry
-	(*AllowFailure)(nil),        // 18: rung.plan.v1.AllowFailure
-	(*Reference)(nil),           // 19: rung.plan.v1.Reference
-	(*Value)(nil),               // 20: rung.plan.v1.Value
-	(*Array)(nil),               // 21: rung.plan.v1.Array
-	(*Struct)(nil),              // 22: rung.plan.v1.Struct
-	(*Span)(nil),                // 23: rung.plan.v1.Span
-	nil,                         // 24: rung.plan.v1.Spec.InputsEntry
-	nil,                         // 25: rung.plan.v1.Spec.OutputsEntry
-	nil,                         // 26: rung.plan.v1.Spec.EnvEntry
-	nil,                         // 27: rung.plan.v1.Spec.SecretsEntry
-	nil,                         // 28: rung.plan.v1.Definition.EnvEntry
-	nil,                         // 29: rung.plan.v1.Definition.OutputsEntry
-	nil,                         // 30: rung.plan.v1.Step.InputsEntry
-	nil,                         // 31: rung.plan.v1.Step.EnvEntry
-	nil,                         // 32: rung.plan.v1.Step.SecretsEntry
-	nil,                         // 33: rung.plan.v1.Struct.FieldsEntry
-	(*durationpb.Duration)(nil), // 34: google.protobuf.Duration
-	(structpb.NullValue)(0),     // 35: google.protobuf.NullValue
+	(*Hook)(nil),                // 10: rung.plan.v1.Hook
+	(*StepList)(nil),            // 11: rung.plan.v1.StepList
+	(*Field)(nil),               // 12: rung.plan.v1.Field
+	(*Exec)(nil),                // 13: rung.plan.v1.Exec
+	(*Command)(nil),             // 14: rung.plan.v1.Command
+	(*Script)(nil),              // 15: rung.plan.v1.Script
+	(*Step)(nil),                // 16: rung.plan.v1.Step
+	(*Await)(nil),               // 17: rung.plan.v1.Await
+	(*Parallel)(nil),            // 18: rung.plan.v1.Parallel
+	(*Retry)(nil),               // 19: rung.plan.v1.Retry
+	(*AllowFailure)(nil),        // 20: rung.plan.v1.AllowFailure
+	(*Reference)(nil),           // 21: rung.plan.v1.Reference
+	(*Value)(nil),               // 22: rung.plan.v1.Value
+	(*Array)(nil),               // 23: rung.plan.v1.Array
+	(*Struct)(nil),              // 24: rung.plan.v1.Struct
+	(*Span)(nil),                // 25: rung.plan.v1.Span
+	nil,                         // 26: rung.plan.v1.Spec.InputsEntry
+	nil,                         // 27: rung.plan.v1.Spec.OutputsEntry
+	nil,                         // 28: rung.plan.v1.Spec.EnvEntry
+	nil,                         // 29: rung.plan.v1.Spec.SecretsEntry
+	nil,                         // 30: rung.plan.v1.Definition.EnvEntry
+	nil,                         // 31: rung.plan.v1.Definition.OutputsEntry
+	nil,                         // 32: rung.plan.v1.Definition.ContextEntry
+	nil,                         // 33: rung.plan.v1.Step.InputsEntry
+	nil,                         // 34: rung.plan.v1.Step.EnvEntry
+	nil,                         // 35: rung.plan.v1.Step.SecretsEntry
+	nil,                         // 36: rung.plan.v1.Struct.FieldsEntry
+	(*durationpb.Duration)(nil), // 37: google.protobuf.Duration
+	(structpb.NullValue)(0),     // 38: google.protobuf.NullValue
 }
 var file_rung_plan_v1_plan_proto_depIdxs = []int32{
 	4,  // 0: rung.plan.v1.Component.spec:type_name -> rung.plan.v1.Spec
 	9,  // 1: rung.plan.v1.Component.definition:type_name -> rung.plan.v1.Definition
-	24, // 2: rung.plan.v1.Spec.inputs:type_name -> rung.plan.v1.Spec.InputsEntry
-	25, // 3: rung.plan.v1.Spec.outputs:type_name -> rung.plan.v1.Spec.OutputsEntry
-	26, // 4: rung.plan.v1.Spec.env:type_name -> rung.plan.v1.Spec.EnvEntry
-	27, // 5: rung.plan.v1.Spec.secrets:type_name -> rung.plan.v1.Spec.SecretsEntry
+	26, // 2: rung.plan.v1.Spec.inputs:type_name -> rung.plan.v1.Spec.InputsEntry
+	27, // 3: rung.plan.v1.Spec.outputs:type_name -> rung.plan.v1.Spec.OutputsEntry
+	28, // 4: rung.plan.v1.Spec.env:type_name -> rung.plan.v1.Spec.EnvEntry
+	29, // 5: rung.plan.v1.Spec.secrets:type_name -> rung.plan.v1.Spec.SecretsEntry
 	0,  // 6: rung.plan.v1.Input.type:type_name -> rung.plan.v1.Type
-	20, // 7: rung.plan.v1.Input.default:type_name -> rung.plan.v1.Value
-	20, // 8: rung.plan.v1.Input.options:type_name -> rung.plan.v1.Value
-	23, // 9: rung.plan.v1.Input.span:type_name -> rung.plan.v1.Span
-	0,  // 10: rung.plan.v1.Output.type:type_name -> rung.plan.v1.Type
-	20, // 11: rung.plan.v1.Output.default:type_name -> rung.plan.v1.Value
-	23, // 12: rung.plan.v1.Output.span:type_name -> rung.plan.v1.Span
-	23, // 13: rung.plan.v1.EnvRequest.span:type_name -> rung.plan.v1.Span
-	23, // 14: rung.plan.v1.SecretRequest.span:type_name -> rung.plan.v1.Span
-	28, // 15: rung.plan.v1.Definition.env:type_name -> rung.plan.v1.Definition.EnvEntry
-	12, // 16: rung.plan.v1.Definition.exec:type_name -> rung.plan.v1.Exec
-	10, // 17: rung.plan.v1.Definition.steps:type_name -> rung.plan.v1.StepList
-	29, // 18: rung.plan.v1.Definition.outputs:type_name -> rung.plan.v1.Definition.OutputsEntry
-	23, // 19: rung.plan.v1.Definition.span:type_name -> rung.plan.v1.Span
-	15, // 20: rung.plan.v1.StepList.steps:type_name -> rung.plan.v1.Step
-	20, // 21: rung.plan.v1.Field.value:type_name -> rung.plan.v1.Value
-	23, // 22: rung.plan.v1.Field.span:type_name -> rung.plan.v1.Span
-	13, // 23: rung.plan.v1.Exec.command:type_name -> rung.plan.v1.Command
-	14, // 24: rung.plan.v1.Exec.script:type_name -> rung.plan.v1.Script
-	11, // 25: rung.plan.v1.Exec.work_dir:type_name -> rung.plan.v1.Field
-	34, // 26: rung.plan.v1.Exec.timeout:type_name -> google.protobuf.Duration
-	11, // 27: rung.plan.v1.Exec.log_file:type_name -> rung.plan.v1.Field
-	11, // 28: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
-	11, // 29: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
-	19, // 30: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
-	3,  // 31: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
-	16, // 32: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
-	30, // 33: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
-	31, // 34: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
-	32, // 35: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
-	11, // 36: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
-	1,  // 37: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
-	34, // 38: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
-	17, // 39: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
-	18, // 40: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
-	23, // 41: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
-	15, // 42: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
-	34, // 43: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
-	2,  // 44: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
-	11, // 45: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
-	23, // 46: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
-	35, // 47: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
-	21, // 48: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
-	22, // 49: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
-	20, // 50: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
-	33, // 51: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
-	5,  // 52: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
-	6,  // 53: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
-	7,  // 54: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
-	8,  // 55: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
-	11, // 56: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
-	11, // 57: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
-	11, // 58: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
-	11, // 59: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
-	20, // 60: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	22, // 7: rung.plan.v1.Input.default:type_name -> rung.plan.v1.Value
+	22, // 8: rung.plan.v1.Input.options:type_name -> rung.plan.v1.Value
+	25, // 9: rung.plan.v1.Input.span:type_name -> rung.plan.v1.Span
+	12, // 10: rung.plan.v1.Input.computed:type_name -> rung.plan.v1.Field
+	0,  // 11: rung.plan.v1.Output.type:type_name -> rung.plan.v1.Type
+	22, // 12: rung.plan.v1.Output.default:type_name -> rung.plan.v1.Value
+	25, // 13: rung.plan.v1.Output.span:type_name -> rung.plan.v1.Span
+	25, // 14: rung.plan.v1.EnvRequest.span:type_name -> rung.plan.v1.Span
+	25, // 15: rung.plan.v1.SecretRequest.span:type_name -> rung.plan.v1.Span
+	30, // 16: rung.plan.v1.Definition.env:type_name -> rung.plan.v1.Definition.EnvEntry
+	13, // 17: rung.plan.v1.Definition.exec:type_name -> rung.plan.v1.Exec
+	11, // 18: rung.plan.v1.Definition.steps:type_name -> rung.plan.v1.StepList
+	31, // 19: rung.plan.v1.Definition.outputs:type_name -> rung.plan.v1.Definition.OutputsEntry
+	25, // 20: rung.plan.v1.Definition.span:type_name -> rung.plan.v1.Span
+	32, // 21: rung.plan.v1.Definition.context:type_name -> rung.plan.v1.Definition.ContextEntry
+	10, // 22: rung.plan.v1.Definition.pre:type_name -> rung.plan.v1.Hook
+	10, // 23: rung.plan.v1.Definition.post:type_name -> rung.plan.v1.Hook
+	13, // 24: rung.plan.v1.Hook.exec:type_name -> rung.plan.v1.Exec
+	12, // 25: rung.plan.v1.Hook.if:type_name -> rung.plan.v1.Field
+	16, // 26: rung.plan.v1.StepList.steps:type_name -> rung.plan.v1.Step
+	22, // 27: rung.plan.v1.Field.value:type_name -> rung.plan.v1.Value
+	25, // 28: rung.plan.v1.Field.span:type_name -> rung.plan.v1.Span
+	14, // 29: rung.plan.v1.Exec.command:type_name -> rung.plan.v1.Command
+	15, // 30: rung.plan.v1.Exec.script:type_name -> rung.plan.v1.Script
+	12, // 31: rung.plan.v1.Exec.work_dir:type_name -> rung.plan.v1.Field
+	37, // 32: rung.plan.v1.Exec.timeout:type_name -> google.protobuf.Duration
+	12, // 33: rung.plan.v1.Exec.log_file:type_name -> rung.plan.v1.Field
+	12, // 34: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
+	12, // 35: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
+	21, // 36: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
+	3,  // 37: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
+	18, // 38: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
+	17, // 39: rung.plan.v1.Step.await:type_name -> rung.plan.v1.Await
+	33, // 40: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
+	34, // 41: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
+	35, // 42: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
+	12, // 43: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
+	1,  // 44: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
+	37, // 45: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
+	19, // 46: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
+	20, // 47: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
+	25, // 48: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
+	12, // 49: rung.plan.v1.Step.time_limit:type_name -> rung.plan.v1.Field
+	16, // 50: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
+	37, // 51: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
+	12, // 52: rung.plan.v1.AllowFailure.if:type_name -> rung.plan.v1.Field
+	2,  // 53: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
+	12, // 54: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
+	25, // 55: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
+	38, // 56: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
+	23, // 57: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
+	24, // 58: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
+	22, // 59: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
+	36, // 60: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
+	5,  // 61: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
+	6,  // 62: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
+	7,  // 63: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
+	8,  // 64: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
+	12, // 65: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
+	12, // 66: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
+	12, // 67: rung.plan.v1.Definition.ContextEntry.value:type_name -> rung.plan.v1.Field
+	12, // 68: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
+	12, // 69: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
+	22, // 70: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
+	71, // [71:71] is the sub-list for method output_type
+	71, // [71:71] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_rung_plan_v1_plan_proto_init() }
@@ -2309,16 +2567,17 @@ func file_rung_plan_v1_plan_proto_init() {
 		(*Definition_Exec)(nil),
 		(*Definition_Steps)(nil),
 	}
-	file_rung_plan_v1_plan_proto_msgTypes[9].OneofWrappers = []any{
+	file_rung_plan_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
 		(*Exec_Command)(nil),
 		(*Exec_Script)(nil),
 	}
-	file_rung_plan_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
+	file_rung_plan_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
 		(*Step_Ref)(nil),
 		(*Step_Inline)(nil),
 		(*Step_Parallel)(nil),
+		(*Step_Await)(nil),
 	}
-	file_rung_plan_v1_plan_proto_msgTypes[17].OneofWrappers = []any{
+	file_rung_plan_v1_plan_proto_msgTypes[19].OneofWrappers = []any{
 		(*Value_Null)(nil),
 		(*Value_Boolean)(nil),
 		(*Value_Integer)(nil),
@@ -2336,7 +2595,7 @@ func file_rung_plan_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rung_plan_v1_plan_proto_rawDesc), len(file_rung_plan_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

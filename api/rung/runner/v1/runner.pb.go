@@ -231,7 +231,9 @@ type RunRequest struct {
 	// When to stop the run. Absent is the server's limit.
 	Timeout *durationpb.Duration `protobuf:"bytes,9,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// How long processes have to end when they are stopped. Absent is 10 seconds.
-	Grace         *durationpb.Duration `protobuf:"bytes,10,opt,name=grace,proto3" json:"grace,omitempty"`
+	Grace *durationpb.Duration `protobuf:"bytes,10,opt,name=grace,proto3" json:"grace,omitempty"`
+	// What references are locked to: the text of a lock file. It is used in the place of the server's own; empty leaves that.
+	Lock          string `protobuf:"bytes,11,opt,name=lock,proto3" json:"lock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +347,13 @@ func (x *RunRequest) GetGrace() *durationpb.Duration {
 		return x.Grace
 	}
 	return nil
+}
+
+func (x *RunRequest) GetLock() string {
+	if x != nil {
+		return x.Lock
+	}
+	return ""
 }
 
 type isRunRequest_Steps interface {
@@ -1681,7 +1690,7 @@ var File_rung_runner_v1_runner_proto protoreflect.FileDescriptor
 
 const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\n" +
-	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xc1\x05\n" +
+	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xd5\x05\n" +
 	"\n" +
 	"RunRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -1694,7 +1703,8 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x06inputs\x18\b \x03(\v2&.rung.runner.v1.RunRequest.InputsEntryR\x06inputs\x123\n" +
 	"\atimeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12/\n" +
 	"\x05grace\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\x05grace\x1a6\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x12\n" +
+	"\x04lock\x18\v \x01(\tR\x04lock\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
