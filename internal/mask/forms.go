@@ -24,7 +24,8 @@ func quotedForms(secret string) []string {
 	all = append(all, jsonForms(secret)...)
 	all = append(all, urlForms(secret)...)
 	all = append(all, shellForms(secret)...)
-	return append(all, markupForms(secret)...)
+	all = append(all, markupForms(secret)...)
+	return append(all, pieces(secret)...)
 }
 
 // base64Forms returns the middle of the base64 encodings, in both alphabets, of a text that contains the secret. There are
@@ -165,6 +166,7 @@ func shellForms(secret string) []string {
 		strings.ReplaceAll(secret, `'`, `\'`),          // Python, PHP
 		strings.ReplaceAll(secret, `'`, `''`),          // PowerShell, SQL, YAML
 		strings.ReplaceAll(secret, `"`, `""`),          // CSV
+		strings.ReplaceAll(secret, `"`, `\"`),          // command lines on Windows
 		backslash(secret, "\\\"$`"),                    // bash: declare -p, and double quotes in scripts
 		backslash(secret, " !\"#$&'()*,;<>?[\\]^`{|}"), // bash: printf %q
 		backslash(secret, ""),                          // bash: the trace of [[ x == "$y" ]]
@@ -225,4 +227,32 @@ func markupForms(secret string) []string {
 		strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(secret),
 		html.EscapeString(secret),
 	}
+}
+
+// minPiece is the length in bytes from which a piece of a secret is masked: shorter ones are words of any text.
+const minPiece = 6
+
+// pieces returns what is printed of some secrets in place of all: of one in double quotes the inside, and of one with & what stands
+// before and after it, where PowerShell changes the colour when it shows a command with a mistake. It colours the last &, or the &+ and
+// the letter after it. Source: the encoders of actions/runner.
+func pieces(secret string) []string {
+	var all []string
+	if n := len(secret); n > 2+minPiece && secret[0] == '"' && secret[n-1] == '"' {
+		all = append(all, secret[1:n-1])
+	}
+	before := strings.LastIndexByte(secret, '&') + 1
+	if before == 0 {
+		return all
+	}
+	after := before
+	if i := strings.Index(secret, "&+"); i >= 0 {
+		before = i + len("&+")
+		after = min(before+1, len(secret))
+	}
+	for _, piece := range []string{secret[:before], secret[after:]} {
+		if len(piece) >= minPiece {
+			all = append(all, piece)
+		}
+	}
+	return all
 }

@@ -41,6 +41,12 @@ func TestForms(t *testing.T) {
 		{"double quotes", symbols, `pa'ss \"w\\<o>&/r\$d`},
 		{"HTML", symbols, `pa&#39;ss &#34;w\&lt;o&gt;&amp;/r$d`},
 		{"XML", symbols, `pa&apos;ss &quot;w\&lt;o&gt;&amp;/r$d`},
+		{"command line", symbols, `pa'ss \"w\<o>&/r$d`},
+		{"inside of double quotes", `"hunter2!"`, "hunter2!"},
+		{"PowerShell, before the last &", "part-1&part-2&part-3", "part-1&part-2&"},
+		{"PowerShell, after the last &", "part-1&part-2&part-3", "part-3"},
+		{"PowerShell, before &+", "part-1&+part-2&part-3", "part-1&+"},
+		{"PowerShell, after &+ and a letter", "part-1&+part-2&part-3", "art-2&part-3"},
 		{"without the white space around it", "\n hunter2\t\n", "hunter2"},
 		{"on lines with other ends", "first line\nsecond\n", "first line\r\nsecond"},
 	}
@@ -52,6 +58,15 @@ func TestForms(t *testing.T) {
 				t.Errorf("%q (-want +got):\n%s", tt.printed, diff)
 			}
 		})
+	}
+}
+
+func TestShortPiecesStayReadable(t *testing.T) {
+	set := NewSet(`"short"`, "secret=1&abcde", "a&+b", "longer-one&+")
+	for _, text := range []string{"short", "abcde", "a&+"} {
+		if got := set.String(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
 	}
 }
 

@@ -25,21 +25,18 @@ func (e *inputError) event() *event.Error {
 }
 
 // checkInputs holds the given inputs against the declared ones. It returns a value for every declared input.
-func checkInputs(declared map[string]plan.Input, given map[string]value.Value) (map[string]value.Value, *inputError) {
+func checkInputs(spec *plan.Spec, given map[string]value.Value) (map[string]value.Value, *inputError) {
+	declared := spec.Inputs
+	checked := make(map[string]value.Value, len(declared))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if _, ok := declared[name]; !ok {
-			e := &inputError{name: name, msg: fmt.Sprintf("step does not accept input with name %q", name)}
-			if s := diag.Suggest(name, slices.Sorted(maps.Keys(declared))); s != "" {
-				e.hint = fmt.Sprintf("did you mean %q?", s)
-			} else if len(declared) > 0 {
-				e.hint = "its inputs are " + strings.Join(slices.Sorted(maps.Keys(declared)), ", ")
-			} else {
-				e.hint = "it declares no inputs"
-			}
-			return nil, e
+		switch _, ok := declared[name]; {
+		case ok:
+		case spec.AnyInputs:
+			checked[name] = given[name]
+		default:
+			return nil, &inputError{name: name, msg: fmt.Sprintf("step does not accept input with name %q", name), hint: inputHint(declared, name)}
 		}
 	}
-	checked := make(map[string]value.Value, len(declared))
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		in := declared[name]
 		v, ok := given[name]
@@ -55,6 +52,19 @@ func checkInputs(declared map[string]plan.Input, given map[string]value.Value) (
 		checked[name] = v.Mark(in.Sensitive)
 	}
 	return checked, nil
+}
+
+// inputHint says which input may be meant by a name that none has.
+func inputHint(declared map[string]plan.Input, name string) string {
+	names := slices.Sorted(maps.Keys(declared))
+	switch like := diag.Suggest(name, names); {
+	case like != "":
+		return fmt.Sprintf("did you mean %q?", like)
+	case len(names) > 0:
+		return "its inputs are " + strings.Join(names, ", ")
+	default:
+		return "it declares no inputs"
+	}
 }
 
 func checkInput(name string, in plan.Input, v value.Value) *inputError {
@@ -163,4 +173,30 @@ func (s *scope) listOutputs(inv *invocation) (map[string]value.Value, *event.Err
 		v.Secrets(s.run.out.addSecret)
 	}
 	return outputs, nil
+}
+
+// remainingOutputs are those outputs of a list that can be made although it did not succeed.
+func (s *scope) remainingOutputs(inv *invocation) map[string]value.Value {
+	var made map[string]value.Value
+	for name, f := range inv.def.Outputs {
+		if v, err := s.expand(f); err == nil {
+			put(&made, name, v)
+		}
+	}
+	outputs := fitting(inv.spec, made)
+	s.run.out.addSensitive(outputs)
+	return outputs
+}
+
+// fitting are those of the outputs that the spec allows, marked as declared.
+func fitting(spec *plan.Spec, given map[string]value.Value) map[string]value.Value {
+	var outputs map[string]value.Value
+	for name, v := range given {
+		if out, declared := spec.Outputs[name]; declared && v.Kind() == out.Type {
+			put(&outputs, name, v.Mark(out.Sensitive))
+		} else if !declared && spec.AnyOutputs {
+			put(&outputs, name, v)
+		}
+	}
+	return outputs
 }

@@ -131,6 +131,9 @@ func (s *scope) scriptCommand(script *plan.Script) ([]string, *event.Error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.Contains(want, scriptSlot) {
+		return s.templateCommand(script, want)
+	}
 	shell, program, err := s.run.shells.find(want, s.env.vars["PATH"].text)
 	if err != nil {
 		return nil, s.run.at(err, script.Text.Span)
@@ -237,7 +240,7 @@ func (f *shellFinder) find(want, searchPath string) (shell, program string, err 
 	}
 	e := &event.Error{Kind: event.ErrorStep, Message: fmt.Sprintf("no %s was found in PATH (%s)", strings.Join(candidates, " or "), searchPath)}
 	if want == "" {
-		e.Hint = "install a shell, or name another with `shell:` (bash, sh, pwsh, powershell, cmd)"
+		e.Hint = "install a shell, or name another with `shell:` (bash, sh, pwsh, powershell, cmd, or a command with {0})"
 	}
 	return "", "", e
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type emitter struct {
 	secretsMu sync.Mutex
 	secrets   map[string]bool   // what mask already knows
 	digests   map[string]string // they are slow to compute
+	madeUp    []string          // secrets that are others in every run
 }
 
 // newEmitter makes the emitter of one run. Its key is fresh where none is given.
@@ -130,6 +132,16 @@ func (e *emitter) addSecret(text string) {
 	e.mask.Add(text)
 }
 
+// addMadeUp makes a text masked that was made for this run alone: what is recorded of values that hold it is the same in another run.
+func (e *emitter) addMadeUp(text string) {
+	e.addSecret(text)
+	e.secretsMu.Lock()
+	defer e.secretsMu.Unlock()
+	if text != "" && !slices.Contains(e.madeUp, text) {
+		e.madeUp = append(e.madeUp, text)
+	}
+}
+
 // addSensitive makes every sensitive part of the values masked from now on.
 func (e *emitter) addSensitive(values map[string]value.Value) {
 	for _, v := range values {
@@ -151,7 +163,24 @@ func (e *emitter) component(c *plan.Component) *plan.Component {
 		shown.Spec.Outputs[name] = out
 	}
 	shown.Definition.Steps = e.recordGiven(c.Definition.Steps)
+	shown.Definition.Context, _ = e.recordFields(c.Definition.Context)
 	return &shown
+}
+
+// recordFields puts keyed digests in the place of the sensitive values among the fields.
+func (e *emitter) recordFields(fields map[string]plan.Field) (shown map[string]plan.Field, changed bool) {
+	shown = fields
+	for name, f := range fields {
+		if !f.Value.Sensitive() {
+			continue
+		}
+		f.Value.Secrets(e.addSecret)
+		if !changed {
+			shown, changed = maps.Clone(fields), true
+		}
+		shown[name] = plan.Field{Value: e.record(f.Value), Span: f.Span}
+	}
+	return shown, changed
 }
 
 // recordGiven puts keyed digests in the place of sensitive values that are given to steps as they are: whoever started the run
@@ -159,18 +188,14 @@ func (e *emitter) component(c *plan.Component) *plan.Component {
 func (e *emitter) recordGiven(steps []plan.Step) []plan.Step {
 	shown := steps
 	for i := range steps {
-		for name, f := range steps[i].Inputs {
-			if !f.Value.Sensitive() {
-				continue
-			}
-			f.Value.Secrets(e.addSecret)
-			if &shown[0] == &steps[0] {
-				shown = slices.Clone(steps)
-			}
-			inputs := maps.Clone(shown[i].Inputs)
-			inputs[name] = plan.Field{Value: e.record(f.Value), Span: f.Span}
-			shown[i].Inputs = inputs
+		inputs, changed := e.recordFields(steps[i].Inputs)
+		if !changed {
+			continue
 		}
+		if &shown[0] == &steps[0] {
+			shown = slices.Clone(steps)
+		}
+		shown[i].Inputs = inputs
 	}
 	return shown
 }
@@ -198,6 +223,9 @@ func (e *emitter) recordDefault(v *value.Value, sensitive bool) *value.Value {
 func (e *emitter) digest(text string) string {
 	e.secretsMu.Lock()
 	defer e.secretsMu.Unlock()
+	for _, madeUp := range e.madeUp {
+		text = strings.ReplaceAll(text, madeUp, mask.Replacement)
+	}
 	if d, ok := e.digests[text]; ok {
 		return d
 	}

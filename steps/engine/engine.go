@@ -65,7 +65,10 @@ type Options struct {
 	// Program is the file of the step-runner that runs this. A command whose program is called step-runner runs it, wherever
 	// PATH leads: built-in components are made of it. Empty leaves such a command to PATH.
 	Program string
-	Kill    <-chan struct{} // closed to end everything at once; may be nil
+	// ProgramEnv returns the environment of a process of Program, by its arguments and the environment that its step has: what it must know of
+	// its machine, and no other process. It is not recorded. Nil leaves it as it is.
+	ProgramEnv func(args, env []string) []string
+	Kill       <-chan struct{} // closed to end everything at once; may be nil
 	Grace   time.Duration   // 0 is DefaultGrace
 	Cleanup time.Duration   // 0 is DefaultCleanup
 	Timeout time.Duration   // of the whole run; 0 is none
@@ -95,6 +98,9 @@ type run struct {
 	sources sourceLines
 	jobAll  value.Value // every job variable, for the job's own list
 	jobOpen value.Value // those that are not sensitive, for components
+
+	services services
+	hooks    hooks
 
 	mu         sync.Mutex
 	components map[string]bool // digests whose plan the events already hold
@@ -195,8 +201,9 @@ func (r *run) root(ctx context.Context) *outcome {
 		defer cancel()
 	}
 	defer r.watch(ctx)()
+	defer r.services.close(r.out)
 
-	inputs, err := checkInputs(r.opts.Component.Spec.Inputs, r.opts.Inputs)
+	inputs, err := checkInputs(&r.opts.Component.Spec, r.opts.Inputs)
 	if err != nil {
 		return failed(err.event())
 	}
@@ -214,7 +221,7 @@ func (r *run) root(ctx context.Context) *outcome {
 	if eerr != nil {
 		return failed(eerr)
 	}
-	own.secrets = r.opts.Secrets // the run's own list may grant any of them
+	own.secrets, own.known = r.opts.Secrets, r.opts.Secrets // the run's own list may grant any of them
 	if err := r.preflight(ctx); err != nil {
 		return failed(err)
 	}

@@ -28,6 +28,7 @@ type outcome struct {
 	err      *event.Error
 	counts   event.Counts // of the steps in it, as they ended the last time they ran
 	cut      bool         // a step in it was left out, so that it has no outputs
+	late     string       // whose time was over: that of the "step" or of the "run" around it; "" ended in time
 }
 
 // countOne makes the outcome that of one step which holds no others.

@@ -21,12 +21,14 @@ import (
 // runExec runs the process of an exec and reads what it gives. s is the step's own scope.
 func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	s.files = newStepFiles(r.dirs.files, inv.id)
+	before := s.env // without what a toolkit adds
 	defer s.files.remove()
 	workDir, err := s.execDir(inv.def.Exec)
 	if err != nil {
 		return failed(err)
 	}
-	talk, err := s.converse(inv.def.Exec)
+	inv.state = r.hooks.inherited(inv)
+	talk, err := s.converse(inv)
 	if err != nil {
 		return failed(err)
 	}
@@ -50,17 +52,20 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	log := inv.log.attempt(holdsSecrets(inv.spec), r.dirs.files, tee)
 	env, unset := s.env.difference(r.base, s.own, r.out)
 	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
+	r.hooks.push(s, before, inv)
+	args, vars := r.program(argv, s.env.list(s.own))
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
-		Args:   r.program(argv),
+		Args:   args,
 		Dir:    workDir,
-		Env:    s.env.list(s.own),
+		Env:    vars,
 		Stdout: talk.output(log.stdout),
 		Stderr: talk.output(log.stderr),
 		Grace:  r.opts.Grace,
 	})
-	terr := talk.end()
+	terr := talk.end(inv)
 	given, exports, ferr := s.readFiles(inv, talk, perr == nil && result.ExitCode == 0)
 	lerr := log.end()
+	talk.release()
 	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal})
 
 	o := &outcome{status: event.Success}
@@ -89,18 +94,47 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	r.at(o.err, place)
 	stopped := failed(o.err)
 	stopped.exitCode = o.exitCode
+	stopped.outputs, stopped.exports = s.said(inv, talk)
+	s.export(stopped.exports)
 	return stopped
+}
+
+// said is what a process that failed gave through its toolkit before: that counts, as it was said and not written down for the end.
+func (s *scope) said(inv *invocation, talk *conversation) (map[string]value.Value, map[string]variable) {
+	if talk == nil {
+		return nil, nil
+	}
+	outputs := fitting(inv.spec, talk.result.Outputs)
+	s.run.out.addSensitive(outputs)
+	var exports map[string]variable
+	for name, text := range talk.result.Exports {
+		if checkVariable(name, text) == nil {
+			put(&exports, name, variable{text: text, sensitive: s.run.out.mask.String(text) != text})
+		}
+	}
+	return outputs, exports
+}
+
+// put sets a key of a map that is made when it is needed.
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
 }
 
 // ownProgram is the name by which commands call this program.
 const ownProgram = "step-runner"
 
-// program returns the arguments of a command with this program's own file in the place of its name.
-func (r *run) program(argv []string) []string {
+// program returns the arguments of a command with this program's own file in the place of its name, and its environment.
+func (r *run) program(argv, env []string) (args, vars []string) {
 	if argv[0] != ownProgram || r.opts.Program == "" {
-		return argv
+		return argv, env
 	}
-	return append([]string{r.opts.Program}, argv[1:]...)
+	if r.opts.ProgramEnv != nil {
+		env = r.opts.ProgramEnv(argv[1:], env)
+	}
+	return append([]string{r.opts.Program}, argv[1:]...), env
 }
 
 // logFile opens the file that takes the log of a process as well, nil where there is none.
@@ -163,6 +197,7 @@ func (s *scope) readFiles(inv *invocation, talk *conversation, ok bool) (map[str
 	}
 	given, err := readStepFile(s.files.output, read)
 	if !ok {
+		given, _ = talk.addTo(given, nil)
 		for name, v := range given {
 			v.Mark(inv.spec.Outputs[name].Sensitive).Secrets(s.run.out.addSecret)
 		}

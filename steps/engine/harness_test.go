@@ -55,11 +55,18 @@ func (j job) runComponent(t *testing.T, component *plan.Component) *ran {
 	opts.Component, opts.Text = component, []byte(j.steps)
 	opts.Dir, opts.WorkDir = dir, dir
 	opts.HostEnv = append([]string{"PATH=" + os.Getenv("PATH")}, opts.HostEnv...)
-	opts.Source = &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse}
-	opts.Toolkits = map[string]engine.Toolkit{plan.ToolkitGitHub: func(p engine.ToolkitProcess) (engine.ToolkitSession, error) {
-		return github.Begin(github.Process(p))
-	}}
-	opts.Functions = github.Functions
+	if from, ok := opts.Source.(*elsewhere); ok {
+		from.WorkDir = dir
+	}
+	if opts.Source == nil {
+		opts.Source = &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse}
+	}
+	if opts.Toolkits == nil {
+		opts.Toolkits = map[string]engine.Toolkit{plan.ToolkitGitHub: github.Begin, plan.ToolkitGitHubAction: github.Begin}
+	}
+	if opts.Functions == nil {
+		opts.Functions = github.Functions
+	}
 	opts.ParseReference = func(text string) (*plan.Reference, error) {
 		return gitlabsteps.ParseStaticReference(text, diag.Span{})
 	}

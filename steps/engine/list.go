@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/steps/event"
-	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
@@ -24,12 +23,7 @@ type listState struct {
 
 // note takes the outcome of one step into account.
 func (l *listState) note(o *outcome) {
-	l.counts.Success += o.counts.Success
-	l.counts.Failure += o.counts.Failure
-	l.counts.Allowed += o.counts.Allowed
-	l.counts.Cancelled += o.counts.Cancelled
-	l.counts.Skipped += o.counts.Skipped
-	l.cut = l.cut || o.cut
+	l.count(o)
 	switch {
 	case o.status == event.Cancelled:
 		l.cancelled = true
@@ -41,6 +35,16 @@ func (l *listState) note(o *outcome) {
 	if l.first == nil {
 		l.first = o
 	}
+}
+
+// count takes note of a step whose outcome decides nothing.
+func (l *listState) count(o *outcome) {
+	l.counts.Success += o.counts.Success
+	l.counts.Failure += o.counts.Failure
+	l.counts.Allowed += o.counts.Allowed
+	l.counts.Cancelled += o.counts.Cancelled
+	l.counts.Skipped += o.counts.Skipped
+	l.cut = l.cut || o.cut
 }
 
 // outcome is that of the list as a whole, its outputs aside.
@@ -56,35 +60,91 @@ func (l *listState) outcome() *outcome {
 	return o
 }
 
+// listRun is a list of steps under way.
+type listRun struct {
+	run    *run
+	ctx    context.Context // of the steps to come
+	scope  *scope
+	prefix string // begins the IDs of its steps
+	state  *listState
+
+	cleanup    context.CancelFunc // not nil when the list was stopped, and what still runs cleans up after it
+	background []*background
+	slots      chan struct{}
+}
+
 // runList runs steps in order in the scope s, which it takes over.
 func (r *run) runList(ctx context.Context, s *scope, prefix string, steps []plan.Step) *outcome {
-	state := &listState{}
-	s.list = state
+	if err := r.checkWaits(steps); err != nil {
+		return failed(err)
+	}
+	l := &listRun{run: r, ctx: ctx, scope: s, prefix: prefix, state: &listState{}}
+	s.list = l.state
 	s.steps = maps.Clone(s.steps)
 	if s.steps == nil {
 		s.steps = map[string]value.Value{}
 	}
-	cleanup := false
-	for i := range steps {
-		if ctx.Err() != nil && !cleanup {
-			// What stopped the list must not stop the steps that clean up after it.
-			cleanup = true
-			state.note(failed(interrupted(ctx)))
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), r.opts.Cleanup, &timeoutError{"cleaning up", r.opts.Cleanup})
-			defer cancel()
-		}
-		st := &steps[i]
-		id := childID(prefix, i+1)
-		if len(st.Parallel) > 0 {
-			state.note(r.runParallel(ctx, s, id, st))
-			continue
-		}
-		o := r.runListed(ctx, s, id, st)
-		s.steps[st.Name] = resultValue(o)
-		state.note(o)
+	defer l.end()
+	own := prefix == "" // the run's own list, around which hooks run
+	if own {
+		r.hooks.begin(s, steps)
+		r.runPre(l, steps)
 	}
-	return state.outcome()
+	for i := range steps {
+		l.proceed()
+		l.step(childID(prefix, i+1), &steps[i])
+	}
+	l.settle(l.state, l.background)
+	if own {
+		r.runPosts(l, len(steps))
+	}
+	return l.state.outcome()
+}
+
+// proceed makes the list ready for its next step. What stopped the list must not stop the steps that clean up after it.
+func (l *listRun) proceed() {
+	if l.ctx.Err() == nil || l.cleanup != nil {
+		return
+	}
+	l.state.note(failed(interrupted(l.ctx)))
+	limit := l.run.opts.Cleanup
+	l.ctx, l.cleanup = context.WithTimeoutCause(context.WithoutCancel(l.ctx), limit, &timeoutError{"cleaning up", limit})
+}
+
+// step runs one step and takes its outcome into account.
+func (l *listRun) step(id string, st *plan.Step) {
+	switch {
+	case st.Background:
+		l.start(id, st)
+		return
+	case len(st.Parallel) > 0:
+		l.state.note(l.run.runParallel(l.ctx, l.scope, id, st))
+		return
+	}
+	var o *outcome
+	if st.Await != nil {
+		o = l.await(id, st)
+	} else {
+		o = l.run.runListed(l.ctx, l.scope, id, st)
+	}
+	if o.err != nil && o.err.Kind == event.ErrorTimeout {
+		if o.late = "step"; l.ctx.Err() != nil {
+			o.late = "run"
+		}
+	}
+	l.scope.steps[st.Name] = resultValue(o)
+	l.state.note(o)
+}
+
+// end leaves nothing of the list behind.
+func (l *listRun) end() {
+	for _, b := range l.background {
+		b.cancel(nil)
+		<-b.done // of those that nobody has waited for, because something panicked
+	}
+	if l.cleanup != nil {
+		l.cleanup()
+	}
 }
 
 func childID(prefix string, position int) string {
@@ -98,6 +158,8 @@ func childID(prefix string, position int) string {
 func resultValue(o *outcome) value.Value {
 	return value.OfStruct(map[string]value.Value{
 		"status":  value.OfString(string(o.status)),
+		"allowed": value.OfBool(o.allowed),
+		"timeout": value.OfString(o.late),
 		"outputs": value.OfStruct(o.outputs),
 	})
 }
@@ -111,15 +173,31 @@ func (r *run) runListed(ctx context.Context, s *scope, id string, st *plan.Step)
 		}
 		return o
 	}
+	if o := r.unfit(s, id, st); o != nil {
+		return o
+	}
+	return r.runFit(ctx, s, id, st)
+}
+
+// unfit is the outcome of a step whose condition does not hold, or cannot be told; nil when it holds.
+func (r *run) unfit(s *scope, id string, st *plan.Step) *outcome {
 	reason, err := s.skip(st)
-	if err != nil {
-		err = r.named(err, st)
-		return r.stillborn(id, st, err)
+	switch {
+	case err != nil:
+		return r.stillborn(id, st, r.named(err, st))
+	case reason != "":
+		return r.skipped(id, st, reason)
 	}
-	if reason != "" {
-		r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
-		return (&outcome{status: event.Skipped}).countOne()
-	}
+	return nil
+}
+
+func (r *run) skipped(id string, st *plan.Step, reason string) *outcome {
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
+	return (&outcome{status: event.Skipped}).countOne()
+}
+
+// runFit runs a step of a list whose condition holds.
+func (r *run) runFit(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
 	o := r.runStep(ctx, s, id, st)
 	if o.err != nil {
 		o.err = r.named(o.err, st)
@@ -152,47 +230,6 @@ func (r *run) stillborn(id string, st *plan.Step, err *event.Error) *outcome {
 	return o.countOne()
 }
 
-// skip says why a step does not run; "" when it does.
-func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
-	when := st.When
-	var condition *expr.Expr
-	if st.If != nil && st.If.Value.Kind() == value.String {
-		parsed, perr := expr.ParseCondition(st.If.Value.Str())
-		if perr != nil {
-			return "", s.run.expressionError(perr, *st.If)
-		}
-		condition = parsed
-	}
-	if when == "" && (condition == nil || !condition.Calls(statusFunctions...)) {
-		when = plan.OnSuccess
-	}
-	switch {
-	case when == plan.OnFailure && !s.list.failed:
-		return "no earlier step failed", nil
-	case when == plan.OnSuccess && s.list.cancelled:
-		return "the run was cancelled", nil
-	case when == plan.OnSuccess && s.list.failed:
-		return "an earlier step failed", nil
-	}
-	if st.If == nil {
-		return "", nil
-	}
-	if condition == nil {
-		if st.If.Value.Truthy() {
-			return "", nil
-		}
-		return "if: " + st.If.Value.Text(), nil
-	}
-	v, everr := condition.Eval(conditionScope{s})
-	if everr != nil {
-		return "", s.run.expressionError(everr, *st.If)
-	}
-	if v.Truthy() {
-		return "", nil
-	}
-	return "if: " + st.If.Value.Text() + " does not hold", nil
-}
-
 // runParallel runs the members of a parallel group at the same time. Each sees the list as it was before the group; their
 // results and exports are added in the order they are written in when all have ended, so that a run is repeatable.
 func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
@@ -206,7 +243,7 @@ func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Ste
 	if reason != "" {
 		return r.skipMembers(s, id, st, reason)
 	}
-	return r.framed(ctx, &invocation{id: id, step: st}, func(ctx context.Context) *outcome { return r.runMembers(ctx, s, id, st) })
+	return r.framed(ctx, s, &invocation{id: id, step: st}, func(ctx context.Context) *outcome { return r.runMembers(ctx, s, id, st) })
 }
 
 func (r *run) skipMembers(s *scope, id string, st *plan.Step, reason string) *outcome {
@@ -232,10 +269,12 @@ func (r *run) runMembers(ctx context.Context, s *scope, id string, st *plan.Step
 	barriers := make([]*barrier, len(st.Parallel))
 	bugs := make([]any, len(st.Parallel))
 	done := make(chan struct{})
+	before := &environ{maps.Clone(s.env.vars)}
 	for i := range st.Parallel {
 		member := s.child()
 		member.env = &environ{maps.Clone(s.env.with(vars).vars)}
-		member.barrier = &barrier{}
+		member.barrier = &barrier{before: before}
+		member.path = joined(s.path, st.Name)
 		barriers[i] = member.barrier
 		go func() {
 			slots <- struct{}{}

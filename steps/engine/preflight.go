@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 
 	"github.com/rungci/rung/steps/event"
@@ -31,22 +30,33 @@ type visit struct {
 
 func (r *run) preflight(ctx context.Context) *event.Error {
 	p := &preflight{run: r, ctx: ctx, checked: map[string]bool{}}
+	if d := &r.opts.Component.Definition; d.Pre != nil || d.Post != nil {
+		return r.at(definitionError("pre and post belong to a component that a step calls, and the run's own definition has them"), d.Span)
+	}
 	return p.steps(r.opts.Component.Definition.Steps, r.opts.Dir, false)
 }
 
 func (p *preflight) steps(steps []plan.Step, dir string, conditional bool) *event.Error {
+	if err := p.run.checkWaits(steps); err != nil {
+		return err
+	}
 	for i := range steps {
 		st := &steps[i]
 		maybe := conditional || st.If != nil
 		var err *event.Error
 		switch {
 		case st.Inline != nil:
+			p.run.hooks.expected = p.run.hooks.expected || st.Inline.Definition.Pre != nil
 			err = p.steps(st.Inline.Definition.Steps, dir, maybe)
 		case len(st.Parallel) > 0:
 			err = p.steps(st.Parallel, dir, maybe)
 		case st.Ref != nil:
-			if ref := p.known(st.Ref, maybe); ref != nil {
+			ref := p.known(st.Ref, maybe)
+			if ref != nil {
 				err = p.reference(st, ref, dir, maybe)
+			}
+			if st.Ref.Kind == plan.RefAction && (ref == nil || !ref.IsLocal()) {
+				p.run.hooks.expected = true
 			}
 		}
 		if err != nil {
@@ -59,8 +69,16 @@ func (p *preflight) steps(steps []plan.Step, dir string, conditional bool) *even
 // known returns the reference where it is known before the run, whatever the steps do, else nil. One that leads elsewhere is
 // left alone behind a condition: it may never be followed.
 func (p *preflight) known(ref *plan.Reference, conditional bool) *plan.Reference {
-	local := ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction
-	if ref.Kind == plan.RefDynamic || conditional && !local {
+	static := p.run.static(ref)
+	if static == nil || conditional && !static.IsLocal() {
+		return nil
+	}
+	return static
+}
+
+// static returns a reference that no step can change with the expressions in it evaluated, else nil.
+func (r *run) static(ref *plan.Reference) *plan.Reference {
+	if ref.Kind == plan.RefDynamic {
 		return nil
 	}
 	if ref.Kind != plan.RefAction {
@@ -71,9 +89,9 @@ func (p *preflight) known(ref *plan.Reference, conditional bool) *plan.Reference
 		}
 		return ref
 	}
-	workDir := expr.Values{"work_dir": value.OfString(p.run.opts.WorkDir)}
+	workDir := expr.Values{"work_dir": value.OfString(r.opts.WorkDir)}
 	action, err := expr.Expand(value.OfString(ref.Action), workDir)
-	if err != nil || !strings.HasPrefix(action.Str(), "./") && !filepath.IsAbs(action.Str()) {
+	if err != nil {
 		return nil
 	}
 	out := *ref
@@ -82,7 +100,7 @@ func (p *preflight) known(ref *plan.Reference, conditional bool) *plan.Reference
 }
 
 func (p *preflight) reference(st *plan.Step, ref *plan.Reference, dir string, conditional bool) *event.Error {
-	if ref.Kind != plan.RefLocal && ref.Kind != plan.RefAction {
+	if !ref.IsLocal() {
 		return p.refused(st, ref, dir)
 	}
 	found, lerr := p.run.opts.Source.Load(p.ctx, ref, dir)

@@ -28,6 +28,7 @@ func (r *run) prepare(ctx context.Context, s *scope, inv *invocation) (*scope, *
 	inv.given.Env = shownVariables(vars, r.out)
 
 	inner := caller.child()
+	inner.path = joined(s.path, st.Name)
 	if st.Inline != nil {
 		inv.spec, inv.def = &st.Inline.Spec, &st.Inline.Definition
 	} else if st.Ref == nil {
@@ -43,6 +44,9 @@ func (r *run) prepare(ctx context.Context, s *scope, inv *invocation) (*scope, *
 	if err != nil {
 		return nil, err
 	}
+	if st.Ref != nil {
+		inner.known = inner.secrets
+	}
 	inv.given.Secrets = slices.Sorted(maps.Keys(inner.secrets))
 	return inner, nil
 }
@@ -53,10 +57,14 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) 
 	if inner.depth++; inner.depth > MaxDepth {
 		return definitionError("components call each other more than %d levels deep; is there a cycle?", MaxDepth)
 	}
-	found, err := r.load(ctx, caller, inv)
-	if err != nil {
-		return err
+	if inv.found == nil {
+		var err *event.Error
+		if inv.found, err = r.load(ctx, caller, inv); err != nil {
+			return err
+		}
+		r.announceComponent(inv.id, inv.found)
 	}
+	found := inv.found
 	component := found.Plan
 	inv.spec, inv.def = &component.Spec, &component.Definition
 	given := map[string]value.Value{}
@@ -74,14 +82,27 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) 
 		}
 		given[name] = v
 	}
-	inputs, ierr := checkInputs(component.Spec.Inputs, given)
+	inner.dir, inner.inputs, inner.steps, inner.list, inner.top = found.Dir, value.Value{}, nil, nil, false
+	inner.origin = found.Origin
+	if err := inner.admit(inv, given); err != nil {
+		return err
+	}
+	inputs, ierr := checkInputs(inv.spec, given)
 	if ierr != nil {
 		return r.at(ierr.event(), inputSpan(st, ierr.name))
 	}
 	r.out.addSensitive(inputs)
 	inv.given.Inputs = r.out.recordAll(inputs)
-	inner.dir, inner.inputs, inner.steps, inner.list, inner.top = found.Dir, value.OfStruct(inputs), nil, nil, false
+	inner.inputs = value.OfStruct(inputs)
 	return nil
+}
+
+// joined is the path of the step with the name in the step at the path.
+func joined(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "/" + name
 }
 
 // load resolves the step's reference and loads what it names.
@@ -95,14 +116,23 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 	if lerr != nil {
 		return nil, r.at(loadError(ctx, ref.Text, lerr), inv.step.Ref.Span)
 	}
+	r.learn(found)
+	return found, nil
+}
+
+// learn takes in what errors can show of a component's text, and what they must not.
+func (r *run) learn(found *source.Component) {
 	r.sources.add(filepath.Join(found.Dir, found.File), found.Text)
 	r.out.addPasswords(found.Text)
+}
+
+// announceComponent emits what the reference of the step with the ID turned out to be.
+func (r *run) announceComponent(id string, found *source.Component) {
 	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest, Origin: found.Origin}
 	if r.firstSight(resolved.Key()) {
 		resolved.Component = r.out.component(found.Plan)
 	}
-	r.out.emit(inv.id, resolved)
-	return found, nil
+	r.out.emit(id, resolved)
 }
 
 // resolve evaluates the expressions in a reference. Their results are data: they are never evaluated again.

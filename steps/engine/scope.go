@@ -26,12 +26,16 @@ type scope struct {
 	env     *environ
 	own     map[string]variable // secrets that this step was granted; children do not inherit them
 	secrets map[string]string   // what the step can grant to its children
+	known   map[string]string   // the secrets of the component that it is in: what functions see of them
 	list    *listState          // the list of steps it is in; nil outside of lists
 	steps   map[string]value.Value
 	files   *stepFiles // nil where there is no process to write them
 	top     bool       // sensitive job variables can be read
 	barrier *barrier   // set in a member of a parallel group: exports wait there
 	depth   int        // of components calling components
+	path    string     // the names of the steps that lead here: "build/compile"
+	origin  *plan.Origin
+	context value.Value // what definitions around and here say is known; null where none does
 }
 
 // child returns a scope inside s for another step, which begins as a copy.
@@ -48,6 +52,8 @@ func (s *scope) Lookup(name string) (value.Value, bool) {
 		return s.env.value(s.own), true
 	case "inputs":
 		return s.inputs, true
+	case "context":
+		return s.around(), true
 	case "job", "vars":
 		if s.top {
 			return s.run.jobAll, true
@@ -73,9 +79,37 @@ func (s *scope) Lookup(name string) (value.Value, bool) {
 	return value.Value{}, false
 }
 
+// around is what ${{ context }} reads.
+func (s *scope) around() value.Value {
+	if s.context.IsNull() {
+		return value.OfStruct(nil)
+	}
+	return s.context
+}
+
+// surround puts the definition's context on top of the one around it.
+func (s *scope) surround(def *plan.Definition) *event.Error {
+	if len(def.Context) == 0 {
+		return nil
+	}
+	fields := maps.Clone(s.context.Fields())
+	if fields == nil {
+		fields = make(map[string]value.Value, len(def.Context))
+	}
+	for _, name := range slices.Sorted(maps.Keys(def.Context)) {
+		v, err := s.expand(def.Context[name])
+		if err != nil {
+			return err
+		}
+		fields[name] = v
+	}
+	s.context = value.OfStruct(fields)
+	return nil
+}
+
 // Names implements expr.Scope.
 func (s *scope) Names() []string {
-	names := []string{"env", "func_dir", "inputs", "job", "step_dir", "steps", "vars", "work_dir"}
+	names := []string{"context", "env", "func_dir", "inputs", "job", "step_dir", "steps", "vars", "work_dir"}
 	if s.files != nil {
 		names = append(names, "export_file", "input_file", "output_file")
 	}
@@ -85,7 +119,7 @@ func (s *scope) Names() []string {
 // Call implements expr.Scope: the functions that ask how the steps before went.
 func (s *scope) Call(name string, args []value.Value) (value.Value, bool, error) {
 	if function, ok := s.run.opts.Functions[name]; ok {
-		v, err := function(s.Lookup, args)
+		v, err := function(functionScope{s}, args)
 		return v, true, err
 	}
 	if !slices.Contains(statusFunctions, name) {
@@ -94,10 +128,7 @@ func (s *scope) Call(name string, args []value.Value) (value.Value, bool, error)
 	if len(args) > 0 {
 		return value.Value{}, true, &expr.Error{Message: name + "() takes no arguments"}
 	}
-	failed, cancelled := false, false
-	if s.list != nil {
-		failed, cancelled = s.list.failed, s.list.cancelled
-	}
+	failed, cancelled := s.Status()
 	switch name {
 	case "success":
 		return value.OfBool(!failed && !cancelled), true, nil
@@ -108,6 +139,14 @@ func (s *scope) Call(name string, args []value.Value) (value.Value, bool, error)
 	default:
 		return value.OfBool(true), true, nil
 	}
+}
+
+// Status implements FunctionScope.
+func (s *scope) Status() (failed, cancelled bool) {
+	if s.list == nil {
+		return false, false
+	}
+	return s.list.failed, s.list.cancelled
 }
 
 // conditionScope is what the condition of a step sees: there a variable that is not set is null, as the question is often
@@ -205,8 +244,11 @@ func (s *scope) export(vars map[string]variable) {
 	}
 }
 
-// barrier collects the exports of a member of a parallel group.
-type barrier struct{ exports map[string]variable }
+// barrier collects the exports of a member of a parallel group, or of a background step.
+type barrier struct {
+	exports map[string]variable
+	before  *environ // of the list around it, as it was then
+}
 
 func (b *barrier) add(vars map[string]variable) {
 	if b.exports == nil {

@@ -2,11 +2,14 @@ package engine
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/value"
 )
 
 // invocation is one step on its way through the engine.
@@ -15,16 +18,19 @@ type invocation struct {
 	step    *plan.Step // nil for the run's own component
 	spec    *plan.Spec
 	def     *plan.Definition
-	given   event.StepInputs // completed and emitted by the first attempt
-	attempt int              // counts from 1
-	log     *stepLog         // of the step's own process
+	found   *source.Component // what the step's reference turned out to be
+	given   event.StepInputs  // completed and emitted by the first attempt
+	state   map[string]string // what the step's processes left for those to come: see ToolkitResult
+	attempt int               // counts from 1
+	log     *stepLog          // of the step's own process
+	stacked bool              // the definition's Post is to run
 }
 
 // runStep runs one step whose condition holds.
 func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
 	inv := &invocation{id: id, step: st}
 	var inner *scope
-	return r.framed(ctx, inv, func(ctx context.Context) *outcome {
+	return r.framed(ctx, s, inv, func(ctx context.Context) *outcome {
 		if inner == nil {
 			prepared, err := r.prepare(ctx, s, inv)
 			if err != nil {
@@ -36,13 +42,19 @@ func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *
 	})
 }
 
-// framed runs work between the first and the last event of a step, as often as the step may be retried.
-func (r *run) framed(ctx context.Context, inv *invocation, work func(context.Context) *outcome) *outcome {
+// framed runs work between the first and the last event of a step of the list in s, as often as the step may be retried.
+func (r *run) framed(ctx context.Context, s *scope, inv *invocation, work func(context.Context) *outcome) *outcome {
 	start := time.Now()
 	st := inv.step
 	r.out.emit(inv.id, r.started(st))
-	o := r.attempts(ctx, inv, work)
-	o.allowed = o.status == event.Failure && forgiven(st.AllowFailure, o)
+	var o *outcome
+	limit, err := s.limit(st)
+	if err != nil {
+		o = failed(err)
+	} else {
+		o = r.attempts(ctx, inv, limit, work)
+	}
+	s.forgive(st.AllowFailure, o)
 	finished := event.StepFinished{
 		Status:   o.status,
 		Allowed:  o.allowed,
@@ -74,6 +86,8 @@ func (r *run) started(st *plan.Step) event.StepStarted {
 		e.Kind, e.Ref = event.KindComponent, st.Ref.Text
 	case len(st.Parallel) > 0:
 		e.Kind = event.KindParallel
+	case st.Await != nil:
+		e.Kind = event.KindAwait
 	case st.Inline == nil || st.Inline.Definition.Exec == nil:
 		e.Kind = event.KindSteps
 	case st.Inline.Definition.Exec.Script != nil:
@@ -84,12 +98,32 @@ func (r *run) started(st *plan.Step) event.StepStarted {
 	return e
 }
 
-// attempts does work, within the step's time, until it succeeds, cannot be retried, or has had all its attempts.
-func (r *run) attempts(ctx context.Context, inv *invocation, work func(context.Context) *outcome) *outcome {
+// limit is how long an attempt at a step may take; 0 is no limit.
+func (s *scope) limit(st *plan.Step) (plan.Duration, *event.Error) {
+	if st.TimeLimit == nil {
+		return st.Timeout, nil
+	}
+	v, err := s.expand(*st.TimeLimit)
+	if err != nil {
+		return 0, err
+	}
+	minutes := v.Float()
+	if v.Kind() != value.Number || !(minutes > 0) || minutes >= math.MaxInt64/float64(time.Minute) {
+		return 0, s.run.fieldError(*st.TimeLimit, "the time limit is %s, not a number of minutes above 0", short(v))
+	}
+	limit := plan.Duration(minutes * float64(time.Minute))
+	if st.Timeout > 0 {
+		limit = min(limit, st.Timeout)
+	}
+	return limit, nil
+}
+
+// attempts does work, within the limit, until it succeeds, cannot be retried, or has had all its attempts.
+func (r *run) attempts(ctx context.Context, inv *invocation, limit plan.Duration, work func(context.Context) *outcome) *outcome {
 	retry := inv.step.Retry
 	for {
 		inv.attempt++
-		o := timed(ctx, inv.step.Timeout, "the step", work)
+		o := timed(ctx, limit, "the step", work)
 		if retry == nil || inv.attempt > retry.Max || !retriable(retry, o) || ctx.Err() != nil {
 			return o
 		}
@@ -105,9 +139,15 @@ func retriable(retry *plan.Retry, o *outcome) bool {
 	return o.status == event.Failure && o.err.Kind != event.ErrorDefinition && o.err.Kind != event.ErrorDenied && matches(retry.ExitCodes, o)
 }
 
-// forgiven reports whether a failure is allowed. What is wrong with a definition is not the user's command failing.
-func forgiven(allow *plan.AllowFailure, o *outcome) bool {
-	return allow != nil && (o.err.Kind == event.ErrorStep || o.err.Kind == event.ErrorTimeout) && matches(allow.ExitCodes, o)
+// forgive marks a failure that is allowed. What is wrong with a definition is not the user's command failing.
+func (s *scope) forgive(allow *plan.AllowFailure, o *outcome) {
+	if o.status != event.Failure || allow == nil || o.err.Kind != event.ErrorStep && o.err.Kind != event.ErrorTimeout || !matches(allow.ExitCodes, o) {
+		return
+	}
+	var err *event.Error
+	if o.allowed, err = s.holds(allow.If); err != nil {
+		o.err = err
+	}
 }
 
 func matches(codes []int, o *outcome) bool {
@@ -141,7 +181,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *outcome {
 	local := *s
 	local.parent, local.barrier = s, nil
-	vars, err := local.expandEnv(inv.def.Env)
+	if err := local.surround(inv.def); err != nil {
+		return failed(err)
+	}
+	vars, err := local.definitionEnv(inv.def)
 	if err != nil {
 		return failed(err)
 	}
@@ -152,8 +195,12 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 			return r.runExec(ctx, &local, inv)
 		})
 	}
+	r.hooks.push(&local, local.env, inv)
 	o := r.runList(ctx, &local, inv.id, inv.def.Steps)
 	if o.status != event.Success || o.cut {
+		if inv.keepsOutputs() && !o.cut {
+			o.outputs = local.remainingOutputs(inv)
+		}
 		return o
 	}
 	if o.outputs, err = local.listOutputs(inv); err != nil {
@@ -161,4 +208,9 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 		o.counts.Failure++ // it is the list that failed, none of its steps
 	}
 	return o
+}
+
+// keepsOutputs reports whether a list gives what it can although it failed: the run's own does, and that of an action, as on GitHub.
+func (inv *invocation) keepsOutputs() bool {
+	return inv.step == nil || inv.step.Ref != nil && inv.step.Ref.Kind == plan.RefAction
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -13,14 +14,27 @@ import (
 // Toolkit begins to speak a protocol (plan.Exec.Toolkit) with one process. The engine knows none: who runs it plugs them in.
 type Toolkit func(ToolkitProcess) (ToolkitSession, error)
 
-// ToolkitProcess is what a toolkit is told of the process that it will speak with.
+// ToolkitProcess is what a toolkit is told of the process that it will speak with, and what it can do with the run.
 type ToolkitProcess struct {
+	Toolkit   string                   // the name that plan.Exec.Toolkit gives it
 	Dir       string                   // an empty folder for the files of the protocol, removed when the process has ended
 	TempDir   string                   // a folder that all steps of the run share, removed when the run ends
 	WorkDir   string                   // the run's work directory
 	ActionDir string                   // where the definition stands that the process belongs to
+	Step      string                   // the name of the step, and of the steps that it stands in: "build/compile"
+	Origin    *plan.Origin             // where the definition in ActionDir was fetched; nil when it is local
+	State     map[string]string        // what the earlier processes of the same step left (plan.Hook)
+	Context   value.Value              // what ${{ context }} reads: a struct
+	Job       value.Value              // what ${{ job }} reads: the job's variables
 	Getenv    func(name string) string // the environment of the process, without what the session adds; "" where it has no such variable
 	Mask      func(secret string)      // makes a text masked in all that leaves the engine from now on
+	MadeUp    func(secret string)      // so does this, for a secret that the toolkit made up for this run: records of two runs do not differ by it
+	// Emit tells of the step: event.Annotation, event.Summary, event.Subjects, event.Warning. Texts are masked on the way. Several
+	// goroutines may call it at once, until End returns.
+	Emit func(event.Body)
+	// Once returns what make made the first time that it was asked for under the name in this run, and closes it when the run ends,
+	// behind its last step. What fails is made again the next time. Several goroutines may call it at once.
+	Once func(name string, make func() (io.Closer, error)) (io.Closer, error)
 }
 
 // ToolkitSession is a protocol at work with one process.
@@ -30,49 +44,136 @@ type ToolkitSession interface {
 	// Output returns what takes one of the two output streams of the process, before anything is masked in it. It passes on
 	// what is no part of the protocol. The streams are written to at the same time.
 	Output(next io.Writer) io.Writer
-	// End passes on what is still held back of the output, and returns the outputs and the variables for later steps. An error
-	// is a mistake of the process. It is called once, whether the process succeeded or not.
-	End() (outputs map[string]value.Value, exports map[string]string, err error)
+	// End passes on what is still held back of the output, and returns what came of the talk. An error is a mistake of the process.
+	// It is called once, whether the process succeeded or not.
+	End() (ToolkitResult, error)
 }
 
-// Function is a function that expressions can call beyond those of the language: what frontends of other languages compile
-// theirs to. lookup finds top-level names, as an expression does.
-type Function = func(lookup func(name string) (value.Value, bool), args []value.Value) (value.Value, error)
+// ToolkitResult is what a process gave through its toolkit.
+type ToolkitResult struct {
+	Outputs map[string]value.Value
+	Exports map[string]string // variables for later steps
+	State   map[string]string // for later processes of the same step (plan.Hook)
+}
+
+// Function is a function that expressions can call beyond those of the language: what frontends of other languages compile theirs to.
+type Function = func(scope FunctionScope, args []value.Value) (value.Value, error)
+
+// FunctionScope is what a function sees of the place that it is called at.
+type FunctionScope interface {
+	// Lookup finds top-level names, as an expression does; beyond those "secrets", the secrets of the list that it is called in, and "temp_dir",
+	// the folder that all steps of the run share.
+	Lookup(name string) (value.Value, bool)
+	// Status says how the steps before in the list went.
+	Status() (failed, cancelled bool)
+	// MadeUp and Once are those of ToolkitProcess.
+	MadeUp(secret string)
+	Once(name string, make func() (io.Closer, error)) (io.Closer, error)
+}
+
+// functionScope is what a function sees of a scope.
+type functionScope struct{ *scope }
+
+// Lookup implements FunctionScope.
+func (s functionScope) Lookup(name string) (value.Value, bool) {
+	switch name {
+	case "secrets":
+	case "temp_dir":
+		return value.OfString(s.run.dirs.tmp), true
+	default:
+		return s.scope.Lookup(name)
+	}
+	fields := make(map[string]value.Value, len(s.known))
+	for name, secret := range s.known {
+		fields[name] = value.OfString(secret).Mark(true)
+	}
+	return value.OfStruct(fields), true
+}
+
+// MadeUp implements FunctionScope.
+func (s functionScope) MadeUp(secret string) { s.run.out.addMadeUp(secret) }
+
+// Once implements FunctionScope.
+func (s functionScope) Once(name string, make func() (io.Closer, error)) (io.Closer, error) {
+	return s.run.services.once(name, make)
+}
 
 // conversation is what a process and its toolkit have to do with each other. A nil one is that of a process without.
 type conversation struct {
 	session ToolkitSession
-	outputs map[string]value.Value
-	exports map[string]string
+	result  ToolkitResult
+	step    func(event.Body) // emits an event of the step
+
+	mu   sync.Mutex
+	hold bool // not all is known yet that must be masked in what the process says
+	held []event.Body
 }
 
 // converse begins what the exec's toolkit needs to, and sets the variables of it in the scope.
-func (s *scope) converse(exec *plan.Exec) (*conversation, *event.Error) {
-	if exec.Toolkit == "" {
+func (s *scope) converse(inv *invocation) (*conversation, *event.Error) {
+	name := inv.def.Exec.Toolkit
+	if name == "" {
 		return nil, nil
 	}
-	begin, ok := s.run.opts.Toolkits[exec.Toolkit]
+	begin, ok := s.run.opts.Toolkits[name]
 	if !ok {
-		return nil, definitionError("the step speaks the toolkit %q, which this program does not know", exec.Toolkit)
+		return nil, definitionError("the step speaks the toolkit %q, which this program does not know", name)
 	}
 	dir, err := s.files.folder("toolkit")
 	if err != nil {
 		return nil, systemError("making a folder for the step's toolkit: %v", err)
 	}
-	session, err := begin(ToolkitProcess{
-		Dir: dir, TempDir: s.run.dirs.tmp, WorkDir: s.run.opts.WorkDir, ActionDir: s.dir,
-		Getenv: func(name string) string { return s.env.vars[name].text },
-		Mask:   s.run.out.addSecret,
+	c := &conversation{step: func(body event.Body) { s.run.out.emit(inv.id, body) }, hold: holdsSecrets(inv.spec)}
+	env := s.env
+	job, _ := s.Lookup("job")
+	c.session, err = begin(ToolkitProcess{
+		Toolkit: name,
+		Dir:     dir, TempDir: s.run.dirs.tmp, WorkDir: s.run.opts.WorkDir, ActionDir: s.dir,
+		Step: s.path, Origin: s.origin, State: maps.Clone(inv.state), Context: s.around(), Job: job,
+		Getenv: func(name string) string {
+			if own, ok := s.own[name]; ok {
+				return own.text
+			}
+			return env.vars[name].text
+		},
+		Mask: s.run.out.addSecret, MadeUp: s.run.out.addMadeUp,
+		Emit: c.emit,
+		Once: s.run.services.once,
 	})
 	if err != nil {
 		return nil, systemError("beginning the step's toolkit: %v", err)
 	}
 	vars := map[string]variable{}
-	for name, text := range session.Env() {
+	for name, text := range c.session.Env() {
 		vars[name] = variable{text: text}
 	}
 	s.env = s.env.with(vars)
-	return &conversation{session: session}, nil
+	return c, nil
+}
+
+// emit is ToolkitProcess.Emit.
+func (c *conversation) emit(body event.Body) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hold {
+		c.held = append(c.held, body)
+		return
+	}
+	c.step(body)
+}
+
+// release emits what was held back, when all is known that must be masked in it.
+func (c *conversation) release() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold = false
+	for _, body := range c.held {
+		c.step(body)
+	}
+	c.held = nil
 }
 
 // output returns the writer for a stream of the process.
@@ -84,12 +185,21 @@ func (c *conversation) output(next io.Writer) io.Writer {
 }
 
 // end takes in what the process said.
-func (c *conversation) end() error {
+func (c *conversation) end(inv *invocation) error {
 	if c == nil {
 		return nil
 	}
 	var err error
-	c.outputs, c.exports, err = c.session.End()
+	c.result, err = c.session.End()
+	if len(c.result.State) > 0 {
+		state := maps.Clone(c.result.State)
+		for name, text := range inv.state {
+			if _, newer := state[name]; !newer {
+				state[name] = text
+			}
+		}
+		inv.state = state
+	}
 	return err
 }
 
@@ -98,13 +208,13 @@ func (c *conversation) addTo(outputs, exports map[string]value.Value) (allOutput
 	if c == nil {
 		return outputs, exports
 	}
-	allOutputs, allExports = maps.Clone(c.outputs), map[string]value.Value{}
+	allOutputs, allExports = maps.Clone(c.result.Outputs), map[string]value.Value{}
 	if allOutputs == nil {
 		allOutputs = map[string]value.Value{}
 	}
 	maps.Copy(allOutputs, outputs)
-	for _, name := range slices.Sorted(maps.Keys(c.exports)) {
-		allExports[name] = value.OfString(c.exports[name])
+	for _, name := range slices.Sorted(maps.Keys(c.result.Exports)) {
+		allExports[name] = value.OfString(c.result.Exports[name])
 	}
 	maps.Copy(allExports, exports)
 	return allOutputs, allExports

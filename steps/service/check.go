@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/expr"
@@ -31,6 +32,9 @@ func (k *checker) component(c *plan.Component) {
 	for _, name := range slices.Sorted(maps.Keys(c.Spec.Inputs)) {
 		in := c.Spec.Inputs[name]
 		k.typed("input", name, in.Type, in.Default, in.Span)
+		if in.Computed != nil {
+			k.field("inputs."+name+".computed", *in.Computed)
+		}
 		if _, err := regexp.Compile(in.Match); err != nil {
 			k.report(in.Span, "input %q: match is not a regular expression: %v", name, err)
 		}
@@ -42,6 +46,9 @@ func (k *checker) component(c *plan.Component) {
 	d := &c.Definition
 	k.fields("env", d.Env)
 	k.fields("outputs", d.Outputs)
+	k.fields("context", d.Context)
+	k.hook("pre", d.Pre, d.Span)
+	k.hook("post", d.Post, d.Span)
 	switch {
 	case d.Exec != nil && d.Steps != nil:
 		k.report(d.Span, "a definition has either an exec or steps, not both")
@@ -52,9 +59,45 @@ func (k *checker) component(c *plan.Component) {
 	default:
 		names := map[string]bool{}
 		k.steps(d.Steps, names)
+		k.waits(d.Steps)
 		if d.Delegate != "" && !names[d.Delegate] {
 			k.report(d.Span, "delegate: no step here is named %q", d.Delegate)
 		}
+	}
+}
+
+func (k *checker) hook(what string, h *plan.Hook, span diag.Span) {
+	switch {
+	case h == nil:
+	case h.Exec == nil:
+		k.report(span, "%s needs an exec", what)
+	default:
+		k.exec(h.Exec, span)
+		k.condition(what+".if", h.If)
+	}
+}
+
+// waits checks that the steps of a list wait for background steps before them.
+func (k *checker) waits(steps []plan.Step) {
+	background := map[string]bool{}
+	for i := range steps {
+		s := &steps[i]
+		for j := range s.Parallel {
+			if s.Parallel[j].Background || s.Parallel[j].Await != nil {
+				k.report(s.Parallel[j].Span, "the step %q is in a parallel group, so that it cannot be in the background, and cannot wait", s.Parallel[j].Name)
+			}
+		}
+		if s.Background && s.Ref == nil && s.Inline == nil {
+			k.report(s.Span, "the step %q runs nothing that could be in the background", s.Name)
+		}
+		if s.Await != nil {
+			for _, name := range s.Await.Steps {
+				if !background[name] {
+					k.report(s.Span, "the step %q waits for %q, which is no background step before it", s.Name, name)
+				}
+			}
+		}
+		background[s.Name] = s.Background
 	}
 }
 
@@ -74,7 +117,7 @@ func (k *checker) exec(e *plan.Exec, span diag.Span) {
 		}
 		k.field("script", e.Script.Text)
 		shells := []string{"", plan.ShellBash, plan.ShellSh, plan.ShellPwsh, plan.ShellPowershell, plan.ShellCmd}
-		if !slices.Contains(shells, e.Script.Shell) && !expr.Has(e.Script.Shell) {
+		if shell := e.Script.Shell; !slices.Contains(shells, shell) && !expr.Has(shell) && !strings.Contains(shell, "{0}") {
 			k.report(e.Script.Text.Span, "there is no shell %q", e.Script.Shell)
 		}
 	}
@@ -87,7 +130,7 @@ func (k *checker) exec(e *plan.Exec, span diag.Span) {
 	if e.LogFile != nil {
 		k.field("log_file", *e.LogFile)
 	}
-	if e.Toolkit != "" && e.Toolkit != plan.ToolkitGitHub {
+	if !slices.Contains([]string{"", plan.ToolkitGitHub, plan.ToolkitGitHubAction}, e.Toolkit) {
 		k.report(span, "there is no toolkit %q", e.Toolkit)
 	}
 	if e.Timeout < 0 {
@@ -111,13 +154,13 @@ func (k *checker) step(s *plan.Step, names map[string]bool) {
 	}
 	names[s.Name] = true
 	bodies := 0
-	for _, has := range []bool{s.Ref != nil, s.Inline != nil, len(s.Parallel) > 0} {
+	for _, has := range []bool{s.Ref != nil, s.Inline != nil, len(s.Parallel) > 0, s.Await != nil} {
 		if has {
 			bodies++
 		}
 	}
 	if bodies != 1 {
-		k.report(s.Span, "the step %q needs one of a reference, an inline component and a parallel group", s.Name)
+		k.report(s.Span, "the step %q needs one of a reference, an inline component, a parallel group and a wait", s.Name)
 	}
 	if s.Ref != nil {
 		k.reference(s)
@@ -128,9 +171,12 @@ func (k *checker) step(s *plan.Step, names map[string]bool) {
 	k.steps(s.Parallel, names)
 	k.fields("inputs", s.Inputs)
 	k.fields("env", s.Env)
-	if s.If != nil && s.If.Value.Kind() == value.String {
-		_, err := expr.ParseCondition(s.If.Value.Str())
-		k.expression("if", s.If.Span, err)
+	k.condition("if", s.If)
+	if s.TimeLimit != nil {
+		k.field("time_limit", *s.TimeLimit)
+	}
+	if s.AllowFailure != nil {
+		k.condition("allow_failure.if", s.AllowFailure.If)
 	}
 	if s.Timeout < 0 || s.Limit < 0 || s.Retry != nil && (s.Retry.Max < 0 || s.Retry.Delay < 0) {
 		k.report(s.Span, "the step %q has a timeout, limit or retry that is less than 0", s.Name)
@@ -166,6 +212,13 @@ func (k *checker) reference(s *plan.Step) {
 	}
 	if missing != "" {
 		k.report(ref.Span, "the reference of the step %q is of the kind %s and has no %s", s.Name, ref.Kind, missing)
+	}
+}
+
+func (k *checker) condition(what string, f *plan.Field) {
+	if f != nil && f.Value.Kind() == value.String {
+		_, err := expr.ParseCondition(f.Value.Str())
+		k.expression(what, f.Span, err)
 	}
 }
 

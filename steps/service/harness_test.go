@@ -25,6 +25,7 @@ import (
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/service/client"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 // world is a server on a unix socket, and the ways to it.
@@ -82,7 +83,9 @@ func options() service.Options {
 				Runtime:        event.Runtime{Version: "test", OS: runtime.GOOS, Arch: runtime.GOARCH},
 			}
 		},
-		Sources: func(string, string) (source.Source, error) { return &source.Local{Parse: gitlabsteps.ParseFile}, nil },
+		Sources: func(string, string, *lock.File) (source.Source, error) {
+			return &source.Local{Parse: gitlabsteps.ParseFile}, nil
+		},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -31,6 +32,7 @@ type request struct {
 	inputs    map[string]value.Value
 	timeout   time.Duration // 0 is the server's limit
 	grace     time.Duration
+	lock      *lock.File // nil is the server's own
 }
 
 // variable is a job variable.

@@ -88,7 +88,7 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 		return "", system("making the run's own folder: %v", err)
 	}
 	opts := r.service.opts.Engine()
-	if opts.Source, err = r.service.opts.Sources(folder, req.workDir); err != nil {
+	if opts.Source, err = r.service.opts.Sources(folder, req.workDir, req.lock); err != nil {
 		return folder, system("%v", err)
 	}
 	if opts.Job, err = req.jobVariables(folder); err != nil {

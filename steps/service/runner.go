@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan/planpb"
+	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -55,6 +56,11 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 		}
 	default:
 		return nil, invalid("there are no steps: the request has neither a text nor a component")
+	}
+	if in.GetLock() != "" {
+		if req.lock, err = lock.Parse("the lock file", []byte(in.GetLock())); err != nil {
+			return nil, invalid("%v", err)
+		}
 	}
 	for _, v := range in.GetVariables() {
 		req.variables = append(req.variables, variable{name: v.GetName(), value: v.GetValue(), masked: v.GetMasked(), file: v.GetFile()})

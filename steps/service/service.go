@@ -23,6 +23,7 @@ import (
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 // Options are what a service is made of. Parse, Engine and Sources are required.
@@ -32,8 +33,8 @@ type Options struct {
 	// Engine returns what every run has, whoever asks for it.
 	Engine func() engine.Options
 	// Sources makes the source of one run's components, which lays out in folder what it fetches. The run's work directory is
-	// workDir.
-	Sources func(folder, workDir string) (source.Source, error)
+	// workDir; lock is what the client says that references are locked to; nil is what the server finds.
+	Sources func(folder, workDir string, lock *lock.File) (source.Source, error)
 	// RuntimeDigest returns the digest of the program, for traces. It may be nil.
 	RuntimeDigest func() string
 	// Log takes what the operator of the server should know, a line each, without its end. Nil discards it.

@@ -91,6 +91,11 @@ exec:
 			"needs one of":           {Definition: plan.Definition{Steps: []plan.Step{{Name: "a"}}}},
 			"not one of letters":     {Definition: plan.Definition{Steps: []plan.Step{echo("a b")}}},
 			"no step here is named":  {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Delegate: "b"}},
+			"an exec needs either":   {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Post: &plan.Hook{Exec: &plan.Exec{}}}},
+			"pre.if: ":               {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Pre: &plan.Hook{Exec: &plan.Exec{Command: []plan.Field{{Value: value.OfString("a")}}}, If: &plan.Field{Value: value.OfString("a ==")}}}},
+			`waits for "b"`:          {Definition: plan.Definition{Steps: []plan.Step{echo("b"), {Name: "w", Await: &plan.Await{Steps: []string{"b"}}}}}},
+			"runs nothing that":      {Definition: plan.Definition{Steps: []plan.Step{{Name: "w", Background: true, Await: &plan.Await{}}}}},
+			"context.x: ":            {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Context: map[string]plan.Field{"x": {Value: value.OfString("${{ a")}}}},
 			"is not closed":          {Definition: plan.Definition{Exec: &plan.Exec{Command: []plan.Field{{Value: value.OfString("${{ a")}}}}},
 		} {
 			err := w.client.Run(soon(t), client.Request{ID: "1", Component: component})

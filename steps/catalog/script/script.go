@@ -15,7 +15,7 @@ import (
 )
 
 // Functions are what the func.yml of builtin://script calls.
-var Functions = map[string]func(lookup func(name string) (value.Value, bool), args []value.Value) (value.Value, error){
+var Functions = map[string]func(args []value.Value) (value.Value, error){
 	"script_text": text,
 }
 
@@ -23,7 +23,7 @@ var Functions = map[string]func(lookup func(name string) (value.Value, bool), ar
 var errArguments = errors.New("script_text(script, lines, shell, trace, sections) takes a text, a list, a text and two truth values")
 
 // text is script_text(script, lines, shell, trace, sections): the script as it is, or else the lines as Text makes them.
-func text(_ func(name string) (value.Value, bool), args []value.Value) (value.Value, error) {
+func text(args []value.Value) (value.Value, error) {
 	kinds := []value.Kind{value.String, value.Array, value.String, value.Boolean, value.Boolean}
 	if len(args) != len(kinds) {
 		return value.Value{}, errArguments

@@ -193,7 +193,7 @@ func TestTextOfOtherShells(t *testing.T) {
 }
 
 func TestTextThatIsGivenIsTakenAsItIs(t *testing.T) {
-	call := func(args ...value.Value) (value.Value, error) { return Functions["script_text"](nil, args) }
+	call := func(args ...value.Value) (value.Value, error) { return Functions["script_text"](args) }
 	no, none := value.OfBool(false), value.OfArray(nil)
 	if got, err := call(value.OfString("a"), none, value.OfString(""), no, no); err != nil || got.Str() != "a" {
 		t.Errorf("got %v, %v", got, err)

@@ -36,6 +36,35 @@ func (p *parser) checkDelegate(d *plan.Definition, n *yamlsource.Node) {
 	}
 }
 
+// checkWaits checks that steps wait for background steps that come before them.
+func (p *parser) checkWaits(list *yamlsource.Node, steps []plan.Step) {
+	var names []string
+	for i := range steps {
+		s, item := &steps[i], list.Items[i]
+		for j := range s.Parallel {
+			if member := item.Get("parallel").Items[j]; s.Parallel[j].Background || s.Parallel[j].Await != nil {
+				p.report(member.Span, "move it out of the group", "a step of a parallel group cannot be in the background, and cannot wait")
+			}
+		}
+		if s.Background {
+			names = append(names, s.Name)
+		}
+		if s.Await == nil {
+			continue
+		}
+		for _, name := range s.Await.Steps {
+			if slices.Contains(names, name) {
+				continue
+			}
+			hint := "a step that others wait for has `background: true`"
+			if like := diag.Suggest(name, names); like != "" {
+				hint = fmt.Sprintf("did you mean %q?", like)
+			}
+			p.report(item.Span, hint, "no background step before it is named %q", shorten(name))
+		}
+	}
+}
+
 func stepNames(steps []plan.Step, names map[string]bool) {
 	for i := range steps {
 		names[steps[i].Name] = len(steps[i].Parallel) == 0

@@ -25,11 +25,15 @@ const (
 func (p *parser) controlKey(s *plan.Step, e yamlsource.Entry) {
 	switch e.Key.Text {
 	case "if":
-		s.If = p.condition(e.Value)
+		s.If = p.condition(e.Value, `"if"`)
 	case "when":
 		s.When = plan.When(p.word(e.Value, `"when"`, string(plan.OnSuccess), string(plan.OnFailure), string(plan.Always)))
 	case "timeout":
 		s.Timeout = p.duration(e.Value, "the timeout", false)
+	case "time_limit":
+		s.TimeLimit = p.minutes(e.Value)
+	case "background":
+		s.Background = p.boolean(e.Value, `"background"`)
 	case "retry":
 		s.Retry = p.retry(e.Value)
 	case "allow_failure":
@@ -38,18 +42,18 @@ func (p *parser) controlKey(s *plan.Step, e yamlsource.Entry) {
 }
 
 // condition reads true, false, or an expression with or without ${{ }} around it.
-func (p *parser) condition(n *yamlsource.Node) *plan.Field {
+func (p *parser) condition(n *yamlsource.Node, what string) *plan.Field {
 	switch n.Kind {
 	case yamlsource.Boolean:
 	case yamlsource.String:
 		if strings.TrimSpace(n.Text) == "" {
-			p.report(n.Span, "write a condition, or delete the key", `"if" is empty`)
+			p.report(n.Span, "write a condition, or delete the key", "%s is empty", what)
 			break
 		}
 		_, err := expr.ParseCondition(n.Text)
 		p.expressionError(n, err)
 	default:
-		p.report(n.Span, "", `"if" must be a boolean or an expression, not %s`, n.Kind)
+		p.report(n.Span, "", "%s must be a boolean or an expression, not %s", what, n.Kind)
 	}
 	return &plan.Field{Value: n.Value(), Span: n.Span}
 }
@@ -94,17 +98,59 @@ func (p *parser) allowFailure(n *yamlsource.Node) *plan.AllowFailure {
 		}
 		return nil
 	case yamlsource.Mapping:
-		p.object(n, `"allow_failure"`, "exit_codes")
-		codes := n.Get("exit_codes")
-		if codes == nil {
+		p.object(n, `"allow_failure"`, "exit_codes", "if")
+		allow := &plan.AllowFailure{}
+		codes, condition := n.Get("exit_codes"), n.Get("if")
+		if codes == nil && condition == nil {
 			p.report(n.Span, "write true to allow every failure", `"allow_failure" has no exit_codes`)
 			return nil
 		}
-		return &plan.AllowFailure{ExitCodes: p.exitCodes(codes)}
+		if codes != nil {
+			allow.ExitCodes = p.exitCodes(codes)
+		}
+		if condition != nil {
+			allow.If = p.condition(condition, `"if" of "allow_failure"`)
+		}
+		return allow
 	default:
 		p.report(n.Span, "write `true`, or `{exit_codes: [1, 2]}`", `"allow_failure" must be a boolean or a map, not %s`, n.Kind)
 		return nil
 	}
+}
+
+// minutes reads a time limit: a number of minutes, or an expression that gives one.
+func (p *parser) minutes(n *yamlsource.Node) *plan.Field {
+	switch {
+	case n.Kind == yamlsource.Number:
+		if minutes := n.Value().Float(); minutes <= 0 || minutes > MaxDuration.Minutes() {
+			p.report(n.Span, "", "the time limit must be more than 0 and at most %d minutes", int(MaxDuration.Minutes()))
+		}
+	case n.Kind != yamlsource.String || !expr.Has(n.Text):
+		p.report(n.Span, "write a duration as `timeout`", "the time limit must be a number of minutes or an expression that gives one")
+	}
+	field := p.template(n)
+	return &field
+}
+
+// await reads the names of the background steps that a step waits for, or cancels.
+func (p *parser) await(e yamlsource.Entry) *plan.Await {
+	a := &plan.Await{Cancel: e.Key.Text == "cancel"}
+	names := []*yamlsource.Node{e.Value}
+	switch {
+	case e.Value.Kind == yamlsource.String && e.Value.Text == "all":
+		return a
+	case e.Value.Kind == yamlsource.Sequence:
+		names = e.Value.Items
+	}
+	if len(names) == 0 {
+		p.report(e.Value.Span, "write `all`, or name background steps", "%q names no step", e.Key.Text)
+	}
+	for _, n := range names {
+		if p.name(n, "a step") {
+			a.Steps = append(a.Steps, n.Text)
+		}
+	}
+	return a
 }
 
 // exitCodes reads one exit code or a list of them. 0 is not among them: it is no failure.

@@ -1,6 +1,8 @@
 package gitlabsteps
 
 import (
+	"fmt"
+
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
@@ -22,9 +24,10 @@ func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
 		p.report(doc.Span, "write `run:` and begin the step with `- `", "the definition must have run or exec, and this is a single step")
 		return d
 	}
-	if !p.object(doc, "the definition", "run", "exec", "env", "outputs", "delegate", "type", "steps") {
+	if !p.object(doc, "the definition", "run", "exec", "env", "outputs", "delegate", "context", "pre", "post", "input_prefix", "type", "steps") {
 		return d
 	}
+	p.dashes = p.dashes || doc.Get("context") != nil
 	run, isList := p.either(doc, "run", "steps")
 	exec := doc.Get("exec")
 	switch {
@@ -43,6 +46,14 @@ func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
 		switch e.Key.Text {
 		case "env":
 			d.Env = p.env(e)
+		case "context":
+			d.Context = p.data(p.named(e, "a value"))
+		case "pre":
+			d.Pre = p.hook(e)
+		case "post":
+			d.Post = p.hook(e)
+		case "input_prefix":
+			d.InputPrefix, _ = p.filled(e.Value, "the prefix")
 		case "type":
 			p.checkType(e.Value, isList, exec != nil)
 		case "outputs", "delegate":
@@ -59,7 +70,7 @@ func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
 // results reads the outputs or the delegate of a list of steps.
 func (p *parser) results(e yamlsource.Entry, d *plan.Definition) {
 	if e.Key.Text == "outputs" {
-		d.Outputs = p.data(p.named(e, "an output"))
+		d.Outputs = p.data(p.dashed(e, "an output"))
 		return
 	}
 	if text, ok := p.filled(e.Value, `"delegate"`); ok {
@@ -83,13 +94,22 @@ func (p *parser) exec(n *yamlsource.Node) *plan.Exec {
 		p.report(n.Span, "write `command: [program, argument]` below it", "exec has no command")
 		return x
 	}
-	if !p.object(n, "exec", "command", "work_dir", "timeout", "log_file", "workdir", "working_dir") {
+	if !p.object(n, "exec", "command", "script", "shell", "work_dir", "timeout", "log_file", "toolkit", "workdir", "working_dir") {
 		return x
 	}
-	if command := n.Get("command"); command != nil {
+	command, script := n.Get("command"), n.Get("script")
+	switch {
+	case command != nil && script != nil:
+		p.report(keySpan(n, "script"), "keep one of them", "exec has command or script, not both")
+	case script != nil:
+		x.Script = p.shellText(n, script)
+	case command != nil:
 		x.Command = p.command(command)
-	} else {
+	default:
 		p.report(n.Span, "write `command: [program, argument]`", "exec has no command")
+	}
+	if n.Get("shell") != nil && script == nil {
+		p.report(keySpan(n, "shell"), "only script has a shell; a command names its program itself", "exec has a shell, and no script")
 	}
 	if dir, ok := p.either(n, "work_dir", "workdir", "working_dir"); ok {
 		if _, ok := p.filled(dir.Value, "the work directory"); ok {
@@ -100,8 +120,26 @@ func (p *parser) exec(n *yamlsource.Node) *plan.Exec {
 	if timeout := n.Get("timeout"); timeout != nil {
 		x.Timeout = p.duration(timeout, "the timeout", false)
 	}
-	x.LogFile = p.logFile(n)
+	x.LogFile, x.Toolkit = p.logFile(n), p.toolkit(n)
 	return x
+}
+
+// hook reads a process that runs before or after all steps.
+func (p *parser) hook(e yamlsource.Entry) *plan.Hook {
+	n := e.Value
+	if !p.object(n, fmt.Sprintf("%q", e.Key.Text), "exec", "if") {
+		return nil
+	}
+	h := &plan.Hook{Exec: &plan.Exec{}}
+	if exec := n.Get("exec"); exec != nil {
+		h.Exec = p.exec(exec)
+	} else {
+		p.report(n.Span, "write `exec: {command: [program, argument]}`, or `exec: {script: …}`", "%q has no exec", e.Key.Text)
+	}
+	if condition := n.Get("if"); condition != nil {
+		h.If = p.condition(condition, `"if"`)
+	}
+	return h
 }
 
 // logFile reads where the log of a process is kept as well.

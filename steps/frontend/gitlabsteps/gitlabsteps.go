@@ -70,6 +70,7 @@ func ParseNode(name string, steps *yamlsource.Node, text Text) (*plan.Component,
 type parser struct {
 	source Text
 	called string // what diagnostics call it
+	dashes bool   // inputs and outputs are those of an action or a workflow, whose names may hold dashes
 	docs   []*yamlsource.Node
 }
 
@@ -142,7 +143,7 @@ func (p *parser) job() *plan.Component {
 
 // isStep reports whether a mapping is one step rather than a definition.
 func isStep(n *yamlsource.Node) bool {
-	for _, key := range []string{"name", "step", "func", "script", "action", "parallel"} {
+	for _, key := range []string{"name", "step", "func", "script", "action", "parallel", "wait", "cancel"} {
 		if n.Get(key) != nil {
 			return true
 		}

@@ -14,10 +14,10 @@ import (
 )
 
 // kinds are the keys that say what a step does. A step has exactly one of them.
-var kinds = []string{"step", "func", "script", "exec", "run", "action", "parallel"}
+var kinds = []string{"step", "func", "script", "exec", "run", "action", "parallel", "wait", "cancel"}
 
 // commonKeys may stand in every step.
-var commonKeys = []string{"name", "env", "if", "when", "timeout", "retry", "allow_failure"}
+var commonKeys = []string{"name", "title", "env", "if", "when", "timeout", "time_limit", "retry", "allow_failure"}
 
 // ownKey may stand in steps of some kinds only. The hint is for those who write it in another.
 type ownKey struct {
@@ -31,6 +31,8 @@ var ownKeys = []ownKey{
 	{"secrets", []string{"step", "func", "script", "exec", "run", "action"}, "grant the secrets to the steps of the group that need them"},
 	{"shell", []string{"script"}, "only script has a shell; an exec names its program itself"},
 	{"log_file", []string{"script"}, "an exec names its log file itself, as `exec: {log_file: …}`"},
+	{"toolkit", []string{"script"}, "an exec names its toolkit itself, as `exec: {toolkit: …}`"},
+	{"background", []string{"step", "func", "script", "exec", "run", "action"}, "only a step that runs something can be in the background"},
 	{"outputs", []string{"run"}, "only run lists its outputs; a command writes them to the output file"},
 	{"delegate", []string{"run"}, "only run passes on the outputs of a step in it"},
 	{"max_parallel", []string{"parallel"}, ""},
@@ -54,6 +56,7 @@ func allowedKeys(present []string) []string {
 func (p *parser) steps(n *yamlsource.Node) []plan.Step {
 	steps := p.items(n)
 	p.nameSteps(n, steps)
+	p.checkWaits(n, steps)
 	return steps
 }
 
@@ -134,6 +137,10 @@ func (p *parser) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry) {
 	case "name":
 		s.Name = e.Value.Text
 		p.name(e.Value, "a step")
+	case "title":
+		s.Title, _ = p.filled(e.Value, "the title")
+	case "wait", "cancel":
+		s.Await = p.await(e)
 	case "step", "func":
 		s.Ref = p.reference(e.Value)
 	case "action":
@@ -168,19 +175,42 @@ func inline(d plan.Definition) *plan.Component {
 // shells are those that a script can name.
 var shells = []string{plan.ShellBash, plan.ShellSh, plan.ShellPwsh, plan.ShellPowershell, plan.ShellCmd}
 
+// scriptSlot stands for the script's file in a shell that is a command.
+const scriptSlot = "{0}"
+
 func (p *parser) script(item, n *yamlsource.Node) *plan.Component {
+	x := &plan.Exec{Script: p.shellText(item, n), LogFile: p.logFile(item), Toolkit: p.toolkit(item)}
+	return inline(plan.Definition{Exec: x, Span: n.Span})
+}
+
+// shellText reads the text of a script, and the shell of the map that it stands in.
+func (p *parser) shellText(item, n *yamlsource.Node) *plan.Script {
 	script := &plan.Script{}
 	if n.Kind == yamlsource.Sequence {
 		p.report(n.Span, "write `script: |` and the lines below it", "the script must be a string, not a list")
 	} else if _, ok := p.filled(n, "the script"); ok {
 		script.Text = p.template(n)
 	}
-	if shell := item.Get("shell"); shell != nil && expr.Has(shell.Text) {
+	shell := item.Get("shell")
+	switch {
+	case shell == nil:
+	case expr.Has(shell.Text) || strings.Contains(shell.Text, scriptSlot):
 		script.Shell = p.template(shell).Value.Text()
-	} else if shell != nil {
+	default:
 		script.Shell = p.word(shell, "the shell", shells...)
 	}
-	return inline(plan.Definition{Exec: &plan.Exec{Script: script, LogFile: p.logFile(item)}, Span: n.Span})
+	return script
+}
+
+// toolkits are those that a process can speak.
+var toolkits = []string{plan.ToolkitGitHub, plan.ToolkitGitHubAction}
+
+// toolkit reads the protocol that a process speaks with its runner.
+func (p *parser) toolkit(n *yamlsource.Node) string {
+	if toolkit := n.Get("toolkit"); toolkit != nil {
+		return p.word(toolkit, "the toolkit", toolkits...)
+	}
+	return ""
 }
 
 // nested reads a list of steps that stands in a step, with the outputs that the step gives.
@@ -232,7 +262,7 @@ func (p *parser) inputs(item *yamlsource.Node, e yamlsource.Entry) map[string]pl
 }
 
 // actionInputPattern is what GitHub allows as the name of an input.
-var actionInputPattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
+var actionInputPattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_. -]*$`)
 
 // refuseNestedGroups reports parallel groups that are members of one: all of it would run at the same time anyway.
 func (p *parser) refuseNestedGroups(group *yamlsource.Node) {

@@ -45,10 +45,47 @@ func (names *namespace) generate(steps []plan.Step) {
 	for i := range steps {
 		if s := &steps[i]; s.Name == "" {
 			base, title := origin(s)
+			if s.Title != "" {
+				base, title = s.Title, s.Title
+			}
 			s.Title = title
 			s.Name = names.free(validName(base))
 		}
 		names.generate(steps[i].Parallel)
+	}
+}
+
+// unnamed returns the steps of a list that need not be written with their names and titles, as they are named after what they do.
+func unnamed(steps []plan.Step) map[*plan.Step]bool {
+	found := map[*plan.Step]bool{}
+	eachStep(steps, func(s *plan.Step) {
+		if _, title := origin(s); s.Title != "" && s.Title == title {
+			found[s] = true
+		}
+	})
+	for wrong := true; wrong; {
+		wrong = false
+		names := &namespace{taken: map[string]diag.Span{}, next: map[string]int{}}
+		eachStep(steps, func(s *plan.Step) {
+			if !found[s] {
+				names.taken[s.Name] = diag.Span{}
+			}
+		})
+		eachStep(steps, func(s *plan.Step) {
+			if base, _ := origin(s); found[s] && names.free(validName(base)) != s.Name {
+				delete(found, s)
+				wrong = true
+			}
+		})
+	}
+	return found
+}
+
+// eachStep visits the steps of a list, and those of the parallel groups in it, in order.
+func eachStep(steps []plan.Step, visit func(*plan.Step)) {
+	for i := range steps {
+		visit(&steps[i])
+		eachStep(steps[i].Parallel, visit)
 	}
 }
 
@@ -96,6 +133,10 @@ func origin(s *plan.Step) (base, title string) {
 		return meaningful(s.Ref), shorten(withoutPassword(s.Ref.Text))
 	case len(s.Parallel) > 0:
 		return "parallel", ""
+	case s.Await != nil && s.Await.Cancel:
+		return "cancel", ""
+	case s.Await != nil:
+		return "wait", ""
 	case s.Inline == nil:
 		return "step", ""
 	case s.Inline.Definition.Exec == nil:

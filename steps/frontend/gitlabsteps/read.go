@@ -132,6 +132,13 @@ func (p *parser) named(e yamlsource.Entry, what string) []yamlsource.Entry {
 	return p.entries(e, func(key *yamlsource.Node) bool { return p.name(key, what) })
 }
 
+// dashed reads a map whose keys are names of inputs or outputs.
+func (p *parser) dashed(e yamlsource.Entry, what string) []yamlsource.Entry {
+	return p.entries(e, func(key *yamlsource.Node) bool {
+		return p.dashes && key.Kind == yamlsource.String && actionInputPattern.MatchString(key.Text) || p.name(key, what)
+	})
+}
+
 // addressed reads a map whose keys are names or have expressions that make them.
 func (p *parser) addressed(e yamlsource.Entry, what string) []yamlsource.Entry {
 	return p.entries(e, func(key *yamlsource.Node) bool {

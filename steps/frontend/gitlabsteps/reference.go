@@ -43,6 +43,8 @@ func ParseStaticReference(text string, span diag.Span) (*plan.Reference, error) 
 	switch {
 	case strings.TrimSpace(text) == "":
 		r.fail("the reference is empty", formsHint)
+	case strings.HasPrefix(text, actionPrefix):
+		r.action(strings.TrimPrefix(text, actionPrefix))
 	case isArchive(text):
 		r.archive(text)
 	case strings.HasPrefix(text, ".") || strings.HasPrefix(text, "/"):
@@ -102,6 +104,16 @@ func isFile(element string) bool {
 func (r *reference) stayInside() {
 	if slices.Contains(r.Path, "..") || slices.Contains(r.Path, ".") {
 		r.fail("the path has an element . or ..", "write the path from the root of what is fetched")
+	}
+}
+
+// actionPrefix begins a reference to a GitHub Action where the key `action` does not say that it is one.
+const actionPrefix = "action:"
+
+func (r *reference) action(text string) {
+	r.Kind, r.Action = plan.RefAction, text
+	if err := checkAction(text); err != nil {
+		r.fail("it is no action: "+err.Error(), actionHint)
 	}
 }
 

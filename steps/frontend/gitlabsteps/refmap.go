@@ -1,6 +1,7 @@
 package gitlabsteps
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,21 +163,33 @@ func (r *reference) place() string {
 
 // action reads the name of a GitHub Action.
 func (p *parser) action(n *yamlsource.Node) *plan.Reference {
+	if n.Kind == yamlsource.Mapping && n.Get("uses") != nil {
+		p.object(n, "the action", "uses", "text")
+		ref := p.action(n.Get("uses"))
+		if text := n.Get("text"); text != nil && ref != nil {
+			ref.Text, _ = p.filled(text, "the text")
+		}
+		return ref
+	}
 	text, ok := p.filled(n, "the action")
 	if !ok || !p.checkTemplate(n) {
 		return nil
 	}
-	if !expr.Has(text) && !isAction(text) {
-		p.report(n.Span, "write owner/repository@version, ./folder or docker://image", "%q is not an action", shorten(text))
+	if !expr.Has(text) {
+		if err := checkAction(text); err != nil {
+			p.report(n.Span, actionHint, "%q is no action: %v", shorten(text), err)
+		}
 	}
 	return &plan.Reference{Kind: plan.RefAction, Text: text, Action: text, Span: n.Span}
 }
 
-func isAction(text string) bool {
-	if strings.HasPrefix(text, "./") || strings.HasPrefix(text, "docker://") {
-		return true
+// actionHint says how actions are named.
+const actionHint = "write owner/repository@version, owner/repository/folder@version, ./folder or docker://image"
+
+func checkAction(text string) error {
+	action, err := plan.ParseAction(text)
+	if err == nil && action.Folder != "" && !action.Own && !strings.HasPrefix(text, "./") {
+		return errors.New("local ones begin with ./")
 	}
-	project, version, _ := strings.Cut(text, "@")
-	owner, repository, _ := strings.Cut(project, "/")
-	return owner != "" && repository != "" && version != ""
+	return err
 }

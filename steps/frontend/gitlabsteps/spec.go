@@ -19,15 +19,19 @@ func (p *parser) spec(doc *yamlsource.Node) plan.Spec {
 		return spec
 	}
 	n := doc.Get("spec")
-	if n == nil || n.Kind == yamlsource.Null || !p.object(n, "the spec", "inputs", "outputs", "env", "secrets", "description") {
+	if n == nil || n.Kind == yamlsource.Null || !p.object(n, "the spec", "inputs", "outputs", "env", "secrets", "description", "any_inputs", "any_outputs") {
 		return spec
+	}
+	if any := n.Get("any_inputs"); any != nil {
+		spec.AnyInputs = p.boolean(any, `"any_inputs"`)
+		p.dashes = p.dashes || spec.AnyInputs
 	}
 	for _, e := range n.Entries {
 		switch e.Key.Text {
 		case "description":
 			spec.Description, _ = p.text(e.Value, "the description")
 		case "inputs":
-			for _, in := range p.named(e, "an input") {
+			for _, in := range p.dashed(e, "an input") {
 				put(&spec.Inputs, in.Key.Text, p.input(in))
 			}
 		case "outputs":
@@ -35,9 +39,11 @@ func (p *parser) spec(doc *yamlsource.Node) plan.Spec {
 				spec.DelegateOutputs = p.word(e.Value, `"outputs"`, "delegate") != ""
 				continue
 			}
-			for _, out := range p.named(e, "an output") {
+			for _, out := range p.dashed(e, "an output") {
 				put(&spec.Outputs, out.Key.Text, p.output(out))
 			}
+		case "any_outputs":
+			spec.AnyOutputs = p.boolean(e.Value, `"any_outputs"`)
 		case "env":
 			for _, v := range p.named(e, "a variable") {
 				put(&spec.Env, v.Key.Text, p.envRequest(v))
@@ -82,12 +88,22 @@ func oneOf(words []string) string {
 
 func (p *parser) input(e yamlsource.Entry) plan.Input {
 	in := plan.Input{Span: e.Key.Span}
-	kind, ok := p.declaration(e, "input", "type", "default", "sensitive", "description", "options", "match")
+	kind, ok := p.declaration(e, "input", "type", "default", "sensitive", "description", "options", "match", "computed", "deprecated")
 	if !ok {
 		return in
 	}
 	in.Type = kind
 	in.Default, in.Sensitive, in.Description = p.declared(e, kind)
+	if n := e.Value.Get("computed"); n != nil {
+		if in.Default != nil {
+			p.report(keySpan(e.Value, "computed"), "keep one of them", "the input has a default or a computed one, not both")
+		}
+		p.checkTemplates(n)
+		in.Computed = &plan.Field{Value: n.Value(), Span: n.Span}
+	}
+	if n := e.Value.Get("deprecated"); n != nil {
+		in.Deprecated, _ = p.filled(n, `"deprecated"`)
+	}
 	if n := e.Value.Get("options"); n != nil {
 		in.Options = p.options(n, kind)
 		if d := e.Value.Get("default"); in.Default != nil && len(in.Options) > 0 && !contains(in.Options, *in.Default) {

@@ -11,14 +11,13 @@ import (
 
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
-	"github.com/rungci/rung/steps/value"
 )
 
 // Write writes a plan as the YAML that ParseSteps reads: a component that has no spec as one document with `run`, any other as the
 // two documents of a file. Environments that steps share are written once and repeated by an alias.
 //
-// What comes out always reads back to an equal plan. A plan that the syntax has no words for is an error: one with a toolkit, with
-// titles of its own, or with a script in the place of a component's exec.
+// What comes out always reads back to an equal plan. A plan that the syntax has no words for is an error: one with an inline component
+// that has an environment or inputs of its own.
 func Write(c *plan.Component) ([]byte, error) {
 	w := &writer{}
 	var p printer
@@ -63,66 +62,13 @@ func check(c *plan.Component, written []byte) error {
 
 // isBare reports whether a spec is that of a job, which is not written.
 func isBare(s *plan.Spec) bool {
-	return s.AnyOutputs && s.Description == "" && !s.DelegateOutputs && len(s.Inputs)+len(s.Outputs)+len(s.Env)+len(s.Secrets) == 0
+	return s.AnyOutputs && !s.AnyInputs && s.Description == "" && !s.DelegateOutputs && len(s.Inputs)+len(s.Outputs)+len(s.Env)+len(s.Secrets) == 0
 }
 
 // writer makes nodes of a plan.
 type writer struct {
-	envs []*sharedEnv // in the order that they are written in
-}
-
-func (w *writer) spec(s *plan.Spec) node {
-	out := node{object: true}
-	out.addText("description", s.Description)
-	if len(s.Inputs) > 0 {
-		out.add("inputs", named(s.Inputs, func(in plan.Input) node {
-			n := declaration(in.Type, in.Default, in.Sensitive, in.Description)
-			if len(in.Options) > 0 {
-				n.add("options", valueNode(value.OfArray(in.Options)))
-			}
-			n.addText("match", in.Match)
-			return n
-		}))
-	}
-	if s.DelegateOutputs {
-		out.add("outputs", textNode("delegate"))
-	} else if len(s.Outputs) > 0 {
-		out.add("outputs", named(s.Outputs, func(o plan.Output) node { return declaration(o.Type, o.Default, o.Sensitive, o.Description) }))
-	}
-	if len(s.Env) > 0 {
-		out.add("env", named(s.Env, func(e plan.EnvRequest) node {
-			n := node{object: true}
-			if e.Default != nil {
-				n.add("default", textNode(*e.Default))
-			}
-			n.addText("description", e.Description)
-			return n
-		}))
-	}
-	if len(s.Secrets) > 0 {
-		out.add("secrets", named(s.Secrets, func(e plan.SecretRequest) node {
-			n := node{object: true}
-			if e.Optional {
-				n.add("optional", boolNode(true))
-			}
-			n.addText("description", e.Description)
-			return n
-		}))
-	}
-	return out
-}
-
-func declaration(kind value.Kind, def *value.Value, sensitive bool, description string) node {
-	var n node
-	n.add("type", textNode(kind.String()))
-	if def != nil {
-		n.add("default", valueNode(*def))
-	}
-	if sensitive {
-		n.add("sensitive", boolNode(true))
-	}
-	n.addText("description", description)
-	return n
+	envs    []*sharedEnv // in the order that they are written in
+	unnamed map[*plan.Step]bool
 }
 
 // named makes a map of what has names.
@@ -136,7 +82,13 @@ func named[V any](all map[string]V, make func(V) node) node {
 
 func (w *writer) definition(d *plan.Definition) node {
 	out := node{object: true}
+	if len(d.Context) > 0 {
+		out.add("context", named(d.Context, fieldNode))
+	}
 	w.addEnv(&out, d.Env)
+	out.addText("input_prefix", d.InputPrefix)
+	w.addHook(&out, "pre", d.Pre)
+	w.addHook(&out, "post", d.Post)
 	if d.Exec != nil {
 		out.add("exec", w.exec(d.Exec))
 	}
@@ -147,6 +99,18 @@ func (w *writer) definition(d *plan.Definition) node {
 	}
 	results(&out, d)
 	return out
+}
+
+func (w *writer) addHook(n *node, name string, h *plan.Hook) {
+	if h == nil || h.Exec == nil {
+		return
+	}
+	hook := node{object: true}
+	hook.add("exec", w.exec(h.Exec))
+	if h.If != nil {
+		hook.add("if", fieldNode(*h.If))
+	}
+	n.add(name, hook)
 }
 
 func results(out *node, d *plan.Definition) {
@@ -160,11 +124,16 @@ func fieldNode(f plan.Field) node { return valueNode(f.Value) }
 
 func (w *writer) exec(x *plan.Exec) node {
 	n := node{object: true}
-	command := node{list: true}
-	for _, arg := range x.Command {
-		command.items = append(command.items, fieldNode(arg))
+	if x.Script != nil {
+		n.add("script", fieldNode(x.Script.Text))
+		n.addText("shell", x.Script.Shell)
+	} else {
+		command := node{list: true}
+		for _, arg := range x.Command {
+			command.items = append(command.items, fieldNode(arg))
+		}
+		n.add("command", command)
 	}
-	n.add("command", command)
 	if x.WorkDir != nil {
 		n.add("work_dir", fieldNode(*x.WorkDir))
 	}
@@ -174,6 +143,7 @@ func (w *writer) exec(x *plan.Exec) node {
 	if x.Timeout != 0 {
 		n.add("timeout", durationNode(x.Timeout))
 	}
+	n.addText("toolkit", x.Toolkit)
 	return n
 }
 
@@ -190,6 +160,15 @@ func durationNode(d plan.Duration) node {
 }
 
 func (w *writer) steps(steps []plan.Step) node {
+	around := w.unnamed
+	w.unnamed = unnamed(steps)
+	n := w.group(steps)
+	w.unnamed = around
+	return n
+}
+
+// group writes steps that share their names with others.
+func (w *writer) group(steps []plan.Step) node {
 	n := node{list: true}
 	for i := range steps {
 		n.items = append(n.items, w.step(&steps[i]))
@@ -197,19 +176,22 @@ func (w *writer) steps(steps []plan.Step) node {
 	return n
 }
 
-// step writes what a step is called and when it runs, what it does, and with what. A step that has a title got its name from what it
-// does, and gets both back when it is read: it is written without one, and what it does comes first.
+// step writes what a step is called and when it runs, what it does, and with what. A step that got its name and title from what it
+// does gets both back when it is read: it is written without them, and what it does comes first.
 func (w *writer) step(s *plan.Step) node {
 	n := node{object: true}
-	if s.Title == "" {
+	if !w.unnamed[s] {
 		n.add("name", textNode(s.Name))
+		n.addText("title", s.Title)
 		control(&n, s)
 	}
 	switch {
 	case s.Ref != nil && s.Ref.Kind == plan.RefAction:
-		n.add("action", textNode(s.Ref.Action))
+		n.add("action", actionNode(s.Ref))
 	case s.Ref != nil:
 		n.add("func", referenceNode(s.Ref))
+	case s.Await != nil:
+		n.add(awaitNode(s.Await))
 	case s.Inline != nil && s.Inline.Definition.Exec != nil:
 		w.inlineExec(&n, s.Inline.Definition.Exec)
 	}
@@ -219,7 +201,7 @@ func (w *writer) step(s *plan.Step) node {
 	if len(s.Secrets) > 0 {
 		n.add("secrets", named(s.Secrets, textNode))
 	}
-	if s.Title != "" {
+	if w.unnamed[s] {
 		control(&n, s)
 	}
 	w.addEnv(&n, s.Env)
@@ -228,7 +210,7 @@ func (w *writer) step(s *plan.Step) node {
 		if s.Limit > 0 {
 			n.add("max_parallel", scalarNode(fmt.Sprint(s.Limit)))
 		}
-		n.add("parallel", w.steps(s.Parallel))
+		n.add("parallel", w.group(s.Parallel))
 	case s.Inline != nil && s.Inline.Definition.Exec == nil:
 		n.add("run", w.steps(s.Inline.Definition.Steps))
 		results(&n, &s.Inline.Definition)
@@ -242,8 +224,14 @@ func control(n *node, s *plan.Step) {
 		n.add("if", fieldNode(*s.If))
 	}
 	n.addText("when", string(s.When))
+	if s.Background {
+		n.add("background", boolNode(true))
+	}
 	if s.Timeout != 0 {
 		n.add("timeout", durationNode(s.Timeout))
+	}
+	if s.TimeLimit != nil {
+		n.add("time_limit", fieldNode(*s.TimeLimit))
 	}
 	if s.Retry != nil {
 		n.add("retry", retryNode(s.Retry))
@@ -254,7 +242,7 @@ func control(n *node, s *plan.Step) {
 }
 
 func (w *writer) inlineExec(n *node, x *plan.Exec) {
-	if x.Script == nil {
+	if x.Script == nil || x.WorkDir != nil || x.Timeout != 0 {
 		n.add("exec", w.exec(x))
 		return
 	}
@@ -263,6 +251,34 @@ func (w *writer) inlineExec(n *node, x *plan.Exec) {
 	if x.LogFile != nil {
 		n.add("log_file", fieldNode(*x.LogFile))
 	}
+	n.addText("toolkit", x.Toolkit)
+}
+
+// actionNode writes an action, and what people read of it where that is another text.
+func actionNode(ref *plan.Reference) node {
+	if ref.Text == ref.Action {
+		return textNode(ref.Action)
+	}
+	var n node
+	n.addText("uses", ref.Action)
+	n.addText("text", ref.Text)
+	return n
+}
+
+// awaitNode returns the entry of a step that waits.
+func awaitNode(a *plan.Await) (key string, n node) {
+	key = "wait"
+	if a.Cancel {
+		key = "cancel"
+	}
+	if len(a.Steps) == 0 {
+		return key, textNode("all")
+	}
+	n.list = true
+	for _, name := range a.Steps {
+		n.items = append(n.items, textNode(name))
+	}
+	return key, n
 }
 
 func retryNode(r *plan.Retry) node {
@@ -281,11 +297,16 @@ func retryNode(r *plan.Retry) node {
 }
 
 func allowFailureNode(a *plan.AllowFailure) node {
-	if len(a.ExitCodes) == 0 {
+	if len(a.ExitCodes) == 0 && a.If == nil {
 		return boolNode(true)
 	}
 	var n node
-	n.add("exit_codes", codesNode(a.ExitCodes))
+	if a.If != nil {
+		n.add("if", fieldNode(*a.If))
+	}
+	if len(a.ExitCodes) > 0 {
+		n.add("exit_codes", codesNode(a.ExitCodes))
+	}
 	return n
 }
 

@@ -144,8 +144,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		return &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: []plan.Step{s}}}
 	}
 	for want, c := range map[string]*plan.Component{
-		`"toolkit": "github"`:      step(func(s *plan.Step) { s.Inline.Definition.Exec.Toolkit = plan.ToolkitGitHub }),
-		`"name": "a"`:              step(func(s *plan.Step) { s.Title = "My step" }),
+		`"env": {`:                 step(func(s *plan.Step) { s.Inline.Definition.Env = map[string]plan.Field{"A": {}} }),
 		"a step cannot":            step(func(s *plan.Step) { s.Name = "a-b" }),
 		"the list has no steps":    {Spec: plan.Spec{AnyOutputs: true}},
 		"the program's name is em": step(func(s *plan.Step) { s.Inline.Definition.Exec.Command[0].Value = value.OfString("") }),

@@ -27,6 +27,7 @@ type Request struct {
 	Inputs    map[string]value.Value
 	Timeout   time.Duration // 0 is the server's limit
 	Grace     time.Duration // 0 is the server's default, less than 0 is none
+	Lock      string        // the text of a lock file, in the place of the server's own
 }
 
 // Variable is a job variable.
@@ -37,7 +38,7 @@ type Variable struct {
 }
 
 func (r *Request) message() (*runnerv1.RunRequest, error) {
-	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets}
+	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets, Lock: r.Lock}
 	if r.Component != nil {
 		component, err := planpb.ToProto(r.Component)
 		if err != nil {

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/expr"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// skip says why a step does not run; "" when it does.
+func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
+	when := st.When
+	condition, err := s.condition(st.If)
+	if err != nil {
+		return "", err
+	}
+	if when == "" && (condition == nil || !condition.Calls(statusFunctions...)) {
+		when = plan.OnSuccess
+	}
+	switch {
+	case when == plan.OnFailure && !s.list.failed:
+		return "no earlier step failed", nil
+	case when == plan.OnSuccess && s.list.cancelled:
+		return "the run was cancelled", nil
+	case when == plan.OnSuccess && s.list.failed:
+		return "an earlier step failed", nil
+	}
+	holds, err := s.truth(st.If, condition)
+	switch {
+	case holds || err != nil:
+		return "", err
+	case condition == nil:
+		return "if: " + st.If.Value.Text(), nil
+	default:
+		return "if: " + st.If.Value.Text() + " does not hold", nil
+	}
+}
+
+// holds evaluates a condition. None holds.
+func (s *scope) holds(f *plan.Field) (bool, *event.Error) {
+	condition, err := s.condition(f)
+	if err != nil {
+		return false, err
+	}
+	return s.truth(f, condition)
+}
+
+// condition parses a condition; nil where it is none, or a value as it is.
+func (s *scope) condition(f *plan.Field) (*expr.Expr, *event.Error) {
+	if f == nil || f.Value.Kind() != value.String {
+		return nil, nil
+	}
+	parsed, err := expr.ParseCondition(f.Value.Str())
+	if err != nil {
+		return nil, s.run.expressionError(err, *f)
+	}
+	return parsed, nil
+}
+
+// truth evaluates what condition made of f.
+func (s *scope) truth(f *plan.Field, condition *expr.Expr) (bool, *event.Error) {
+	switch {
+	case f == nil:
+		return true, nil
+	case condition == nil:
+		return f.Value.Truthy(), nil
+	}
+	v, err := condition.Eval(conditionScope{s})
+	if err != nil {
+		return false, s.run.expressionError(err, *f)
+	}
+	return v.Truthy(), nil
+}
