@@ -1,269 +1,259 @@
 package github
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"unicode"
 
+	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/value"
 )
 
-// MaxCommand bounds one command in the output, in bytes. A longer line is text.
-const MaxCommand = 16 << 20
+// bracket begins a command of the older form.
+const bracket = "##["
 
-// filter takes the commands out of one stream. What cannot be a command passes at once; a line that may be one is held back
-// until it is complete. Lines end with a line feed, a carriage return, or both.
-type filter struct {
-	session *Session
-	next    io.Writer
-	line    []byte // what is held back
-	passing bool   // the rest of the line is text
-	swallow bool   // the line feed of a command's line end is still to come
-	out     []byte // what passes, for one write
-}
-
-// Write implements io.Writer.
-func (f *filter) Write(p []byte) (int, error) {
-	f.session.mu.Lock()
-	defer f.session.mu.Unlock()
-	for rest := p; len(rest) > 0; {
-		if f.swallow {
-			f.swallow = false
-			if rest[0] == '\n' {
-				rest = rest[1:]
-				continue
-			}
-		}
-		piece, ended := rest, false
-		if i := bytes.IndexAny(rest, "\r\n"); i >= 0 {
-			piece, ended = rest[:i+1], true
-		}
-		rest = rest[len(piece):]
-		switch {
-		case f.passing:
-			f.out = append(f.out, piece...)
-			f.passing = !ended
-		case ended:
-			f.line = append(f.line, piece...)
-			f.complete()
-		default:
-			f.line = append(f.line, piece...)
-			if !mayBeCommand(f.line) || len(f.line) > MaxCommand {
-				f.pass()
-				f.passing = true
-			}
-		}
-	}
-	return len(p), f.flush()
-}
-
-// mayBeCommand reports whether the beginning of a line is that of a command.
-func mayBeCommand(line []byte) bool {
-	line = bytes.TrimLeftFunc(line, unicode.IsSpace)
-	return len(line) == 0 || bytes.HasPrefix(line, []byte("::")) || len(line) == 1 && line[0] == ':'
-}
-
-// complete takes the line, which is at its end, as a command or as text.
-func (f *filter) complete() {
-	if mayBeCommand(f.line) {
-		line := strings.TrimRight(string(f.line), "\r\n")
-		if shown, ok := f.session.command(line); ok {
-			f.swallow = len(f.line) > 0 && f.line[len(f.line)-1] == '\r'
-			f.line = f.line[:0]
-			f.out = append(f.out, shown...)
-			return
-		}
-	}
-	f.pass()
-}
-
-func (f *filter) pass() {
-	f.out = append(f.out, f.line...)
-	f.line = f.line[:0]
-}
-
-func (f *filter) flush() error {
-	if len(f.out) == 0 {
-		return nil
-	}
-	_, err := f.next.Write(f.out)
-	f.out = f.out[:0]
-	return err
-}
-
-// end takes a last line without line end.
-func (f *filter) end() {
-	f.session.mu.Lock()
-	defer f.session.mu.Unlock()
-	f.complete()
-	_ = f.flush() // the log takes everything
-}
-
-// command is a line such as "::error file=a.js,line=3::text".
+// command is a line such as "::error file=a.js,line=3::text", or "##[error file=a.js;line=3]text", which may stand after other text.
 type command struct {
-	name       string // in lower case
-	properties map[string]string
+	name       string            // in lower case
+	properties map[string]string // names in lower case; none is empty
 	data       string
+	text       string // as the process wrote it
+	before     string // what the line holds before it
 }
 
 var (
 	unescapeData     = strings.NewReplacer("%0D", "\r", "%0A", "\n", "%25", "%")
 	unescapeProperty = strings.NewReplacer("%0D", "\r", "%0A", "\n", "%3A", ":", "%2C", ",", "%25", "%")
+	unescapeBracket  = strings.NewReplacer("%0D", "\r", "%0A", "\n", "%3B", ";", "%5D", "]", "%25", "%")
 )
 
-func parseCommand(line string) (command, bool) {
-	rest, ok := strings.CutPrefix(strings.TrimLeftFunc(line, unicode.IsSpace), "::")
+// parseColons reads "::name key=value,…::data".
+func parseColons(line string) (command, bool) {
+	text := strings.TrimLeft(line, " \t\v\f")
+	rest, ok := strings.CutPrefix(text, "::")
 	head, data, closed := strings.Cut(rest, "::")
 	if !ok || !closed {
 		return command{}, false
 	}
-	name, properties, _ := strings.Cut(head, " ")
-	c := command{name: strings.ToLower(name), properties: map[string]string{}, data: unescapeData.Replace(data)}
-	for property := range strings.SplitSeq(strings.TrimSpace(properties), ",") {
-		if key, text, ok := strings.Cut(property, "="); ok {
-			c.properties[strings.ToLower(key)] = unescapeProperty.Replace(text)
-		}
-	}
+	c := parseHead(head, ",", unescapeProperty)
+	c.data, c.text, c.before = unescapeData.Replace(data), text, line[:len(line)-len(text)]
 	return c, true
 }
 
-// messages are the commands that say something to people, and how the log shows them.
-var messages = map[string]string{"debug": "Debug: ", "notice": "Notice: ", "warning": "Warning: ", "error": "Error: "}
-
-// commands are what each command does; it returns what the log shows of it.
-var commands = map[string]func(*Session, command) string{
-	"add-mask":   (*Session).addMask,
-	"set-output": (*Session).setOutput,
-	"save-state": (*Session).saveState,
-	"set-env":    (*Session).disabled,
-	"add-path":   (*Session).disabled,
-	"echo":       (*Session).setEcho,
-	// What would make annotations of the output: nothing shows them.
-	"add-matcher":    func(*Session, command) string { return "" },
-	"remove-matcher": func(*Session, command) string { return "" },
-	"group":          func(_ *Session, c command) string { return c.data + "\n" },
-	"endgroup":       func(*Session, command) string { return "" },
+// parseBracket reads "##[name key=value;…]data", anywhere in the line.
+func parseBracket(line string) (command, bool) {
+	before, rest, ok := strings.Cut(line, bracket)
+	head, data, closed := strings.Cut(rest, "]")
+	if !ok || !closed {
+		return command{}, false
+	}
+	c := parseHead(head, ";", unescapeBracket)
+	c.data, c.text, c.before = unescapeBracket.Replace(data), line[len(before):], before
+	return c, true
 }
 
-// command carries out the command in a line, and returns what the log shows instead of the line. It returns false for text.
-func (s *Session) command(line string) (shown string, ok bool) {
-	c, ok := parseCommand(line)
-	if !ok {
-		return "", false
+func parseHead(head, separator string, unescape *strings.Replacer) command {
+	name, properties, _ := strings.Cut(head, " ")
+	c := command{name: strings.ToLower(name), properties: map[string]string{}}
+	for property := range strings.SplitSeq(strings.TrimSpace(properties), separator) {
+		if key, text, _ := strings.Cut(property, "="); key != "" && text != "" {
+			c.properties[strings.ToLower(key)] = unescape.Replace(text)
+		}
 	}
+	return c
+}
+
+// handler carries out a command. An error makes the step fail.
+type handler struct {
+	run func(*filter, command) error
+	// quiet commands are not shown when the process asks for an echo.
+	quiet bool
+}
+
+// handlers are the commands of a process. What has none is text.
+var handlers = map[string]handler{
+	"add-mask":       {run: addMask, quiet: true},
+	"debug":          {run: debug, quiet: true},
+	"notice":         {run: annotate(event.AnnotationNotice), quiet: true},
+	"warning":        {run: annotate(event.AnnotationWarning), quiet: true},
+	"error":          {run: annotate(event.AnnotationError), quiet: true},
+	"group":          {run: group},
+	"endgroup":       {run: func(*filter, command) error { return nil }},
+	"echo":           {run: setEcho},
+	"set-output":     {run: setOutput},
+	"save-state":     {run: saveState},
+	"set-env":        {run: setEnv},
+	"add-path":       {run: addPath},
+	"add-matcher":    {run: addMatcher},
+	"remove-matcher": {run: removeMatcher},
+}
+
+const stopCommands = "stop-commands"
+
+// accept returns the command in a line, or false for text. Only what is held back of a line can be one.
+func (s *Session) accept(held []byte, at place) (command, bool) {
+	if len(held) == 0 || at == inText || at == inRest {
+		return command{}, false
+	}
+	line := string(held)
+	if c, ok := parseColons(line); ok && s.counts(c.name) {
+		return c, true
+	}
+	c, ok := parseBracket(line)
+	return c, ok && s.counts(c.name)
+}
+
+// counts reports whether a name is that of a command now.
+func (s *Session) counts(name string) bool {
+	if s.stopped {
+		return s.token != "" && name == strings.ToLower(s.token)
+	}
+	_, known := handlers[name]
+	return known || name == stopCommands
+}
+
+// carryOut does what a command says.
+func (f *filter) carryOut(c command) {
+	s := f.session
+	h, known := handlers[c.name]
+	var err error
 	switch {
-	case s.stopped != "":
-		if c.name == s.stopped {
-			s.stopped = ""
-		}
-		return "", false
-	case c.name == "stop-commands":
-		s.stop(c.data)
-		return "", false
-	case messages[c.name] != "":
-		return s.message(c), true
-	}
-	act, known := commands[c.name]
-	if !known {
-		return "", false
-	}
-	if s.echo && (c.name == "set-output" || c.name == "save-state") {
-		shown = strings.TrimLeftFunc(line, unicode.IsSpace) + "\n"
-	}
-	return shown + act(s, c), true
-}
-
-// maxOpenWord is how long a word that stops commands may be and stay readable: a short one may be a word of the log's.
-const maxOpenWord = 6
-
-// stop makes commands text until a line "::word::" comes.
-func (s *Session) stop(word string) {
-	name := strings.ToLower(word)
-	_, isCommand := commands[name]
-	if name == "" || name == "stop-commands" || name == "pause-logging" || messages[name] != "" || isCommand {
-		s.fail("::stop-commands:: needs a word that nobody can guess, not %q", shorten(word))
+	case s.stopped: // it is the token
+		s.stopped, s.token = false, ""
+		f.say(c.text)
 		return
+	case !known:
+		f.say(c.text)
+		err = s.stop(c.data)
+	default:
+		if s.echo && !h.quiet {
+			f.say(c.text)
+		}
+		err = h.run(f, c)
 	}
-	s.stopped = name
-	if len(word) > maxOpenWord {
-		s.process.Mask(word) // so that nothing that reads the log can learn it
+	if err != nil {
+		s.fail(f, err)
 	}
 }
 
-// message shows what the process has to say, with the place that it is about. Debug messages are for those who ask.
-func (s *Session) message(c command) string {
-	if c.name == "debug" && s.process.Getenv("RUNNER_DEBUG") != "1" && s.process.Getenv("ACTIONS_STEP_DEBUG") != "true" {
-		return ""
+// maxOpenToken is how long a token that lets commands count again may be and stay readable: a short one may be a word of the log's.
+const maxOpenToken = 6
+
+// stop makes commands text until a line "::token::" comes.
+func (s *Session) stop(token string) error {
+	name := strings.ToLower(token)
+	_, isCommand := handlers[name]
+	taken := name == "" || name == stopCommands || name == "pause-logging" || isCommand
+	if taken && !isTrue(s.process.Getenv("ACTIONS_ALLOW_UNSECURE_STOPCOMMAND_TOKENS")) {
+		return fmt.Errorf("::stop-commands:: needs a token that nobody can guess: not %q, which is empty or a command", shorten(token))
 	}
-	place := c.properties["file"]
-	for _, part := range []string{"line", "col"} {
-		if text := c.properties[part]; text != "" && place != "" {
-			place += ":" + text
-		}
+	s.stopped, s.token = true, token
+	if len(token) > maxOpenToken {
+		s.process.Mask(token) // so that nothing that reads the log can learn it
 	}
-	if place != "" {
-		place += ": "
-	}
-	return messages[c.name] + place + c.data + "\n"
+	return nil
+}
+
+func isTrue(text string) bool {
+	text = strings.TrimSpace(text)
+	return text == "1" || strings.EqualFold(text, "true")
 }
 
 // addMask masks the data as a whole, and each line of it: logs come in lines.
-func (s *Session) addMask(c command) string {
+func addMask(f *filter, c command) error {
 	if strings.TrimSpace(c.data) == "" {
-		return "Warning: ::add-mask:: has nothing to mask\n"
+		f.warn("::add-mask:: has nothing to mask")
+		return nil
 	}
-	s.process.Mask(c.data)
+	if f.session.echo {
+		f.say("::add-mask::***")
+	}
+	f.session.process.Mask(c.data)
 	for line := range strings.FieldsFuncSeq(c.data, func(r rune) bool { return r == '\r' || r == '\n' }) {
-		s.process.Mask(line)
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case len(line) < mask.MinLength:
+			f.warn(fmt.Sprintf("::add-mask:: has a value of %d bytes, which stays readable: shorter ones than %d stand in any text", len(line), mask.MinLength))
+		default:
+			f.session.process.Mask(line)
+		}
 	}
-	return ""
+	return nil
 }
 
-func (s *Session) setOutput(c command) string {
+func group(f *filter, c command) error {
+	f.say(c.data)
+	return nil
+}
+
+func setEcho(f *filter, c command) error {
+	switch strings.ToLower(strings.TrimSpace(c.data)) {
+	case "on":
+		f.session.echo = true
+	case "off":
+		f.session.echo = false
+	default:
+		return fmt.Errorf("::echo:: takes on or off, not %q", shorten(c.data))
+	}
+	return nil
+}
+
+func setOutput(f *filter, c command) error {
+	f.deprecated(c.name, "GITHUB_OUTPUT")
 	name := c.properties["name"]
 	if name == "" {
-		return s.mistake("::set-output:: has no name")
+		return errors.New("::set-output:: has no name")
 	}
-	s.outputs[name] = value.OfString(c.data)
-	return s.deprecated(c.name, "GITHUB_OUTPUT")
+	f.session.outputs[name] = value.OfString(c.data)
+	return nil
 }
 
-// saveState has nothing to do: state is for what runs after the job, and nothing of an action does.
-func (s *Session) saveState(c command) string {
-	if c.properties["name"] == "" {
-		return s.mistake("::save-state:: has no name")
+func saveState(f *filter, c command) error {
+	f.deprecated(c.name, "GITHUB_STATE")
+	name := c.properties["name"]
+	if name == "" {
+		return errors.New("::save-state:: has no name")
 	}
-	return s.deprecated(c.name, "GITHUB_STATE")
+	f.session.state[name] = c.data
+	return nil
 }
 
-func (s *Session) deprecated(name, file string) string {
-	if s.warned[name] {
-		return ""
-	}
-	s.warned[name] = true
-	return fmt.Sprintf("Warning: the command ::%s:: is deprecated; write to the file in $%s\n", name, file)
-}
-
-// disabled is what GitHub no longer takes from what a process prints: whatever it prints could be somebody else's.
-func (s *Session) disabled(c command) string {
-	file := map[string]string{"set-env": "GITHUB_ENV", "add-path": "GITHUB_PATH"}[c.name]
-	return s.mistake(fmt.Sprintf("the command ::%s:: is disabled; write to the file in $%s", c.name, file))
-}
-
-func (s *Session) setEcho(c command) string {
-	switch strings.ToLower(c.data) {
-	case "on", "off":
-		s.echo = strings.EqualFold(c.data, "on")
-		return ""
-	default:
-		return s.mistake(fmt.Sprintf("::echo:: takes on or off, not %q", shorten(c.data)))
+// deprecated says once that a command will go away.
+func (f *filter) deprecated(name, file string) {
+	if !f.session.warned[name] {
+		f.session.warned[name] = true
+		f.warn(fmt.Sprintf("the command ::%s:: is deprecated; write to the file in $%s", name, file))
 	}
 }
 
-// mistake makes the step fail when it ends, and says so in the log.
-func (s *Session) mistake(message string) string {
-	s.fail("%s", message)
-	return "Error: " + message + "\n"
+// disabled refuses what GitHub no longer takes from what a process prints: whatever it prints could be somebody else's.
+func (f *filter) disabled(name, file string) error {
+	if strings.EqualFold(strings.TrimSpace(f.session.process.Getenv("ACTIONS_ALLOW_UNSECURE_COMMANDS")), "true") {
+		return nil
+	}
+	return fmt.Errorf("the command ::%s:: is disabled; write to the file in $%s, or set ACTIONS_ALLOW_UNSECURE_COMMANDS to true", name, file)
+}
+
+func setEnv(f *filter, c command) error {
+	if err := f.disabled(c.name, "GITHUB_ENV"); err != nil {
+		return err
+	}
+	name := c.properties["name"]
+	if name == "" {
+		return errors.New("::set-env:: has no name")
+	}
+	f.session.export(f, name, c.data)
+	return nil
+}
+
+func addPath(f *filter, c command) error {
+	if err := f.disabled(c.name, "GITHUB_PATH"); err != nil {
+		return err
+	}
+	if c.data == "" {
+		return errors.New("::add-path:: has no folder")
+	}
+	f.session.addFolder(c.data)
+	return nil
 }

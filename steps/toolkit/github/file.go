@@ -3,7 +3,6 @@ package github
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,21 +19,24 @@ type pair struct {
 	line       int // where it begins, counted from 1
 }
 
-// read reads a file of pairs.
+// read reads a file of pairs. Those before a mistake count.
 func (s *Session) read(variable string) ([]pair, error) {
-	text, err := s.readText(variable)
+	text, err := s.readText(variable, MaxFile)
 	if err != nil {
 		return nil, err
 	}
 	pairs, err := parsePairs(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", variable, err)
+		err = fmt.Errorf("%s: %w", variable, err)
 	}
-	return pairs, nil
+	return pairs, err
 }
 
+// errTooLarge is that of a file beyond its limit.
+var errTooLarge = errors.New("the file is too large")
+
 // readText reads one of the session's files. One that the process has removed is empty.
-func (s *Session) readText(variable string) (string, error) {
+func (s *Session) readText(variable string, limit int64) (string, error) {
 	path := filepath.Join(s.process.Dir, fileVariables[variable])
 	info, err := os.Lstat(path)
 	switch {
@@ -42,21 +44,15 @@ func (s *Session) readText(variable string) (string, error) {
 		return "", nil
 	case err == nil && !info.Mode().IsRegular(): // opening a named pipe would wait for ever
 		err = errors.New("the step replaced the file by something that is not a regular file")
+	case err == nil && info.Size() > limit:
+		err = fmt.Errorf("%w: it has %d KiB, and the limit is %d KiB", errTooLarge, info.Size()>>10, limit>>10)
+	}
+	var data []byte
+	if err == nil && info.Size() > 0 {
+		data, err = readRegular(path, limit)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", variable, err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", variable, err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", variable, err)
-	case len(data) > MaxFile:
-		return "", fmt.Errorf("%s: the file is larger than %d MiB, which is the limit", variable, MaxFile>>20)
 	}
 	text := string(data)
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
@@ -79,18 +75,18 @@ func parsePairs(text string) ([]pair, error) {
 		switch {
 		case here && (!assigned || len(before) < len(name)):
 			if before == "" || delimiter == "" {
-				return nil, fmt.Errorf("line %d: invalid format %q: neither the name nor the delimiter may be empty", number, shorten(line))
+				return pairs, fmt.Errorf("line %d: invalid format %q: neither the name nor the delimiter may be empty", number, shorten(line))
 			}
-			value, after, lines, ok := cutHere(rest, delimiter)
-			if !ok {
-				return nil, fmt.Errorf("line %d: invalid value: matching delimiter not found: no line below is %q", number, shorten(delimiter))
+			value, after, lines, err := cutHere(rest, delimiter)
+			if err != nil {
+				return pairs, fmt.Errorf("line %d: invalid value: %w", number, err)
 			}
 			pairs = append(pairs, pair{before, value, number})
 			rest, number = after, number+lines
 		case !assigned:
-			return nil, fmt.Errorf("line %d: invalid format %q: write name=value, or name<<DELIMITER and the lines below it", number, shorten(line))
+			return pairs, fmt.Errorf("line %d: invalid format %q: write name=value, or name<<DELIMITER and the lines below it", number, shorten(line))
 		case name == "":
-			return nil, fmt.Errorf("line %d: invalid format %q: the name must not be empty", number, shorten(line))
+			return pairs, fmt.Errorf("line %d: invalid format %q: the name must not be empty", number, shorten(line))
 		default:
 			pairs = append(pairs, pair{name, value, number})
 		}
@@ -99,18 +95,21 @@ func parsePairs(text string) ([]pair, error) {
 }
 
 // cutHere returns the text before the line that is the delimiter, what follows that line, and how many lines both were.
-func cutHere(text, delimiter string) (value, after string, lines int, ok bool) {
+func cutHere(text, delimiter string) (value, after string, lines int, err error) {
 	end := 0 // of the value, without the line break at its end
 	for rest := text; rest != ""; {
 		line, ending, next := cutLine(rest)
 		lines++
 		if line == delimiter {
-			return text[:end], next, lines, true
+			return text[:end], next, lines, nil
+		}
+		if ending == "" {
+			return "", "", 0, fmt.Errorf("EOF marker missing new line: the last line is %q, not the delimiter %q alone", shorten(line), shorten(delimiter))
 		}
 		end = len(text) - len(next) - len(ending)
 		rest = next
 	}
-	return "", "", 0, false
+	return "", "", 0, fmt.Errorf("matching delimiter not found: no line below is %q", shorten(delimiter))
 }
 
 // cutLine returns the first line, its line break, and the rest. A carriage return belongs to the break on Windows only.

@@ -1,131 +1,229 @@
 package github
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
-	"regexp"
-	"strconv"
+	"maps"
+	"path/filepath"
+	"runtime"
 	"strings"
 
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/expr"
+	ghexpr "github.com/rungci/rung/steps/expr/github"
+	"github.com/rungci/rung/steps/toolkit/github/hashfiles"
 	"github.com/rungci/rung/steps/value"
 )
 
-// Functions are what steps/frontend/actions compiles GitHub's expressions to where our language means something else.
-var Functions = map[string]func(lookup func(name string) (value.Value, bool), args []value.Value) (value.Value, error){
-	"github_get":     get,
-	"github_compare": compareFunction,
-	"github_runner":  runner,
+// Functions are what GitHub's expressions are in plans: calls with the text of the expression.
+var Functions = map[string]engine.Function{
+	ghexpr.TextFunction:      function(ghexpr.TextFunction),
+	ghexpr.ValueFunction:     function(ghexpr.ValueFunction),
+	ghexpr.ConditionFunction: function(ghexpr.ConditionFunction),
 }
 
-// get follows names, from a top-level one on: what is not there is empty. Below `steps`, upper and lower case are the same.
-func get(lookup func(name string) (value.Value, bool), args []value.Value) (value.Value, error) {
-	v := value.Value{}
-	for i, arg := range args {
-		marked := v.Marked()
-		if i == 0 {
-			v, _ = lookup(arg.Str())
-			continue
+func function(name string) engine.Function {
+	return func(scope engine.FunctionScope, args []value.Value) (value.Value, error) {
+		if len(args) != 1 || args[0].Kind() != value.String {
+			return value.Value{}, errors.New("it takes the text of an expression of GitHub's")
 		}
-		field, ok := v.Fields()[arg.Str()]
-		for _, key := range v.Keys() {
-			if !ok && args[0].Str() == "steps" && strings.EqualFold(key, arg.Str()) {
-				field, ok = v.Fields()[key], true
-			}
+		v, err := ghexpr.Call(name, args[0].Str(), contexts{scope})
+		var mistake *ghexpr.Error
+		if errors.As(err, &mistake) {
+			return value.Value{}, &expr.Error{Hint: mistake.Hint, Message: explain(mistake, args[0].Str())}
 		}
-		v = field.Mark(marked)
+		return v, err
 	}
-	if v.IsNull() {
-		return value.OfString("").Mark(v.Marked()), nil
-	}
-	return v, nil
 }
 
-// runner returns what is known of the machine.
-func runner(_ func(name string) (value.Value, bool), args []value.Value) (value.Value, error) {
-	if len(args) == 1 && args[0].Str() == "arch" {
-		return value.OfString(runnerArch()), nil
+// maxShown is how much of an expression a message shows, in characters.
+const maxShown = 60
+
+// explain says where in its expression a mistake is: what surrounds the expression is another language's.
+func explain(mistake *ghexpr.Error, source string) string {
+	if runes := []rune(source); len(runes) > maxShown {
+		from := min(max(0, mistake.Offset-maxShown/2), len(runes)-maxShown)
+		source = "…" + string(runes[from:from+maxShown]) + "…"
 	}
-	return value.OfString(runnerOS()), nil
+	return fmt.Sprintf("%s, at character %d of GitHub's expression %s", mistake.Message, mistake.Offset+1, source)
 }
 
-// compareFunction is github_compare(operator, a, b).
-func compareFunction(_ func(name string) (value.Value, bool), args []value.Value) (value.Value, error) {
-	if len(args) != 3 {
-		return value.Value{}, errors.New("it takes an operator and two values")
-	}
-	order, comparable := compare(args[1], args[2])
-	holds := false
-	switch operator := args[0].Str(); operator {
-	case "==":
-		holds = comparable && order == 0
-	case "!=":
-		holds = !comparable || order != 0
-	case "<":
-		holds = comparable && order < 0
-	case "<=":
-		holds = comparable && order <= 0
-	case ">":
-		holds = comparable && order > 0
-	case ">=":
-		holds = comparable && order >= 0
-	default:
-		return value.Value{}, fmt.Errorf("%q is not an operator", operator)
-	}
-	return value.OfBool(holds), nil
+// contexts is what an expression sees at a place of a run. It implements ghexpr.Finder.
+type contexts struct{ scope engine.FunctionScope }
+
+func (c contexts) given(name string) value.Value {
+	v, _ := c.scope.Lookup(name)
+	return v
 }
 
-// compare orders two values as GitHub does: texts without regard to case, and values of different kinds as numbers. What is
-// no number is not comparable.
-func compare(a, b value.Value) (order int, comparable bool) {
-	if a.Kind() == value.String && b.Kind() == value.String {
-		return strings.Compare(strings.ToUpper(a.Str()), strings.ToUpper(b.Str())), true
+func (c contexts) surroundings() surroundings {
+	return surroundings{
+		context:  c.given("context"),
+		variable: c.variable,
+		workDir:  c.given("work_dir").Str(), actionDir: c.given("func_dir").Str(), tempDir: c.given("temp_dir").Str(),
 	}
-	x, y := number(a), number(b)
+}
+
+// variable returns an environment variable, or else one of the job.
+func (c contexts) variable(name string) value.Value {
+	for _, context := range []string{"env", "vars"} {
+		if v := field(c.given(context), name); v.Str() != "" {
+			return v
+		}
+	}
+	return value.Value{}
+}
+
+// Lookup returns a context.
+func (c contexts) Lookup(name string) (value.Value, bool) {
+	switch name {
+	case "github":
+		return with(c.surroundings().github(), "token", c.token()), true
+	case "runner":
+		return c.surroundings().runner(), true
+	case "env":
+		return c.scope.Lookup("env")
+	case "secrets":
+		return c.secrets(), true
+	case "inputs":
+		if own := c.given("inputs"); len(own.Fields()) > 0 {
+			return own, true
+		}
+	case "steps":
+		steps := c.given("steps")
+		fields := make(map[string]value.Value, len(steps.Fields()))
+		for name, step := range steps.Fields() {
+			fields[name] = stepContext(step)
+		}
+		return value.OfStruct(fields).Mark(steps.Marked()), true
+	case "job":
+		return with(field(c.given("context"), "job"), "status", value.OfString(c.status())), true
+	case "strategy":
+		if given := field(c.given("context"), "strategy"); !given.IsNull() {
+			return given, true
+		}
+		return value.OfStruct(map[string]value.Value{
+			"fail-fast": value.OfBool(true), "job-index": value.OfInt(0), "job-total": value.OfInt(1), "max-parallel": value.OfInt(1),
+		}), true
+	}
+	v, ok := c.given("context").Fields()[name]
+	return v, ok
+}
+
+// with returns a struct with one more field.
+func with(v value.Value, name string, field value.Value) value.Value {
+	fields := maps.Clone(v.Fields())
+	if fields == nil {
+		fields = map[string]value.Value{}
+	}
+	fields[name] = field
+	return value.OfStruct(fields).Mark(v.Marked())
+}
+
+// Find returns the fields of the contexts whose names are found in another way: variables, where the system tells upper from lower case,
+// and steps, whose ids have no dashes in plans.
+func (c contexts) Find(context, name string) (value.Value, bool) {
 	switch {
-	case math.IsNaN(x) || math.IsNaN(y):
-		return 0, false
-	case x < y:
-		return -1, true
-	case x > y:
-		return 1, true
+	case context == "github" && strings.EqualFold(name, "token"), context == "secrets" && strings.EqualFold(name, tokenSecret):
+		return c.jobToken(), true
+	case context == "env" && runtime.GOOS != "windows":
+		return field(c.given("env"), name), true
+	case context == "steps":
+		steps := c.given("steps")
+		for candidate, step := range steps.Fields() {
+			if strings.ToLower(candidate) == stepName(name) {
+				return stepContext(step).Mark(steps.Marked()), true
+			}
+		}
+		return value.Value{}, true
+	}
+	return value.Value{}, false
+}
+
+// secrets are those that can be granted here, and the token.
+func (c contexts) secrets() value.Value {
+	secrets := c.given("secrets")
+	if _, ok := ghexpr.Field(secrets, tokenSecret); ok {
+		return secrets
+	}
+	if token := c.token(); token.Str() != "" {
+		return with(secrets, tokenSecret, token)
+	}
+	return secrets
+}
+
+// tokenSecret is the name of the secret that every job of a workflow has.
+const tokenSecret = "GITHUB_TOKEN"
+
+// token is github.token: that of the workflow, or else one that the user gave. It is empty where there is none.
+func (c contexts) token() value.Value {
+	token := field(c.given("context"), "github", "token")
+	if token.Str() == "" {
+		token, _ = ghexpr.Field(c.given("secrets"), tokenSecret)
+	}
+	return value.OfString(token.Str()).Mark(token.Str() != "")
+}
+
+// jobToken is the token of the job, which is made up when nobody gave one. What asks for it by name gets that: the contexts as a whole
+// do not hold it, because the servers that know it start with it.
+func (c contexts) jobToken() value.Value {
+	token := c.token()
+	job, err := jobOf(c.scope.Once)
+	if err != nil {
+		return token
+	}
+	text, err := job.token(token.Str(), c.surroundings())
+	if err != nil { // an action that needs the servers says why they do not start
+		return token
+	}
+	if token.Str() == "" {
+		c.scope.MadeUp(text)
+	}
+	return value.OfString(text).Mark(text != "")
+}
+
+// status is how the steps before went.
+func (c contexts) status() string {
+	switch failed, cancelled := c.scope.Status(); {
+	case cancelled:
+		return "cancelled"
+	case failed:
+		return "failure"
 	default:
-		return 0, true
+		return "success"
 	}
 }
 
-var (
-	decimalPattern = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
-	integerPattern = regexp.MustCompile(`^0(x[0-9a-fA-F]+|o[0-7]+)$`)
-)
-
-// number returns what a value counts as, NaN where it is no number.
-func number(v value.Value) float64 {
-	switch v.Kind() {
-	case value.Null:
-		return 0
-	case value.Boolean:
-		if v.Bool() {
-			return 1
+// Call calls a function that knows the run.
+func (c contexts) Call(name string, args []value.Value) (value.Value, bool, error) {
+	if name == "hashFiles" {
+		texts := make([]string, len(args))
+		for i, arg := range args {
+			texts[i] = ghexpr.Text(arg)
 		}
-		return 0
-	case value.Number:
-		return v.Float()
-	case value.String:
-		text := strings.TrimSpace(v.Str())
-		if text == "" {
-			return 0
-		}
-		if decimalPattern.MatchString(text) {
-			if f, err := strconv.ParseFloat(text, 64); err == nil {
-				return f
-			}
-		}
-		if integerPattern.MatchString(text) {
-			if i, err := strconv.ParseInt(text, 0, 64); err == nil {
-				return float64(i)
-			}
-		}
+		sum, err := hashfiles.Sum(context.Background(), c.given("work_dir").Str(), texts)
+		return value.OfString(sum), true, err
 	}
-	return math.NaN()
+	if len(args) > 0 {
+		return value.Value{}, true, errors.New("it takes no parameters in a step")
+	}
+	switch name {
+	case "always":
+		return value.OfBool(true), true, nil
+	case "success", "failure":
+		return value.OfBool(c.status() == name), true, nil
+	case "cancelled":
+		return value.OfBool(c.status() == name), true, nil
+	default:
+		return value.Value{}, false, nil
+	}
+}
+
+// parentFolder is the folder above another one, "" for none.
+func parentFolder(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Dir(dir)
 }
