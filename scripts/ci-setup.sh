@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that some tests use and others do not need: a browser for the trace page, tmux for the terminal
-# view, protoc for the generated code, gRPC for Python, tools that steps run, and a container engine. On a machine that
+# view, protoc for the generated code, gRPC for Python, Node for actions, tools that steps run, and a container engine. On a machine that
 # cannot install them it says so and goes on; whether a test may then skip itself is decided where the tests are run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +20,9 @@ need dash dash
 need ssh-keygen openssh-client
 need openssl openssl
 need sha256sum coreutils
+# JavaScript actions, and the packages that the test actions in e2e/actions are built on.
+need node nodejs
+need npm npm
 # A container engine, and what images for it are made of.
 need dockerd docker.io
 need ip iproute2

@@ -1,0 +1,77 @@
+package service
+
+import (
+	"net/http"
+
+	"github.com/rungci/rung/steps/toolkit/github/service/artifact"
+	"github.com/rungci/rung/steps/toolkit/github/service/rest"
+)
+
+// restAPI is the REST API, with what it knows of artifacts.
+func (s *Server) restAPI() http.Handler {
+	api := rest.New(rest.Options{
+		Base: s.base + apiPath, WorkTree: s.opts.WorkTree, GitHub: s.opts.GitHub, Permissions: s.opts.Permissions, Record: s.opts.Record, Note: s.opts.Note,
+	})
+	api.Handle("GET /actions/runs/{run}/artifacts", "actions:read", s.restArtifacts)
+	api.Handle("GET /actions/artifacts", "actions:read", s.restArtifacts)
+	api.Handle("GET /actions/artifacts/{id}", "actions:read", s.withArtifact(func(w http.ResponseWriter, r *http.Request, a artifact.Artifact) {
+		writeJSON(w, http.StatusOK, s.restArtifact(a))
+	}))
+	api.Handle("GET /actions/artifacts/{id}/zip", "actions:read", s.withArtifact(func(w http.ResponseWriter, r *http.Request, a artifact.Artifact) {
+		http.Redirect(w, r, s.addressOf(a), http.StatusFound)
+	}))
+	api.Handle("DELETE /actions/artifacts/{id}", "actions:write", s.withArtifact(func(w http.ResponseWriter, r *http.Request, a artifact.Artifact) {
+		if err := s.artifacts.folder.Delete(a); err != nil {
+			rest.Fail(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !holds(r, s.tokens.github) {
+			rest.Fail(w, http.StatusUnauthorized, "Bad credentials")
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// restArtifacts lists the artifacts of this run, the only one that is at hand.
+func (s *Server) restArtifacts(w http.ResponseWriter, r *http.Request) {
+	if run := r.PathValue("run"); run != "" && run != s.opts.GitHub["run_id"] {
+		rest.Fail(w, http.StatusNotFound, "Not Found: only the artifacts of run "+s.opts.GitHub["run_id"]+" are at hand here")
+		return
+	}
+	all, err := s.artifacts.folder.List()
+	if err != nil {
+		rest.Fail(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	found := []map[string]any{}
+	for _, a := range all {
+		if name := r.URL.Query().Get("name"); name == "" || name == a.Name {
+			found = append(found, s.restArtifact(a))
+		}
+	}
+	total := len(found)
+	writeJSON(w, http.StatusOK, map[string]any{"total_count": total, "artifacts": rest.Page(s.base+apiPath, w, r, found)})
+}
+
+func (s *Server) restArtifact(a artifact.Artifact) map[string]any {
+	return map[string]any{
+		"id": a.ID, "name": a.Name, "size_in_bytes": a.Size, "digest": a.Digest, "expired": false, "created_at": a.Created, "updated_at": a.Created,
+		"workflow_run": map[string]string{"head_sha": s.opts.GitHub["sha"]},
+	}
+}
+
+// withArtifact finds the artifact whose ID is in the address.
+func (s *Server) withArtifact(answer func(http.ResponseWriter, *http.Request, artifact.Artifact)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a, ok := s.artifactByID(r.PathValue("id"))
+		if !ok {
+			rest.Fail(w, http.StatusNotFound, "Not Found: the run has no such artifact")
+			return
+		}
+		answer(w, r, a)
+	}
+}

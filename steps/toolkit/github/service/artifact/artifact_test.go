@@ -1,0 +1,132 @@
+package artifact_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rungci/rung/steps/toolkit/github/service/artifact"
+)
+
+func content(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "content")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestOfSeveralWithOneNameOneWins(t *testing.T) {
+	t.Parallel()
+	f := artifact.Folder{Dir: filepath.Join(t.TempDir(), "new")}
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		file := content(t, "text")
+		all.Go(func() {
+			_, err := f.Add(artifact.Artifact{Name: "one", Size: 4, MediaType: artifact.Zip}, file)
+			if err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, artifact.ErrExists) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d won", won.Load())
+	}
+}
+
+func TestNumbersGrow(t *testing.T) {
+	t.Parallel()
+	f := artifact.Folder{Dir: t.TempDir()}
+	last := int64(0)
+	for _, name := range []string{"c", "b", "a.zip", "a", "a.json"} {
+		a, err := f.Add(artifact.Artifact{Name: name, MediaType: artifact.Zip}, content(t, name))
+		if err != nil || a.ID <= last {
+			t.Errorf("%s has the number %d after %d, %v", name, a.ID, last, err)
+		}
+		last = a.ID
+	}
+	all, err := f.List()
+	if err != nil || len(all) != 5 || all[0].Name != "c" || all[4].Name != "a.json" {
+		t.Errorf("the list is %v, %v", all, err)
+	}
+	for _, a := range all {
+		if text, err := os.ReadFile(f.Path(a)); err != nil || string(text) != a.Name {
+			t.Errorf("%s holds %q, %v", a.Name, text, err)
+		}
+	}
+}
+
+func TestARunHasSoManyArtifactsAndNoMore(t *testing.T) {
+	t.Parallel()
+	f := artifact.Folder{Dir: t.TempDir()}
+	for i := range artifact.MaxCount {
+		name := fmt.Sprintf("a%d", i)
+		if err := os.WriteFile(filepath.Join(f.Dir, name+".json"), []byte(`{"name":"`+name+`"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Add(artifact.Artifact{Name: "more", MediaType: artifact.Zip}, content(t, "x")); !errors.Is(err, artifact.ErrTooMany) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTheNameOfItsFile(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, mediaType, want string }{
+		{"report", artifact.Zip, "report.zip"}, {"a.zip", artifact.Zip, "a.zip"}, {"a.ZIP", artifact.Zip, "a.ZIP"}, {"p.html", "text/html", "p.html"},
+	} {
+		if got := (artifact.Artifact{Name: tt.name, MediaType: tt.mediaType}).File(); got != tt.want {
+			t.Errorf("%s is called %s; want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestAFolderThatSomebodyWroteInto(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no JSON": "{", "the description of another artifact": `{"name":"../../other"}`, "too much": `{"name":"a","digest":"` + strings.Repeat("0", 1<<17) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := artifact.Folder{Dir: t.TempDir()}
+			if err := os.WriteFile(filepath.Join(f.Dir, "a.json"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.List(); err == nil || !strings.Contains(err.Error(), "a.json") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{"a", "..", "a/b", `a\b`, "a:b", ".", " . ", "é", "a\x00", "CON"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if artifact.CheckName(name) != nil {
+			return
+		}
+		dir := t.TempDir()
+		folder := artifact.Folder{Dir: dir}
+		for _, mediaType := range []string{artifact.Zip, "text/plain"} {
+			if path := folder.Path(artifact.Artifact{Name: name, MediaType: mediaType}); filepath.Dir(path) != dir {
+				t.Errorf("%q is at %s", name, path)
+			}
+		}
+		if _, err := folder.Find(name); !errors.Is(err, fs.ErrNotExist) && err == nil {
+			t.Errorf("%q is there", name)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+// Package service is what a job's actions find where GitHub's servers are: artifacts (the protocol of version 4), caches
+// (both of its protocols), tokens of OpenID Connect, and as much of the REST API as the local repository can answer.
+//
+//	Start ──> Server on 127.0.0.1, one for a run
+//	            │  guard      the Host header, the token, limits
+//	            ├─ /twirp/…                artifacts and caches as @actions/artifact and @actions/cache ask for them
+//	            ├─ /_apis/artifactcache/…  caches as @actions/cache asks with GITHUB_SERVER_URL elsewhere
+//	            ├─ /blob/…                 contents, at addresses that are signed: what Azure's storage is on GitHub
+//	            ├─ /oidc/token, /.well-known/…
+//	            '─ /api/v3/…               package rest
+//
+// A server serves one job and knows one token of each kind; those of another job open nothing. Jobs of the same workflow run
+// have their artifacts in the same folder (package artifact), and those of the same repository their caches (package cache).
+//
+// Nobody but those who run GitHub's own servers can say what a field means, so the protocols are those that the published
+// clients speak; e2e/actions tries these, unmodified.
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/steps/toolkit/github/service/artifact"
+	"github.com/rungci/rung/steps/toolkit/github/service/blob"
+	"github.com/rungci/rung/steps/toolkit/github/service/cache"
+)
+
+// Options are what a server is made of. Folders are made when the first file goes into them.
+type Options struct {
+	Artifacts string // the folder of the workflow run's artifacts
+	Cache     string // the folder of caches (CacheFolder); other processes may use it at the same time
+	WorkTree  string // a folder in the Git repository that the REST API answers from; "" has none
+	Temp      string // where uploads wait until they are complete; "" is the system's
+	// Record is the file in which requests that would have changed something on GitHub are written down. "" keeps them in memory.
+	Record string
+
+	// GitHub holds the texts of the github context by their names there: repository, ref, ref_name, ref_type, sha, head_ref, base_ref,
+	// workflow, workflow_ref, run_id, run_number, run_attempt, job, actor, event_name, event_path (the REST API reads the payload there), …
+	GitHub map[string]string
+	// Permissions are those of the job's token: "contents" -> "read", "write" or "none". Nil is DefaultPermissions. A permission that
+	// is not in it is none, but for metadata.
+	Permissions map[string]string
+	// Note tells the user a sentence, without a stop. Nil drops it.
+	Note func(text string)
+}
+
+// CacheFolder is where caches of a repository are kept by default. Its name depends on the repository's name and on the folder
+// that jobs run in, so that no project restores what another one saved.
+func CacheFolder(repository, workDir string) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a folder for the caches of actions: %w; set XDG_CACHE_HOME or HOME", err)
+	}
+	sum := sha256.Sum256([]byte(repository + "\x00" + workDir))
+	return filepath.Join(dir, "rung", "actions-cache", hex.EncodeToString(sum[:16])), nil
+}
+
+// DefaultPermissions are what a job's token may do when its workflow does not say: GitHub's for new repositories.
+func DefaultPermissions() map[string]string {
+	return map[string]string{"contents": "read", "packages": "read"}
+}
+
+// Limits of requests.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 5 * time.Minute
+	maxHeader     = 64 << 10 // bytes
+	// closeGrace is how long Close waits for requests that are under way.
+	closeGrace = 2 * time.Second
+)
+
+// Server is the services of one job, on loopback.
+type Server struct {
+	opts   Options
+	http   http.Server
+	addr   string // 127.0.0.1:PORT
+	base   string // http://127.0.0.1:PORT
+	tokens tokens
+
+	uploads   *blob.Store
+	artifacts artifacts
+	caches    caches
+	identity  identity
+}
+
+// Start begins to serve. The server runs until Close.
+func Start(opts Options) (*Server, error) {
+	if opts.Permissions == nil {
+		opts.Permissions = DefaultPermissions()
+	}
+	if opts.Note == nil {
+		opts.Note = func(string) {}
+	}
+	s := &Server{opts: opts}
+	var err error
+	if s.tokens, err = newTokens(opts.GitHub["ref"]); err != nil {
+		return nil, fmt.Errorf("making tokens for the services of actions: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("starting the services of actions: %w", err)
+	}
+	s.addr = listener.Addr().String()
+	s.base = "http://" + s.addr
+	s.uploads = blob.NewStore(opts.Temp)
+	s.artifacts = artifacts{folder: artifact.Folder{Dir: opts.Artifacts}, pending: map[string]*pendingArtifact{}}
+	s.caches = caches{folder: cache.Folder{Dir: opts.Cache}, pending: map[cacheName]*blob.Upload{}, reserved: map[int64]cacheName{}}
+	s.http = http.Server{
+		Handler:           s.guard(sync.OnceValue(s.routes)), // most actions ask for nothing, and should not wait for this
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0), // broken connections are their clients' to tell of
+	}
+	go s.http.Serve(listener) // returns when the server is closed
+	return s, nil
+}
+
+// Close ends the server and removes uploads that nobody completed.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	return errors.Join(err, s.uploads.Close())
+}
+
+// Env returns the variables by which a process finds the services. A JavaScript or Docker action gets all of them; a script only
+// those that scripts have on GitHub: the addresses of the API and, with id-token: write, of OpenID Connect.
+func (s *Server) Env(action bool) map[string]string {
+	env := map[string]string{}
+	if action {
+		env["ACTIONS_RUNTIME_URL"], env["ACTIONS_RUNTIME_TOKEN"] = s.base+"/", s.tokens.runtime
+		env["ACTIONS_RESULTS_URL"], env["ACTIONS_CACHE_URL"] = s.base+"/", s.base+"/"
+		env["ACTIONS_CACHE_SERVICE_V2"] = "true"
+	}
+	if s.opts.Permissions["id-token"] == "write" {
+		env["ACTIONS_ID_TOKEN_REQUEST_URL"] = s.base + "/oidc/token?api-version=2.0" // clients append "&audience=…"
+		env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = s.tokens.idToken
+	}
+	env["GITHUB_API_URL"], env["GITHUB_GRAPHQL_URL"] = s.base+apiPath, s.base+"/api/graphql"
+	return env
+}
+
+// Token is GITHUB_TOKEN: what github.token and secrets.GITHUB_TOKEN read. It opens the API of Env, and nothing of GitHub's.
+func (s *Server) Token() string { return s.tokens.github }
+
+// Secrets are all tokens of the job, for masks.
+func (s *Server) Secrets() []string {
+	return []string{s.tokens.runtime, s.tokens.idToken, s.Token()}
+}
