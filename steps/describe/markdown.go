@@ -117,7 +117,11 @@ func (s Secret) need() string {
 // example is a call with everything that must be given.
 func (p *Page) example() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "- step: %s\n", yamlText(p.Reference))
+	if action, ok := strings.CutPrefix(p.Reference, "action:"); ok {
+		fmt.Fprintf(&b, "- action: %s\n", yamlText(action))
+	} else {
+		fmt.Fprintf(&b, "- step: %s\n", yamlText(p.Reference))
+	}
 	first := true
 	for _, in := range p.Inputs {
 		if in.Required {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -55,8 +56,9 @@ func isFileURL(text string) bool {
 	return strings.EqualFold(scheme, "file") && ok || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./")
 }
 
-// relative follows a local reference from inside a package, which it cannot leave.
-func (r *Resolver) relative(laid *laidOut, ref *plan.Reference, from string) (*Component, error) {
+// relative follows a local reference from inside a package, which it cannot leave. Actions alone may refer to others in the work
+// directory: that is where GitHub finds ./folder, whoever says it.
+func (r *Resolver) relative(ctx context.Context, laid *laidOut, ref *plan.Reference, from string) (*Component, error) {
 	to := filepath.Join(ref.Path...)
 	if ref.Kind == plan.RefAction {
 		if err := r.Local.checkAction(ref); err != nil {
@@ -64,8 +66,18 @@ func (r *Resolver) relative(laid *laidOut, ref *plan.Reference, from string) (*C
 		}
 		to = filepath.FromSlash(ref.Action)
 	}
-	dir, err := filepath.Rel(laid.root, filepath.Join(from, to))
-	if filepath.IsAbs(to) || strings.HasPrefix(to, string(filepath.Separator)) || err != nil || !filepath.IsLocal(dir) {
+	full, absolute := filepath.Join(from, to), filepath.IsAbs(to) || strings.HasPrefix(to, string(filepath.Separator))
+	if absolute {
+		full = filepath.Clean(to)
+	}
+	dir, err := filepath.Rel(laid.root, full)
+	inside := err == nil && filepath.IsLocal(dir)
+	if ref.Kind == plan.RefAction && absolute && !inside && r.WorkDir != "" {
+		if rel, err := filepath.Rel(r.WorkDir, full); err == nil && filepath.IsLocal(rel) {
+			return r.Local.Load(ctx, ref, from)
+		}
+	}
+	if !inside || absolute && ref.Kind != plan.RefAction {
 		return nil, &DeniedError{What: ref.Text, Why: outsideItsPackage}
 	}
 	folder := filepath.ToSlash(dir)
@@ -112,7 +124,7 @@ func (r *Resolver) read(laid *laidOut, folder, file string, ref *plan.Reference)
 		}
 		laid, origin.SignedBy = signed, keys
 	}
-	found, err := r.Local.read(definition{filepath.Join(laid.root, filepath.FromSlash(folder), file), ref.Kind == plan.RefAction})
+	found, err := r.Local.read(definition{filepath.Join(laid.root, filepath.FromSlash(folder), file), ref.Kind == plan.RefAction, true})
 	if err != nil {
 		return nil, err
 	}

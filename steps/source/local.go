@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/rungci/rung/steps/plan"
@@ -25,6 +24,8 @@ type Local struct {
 	Parse func(name string, text []byte) (*plan.Component, error)
 	// ParseAction does so for the metadata file of a GitHub Action (action.yml); nil when actions cannot be run.
 	ParseAction func(name string, text []byte) (*plan.Component, error)
+	// ParseFetchedAction does so for one that was fetched; nil is ParseAction.
+	ParseFetchedAction func(name string, text []byte) (*plan.Component, error)
 	// WorkDir is where the job runs, absolute. A folder that contains it is the job's project and no component.
 	WorkDir string
 
@@ -35,8 +36,8 @@ type Local struct {
 
 // definition is a definition file, and what it is read as.
 type definition struct {
-	path   string
-	action bool
+	path            string
+	action, fetched bool
 }
 
 // cached is a parsed file and the state of the file when it was read, so that a step may rewrite a definition that a later
@@ -51,6 +52,15 @@ func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Comp
 	dir, names := filepath.Join(ref.Path...), []string{ref.File}
 	switch {
 	case ref.Kind == plan.RefAction:
+		anchored, err := anchored(ref, l.WorkDir)
+		if err != nil {
+			return nil, err
+		}
+		if ref = anchored; isImage(ref) {
+			return l.image(ref, from)
+		} else if !ref.IsLocal() {
+			return nil, &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
+		}
 		if err := l.checkAction(ref); err != nil {
 			return nil, err
 		}
@@ -66,7 +76,7 @@ func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Comp
 	missing := &NotFoundError{Ref: ref.Text}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		component, err := l.read(definition{path, ref.Kind == plan.RefAction})
+		component, err := l.read(definition{path, ref.Kind == plan.RefAction, false})
 		if errors.Is(err, fs.ErrNotExist) {
 			missing.Looked = append(missing.Looked, path)
 			continue
@@ -86,31 +96,19 @@ func (l *Local) Load(_ context.Context, ref *plan.Reference, from string) (*Comp
 
 // Check implements Checker: nothing is fetched from elsewhere.
 func (l *Local) Check(ref *plan.Reference, _ string) error {
-	switch ref.Kind {
-	case plan.RefLocal, plan.RefAction, plan.RefDynamic:
+	if ref.Kind == plan.RefDynamic || ref.IsLocal() || isImage(ref) {
 		return nil
 	}
 	return &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
-}
-
-// actionFiles are the names that the metadata file of an action can have.
-var actionFiles = []string{"action.yml", "action.yaml"}
-
-// checkAction says why an action is none that stands in a local directory.
-func (l *Local) checkAction(ref *plan.Reference) error {
-	switch {
-	case strings.HasPrefix(ref.Action, "docker://"):
-		return errors.New("it is a container image, and this version of step-runner has no containers to run actions in: it runs JavaScript and composite actions")
-	case l.ParseAction == nil || !strings.HasPrefix(ref.Action, "./") && !filepath.IsAbs(ref.Action):
-		return &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
-	}
-	return nil
 }
 
 func (l *Local) read(from definition) (*Component, error) {
 	path, parse := from.path, l.Parse
 	if from.action {
 		parse = l.ParseAction
+	}
+	if from.action && from.fetched && l.ParseFetchedAction != nil {
+		parse = l.ParseFetchedAction
 	}
 	info, err := os.Stat(path)
 	if err != nil {

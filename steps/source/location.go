@@ -13,7 +13,7 @@ import (
 
 // Location is where a package is to be fetched.
 type Location struct {
-	Kind plan.RefKind // git, oci or archive
+	Kind plan.RefKind // git, oci or archive; an action is in a Git repository
 	// Name is the location as its reference names it, without credentials: "https://host/project", "oci://registry/repository".
 	Name string
 	// URL is where to go: Name, or what the user's sources map it to. Of an image it is "registry/repository". A local
@@ -51,6 +51,12 @@ func LocationOf(ref *plan.Reference, from, workDir string) *Location {
 			at.URL = "https://" + ref.URL
 			at.Name = WithoutUserinfo(at.URL)
 		}
+	case plan.RefAction:
+		action, err := plan.ParseAction(ref.Action)
+		if err != nil || action.URL == "" {
+			return nil
+		}
+		*at = Location{Kind: plan.RefGit, Name: action.URL, URL: action.URL, Rev: action.Rev}
 	case plan.RefBuiltin:
 		at.Name = "builtin://" + strings.Join(ref.Path, "/")
 		at.URL = at.Name

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -89,15 +88,24 @@ type pinning struct {
 
 // Load implements Source.
 func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (*Component, error) {
+	if ref.Kind == plan.RefAction {
+		anchored, err := r.Anchored(ref, from)
+		if err != nil {
+			return nil, err
+		}
+		if ref = anchored; isImage(ref) {
+			return r.Local.image(ref, from)
+		}
+	}
 	if within := r.laidOutAt(from); within != nil {
-		if ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction {
-			return r.relative(within, ref, from)
+		if ref.IsLocal() {
+			return r.relative(ctx, within, ref, from)
 		}
 		if err := within.mayName(ref); err != nil {
 			return nil, err
 		}
 	}
-	if ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction {
+	if ref.IsLocal() {
 		return r.Local.Load(ctx, ref, from)
 	}
 	at, trust, err := r.locate(ref, from)
@@ -119,17 +127,12 @@ func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (
 	if err != nil {
 		return nil, r.damaged(err, content, at)
 	}
-	folder := path.Join(ref.Path...)
-	if ref.Kind == plan.RefBuiltin {
-		folder = ""
-	}
-	return r.component(laid, ref, folder)
+	return r.component(laid, ref, folderOf(ref))
 }
 
 // Check implements Checker.
 func (r *Resolver) Check(ref *plan.Reference, from string) error {
-	switch ref.Kind {
-	case plan.RefLocal, plan.RefAction, plan.RefDynamic:
+	if ref.Kind == plan.RefDynamic || ref.IsLocal() || isImage(ref) {
 		return nil
 	}
 	at, trust, err := r.locate(ref, from)
@@ -144,10 +147,15 @@ func (r *Resolver) Check(ref *plan.Reference, from string) error {
 
 // locate finds out where a reference leads, and applies the user's rules to it.
 func (r *Resolver) locate(ref *plan.Reference, from string) (*Location, Trust, error) {
-	if r.Fetchers[ref.Kind] == nil {
-		return nil, Trust{}, &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
+	if ref.Kind == plan.RefAction {
+		if _, err := plan.ParseAction(ref.Action); err != nil {
+			return nil, Trust{}, noAction(ref, err)
+		}
 	}
 	at := LocationOf(ref, from, r.WorkDir)
+	if at == nil || r.Fetchers[at.Kind] == nil || ref.Kind == plan.RefAction && r.Local.ParseAction == nil {
+		return nil, Trust{}, &UnsupportedError{Ref: ref.Text, Kind: ref.Kind}
+	}
 	if r.Rules == nil || ref.Kind == plan.RefBuiltin {
 		return at, Trust{}, nil
 	}
@@ -163,6 +171,9 @@ func (r *Resolver) allowed(at *Location, trust Trust, ref *plan.Reference) error
 	locked := r.Lock.Find(at.Kind, at.Name, at.Rev)
 	if r.Locked && locked == nil {
 		return &DeniedError{What: ref.Text, Why: "it is not in the lock file", Hint: "step-runner lock adds it"}
+	}
+	if closed := r.Lock.Closes(at.Name); closed != nil && locked == nil {
+		return &DeniedError{What: ref.Text, Why: "it is not locked, and " + closed.By, Hint: closed.Hint}
 	}
 	if trust.Pinned && locked == nil && !immutable(at) {
 		return &DeniedError{What: ref.Text, Why: "your sources demand a reference that always means the same, and this one can change",
@@ -216,7 +227,7 @@ func (r *Resolver) pinningOf(at *Location) *pinning {
 
 // locked returns what the lock file says, and refuses anything else that may be found at its place.
 func (r *Resolver) locked(ctx context.Context, at *Location, l *lock.Package) (pin, content string, err error) {
-	same := r.forHere(l)
+	same := l.Content != "" && r.forHere(l)
 	// A bundle is believed, as it was made from such a file. In the cache there may be the content of anything else: what is used
 	// is what the pin holds.
 	if same && (r.bundled(l.Content) || r.Offline && r.has(l.Content)) {

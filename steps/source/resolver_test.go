@@ -187,8 +187,19 @@ func TestAnActionInAPackage(t *testing.T) {
 			t.Errorf("its digest is %s, its origin:\n%s", got.Digest, diff)
 		}
 	})
-	t.Run("cannot be outside of it", func(t *testing.T) {
-		out := filepath.Join(r.WorkDir, "act")
+	t.Run("can be at the root of it", func(t *testing.T) {
+		if got := load(t, r, action("$/act"), from.Dir); got.Origin == nil || got.Origin.Path != "act" {
+			t.Errorf("its origin is %v", got.Origin)
+		}
+	})
+	t.Run("can be in the work directory, where GitHub finds local ones", func(t *testing.T) {
+		write(t, filepath.Join(r.WorkDir, "own", "action.yml"), "own")
+		if got := load(t, r, action("${{ work_dir }}/own"), from.Dir); got.Origin != nil || string(got.Text) != "own" {
+			t.Errorf("it is %q from %v", got.Text, got.Origin)
+		}
+	})
+	t.Run("cannot be outside of both", func(t *testing.T) {
+		out := filepath.Join(t.TempDir(), "act")
 		write(t, filepath.Join(out, "action.yml"), "outside")
 		up, err := filepath.Rel(from.Dir, out)
 		if err != nil {

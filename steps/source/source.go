@@ -66,7 +66,7 @@ type UnsupportedError struct {
 
 func (e *UnsupportedError) Error() string {
 	if e.Kind == plan.RefAction {
-		return fmt.Sprintf("cannot load %q: this version of step-runner runs actions from local directories (./folder), not from repositories", e.Ref)
+		return fmt.Sprintf("cannot load %q: this program has no source for GitHub Actions from repositories", e.Ref)
 	}
 	return fmt.Sprintf("cannot load %q: this program has no source for %q references", e.Ref, e.Kind)
 }

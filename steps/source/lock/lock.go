@@ -30,6 +30,8 @@ const MaxSize = 16 << 20
 type File struct {
 	Version  int       `toml:"version"`
 	Packages []Package `toml:"package"`
+	// Closed are the places of which nothing may be used that is not in the file.
+	Closed []Closed `toml:"closed,omitempty"`
 }
 
 // Package is something that was fetched, with the components in it that are used.
@@ -38,8 +40,9 @@ type Package struct {
 	URL  string       `toml:"url"`  // as named, before sources are mapped to others; without credentials
 	Rev  string       `toml:"rev,omitempty"`
 	Pin  string       `toml:"pin"` // what the revision was: a commit, or "sha256:…" of a manifest or an archive
-	// Content is the content digest of the package. Where that depends on the platform, it is that of Platform.
-	Content    string      `toml:"content"`
+	// Content is the content digest of the package. Where that depends on the platform, it is that of Platform. Of git it may be empty:
+	// then the commit alone is demanded.
+	Content    string      `toml:"content,omitempty"`
 	Platform   string      `toml:"platform,omitempty"`
 	Components []Component `toml:"component"`
 }
@@ -55,18 +58,24 @@ type Component struct {
 // header is what stands at the top of a lock file.
 const header = "# Written by \"step-runner lock\". Keep it in version control with the steps it is for.\n\n"
 
-// Find returns the package that a location and revision were locked to, nil when there is none.
+// Find returns the package that a location and revision were locked to, nil when there is none. In the names of GitHub's repositories case
+// does not count.
 func (f *File) Find(kind plan.RefKind, url, rev string) *Package {
 	if f == nil {
 		return nil
 	}
-	for i := range f.Packages {
-		p := &f.Packages[i]
-		if p.Kind == kind && p.URL == url && p.Rev == rev {
-			return p
+	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, sameOnGitHub} {
+		for i := range f.Packages {
+			if p := &f.Packages[i]; p.Kind == kind && p.Rev == rev && same(p.URL, url) {
+				return p
+			}
 		}
 	}
 	return nil
+}
+
+func sameOnGitHub(a, b string) bool {
+	return strings.HasPrefix(b, plan.GitHubURL) && strings.EqualFold(a, b)
 }
 
 // Component returns the digest that a definition in the package was locked with, "" when it was not.
@@ -94,7 +103,7 @@ func (f *File) Add(p Package, c Component) {
 
 // Encode returns the text of the file: the same packages always give the same text.
 func (f *File) Encode() ([]byte, error) {
-	sorted := File{Version: Version, Packages: slices.Clone(f.Packages)}
+	sorted := File{Version: Version, Packages: slices.Clone(f.Packages), Closed: f.Closed}
 	slices.SortFunc(sorted.Packages, func(a, b Package) int {
 		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.Rev, b.Rev), strings.Compare(string(a.Kind), string(b.Kind)))
 	})
@@ -144,13 +153,13 @@ func Parse(name string, text []byte) (*File, error) {
 // check says what is wrong with a package.
 func (f *File) check(i int) error {
 	switch p := &f.Packages[i]; {
-	case p.URL == "" || p.Pin == "" || p.Content == "" || !slices.Contains([]plan.RefKind{plan.RefGit, plan.RefOCI, plan.RefArchive}, p.Kind):
+	case p.URL == "" || p.Pin == "" || p.Content == "" && p.Kind != plan.RefGit || !slices.Contains([]plan.RefKind{plan.RefGit, plan.RefOCI, plan.RefArchive}, p.Kind):
 		return errors.New("has no kind, url, pin or content")
 	case p.Kind == plan.RefGit && !isHex(p.Pin, sha1.Size):
 		return errors.New("has a pin that is not the full name of a commit")
 	case p.Kind != plan.RefGit && !isDigest(p.Pin):
 		return errors.New("has a pin that is no digest")
-	case !isDigest(p.Content):
+	case p.Content != "" && !isDigest(p.Content):
 		return errors.New("has a content that is no digest")
 	case f.Find(p.Kind, p.URL, p.Rev) != p:
 		return errors.New("is there twice")

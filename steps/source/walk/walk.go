@@ -104,7 +104,7 @@ func (w *Walker) follow(ctx context.Context, ref *plan.Reference, s scope) error
 	}
 	inner := scope{from: component.Dir, in: component}
 	if component.Origin != nil {
-		if inner.pkg = ref; ref.Kind == plan.RefLocal || ref.Kind == plan.RefAction {
+		if inner.pkg = ref; ref.IsLocal() {
 			inner.pkg = s.pkg
 		}
 	}
@@ -138,7 +138,7 @@ func (w *Walker) first(set *map[string]bool, key string) bool {
 
 // referenceKey tells references apart. Those that are seen from their definition are not the same in two folders.
 func referenceKey(ref *plan.Reference, from string) string {
-	if ref.Kind != plan.RefLocal && ref.Kind != plan.RefAction && (ref.Kind != plan.RefArchive || strings.Contains(ref.URL, "://")) {
+	if !ref.IsLocal() && (ref.Kind != plan.RefArchive || strings.Contains(ref.URL, "://")) {
 		from = ""
 	}
 	return strings.Join([]string{from, string(ref.Kind), ref.Text, ref.URL, ref.Rev, ref.Registry, ref.Repository, ref.Tag, ref.Action, ref.SHA256,
@@ -150,7 +150,7 @@ func IsDynamic(ref *plan.Reference) bool {
 	if ref.Kind == plan.RefDynamic {
 		return true
 	}
-	for _, part := range append([]string{ref.URL, ref.Rev, ref.Registry, ref.Repository, ref.Tag, ref.Action, ref.SHA256, ref.File}, ref.Path...) {
+	for _, part := range append([]string{ref.URL, ref.Rev, ref.Registry, ref.Repository, ref.Tag, strings.TrimPrefix(ref.Action, plan.WorkDirPrefix), ref.SHA256, ref.File}, ref.Path...) {
 		if expr.Has(part) {
 			return true
 		}

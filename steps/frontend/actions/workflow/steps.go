@@ -1,0 +1,100 @@
+package workflow
+
+import (
+	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
+	ghexpr "github.com/rungci/rung/steps/expr/github"
+	"github.com/rungci/rung/steps/frontend/actions/step"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// MaxSteps is how many steps a job may have.
+const MaxSteps = 1000
+
+// compiled is what of a job is the same for all its legs.
+type compiled struct {
+	steps   []plan.Step
+	nodes   []*yamlsource.Node // of the steps
+	env     map[string]plan.Field
+	outputs map[string]plan.Field
+}
+
+// steps reads the steps of a job, and what else becomes fields of its plan.
+func (r *reader) steps(j *Job) {
+	n := j.node.steps
+	if n.Kind == yamlsource.Sequence && len(n.Items) > MaxSteps {
+		r.report(n.Span, "put some of them into an action", "the job %q has %d steps, and %d is the most", j.ID, len(n.Items), MaxSteps)
+		return
+	}
+	reader := &step.Reader{Text: step.NewText(r.source), Shell: r.runDefault(j, "shell"), WorkDir: r.runDefault(j, "working-directory")}
+	j.compiled = compiled{steps: reader.Steps(n), nodes: n.Items, env: map[string]plan.Field{}}
+	for _, variables := range []*yamlsource.Node{r.w.parsed.env, j.node.env} {
+		if isExpression(variables) {
+			r.report(variables.Span, "write the variables out, each with an expression of its own", `"env" cannot be one expression here`)
+			continue
+		}
+		for _, e := range r.entries(variables, `"env"`) {
+			j.compiled.env[e.Key.Text] = fieldOf(e.Value)
+		}
+	}
+	outputs := map[string]plan.Field{}
+	for _, e := range r.entries(j.node.outputs, `"outputs"`) {
+		outputs[e.Key.Text] = reader.Template(e.Value, "the output "+e.Key.Text, availableOutputs)
+	}
+	if url := get(j.node.environment, "url"); url != nil {
+		outputs[OutputEnvironmentURL] = reader.Template(url, "the address of the environment", availableURL)
+	}
+	if len(outputs) > 0 {
+		j.compiled.outputs = outputs
+	}
+}
+
+// runDefault is a key of defaults.run: the job's, or else the workflow's.
+func (r *reader) runDefault(j *Job, key string) *yamlsource.Node {
+	for _, defaults := range []*yamlsource.Node{j.node.defaults, r.w.parsed.defaults} {
+		if n := get(defaults, key); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// fieldOf makes a field of a text whose expressions are checked already.
+func fieldOf(n *yamlsource.Node) plan.Field {
+	text := formatText(literal(n))
+	if field, err := ghexpr.TemplateField(text, nil); err == nil && n.Kind == yamlsource.String {
+		text = field
+	}
+	return plan.Field{Value: value.OfString(text), Span: n.Span}
+}
+
+// Uses are the actions and workflows that a workflow names, in the order of the text: what a lock file has to have.
+func (w *Workflow) Uses() []Use {
+	var out []Use
+	var add func(steps []plan.Step)
+	add = func(steps []plan.Step) {
+		for _, s := range steps {
+			if s.Ref != nil && s.Ref.Kind == plan.RefAction {
+				out = append(out, Use{Text: s.Ref.Text, Span: s.Ref.Span, Ref: s.Ref})
+			}
+			add(s.Parallel)
+		}
+	}
+	for _, j := range w.Jobs {
+		if j.Call != nil {
+			out = append(out, Use{Text: j.Call.Uses, Workflow: true, Span: j.Call.Span, Call: j.Call})
+		}
+		add(j.compiled.steps)
+	}
+	return out
+}
+
+// Use is an action or a workflow that a workflow names.
+type Use struct {
+	Text     string // as written: "actions/checkout@v6"
+	Workflow bool   // a workflow that is called, and no action
+	Span     diag.Span
+	Ref      *plan.Reference // of an action
+	Call     *Call           // of a workflow
+}
