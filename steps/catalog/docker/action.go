@@ -1,0 +1,232 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/steps/catalog/program"
+)
+
+// actionOptions are what the definition of a Docker action says of its container.
+type actionOptions struct {
+	image      string
+	dockerfile string // in the action's own folder, from which the image is built
+	entrypoint string
+	env        list
+	args       []string
+}
+
+// list is a flag that can be given again.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, " ") }
+
+// Set implements flag.Value.
+func (l *list) Set(text string) error { *l = append(*l, text); return nil }
+
+func parseAction(args []string) (*actionOptions, error) {
+	var o actionOptions
+	flags := flag.NewFlagSet("docker/action", flag.ContinueOnError)
+	flags.SetOutput(new(strings.Builder))
+	flags.StringVar(&o.image, "image", "", "")
+	flags.StringVar(&o.dockerfile, "dockerfile", "", "")
+	flags.StringVar(&o.entrypoint, "entrypoint", "", "")
+	flags.Var(&o.env, "env", "")
+	given := flags.String("args", "", "")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if o.args = flags.Args(); len(o.args) == 0 {
+		o.args = words(*given)
+	}
+	switch {
+	case (o.image == "") == (o.dockerfile == ""):
+		return nil, errors.New("a Docker action has an image, or a Dockerfile to build one from")
+	case strings.HasPrefix(o.image, "-"):
+		return nil, fmt.Errorf("%q is not the name of an image", o.image)
+	}
+	for _, pair := range o.env {
+		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
+			return nil, fmt.Errorf("%q is not NAME=VALUE", pair)
+		}
+	}
+	return &o, nil
+}
+
+// Action runs the container of a Docker action of GitHub's, as GitHub's runner does: the workspace and the files of the toolkit are mounted
+// below /github, and variables that hold their paths are changed to those. args are flags: --image NAME or --dockerfile FILE, --entrypoint
+// PROGRAM, --env NAME=VALUE, and what the entrypoint is given: behind --, or with --args in one text.
+//
+// The container shares the network of this machine, as the services of the run listen on its loopback address only.
+func Action(ctx context.Context, call *program.Call, args []string) error {
+	o, err := parseAction(args)
+	if err != nil {
+		return err
+	}
+	engine, err := findEngine(ctx, call, "")
+	if err != nil {
+		return fmt.Errorf("the action runs in a container: %w", err)
+	}
+	if o.image == "" {
+		if o.image, err = build(ctx, call, engine, o.dockerfile); err != nil {
+			return err
+		}
+	}
+	name := containerName()
+	arguments, more, err := o.arguments(engine, name, call)
+	if err != nil {
+		return err
+	}
+	err = call.Run(ctx, "", more, append([]string{engine}, arguments...)...)
+	if ctx.Err() != nil {
+		remove(call, engine, name)
+	}
+	giveBack(call, engine, o.image, call.WorkDir)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// build builds the image of a Dockerfile, unless the engine has it: its name is made of what the action's folder holds.
+func build(ctx context.Context, call *program.Call, engine, dockerfile string) (string, error) {
+	info, err := os.Stat(dockerfile)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("the action's image is built from %s, and there is no such file", filepath.Base(dockerfile))
+	}
+	folder := call.Getenv("GITHUB_ACTION_PATH")
+	if inside, err := filepath.Rel(folder, dockerfile); folder == "" || err != nil || !filepath.IsLocal(inside) {
+		folder = filepath.Dir(dockerfile)
+	}
+	digest, err := folderDigest(folder)
+	if err != nil {
+		return "", fmt.Errorf("reading the action's folder: %w", err)
+	}
+	image := "rung-action:" + digest[:32]
+	quiet := *call
+	quiet.Stderr = new(strings.Builder)
+	if _, err := quiet.Read(ctx, "", nil, engine, "image", "inspect", "--format", "{{.Id}}", image); err == nil {
+		return image, nil
+	}
+	fmt.Fprintf(call.Stdout, "building the action's image %s\n", image)
+	legacy := []string{"DOCKER_BUILDKIT=" + orDefault(call.Getenv("DOCKER_BUILDKIT"), "0")} // BuildKit needs a plug-in of the program, which is often not there
+	if err := call.Run(ctx, "", legacy, engine, "build", "--quiet", "--tag", image, "--file", dockerfile, folder); err != nil {
+		return "", fmt.Errorf("building the action's image: %w", err)
+	}
+	return image, nil
+}
+
+func orDefault(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// ownVariables are those of a process on this machine that mean nothing in a container.
+var ownVariables = []string{
+	"PATH", "HOME", "LOGNAME", "USER", "SHELL", "TERM", "TMPDIR", "PWD", "SHLVL", "_", "OLDPWD", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
+	"CONTAINER_HOST", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
+}
+
+// mount is a folder of this machine and where the action finds it.
+type mount struct{ from, to string }
+
+// arguments are those of docker run, and the variables that the program passes on. No value of a variable is among the arguments, but those
+// of paths.
+func (o *actionOptions) arguments(engine, name string, call *program.Call) (args, more []string, err error) {
+	if runtime.GOOS == "windows" {
+		return nil, nil, errors.New("docker actions run on Linux, as on GitHub")
+	}
+	mounts, err := mountsOf(call)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = []string{"run", "--rm", "--name", name, "--network", "host", "--workdir", workspace}
+	if engine == "docker" {
+		args = append(args, "--init")
+	}
+	for _, m := range mounts {
+		args = append(args, "--volume", m.from+":"+m.to)
+	}
+	for _, socket := range []string{"/var/run/docker.sock"} {
+		if _, err := os.Stat(socket); err == nil && call.Getenv("DOCKER_HOST") == "" {
+			args = append(args, "--volume", socket+":"+socket)
+		}
+	}
+	args = append(args, "--env", "HOME="+home)
+	var names []string
+	for _, pair := range append(slices.Clone(call.Env), o.env...) {
+		variable, text, ok := strings.Cut(pair, "=")
+		if !ok || slices.Contains(ownVariables, variable) || strings.HasPrefix(variable, "DOCKER_") {
+			continue
+		}
+		if inside := translated(mounts, text); inside != text {
+			args = append(args, "--env", variable+"="+inside)
+			continue
+		}
+		if !slices.Contains(names, variable) {
+			names = append(names, variable)
+		}
+	}
+	for _, variable := range names {
+		args = append(args, "--env", variable)
+	}
+	if o.entrypoint != "" {
+		args = append(args, "--entrypoint="+o.entrypoint)
+	}
+	return append(append(args, "--", o.image), o.args...), o.env, nil
+}
+
+// Where an action finds things. Source: GitHub's documentation of Dockerfile support for actions.
+const (
+	workspace = "/github/workspace"
+	home      = "/github/home"
+)
+
+// mountsOf are the folders that the action sees: the most special first, as paths are translated by the first that fits.
+func mountsOf(call *program.Call) ([]mount, error) {
+	temp := call.Getenv("RUNNER_TEMP")
+	if temp == "" {
+		return nil, errors.New("a Docker action speaks GitHub's toolkit, and RUNNER_TEMP is not set")
+	}
+	houses := filepath.Join(temp, "_github_home")
+	if err := os.MkdirAll(houses, 0o777); err != nil {
+		return nil, err
+	}
+	var out []mount
+	if file := call.Getenv("GITHUB_OUTPUT"); file != "" {
+		out = append(out, mount{filepath.Dir(file), "/github/file_commands"})
+	}
+	if file := call.Getenv("GITHUB_EVENT_PATH"); file != "" {
+		out = append(out, mount{filepath.Dir(file), "/github/workflow"})
+	}
+	if folder := call.Getenv("RUNNER_TOOL_CACHE"); folder != "" {
+		if info, err := os.Stat(folder); err == nil && info.IsDir() {
+			out = append(out, mount{folder, "/github/tool_cache"})
+		}
+	}
+	out = append(out, mount{houses, home}, mount{temp, "/github/runner_temp"}, mount{call.WorkDir, workspace})
+	return slices.DeleteFunc(out, func(m mount) bool { return m.to == "/github/workflow" && m.from == temp }), nil
+}
+
+// translated returns a path as the action sees it.
+func translated(mounts []mount, text string) string {
+	for _, m := range mounts {
+		if text == m.from {
+			return m.to
+		}
+		if rest, ok := strings.CutPrefix(text, m.from+"/"); ok {
+			return path.Join(m.to, rest)
+		}
+	}
+	return text
+}
