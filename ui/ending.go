@@ -16,7 +16,7 @@ const maxDiagnostics = 20
 // stands and what to do; then one fixed line.
 func (r *reporter) ending(b event.RunFinished) string {
 	if b.Status == event.Success {
-		if r.quiet || isTerse(b.Counts) {
+		if r.quiet || isTerse(b.Counts) && r.run.noted == (noted{}) {
 			return "" // the line of the only step has said it all
 		}
 		return r.lastLine(b)
@@ -26,6 +26,9 @@ func (r *reporter) ending(b event.RunFinished) string {
 		f := r.decisive(b.Error)
 		if f != nil && !(f.shown && r.owner == f.path && r.since <= nearLines) {
 			text.WriteString(r.tailBlock(f.label, f.lines, f.all))
+			if !r.errorsLater {
+				text.WriteString(r.look.annotationLines("", r.run.errorsOf(f.path)))
+			}
 		}
 		text.WriteString(r.errorText(b.Error, f))
 		for i := range r.run.failures {
@@ -191,7 +194,7 @@ func (r *reporter) lastLine(b event.RunFinished) string {
 	case total > 0:
 		steps = " after " + plural(total-c.Skipped, "step")
 	}
-	text := word + steps + countsText(b.Status, c) + " in " + exact(b.Duration)
+	text := word + steps + countsText(b.Status, c) + " in " + exact(b.Duration) + r.run.noted.text()
 	if r.o.TraceFile != "" && (b.Status != event.Success || r.o.Verbose > 0) {
 		text += "   trace: " + cleanText(r.o.TraceFile)
 	}

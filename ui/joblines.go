@@ -28,10 +28,17 @@ type jobLines struct {
 	width    int    // of the names
 	mu       sync.Mutex
 	out, err *outlet
+	said     map[string]jobNotes // of the last run of each job
+}
+
+// jobNotes are what the steps of a job annotated: how much, and the errors of the step that failed.
+type jobNotes struct {
+	noted
+	errors []event.Annotation
 }
 
 func newJobLines(o Options, names []string) *jobLines {
-	v := &jobLines{o: o, look: newLook(o), bar: " │ "}
+	v := &jobLines{o: o, look: newLook(o), bar: " │ ", said: map[string]jobNotes{}}
 	if o.ASCII {
 		v.bar = " | "
 	}
@@ -77,18 +84,22 @@ func (v *jobLines) lines(job, text string) {
 
 // Run implements JobsView.
 func (v *jobLines) Run(job string) View {
-	r := &reporter{o: v.o, look: v.look, quiet: v.o.Mode == ModeQuiet, stray: step{label: "run"}}
+	r := &reporter{o: v.o, look: v.look, quiet: v.o.Mode == ModeQuiet, stray: step{label: "run"}, errorsLater: true}
 	r.run.byPath = map[string]*step{}
 	r.run.started = v.o.Now()
 	r.out = &jobPrinter{view: v, job: job, prefix: v.prefix(job)}
 	if !r.quiet {
 		r.startClock()
 	}
-	return &jobRun{r}
+	return &jobRun{r, v, job}
 }
 
 // jobRun is the view of one run. Steps that do what they should are not spoken of: their output is.
-type jobRun struct{ *reporter }
+type jobRun struct {
+	*reporter
+	view *jobLines
+	job  string
+}
 
 // Event shows the event.
 func (j *jobRun) Event(e event.Event) {
@@ -110,6 +121,7 @@ func (j *jobRun) Event(e event.Event) {
 func (j *jobRun) briefly(e event.Event, body event.Body) {
 	r, now := j.reporter, j.o.Now()
 	verbose := r.o.Verbose > 0
+	r.settle(r.find(e.Step))
 	switch b := body.(type) {
 	case event.StepStarted:
 		s := r.run.start(e.Step, b, now)
@@ -127,6 +139,8 @@ func (j *jobRun) briefly(e event.Event, body event.Body) {
 		r.finished(e.Step, b)
 		r.quiet = quiet
 	case event.RunFinished:
+		r.settleAll()
+		j.takeNotes(b)
 		for _, s := range r.run.running {
 			r.out.ended(s)
 		}
@@ -139,6 +153,17 @@ func (j *jobRun) briefly(e event.Event, body event.Body) {
 			r.insist(text[:strings.LastIndexByte(text, '\n')+1]) // the last line is that of the pipeline
 		}
 	}
+}
+
+// takeNotes keeps what the steps annotated for the end of the pipeline.
+func (j *jobRun) takeNotes(b event.RunFinished) {
+	notes := jobNotes{noted: j.run.noted}
+	if f := j.decisive(b.Error); f != nil && b.Status == event.Failure {
+		notes.errors = j.run.errorsOf(f.path)
+	}
+	j.view.mu.Lock()
+	defer j.view.mu.Unlock()
+	j.view.said[j.job] = notes
 }
 
 // jobPrinter is the printer of one run: it writes into the view of all.
@@ -244,7 +269,10 @@ func (v *jobLines) symbol(s JobStatus) string {
 
 // Ended implements JobsView.
 func (v *jobLines) Ended(results []JobResult, took time.Duration) {
-	v.lines("", v.summary(results, took))
+	v.mu.Lock()
+	text := v.summary(results, took)
+	v.mu.Unlock()
+	v.lines("", text)
 }
 
 // summary is the table of all jobs, and the one fixed line that a pipeline ends with.
@@ -294,6 +322,9 @@ func (v *jobLines) rows(results []JobResult) string {
 			line += fmt.Sprintf("  (%d attempts)", r.Attempts)
 		}
 		b.WriteString(v.symbol(r.Status) + " " + strings.TrimRight(line, " ") + "\n")
+		if r.Status == JobFailed {
+			b.WriteString(v.look.annotationLines("    ", v.said[r.Name].errors))
+		}
 	}
 	return b.String()
 }
@@ -326,7 +357,11 @@ func (v *jobLines) lastLine(counts map[JobStatus]int, total int, took time.Durat
 	if parts != nil {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}
-	return text + " in " + exact(took) + "\n"
+	var all noted
+	for _, notes := range v.said {
+		all.add(notes.noted)
+	}
+	return text + " in " + exact(took) + all.text() + "\n"
 }
 
 // Close implements JobsView.

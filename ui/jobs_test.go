@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -84,6 +86,47 @@ FAILED 1 of 3 jobs (1 success, 1 skipped) in 3.0s
 `
 	if err.String() != wantErr {
 		t.Errorf("what is said is\n%s\nnot\n%s", err.String(), wantErr)
+	}
+}
+
+func TestErrorsOfAFailedJobAreCollectedAtTheEnd(t *testing.T) {
+	var err bytes.Buffer
+	v := NewJobs(Options{Mode: ModePlain, Stderr: &err}, []string{"build", "test: [a]"})
+	for _, fails := range []bool{true, false} {
+		job := "build"
+		if fails {
+			job = "test: [a]"
+		}
+		run := v.Run(job)
+		run.Event(event.Event{Step: "1", Body: event.StepStarted{Name: "script", Kind: event.KindScript}})
+		run.Event(event.Event{Step: "1", Body: event.Annotation{Level: event.AnnotationError, Message: "wrong", File: job + ".go", Line: 3}})
+		run.Event(event.Event{Step: "1", Body: event.Annotation{Level: event.AnnotationWarning, Message: "odd"}})
+		failure := &event.Error{Kind: event.ErrorStep, Message: "exit 1"}
+		status := event.Success
+		if fails {
+			status = event.Failure
+		} else {
+			failure = nil
+		}
+		run.Event(event.Event{Step: "1", Body: event.StepFinished{Status: status, Error: failure}})
+		run.Event(event.Event{Body: event.RunFinished{Status: status, Error: failure}})
+		_ = run.Close()
+	}
+	v.Ended(results(), 3*time.Second)
+	want := `test: [a] │   error  test: [a].go:3  wrong
+test: [a] │   warning  odd
+test: [a] │ ✗ script  failed after 0ms
+test: [a] │ error: exit 1
+build     │   error  build.go:3  wrong
+build     │   warning  odd
+✓ build      build   success    1.0s
+✗ test: [a]  test    failed     2.0s  script failed with exit code 3  (2 attempts)
+    error  test: [a].go:3  wrong
+– deploy     deploy  skipped          test: [a] failed
+FAILED 1 of 3 jobs (1 success, 1 skipped) in 3.0s, 2 errors, 2 warnings
+`
+	if diff := cmp.Diff(want, err.String()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -183,6 +183,15 @@ func (r *reporter) detailLines(s *step, body event.Body) string {
 			return r.detailLine(s, "killed by "+b.Signal)
 		}
 		return r.detailLine(s, fmt.Sprintf("exit %d", b.ExitCode))
+	case event.Summary:
+		lines := strings.Count(strings.TrimSpace(b.Markdown), "\n") + 1
+		return r.detailLine(s, fmt.Sprintf("summary of %s: %s, see step-runner trace show -v", s.label, plural(lines, "line")))
+	case event.Subjects:
+		text := ""
+		for _, made := range b.Subjects[:min(len(b.Subjects), maxDetailItems)] {
+			text += r.detailLine(s, "made "+made.Name+" "+made.Digest)
+		}
+		return text
 	}
 	return ""
 }

@@ -35,6 +35,8 @@ type reporter struct {
 	owner   string // the step whose output was shown last
 	since   int    // lines of ours since then
 	err     error
+	// errorsLater leaves the errors of a run out of its ending: whoever shows several runs shows them under theirs.
+	errorsLater bool
 }
 
 func newReporter(o Options) *reporter {
@@ -78,6 +80,7 @@ func (r *reporter) tick() {
 		return
 	}
 	now := r.o.Now()
+	r.settleAll()
 	if r.o.Mode == ModePlain {
 		r.remind(now)
 	}
@@ -88,6 +91,7 @@ func (r *reporter) tick() {
 func (r *reporter) Close() error {
 	r.mu.Lock()
 	if !r.closed {
+		r.settleAll()
 		r.closed = true
 		for _, s := range r.run.running {
 			r.out.ended(s)
@@ -114,9 +118,14 @@ func (r *reporter) Event(e event.Event) {
 		return
 	}
 	now := r.o.Now()
+	if s := r.find(e.Step); len(s.waiting) > 0 && !speaks(e.Body) {
+		r.settle(s)
+	}
 	switch b := e.Body.(type) {
 	case event.Log:
 		r.log(e.Step, b, now)
+	case event.Annotation:
+		r.annotated(e.Step, b)
 	case event.RunStarted:
 		r.runStarted(b, now)
 	case event.StepStarted:
@@ -145,6 +154,15 @@ func (r *reporter) Event(e event.Event) {
 		r.detail(e.Step, e.Body)
 	}
 	r.out.tick(now)
+}
+
+// speaks reports whether an event may follow an annotation before the output that shows it does.
+func speaks(body event.Body) bool {
+	switch body.(type) {
+	case event.Log, event.Annotation:
+		return true
+	}
+	return false
 }
 
 // say commits lines that a quiet view leaves out.
@@ -196,6 +214,7 @@ func (r *reporter) log(path string, b event.Log, now time.Time) {
 	}
 	r.owner, r.since = path, 0
 	r.out.output(s, b.Stream, b.Data, s.inParallel || r.run.leaves > 1)
+	r.settle(s)
 }
 
 // detail shows what only a verbose view shows.
@@ -213,6 +232,7 @@ func (r *reporter) retrying(path string, b event.StepRetrying) {
 	s := r.find(path)
 	r.out.ended(s)
 	r.run.forget(path)
+	r.run.forgetErrors(path)
 	s.signal = ""
 	r.say(r.retryLine(s, b))
 }
@@ -303,6 +323,7 @@ func reminder(n int) time.Duration {
 
 // runFinished says how it ended. What is still running then will not end any more.
 func (r *reporter) runFinished(b event.RunFinished) {
+	r.settleAll()
 	for _, s := range slices.Clone(r.run.running) {
 		r.out.ended(s)
 	}

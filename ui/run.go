@@ -29,6 +29,8 @@ type run struct {
 	progress []*progress
 	failures []failure
 	lost     int // failures beyond maxFailures
+	noted    noted
+	errors   []stepNote // the first of them
 }
 
 // step is a step that is running.
@@ -49,7 +51,10 @@ type step struct {
 	seen       time.Time // when anything of it was last shown
 	reminders  int       // since then
 	signal     string
-	elsewhere  bool // some of its output went where a person at the terminal does not see it
+	// annotations counts those of the step; waiting are those that its output has not shown yet.
+	annotations int
+	waiting     []event.Annotation
+	elsewhere   bool // some of its output went where a person at the terminal does not see it
 }
 
 // failure is a step that failed, without being allowed to, by itself and not through a step in it.

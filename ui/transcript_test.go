@@ -91,6 +91,28 @@ func verboseRun(s *script) {
 	s.end(event.Success, nil, event.Counts{Success: 1})
 }
 
+func annotatedRun(s *script) {
+	note := func(path string, level event.AnnotationLevel, message, file string, line int) {
+		s.event(path, event.Annotation{Level: level, Message: message, File: file, Line: line, Column: line})
+	}
+	s.begin()
+	s.start("1", "lint")
+	s.out("1", "linting\n")
+	s.event("1", event.Annotation{Level: event.AnnotationError, Message: "Cannot find name 'foo'\nin this scope", File: "src/app.ts", Line: 14, Column: 7, Code: "TS2304"})
+	note("1", event.AnnotationWarning, "careful\x1b[2J", "a\nb.ts", 3)
+	s.out("1", "Warning: c.ts:5: said after\n")
+	s.out("1", "Error: d.ts:6: said before\n")
+	note("1", event.AnnotationError, "said before", "d.ts", 0)
+	note("1", event.AnnotationWarning, "said after", "c.ts", 5)
+	s.out("1", "said elsewhere\n")
+	note("1", event.AnnotationWarning, "said elsewhere", "e.ts", 7)
+	s.event("1", event.Annotation{Level: event.AnnotationNotice, Title: "Deprecated", Message: "node 20"})
+	s.event("1", event.Summary{Markdown: "# One\n\ntwo\n"})
+	s.event("1", event.Subjects{Subjects: []event.Subject{{Name: "dist/app", Digest: "sha256:ab"}}})
+	s.exit("1", 2)
+	s.end(event.Failure, stepError(2), event.Counts{Failure: 1})
+}
+
 func TestTranscripts(t *testing.T) {
 	tests := []struct {
 		name, about string
@@ -163,6 +185,36 @@ func TestTranscripts(t *testing.T) {
 			s.event("1", event.StepFinished{Status: event.Failure, Duration: 15 * time.Second})
 			err.Message = `step "test": ` + err.Message
 			s.end(event.Failure, err, event.Counts{Failure: 2})
+		}},
+		{"annotations", "Annotations are shown where they happen, unless the output says the same, and counted in the last line.", Options{}, annotatedRun},
+		{"annotations-verbose", "The level has a colour, and a summary is told of.", Options{Color: true, Verbose: 1}, annotatedRun},
+		{"annotations-quiet", "Errors are shown with the failure.", Options{Mode: ModeQuiet}, annotatedRun},
+		{"annotations-show-none", "Without the output, nothing says the same.", Options{Show: ShowNone}, annotatedRun},
+		{"annotations-tty", "The live view says what the plain one does.", Options{Mode: ModeTTY, StdoutTTY: true, StderrTTY: true}, annotatedRun},
+		{"annotations-many", "Of very many annotations the first are shown, and all are counted.", Options{}, func(s *script) {
+			s.begin()
+			s.start("1", "lint")
+			for i := range 10_000 {
+				s.event("1", event.Annotation{Level: event.AnnotationWarning, Message: fmt.Sprintf("number %d", i+1)})
+			}
+			s.ok("1")
+			s.end(event.Success, nil, event.Counts{Success: 1})
+		}},
+		{"annotations-parallel", "Where several steps run, the step is named; what failed and succeeds when it is tried again is forgotten.", Options{}, func(s *script) {
+			s.begin()
+			s.startKind("1", "checks", event.KindParallel)
+			s.start("1.1", "lint")
+			s.start("1.2", "test")
+			s.event("1.1", event.Annotation{Level: event.AnnotationError, Message: "bad", File: "a.ts"})
+			s.event("1.1", event.StepRetrying{Attempt: 1, Max: 2, Error: stepError(1)})
+			s.event("1.2", event.Annotation{Level: event.AnnotationError, Message: "worse", File: "b.ts"})
+			s.ok("1.1")
+			s.exit("1.2", 1)
+			s.event("1", event.StepFinished{Status: event.Failure, Duration: time.Second})
+			s.start("2", "cleanup")
+			s.out("2", strings.Repeat("cleaning\n", 3))
+			s.ok("2")
+			s.end(event.Failure, stepError(1), event.Counts{Success: 2, Failure: 1})
 		}},
 		{"nested", "Steps in steps are known by their path.", Options{}, nestedRun},
 		{"parallel", "While steps run in parallel, their output comes in whole, named lines.", Options{}, parallelRun},

@@ -52,7 +52,8 @@ func (*IncompleteError) Error() string {
 }
 
 // Statement returns what is so about a run. The file is that of the trace, and the artifacts are what the run is said to have
-// made, each with a name of its own. The same trace and files give the same statement. The error is an *IncompleteError when
+// made, each with a name of its own; what its steps say that they made (trace.Step.Subjects) comes to that. It is an error when a name
+// stands for two contents: a *ConflictError when that is so whatever the artifacts are. The same trace and files give the same statement. The error is an *IncompleteError when
 // the run has not ended.
 func Statement(t *trace.Trace, file File, artifacts []File) (*signature.Statement, error) {
 	if t.Incomplete {
@@ -86,7 +87,24 @@ func subjects(t *trace.Trace, file File, artifacts []File) ([]signature.Resource
 			taken[OutputPrefix+name] = true
 		}
 	}
+	made, err := madeBySteps(t)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]string{}
+	for _, f := range made {
+		if taken[f.Name] {
+			return nil, conflict("a step says that it made %s, which is the name of something else that is to be signed", f.Name)
+		}
+		taken[f.Name], known[f.Name] = true, f.SHA256
+		all = append(all, signature.Resource{Name: f.Name, Digest: sha256Set(f.SHA256)})
+	}
 	for _, f := range slices.SortedFunc(slices.Values(artifacts), func(a, b File) int { return cmp.Compare(a.Name, b.Name) }) {
+		if sum, ok := known[f.Name]; ok && sum == f.SHA256 {
+			continue
+		} else if ok {
+			return nil, fmt.Errorf("%s is not what the run made: its digest is sha256:%s, and the step that made it says sha256:%s", f.Name, f.SHA256, sum)
+		}
 		if taken[f.Name] {
 			return nil, fmt.Errorf("two things that are to be signed have the name %s; sign from a folder where their paths differ", f.Name)
 		}

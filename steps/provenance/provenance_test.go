@@ -140,6 +140,63 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
+func TestWhatStepsMade(t *testing.T) {
+	t.Parallel()
+	with := func(subjects ...event.Subject) *trace.Trace {
+		tr := run()
+		for i, s := range subjects {
+			tr.Steps[i].Subjects = []event.Subject{s}
+		}
+		return tr
+	}
+	is := func(name, digit string) event.Subject {
+		return event.Subject{Name: name, Digest: "sha256:" + hexOf(digit)}
+	}
+	for _, c := range []struct {
+		name  string
+		trace *trace.Trace
+		want  string // names of what the run made, or what is wrong
+	}{
+		{"stands between the outputs and the artifacts", with(is("image:1", "1"), is("app", "2")), "app image:1 dist/a dist/z"},
+		{"is named once, where two steps or an artifact are the same", with(is("app", "2"), is("app", "2"), is("dist/a", "0")), "app dist/a dist/z"},
+		{"cannot be two contents", with(is("app", "2"), is("app", "3")), `the steps "" and "" say that they made app, with two contents`},
+		{"is what the artifact of that name is", with(is("dist/a", "1")), "dist/a is not what the run made: its digest is sha256:000000"},
+		{"is no output and no trace", with(is("trace.json", "1")), "a step says that it made trace.json, which is the name of something else"},
+		{"has a digest", with(event.Subject{Name: "app", Digest: "md5:1"}), `"app" with the digest "md5:1", which is no name with a SHA-256`},
+		{"has a name", with(is("", "1")), `says that it made ""`},
+		{"is what the last time of a list that ran again gave", func() *trace.Trace {
+			tr := with(is("app", "1"), is("app", "2"))
+			tr.Steps[1].ID = "1#2"
+			return tr
+		}(), "app dist/a dist/z"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := provenance.Statement(c.trace, traceFile, made)
+			if err != nil {
+				if !strings.Contains(err.Error(), c.want) {
+					t.Errorf("the error is %v, want %q", err, c.want)
+				}
+				return
+			}
+			record, err := provenance.Read(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range record.Artifacts {
+				got = append(got, f.Name)
+				if f.Name == "app" && f.SHA256 != hexOf("2") {
+					t.Errorf("app is %s", f.SHA256)
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestPredicate(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer

@@ -94,6 +94,7 @@ func (c *chrome) siblings(steps []*Step, thread int, from, to time.Duration, par
 	// Steps inside parallel ones keep their threads: what runs beside them must not take these.
 	byStart := slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool { return s.Status == event.Skipped })
 	slices.SortStableFunc(byStart, func(a, b *Step) int { return a.Started.Compare(b.Started) })
+	parallel = parallel || background(byStart)
 	lanes := []lane{{thread, from}}
 	for _, s := range byStart {
 		start := clamp(s.Started.Sub(c.start), from, to)
@@ -113,6 +114,16 @@ func (c *chrome) siblings(steps []*Step, thread int, from, to time.Duration, par
 		c.step(s, lanes[i].thread, start, end, parallel)
 		lanes[i].until = end
 	}
+}
+
+// background reports whether one of the steps, in the order in which they began, goes on while later ones run.
+func background(byStart []*Step) bool {
+	for i := 1; i < len(byStart); i++ {
+		if byStart[i-1].Started.Add(byStart[i-1].Duration).After(byStart[i].Started) {
+			return true
+		}
+	}
+	return false
 }
 
 // lane is a thread that is in use until some time.

@@ -31,7 +31,7 @@ func writeComparable(w io.Writer, t *Trace) error {
 	for i, folder := range c.plain.runFolders {
 		c.plain.runFolders[i] = jsonText(folder)
 	}
-	c.plain.workDir = jsonText(c.plain.workDir)
+	c.plain.workDir, c.plain.parent = jsonText(c.plain.workDir), jsonText(c.plain.parent)
 	if err := c.collect(t); err != nil {
 		return err
 	}
@@ -126,6 +126,7 @@ func (c *comparable) steps(steps []*Step) []*Step {
 		for k := range shown.Attempts {
 			shown.Attempts[k].Started, shown.Attempts[k].Duration = time.Time{}, 0
 		}
+		shown.Annotations = sortedAnnotations(s.Annotations)
 		if s.Log != nil {
 			shown.Log = c.summary(s.ID, s.Log.Lines)
 		}

@@ -92,6 +92,7 @@ func Diff(a, b *Trace, opts DiffOptions) (*Difference, error) {
 	}
 	if a.Run.WorkDir == b.Run.WorkDir {
 		d.plainA.workDir, d.plainB.workDir = "", ""
+		d.plainA.parent, d.plainB.parent = "", ""
 	}
 	if opts.MirrorB != "" {
 		d.plainB.mirror, d.plainB.mirrored = opts.MirrorB, d.plainA.workDir

@@ -84,6 +84,16 @@ func TestDiffSaysWhatChanged(t *testing.T) {
 			b.Find("3.2").Duration *= 4
 			b.Find("3.1").Duration += NotableAmount
 		}, "times\n  step checks / test: 504ms → 2.0s (4.0 times)\nsame: no difference in 7 steps\n"},
+		{"an annotation that is new", func(b *Trace) {
+			s := b.Find("3.1")
+			s.Annotations = append(s.Annotations, event.Annotation{Level: event.AnnotationError, Message: "worse", File: "z.go"})
+		}, "step checks / lint\n  annotations\n    @@ -1,2 +1,3 @@\n     warning  /work/a.go:3:7  Style: too long by far\n     error  main.go:1  <bad> &  ugly (E1)\n" +
+			"    +error  z.go  worse\ndifferent: 1 of 7 steps changed\n"},
+		{"a summary, and what was made", func(b *Trace) {
+			b.Find("2").Summary = strings.Replace(b.Find("2").Summary, "3", "4", 1)
+			b.Find("2").Subjects[0].Digest = "sha256:4567"
+		}, "step build\n  summary\n    @@ -3,3 +3,3 @@\n     | file | size |\n     |---|--:|\n    -| app | 3 |\n    +| app | 4 |\n" +
+			"  - made out/app: sha256:0123\n  + made out/app: sha256:4567\ndifferent: 1 of 7 steps changed\n"},
 		{"text that would move the cursor stays where it is", func(b *Trace) { b.Find("2").Env["MODE"] = "\x1b[2Jfast" },
 			"step build\n  - env MODE: fast\n  + env MODE:  [2Jfast\ndifferent: 1 of 7 steps changed\n"},
 	} {
@@ -147,6 +157,8 @@ func TestDiffLeavesOutTheFoldersOfTheRun(t *testing.T) {
 			s.at(0, "1", event.ExecStarted{Attempt: 1, WorkDir: workDir,
 				Command: []string{"sh", "-c", "x='" + folder + "/files/1-output'; cd " + workDir + "; ls " + workDir + "2"}})
 			s.print("1", event.Stdout, "in "+workDir+"/sub with "+folder+"/home\n")
+			s.at(0, "1", event.Annotation{Message: "in " + folder + "/home", File: workDir + "/a.go"})
+			s.at(0, "1", event.Summary{Markdown: "in `" + workDir + "`"})
 			s.at(0, "1", event.StepFinished{Status: event.Success,
 				Outputs: map[string]value.Value{"o": value.OfArray([]value.Value{text(folder + "/tmp/a")})}})
 			s.at(0, "", event.RunFinished{Status: event.Success})
@@ -299,8 +311,14 @@ func alter(t *testing.T, v reflect.Value) {
 		v.Set(reflect.ValueOf(append([]string{"new"}, x...)))
 	case []Attempt:
 		v.Set(reflect.ValueOf(x[1:]))
+	case []event.Annotation:
+		v.Set(reflect.ValueOf(append([]event.Annotation{{Level: event.AnnotationError, Message: "new"}}, x...)))
+	case []event.Subject:
+		v.Set(reflect.ValueOf(append([]event.Subject{{Name: "new", Digest: "sha256:00"}}, x...)))
 	case []*Step:
 		v.Set(reflect.ValueOf([]*Step{{Name: "new"}}))
+	case *event.Environment:
+		v.Set(reflect.ValueOf(&event.Environment{Level: "container", Image: &event.Image{Name: "new"}}))
 	case *event.Error:
 		v.Set(reflect.ValueOf(&event.Error{Kind: event.ErrorSystem, Message: "new"}))
 	case *plan.Component:
@@ -323,7 +341,7 @@ func alter(t *testing.T, v reflect.Value) {
 			v.SetString(v.String() + "x")
 		case reflect.Bool:
 			v.SetBool(!v.Bool())
-		case reflect.Int64:
+		case reflect.Int, reflect.Int64:
 			v.SetInt(v.Int() + 1)
 		default:
 			t.Fatalf("the test cannot change a %s", v.Type())
@@ -345,5 +363,32 @@ func TestDiffIsData(t *testing.T) {
 		`"changes":[{"field":"inputs","name":"level","a":3,"b":9007199254740993},{"field":"env","name":"MODE","a":"fast"}]}]}`
 	if diff := cmp.Diff(want, string(data)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestWhatARunMadeForItselfIsTheSameInAnother(t *testing.T) {
+	fresh := &Trace{Run: Run{WorkDir: "/tmp/rung-1/project", FreshWorkDir: true}}
+	p := placesOf(fresh)
+	for in, want := range map[string]string{
+		"/tmp/rung-1/project/a":           "<work dir>/a",
+		"/tmp/rung-1":                     "<work dir>/..",
+		"/tmp/rung-1/other":               "<work dir>/../other",
+		"/tmp/rung-12":                    "/tmp/rung-12",
+		"http://127.0.0.1:41234/api":      "http://127.0.0.1:<port>/api",
+		"http://127.0.0.1:32768":          "http://127.0.0.1:<port>",
+		"http://127.0.0.1:8080/":          "http://127.0.0.1:8080/", // chosen by somebody
+		"https://example.com:41234/stays": "https://example.com:41234/stays",
+	} {
+		if got := p.text(in); got != want {
+			t.Errorf("%s is %s, not %s", in, got, want)
+		}
+	}
+	fresh.Run.FreshWorkDir = false
+	p = placesOf(fresh)
+	if got := p.text("/tmp/rung-1"); got != "<work dir>/.." {
+		t.Errorf("the folder around somebody's own work directory is %s", got)
+	}
+	if got := p.text("/tmp/rung-1/other"); got != "/tmp/rung-1/other" {
+		t.Errorf("what stands beside somebody's own work directory is %s", got)
 	}
 }

@@ -32,6 +32,7 @@ func (d *differ) run() {
 	f.text("runtime.digest", d.a.Runtime.Digest, d.b.Runtime.Digest)
 	f.text("runtime.os", d.a.Runtime.OS, d.b.Runtime.OS)
 	f.text("runtime.arch", d.a.Runtime.Arch, d.b.Runtime.Arch)
+	f.text("environment", placeText(a.Environment), placeText(b.Environment))
 	f.text("source", a.Source, b.Source)
 	f.definition("component", "", "", a.Component, b.Component)
 	f.values("inputs", a.Inputs, b.Inputs)
@@ -55,6 +56,24 @@ func (d *differ) time(path []string, t TimeChange) {
 	low, high := min(t.A, t.B), max(t.A, t.B)
 	t.Notable = high-low > NotableAmount && float64(high) > NotableFactor*float64(low)
 	d.out.Times = append(d.out.Times, t)
+}
+
+// placeText says what kind of place a run had, "" for its machine itself: the level, and the images of the run and its services.
+func placeText(env *event.Environment) string {
+	if env == nil || env.Level == "none" {
+		return ""
+	}
+	lines := []string{env.Level}
+	name := func(what string, i event.Image) {
+		lines = append(lines, strings.TrimSpace(what+" "+i.Name+" "+i.Digest))
+	}
+	if env.Image != nil {
+		name("image", *env.Image)
+	}
+	for _, s := range env.Services {
+		name("service", s.Image)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func stopReason(s *Stopping) string {
@@ -105,6 +124,9 @@ func (d *differ) step(path []string, a, b *Step) {
 		}
 		f.values("outputs", a.Outputs, b.Outputs)
 		f.texts("exports", a.Exports, b.Exports)
+		f.text("annotations", annotationText(a, d.logA), annotationText(b, d.logB))
+		f.text("summary", summaryText(a, d.logA), summaryText(b, d.logB))
+		f.texts("subjects", subjectTexts(a), subjectTexts(b))
 		d.list(path, a.Steps, b.Steps)
 	}
 	s.Changes = f.changes
@@ -278,6 +300,9 @@ func (f *fields) values(field string, a, b map[string]value.Value) {
 
 // add compares two values, of which nil is none, and adds what differs.
 func (f *fields) add(field, name string, a, b *value.Value) {
+	if a != nil && b != nil && value.Equal(*a, *b) { // also where it lies in the folders of one run alone
+		return
+	}
 	if a != nil {
 		v := f.d.plainA.value(*a)
 		a = &v

@@ -13,12 +13,17 @@ import (
 const (
 	RunFolderText = "<run folder>"
 	WorkDirText   = "<work dir>"
+	LoopbackText  = "http://127.0.0.1:<port>" // a server of the run itself, whose port the system chose
 )
+
+const loopbackHost = "http://127.0.0.1:"
 
 // places are the folders of one run whose paths say nothing about what it did.
 type places struct {
 	runFolders []string // the run's own, made under a random name and removed when it ended; usually one
 	workDir    string   // "" when it is left as it is
+	parent     string   // the folder around the work directory; "" when it is left as it is
+	made       bool     // the work directory was made for the run, and so was what stands beside it
 	// mirror is a folder that is left out where it begins a path, and mirrored is the work directory that such paths may be in.
 	mirror, mirrored string
 }
@@ -27,6 +32,7 @@ type places struct {
 // these three folders in it.
 var (
 	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|home)(?:[/\\]|$)`)
+	loopback  = lazyregexp.New(`http://127\.0\.0\.1:(?:3276[89]|327[7-9][0-9]|32[89][0-9]{2}|3[3-9][0-9]{3}|[456][0-9]{4})`) // 32768 and above
 	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\]files[/\\]`)
 )
 
@@ -66,6 +72,9 @@ func placesOf(t *Trace) places {
 	if len(strings.TrimRight(t.Run.WorkDir, `/\`)) > len("C:") {
 		p.workDir = strings.TrimRight(t.Run.WorkDir, `/\`)
 	}
+	if at := strings.LastIndexAny(p.workDir, `/\`); at > len("C:") {
+		p.parent, p.made = p.workDir[:at], t.Run.FreshWorkDir
+	}
 	return p
 }
 
@@ -82,6 +91,12 @@ func (p *places) text(s string) string {
 	}
 	if p.workDir != "" {
 		s = replacePath(s, p.workDir, WorkDirText)
+	}
+	if p.parent != "" && (p.made || s == p.parent) {
+		s = replacePath(s, p.parent, WorkDirText+"/..")
+	}
+	if strings.Contains(s, loopbackHost) {
+		s = loopback().ReplaceAllString(s, LoopbackText)
 	}
 	return s
 }

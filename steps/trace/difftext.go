@@ -24,7 +24,7 @@ type DiffTextOptions struct {
 // fieldLabels are what people call the fields of a trace, where that is not their name.
 var fieldLabels = map[string]string{
 	"exit_code": "exit code", "skip_reason": "skip reason", "work_dir": "work dir", "inputs": "input", "outputs": "output",
-	"exports": "export", "secrets": "secret", "job": "job variable", "ref": "reference", "resolved.ref": "reference resolved to",
+	"exports": "export", "subjects": "made", "secrets": "secret", "job": "job variable", "ref": "reference", "resolved.ref": "reference resolved to",
 	"resolved.file": "definition file", "resolved.digest": "component", "stopping": "asked to stop", "allowed": "allowed to fail",
 	"unset": "not given", "runtime.version": "version", "runtime.digest": "program", "runtime.os": "system",
 	"runtime.arch": "architecture",

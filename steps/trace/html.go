@@ -10,6 +10,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/rungci/rung/internal/markdown"
 )
 
 // How much of the logs a page holds, in bytes. What is left out is said where it is missing.
@@ -18,6 +20,9 @@ const (
 	maxPageLogs = 24 << 20 // of all steps together, shared evenly
 	minPageLog  = 8 << 10  // of one step, however many there are
 )
+
+// maxPageSummaries is how much of the summaries a page renders, in bytes of Markdown. What is beyond is shown as it was written.
+const maxPageSummaries = 4 << 20
 
 // A step's log that is too long keeps its first quarter and the rest from its end, where failures are.
 const headShare = 4
@@ -44,7 +49,7 @@ func writeHTML(w io.Writer, t *Trace) error {
 	}
 	parts := map[string]string{
 		"title":  xmlText(t.Run.ID + " · " + string(t.Run.Status)),
-		"policy": "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(pageJS),
+		"policy": "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(pageJS),
 		"style":  pageCSS,
 		"script": pageJS,
 		"data":   string(data),
@@ -59,6 +64,10 @@ func writeHTML(w io.Writer, t *Trace) error {
 		}
 		var name string
 		name, rest, _ = strings.Cut(after, "}}")
+		if name == "summaries" {
+			t.pageSummaries(out)
+			continue
+		}
 		if name == "logs" {
 			t.Walk(func(s *Step, _ int) {
 				if log := logs[s.ID]; log != nil {
@@ -69,6 +78,18 @@ func writeHTML(w io.Writer, t *Trace) error {
 		}
 		out.WriteString(parts[name])
 	}
+}
+
+// pageSummaries writes the summaries of the steps, rendered, where nothing of them is shown or fetched until the page takes it.
+func (t *Trace) pageSummaries(out *bufio.Writer) {
+	room := maxPageSummaries
+	t.Walk(func(s *Step, _ int) {
+		if s.Summary == "" || len(s.Summary) > room {
+			return
+		}
+		room -= len(s.Summary)
+		out.WriteString(`<template id="summary-` + xmlText(s.ID) + `">` + markdown.HTML(s.Summary) + "</template>\n")
+	})
 }
 
 // sourceHash allows exactly this text in a content security policy.

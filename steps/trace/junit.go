@@ -172,6 +172,9 @@ func (j *junit) testCase(suite string, s *Step) {
 	} else {
 		j.out.WriteString("/>\n")
 	}
+	if len(s.Annotations) > 0 {
+		fmt.Fprintf(j.out, "      <system-err>%s</system-err>\n", xmlText(annotationText(s, nil)))
+	}
 	j.out.WriteString("    </testcase>\n")
 }
 

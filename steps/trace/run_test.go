@@ -107,11 +107,17 @@ func example(s *script) {
 		Outputs: map[string]value.Value{"binary": text("out/app"), "key": event.Redacted("hmac:9")},
 		Exports: map[string]string{"APP": "out/app"}})
 
+	s.at(0, "2", event.Summary{Markdown: "# Built\n\n| file | size |\n|---|--:|\n| app | 3 |\n"})
+	s.at(0, "2", event.Subjects{Subjects: []event.Subject{{Name: "out/app", Digest: "sha256:0123"}}})
+
 	s.at(1, "3", event.StepStarted{Name: "checks", Kind: event.KindParallel})
 	s.at(1, "3.2", event.StepStarted{Name: "test", Kind: event.KindExec})
 	s.at(1, "3.1", event.StepStarted{Name: "lint", Kind: event.KindExec})
 	s.print("3.2", event.Stdout, "ok 1\n")
 	s.print("3.1", event.Stderr, "main.go:1: <bad> & \x01ugly\n")
+	s.at(0, "3.1", event.Annotation{Level: event.AnnotationError, Message: "<bad> & \x01ugly", File: "main.go", Line: 1, Code: "E1"})
+	s.at(0, "3.1", event.Annotation{Level: event.AnnotationWarning, Title: "Style", Message: "too long\nby far", File: "/work/a.go", Line: 3, Column: 7, EndColumn: 9})
+	s.at(0, "3.2", event.Annotation{Level: event.AnnotationNotice, Message: "2 tests"})
 	s.print("3.2", event.Stdout, "ok 2\n")
 	one := 1
 	s.at(200, "3.1", event.StepFinished{Status: event.Failure, ExitCode: &one, Duration: 203 * time.Millisecond,

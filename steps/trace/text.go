@@ -129,6 +129,9 @@ func (p *textPrinter) header() {
 	if rt := p.trace.Runtime; rt.Version != "" || rt.OS != "" {
 		about = append(about, strings.TrimSpace(rt.Version+" "+rt.OS+"/"+rt.Arch))
 	}
+	if said := annotationCounts(p.trace); said != "" {
+		about = slices.Insert(about, 1, said)
+	}
 	p.line(2, colorDim, strings.Join(about, " · "))
 	if p.trace.Incomplete {
 		p.line(2, colorYellow, "the trace ends before the run does: it was killed, or it is still running")
@@ -165,6 +168,18 @@ func countText(c event.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
+// annotationCounts says how many annotations there are, if there are any: "1 error, 2 warnings".
+func annotationCounts(t *Trace) string {
+	counts := t.Annotations()
+	var parts []string
+	for _, level := range []event.AnnotationLevel{event.AnnotationError, event.AnnotationWarning, event.AnnotationNotice} {
+		if n := counts[level]; n > 0 {
+			parts = append(parts, counted(n, string(level)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // label is what stands in front of a step's duration.
 func (p *textPrinter) label(s *Step) string {
 	label := oneLine(s.Name)
@@ -192,8 +207,12 @@ func (p *textPrinter) step(s *Step, depth int) {
 	if s.Error != nil && len(s.Steps) == 0 {
 		p.failure(indent+4, s.Error)
 	}
+	p.annotations(indent+4, s)
 	if p.opts.Verbose > 0 {
 		p.details(indent+4, s)
+	}
+	if s.Summary != "" {
+		p.summary(indent+4, s.Summary)
 	}
 	if p.opts.Logs && s.Log != nil && p.err == nil {
 		p.err = p.log(indent+4, s)
@@ -289,6 +308,45 @@ func (p *textPrinter) details(indent int, s *Step) {
 	}
 	p.values(indent, "output", s.Outputs)
 	p.texts(indent, "export", s.Exports)
+	for _, subject := range s.Subjects {
+		p.line(indent, colorDim, "made "+subject.Name+" "+subject.Digest)
+	}
+}
+
+// maxShownAnnotations is how many annotations of a step are shown unless all are asked for.
+const maxShownAnnotations = 20
+
+// levelColors are those of annotations; the word says the same.
+var levelColors = map[event.AnnotationLevel]string{event.AnnotationError: "31", event.AnnotationWarning: colorYellow, event.AnnotationNotice: "36"}
+
+// annotations are what the step said about places in files.
+func (p *textPrinter) annotations(indent int, s *Step) {
+	shown := s.Annotations
+	if p.opts.Verbose == 0 {
+		shown = shown[:min(len(shown), maxShownAnnotations)]
+	}
+	for _, a := range shown {
+		p.line(indent, levelColors[a.Level], annotationLine(a))
+	}
+	if more := len(s.Annotations) - len(shown); more > 0 {
+		p.line(indent, colorDim, fmt.Sprintf("and %s (-v shows them)", counted(more, "more annotation")))
+	}
+	if s.AnnotationsLeftOut > 0 {
+		p.line(indent, colorDim, fmt.Sprintf("and %s that the trace does not keep", counted(s.AnnotationsLeftOut, "more annotation")))
+	}
+}
+
+// summary shows what a step wrote about itself, or says that it did.
+func (p *textPrinter) summary(indent int, markdown string) {
+	if p.opts.Verbose == 0 {
+		p.line(indent, colorDim, "summary of "+counted(lineCount(markdown), "line")+" (-v shows it)")
+		return
+	}
+	p.line(indent, colorDim, "summary")
+	_ = p.behindBar(indent, func(w io.Writer) error { // errors of writing stay in out
+		_, err := io.WriteString(w, markdown)
+		return err
+	})
 }
 
 func (p *textPrinter) values(indent int, name string, values map[string]value.Value) {
@@ -352,12 +410,17 @@ func commandText(command []string) string {
 
 // log writes the log of a step behind a bar.
 func (p *textPrinter) log(indent int, s *Step) error {
+	return p.behindBar(indent, func(w io.Writer) error { return p.logs(s.ID, w) })
+}
+
+// behindBar writes text of which nothing moves a terminal's cursor, a bar before every line.
+func (p *textPrinter) behindBar(indent int, text func(io.Writer) error) error {
 	bar := "│ "
 	if p.opts.ASCII {
 		bar = "| "
 	}
 	w := &indenter{out: p.out, prefix: strings.Repeat(" ", indent) + p.color(colorDim, bar), plain: plainer{colors: p.opts.Color}}
-	err := p.logs(s.ID, w)
+	err := text(w)
 	if w.inLine {
 		p.out.WriteString("\n")
 	}

@@ -24,6 +24,12 @@ const FormatName = "rung.trace"
 // EventsSuffix is what the name of the event log of a run that is not finished has beyond the trace's own name.
 const EventsSuffix = ".events"
 
+// How much a step can say about files, so that one that says ten thousand things a second does not make its trace unreadable.
+const (
+	MaxAnnotations    = 1000     // of one step
+	maxAnnotationText = 64 << 10 // of one message, in bytes: what GitHub keeps
+)
+
 // Trace is the document. In a file, "logs" follows the fields below: a flat array of chunks that may be far larger than
 // memory, so it is read only through Log and Chunks.
 type Trace struct {
@@ -57,6 +63,8 @@ type Run struct {
 	WorkDir  string                 `json:"work_dir"`
 	// FreshWorkDir says that the work directory was empty when the run began.
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
+	// Environment is the place that was made for the run; nil where nobody said.
+	Environment *event.Environment `json:"environment,omitempty"`
 	// Env is the base environment: what every process of the run was given unless its attempt says otherwise.
 	Env map[string]string `json:"env"`
 	Job map[string]string `json:"job,omitempty"` // the job variables
@@ -92,7 +100,8 @@ type Warning struct {
 // Step is one step that was started or skipped.
 type Step struct {
 	// ID is the path of positions from the root ("2.1" is the first step of the second one). When a list of steps runs again
-	// because it is retried, what its steps do the second time has IDs that end in "#2", and so on.
+	// because it is retried, what its steps do the second time has IDs that end in "#2", and so on. What
+	// components prepare before the first step stands in a step "0", and what they clean up behind the last one.
 	ID    string         `json:"id"`
 	Name  string         `json:"name"`
 	Title string         `json:"title,omitempty"`
@@ -111,6 +120,12 @@ type Step struct {
 	Attempts []Attempt              `json:"attempts,omitempty"`
 	Outputs  map[string]value.Value `json:"outputs,omitempty"`
 	Exports  map[string]string      `json:"exports,omitempty"`
+	// Annotations are what the step said about places in files, and about itself, over all its attempts. MaxAnnotations are kept;
+	// AnnotationsLeftOut counts the others.
+	Annotations        []event.Annotation `json:"annotations,omitempty"`
+	AnnotationsLeftOut int                `json:"annotations_left_out,omitempty"`
+	Summary            string             `json:"summary,omitempty"`  // what the step wrote about itself for people, in Markdown
+	Subjects           []event.Subject    `json:"subjects,omitempty"` // what the step says that it made
 
 	ExitCode *int          `json:"exit_code,omitempty"`
 	Status   event.Status  `json:"status"`                // event.Running when the trace ends before the step does

@@ -97,6 +97,7 @@ func (b *builder) event(e event.Event) {
 	case event.StepRetrying:
 		n := b.node(e.Step, e.Time)
 		n.rounds++
+		n.Summary, n.Subjects = "", nil
 		if a := n.attempt(); a != nil {
 			a.Error = body.Error
 		}
@@ -106,6 +107,13 @@ func (b *builder) event(e event.Event) {
 		n.Outputs, n.Exports, n.Duration = body.Outputs, body.Exports, body.Duration
 		n.summarize()
 		n.hash = nil
+	case event.Annotation:
+		b.node(e.Step, e.Time).annotate(body)
+	case event.Summary:
+		b.node(e.Step, e.Time).Summary = body.Markdown
+	case event.Subjects:
+		n := b.node(e.Step, e.Time)
+		n.Subjects = append(n.Subjects, body.Subjects...)
 	case event.Warning:
 		b.trace.Warnings = append(b.trace.Warnings, Warning{Step: b.id(e.Step), Message: body.Message, Diagnostic: body.Diagnostic})
 	case event.Stopping:
@@ -125,7 +133,7 @@ func (b *builder) event(e event.Event) {
 func (b *builder) runStarted(at time.Time, s event.RunStarted) {
 	b.trace.Runtime = Runtime{Version: s.Runtime.Version, OS: s.Runtime.OS, Arch: s.Runtime.Arch}
 	b.trace.Run = Run{
-		ID: s.ID, Status: event.Running, Started: at, Inputs: s.Inputs, WorkDir: s.WorkDir, FreshWorkDir: s.FreshWorkDir, Env: s.Env, Job: s.Job,
+		ID: s.ID, Status: event.Running, Started: at, Inputs: s.Inputs, WorkDir: s.WorkDir, FreshWorkDir: s.FreshWorkDir, Environment: s.Environment, Env: s.Env, Job: s.Job,
 		Secrets: s.Secrets, DigestKey: s.DigestKey, Source: s.Source, Component: s.Component,
 	}
 	if s.Component != nil {
@@ -239,6 +247,18 @@ func (n *node) define() {
 		n.list, own.Definition.Steps = own.Definition.Steps, nil
 		n.Definition = &own
 	}
+}
+
+// annotate takes in what the step said about a place, as far as there is room.
+func (n *node) annotate(a event.Annotation) {
+	if len(n.Annotations) == MaxAnnotations {
+		n.AnnotationsLeftOut++
+		return
+	}
+	if len(a.Message) > maxAnnotationText {
+		a.Message = strings.ToValidUTF8(a.Message[:maxAnnotationText], "") + "…"
+	}
+	n.Annotations = append(n.Annotations, a)
 }
 
 // attempt returns the latest process of the step, nil when there is none.

@@ -18,6 +18,10 @@ type Problem struct {
 	diag.Diagnostic
 	// Warning says that the input is accepted and yet hardly meant.
 	Warning bool
+	// Note says that it is less than a warning.
+	Note bool
+	// Rule names the check that found the problem; "" is ours.
+	Rule string
 }
 
 // Problems are errors, then warnings.
@@ -32,8 +36,12 @@ func Problems(errors, warnings diag.List) []Problem {
 	return all
 }
 
+// severity is how SARIF calls it.
 func (p Problem) severity() string {
-	if p.Warning {
+	switch {
+	case p.Note:
+		return "note"
+	case p.Warning:
 		return "warning"
 	}
 	return "error"
@@ -41,7 +49,10 @@ func (p Problem) severity() string {
 
 // rule names the check that found the problem, for those who sort by it.
 func (p Problem) rule() string {
-	if p.Warning {
+	switch {
+	case p.Rule != "":
+		return p.Rule
+	case p.Warning:
 		return "suspicious"
 	}
 	return "invalid"
@@ -83,10 +94,7 @@ func CodeQuality(w io.Writer, problems []Problem) error {
 	items := make([]item, len(problems))
 	seen := map[string]int{}
 	for i, p := range problems {
-		severity := "major"
-		if p.Warning {
-			severity = "minor"
-		}
+		severity := map[string]string{"error": "major", "warning": "minor", "note": "info"}[p.severity()]
 		items[i] = item{p.Message, p.rule(), p.fingerprint(seen), severity, location{filepath.ToSlash(p.File), position{p.line()}}}
 	}
 	return write(w, items)

@@ -114,3 +114,31 @@ func TestSARIF(t *testing.T) {
 		t.Errorf("without problems the log is %s", out.Bytes())
 	}
 }
+
+func TestProblemsThatOthersFound(t *testing.T) {
+	t.Parallel()
+	list := []problems.Problem{
+		{Diagnostic: diag.Diagnostic{Span: diag.Span{File: "a.ts", Line: 1}, Message: "x"}, Rule: "TS2304"},
+		{Diagnostic: diag.Diagnostic{Message: "y"}, Rule: "notice", Note: true},
+		{Diagnostic: diag.Diagnostic{Message: "z"}, Rule: "notice", Note: true},
+	}
+	var report, log bytes.Buffer
+	if err := problems.CodeQuality(&report, list); err != nil {
+		t.Fatal(err)
+	}
+	item := decode(t, report.Bytes()).([]any)[1].(map[string]any)
+	if item["severity"] != "info" || item["check_name"] != "notice" {
+		t.Errorf("the note is %v", item)
+	}
+	if err := problems.SARIF(&log, list, "1.0"); err != nil {
+		t.Fatal(err)
+	}
+	run := decode(t, log.Bytes()).(map[string]any)["runs"].([]any)[0].(map[string]any)
+	rules := run["tool"].(map[string]any)["driver"].(map[string]any)["rules"]
+	if diff := cmp.Diff([]any{map[string]any{"id": "TS2304"}, map[string]any{"id": "notice"}}, rules); diff != "" {
+		t.Error(diff)
+	}
+	if level := run["results"].([]any)[1].(map[string]any)["level"]; level != "note" {
+		t.Errorf("the level is %v", level)
+	}
+}

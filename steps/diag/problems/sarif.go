@@ -3,6 +3,7 @@ package problems
 import (
 	"io"
 	"path/filepath"
+	"slices"
 )
 
 // The parts of SARIF 2.1.0 that are written. Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
@@ -25,8 +26,8 @@ type (
 		Rules   []sarifRule `json:"rules"`
 	}
 	sarifRule struct {
-		ID               string       `json:"id"`
-		ShortDescription sarifMessage `json:"shortDescription"`
+		ID               string        `json:"id"`
+		ShortDescription *sarifMessage `json:"shortDescription,omitempty"`
 	}
 	sarifMessage struct {
 		Text string `json:"text"`
@@ -59,9 +60,12 @@ type (
 func SARIF(w io.Writer, problems []Problem, version string) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "step-runner", Version: version, Rules: []sarifRule{
-		{"invalid", sarifMessage{"The file is not what GitLab, or step-runner, accepts."}},
-		{"suspicious", sarifMessage{"The file is accepted, and hardly meant as it is."}},
+		{"invalid", &sarifMessage{"The file is not what GitLab, or step-runner, accepts."}},
+		{"suspicious", &sarifMessage{"The file is accepted, and hardly meant as it is."}},
 	}}
+	if slices.ContainsFunc(problems, func(p Problem) bool { return p.Rule != "" }) {
+		run.Tool.Driver.Rules = rulesOf(problems)
+	}
 	seen := map[string]int{}
 	for _, p := range problems {
 		text := p.Message
@@ -83,4 +87,17 @@ func SARIF(w io.Writer, problems []Problem, version string) error {
 		run.Results = append(run.Results, result)
 	}
 	return write(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+}
+
+// rulesOf are the checks of others that found the problems.
+func rulesOf(problems []Problem) []sarifRule {
+	var rules []sarifRule
+	known := map[string]bool{}
+	for _, p := range problems {
+		if !known[p.rule()] {
+			known[p.rule()] = true
+			rules = append(rules, sarifRule{ID: p.rule()})
+		}
+	}
+	return rules
 }

@@ -101,13 +101,74 @@
       h("div", { class: "run-top" }, badge(run.status), h("h1", {}, title), h("span", { class: "run-id" }, run.id), h("span", { class: "spacer" }),
         h("button", { id: "theme", type: "button", onclick: toggleTheme, "aria-keyshortcuts": "t" })),
       h("div", { class: "facts" }, h("span", {}, h("b", {}, duration(run.duration_ns / 1e6))), ...counts,
-        run.exit_code ? h("span", {}, "exit " + run.exit_code) : null,
+        run.exit_code ? h("span", {}, "exit " + run.exit_code) : null, ...counted(everything()).map(([k, n]) => h("span", { class: "a-" + k }, plural(n, k))),
         h("time", { datetime: run.started }, clock(run.started)),
         rt.os && h("span", {}, [rt.version, rt.os + "/" + rt.arch].filter(Boolean).join(" · "))),
       trace.incomplete ? h("div", { class: "notice warn" }, "The trace ends before the run does: it was killed, or it is still running.") : "",
       run.stopping ? h("div", { class: "notice warn" }, "Asked to stop: " + run.stopping.reason) : "",
       run.error ? problem(run.error, failed && h("button", { type: "button", onclick: () => select(failed, true) }, "Show the step")) : "",
       ...(trace.warnings || []).map((w) => h("div", { class: "notice warn" }, "Warning: " + w.message, w.step && byID.has(w.step) ? h("button", { type: "button", onclick: () => select(byID.get(w.step), true) }, "Show the step") : null)));
+  };
+
+  // ---- annotations and summaries ----
+  const levels = ["error", "warning", "notice"], signs = { error: "✗", warning: "▲", notice: "●" };
+  const levelOf = (a) => (signs[a.level] ? a.level : "notice");
+  const counted = (list) => levels.map((k) => [k, list.filter((a) => levelOf(a) === k).length]).filter(([, n]) => n);
+  const countText = (list) => counted(list).map(([k, n]) => plural(n, k)).join(", ");
+  const chip = (list) => counted(list).slice(0, 1).map(([k, n]) => h("span", { class: "chip a-" + k, title: countText(list) }, signs[k] + " " + n)); // the worst
+  const everything = () => nodes.filter((n) => n.step && n.step.annotations).flatMap((n) => n.step.annotations);
+  // linesOf returns for each annotation of a step the line of its log that says it, -1 where none is found.
+  const places = new Map();
+  const linesOf = (s) => {
+    if (!s.annotations || !s.log) return (s.annotations || []).map(() => -1);
+    if (places.has(s.id)) return places.get(s.id);
+    const lines = plainOf(s.id), taken = new Set();
+    let budget = 5e6; // lines to look at, so that a page of many annotations and long logs stays quick
+    const at = s.annotations.map((a) => {
+      const text = a.message.trim().split("\n")[0].toLowerCase(), file = (a.file || "").toLowerCase();
+      const search = (needle) => ((budget -= lines.length) < 0 ? -1 : lines.findIndex((l, i) => l.includes(text) && l.includes(needle) && !taken.has(i)));
+      let i = text ? search(file) : -1;
+      if (i < 0 && text && file) i = search("");
+      taken.add(i);
+      return i;
+    });
+    places.set(s.id, at);
+    return at;
+  };
+  const showLine = (n, index) => {
+    select(n);
+    if (!view.box) return;
+    view.finish();
+    const line = view.box.querySelectorAll(".l, .cut")[index];
+    for (const old of view.box.querySelectorAll(".here")) old.classList.remove("here");
+    line.classList.add("here");
+    line.scrollIntoView({ block: "center", inline: "nearest" });
+  };
+  const annotationRow = (n, a, index, named) => {
+    const line = index >= 0 ? logOf(n.step.id).lines[index] : null;
+    const where = a.file ? a.file + (a.line ? ":" + a.line + (a.column ? ":" + a.column : "") : "") : "";
+    return h("li", { class: "said a-" + levelOf(a) }, h("span", { class: "mark", title: levelOf(a) }, signs[levelOf(a)], h("span", { class: "visually-hidden" }, levelOf(a))),
+      h("div", { class: "what" },
+        where || named ? h("div", { class: "where" }, where ? h("span", { class: "mono" }, where) : null, named ? h("span", { class: "of" }, n.name) : null) : null,
+        h("div", { class: "message" }, a.title ? h("b", {}, a.title + ": ") : null, a.message, a.code ? h("span", { class: "code-name" }, " " + a.code) : null)),
+      line ? h("button", { type: "button", onclick: () => showLine(n, index) }, Number.isNaN(line[2]) ? "In the log" : "Line " + line[2]) : named ? h("button", { type: "button", onclick: () => select(n, true) }, "Show the step") : null);
+  };
+  const ANNOTATIONS_SHOWN = 200; // at once, of the whole run
+  const annotationsBox = (list, left) => {
+    if (!list.length) return null;
+    const shown = list.slice(0, ANNOTATIONS_SHOWN), rows = h("ul", { class: "saids" }, shown.map((x) => annotationRow(...x)));
+    const rest = list.length - shown.length;
+    if (rest) {
+      const more = h("li", { class: "said" }, h("button", { type: "button", onclick: () => more.replaceWith(...list.slice(ANNOTATIONS_SHOWN).map((x) => annotationRow(...x))) }, "Show " + plural(rest, "more annotation")));
+      rows.append(more);
+    }
+    if (left) rows.append(h("li", { class: "said" }, plural(left, "more annotation") + " the trace does not keep."));
+    return box("Annotations", rows, true, countText(list.map(([, a]) => a)));
+  };
+  const ofStep = (n, named) => { const at = linesOf(n.step); return (n.step.annotations || []).map((a, i) => [n, a, at[i], named]); };
+  const summaryBody = (s) => {
+    const made = $("summary-" + s.id);
+    return made ? h("div", { class: "markdown" }, document.importNode(made.content, true)) : h("pre", { class: "code", tabindex: "0" }, s.summary);
   };
 
   // ---- tree and timeline ----
@@ -142,11 +203,12 @@
     name.style.paddingLeft = Math.min(n.depth, 12) * 16 + "px";
     name.append(n.children.length ? h("span", { class: "twist", "aria-hidden": "true" }, "▾") : h("span", { class: "twist" }),
       h("span", { class: "icon s-" + n.status, "aria-hidden": "true" }, icons[n.status] || "?"), h("span", { class: "text" }, n.name),
-      h("span", { class: "aside" }, aside(n)));
+      h("span", { class: "aside" }, aside(n)), ...chip((n.step && n.step.annotations) || []));
     n.row = h("div", { class: "row s-" + n.status + (n.children.length ? " list" : ""), role: "treeitem", "aria-level": n.depth + 1, tabindex: "-1",
       "aria-setsize": siblings.length, "aria-posinset": siblings.indexOf(n) + 1, "aria-selected": "false",
       "aria-expanded": n.children.length ? "true" : null,
-      "aria-label": n.name + ", " + words[n.status] + (n.status === "skipped" ? "" : ", " + duration(n.length)), title: n.name + (aside(n) ? "\n" + aside(n) : "") },
+      "aria-label": n.name + ", " + words[n.status] + (n.status === "skipped" ? "" : ", " + duration(n.length)) +
+        (n.step && n.step.annotations ? ", " + countText(n.step.annotations) : ""), title: n.name + (aside(n) ? "\n" + aside(n) : "") },
       name, h("span", { class: "num" }, n.status === "skipped" ? "" : duration(n.length)), h("div", { class: "track" }, bars(n)));
     n.row._node = n;
     return n.row;
@@ -302,7 +364,7 @@
     if (typeof state.g === "string") el.style.backgroundColor = state.g;
     return el;
   };
-  const drawLine = (line, state, q) => {
+  const drawLine = (line, state, q, said) => {
     if (line[0] === 0) return h("div", { class: "cut" }, bytes(line[1]) + " of this log are left out of the page here. The trace file has all of it.");
     let raw = line[1], more = 0;
     if (raw.length > LONGEST_LINE) { more = raw.length - LONGEST_LINE; raw = raw.slice(0, LONGEST_LINE); }
@@ -331,13 +393,14 @@
     }
     if (more) out.append(h("span", { class: "d" }, " … " + plural(more, "more character")));
     if (!runs.length) out.append("\n");
-    return h("div", { class: "l" + (line[0] === 2 ? " err" : "") }, h("span", { class: "n", "aria-hidden": "true" }, Number.isNaN(line[2]) ? "" : line[2]), out);
+    return h("div", { class: "l" + (line[0] === 2 ? " err" : "") + (said ? " a-" + said : "") }, h("span", { class: "n", "aria-hidden": "true" }, Number.isNaN(line[2]) ? "" : line[2]), out);
   };
 
   let drawing = 0; // counts logs that were begun, so that one that is not wanted any more stops
   const view = { box: null, finish: null, marks: [], now: -1, count: null };
   let wrap = true, only = 0;
   const drawLog = (id, box) => {
+    const s = byID.get(id).step, said = new Map(linesOf(s).map((at, k) => [at, levelOf(s.annotations[k])]));
     const mine = ++drawing, q = query, { lines } = logOf(id), states = { 1: {}, 2: {} };
     box.replaceChildren();
     let i = 0;
@@ -345,7 +408,7 @@
       for (const stop = Math.min(lines.length, i + limit); i < stop;) {
         const block = h("div", { class: "block" }), until = Math.min(lines.length, i + LINES_PER_BLOCK);
         block.style.containIntrinsicSize = "auto " + (until - i) * 19.4 + "px";
-        for (; i < until; i++) block.append(drawLine(lines[i], states[lines[i][0]] || {}, q));
+        for (; i < until; i++) block.append(drawLine(lines[i], states[lines[i][0]] || {}, q, said.get(i)));
         box.append(block);
       }
     };
@@ -415,7 +478,9 @@
     h("div", { class: "step-top" }, h("h2", {}, "Whole run"), badge(run.status)),
     h("div", { class: "facts" }, h("span", {}, duration(run.duration_ns / 1e6)), h("span", { class: "mono" }, run.work_dir)),
     run.error ? problem(run.error) : null,
-    h("div", { class: "boxes" }, table("Inputs", run.inputs, true), table("Outputs", run.outputs, true), table("Job variables", run.job, false),
+    h("div", { class: "boxes" }, annotationsBox(nodes.filter((n) => n.step).flatMap((n) => ofStep(n, true)), 0),
+      nodes.filter((n) => n.step && n.step.summary).map((n) => box("Summary of " + n.name, summaryBody(n.step), true)),
+      table("Inputs", run.inputs, true), table("Outputs", run.outputs, true), table("Job variables", run.job, false),
       table("Secrets, as keyed digests", run.secrets, true), table("Environment", run.env, false),
       run.source ? box("Source", h("pre", { class: "code", tabindex: "0" }, run.source), true) : null, json("Plan", run.component), json("Runtime", trace.runtime)),
   ];
@@ -437,6 +502,9 @@
       s.skip_reason ? h("div", { class: "notice" }, "Skipped: " + s.skip_reason) : null,
       s.error ? problem(s.error) : null,
       h("div", { class: "boxes" },
+        s.annotations ? annotationsBox(ofStep(n, false), s.annotations_left_out) : null,
+        s.summary ? box("Summary", summaryBody(s), true) : null,
+        s.subjects ? box("Made", pairs(s.subjects.map((x) => [x.name, x.digest])), true, String(s.subjects.length)) : null,
         s.ref ? box("Reference", pairs([["written", s.ref], ...(s.resolved ? [["resolved", s.resolved.ref], ["file", s.resolved.dir.replace(/\/$/, "") + "/" + s.resolved.file],
           ...(s.resolved.digest ? [["digest", s.resolved.digest]] : []), ...origin(s.resolved.origin)] : [])]), false) : null,
         s.attempts ? box(s.attempts.length > 1 ? "Attempts" : "Command", h("div", {}, s.attempts.map(attemptBlock)), true, s.attempts.length > 1 ? String(s.attempts.length) : "") : null,
