@@ -26,7 +26,7 @@ const (
 // Conditions of steps.
 const (
 	onFailure = "failure() || cancelled()" // a job that is stopped has failed, too
-	jobStatus = `${{ cancelled() && "canceled" || failure() && "failed" || "success" }}`
+	jobStatus = `${{ cancelled() && "canceled" || steps.%s.timeout != "" && "timedout" || failure() && "failed" || "success" }}`
 )
 
 // Compile makes the list of steps that a job means. The job's own timeout is the run's, and not in the list.
@@ -262,13 +262,15 @@ func (c *compiler) afterScript() {
 		return
 	}
 	s := c.lines("after_script", c.job.AfterScript)
-	s.If, s.When = c.reached(), plan.Always
+	// As with GitLab's runner, the end of the job's time is the end of the job, and a script whose own time is over is not.
+	s.If = &plan.Field{Value: value.OfString(c.reached().Value.Str() + " && steps." + c.main + `.timeout != "run"`)}
+	s.When = plan.Always
 	s.Timeout = plan.Duration(min(cmp.Or(c.job.AfterScriptTimeout, c.timeout("RUNNER_AFTER_SCRIPT_TIMEOUT"), DefaultAfterScriptTimeout), maxTimeout))
 	if !c.job.AfterScriptFails && c.flag("AFTER_SCRIPT_IGNORE_ERRORS", true) {
 		s.AllowFailure = &plan.AllowFailure{}
 	}
 	s.Env = maps.Clone(c.own)
-	s.Env["CI_JOB_STATUS"] = plan.Field{Value: value.OfString(jobStatus)}
+	s.Env["CI_JOB_STATUS"] = plan.Field{Value: value.OfString(fmt.Sprintf(jobStatus, c.main))}
 }
 
 // setting returns the value of a variable that is set and not empty.

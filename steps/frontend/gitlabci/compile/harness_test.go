@@ -24,6 +24,7 @@ import (
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/cache"
+	"github.com/rungci/rung/steps/value"
 )
 
 // world is what a plan runs in: the real engine and the real builtin://script. Of the other built-in steps the spec is the real one, so
@@ -144,7 +145,7 @@ func (w world) runPlan(t *testing.T, ctx context.Context, j *compile.Job, compon
 func functions() func(yield func(string, engine.Function) bool) {
 	return func(yield func(string, engine.Function) bool) {
 		for name, f := range script.Functions {
-			if !yield(name, engine.Function(f)) {
+			if !yield(name, func(_ engine.FunctionScope, args []value.Value) (value.Value, error) { return f(args) }) {
 				return
 			}
 		}

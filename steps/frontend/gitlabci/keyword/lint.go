@@ -151,6 +151,17 @@ func isShellName(name string) bool {
 }
 
 // job warns of what one job says.
+// steps warns of what GitLab, which checks the file before any runner sees it, does not take in a step.
+func (l *linter) steps(run config.Node) {
+	for _, step := range run.Items() {
+		for key := range step.Entries() {
+			if slices.Contains(rungKeys, key.Text()) {
+				l.warn(key, "it is fine for step-runner local", "GitLab refuses `%s` in a step of `run`", key.Text())
+			}
+		}
+	}
+}
+
 func (l *linter) job(j *Job) {
 	for _, v := range j.Variables {
 		l.variableName(v)
@@ -170,6 +181,7 @@ func (l *linter) job(j *Job) {
 		l.warn(key, "add `when: manual`, or delete it", "nobody is asked: the job is not manual")
 	}
 	if j.Run.Exists() {
+		l.steps(j.Run)
 		for _, name := range []string{"before_script", "after_script"} {
 			if key, v := j.Node.Entry(name); !v.IsNull() && byDefault(key) {
 				l.warn(j.Node.Get("run"), "make a step of it, or say `inherit: {default: false}`", "the default `%s` does not run in a job with `run`", name)

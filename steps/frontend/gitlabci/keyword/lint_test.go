@@ -49,6 +49,7 @@ func TestLint(t *testing.T) {
 		"dependencies on a job without artifacts":          {"a: {stage: build, script: x}\n" + job("dependencies: [a]"), "the job \"a\" has no artifacts"},
 		"a path outside of the project":                    {job("cache: {paths: [../a]}"), "../a is not in the project"},
 		"a rule behind one that always applies":            {job("rules: [{when: manual}, {if: $A}]"), "this rule of the job never applies"},
+		"what GitLab does not know in a step":              {"job: {run: [{name: a, script: b, if: failure()}]}", "GitLab refuses `if` in a step of `run`"},
 		"a question that nobody is asked":                  {job("manual_confirmation: sure?"), "nobody is asked: the job is not manual"},
 		"jobs in .pre alone":                               {job("stage: .pre"), "all jobs are in .pre or .post"},
 		"a workflow by which one push makes two pipelines": {"workflow:\n  rules:\n    - if: $CI_PIPELINE_SOURCE == \"merge_request_event\"\n    - if: $CI_COMMIT_BRANCH\n" + someJob, "a push to a branch with a merge request makes two pipelines"},

@@ -1,6 +1,7 @@
 package keyword
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/lazyregexp"
@@ -79,8 +80,14 @@ func (r *reader) hooks(n config.Node) Hooks {
 	return h
 }
 
-// The keys of a step of `run:`. What is in them is for the compiler of steps.
-var stepKeys = []string{"name", "step", "func", "script", "inputs", "env"}
+// The keys of a step of `run:`. What is in them is for the compiler of steps. GitLab takes stepKeys; rungKeys are those that our runner takes
+// besides, and Lint warns of.
+var (
+	stepKeys = []string{"name", "step", "func", "script", "inputs", "env"}
+	rungKeys = []string{"title", "if", "when", "timeout", "time_limit", "retry", "allow_failure", "secrets", "shell", "log_file", "toolkit",
+		"background", "outputs", "delegate", "max_parallel", "action", "exec", "run", "parallel", "wait", "cancel"}
+	stepPurposes = []string{"step", "func", "action", "exec", "run", "parallel", "wait", "cancel"}
+)
 
 // stepName is what a step may be called.
 var stepName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -94,13 +101,13 @@ func (r *reader) run(n config.Node) config.Node {
 	if n.Len() == 0 {
 		r.report(n, "write a step", "`run` is empty")
 	}
-	names := map[string]bool{}
+	names, keys := map[string]bool{}, slices.Concat(stepKeys, rungKeys)
 	for _, step := range n.Items() {
 		var purposes []string
 		named := false
-		for key, v := range r.fields(step, "run", stepKeys) {
-			switch key {
-			case "name":
+		for key, v := range r.fields(step, "run", keys) {
+			switch {
+			case key == "name":
 				named = true
 				name := r.text(v, "run:name")
 				switch {
@@ -111,10 +118,10 @@ func (r *reader) run(n config.Node) config.Node {
 					r.report(v, "choose another one", "another step of the job is called %q", shorten(name))
 				}
 				names[name] = true
-			case "script":
+			case key == "script":
 				purposes = append(purposes, key)
 				r.text(v, "run:script")
-			case "step", "func":
+			case slices.Contains(stepPurposes, key):
 				purposes = append(purposes, key)
 			}
 		}
@@ -125,7 +132,7 @@ func (r *reader) run(n config.Node) config.Node {
 			r.report(step, "add `name:`", "a step of `run` has no name")
 		}
 		switch {
-		case len(purposes) == 0 && !strange(step, stepKeys):
+		case len(purposes) == 0 && !strange(step, keys):
 			r.report(step, "give it a `func:` or a `script:`", "a step of `run` does nothing")
 		case len(purposes) > 1:
 			r.report(step, "make two steps of it", "a step of `run` has %s and %s, and can have only one of them", purposes[0], purposes[1])

@@ -80,6 +80,7 @@ func TestRun(t *testing.T) {
 			func(d *keyword.Definition) any { return first(d).Run.Len() }, 2,
 		},
 		{"the older word step", of("[{name: a, step: builtin://script, inputs: {}}]"), nil, nil},
+		{"what our runner takes besides", of("[{name: a, action: b/c@v1, if: failure()}]"), nil, nil},
 		{
 			"a default script, which does not reach it", "default: {before_script: [a]}\n" + of("[{name: a, script: b}]"),
 			func(d *keyword.Definition) any { return len(first(d).BeforeScript) }, 0,
@@ -94,7 +95,7 @@ func TestRun(t *testing.T) {
 		{"a name twice", of("[{name: a, script: a}, {name: a, script: a}]"), "another step of the job is called \"a\""},
 		{"a step that does nothing", of("[{name: a}]"), "a step of `run` does nothing"},
 		{"a step that does two things", of("[{name: a, func: b, script: c}]"), "a step of `run` has func and script"},
-		{"an action", of("[{name: a, action: b}]"), "`run` has no key \"action\""},
+		{"a key that no step has", of("[{name: a, scripd: b}]"), "`run` has no key \"scripd\""},
 	})
 }
 
