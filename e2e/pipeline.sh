@@ -102,4 +102,5 @@ EOF
 sed -i 's|include: /ci/base.yml|include:\n  - local: /ci/base.yml\n    inputs: {greeting: Hello}|' services.yml
 step-runner local services.yml --job-name classic --output-dir "$work/traces"
 grep -q "hello from the service" "$work"/traces/classic*.json
+step-runner replay "$work"/traces/classic*.json
 test -z "$(docker ps --all --quiet)"

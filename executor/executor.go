@@ -15,6 +15,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"time"
 )
 
 // Level names a level of isolation.
@@ -77,6 +78,15 @@ type Layout struct {
 	Env map[string]string
 	// Shared says that paths of this machine are the environment's too: files need not be sent.
 	Shared bool
+	// Images are what the images of the job turned out to be: the job's own, then those of its services in order. It is empty for levels
+	// without images.
+	Images []FoundImage
+}
+
+// FoundImage is an image that an environment was made of.
+type FoundImage struct {
+	ID   string // what it holds, as its engine names that: "sha256:…"
+	Pull string // the name by which its registry gives the same: "registry/name@sha256:…"; empty where it is of no registry
 }
 
 // Job is what a level needs to know of a job to make a place for it.
@@ -116,6 +126,32 @@ type Service struct {
 	Aliases   []string
 	Command   []string
 	Variables map[string]string
+	// Health says how the service is known to be ready; nil tries its port.
+	Health *Health
+	// Ports are TCP ports of the service that lead to this machine's loopback address, each to the port there; 0 is any. They are for
+	// ServiceStarter.
+	Ports map[uint16]uint16
+}
+
+// Health is a command in a container that succeeds when all is well. What is 0 is the engine's own.
+type Health struct {
+	Command                        string // shell text
+	Interval, Timeout, StartPeriod time.Duration
+	Retries                        int
+}
+
+// ServiceStarter is a level that can run services for a job that runs somewhere else on this machine.
+type ServiceStarter interface {
+	// StartServices starts the services of a job and waits for them, as Executor.Prepare does.
+	StartServices(ctx context.Context, job *Job, report func(line string)) (Services, error)
+}
+
+// Services are those of one job.
+type Services interface {
+	// Ports are the ports of the service with the number, from 0 on: each of the service, and that of this machine which leads to it.
+	Ports(service int) map[uint16]uint16
+	// Close removes them. Closing again does nothing.
+	Close(ctx context.Context) error
 }
 
 // Registry is how to get into a registry of images.

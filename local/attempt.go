@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
@@ -42,6 +43,9 @@ type attempt struct {
 	project      string // the folder of the job's files
 	layout       executor.Layout
 	places       places
+	isolation    executor.Level
+	what         *executor.Job     // what the environment was asked to be
+	brought      []event.File      // what was put into it
 	archives     map[string]string // of other jobs: where they are for the environment, and on this machine
 	vars         *variable.Collection
 	sink         Sink
@@ -52,11 +56,12 @@ func (a *attempt) run(ctx context.Context) outcome {
 	if err != nil {
 		return failed(asError(ctx, err))
 	}
-	level, place, refusal := a.level(a.job, vars)
+	level, what, refusal := a.level(a.job, vars)
 	if refusal != nil {
 		return failed(refusal)
 	}
-	a.env, err = level.Prepare(ctx, place, func(line string) { a.o.Observer.Say(a.job.Name, line) })
+	a.what, a.isolation = what, level.Level()
+	a.env, err = level.Prepare(ctx, what, func(line string) { a.o.Observer.Say(a.job.Name, line) })
 	if err != nil {
 		return failed(asError(ctx, err))
 	}
@@ -77,7 +82,7 @@ func (a *attempt) close(ctx context.Context) {
 	if a.o.Keep {
 		a.o.Observer.Say(a.job.Name, whereKept(a.env.Layout()))
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), place.Closing)
 	defer cancel()
 	if err := a.env.Close(end); err != nil {
 		a.o.Observer.Warn(a.job.Name, fmt.Sprintf("its environment is not removed: %v", err), "")
@@ -121,12 +126,13 @@ func (a *attempt) inside(ctx context.Context) (outcome, error) {
 	if !a.o.Everything {
 		a.sink = newCompact(a.sink, a.job.Keywords, !a.o.Color)
 	}
-	w := &watch{to: []event.Sink{record, a.sink}}
+	described := place.Describe(a.isolation, a.what, a.env, a.brought, masks(maskedValues(a.vars)))
+	w := &watch{to: []event.Sink{place.Described(record, described), a.sink}}
 	request := client.Request{
-		ID: place(a.job.Name, a.id), Component: component, WorkDir: a.project, Env: a.base(layout), Variables: variables,
+		ID: environmentID(a.job.Name, a.id), Component: component, WorkDir: a.project, Env: a.base(layout), Variables: variables,
 		Timeout: a.timeout, Grace: a.o.Grace,
 	}
-	err = runSteps(ctx, a.o.Kill, a.env, request, w)
+	err = place.Run(ctx, a.o.Kill, a.env, request, w)
 	_ = a.sink.Close() // what cannot be shown is still recorded
 	if closeErr := record.Close(); closeErr != nil {
 		a.o.Observer.Warn(a.job.Name, closeErr.Error(), "")
@@ -161,8 +167,8 @@ func (a *attempt) base(layout executor.Layout) map[string]string {
 	return env
 }
 
-// place is the name of a job's environment: letters, digits and dashes, no two alike.
-func place(job string, id int64) string {
+// environmentID is the name of a job's environment: letters, digits and dashes, no two alike.
+func environmentID(job string, id int64) string {
 	const most = 24
 	slug := strings.Trim(repository.Slug(job), "-")
 	return strings.Trim(fmt.Sprintf("%s-%d", slug[:min(len(slug), most)], id), "-")

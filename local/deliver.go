@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/steps/catalog/cachekey"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
@@ -44,14 +45,15 @@ func (a *attempt) deliver(ctx context.Context, job *compile.Job, component *plan
 	if a.wantsTree(job) {
 		strategy, _ := job.Variables.Lookup("GIT_SUBMODULE_STRATEGY")
 		submodules := strategy == "normal" || strategy == "recursive"
-		if err := sendTree(ctx, a.env, a.runner.project.Repository.Root, "", submodules); err != nil {
+		if err := place.SendTree(ctx, a.env, a.runner.project.Repository.Root, "", submodules); err != nil {
 			return fmt.Errorf("sending the project's files: %w", err)
 		}
+		a.brought = append(a.brought, event.File{To: layout.Project, From: a.runner.project.Repository.Root, Tree: true})
 	}
-	var parcels []parcel
+	var parcels []place.Parcel
 	for _, d := range job.Dependencies {
 		if from := a.archives[d.File]; from != "" {
-			parcels = append(parcels, parcel{from, path.Join("incoming", path.Base(d.File))})
+			parcels = append(parcels, place.Parcel{From: from, To: path.Join("incoming", path.Base(d.File))})
 		}
 	}
 	folder, err := a.runner.project.Store.Cache()
@@ -59,9 +61,12 @@ func (a *attempt) deliver(ctx context.Context, job *compile.Job, component *plan
 		return err
 	}
 	for _, key := range cacheKeys(component) {
-		parcels = append(parcels, parcel{filepath.Join(folder, filepath.FromSlash(key)), path.Join("cache", key)})
+		parcels = append(parcels, place.Parcel{From: filepath.Join(folder, filepath.FromSlash(key)), To: path.Join("cache", key)})
 	}
-	return send(ctx, a.env, parcels)
+	for _, p := range parcels {
+		a.brought = append(a.brought, event.File{To: place.Target(layout, p), From: p.From})
+	}
+	return place.Send(ctx, a.env, parcels)
 }
 
 // wantsTree reports whether the job works on the project's files.
@@ -97,6 +102,9 @@ func cacheKeys(c *plan.Component) []string {
 func (a *attempt) writeFiles(ctx context.Context, files map[string]variable.Variable) error {
 	if len(files) == 0 {
 		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		a.brought = append(a.brought, event.File{To: filepath.ToSlash(name), Text: files[name].Value, Name: files[name].Name})
 	}
 	layout := a.env.Layout()
 	if layout.Shared {
@@ -178,7 +186,7 @@ func (a *attempt) bringBack(ctx context.Context, w *watch, out *outcome) error {
 	if len(out.left.Reports) > 0 || out.left.Archive != "" {
 		to, err := s.Artifacts(a.job.Name, a.runner.id)
 		if err == nil {
-			err = fetch(ctx, a.env, a.places.artifacts, to)
+			err = place.Fetch(ctx, a.env, a.places.artifacts, to)
 		}
 		if err != nil {
 			return err
@@ -187,7 +195,7 @@ func (a *attempt) bringBack(ctx context.Context, w *watch, out *outcome) error {
 	if a.job.Keywords.Release != nil {
 		to, err := s.Releases()
 		if err == nil {
-			err = fetch(ctx, a.env, a.places.releases, to)
+			err = place.Fetch(ctx, a.env, a.places.releases, to)
 		}
 		if err != nil {
 			return err
@@ -196,7 +204,7 @@ func (a *attempt) bringBack(ctx context.Context, w *watch, out *outcome) error {
 	if a.job.Keywords.Pages != nil {
 		to, err := s.Pages()
 		if err == nil {
-			err = fetch(ctx, a.env, a.places.pages, to)
+			err = place.Fetch(ctx, a.env, a.places.pages, to)
 		}
 		if err != nil {
 			return err
@@ -218,7 +226,7 @@ func (a *attempt) bringBack(ctx context.Context, w *watch, out *outcome) error {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		if err := fetch(ctx, a.env, path.Join(a.places.cache, key), folder); err != nil {
+		if err := place.Fetch(ctx, a.env, path.Join(a.places.cache, key), folder); err != nil {
 			return err
 		}
 	}

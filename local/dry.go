@@ -17,7 +17,7 @@ import (
 // dry is an attempt that is not made: it knows where everything would be.
 func (p *Project) dry(j *pipeline.Job, o RunOptions, project string) *attempt {
 	r := &runner{
-		project: p, o: &o, id: "run", counter: new(atomic.Int64), levels: &levels{o: &o}, once: &said{observer: o.Observer},
+		project: p, o: &o, id: "run", counter: new(atomic.Int64), levels: levelsOf(&o), once: &said{observer: o.Observer},
 		issuer:   &issuer{publish: func(any) (string, error) { return "", nil }},
 		manifest: map[*pipeline.Job]*store.Manifest{},
 	}

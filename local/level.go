@@ -13,7 +13,7 @@ import (
 // level chooses where an attempt runs, and says what that place must have.
 func (a *attempt) level(j *pipeline.Job, vars *variable.Collection) (executor.Executor, *executor.Job, *event.Error) {
 	place := &executor.Job{
-		ID: place(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.o.Keep,
+		ID: environmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.o.Keep,
 	}
 	if expanded, err := vars.ExpandForJob(func(string) string { return "" }); err == nil {
 		for _, v := range expanded.Effective() {
@@ -34,7 +34,7 @@ func (a *attempt) level(j *pipeline.Job, vars *variable.Collection) (executor.Ex
 	place.Registries = registriesOf(vars)
 	chosen, reason := a.chooses(place)
 	if chosen == IsolateContainer {
-		level, err := a.levels.openContainer()
+		level, err := a.levels.Container()
 		if err != nil {
 			return nil, nil, problem(event.ErrorSystem, "start Docker or Podman, or give --isolation none", "there is no engine for containers: %v", err)
 		}
@@ -43,7 +43,7 @@ func (a *attempt) level(j *pipeline.Job, vars *variable.Collection) (executor.Ex
 	if err := a.withoutContainers(j, place, reason); err != nil {
 		return nil, nil, err
 	}
-	level, err := a.levels.openNone()
+	level, err := a.levels.None()
 	if err != nil {
 		return nil, nil, problem(event.ErrorSystem, "", "%v", err)
 	}
@@ -61,7 +61,7 @@ func (a *attempt) chooses(place *executor.Job) (Isolation, string) {
 	case a.o.Isolation == IsolateNone || !asks:
 		return IsolateNone, "--isolation none"
 	}
-	if _, err := a.levels.openContainer(); err != nil {
+	if _, err := a.levels.Container(); err != nil {
 		return IsolateNone, "there is no engine for containers: " + oneLine(err.Error())
 	}
 	return IsolateContainer, ""

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
@@ -89,7 +89,7 @@ type runner struct {
 	slots   chan int
 	counter *atomic.Int64 // of jobs, across child pipelines
 	issuer  *issuer
-	levels  *levels
+	levels  *place.Levels
 	once    *said
 	parent  *runner
 	ctx     context.Context // of the whole run: child pipelines that nobody waits for outlive the schedule
@@ -107,7 +107,7 @@ func (p *Project) Run(ctx context.Context, o RunOptions) []Result {
 	}
 	r := &runner{
 		project: p, o: &o, id: store.NewRun(), slots: make(chan int, o.Concurrency), counter: new(atomic.Int64),
-		issuer: &issuer{publish: p.Store.WriteKeys}, levels: &levels{o: &o}, once: &said{observer: o.Observer},
+		issuer: &issuer{publish: p.Store.WriteKeys}, levels: levelsOf(&o), once: &said{observer: o.Observer},
 		manifest: map[*pipeline.Job]*store.Manifest{}, beside: map[*pipeline.Job][]Result{},
 	}
 	for i := range o.Concurrency {
@@ -165,33 +165,6 @@ func (p *Project) stopsOnFailure() bool {
 	return onFailure == "all"
 }
 
-// levels makes levels of isolation when they are needed.
-type levels struct {
-	o *RunOptions
-
-	none, container     sync.Once
-	noneExecutor        executor.Executor
-	containerExecutor   executor.Executor
-	noneErr, noneReason error
-}
-
-func (l *levels) openNone() (executor.Executor, error) {
-	l.none.Do(func() { l.noneExecutor, l.noneErr = l.o.None() })
-	return l.noneExecutor, l.noneErr
-}
-
-// openContainer returns the level of containers, or why there is none.
-func (l *levels) openContainer() (executor.Executor, error) {
-	l.container.Do(func() {
-		if l.o.Container == nil {
-			l.noneReason = fmt.Errorf("this program has no support for containers")
-			return
-		}
-		l.containerExecutor, l.noneReason = l.o.Container()
-	})
-	return l.containerExecutor, l.noneReason
-}
-
 // said tells things once, however many jobs they are about.
 type said struct {
 	observer Observer
@@ -234,4 +207,8 @@ func oneLine(text string) string {
 		line += " …"
 	}
 	return line
+}
+
+func levelsOf(o *RunOptions) *place.Levels {
+	return &place.Levels{MakeNone: o.None, MakeContainer: o.Container}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -26,13 +27,14 @@ import (
 // replaying is what `replay` was told, and what it has found out.
 type replaying struct {
 	*session
-	options  replay.Options
-	compare  replay.CompareOptions
-	runtime  string // a step-runner that may be the one of the recorded run
-	steps    string // the file with the steps
-	asJSON   bool
-	packages source.Store // what came with the trace
-	notes    []string
+	options   replay.Options
+	compare   replay.CompareOptions
+	runtime   string // a step-runner that may be the one of the recorded run
+	steps     string // the file with the steps
+	asJSON    bool
+	isolation string       // auto, or none
+	packages  source.Store // what came with the trace
+	notes     []string
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -45,7 +47,7 @@ same inputs, job variables and environment. Then it compares what came out: outp
 is the same it prints one line and exits with 0; else it prints what differs, step by step, and exits with 1. A run that fails as the
 recorded one failed is the same.
 
-It runs in the current folder, or in --work-dir. Components that were fetched are fetched by what their references pointed to then;
+It runs in the current folder, or in --work-dir; a run that was in a container, in one of the same image, with its services. Components that were fetched are fetched by what their references pointed to then;
 local ones have to be what they were. What a trace rightly does not hold (secrets, sensitive job variables and inputs) is given with
 --secret, and has to be what it was. In logs, times and temporary paths make no difference; --exact compares every byte.
 
@@ -82,6 +84,7 @@ func (r *replaying) flags(cmd *cobra.Command) {
 	f.BoolVar(&r.options.AnyPlatform, "any-platform", false, "run although the recorded run was on another system or architecture")
 	f.StringVar(&r.runtime, "runtime", "", "let `FILE`, a step-runner, run it, if it is the one that made the recorded run")
 	f.StringVar(&r.steps, "steps", "", "take the steps from `FILE`, when secrets stood in the text of the recorded ones")
+	f.StringVar(&r.isolation, "isolation", "auto", "run `WHERE`: auto is where the recorded run was, in a container of the same image, say; none is this machine")
 	f.BoolVar(&r.compare.Exact, "exact", false, "take times and temporary paths in logs for differences too")
 	f.BoolVar(&r.asJSON, "json", false, "print what differs as JSON")
 	f.StringVar(&r.progress, "progress", "", "show the run on standard error: `MODE` is auto, tty, plain, quiet or json (default: do not)")
@@ -97,23 +100,28 @@ func (r *replaying) flags(cmd *cobra.Command) {
 }
 
 // run replays the trace at path.
-func (r *replaying) run(ctx context.Context, path string) error {
+func (r *replaying) run(ctx context.Context, file string) error {
 	if r.timeout < 0 || r.grace < 0 {
 		return usage("--timeout and --grace cannot be less than 0")
 	}
-	recorded, err := r.load(path)
+	recorded, err := r.load(file)
 	if err != nil {
 		return err
 	}
 	if err := r.handOver(ctx, recorded); err != nil {
 		return err
 	}
+	if elsewhere, err := r.wantsPlace(recorded); err != nil {
+		return err
+	} else if elsewhere {
+		return r.inPlace(ctx, recorded, file)
+	}
 	clean, err := r.freshFolder(recorded)
 	if err != nil {
 		return err
 	}
 	defer clean()
-	traceFile, remove, err := r.target(path)
+	traceFile, remove, err := r.target(file)
 	if err != nil {
 		return err
 	}
@@ -142,6 +150,7 @@ func (r *replaying) run(ctx context.Context, path string) error {
 		return err
 	}
 	r.compare.Logs = true
+	recorded.Run.Environment = nil // that it was made again is seen to; the new run does not know of it
 	d, err := again.Compare(fresh, r.compare)
 	if err != nil {
 		return err
@@ -163,7 +172,41 @@ func (r *replaying) freshFolder(recorded *trace.Trace) (clean func(), err error)
 	if err := os.Mkdir(r.workDir, 0o755); err != nil {
 		return nil, coded(exitSystem, "making a folder for the replay: %v", err)
 	}
-	return func() { engine.RemoveFolder(parent) }, nil
+	clean = func() { engine.RemoveFolder(parent) }
+	if err := r.variableFiles(recorded); err != nil {
+		clean()
+		return nil, err
+	}
+	return clean, nil
+}
+
+// variableFiles writes the files of variables beside the work directory, where they were in the recorded run.
+func (r *replaying) variableFiles(recorded *trace.Trace) error {
+	if recorded.Run.Environment == nil {
+		return nil
+	}
+	given, err := r.app.givenValues(r.secrets)
+	if err != nil {
+		return err
+	}
+	described, err := filled(recorded.Run.Environment, given)
+	if err != nil {
+		return err
+	}
+	for _, f := range described.Files {
+		folder := r.workDir + ".tmp"
+		if path.Dir(f.To) != filepath.ToSlash(recorded.Run.WorkDir)+".tmp" {
+			continue
+		}
+		err := os.MkdirAll(folder, 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, path.Base(f.To)), []byte(f.Text), 0o600)
+		}
+		if err != nil {
+			return coded(exitSystem, "writing the file of the variable %s: %v", f.Name, err)
+		}
+	}
+	return nil
 }
 
 // load reads the trace, or opens the bundle and reads its trace.

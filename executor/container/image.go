@@ -30,6 +30,7 @@ const progressInterval = 3 * time.Second
 // image is what is known of an image that the engine has.
 type image struct {
 	id         string
+	pull       string // the name by which a registry gives the same; "" where none does
 	env        []string
 	entrypoint []string
 	user       string
@@ -138,7 +139,7 @@ func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image
 		return nil, nil
 	}
 	c := found.Config
-	out := &image{id: found.ID, env: c.Env, entrypoint: c.Entrypoint, user: c.User}
+	out := &image{id: found.ID, pull: pullName(name, found.RepoDigests), env: c.Env, entrypoint: c.Entrypoint, user: c.User}
 	for port := range c.ExposedPorts {
 		number, protocol, _ := strings.Cut(port, "/")
 		if n := portNumber(number); n != 0 && (protocol == "" || protocol == "tcp") {
@@ -147,6 +148,20 @@ func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image
 	}
 	slices.Sort(out.ports)
 	return out, nil
+}
+
+// pullName returns that of the names of an image with a digest which is in the repository that it was asked for from.
+func pullName(asked string, all []string) string {
+	repository, _, _ := strings.Cut(asked, "@")
+	if at := strings.LastIndexByte(repository, ':'); at > strings.LastIndexByte(repository, '/') {
+		repository = repository[:at]
+	}
+	for _, name := range all {
+		if of, _, ok := strings.Cut(name, "@"); ok && (of == repository || strings.HasSuffix(of, "/"+repository)) {
+			return name
+		}
+	}
+	return ""
 }
 
 // pull pulls an image from its registry.

@@ -37,11 +37,16 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report func(l
 	if err := errors.Join(job.Validate(), context.Cause(ctx)); err != nil {
 		return nil, err
 	}
-	if report == nil {
-		report = func(string) {}
-	}
 	if job.Image == nil {
 		return nil, &executor.UserError{Message: "the job names no image, and it is to run in a container", Hint: "write image: NAME, or run it without isolation"}
+	}
+	return e.open(ctx, job, report, (*environment).prepare)
+}
+
+// open makes an environment and lets fill fill it. When that fails nothing is left.
+func (e *Executor) open(ctx context.Context, job *executor.Job, report func(string), fill func(*environment, context.Context) error) (*environment, error) {
+	if report == nil {
+		report = func(string) {}
 	}
 	if err := e.begin(ctx); err != nil {
 		return nil, err
@@ -53,7 +58,7 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report func(l
 	if err := e.book.Add(e.entry(env.name)); err != nil {
 		return nil, err
 	}
-	if err := env.prepare(ctx); err != nil {
+	if err := fill(env, ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 		env.discard = true
@@ -71,8 +76,9 @@ type environment struct {
 	discard  bool   // whatever the job wants kept
 
 	image     *image
-	container string // the id of the job's container
-	network   string // the id of the network; "" is the engine's own
+	found     []executor.FoundImage // the job's image and those of its services
+	container string                // the id of the job's container
+	network   string                // the id of the network; "" is the engine's own
 	owner     owner
 	layout    executor.Layout
 	said      *tail // what the job's container has said last
@@ -98,15 +104,8 @@ func (v *environment) prepare(ctx context.Context) error {
 	if err := v.makeVolume(ctx); err != nil {
 		return err
 	}
-	if len(services) > 0 {
-		if err := v.makeNetwork(ctx); err != nil {
-			return err
-		}
-		for _, s := range services {
-			if err := v.startService(ctx, s); err != nil {
-				return err
-			}
-		}
+	if err := v.startServices(ctx, services); err != nil {
+		return err
 	}
 	if err := v.startJob(ctx); err != nil {
 		return err
@@ -128,7 +127,9 @@ func (v *environment) pullAll(ctx context.Context) ([]*service, error) {
 			get()
 		})
 	}
-	together(func() { v.image, problems[0] = p.get(ctx, v.job.Image) })
+	if v.job.Image != nil {
+		together(func() { v.image, problems[0] = p.get(ctx, v.job.Image) })
+	}
 	for i := range v.job.Services {
 		spec := &v.job.Services[i]
 		services[i] = &service{spec: spec, number: i + 1}
@@ -139,6 +140,12 @@ func (v *environment) pullAll(ctx context.Context) ([]*service, error) {
 		if err != nil {
 			return nil, err // one is enough to read
 		}
+	}
+	if v.image != nil {
+		v.found = append(v.found, executor.FoundImage{ID: v.image.id, Pull: v.image.pull})
+	}
+	for _, s := range services {
+		v.found = append(v.found, executor.FoundImage{ID: s.image.id, Pull: s.image.pull})
 	}
 	return services, nil
 }
@@ -167,10 +174,11 @@ func (e *Executor) failed(ctx context.Context, doing string, err error) error {
 }
 
 func (v *environment) hostConfig() engine.HostConfig {
-	return engine.HostConfig{
-		Mounts:     []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}},
-		Privileged: v.executor.opts.Privileged, NetworkMode: v.network,
+	host := engine.HostConfig{Privileged: v.executor.opts.Privileged, NetworkMode: v.network}
+	if v.job.Image != nil {
+		host.Mounts = []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}}
 	}
+	return host
 }
 
 // startJob makes the job's container, puts the step-runner and folders into it, starts it and waits for the step-runner.
@@ -180,7 +188,7 @@ func (v *environment) startJob(ctx context.Context) error {
 	}
 	v.layout = executor.Layout{
 		Name: v.name, Project: path.Join(buildsFolder, v.job.ProjectName), Temp: path.Join(buildsFolder, v.job.ProjectName+".tmp"), Bin: binFolder,
-		Env: imageEnv(v.image.env),
+		Env: imageEnv(v.image.env), Images: v.found,
 	}
 	calling, cancel := making(ctx)
 	defer cancel()

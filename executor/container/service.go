@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -49,6 +49,22 @@ func (v *environment) makeNetwork(ctx context.Context) error {
 	return v.executor.failed(calling, "making a network for the job and its services", err)
 }
 
+// startServices makes the network and starts the services on it.
+func (v *environment) startServices(ctx context.Context, services []*service) error {
+	if len(services) == 0 {
+		return nil
+	}
+	if err := v.makeNetwork(ctx); err != nil {
+		return err
+	}
+	for _, s := range services {
+		if err := v.startService(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (v *environment) startService(ctx context.Context, s *service) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -63,7 +79,7 @@ func (v *environment) startService(ctx context.Context, s *service) error {
 	v.report(fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
 	s.id, err = v.executor.client.CreateContainer(calling, v.name+"-service-"+strconv.Itoa(s.number), on.String(), &engine.Container{
 		Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
-		HostConfig:       v.hostConfig(),
+		Healthcheck: healthcheck(s.spec.Health), ExposedPorts: exposed(s.spec), HostConfig: published(v.hostConfig(), s.spec),
 		NetworkingConfig: engine.NetworkingConfig{EndpointsConfig: map[string]engine.Endpoint{v.network: {Aliases: s.aliases}}},
 	})
 	if err != nil {
@@ -122,26 +138,37 @@ func (v *environment) awaitServices(ctx context.Context, services []*service) er
 	}
 	var wg sync.WaitGroup
 	for _, s := range services {
+		if s.spec.Health != nil {
+			wg.Go(func() { v.tellOf(ctx, s, v.awaitHealth(ctx, s)) })
+			continue
+		}
 		port, known := v.servicePort(s)
 		if !known {
 			v.report(fmt.Sprintf("%s exposes no port, so it is not waited for", s))
 			continue
 		}
-		wg.Go(func() {
-			if err := v.awaitPort(ctx, s, port); err != nil && ctx.Err() == nil {
-				v.report(fmt.Sprintf("warning: %s probably did not start properly: %v", s, err))
-				v.reportLog(ctx, s)
-			}
-		})
+		wg.Go(func() { v.tellOf(ctx, s, v.awaitPort(ctx, s, port)) })
 	}
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+// tellOf reports why a service does not seem to be ready, if it does not.
+func (v *environment) tellOf(ctx context.Context, s *service, err error) {
+	if err != nil && ctx.Err() == nil {
+		v.report(fmt.Sprintf("warning: %s probably did not start properly: %v", s, err))
+		v.reportLog(ctx, s)
+	}
 }
 
 // servicePort is the port of a service that is tried.
 func (v *environment) servicePort(s *service) (uint16, bool) {
 	if n := portNumber(cmp.Or(s.spec.Variables[portVariable], v.job.Variables[portVariable])); n != 0 {
 		return n, true
+	}
+	if v.container == "" { // it is reached by what is published alone
+		all := slices.Sorted(maps.Keys(s.spec.Ports))
+		return append(all, 0)[0], len(all) > 0
 	}
 	if len(s.image.ports) == 0 {
 		return 0, false
@@ -171,9 +198,9 @@ func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) er
 	if !found.State.Running {
 		return endedWith(found.State.ExitCode)
 	}
-	address, ok := addressOf(found.NetworkSettings.Networks)
-	if !ok {
-		return errors.New("it has no address any more")
+	reach, err := v.reaching(s, found, port)
+	if err != nil {
+		return err
 	}
 	ended, reached := make(chan int, 1), make(chan error, 1)
 	go func() {
@@ -181,7 +208,7 @@ func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) er
 			ended <- code
 		}
 	}()
-	go func() { reached <- v.reach(ctx, netip.AddrPortFrom(address, port)) }()
+	go func() { reached <- reach(ctx) }()
 	select {
 	case err := <-reached:
 		if ctx.Err() != nil {

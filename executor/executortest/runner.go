@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 // StepRunner is a step-runner in this process, with no components but those of the work directory.
@@ -30,7 +31,7 @@ func NewStepRunner() (*StepRunner, error) {
 				ParseReference: func(text string) (*plan.Reference, error) { return gitlabsteps.ParseStaticReference(text, diag.Span{}) },
 			}
 		},
-		Sources: func(_, workDir string) (source.Source, error) {
+		Sources: func(_, workDir string, _ *lock.File) (source.Source, error) {
 			return &source.Resolver{Local: &source.Local{Parse: gitlabsteps.ParseFile, WorkDir: workDir}}, nil
 		},
 	})

@@ -1,4 +1,4 @@
-package local
+package place
 
 import (
 	"archive/tar"
@@ -18,33 +18,22 @@ import (
 	"github.com/rungci/rung/internal/worktree"
 )
 
-// places are the folders of the store as a job's environment sees them: the store's own where paths of this machine are the environment's
-// too, and else folders beside the project, between which files travel.
-type places struct {
-	cache     string
-	artifacts string // of this run of the job
-	incoming  string // for archives of other jobs
-	releases  string
-	pages     string
+// StoreFolder is the folder beside the project that stands for the store.
+const StoreFolder = "store"
+
+// Parcel is a file or folder of this machine that is sent, and where it goes below the environment's store.
+type Parcel struct{ From, To string }
+
+// Target is where a parcel goes in an environment.
+func Target(layout executor.Layout, p Parcel) string {
+	return path.Join(filepath.ToSlash(layout.Temp), StoreFolder, p.To)
 }
 
-// travelling are the places in an environment with files of its own. They stand below one folder, whose parts are named as the fields.
-func travelling(layout executor.Layout) places {
-	in := func(name string) string { return path.Join(filepath.ToSlash(layout.Temp), storeFolder, name) }
-	return places{cache: in("cache"), artifacts: in("out/artifacts"), incoming: in("incoming"), releases: in("out/releases"), pages: in("out/pages")}
-}
-
-// storeFolder is the folder beside the project that stands for the store.
-const storeFolder = "store"
-
-// parcel is a file or folder of this machine that is sent, and where it goes below the environment's store.
-type parcel struct{ from, to string }
-
-// send sends parcels to an environment. Those that are not there are left out.
-func send(ctx context.Context, env executor.Environment, parcels []parcel) error {
-	var there []parcel
+// Send sends parcels to an environment. Those that are not there are left out.
+func Send(ctx context.Context, env executor.Environment, parcels []Parcel) error {
+	var there []Parcel
 	for _, p := range parcels {
-		if _, err := os.Stat(p.from); err == nil {
+		if _, err := os.Stat(p.From); err == nil {
 			there = append(there, p)
 		}
 	}
@@ -53,22 +42,22 @@ func send(ctx context.Context, env executor.Environment, parcels []parcel) error
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(packParcels(ctx, w, there)) }()
-	err := env.Send(ctx, path.Join(filepath.ToSlash(env.Layout().Temp), storeFolder), r)
+	err := env.Send(ctx, path.Join(filepath.ToSlash(env.Layout().Temp), StoreFolder), r)
 	r.CloseWithError(err)
 	return err
 }
 
 // packParcels writes one archive of all parcels, each under its new name.
-func packParcels(ctx context.Context, w io.Writer, parcels []parcel) error {
+func packParcels(ctx context.Context, w io.Writer, parcels []Parcel) error {
 	out := tar.NewWriter(w)
 	for _, p := range parcels {
 		r, pw := io.Pipe()
-		go func() { pw.CloseWithError(archive.Pack(ctx, pw, p.from)) }()
-		base := filepath.Base(p.from)
-		err := copyEntries(out, r, func(name string) string { return path.Join(p.to, strings.TrimPrefix(name, base)) })
+		go func() { pw.CloseWithError(archive.Pack(ctx, pw, p.From)) }()
+		base := filepath.Base(p.From)
+		err := copyEntries(out, r, func(name string) string { return path.Join(p.To, strings.TrimPrefix(name, base)) })
 		r.CloseWithError(err)
 		if err != nil {
-			return fmt.Errorf("packing %s: %w", p.from, err)
+			return fmt.Errorf("packing %s: %w", p.From, err)
 		}
 	}
 	return out.Close()
@@ -98,9 +87,9 @@ func copyEntries(out *tar.Writer, r io.Reader, rename func(string) string) error
 	}
 }
 
-// fetch brings a folder of the environment to a folder of this machine: what is in it replaces what is there of the same name, file by
+// Fetch brings a folder of the environment to a folder of this machine: what is in it replaces what is there of the same name, file by
 // file. A folder that the environment has not got is no error.
-func fetch(ctx context.Context, env executor.Environment, from, to string) error {
+func Fetch(ctx context.Context, env executor.Environment, from, to string) error {
 	temp, err := os.MkdirTemp(filepath.Dir(to), ".fetch-*")
 	if err != nil {
 		return err
@@ -145,8 +134,8 @@ func merge(from, to string) error {
 	return err
 }
 
-// sendTree sends the project's files, those that Git ignores left out, to the project's folder of an environment.
-func sendTree(ctx context.Context, env executor.Environment, root, scratch string, submodules bool) error {
+// SendTree sends the project's files, those that Git ignores left out, to the project's folder of an environment.
+func SendTree(ctx context.Context, env executor.Environment, root, scratch string, submodules bool) error {
 	temp, err := os.MkdirTemp(scratch, "rung-tree-*")
 	if err != nil {
 		return err
@@ -186,7 +175,7 @@ func packTree(ctx context.Context, w io.Writer, tree string) error {
 // ownObjects gives the copy of a repository the objects that it reads from the original, which the environment does not see.
 func ownObjects(ctx context.Context, tree string) error {
 	result, err := process.Run(ctx, nil, process.Spec{
-		Args: []string{"git", "-c", "gc.auto=0", "repack", "-a", "-d", "-q"}, Dir: tree, Env: os.Environ(), Grace: closing,
+		Args: []string{"git", "-c", "gc.auto=0", "repack", "-a", "-d", "-q"}, Dir: tree, Env: os.Environ(), Grace: Closing,
 	})
 	if err == nil && result.ExitCode != 0 {
 		err = fmt.Errorf("git repack ended with exit code %d", result.ExitCode)

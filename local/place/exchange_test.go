@@ -1,4 +1,4 @@
-package local
+package place
 
 import (
 	"context"
@@ -13,20 +13,23 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/archive"
-	"github.com/rungci/rung/steps/plan"
-	"github.com/rungci/rung/steps/value"
 )
 
 // elsewhere is an environment with files of its own, in a folder that stands for its file system.
 type elsewhere struct {
-	nowhere
+	executor.Environment
 	root string
+}
+
+// Layout is that of a container.
+func (*elsewhere) Layout() executor.Layout {
+	return executor.Layout{Project: "/builds/p", Temp: "/builds/p.tmp"}
 }
 
 func newElsewhere(t *testing.T) *elsewhere {
 	t.Helper()
 	root := t.TempDir()
-	return &elsewhere{nowhere{executor.Layout{Project: "/builds/p", Temp: "/builds/p.tmp"}}, root}
+	return &elsewhere{root: root}
 }
 
 func (e *elsewhere) Send(ctx context.Context, dir string, in io.Reader) error {
@@ -60,7 +63,7 @@ func TestParcelsArriveUnderTheirNewNames(t *testing.T) {
 	env, dir := newElsewhere(t), t.TempDir()
 	write(t, filepath.Join(dir, "artifacts.zip"), "an archive")
 	write(t, filepath.Join(dir, "key", "cache.zip"), "a cache")
-	err := send(t.Context(), env, []parcel{
+	err := Send(t.Context(), env, []Parcel{
 		{filepath.Join(dir, "artifacts.zip"), "incoming/build.zip"},
 		{filepath.Join(dir, "key"), "cache/group/key"},
 		{filepath.Join(dir, "no such file"), "incoming/none"},
@@ -86,7 +89,7 @@ func TestWhatIsFetchedReplacesFilesAndLeavesLinksOut(t *testing.T) {
 	}
 	write(t, filepath.Join(to, "index.html"), "old")
 	write(t, filepath.Join(to, "other"), "stays")
-	if err := fetch(t.Context(), env, "/out/pages", to); err != nil {
+	if err := Fetch(t.Context(), env, "/out/pages", to); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"index.html": "new", "deep/a": "a", "other": "stays"} {
@@ -97,7 +100,7 @@ func TestWhatIsFetchedReplacesFilesAndLeavesLinksOut(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(to, "link")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the link came along: %v", err)
 	}
-	if err := fetch(t.Context(), env, "/out/nothing", to); err != nil {
+	if err := Fetch(t.Context(), env, "/out/nothing", to); err != nil {
 		t.Errorf("a folder that is not there is an error: %v", err)
 	}
 }
@@ -125,7 +128,7 @@ func TestAProjectArrivesWithItsHistoryAndWithoutItsSettings(t *testing.T) {
 	write(t, filepath.Join(root, "new"), "2")
 	write(t, filepath.Join(root, "ignored"), "3")
 	write(t, filepath.Join(root, ".rung", "variables.yml"), "SECRET: x")
-	if err := sendTree(t.Context(), env, root, t.TempDir(), false); err != nil {
+	if err := SendTree(t.Context(), env, root, t.TempDir(), false); err != nil {
 		t.Fatal(err)
 	}
 	if env.read(t, "/builds/p/committed") != "1" || env.read(t, "/builds/p/new") != "2" {
@@ -145,18 +148,4 @@ func TestAProjectArrivesWithItsHistoryAndWithoutItsSettings(t *testing.T) {
 		t.Errorf("the history is %q", out)
 	}
 	run(there, "fsck", "--full")
-}
-
-func TestTheCachesThatAJobUsesAreKnownByItsSteps(t *testing.T) {
-	text := func(s string) plan.Field { return plan.Field{Value: value.OfString(s)} }
-	c := &plan.Component{Definition: plan.Definition{Steps: []plan.Step{
-		{Ref: &plan.Reference{Text: restoreRef}, Inputs: map[string]plan.Field{
-			"key": text("a/b"), "fallback_keys": {Value: value.OfArray([]value.Value{value.OfString("c"), value.OfString("../../d")})},
-		}},
-		{Ref: &plan.Reference{Text: saveRef}, Inputs: map[string]plan.Field{"key": text("a/b")}},
-		{Ref: &plan.Reference{Text: "builtin://script"}, Inputs: map[string]plan.Field{"key": text("x")}},
-	}}}
-	if got := strings.Join(cacheKeys(c), " "); got != "a/b c d" {
-		t.Errorf("the keys are %s", got)
-	}
 }

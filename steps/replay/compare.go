@@ -44,7 +44,7 @@ func (r *Replay) steps(steps []*trace.Step, kept map[string]bool) []*trace.Step 
 	for _, s := range steps {
 		at := placeOf(s.ID)
 		was := r.part.ids[s.ID]
-		if r.part.before(at) || r.part.behind(at) || r.part.incomplete && was == nil {
+		if r.part.before(at) || r.part.behind(at) || r.part.partial() && r.part.hook(at) || r.part.incomplete && was == nil {
 			continue
 		}
 		kept[s.ID] = true

@@ -11,6 +11,7 @@ import (
 	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
@@ -103,12 +104,32 @@ func (r *Replay) fill(g *given) error {
 		}
 		filled.Spec.Inputs[name] = in
 	}
+	r.fillContext(&filled, g)
 	r.fillCall(&filled, g)
 	r.component = &filled
 	if err := checkShape(&filled, 0); err != nil {
 		return err
 	}
 	return r.holes(g)
+}
+
+// fillContext does so for what the run was told is known.
+func (r *Replay) fillContext(c *plan.Component, g *given) {
+	fields := maps.Clone(c.Definition.Context)
+	for _, name := range sortedKeys(fields) {
+		recorded := fields[name].Value
+		if !withheld(recorded) {
+			continue
+		}
+		kind := value.String
+		if _, whole := event.IsRedacted(recorded); !whole {
+			kind = recorded.Kind()
+		}
+		if v, ok := g.value("context value", name, kind, recorded); ok {
+			fields[name] = plan.Field{Value: expr.EscapeValue(v)}
+		}
+	}
+	c.Definition.Context = fields
 }
 
 // fillCall does so for the inputs of a run that calls a single component.
@@ -164,8 +185,19 @@ func checkShape(c *plan.Component, depth int) error {
 		return wrong("the recorded steps stand more than %d levels deep in each other", maxNesting)
 	case d.Exec != nil && len(d.Steps) > 0:
 		return wrong("a recorded definition has both a command and steps")
-	case d.Exec != nil && (d.Exec.Script == nil) == (len(d.Exec.Command) == 0):
-		return wrong("a recorded definition has no command, or both a command and a script")
+	}
+	processes := []*plan.Exec{d.Exec}
+	for _, h := range []*plan.Hook{d.Pre, d.Post} {
+		if h != nil && h.Exec == nil {
+			return wrong("a recorded definition has a pre or post without a command")
+		} else if h != nil {
+			processes = append(processes, h.Exec)
+		}
+	}
+	for _, x := range processes {
+		if x != nil && (x.Script == nil) == (len(x.Command) == 0) {
+			return wrong("a recorded definition has no command, or both a command and a script")
+		}
 	}
 	return checkSteps(d.Steps, depth)
 }
@@ -174,14 +206,14 @@ func checkSteps(steps []plan.Step, depth int) error {
 	for i := range steps {
 		st := &steps[i]
 		kinds := 0
-		for _, is := range []bool{st.Ref != nil, st.Inline != nil, len(st.Parallel) > 0} {
+		for _, is := range []bool{st.Ref != nil, st.Inline != nil, len(st.Parallel) > 0, st.Await != nil} {
 			if is {
 				kinds++
 			}
 		}
 		switch {
 		case kinds != 1:
-			return wrong("the recorded step %q is not one thing: a reference, a definition or a group", st.Name)
+			return wrong("the recorded step %q is not one thing: a reference, a definition, a group or a wait", st.Name)
 		case st.Ref != nil && st.Ref.Kind == plan.RefDynamic && st.Ref.Expr == nil:
 			return wrong("the recorded step %q refers to nothing", st.Name)
 		case depth > maxNesting:

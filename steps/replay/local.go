@@ -69,7 +69,7 @@ func Locals(ctx context.Context, t *trace.Trace, workDir string, from *source.Lo
 
 // localReference names one definition file in an absolute folder.
 func localReference(dir, file string) *plan.Reference {
-	if file == "action.yml" || file == "action.yaml" {
+	if source.IsActionFile(file) {
 		return &plan.Reference{Kind: plan.RefAction, Text: dir, Action: filepath.ToSlash(dir)}
 	}
 	return &plan.Reference{Kind: plan.RefLocal, Text: dir, Path: []string{dir}, File: file}
@@ -132,7 +132,14 @@ type locals struct {
 
 // Load implements source.Source.
 func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*source.Component, error) {
-	if ref.Kind != plan.RefLocal && ref.Kind != plan.RefAction {
+	if ref.Kind == plan.RefAction {
+		anchored, err := l.resolver.Anchored(ref, from)
+		if err != nil {
+			return nil, err
+		}
+		ref = anchored
+	}
+	if !ref.IsLocal() {
 		found, err := l.resolver.Load(ctx, ref, from)
 		return found, asRecorded(err)
 	}

@@ -19,6 +19,7 @@ type part struct {
 	from, until         place // nil is all
 	fromText, untilText string
 	incomplete          bool
+	last                int // the position of the run's last step, behind which are what components clean up; 0 when not known
 	ids                 map[string]*trace.Step
 	latest              map[string]*trace.Step      // by the engine's ID: how a step ended last
 	stand               map[string]*engine.Recorded // by the engine's ID: what stands before from
@@ -84,6 +85,9 @@ func withoutRounds(id string) string {
 func newPart(t *trace.Trace, from, until string) (*part, error) {
 	p := &part{fromText: from, untilText: until, incomplete: t.Incomplete, ids: map[string]*trace.Step{}, latest: map[string]*trace.Step{}}
 	t.Walk(func(s *trace.Step, _ int) { p.ids[s.ID], p.latest[withoutRounds(s.ID)] = s, s })
+	if t.Run.Component != nil {
+		p.last = len(t.Run.Component.Definition.Steps)
+	}
 	var err error
 	if p.from, err = p.find(t, "--from", from); err != nil {
 		return nil, err
@@ -97,13 +101,19 @@ func newPart(t *trace.Trace, from, until string) (*part, error) {
 	return p, nil
 }
 
+// hook reports whether a step is what a component does before or after all steps, or holds that: such a step goes with the one that
+// it belongs to.
+func (p *part) hook(at place) bool {
+	return len(at) > 0 && p.last > 0 && (at[0].position == 0 || at[0].position > p.last)
+}
+
 // find returns the place of the step with an ID or a path of names; nil for "".
 func (p *part) find(t *trace.Trace, flag, name string) (place, error) {
 	if name == "" {
 		return nil, nil
 	}
 	if s := p.latest[name]; s != nil && s.ID != "" {
-		return placeOf(name), nil
+		return p.mayName(flag, name, placeOf(name))
 	}
 	var ids, names []string
 	var walk func(prefix string, steps []*trace.Step)
@@ -119,7 +129,7 @@ func (p *part) find(t *trace.Trace, flag, name string) (place, error) {
 	}
 	walk("", t.Steps)
 	if len(ids) > 0 {
-		return placeOf(ids[0]), nil
+		return p.mayName(flag, name, placeOf(ids[0]))
 	}
 	e := &event.Error{Kind: event.ErrorNotFound, Message: fmt.Sprintf("%s: the recorded run has no step %q", flag, name)}
 	if near := diag.Suggest(name, names); near != "" {
@@ -128,6 +138,17 @@ func (p *part) find(t *trace.Trace, flag, name string) (place, error) {
 		e.Hint = "name it by its ID (2.1) or by the names on the way to it (build/compile); step-runner trace show lists them"
 	}
 	return nil, e
+}
+
+func (p *part) mayName(flag, name string, at place) (place, error) {
+	if !p.hook(at) {
+		return at, nil
+	}
+	return nil, &event.Error{
+		Kind:    event.ErrorNotFound,
+		Message: fmt.Sprintf("%s: the step %q is what a component does before or after all steps (pre, post)", flag, name),
+		Hint:    "name the step that calls the component: the other goes with it",
+	}
 }
 
 // partial reports whether not all steps are run.
@@ -171,7 +192,7 @@ func (p *part) standIns(t *trace.Trace, g *given) {
 		for _, s := range steps {
 			id := withoutRounds(s.ID)
 			switch at := placeOf(id); {
-			case !p.before(at):
+			case !p.before(at), p.hook(at) && len(at) == 1:
 				walk(s.Steps)
 			case p.latest[id] == s:
 				p.stand[id] = p.standIn(s, g)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/trace"
 )
 
@@ -61,6 +62,55 @@ func TestWhichStepsArePartOfAReplay(t *testing.T) {
 				t.Errorf("compared are %s, want %s", got, c.compared)
 			}
 		})
+	}
+}
+
+// hooked is a run of three steps, the second and third of which prepared something and cleaned it up.
+func hooked() *trace.Trace {
+	step := func(id, name string, inner ...*trace.Step) *trace.Step {
+		return &trace.Step{ID: id, Name: name, Kind: event.KindExec, Status: event.Success, Steps: inner, Exports: map[string]string{"BY": name}}
+	}
+	return &trace.Trace{
+		Format: trace.Format,
+		Run:    trace.Run{Component: &plan.Component{Definition: plan.Definition{Steps: make([]plan.Step, 3)}}},
+		Steps: []*trace.Step{
+			step("0", "pre", step("0.1", "pre_b"), step("0.2", "pre_c")),
+			step("1", "a"), step("2", "b"), step("3", "c"),
+			step("4", "post_c"), step("5", "post_b"),
+		},
+	}
+}
+
+func TestHooksGoWithTheirSteps(t *testing.T) {
+	run := hooked()
+	p, err := newPart(run, "c", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.standIns(run, &given{opts: &Options{}, used: map[string]bool{}})
+	if rec := p.recorded("0.1", nil); rec == nil || rec.Exports["BY"].Value != "pre_b" {
+		t.Errorf("%+v stands for what b prepared", rec)
+	}
+	if p.recorded("2", nil) == nil || p.recorded("3", nil) != nil || p.recorded("4", nil) != nil {
+		t.Error("other steps are run")
+	}
+	var ids []string
+	(&Replay{part: p}).compared(run).Walk(func(s *trace.Step, _ int) { ids = append(ids, s.ID) })
+	if got := strings.Join(ids, " "); got != "3" {
+		t.Errorf("compared are %s", got)
+	}
+	for _, name := range []string{"0.1", "pre/pre_b", "post_b", "4", "0"} {
+		if _, err := newPart(run, name, ""); err == nil || !strings.Contains(err.Error(), "before or after all steps") {
+			t.Errorf("--from %s: %v", name, err)
+		}
+	}
+	if p, err = newPart(run, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	ids = nil
+	(&Replay{part: p}).compared(run).Walk(func(s *trace.Step, _ int) { ids = append(ids, s.ID) })
+	if len(ids) != 8 {
+		t.Errorf("compared are only %q", ids)
 	}
 }
 

@@ -127,6 +127,11 @@ func TestTracesThatCannotBeReplayed(t *testing.T) {
 		{"a step that is two things", func(t *trace.Trace) {
 			t.Run.Component.Definition = plan.Definition{Steps: []plan.Step{{Name: "x", Ref: &plan.Reference{}, Inline: &plan.Component{}}}}
 		}, event.ErrorDefinition, "is not one thing"},
+		{"a hook without a command", func(t *trace.Trace) { t.Run.Component.Definition.Post = &plan.Hook{Exec: &plan.Exec{}} }, event.ErrorDefinition, "no command"},
+		{"a hook without a process", func(t *trace.Trace) { t.Run.Component.Definition.Pre = &plan.Hook{} }, event.ErrorDefinition, "without a command"},
+		{"a wait that runs something", func(t *trace.Trace) {
+			t.Run.Component.Definition = plan.Definition{Steps: []plan.Step{{Name: "x", Ref: &plan.Reference{}, Await: &plan.Await{}}}}
+		}, event.ErrorDefinition, "is not one thing"},
 		{"a step without end", func(t *trace.Trace) { t.Run.Component.Definition = plan.Definition{Steps: []plan.Step{deep}} }, event.ErrorDefinition, "levels deep"},
 		{"a key that is none", func(t *trace.Trace) { t.Run.DigestKey = "xyz" }, event.ErrorDefinition, "digest_key"},
 		{"a key without end", func(t *trace.Trace) { t.Run.DigestKey = strings.Repeat("00", 1<<16) }, event.ErrorDefinition, "digest_key"},
@@ -141,6 +146,26 @@ func TestTracesThatCannotBeReplayed(t *testing.T) {
 				t.Errorf("the error is %+v", err)
 			}
 		})
+	}
+}
+
+func TestASensitiveContextHasToBeGiven(t *testing.T) {
+	sensitive := run(func(t *trace.Trace) {
+		t.Run.Component.Definition.Context = map[string]plan.Field{"token": {Value: event.Redacted(engine.Digest(key, "s3cr3t"))}, "ref": {Value: value.OfString("main")}}
+	})
+	if _, err := New(sensitive, options()); err == nil || !strings.Contains(err.Error(), "context value token") {
+		t.Errorf("the error is %v", err)
+	}
+	o := options()
+	o.Given = map[string]string{"token": "s3cr3t"}
+	r, err := New(sensitive, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var opts engine.Options
+	r.Apply(&opts)
+	if token := opts.Component.Definition.Context["token"].Value; token.Str() != "s3cr3t" || !token.Marked() {
+		t.Errorf("the token is %v", token)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // Container says how a container is made. Of Entrypoint and Cmd nil is the image's.
@@ -17,15 +18,22 @@ type Container struct {
 	WorkingDir       string `json:",omitempty"`
 	Entrypoint       []string
 	Cmd              []string
-	Env              []string          `json:",omitempty"`
-	Labels           map[string]string `json:",omitempty"`
-	Healthcheck      *Healthcheck      `json:",omitempty"`
+	Env              []string            `json:",omitempty"`
+	Labels           map[string]string   `json:",omitempty"`
+	Healthcheck      *Healthcheck        `json:",omitempty"`
+	ExposedPorts     map[string]struct{} `json:",omitempty"` // "80/tcp"
 	HostConfig       HostConfig
 	NetworkingConfig NetworkingConfig
 }
 
-// Healthcheck is how an engine finds out whether a container is well; the test "NONE" is not at all.
-type Healthcheck struct{ Test []string }
+// Healthcheck is how an engine finds out whether a container is well; the test "NONE" is not at all. Times of 0 are the engine's own.
+type Healthcheck struct {
+	Test        []string
+	Interval    time.Duration `json:",omitempty"`
+	Timeout     time.Duration `json:",omitempty"`
+	StartPeriod time.Duration `json:",omitempty"`
+	Retries     int           `json:",omitempty"`
+}
 
 // HostConfig says what a container has of its machine.
 type HostConfig struct {
@@ -33,6 +41,14 @@ type HostConfig struct {
 	NetworkMode string  `json:",omitempty"` // the id of its network; "" is the engine's own
 	Privileged  bool    `json:",omitempty"`
 	Init        bool    `json:",omitempty"`
+	// PortBindings are the addresses of the machine that lead to ports of the container: "80/tcp".
+	PortBindings map[string][]PortBinding `json:",omitempty"`
+}
+
+// PortBinding is an address of the machine; an empty port is any that is free.
+type PortBinding struct {
+	HostIP   string `json:"HostIp"`
+	HostPort string
 }
 
 // Mount is a volume in a container.
@@ -59,9 +75,11 @@ type ContainerState struct {
 	State struct {
 		Running  bool
 		ExitCode int
+		Health   struct{ Status string } // starting, healthy, unhealthy; "" where nothing is known of it
 	}
 	NetworkSettings struct {
-		Networks map[string]Endpoint // by their names
+		Networks map[string]Endpoint      // by their names
+		Ports    map[string][]PortBinding // of the container: "80/tcp"
 	}
 }
 

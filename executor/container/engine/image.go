@@ -19,6 +19,7 @@ const maxProgress = 1 << 20
 // Image is what is known of an image.
 type Image struct {
 	ID           string
+	RepoDigests  []string // "name@sha256:…"
 	Os           string
 	Architecture string
 	Variant      string

@@ -1,0 +1,70 @@
+package place
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/event"
+)
+
+// Bring brings to an environment what was described of an earlier one. It returns what is not on this machine any more, which is left out.
+func Bring(ctx context.Context, env executor.Environment, files []event.File) (missing []string, err error) {
+	for _, f := range files {
+		if f.From == "" {
+			if path.Dir(path.Clean(f.To)) != path.Clean(filepath.ToSlash(env.Layout().Temp)) {
+				return nil, fmt.Errorf("%s is not a place for files of the job", f.To)
+			}
+			if err := SendText(ctx, env, f.To, f.Text); err != nil {
+				return nil, fmt.Errorf("sending %s: %w", path.Base(f.To), err)
+			}
+			continue
+		}
+		if _, err := os.Stat(f.From); err != nil {
+			missing = append(missing, f.From)
+			continue
+		}
+		if f.Tree {
+			err = SendTree(ctx, env, f.From, "", true)
+		} else {
+			err = sendAs(ctx, env, f.From, f.To)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sending %s: %w", f.From, err)
+		}
+	}
+	return missing, nil
+}
+
+// SendText makes a file in an environment that only the job's user can read.
+func SendText(ctx context.Context, env executor.Environment, to, text string) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(to), Mode: 0o600, Size: int64(len(text))}); err != nil {
+		return err
+	}
+	if _, err := w.Write([]byte(text)); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return env.Send(ctx, path.Dir(to), &archive)
+}
+
+// sendAs sends a file or folder to a path of the environment. Where it goes is the trace's word, which may name any place: only those
+// beside the project are accepted.
+func sendAs(ctx context.Context, env executor.Environment, from, to string) error {
+	store := path.Join(filepath.ToSlash(env.Layout().Temp), StoreFolder)
+	name, inside := strings.CutPrefix(path.Clean(to), store+"/")
+	if !inside {
+		return fmt.Errorf("%s is not a place for files of the job", to)
+	}
+	return Send(ctx, env, []Parcel{{From: from, To: name}})
+}

@@ -1,0 +1,84 @@
+package place
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/event"
+)
+
+// found is an environment whose images turned out to be something.
+type found struct {
+	executor.Environment
+	images []executor.FoundImage
+}
+
+func (f found) Layout() executor.Layout { return executor.Layout{Images: f.images} }
+
+func TestAPlaceIsDescribedSoThatItCanBeMadeAgain(t *testing.T) {
+	job := &executor.Job{
+		Image:     &executor.Image{Name: "golang:1", Entrypoint: []string{""}, User: "worker", PullPolicies: []string{"always"}},
+		Services:  []executor.Service{{Image: executor.Image{Name: "db"}, Aliases: []string{"store"}, Command: []string{"--password", "s3cret"}, Variables: map[string]string{"A": "b"}}},
+		Variables: map[string]string{"URL": "db://me:s3cret@store", "PLAIN": "x"},
+	}
+	env := found{images: []executor.FoundImage{{ID: "sha256:1", Pull: "registry/golang@sha256:2"}, {ID: "sha256:3"}}}
+	hide := func(text string) string { return strings.ReplaceAll(text, "s3cret", "[MASKED]") }
+	got := Describe(executor.Container, job, env, []event.File{{To: "/builds/p.tmp/KEY", Text: "s3cret", Name: "KEY"}}, hide)
+	want := &event.Environment{
+		Level: "container",
+		Image: &event.Image{Name: "golang:1", Digest: "sha256:1", Pull: "registry/golang@sha256:2", Entrypoint: []string{""}, User: "worker"},
+		Services: []event.Service{{
+			Image: event.Image{Name: "db", Digest: "sha256:3"}, Aliases: []string{"store"}, Command: []string{"--password", "[MASKED]"}, Variables: map[string]string{"A": "b"},
+		}},
+		Variables: map[string]string{"URL": "db://me:[MASKED]@store", "PLAIN": "x"},
+		Files:     []event.File{{To: "/builds/p.tmp/KEY", Text: "[MASKED]", Name: "KEY"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	again := Job(got)
+	if again.Image.Name != "registry/golang@sha256:2" || again.Services[0].Name != "db" || again.Services[0].Aliases[0] != "store" {
+		t.Errorf("what is asked for again is %+v", again)
+	}
+	if job.Services[0].Command[1] != "s3cret" {
+		t.Error("the job was changed")
+	}
+}
+
+func TestOnlyTheFirstEventTellsOfThePlace(t *testing.T) {
+	var got []event.Event
+	env := &event.Environment{Level: "none"}
+	sink := Described(sinkFunc(func(e event.Event) { got = append(got, e) }), env)
+	sink.Event(event.Event{Seq: 1, Body: event.RunStarted{ID: "1"}})
+	sink.Event(event.Event{Seq: 2, Body: event.Warning{Message: "x"}})
+	want := []event.Event{{Seq: 1, Body: event.RunStarted{ID: "1", Environment: env}}, {Seq: 2, Body: event.Warning{Message: "x"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+type sinkFunc func(event.Event)
+
+func (f sinkFunc) Event(e event.Event) { f(e) }
+
+func TestFilesOfATraceGoNowhereElse(t *testing.T) {
+	env, from := newElsewhere(t), t.TempDir()
+	write(t, from+"/a", "text")
+	for _, to := range []string{"/etc/passwd", "/builds/p.tmp/store/../../../etc", "/builds/p/a", "/builds/p.tmp/../x"} {
+		if _, err := Bring(t.Context(), env, []event.File{{From: from + "/a", To: to}}); err == nil {
+			t.Errorf("%s was accepted", to)
+		}
+		if _, err := Bring(t.Context(), env, []event.File{{Text: "x", To: to}}); err == nil {
+			t.Errorf("%s was accepted for a text", to)
+		}
+	}
+	missing, err := Bring(t.Context(), env, []event.File{
+		{From: from + "/a", To: "/builds/p.tmp/store/incoming/a"}, {From: from + "/none", To: "/builds/p.tmp/store/b"}, {To: "/builds/p.tmp/KEY", Text: "k"},
+	})
+	if err != nil || len(missing) != 1 || env.read(t, "/builds/p.tmp/store/incoming/a") != "text" || env.read(t, "/builds/p.tmp/KEY") != "k" {
+		t.Errorf("missing %v, %v", missing, err)
+	}
+}
