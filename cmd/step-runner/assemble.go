@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/spf13/pflag"
+
 	"github.com/rungci/rung/steps/catalog"
 	"github.com/rungci/rung/steps/catalog/script"
 	"github.com/rungci/rung/steps/diag"
@@ -26,7 +28,7 @@ import (
 	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/source/oci"
 	"github.com/rungci/rung/steps/toolkit/github"
-	"github.com/spf13/pflag"
+	"github.com/rungci/rung/steps/value"
 )
 
 // engineOptions are what every run of this program has, whoever asks for it: languages, toolkits, and the program itself.
@@ -34,9 +36,10 @@ func (a *app) engineOptions() engine.Options {
 	return engine.Options{
 		HostEnv:        a.env,
 		ParseReference: func(text string) (*plan.Reference, error) { return gitlabsteps.ParseStaticReference(text, diag.Span{}) },
-		Toolkits:       map[string]engine.Toolkit{plan.ToolkitGitHub: gitHubToolkit},
+		Toolkits:       map[string]engine.Toolkit{plan.ToolkitGitHub: github.Begin, plan.ToolkitGitHubAction: github.Begin},
 		Functions:      functions(),
 		Program:        programFile(),
+		ProgramEnv:     a.programEnv,
 		Runtime:        event.Runtime{Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH},
 	}
 }
@@ -44,7 +47,9 @@ func (a *app) engineOptions() engine.Options {
 // functions are what expressions can call beyond those of the language.
 func functions() map[string]engine.Function {
 	all := maps.Clone(github.Functions)
-	maps.Copy(all, script.Functions)
+	for name, f := range script.Functions {
+		all[name] = func(_ engine.FunctionScope, args []value.Value) (value.Value, error) { return f(args) }
+	}
 	return all
 }
 
@@ -57,11 +62,6 @@ func programFile() string {
 	return file
 }
 
-// gitHubToolkit lets the engine, which knows no toolkit, speak GitHub's.
-func gitHubToolkit(p engine.ToolkitProcess) (engine.ToolkitSession, error) {
-	return github.Begin(github.Process(p))
-}
-
 // sourceFlags say where components may come from.
 type sourceFlags struct {
 	sources  string
@@ -71,6 +71,15 @@ type sourceFlags struct {
 	offline  bool
 	refresh  bool
 	bundles  []string
+
+	given *lock.File // what a client locks, in the place of a file; nil is none
+}
+
+// locking are the flags with the lock that a client gave; nil is none.
+func (o *sourceFlags) locking(given *lock.File) *sourceFlags {
+	out := *o
+	out.given = given
+	return &out
 }
 
 // flags declares them.
@@ -88,7 +97,7 @@ func (o *sourceFlags) flags(f *pflag.FlagSet) {
 // components are seen from workDir.
 func (a *app) openResolver(o *sourceFlags, folder, workDir string) (*source.Resolver, error) {
 	r := &source.Resolver{
-		Local:   &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse, WorkDir: workDir},
+		Local:   &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse, ParseFetchedAction: actions.ParseFetched, WorkDir: workDir},
 		Cache:   cache.New(a.cacheDir(o, folder)),
 		Locked:  o.locked,
 		Offline: o.offline,
@@ -156,8 +165,20 @@ func canBeRead(dir string) bool {
 	return err == nil
 }
 
+// ownLock reads the lock file for a project with a root. What it lacks is refused with --locked, wherever the steps run.
+func (o *sourceFlags) ownLock(root string) (*lock.File, error) {
+	f, err := readLock(o, root)
+	if err == nil && o.locked {
+		f.Closed = append(f.Closed, lock.Closed{By: "--locked demands it", Hint: "step-runner lock adds it"})
+	}
+	return f, err
+}
+
 // readLock reads the lock file that the flags name, or the one beside the steps.
 func readLock(o *sourceFlags, workDir string) (*lock.File, error) {
+	if o.given != nil {
+		return o.given, nil
+	}
 	read, path := lock.ReadIfThere, filepath.Join(workDir, lock.Name)
 	if o.lockFile != "" {
 		read, path = lock.Read, o.lockFile

@@ -43,6 +43,12 @@ var programs = map[string]program.Func{
 	"terminal":           terminal.Run,
 }
 
+// commandPrograms are those that are no components: frontends compile to commands that call them with arguments of their own.
+var commandPrograms = map[string]func(context.Context, *program.Call, []string) error{
+	"docker/action": docker.Action,
+	"docker/own":    func(_ context.Context, _ *program.Call, args []string) error { return docker.Own(args) },
+}
+
 // builtinCommand runs the code of a built-in step. Their definitions call it; nobody else needs to.
 func (a *app) builtinCommand() *cobra.Command {
 	return &cobra.Command{
@@ -74,6 +80,17 @@ func (a *app) builtin(ctx context.Context, args []string) error {
 		Inputs: inputs, WorkDir: dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, OutputFile: args[2], ExportFile: args[3],
 	})
 	return builtinError(ctx, err)
+}
+
+// builtinCommandLine runs a program of commandPrograms.
+func (a *app) builtinCommandLine(ctx context.Context, run func(context.Context, *program.Call, []string) error, args []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return coded(exitSystem, "finding the work directory: %v", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return builtinError(ctx, run(ctx, &program.Call{WorkDir: dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr}, args))
 }
 
 // takeInputs reads the inputs, and removes their file where the engine made it, beside that of the outputs: they can hold secrets, which what

@@ -35,12 +35,13 @@ func (a *app) compileCommand() *cobra.Command {
 	var o compileFlags
 	cmd := &cobra.Command{
 		Use:   "compile FILE|-",
-		Short: "Print what a file of steps, or a job of a .gitlab-ci.yml, means in steps",
+		Short: "Print what a file of steps, or a job of a pipeline or workflow, means in steps",
 		Long: `compile prints the baseline definition that a file of steps, or a job's list of steps, compiles to. The text is canonical:
 it depends on the meaning of the input alone, so that two inputs can be compared. Nothing runs and nothing is fetched.
 
 With --job-name, FILE is a .gitlab-ci.yml, and what is printed are the steps that ` + "`local`" + ` runs for the job, as a file that
 ` + "`run`" + ` takes, on this machine: comments at its top say how. Change it as you like. Files that the definition includes are fetched.
+FILE may be a workflow of GitHub, too: then the steps are those of a job, or of one leg of its matrix ("test (20)").
 
 ` + readerExitCodesHelp,
 		Example: `  step-runner compile steps.yml
@@ -53,7 +54,7 @@ With --job-name, FILE is a .gitlab-ci.yml, and what is printed are the steps tha
 	f.StringVarP(&o.format, "output", "o", "", "the same") // its first name
 	_ = f.MarkHidden("output")
 	f.BoolVar(&o.spans, "spans", false, "print the place of everything in the source too")
-	f.StringVar(&o.job, "job-name", "", "print the steps of the `JOB` of a .gitlab-ci.yml")
+	f.StringVar(&o.job, "job-name", "", "print the steps of the `JOB` of a .gitlab-ci.yml or workflow")
 	f.StringVar(&o.workDir, "work-dir", "", "with --job-name: the job's project is to be in `DIR` (default: a folder for temporary files)")
 	f.StringArrayVar(&o.secrets, "secret", nil, "with --job-name: the secret `NAME` is supplied, as to run; its value is not printed")
 	o.event.flags(f)
@@ -88,6 +89,11 @@ func (a *app) compileSteps(o *compileFlags, arg string) error {
 	if o.spans {
 		encode = plan.WithSpans
 	}
+	return a.printComponent(o, component, encode)
+}
+
+// printComponent prints a definition.
+func (a *app) printComponent(o *compileFlags, component *plan.Component, encode func(*plan.Component) ([]byte, error)) error {
 	out, err := encode(component)
 	if err == nil && o.format == "yaml" {
 		out, err = yamlsource.FromJSON(out)
@@ -99,8 +105,33 @@ func (a *app) compileSteps(o *compileFlags, arg string) error {
 	return err
 }
 
-// compileJob prints the steps of a job of a .gitlab-ci.yml.
+// compileWorkflow prints the steps of a leg of a workflow's job, and says what they do in another way than on GitHub.
+func (a *app) compileWorkflow(ctx context.Context, o *compileFlags, file string) error {
+	secrets, err := readSecrets(o.secrets, a.lookupEnv)
+	if err != nil {
+		return err
+	}
+	p, err := a.openWorkflow(ctx, &o.event, file, secrets)
+	if err != nil {
+		return err
+	}
+	compiled, err := workflowLeg(ctx, p, o.job)
+	if err != nil {
+		return err
+	}
+	for _, note := range compiled.Notes {
+		fmt.Fprintf(a.stderr, "note: %s\n", note)
+	}
+	return a.printComponent(o, compiled.Plan, plan.Canonical)
+}
+
+// compileJob prints the steps of a job of a .gitlab-ci.yml, or of a workflow.
 func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) error {
+	if file, is, err := o.event.workflowFile(file); err != nil {
+		return err
+	} else if is {
+		return a.compileWorkflow(ctx, o, file)
+	}
 	p, err := a.openProject(ctx, &o.event, file)
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ func (a *app) lintCommand() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "lint [FILE]",
-		Short: "Report everything that is wrong with a .gitlab-ci.yml",
-		Long: `lint reads a .gitlab-ci.yml with all that it includes, and reports every problem at once: each with its file, line and column, how
+		Short: "Report everything that is wrong with a .gitlab-ci.yml, or a workflow of GitHub",
+		Long: `lint reads a .gitlab-ci.yml with all that it includes, or a workflow of GitHub with those that it calls, and reports every problem at once: each with its file, line and column, how
 it came there through includes and extends, and what to do. Nothing runs. Rules are decided for the event, as by step-runner local.
 
 A warning is what GitLab accepts and is hardly meant.
@@ -68,6 +68,13 @@ Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict wa
 
 // lint finds the problems of a definition. With a *local.LoadError they are those of files that could not be had.
 func (a *app) lint(ctx context.Context, o *eventFlags, file string) ([]problems.Problem, error) {
+	file, is, err := o.workflowFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if is {
+		return a.lintWorkflow(ctx, o, file)
+	}
 	options, err := a.projectOptions(o, file)
 	if err != nil {
 		return nil, err
@@ -92,6 +99,26 @@ func (a *app) lint(ctx context.Context, o *eventFlags, file string) ([]problems.
 		wrong = jobProblems(ctx, p)
 	}
 	return problems.Problems(wrong, warnings), nil
+}
+
+// lintWorkflow finds the problems of a workflow, and of those of the project that it calls.
+func (a *app) lintWorkflow(ctx context.Context, o *eventFlags, file string) ([]problems.Problem, error) {
+	p, err := a.openWorkflow(ctx, o, file, nil)
+	if err != nil {
+		if wrong := diag.Of(err); wrong != nil {
+			return problems.Problems(wrong, nil), nil
+		}
+		return nil, err
+	}
+	err = p.Problems(ctx)
+	if err == nil {
+		_, err = p.Plan(ctx, nil, false)
+	}
+	wrong := diag.Of(err)
+	if err != nil && wrong == nil {
+		return nil, err
+	}
+	return problems.Problems(wrong, p.Workflow.Notes), nil
 }
 
 // jobProblems are the problems that show when jobs become steps, those of jobs that are not part of the pipeline too.

@@ -51,6 +51,7 @@ type localFlags struct {
 	keep        bool
 	shell       bool
 	secrets     []string
+	matrix      []string
 	outputFile  string
 	outputDir   string
 	progress    string
@@ -58,13 +59,15 @@ type localFlags struct {
 	verbose     int
 	quiet       bool
 	grace       time.Duration
+
+	realCheckout bool
 }
 
 func (a *app) localCommand() *cobra.Command {
 	o := &localFlags{app: a}
 	cmd := &cobra.Command{
 		Use:   "local [FILE] [JOB...]",
-		Short: "Run jobs of a .gitlab-ci.yml on this machine, as GitLab would",
+		Short: "Run jobs of a .gitlab-ci.yml, or of a workflow of GitHub, on this machine",
 		Long: `local runs the jobs of a pipeline here: those that are named, or without a name all of them, stage by stage and as their needs
 allow. FILE is .gitlab-ci.yml at the top of the project when it is not given.
 
@@ -74,17 +77,22 @@ in the settings of the project stand in .rung/variables.yml.
 
 A job that names an image or services runs in a container when Docker or Podman is there, and else on this machine.
 
+FILE may be a workflow of GitHub as well, and is when the project has no .gitlab-ci.yml and one workflow. Its jobs begin in an empty
+folder, and actions/checkout brings your work tree there. Where they run is for runs-on to say, and for .rung/runners.yml, which maps
+labels to images or to this machine.
+
 Exit codes: 0 fine · 1 a job failed that may not · 2 usage · 3 the definition is wrong · 4 not allowed, or a secret is missing ·
 5 our system failed · 6 there is no such job · 124 timeout · 130 interrupted`,
 		Example: `  step-runner local
   step-runner local --list
   step-runner local --job-name test --needs
   step-runner local .gitlab-ci.yml --format gitlab-ci --job-name hello-world --output-file trace.json
-  step-runner local --event merge_request --target main --variable DEPLOY=true`,
+  step-runner local --event merge_request --target main --variable DEPLOY=true
+  step-runner local .github/workflows/ci.yml --job-name test --matrix node:20`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.command(cmd.Context(), args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.event.format, "format", formatGitLabCI, "what the file is: `FORMAT` is gitlab-ci")
+	f.StringVar(&o.event.format, "format", "", "what the file is: `FORMAT` is gitlab-ci or github-actions (default: what its name says)")
 	f.StringArrayVar(&o.jobs, "job-name", nil, "run the `JOB`; may be given several times")
 	f.BoolVar(&o.needs, "needs", false, "run what the named jobs depend on first")
 	f.BoolVar(&o.list, "list", false, "list the jobs and why they are in the pipeline, and run nothing")
@@ -98,6 +106,8 @@ Exit codes: 0 fine · 1 a job failed that may not · 2 usage · 3 the definition
 	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "where jobs run: `HOW` is auto, none (this machine) or container")
 	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services where there is no engine for them")
 	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself, on this machine")
+	f.StringArrayVar(&o.matrix, "matrix", nil, "of a workflow: run only what has the value `NAME:VALUE` in its matrix")
+	f.BoolVar(&o.realCheckout, "real-checkout", false, "of a workflow: let actions/checkout fetch the project, instead of giving it the work tree")
 	f.BoolVar(&o.keep, "keep", false, "leave the folders of jobs, and say where they are")
 	f.BoolVar(&o.shell, "shell", false, "open a shell in a job that failed, before it is removed")
 	f.StringArrayVar(&o.secrets, "secret", nil, "the value of a secret of the job: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
@@ -121,10 +131,18 @@ func (o *localFlags) command(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.watch {
-		return o.keepWatching(ctx, file, names)
+	once := o.once
+	file, is, err := o.event.workflowFile(file)
+	if err != nil {
+		return err
 	}
-	return o.once(ctx, file, names)
+	if is {
+		once = o.onceWorkflow
+	}
+	if o.watch {
+		return o.keepWatching(ctx, once, file, names)
+	}
+	return once(ctx, file, names)
 }
 
 // once opens the project, and lists, shows or runs jobs.
@@ -148,9 +166,6 @@ func (o *localFlags) once(ctx context.Context, file string, names []string) erro
 
 // arguments tells the file from names of jobs, and checks the flags.
 func (o *localFlags) arguments(args []string) (file string, names []string, err error) {
-	if err := checkFormat(o.event.format); err != nil {
-		return "", nil, err
-	}
 	if len(args) > 0 && isDefinition(args[0]) {
 		file, args = args[0], args[1:]
 	}
@@ -183,13 +198,10 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 
 func checkFormat(format string) error {
 	switch format {
-	case formatGitLabCI:
+	case "", formatGitLabCI, formatActions:
 		return nil
-	case formatActions:
-		return usage("--format: this version runs gitlab-ci; workflows of GitHub are for a later one").
-			hinted("single actions run: step-runner run ACTION")
 	}
-	return usage("--format: %q is not known; it is gitlab-ci", format)
+	return usage("--format: %q is not known; it is gitlab-ci or github-actions", format)
 }
 
 // isDefinition reports whether an argument is a file rather than the name of a job.

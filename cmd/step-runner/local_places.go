@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 // engineWait is how long the container engine may take to answer.
@@ -73,8 +74,8 @@ func (p *places) stepRunner() (none.StepRunner, error) {
 }
 
 // sources finds components by the rules of the project, and not of its copy, in which the settings are left out.
-func (p *places) sources(folder, workDir string) (source.Source, error) {
-	components, err := p.app.openResolver(p.from, folder, workDir)
+func (p *places) sources(folder, workDir string, given *lock.File) (source.Source, error) {
+	components, err := p.app.openResolver(p.from.locking(given), folder, workDir)
 	if err != nil {
 		return nil, err
 	}

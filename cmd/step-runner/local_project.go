@@ -25,6 +25,7 @@ type eventFlags struct {
 	inputs     []string
 	inputFile  string
 	source     string
+	eventFile  string
 	fromCommit string
 	target     string
 	tag        string
@@ -34,12 +35,13 @@ type eventFlags struct {
 }
 
 func (o *eventFlags) flags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline variable `NAME=VALUE`; NAME alone takes your environment's")
-	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs), or a job its own: JOB:NAME=VALUE")
+	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline variable, or the configuration variable of a workflow, `NAME=VALUE`; NAME alone takes your environment's")
+	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs, workflow_dispatch), or a job its own: JOB:NAME=VALUE")
 	f.StringVar(&o.inputFile, "input-file", "", "read inputs from the YAML or JSON `FILE`")
-	f.StringVar(&o.source, "event", "", "what starts the pipeline: `EVENT` is "+strings.Join(repository.Sources, ", ")+" (default push)")
+	f.StringVar(&o.source, "event", "", "what starts the pipeline: `EVENT` is "+strings.Join(repository.Sources, ", ")+"; of a workflow, what GitHub calls it, or tag (default push)")
+	f.StringVar(&o.eventFile, "event-file", "", "of a workflow: what GitHub says of the event stands in the JSON `FILE`; it goes over what the repository says")
 	f.StringVar(&o.fromCommit, "from-commit", "", "count what changed from `COMMIT`")
-	f.StringVar(&o.target, "target", "", "the target `BRANCH` of the merge request (default: the default branch)")
+	f.StringVar(&o.target, "target", "", "the target `BRANCH` of the merge or pull request (default: the default branch)")
 	f.StringVar(&o.tag, "tag", "", "make it a pipeline for the `TAG`")
 	f.StringVar(&o.branch, "branch", "", "make it a pipeline for the `BRANCH` (default: the one that is checked out)")
 	f.StringVar(&o.projectDir, "project-dir", "", "the project is that around `DIR` (default: the current folder)")

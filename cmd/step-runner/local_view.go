@@ -15,26 +15,34 @@ func traceName(job string) string { return store.Slug(job) + ".json" }
 // jobsView shows what the package local tells.
 type jobsView struct{ ui.JobsView }
 
-// view makes the view that the flags ask for: of one job as of any run, of several with their names.
-func (o *localFlags) view(jobs []*pipeline.Job) (*jobsView, error) {
+// viewOptions are what the flags say of a view.
+func (o *localFlags) viewOptions() (ui.Options, error) {
 	mode, err := ui.ParseMode(o.progress)
 	if err != nil {
-		return nil, usage("--progress: %v", err)
+		return ui.Options{}, usage("--progress: %v", err)
 	}
 	show, err := ui.ParseShow(o.show)
 	if err != nil {
-		return nil, usage("--show: %v", err)
+		return ui.Options{}, usage("--show: %v", err)
 	}
 	if o.quiet {
 		mode = ui.ModeQuiet
 	}
 	a := o.app
-	options := ui.Options{
+	return ui.Options{
 		Mode: mode, Show: show, Verbose: o.verbose, Stdout: a.stdout, Stderr: a.stderr,
 		StdoutTTY: isTerminal(a.stdout), StderrTTY: isTerminal(a.stderr),
 		Width:  func() int { w, _ := terminalSize(a.stderr); return w },
 		Height: func() int { _, h := terminalSize(a.stderr); return h },
 		Color:  a.color(a.stderr), ASCII: asciiOnly(a.getenv),
+	}, nil
+}
+
+// view makes the view that the flags ask for: of one job as of any run, of several with their names.
+func (o *localFlags) view(jobs []*pipeline.Job) (*jobsView, error) {
+	options, err := o.viewOptions()
+	if err != nil {
+		return nil, err
 	}
 	if len(jobs) == 1 && jobs[0].Keywords.Trigger == nil {
 		options.TraceFile = o.traceFile(jobs[0].Name)

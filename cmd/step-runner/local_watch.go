@@ -12,7 +12,7 @@ import (
 )
 
 // keepWatching runs the jobs, and again whenever files change, until it is told to end.
-func (o *localFlags) keepWatching(ctx context.Context, file string, names []string) error {
+func (o *localFlags) keepWatching(ctx context.Context, once func(context.Context, string, []string) error, file string, names []string) error {
 	// Also an interrupt that comes too late to stop a run ends it all.
 	told, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -21,7 +21,7 @@ func (o *localFlags) keepWatching(ctx context.Context, file string, names []stri
 		if err != nil {
 			return coded(exitSystem, "watching the project's files: %v", err)
 		}
-		err = o.once(ctx, file, names)
+		err = once(ctx, file, names)
 		var done *shown
 		switch {
 		case errors.As(err, &done) && done.code == exitInterrupted:

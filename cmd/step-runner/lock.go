@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/frontend/actions/lockfile"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
@@ -28,7 +30,9 @@ type lockOptions struct {
 	from   sourceFlags
 	check  bool
 	update bool
+	github bool
 	output string
+	named  bool // output was given
 }
 
 func (a *app) lockCommand() *cobra.Command {
@@ -43,6 +47,10 @@ content digest of what is there. Runs use what it says, and with --locked nothin
 Packages that are in the file already stay as they are; --update asks anew what their names point to. Those that nothing refers to
 any more are dropped. Relative references are seen from the current folder, as by ` + "`run` and `ci`" + `.
 
+FILE can be a workflow of GitHub, in ` + "`" + `.github/workflows` + "`" + `: then all that its jobs use is locked, through composite actions and the
+workflows that it calls, in ` + "`" + `steps.lock` + "`" + ` at the root of its repository. With --github ` + "`" + `.github/workflows/actions.lock` + "`" + ` is written as
+well, for GitHub; its API is asked for the numbers that belong there. What stands there already is kept until --update --github.
+
 A reference with expressions is known only when it runs. lock names each, and locks what it will be when that is one more REF.
 
 With --check nothing is written: it says whether the file is complete, and whether its names point to the same now.
@@ -52,13 +60,18 @@ Exit codes: 0 written, or all is well · 1 the file is not complete or a name po
 3 a definition is wrong · 4 not allowed · 5 our system failed · 6 not found`,
 		Example: `  step-runner lock steps.yml
   step-runner lock --update steps.yml gitlab.com/group/steps/-/deploy@v2
-  step-runner lock --check steps.yml`,
+  step-runner lock --check steps.yml
+  step-runner lock --github .github/workflows/ci.yml`,
 		Args: arguments(1, -1, "the file or reference to lock"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.lock(cmd.Context(), &o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.named = cmd.Flags().Changed("lock-file") || cmd.Flags().Changed("output")
+			return a.lock(cmd.Context(), &o, args)
+		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.check, "check", false, "write nothing, and say what is missing or moved")
 	f.BoolVar(&o.update, "update", false, "ask anew what names point to")
+	f.BoolVar(&o.github, "github", false, "write, or check, GitHub's own lock file of workflows too")
 	f.StringVar(&o.output, "lock-file", lock.Name, "write, or check, `FILE`")
 	f.StringVarP(&o.output, "output", "o", lock.Name, "the same")
 	_ = f.MarkHidden("output") // for those who look for an -o
@@ -74,6 +87,15 @@ func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
 	if o.update && (o.check || o.from.offline) {
 		return usage("--update asks servers and writes the file: it goes with neither --check nor --offline")
 	}
+	workflows, err := workflowsOf(args)
+	switch {
+	case err != nil:
+		return err
+	case workflows == nil && o.github:
+		return usage("--github: there is no workflow among what shall be locked")
+	case workflows != nil && !o.named:
+		o.output = workflows.besideWorkflows()
+	}
 	old, err := lock.ReadIfThere(o.output)
 	if err != nil {
 		return coded(exitDefinition, "reading the lock file: %v", err)
@@ -83,7 +105,12 @@ func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
 	}
 	ctx, stop := a.fetching(ctx, 0)
 	defer stop()
-	l, err := a.walkToLock(ctx, o, old, args)
+	folder, err := engine.MakeFolder()
+	if err != nil {
+		return coded(exitSystem, "making a folder to work in: %v", err)
+	}
+	defer engine.RemoveFolder(folder)
+	l, resolver, err := a.walkToLock(ctx, o, old, args, workflows, folder)
 	if err != nil {
 		return err
 	}
@@ -91,7 +118,16 @@ func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
 		fmt.Fprint(a.stderr, "warning"+strings.TrimPrefix(source.MaskUserinfo(d.Render()), "error"))
 	}
 	if o.check {
-		return a.reportLock(o, locker.Compare(old, &l.New), l.Failures)
+		err := a.reportLock(o, locker.Compare(old, &l.New), l.Failures)
+		if o.github {
+			err = cmp.Or(a.writeActionsLock(ctx, o, workflows, resolver), err)
+		}
+		return err
+	}
+	if o.github { // first: it can fail, and the two files must not contradict each other
+		if err := a.writeActionsLock(ctx, o, workflows, resolver); err != nil {
+			return err
+		}
 	}
 	text, err := l.New.Encode()
 	if err == nil {
@@ -105,25 +141,29 @@ func (a *app) lock(ctx context.Context, o *lockOptions, args []string) error {
 }
 
 // walkToLock follows all references of the arguments.
-func (a *app) walkToLock(ctx context.Context, o *lockOptions, old *lock.File, args []string) (*locker.Locker, error) {
-	folder, err := engine.MakeFolder()
-	if err != nil {
-		return nil, coded(exitSystem, "making a folder to work in: %v", err)
-	}
-	defer engine.RemoveFolder(folder)
+func (a *app) walkToLock(ctx context.Context, o *lockOptions, old *lock.File, args []string, workflows *workflowsToLock, folder string) (*locker.Locker, *source.Resolver, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return nil, coded(exitSystem, "finding the current folder: %v", err)
+		return nil, nil, coded(exitSystem, "finding the current folder: %v", err)
+	}
+	if workflows != nil {
+		dir = workflows.root
 	}
 	resolver, err := a.openResolver(&o.from, folder, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	resolver.Local.Parse = parseToLock
 	// To check, names are asked anew where that is possible; to write, what is in the file stays unless it is to be updated.
 	anew := o.update || o.check && !o.from.offline
 	resolver.Lock, resolver.Fresh = old, anew
 	if anew {
 		resolver.Lock = nil
+	}
+	if workflows != nil && !(anew && o.github) {
+		if resolver.Lock, err = lock.Join(resolver.Lock, o.output, workflows.pins(), lockfile.Path); err != nil {
+			return nil, nil, coded(exitDefinition, "%v", err).hinted("step-runner lock --update writes the first one anew, with --github both")
+		}
 	}
 	l := &locker.Locker{
 		Source: resolver, Old: old, KeepGoing: o.check && o.from.offline,
@@ -136,10 +176,10 @@ func (a *app) walkToLock(ctx context.Context, o *lockOptions, old *lock.File, ar
 	}
 	for _, arg := range args {
 		if err := a.lockArgument(ctx, l, arg, dir); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return l, nil
+	return l, resolver, nil
 }
 
 // lockArgument locks what one argument refers to. A list of steps sees relative references from the current folder, a component
@@ -151,6 +191,9 @@ func (a *app) lockArgument(ctx context.Context, l *locker.Locker, arg, dir strin
 			return coded(exitNotFound, "%q is neither a file nor a reference: %v", arg, err)
 		}
 		return l.Reference(ctx, ref, dir)
+	}
+	if arg != "-" && isWorkflow(arg) {
+		return lockWorkflow(ctx, l, arg)
 	}
 	name, text, err := a.read(arg)
 	if err != nil {

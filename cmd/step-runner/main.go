@@ -62,6 +62,9 @@ func (a *app) main(ctx context.Context, args []string) int {
 
 // execute runs the command that args name. Built-in steps, which jobs start several of, do without the tree of all commands.
 func (a *app) execute(ctx context.Context, args []string) error {
+	if len(args) > 2 && args[0] == "builtin" && commandPrograms[args[1]] != nil {
+		return a.builtinCommandLine(ctx, commandPrograms[args[1]], args[2:])
+	}
 	if len(args) == 5 && args[0] == "builtin" {
 		return a.builtin(ctx, args[1:])
 	}

@@ -52,7 +52,7 @@ func (r *stepResults) write(path string) error {
 	return err
 }
 
-// The formats that are made here, because the trace package does not know the existing step-runner's messages.
+// The formats of results, which are made here, because the trace package does not know the existing step-runner's messages.
 const (
 	formatResults     = "step-results"
 	formatResultsText = "step-results-text"
@@ -61,6 +61,8 @@ const (
 // allFormats are those of the trace package and ours.
 func allFormats() []trace.ExportFormat {
 	return append(trace.Formats(),
+		trace.ExportFormat{Name: formatSARIF, Summary: "the annotations of the steps, for code scanners (SARIF 2.1.0)"},
+		trace.ExportFormat{Name: formatCodeQuality, Summary: "the annotations of the steps, as GitLab's code quality report"},
 		trace.ExportFormat{Name: formatResults, Summary: "the existing step-runner's StepResult, as JSON"},
 		trace.ExportFormat{Name: formatResultsText, Summary: "the existing step-runner's StepResult, as text protocol buffer"},
 	)
@@ -75,7 +77,11 @@ func exportFormats() []string {
 }
 
 func exportTrace(w io.Writer, t *trace.Trace, format string) error {
-	if format != formatResults && format != formatResultsText {
+	switch format {
+	case formatSARIF, formatCodeQuality:
+		return exportAnnotations(w, t, format)
+	case formatResults, formatResultsText:
+	default:
 		return trace.Export(w, t, format)
 	}
 	result, err := stepproto.FromTrace(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 const (
@@ -97,9 +98,11 @@ func (o *serviceFlags) check() error {
 // newService makes a service that runs steps as this program does.
 func (a *app) newService(o *serviceFlags, followOnly bool) (*service.Service, error) {
 	svc, err := service.New(service.Options{
-		Parse:         gitlabsteps.ParseSteps,
-		Engine:        a.engineOptions,
-		Sources:       func(folder, workDir string) (source.Source, error) { return a.openResolver(&o.from, folder, workDir) },
+		Parse:  gitlabsteps.ParseSteps,
+		Engine: a.engineOptions,
+		Sources: func(folder, workDir string, given *lock.File) (source.Source, error) {
+			return a.openResolver(o.from.locking(given), folder, workDir)
+		},
 		RuntimeDigest: programDigest,
 		Log:           func(line string) { fmt.Fprintln(a.stderr, "step-runner:", line) },
 		Limits:        o.limits,

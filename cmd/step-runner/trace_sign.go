@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -101,6 +102,10 @@ func traceStatement(path string, artifacts []string) (*signature.Statement, erro
 		made = append(made, f)
 	}
 	statement, err := provenance.Statement(t, file, made)
+	var conflict *provenance.ConflictError
+	if errors.As(err, &conflict) {
+		return nil, coded(exitDefinition, "%s: %v", path, err)
+	}
 	if err != nil {
 		return nil, coded(exitUsage, "%v", err)
 	}

@@ -142,11 +142,13 @@ func referenceTo(r *trace.Resolved) *plan.Reference {
 	if o.Path != "" {
 		ref.Path = strings.Split(o.Path, "/")
 	}
-	switch o.Kind {
-	case plan.RefOCI:
+	switch {
+	case o.Kind == plan.RefGit && source.IsActionFile(r.File):
+		ref.Kind, ref.Action = plan.RefAction, o.URL+"/-/"+o.Path+"@"+o.Rev
+	case o.Kind == plan.RefOCI:
 		ref.Registry, ref.Repository, _ = strings.Cut(strings.TrimPrefix(o.URL, "oci://"), "/")
 		ref.Tag = o.Rev
-	case plan.RefArchive:
+	case o.Kind == plan.RefArchive:
 		ref.URL, ref.SHA256 = o.URL, strings.TrimPrefix(o.Pin, "sha256:")
 	default:
 		ref.URL, ref.Rev = o.URL, o.Rev

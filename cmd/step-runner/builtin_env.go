@@ -1,0 +1,39 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// What docker and podman find their engine by: its address, and the user's folders, which hold contexts, credentials and images.
+var (
+	engineAddress = []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "CONTAINER_HOST"}
+	engineFolders = []string{"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"}
+)
+
+// programEnv is an engine.Options.ProgramEnv. The process of a Docker action finds the engine as the user does, unless the step itself names
+// one: steps see nothing of that, and their containers get nothing of it.
+func (a *app) programEnv(args, env []string) []string {
+	if len(args) < 2 || args[0] != "builtin" || args[1] != "docker/action" {
+		return env
+	}
+	named := func(names []string) func(string) bool {
+		return func(pair string) bool {
+			name, _, _ := strings.Cut(pair, "=")
+			return slices.Contains(names, name)
+		}
+	}
+	if !slices.ContainsFunc(env, named(engineAddress)) {
+		env = append(env, kept(a.env, named(engineAddress))...)
+	}
+	if config := named([]string{"DOCKER_CONFIG"}); !slices.ContainsFunc(env, config) {
+		env = append(env, kept(a.env, config)...)
+	}
+	folders := named(engineFolders)
+	return append(slices.DeleteFunc(env, folders), kept(a.env, folders)...)
+}
+
+// kept are the texts that are wanted.
+func kept(texts []string, wanted func(string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return !wanted(text) })
+}

@@ -1,0 +1,1 @@
+console.log(`the note was: ${process.env.STATE_text}`)

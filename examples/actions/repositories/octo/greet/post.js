@@ -1,0 +1,1 @@
+console.log(`greet is done with ${process.env.INPUT_WHO}`)
