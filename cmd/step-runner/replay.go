@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/rungci/rung/steps/replay"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/stepproto"
+	"github.com/rungci/rung/steps/toolkit/github"
 	"github.com/rungci/rung/steps/trace"
 )
 
@@ -121,6 +123,11 @@ func (r *replaying) run(ctx context.Context, file string) error {
 		return err
 	}
 	defer clean()
+	end, err := r.services(ctx, recorded)
+	if err != nil {
+		return err
+	}
+	defer end()
 	traceFile, remove, err := r.target(file)
 	if err != nil {
 		return err
@@ -138,7 +145,7 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	for _, note := range r.notes {
 		fmt.Fprintln(r.app.stderr, "note: "+note)
 	}
-	result, err := r.execute(ctx, again, components, traceFile)
+	result, err := r.execute(ctx, recorded, again, components, traceFile)
 	if err != nil {
 		return err
 	}
@@ -319,7 +326,7 @@ func (r *replaying) target(recorded string) (path string, remove func(), err err
 }
 
 // execute runs the recorded run again.
-func (r *replaying) execute(ctx context.Context, again *replay.Replay, components source.Source, traceFile string) (*engine.Result, error) {
+func (r *replaying) execute(ctx context.Context, recorded *trace.Trace, again *replay.Replay, components source.Source, traceFile string) (*engine.Result, error) {
 	recorder, err := trace.NewRecorder(traceFile, trace.Options{RuntimeDigest: programDigest})
 	if err != nil {
 		return nil, coded(exitSystem, "%v", err).hinted("--output-file names a file in a folder that exists")
@@ -340,6 +347,9 @@ func (r *replaying) execute(ctx context.Context, again *replay.Replay, component
 	ctx, kill, stop := r.signals(ctx)
 	defer stop()
 	opts := r.app.engineOptions()
+	toolkit, functions := github.Again(recorded.Run.Started)
+	opts.Toolkits[plan.ToolkitGitHub], opts.Toolkits[plan.ToolkitGitHubAction] = toolkit, toolkit
+	maps.Copy(opts.Functions, functions)
 	again.Apply(&opts)
 	opts.Folder, opts.Source, opts.Sink = r.folder, components, sink
 	opts.Kill, opts.Timeout = kill, r.timeout

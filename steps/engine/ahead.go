@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -13,6 +14,10 @@ import (
 
 // preID is the ID of the step that holds what components have to prepare: it stands before the first one.
 const preID = "0"
+
+// maxForeseen is how many steps of a run are looked at before it begins. Components that call others twice and more have more steps than
+// anybody can wait for.
+const maxForeseen = 10_000
 
 // foreseen is a step of the run's own list, or in one of its steps, that has a Pre or holds steps that have.
 type foreseen struct {
@@ -31,6 +36,11 @@ func (r *run) runPre(l *listRun, steps []plan.Step) {
 	}
 	look := &lookout{run: r, ctx: source.WithProgress(l.ctx, func(p event.Progress) { r.out.emit("", p) }), known: map[string]*source.Component{}}
 	nodes := look.steps(steps, "", r.opts.Dir)
+	if look.count > maxForeseen {
+		r.out.emit("", event.Warning{
+			Message: fmt.Sprintf("what components have to prepare (pre) is known of the first %d steps only: the run has more", maxForeseen),
+		})
+	}
 	if len(nodes) == 0 {
 		return
 	}
@@ -53,6 +63,7 @@ type lookout struct {
 	ctx   context.Context
 	known map[string]*source.Component // by reference and folder; nil is what cannot be loaded now
 	path  []string                     // the files from the job to the component at hand
+	count int                          // of the steps that were looked at
 }
 
 func (o *lookout) steps(steps []plan.Step, prefix, dir string) []*foreseen {
@@ -61,6 +72,9 @@ func (o *lookout) steps(steps []plan.Step, prefix, dir string) []*foreseen {
 		st := &steps[i]
 		if st.If != nil && st.If.Value.Kind() != value.String && !st.If.Value.Truthy() {
 			continue
+		}
+		if o.count++; o.count > maxForeseen {
+			break
 		}
 		n := &foreseen{id: childID(prefix, i+1), step: st}
 		switch {

@@ -69,9 +69,9 @@ type Options struct {
 	// its machine, and no other process. It is not recorded. Nil leaves it as it is.
 	ProgramEnv func(args, env []string) []string
 	Kill       <-chan struct{} // closed to end everything at once; may be nil
-	Grace   time.Duration   // 0 is DefaultGrace
-	Cleanup time.Duration   // 0 is DefaultCleanup
-	Timeout time.Duration   // of the whole run; 0 is none
+	Grace      time.Duration   // 0 is DefaultGrace
+	Cleanup    time.Duration   // 0 is DefaultCleanup
+	Timeout    time.Duration   // of the whole run; 0 is none
 	// DigestKey is the key of the digests that stand for sensitive values. Nil makes a fresh one; that of an earlier run makes the
 	// digests of both comparable.
 	DigestKey []byte

@@ -264,7 +264,6 @@ type stepFiles struct {
 	input          string
 	output, export string
 	scripts        []string
-	folders        []string
 	err            error
 }
 
@@ -321,21 +320,8 @@ func (f *stepFiles) create(suffix string, content []byte) (string, error) {
 	return path, file.Close()
 }
 
-// folder makes a folder that only this user can enter.
-func (f *stepFiles) folder(suffix string) (string, error) {
-	path := filepath.Join(f.dir, f.id+"-"+suffix)
-	if err := os.Mkdir(path, 0o700); err != nil {
-		return "", err
-	}
-	f.folders = append(f.folders, path)
-	return path, nil
-}
-
 // remove deletes the files.
 func (f *stepFiles) remove() {
-	for _, path := range f.folders {
-		_ = os.RemoveAll(path)
-	}
 	for _, path := range append(f.scripts, f.input, f.output, f.export) {
 		if path != "" {
 			_ = os.Remove(path)

@@ -117,3 +117,20 @@ func TestACommandCalledStepRunnerIsThisProgram(t *testing.T) {
 		t.Errorf("the trace shows %q: where the program is differs from machine to machine", got)
 	}
 }
+
+func TestWhatOnlyThisProgramKnowsOfItsMachine(t *testing.T) {
+	t.Parallel()
+	fake := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\necho \"$ENGINE\" >>said\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := job{
+		steps: "- {name: a, exec: {command: [step-runner, builtin, x]}}\n- {name: b, script: 'echo \"script: $ENGINE\" >>said'}",
+		opts: engine.Options{Program: fake, ProgramEnv: func(args, env []string) []string {
+			return append(env, "ENGINE="+strings.Join(args, " "))
+		}},
+	}.run(t)
+	if got, _ := os.ReadFile(filepath.Join(r.dir, "said")); string(got) != "builtin x\nscript: \n" {
+		t.Errorf("the processes found %q", got)
+	}
+}

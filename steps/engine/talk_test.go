@@ -37,7 +37,7 @@ func (t *talks) begin(p engine.ToolkitProcess) (engine.ToolkitSession, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.processes = append(t.processes, p)
-	return &talk{p, filepath.Join(p.Dir, "talk")}, nil
+	return &talk{p, filepath.Join(p.TempDir, strings.ReplaceAll(p.Step, "/", "-")+"-talk")}, nil
 }
 
 func (t *talk) Env() map[string]string {
@@ -180,7 +180,7 @@ func TestWhatToolkitsMakeOnceARun(t *testing.T) {
 			t.Error("an error is lost")
 		}
 		_, err := p.Once("server", func() (io.Closer, error) { made++; return closer{closed}, nil })
-		return &talk{p, filepath.Join(p.Dir, "talk")}, err
+		return &talk{p, filepath.Join(p.TempDir, strings.ReplaceAll(p.Step, "/", "-")+"-talk")}, err
 	}
 	r := job{
 		steps: "- parallel:\n  - {script: 'true', toolkit: github}\n  - {script: 'true', toolkit: github}\n- {script: 'true', toolkit: github}\n",

@@ -17,7 +17,6 @@ type Toolkit func(ToolkitProcess) (ToolkitSession, error)
 // ToolkitProcess is what a toolkit is told of the process that it will speak with, and what it can do with the run.
 type ToolkitProcess struct {
 	Toolkit   string                   // the name that plan.Exec.Toolkit gives it
-	Dir       string                   // an empty folder for the files of the protocol, removed when the process has ended
 	TempDir   string                   // a folder that all steps of the run share, removed when the run ends
 	WorkDir   string                   // the run's work directory
 	ActionDir string                   // where the definition stands that the process belongs to
@@ -119,16 +118,13 @@ func (s *scope) converse(inv *invocation) (*conversation, *event.Error) {
 	if !ok {
 		return nil, definitionError("the step speaks the toolkit %q, which this program does not know", name)
 	}
-	dir, err := s.files.folder("toolkit")
-	if err != nil {
-		return nil, systemError("making a folder for the step's toolkit: %v", err)
-	}
 	c := &conversation{step: func(body event.Body) { s.run.out.emit(inv.id, body) }, hold: holdsSecrets(inv.spec)}
 	env := s.env
 	job, _ := s.Lookup("job")
+	var err error
 	c.session, err = begin(ToolkitProcess{
 		Toolkit: name,
-		Dir:     dir, TempDir: s.run.dirs.tmp, WorkDir: s.run.opts.WorkDir, ActionDir: s.dir,
+		TempDir: s.run.dirs.tmp, WorkDir: s.run.opts.WorkDir, ActionDir: s.dir,
 		Step: s.path, Origin: s.origin, State: maps.Clone(inv.state), Context: s.around(), Job: job,
 		Getenv: func(name string) string {
 			if own, ok := s.own[name]; ok {

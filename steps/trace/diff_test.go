@@ -372,7 +372,7 @@ func TestWhatARunMadeForItselfIsTheSameInAnother(t *testing.T) {
 	for in, want := range map[string]string{
 		"/tmp/rung-1/project/a":           "<work dir>/a",
 		"/tmp/rung-1":                     "<work dir>/..",
-		"/tmp/rung-1/other":               "<work dir>/../other",
+		"/tmp/rung-1/other":               "/tmp/rung-1/other",
 		"/tmp/rung-12":                    "/tmp/rung-12",
 		"http://127.0.0.1:41234/api":      "http://127.0.0.1:<port>/api",
 		"http://127.0.0.1:32768":          "http://127.0.0.1:<port>",

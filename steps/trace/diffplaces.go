@@ -16,6 +16,9 @@ const (
 	LoopbackText  = "http://127.0.0.1:<port>" // a server of the run itself, whose port the system chose
 )
 
+// fileCommands is the folder of GitHub's toolkit for the files that steps write to.
+const fileCommands = "_runner_file_commands"
+
 const loopbackHost = "http://127.0.0.1:"
 
 // places are the folders of one run whose paths say nothing about what it did.
@@ -23,7 +26,6 @@ type places struct {
 	runFolders []string // the run's own, made under a random name and removed when it ended; usually one
 	workDir    string   // "" when it is left as it is
 	parent     string   // the folder around the work directory; "" when it is left as it is
-	made       bool     // the work directory was made for the run, and so was what stands beside it
 	// mirror is a folder that is left out where it begins a path, and mirrored is the work directory that such paths may be in.
 	mirror, mirrored string
 }
@@ -33,6 +35,7 @@ type places struct {
 var (
 	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|home)(?:[/\\]|$)`)
 	loopback  = lazyregexp.New(`http://127\.0\.0\.1:(?:3276[89]|327[7-9][0-9]|32[89][0-9]{2}|3[3-9][0-9]{3}|[456][0-9]{4})`) // 32768 and above
+	fileSet   = lazyregexp.New(`(` + fileCommands + `[/\\]+)[0-9]+`)
 	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\]files[/\\]`)
 )
 
@@ -73,13 +76,16 @@ func placesOf(t *Trace) places {
 		p.workDir = strings.TrimRight(t.Run.WorkDir, `/\`)
 	}
 	if at := strings.LastIndexAny(p.workDir, `/\`); at > len("C:") {
-		p.parent, p.made = p.workDir[:at], t.Run.FreshWorkDir
+		p.parent = p.workDir[:at]
 	}
 	return p
 }
 
 // text returns s with the run's folders replaced.
 func (p *places) text(s string) string {
+	if p.parent != "" && s == p.parent { // as a whole: other things of this machine may stand in it, too
+		return WorkDirText + "/.."
+	}
 	if p.mirror != "" && strings.Contains(s, p.mirror) {
 		s = strings.ReplaceAll(s, p.mirror, "")
 		if p.mirrored != "" {
@@ -92,8 +98,8 @@ func (p *places) text(s string) string {
 	if p.workDir != "" {
 		s = replacePath(s, p.workDir, WorkDirText)
 	}
-	if p.parent != "" && (p.made || s == p.parent) {
-		s = replacePath(s, p.parent, WorkDirText+"/..")
+	if strings.Contains(s, fileCommands) { // which of the sets of files a step had depends on what else ran
+		s = fileSet().ReplaceAllString(s, "${1}<set>")
 	}
 	if strings.Contains(s, loopbackHost) {
 		s = loopback().ReplaceAllString(s, LoopbackText)

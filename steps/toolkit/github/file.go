@@ -37,7 +37,7 @@ var errTooLarge = errors.New("the file is too large")
 
 // readText reads one of the session's files. One that the process has removed is empty.
 func (s *Session) readText(variable string, limit int64) (string, error) {
-	path := filepath.Join(s.process.Dir, fileVariables[variable])
+	path := filepath.Join(s.files.dir, fileVariables[variable])
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

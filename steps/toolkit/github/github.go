@@ -22,10 +22,7 @@
 package github
 
 import (
-	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/rungci/rung/steps/engine"
@@ -46,6 +43,7 @@ var fileVariables = map[string]string{
 // Session is a conversation with one process.
 type Session struct {
 	process engine.ToolkitProcess
+	files   *fileSet
 	job     *job
 	env     map[string]string
 	debug   bool
@@ -75,17 +73,8 @@ func Begin(p engine.ToolkitProcess) (engine.ToolkitSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	for variable, name := range fileVariables {
-		f, err := os.OpenFile(filepath.Join(p.Dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		if variable == "GITHUB_ARTIFACTS_LIST" {
-			_, err = f.Write(list)
-		}
-		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, err
-		}
+	if s.files, err = job.takeFiles(p.TempDir, list); err != nil {
+		return nil, err
 	}
 	if s.env, err = s.variables(); err != nil {
 		return nil, err

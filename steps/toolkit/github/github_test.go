@@ -41,7 +41,7 @@ func beginIn(t testing.TB, w world, env map[string]string, change func(*engine.T
 	b := &begun{}
 	p := engine.ToolkitProcess{
 		Toolkit: plan.ToolkitGitHub,
-		Dir:     t.TempDir(), TempDir: t.TempDir(), WorkDir: t.TempDir(), ActionDir: "/action-dir", Step: "build/compile",
+		TempDir: t.TempDir(), WorkDir: t.TempDir(), ActionDir: "/action-dir", Step: "build/compile",
 		Getenv: func(name string) string { return env[name] },
 		Mask: func(secret string) {
 			if !slices.Contains(b.masked, secret) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/toolkit/github/service"
@@ -19,10 +20,13 @@ import (
 
 // job is what the processes of a run share.
 type job struct {
+	began    time.Time                  // of the run that is done again; zero in every other one
 	matchers atomic.Pointer[[]*matcher] // the newest first; replaced, never changed
 
 	mu       sync.Mutex
 	subjects map[string]subject
+	free     []*fileSet      // no process has them
+	sets     int             // how many were made
 	server   *service.Server // nil until it is needed
 	ownToken atomic.Bool     // the user has given a token of GitHub's
 	nodes    map[string]int  // the major version of every node that was looked at

@@ -34,6 +34,7 @@ func (s *Session) End() (engine.ToolkitResult, error) {
 	_ = own.flush() // the log takes everything
 	s.putFoldersFirst()
 	s.tellNotes()
+	s.job.giveFiles(s.files)
 	return engine.ToolkitResult{Outputs: s.outputs, Exports: s.exports, State: s.state}, s.err
 }
 

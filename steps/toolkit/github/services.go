@@ -50,6 +50,16 @@ func (j *job) services(s surroundings) (*service.Server, error) {
 	if artifacts == "" {
 		artifacts = filepath.Join(s.tempDir, "_artifacts")
 	}
+	if !j.began.IsZero() {
+		then := filepath.Join(s.tempDir, "_as_of_then")
+		for name, folder := range map[string]*string{"artifacts": &artifacts, "cache": &cache} {
+			to := filepath.Join(then, name)
+			if err := asOf(*folder, to, j.began); err != nil {
+				return nil, fmt.Errorf("looking for what the recorded run had: %w", err)
+			}
+			*folder = to
+		}
+	}
 	var permissions map[string]string
 	if fields := field(s.context, "rung", keyPermissions); fields.Kind() == value.Struct {
 		permissions = map[string]string{}

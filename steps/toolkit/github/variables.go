@@ -44,7 +44,7 @@ func (s *Session) variables() (map[string]string, error) {
 		vars["GITHUB_ACTION_REPOSITORY"], vars["GITHUB_ACTION_REF"] = repositoryOf(p.Origin.URL), p.Origin.Rev
 	}
 	for name, file := range fileVariables {
-		vars[name] = filepath.Join(p.Dir, file)
+		vars[name] = filepath.Join(s.files.dir, file)
 	}
 	event, err := s.job.eventFile(all)
 	if err != nil {

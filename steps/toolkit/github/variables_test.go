@@ -68,14 +68,18 @@ func TestVariables(t *testing.T) {
 		{name: "no debug", context: `{"vars": {"ACTIONS_STEP_DEBUG": "false"}}`, none: []string{"RUNNER_DEBUG"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			temp := t.TempDir()
 			b := beginIn(t, world{}, c.env, func(p *engine.ToolkitProcess) {
-				p.WorkDir, p.TempDir, p.Origin, p.Context = "/work/dir", "/temp", c.origin, contextOf(t, c.context)
+				p.WorkDir, p.TempDir, p.Origin, p.Context = "/work/dir", temp, c.origin, contextOf(t, c.context)
 				if c.job != "" {
 					p.Job = contextOf(t, c.job)
 				}
 			})
 			got := b.Env()
 			for name, want := range c.want {
+				if want == "/temp" {
+					want = filepath.ToSlash(temp)
+				}
 				if text, ok := got[name]; !ok || filepath.ToSlash(text) != want {
 					t.Errorf("%s is %q, want %q", name, text, want)
 				}
@@ -90,7 +94,7 @@ func TestVariables(t *testing.T) {
 	t.Run("the files of the protocol are there, and empty", func(t *testing.T) {
 		b := begin(t, nil)
 		for name := range fileVariables {
-			if info, err := os.Stat(b.Env()[name]); err != nil || (info.Size() != 0) != (name == "GITHUB_ARTIFACTS_LIST") || filepath.Dir(b.Env()[name]) != b.process.Dir {
+			if info, err := os.Stat(b.Env()[name]); err != nil || (info.Size() != 0) != (name == "GITHUB_ARTIFACTS_LIST") || filepath.Dir(b.Env()[name]) != b.files.dir {
 				t.Errorf("%s is %q: %v", name, b.Env()[name], err)
 			}
 		}
@@ -271,7 +275,7 @@ func BenchmarkSession(b *testing.B) {
 				}
 				w := world{}
 				s, err := Begin(engine.ToolkitProcess{
-					Toolkit: toolkit, Dir: dir, TempDir: temp, WorkDir: dir, Step: "a", Context: context, Once: w.once,
+					Toolkit: toolkit, TempDir: temp, WorkDir: dir, Step: "a", Context: context, Once: w.once,
 					Getenv: func(string) string { return "" }, Mask: func(string) {}, MadeUp: func(string) {}, Emit: func(event.Body) {},
 				})
 				if err != nil {
