@@ -45,7 +45,7 @@ func (a *attempt) deliver(ctx context.Context, job *compile.Job, component *plan
 	if a.wantsTree(job) {
 		strategy, _ := job.Variables.Lookup("GIT_SUBMODULE_STRATEGY")
 		submodules := strategy == "normal" || strategy == "recursive"
-		if err := place.SendTree(ctx, a.env, a.runner.project.Repository.Root, "", submodules); err != nil {
+		if err := place.SendTree(ctx, a.env, layout.Project, a.runner.project.Repository.Root, "", submodules); err != nil {
 			return fmt.Errorf("sending the project's files: %w", err)
 		}
 		a.brought = append(a.brought, event.File{To: layout.Project, From: a.runner.project.Repository.Root, Tree: true})

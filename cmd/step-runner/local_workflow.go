@@ -154,7 +154,7 @@ func (o *localFlags) onceWorkflow(ctx context.Context, file string, names []stri
 		return o.printWorkflow(p, chosen)
 	case !p.Starts && len(names) == 0:
 		fmt.Fprintf(o.app.stderr, "there is nothing to run: %s\n", p.Why)
-		fmt.Fprintf(o.app.stderr, "hint: it is started by %s; --event says what happens, --job-name JOB runs a job all the same\n", strings.Join(p.Workflow.On.Names(), ", "))
+		fmt.Fprintln(o.app.stderr, "hint: --event says what happens, and --job-name JOB runs a job whatever happens")
 		return nil
 	case o.dryRun:
 		return o.printWorkflowPlan(ctx, p, chosen)

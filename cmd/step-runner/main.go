@@ -103,6 +103,7 @@ the run leaves a trace that says exactly what ran.
 		a.replayCommand(),
 		a.describeCommand(),
 		a.lintCommand(),
+		a.convertCommand(),
 		a.explainCommand(),
 		a.lockCommand(),
 		a.sourcesCommand(),

@@ -32,12 +32,13 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":    exits,
-			"gitrepo":  gitrepo,
-			"registry": registry,
-			"pull":     pull,
-			"signal":   signalBackground,
-			"vault":    vault,
+			"exits":     exits,
+			"githubapi": githubapi,
+			"gitrepo":   gitrepo,
+			"registry":  registry,
+			"pull":      pull,
+			"signal":    signalBackground,
+			"vault":     vault,
 		},
 	})
 }

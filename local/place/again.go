@@ -19,7 +19,7 @@ func Bring(ctx context.Context, env executor.Environment, files []event.File) (m
 	for _, f := range files {
 		if f.From == "" {
 			if path.Dir(path.Clean(f.To)) != path.Clean(filepath.ToSlash(env.Layout().Temp)) {
-				return nil, fmt.Errorf("%s is not a place for files of the job", f.To)
+				return nil, notForFiles(f.To)
 			}
 			if err := SendText(ctx, env, f.To, f.Text); err != nil {
 				return nil, fmt.Errorf("sending %s: %w", path.Base(f.To), err)
@@ -31,7 +31,7 @@ func Bring(ctx context.Context, env executor.Environment, files []event.File) (m
 			continue
 		}
 		if f.Tree {
-			err = SendTree(ctx, env, f.From, "", true)
+			err = sendTreeAs(ctx, env, f.From, f.To)
 		} else {
 			err = sendAs(ctx, env, f.From, f.To)
 		}
@@ -61,10 +61,25 @@ func SendText(ctx context.Context, env executor.Environment, to, text string) er
 // sendAs sends a file or folder to a path of the environment. Where it goes is the trace's word, which may name any place: only those
 // beside the project are accepted.
 func sendAs(ctx context.Context, env executor.Environment, from, to string) error {
-	store := path.Join(filepath.ToSlash(env.Layout().Temp), StoreFolder)
-	name, inside := strings.CutPrefix(path.Clean(to), store+"/")
+	name, inside := inStore(env, to)
 	if !inside {
-		return fmt.Errorf("%s is not a place for files of the job", to)
+		return notForFiles(to)
 	}
 	return Send(ctx, env, []Parcel{{From: from, To: name}})
 }
+
+// sendTreeAs sends a work tree to the project's folder, or to a place that sendAs accepts.
+func sendTreeAs(ctx context.Context, env executor.Environment, from, to string) error {
+	project := filepath.ToSlash(env.Layout().Project)
+	if _, inside := inStore(env, to); !inside && path.Clean(to) != path.Clean(project) {
+		return notForFiles(to)
+	}
+	return SendTree(ctx, env, to, from, "", true)
+}
+
+// inStore returns what a path is below the store of an environment.
+func inStore(env executor.Environment, to string) (name string, inside bool) {
+	return strings.CutPrefix(path.Clean(to), path.Join(filepath.ToSlash(env.Layout().Temp), StoreFolder)+"/")
+}
+
+func notForFiles(to string) error { return fmt.Errorf("%s is not a place for files of the job", to) }

@@ -134,8 +134,8 @@ func merge(from, to string) error {
 	return err
 }
 
-// SendTree sends the project's files, those that Git ignores left out, to the project's folder of an environment.
-func SendTree(ctx context.Context, env executor.Environment, root, scratch string, submodules bool) error {
+// SendTree sends the project's files, those that Git ignores left out, to a folder of an environment.
+func SendTree(ctx context.Context, env executor.Environment, to, root, scratch string, submodules bool) error {
 	temp, err := os.MkdirTemp(scratch, "rung-tree-*")
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func SendTree(ctx context.Context, env executor.Environment, root, scratch strin
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(packTree(ctx, w, tree)) }()
-	err = env.Send(ctx, filepath.ToSlash(env.Layout().Project), r)
+	err = env.Send(ctx, filepath.ToSlash(to), r)
 	r.CloseWithError(err)
 	return err
 }

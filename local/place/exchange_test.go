@@ -128,7 +128,7 @@ func TestAProjectArrivesWithItsHistoryAndWithoutItsSettings(t *testing.T) {
 	write(t, filepath.Join(root, "new"), "2")
 	write(t, filepath.Join(root, "ignored"), "3")
 	write(t, filepath.Join(root, ".rung", "variables.yml"), "SECRET: x")
-	if err := SendTree(t.Context(), env, root, t.TempDir(), false); err != nil {
+	if err := SendTree(t.Context(), env, env.Layout().Project, root, t.TempDir(), false); err != nil {
 		t.Fatal(err)
 	}
 	if env.read(t, "/builds/p/committed") != "1" || env.read(t, "/builds/p/new") != "2" {

@@ -7,6 +7,18 @@ import (
 	"github.com/rungci/rung/steps/event"
 )
 
+// Beside adds services that were started for a job on the machine itself to what was described of its environment.
+func Beside(described *event.Environment, job *executor.Job, started executor.Services, hide func(string) string) {
+	for i := range job.Services {
+		s := &job.Services[i]
+		described.Services = append(described.Services, event.Service{
+			Image:   event.Image{Name: s.Name, Entrypoint: s.Entrypoint, Platform: s.Platform, User: s.User},
+			Aliases: s.Aliases, Command: hidden(s.Command, hide), Variables: hiddenMap(s.Variables, hide), Ports: started.Ports(i),
+		})
+	}
+	described.Variables = hiddenMap(job.Variables, hide)
+}
+
 // Describe says of an environment what whoever makes it again has to know. hide takes out of a text what is masked in the job.
 func Describe(level executor.Level, job *executor.Job, env executor.Environment, files []event.File, hide func(string) string) *event.Environment {
 	out := &event.Environment{Level: string(level)}
@@ -54,7 +66,7 @@ func Job(described *event.Environment) *executor.Job {
 	}
 	for i := range described.Services {
 		s := &described.Services[i]
-		out.Services = append(out.Services, executor.Service{Image: image(&s.Image), Aliases: s.Aliases, Command: s.Command, Variables: s.Variables})
+		out.Services = append(out.Services, executor.Service{Image: image(&s.Image), Aliases: s.Aliases, Command: s.Command, Variables: s.Variables, Ports: s.Ports})
 	}
 	return out
 }

@@ -48,6 +48,30 @@ func TestAPlaceIsDescribedSoThatItCanBeMadeAgain(t *testing.T) {
 	}
 }
 
+// running are services on ports of the machine.
+type running struct{ executor.Services }
+
+func (running) Ports(int) map[uint16]uint16 { return map[uint16]uint16{6379: 32768} }
+
+func TestServicesBesideAJobAreDescribedWithTheirPorts(t *testing.T) {
+	job := &executor.Job{
+		Services:  []executor.Service{{Image: executor.Image{Name: "redis"}, Command: []string{"s3cret"}, Ports: map[uint16]uint16{6379: 0}}},
+		Variables: map[string]string{"A": "b"},
+	}
+	got := &event.Environment{Level: "none"}
+	Beside(got, job, running{}, func(text string) string { return strings.ReplaceAll(text, "s3cret", "[MASKED]") })
+	want := &event.Environment{
+		Level: "none", Variables: map[string]string{"A": "b"},
+		Services: []event.Service{{Image: event.Image{Name: "redis"}, Command: []string{"[MASKED]"}, Ports: map[uint16]uint16{6379: 32768}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if again := Job(got); again.Services[0].Ports[6379] != 32768 {
+		t.Errorf("what is asked for again is %+v", again)
+	}
+}
+
 func TestOnlyTheFirstEventTellsOfThePlace(t *testing.T) {
 	var got []event.Event
 	env := &event.Environment{Level: "none"}
@@ -74,11 +98,19 @@ func TestFilesOfATraceGoNowhereElse(t *testing.T) {
 		if _, err := Bring(t.Context(), env, []event.File{{Text: "x", To: to}}); err == nil {
 			t.Errorf("%s was accepted for a text", to)
 		}
+		if _, err := Bring(t.Context(), env, []event.File{{From: from, To: to, Tree: true}}); err == nil {
+			t.Errorf("%s was accepted for a work tree", to)
+		}
 	}
 	missing, err := Bring(t.Context(), env, []event.File{
 		{From: from + "/a", To: "/builds/p.tmp/store/incoming/a"}, {From: from + "/none", To: "/builds/p.tmp/store/b"}, {To: "/builds/p.tmp/KEY", Text: "k"},
 	})
 	if err != nil || len(missing) != 1 || env.read(t, "/builds/p.tmp/store/incoming/a") != "text" || env.read(t, "/builds/p.tmp/KEY") != "k" {
 		t.Errorf("missing %v, %v", missing, err)
+	}
+	for _, to := range []string{"/builds/p", "/builds/p.tmp/store/tree"} {
+		if _, err := Bring(t.Context(), env, []event.File{{From: from, To: to, Tree: true}}); err != nil || env.read(t, to+"/a") != "text" {
+			t.Errorf("a work tree in %s: %v", to, err)
+		}
 	}
 }

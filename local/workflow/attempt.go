@@ -107,8 +107,11 @@ func (a *attempt) masks() func(string) string {
 
 // announce says what a job asks for that is something else on one machine than on GitHub.
 func (a *attempt) announce() {
+	if group := a.leg.RunsOn.Group; group != "" {
+		a.say(a.leg.name, fmt.Sprintf("runs-on: group: %s: there is no group of runners to choose from here", group))
+	}
 	if e := a.leg.Environment; e != nil {
-		a.o.Observer.Say(a.leg.name, fmt.Sprintf("environment: %s: it gets the variables of that scope; nobody has to approve it, and no deployment is made on GitHub", e.Name))
+		a.say(a.leg.name, fmt.Sprintf("environment: %s: it gets the variables of that scope; nobody has to approve it, and no deployment is made on GitHub", e.Name))
 	}
 }
 
@@ -169,12 +172,16 @@ func (a *attempt) inside(ctx context.Context) (out Result, err error) {
 	if err != nil {
 		return out, err
 	}
+	_ = os.Remove(a.requests()) // of an earlier run
 	record, err := trace.NewRecorder(file, trace.Options{RuntimeDigest: a.o.RuntimeDigest, Volatile: true})
 	if err != nil {
 		return out, err
 	}
 	shown := a.o.Observer.Run(a.leg.name)
 	described := place.Describe(a.spot.level.Level(), a.spot.job, a.env, a.brought, a.hide)
+	if a.spot.started != nil {
+		place.Beside(described, a.spot.beside, a.spot.started, a.hide)
+	}
 	w := &watch{to: []event.Sink{place.Described(record, described), shown}}
 	request, err := a.request(compiled)
 	if err == nil {
@@ -187,9 +194,11 @@ func (a *attempt) inside(ctx context.Context) (out Result, err error) {
 	if err != nil {
 		return out, err
 	}
-	if out = a.ended(w); w.started {
-		out.Trace = a.handOver(file)
+	if w.end == nil {
+		return out, problem(event.ErrorSystem, "", "the run ended without saying how")
 	}
+	out = a.ended(w)
+	out.Trace = a.handOver(file)
 	return out, a.bringBack(ctx, compiled)
 }
 
@@ -249,9 +258,6 @@ func (a *attempt) shellEnv() []string {
 
 // ended is how the run of the steps ended.
 func (a *attempt) ended(w *watch) Result {
-	if w.end == nil {
-		return Result{Status: Failed, Error: problem(event.ErrorSystem, "", "the run ended without saying how"), Ran: w.started}
-	}
 	out := Result{Status: Success, ExitCode: w.end.ExitCode, Ran: true, Outputs: map[string]value.Value{}}
 	for name, v := range w.end.Outputs {
 		if _, secret := event.IsRedacted(v); secret {
@@ -303,17 +309,16 @@ func (a *attempt) handOver(file string) string {
 
 // watch is a sink that remembers how a run ended, and tells of that as the workflow is written.
 type watch struct {
-	to      []event.Sink
-	started bool
-	titles  map[string]string // of the job's own steps, by their names
-	end     *event.RunFinished
+	to     []event.Sink
+	titles map[string]string // of the job's own steps, by their names
+	end    *event.RunFinished
 }
 
 // Event implements event.Sink.
 func (w *watch) Event(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.RunStarted:
-		w.started, w.titles = true, map[string]string{}
+		w.titles = map[string]string{}
 	case event.StepStarted:
 		if b.Title != "" && !strings.Contains(e.Step, ".") {
 			w.titles[b.Name] = b.Title

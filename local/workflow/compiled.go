@@ -38,13 +38,18 @@ func (r *runner) cache() string {
 	return filepath.Join(r.project.Store.Root(), "cache", actionsCache)
 }
 
+// requests is the file in which what the leg would have changed on GitHub is written down, beside its trace.
+func (a *attempt) requests() string {
+	return filepath.Join(a.project.Store.Root(), "traces", store.Slug(a.leg.name)+".requests.json")
+}
+
 // compile makes the steps of the leg for an environment.
 func (a *attempt) compile(layout executor.Layout) (*definition.Compiled, error) {
 	in := func(folder string) string { return path.Join(filepath.ToSlash(layout.Temp), place.StoreFolder, folder) }
 	rung := map[string]string{"artifacts": in(artifactsFolder), "cache": in(cacheFolder)}
-	o := definition.CompileOptions{Rung: rung, WorkTree: in(treeFolder), Source: a.leg.node.scope.source, Pin: a.pin}
+	o := definition.CompileOptions{Rung: rung, WorkTree: in(treeFolder), Delivered: !layout.Shared, Source: a.leg.node.scope.source, Pin: a.pin}
 	if layout.Shared {
-		rung["artifacts"], rung["cache"] = a.artifacts(), a.cache()
+		rung["artifacts"], rung["cache"], rung["record"] = a.artifacts(), a.cache(), a.requests()
 		o.WorkTree, o.ExcludesFile = a.project.Repository.Root, a.project.Repository.Excludes
 		if tools := a.project.variable("RUNNER_TOOL_CACHE"); tools != "" {
 			rung["tool_cache"] = tools // of a machine that runs such jobs already
@@ -64,11 +69,11 @@ func (a *attempt) deliver(ctx context.Context, compiled *definition.Compiled) er
 		return nil
 	}
 	if compiled.Checkout {
-		root := a.project.Repository.Root
-		if err := place.SendTree(ctx, &elsewhere{a.env, place.Target(layout, place.Parcel{To: treeFolder})}, root, "", true); err != nil {
+		root, to := a.project.Repository.Root, place.Target(layout, place.Parcel{To: treeFolder})
+		if err := place.SendTree(ctx, a.env, to, root, "", true); err != nil {
 			return fmt.Errorf("sending the project's files: %w", err)
 		}
-		a.brought = append(a.brought, event.File{To: place.Target(layout, place.Parcel{To: treeFolder}), From: root, Tree: true})
+		a.brought = append(a.brought, event.File{To: to, From: root, Tree: true})
 	}
 	if !hasActions(compiled.Plan.Definition.Steps) {
 		return nil
@@ -78,19 +83,6 @@ func (a *attempt) deliver(ctx context.Context, compiled *definition.Compiled) er
 		a.brought = append(a.brought, event.File{To: place.Target(layout, p), From: p.From})
 	}
 	return place.Send(ctx, a.env, parcels)
-}
-
-// elsewhere is an environment in which the project's folder is another one.
-type elsewhere struct {
-	executor.Environment
-	project string
-}
-
-// Layout implements executor.Environment.
-func (e *elsewhere) Layout() executor.Layout {
-	layout := e.Environment.Layout()
-	layout.Project = e.project
-	return layout
 }
 
 // hasActions reports whether any step is an action, which alone uses artifacts and caches.

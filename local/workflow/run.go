@@ -157,6 +157,13 @@ func (r *runner) legs(n *node) (*legs, error) {
 			if made.call, err = r.project.call(r.ctx, n, made); err != nil {
 				return nil, err
 			}
+			if settings.Concurrency == nil { // that of the called workflow holds for all of its jobs together
+				if settings.Concurrency, err = made.call.Concurrency(made.call.contexts); err != nil {
+					return nil, err
+				}
+			} else if c, err := made.call.Concurrency(made.call.contexts); err == nil && c != nil {
+				r.say(made.name, fmt.Sprintf("the concurrency group %s of the workflow that it calls is left out: it has one of its own", c.Group))
+			}
 		}
 		out.list = append(out.list, made)
 	}

@@ -20,6 +20,7 @@ type spot struct {
 	// beside are the services of a job that runs on this machine, starter what runs them; nil has none.
 	beside  *executor.Job
 	starter executor.ServiceStarter
+	started executor.Services // nil until they are
 }
 
 // choose chooses where a leg runs. skip says why this machine cannot run it.
@@ -166,6 +167,7 @@ func (a *attempt) startServices(ctx context.Context) (closeAll func(context.Cont
 	if err != nil {
 		return nil, err
 	}
+	a.spot.started = started
 	all := map[string]value.Value{}
 	for i, s := range a.leg.Services {
 		ports := map[string]value.Value{}

@@ -42,6 +42,7 @@ func TestHostileRequests(t *testing.T) {
 	for name, change := range map[string]func(*runnerv1.RunRequest){
 		"an id of 1 MB":                       func(r *runnerv1.RunRequest) { r.Id = strings.Repeat("x", 1<<20) },
 		"a work directory with a NUL":         func(r *runnerv1.RunRequest) { r.WorkDir = w.dir + "/a\x00b" },
+		"a lock file that is none":            func(r *runnerv1.RunRequest) { r.Lock = "version = 9" },
 		"a relative work directory":           func(r *runnerv1.RunRequest) { r.WorkDir = "../x" },
 		"a file variable outside":             file("../../x"),
 		"a file variable with a NUL":          file("a\x00b"),
