@@ -6,6 +6,14 @@ cd "$(dirname "$0")/.."
 
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 
+# Functions are not inlined but where programs spend their time: copies of cold ones are 2 MB, which every environment would be sent.
+flags=(-gcflags=all=-l)
+for hot in runtime 'runtime/...' 'internal/...' bytes strings strconv unicode/utf8 sync/atomic bufio encoding/json 'crypto/...' 'hash/...' \
+  'github.com/klauspost/...' 'github.com/rungci/rung/internal/mask' 'github.com/rungci/rung/internal/process' \
+  'github.com/rungci/rung/steps/engine' 'github.com/rungci/rung/steps/trace' 'github.com/rungci/rung/steps/value'; do
+  flags+=("-gcflags=$hot=")
+done
+
 # grpcnotrace leaves out gRPC's page of recent requests, which nothing here serves, and with it 3 MB: the templates of that page
 # keep the linker from leaving out any method of anything.
-CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.buildVersion=$version" -o "$1" "$2"
+CGO_ENABLED=0 go build -tags grpcnotrace -trimpath "${flags[@]}" -ldflags "-s -w -X main.buildVersion=$version" -o "$1" "$2"
