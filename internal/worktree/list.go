@@ -41,7 +41,12 @@ func gitEnv(env []string) []string {
 
 // list returns the names of all files of a work tree, tracked or not, that Git does not ignore, with slashes, in order. Those of
 // repositories inside end in a slash, or are folders. A name can be of a file that is not there any more.
-func (c *copying) list(dir string) ([]string, error) {
+func (c *copying) list(dir, rel string) ([]string, error) {
+	if c.ignored {
+		names, err := c.walk(dir, rel)
+		slices.Sort(names)
+		return names, err
+	}
 	out, complaint := &bounded{limit: MaxListing}, &bounded{limit: maxComplaint, cut: true}
 	args := []string{"git", "-c", "core.fsmonitor=false"}
 	if c.excludes != "" {
@@ -80,6 +85,16 @@ func (c *copying) list(dir string) ([]string, error) {
 
 // folder copies a folder that is no work tree, with all that is in it.
 func (c *copying) folder(from, to, rel string, depth int) error {
+	names, err := c.walk(from, rel)
+	if err != nil {
+		return err
+	}
+	_, err = c.files(from, to, rel, depth, names, false)
+	return err
+}
+
+// walk returns the names of all files and folders in a folder, those of folders with a slash behind them; not what is in repositories inside.
+func (c *copying) walk(from, rel string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -115,11 +130,7 @@ func (c *copying) folder(from, to, rel string, depth int) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	_, err = c.files(from, to, rel, depth, names, false)
-	return err
+	return names, err
 }
 
 func skip(entry fs.DirEntry) error {

@@ -61,6 +61,8 @@ type Options struct {
 	Env []string
 	// Excludes is a file of patterns that Git ignores too, in the place of the user's own (core.excludesFile); "" leaves that as it is.
 	Excludes string
+	// Ignored copies what Git ignores, too. Then the program git is not needed.
+	Ignored bool
 	// NoSubmodules leaves the folders of submodules empty, as a clone does.
 	NoSubmodules bool
 	// Workers is how many files are copied at the same time; 0 is the number of processors, and at most 8.
@@ -89,7 +91,7 @@ func Copy(ctx context.Context, from, to string, o Options) (*Summary, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &copying{ctx: ctx, fail: cancel, to: to, env: gitEnv(o.Env), excludes: o.Excludes, noSubmodules: o.NoSubmodules, summary: &Summary{}}
+	c := &copying{ctx: ctx, fail: cancel, to: to, env: gitEnv(o.Env), excludes: o.Excludes, ignored: o.Ignored, noSubmodules: o.NoSubmodules, summary: &Summary{}}
 	workers := o.Workers
 	if workers <= 0 {
 		workers = min(runtime.GOMAXPROCS(0), maxWorkers)
@@ -155,6 +157,7 @@ type copying struct {
 	env  []string                // of git
 
 	excludes     string // a file of patterns that git is given; "" is none
+	ignored      bool
 	noSubmodules bool
 
 	work        chan batch
@@ -186,7 +189,7 @@ func (c *copying) tree(from, to, rel string, depth int) (*head, error) {
 	}
 	if !repo.top {
 		// A folder inside a work tree: it is seen as Git sees it, but its copy cannot be at a commit.
-		names, err := c.list(from)
+		names, err := c.list(from, rel)
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +208,7 @@ func (c *copying) tree(from, to, rel string, depth int) (*head, error) {
 		h, err := repo.write(filepath.Join(to, ".git"), from)
 		done <- written{h, err}
 	}()
-	names, listErr := c.list(from)
+	names, listErr := c.list(from, rel)
 	w := <-done
 	if err := errors.Join(listErr, w.err); err != nil {
 		return nil, err

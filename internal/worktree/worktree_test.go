@@ -570,3 +570,31 @@ func TestWhatIsNotCopied(t *testing.T) {
 		})
 	}
 }
+
+func TestWithWhatIsIgnoredNoGitIsNeeded(t *testing.T) {
+	r := newRepo(t)
+	r.write(".gitignore", "ignored\n")
+	r.write("sub/file", "1")
+	r.commit("one")
+	r.write("ignored", "2")
+	r.write(".rung/state", "ours")
+	to := filepath.Join(t.TempDir(), "copy")
+	s, err := worktree.Copy(t.Context(), r.dir, to, worktree.Options{Env: []string{"PATH=" + t.TempDir()}, Ignored: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ignored", "sub/file", ".gitignore"} {
+		if _, err := os.Stat(filepath.Join(to, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(to, ".rung")); err == nil {
+		t.Error("our own state came along")
+	}
+	if !s.Repository || s.Files != 3 {
+		t.Errorf("the summary is %+v", s)
+	}
+	if out := (&repo{t, to}).git("status", "--porcelain"); out != "" {
+		t.Errorf("git status says %q", out)
+	}
+}

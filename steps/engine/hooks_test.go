@@ -104,6 +104,19 @@ post a late t-a m
 			t.Error(diff)
 		}
 	})
+	t.Run("are not looked for without end", func(t *testing.T) {
+		t.Parallel()
+		files := map[string]string{"w20/func.yml": hookedFiles["local/func.yml"]}
+		for i := range 20 {
+			next := fmt.Sprintf("action: owner/w%d@v1", i+1)
+			files[fmt.Sprintf("w%d/func.yml", i)] = "spec: {}\n---\nrun: [{name: a, " + next + "}, {name: b, " + next + "}, {name: c, " + next + "}]\n"
+		}
+		j, _, _ := job{steps: "- {name: a, action: owner/w0@v1, if: \"${{ 'a' == 'b' }}\"}\n", files: files}.talking(t)
+		r := j.run(t)
+		if w := bodies[event.Warning](r); len(w) != 1 || !strings.Contains(w[0].Message, "is known of the first 10000 steps only") {
+			t.Errorf("%+v", w)
+		}
+	})
 	t.Run("that fail make the run fail", func(t *testing.T) {
 		t.Parallel()
 		r := hookJob(t, "- {name: a, func: ./fails}\n- {name: post_a, func: ./local}\n", engine.Options{})

@@ -60,8 +60,9 @@ type Function = func(scope FunctionScope, args []value.Value) (value.Value, erro
 
 // FunctionScope is what a function sees of the place that it is called at.
 type FunctionScope interface {
-	// Lookup finds top-level names, as an expression does; beyond those "secrets", the secrets of the list that it is called in, and "temp_dir",
-	// the folder that all steps of the run share.
+	// Lookup finds top-level names, as an expression does; beyond those "secrets", the secrets of the list that it is called in, "temp_dir",
+	// the folder that all steps of the run share, "step", the path of the step, and "origin", the url and rev that the definition around the
+	// step was fetched from.
 	Lookup(name string) (value.Value, bool)
 	// Status says how the steps before in the list went.
 	Status() (failed, cancelled bool)
@@ -79,6 +80,13 @@ func (s functionScope) Lookup(name string) (value.Value, bool) {
 	case "secrets":
 	case "temp_dir":
 		return value.OfString(s.run.dirs.tmp), true
+	case "step":
+		return value.OfString(s.path), true
+	case "origin":
+		if s.origin == nil {
+			return value.Value{}, false
+		}
+		return value.OfStruct(map[string]value.Value{"url": value.OfString(s.origin.URL), "rev": value.OfString(s.origin.Rev)}), true
 	default:
 		return s.scope.Lookup(name)
 	}

@@ -28,6 +28,8 @@ type Service struct {
 	Aliases   []string          `json:"aliases,omitempty"`
 	Command   []string          `json:"command,omitempty"`
 	Variables map[string]string `json:"variables,omitempty"`
+	// Ports are those that lead to the service, for a run on the machine itself: of the service, and of the machine.
+	Ports map[uint16]uint16 `json:"ports,omitempty"`
 }
 
 // File is something that was brought to the run. One of From and Text is set; an empty file has neither.

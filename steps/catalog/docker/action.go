@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -71,7 +72,7 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 	if err != nil {
 		return err
 	}
-	engine, err := findEngine(ctx, call, "")
+	engine, err := findEngine(ctx, call, "", "install one; a job that is in a container itself has none, and cannot run such actions")
 	if err != nil {
 		return fmt.Errorf("the action runs in a container: %w", err)
 	}
@@ -111,14 +112,16 @@ func build(ctx context.Context, call *program.Call, engine, dockerfile string) (
 		return "", fmt.Errorf("reading the action's folder: %w", err)
 	}
 	image := "rung-action:" + digest[:32]
-	quiet := *call
-	quiet.Stderr = new(strings.Builder)
+	fmt.Fprintf(call.Stdout, "the action's image is %s\n", image) // the same words whether it is there or not, so that a replay's log is the same
+	quiet, said := *call, new(strings.Builder)
+	quiet.Stdout, quiet.Stderr = said, said
 	if _, err := quiet.Read(ctx, "", nil, engine, "image", "inspect", "--format", "{{.Id}}", image); err == nil {
 		return image, nil
 	}
-	fmt.Fprintf(call.Stdout, "building the action's image %s\n", image)
 	legacy := []string{"DOCKER_BUILDKIT=" + orDefault(call.Getenv("DOCKER_BUILDKIT"), "0")} // BuildKit needs a plug-in of the program, which is often not there
-	if err := call.Run(ctx, "", legacy, engine, "build", "--quiet", "--tag", image, "--file", dockerfile, folder); err != nil {
+	said.Reset()
+	if err := quiet.Run(ctx, "", legacy, engine, "build", "--tag", image, "--file", dockerfile, folder); err != nil {
+		_, _ = io.WriteString(call.Stderr, said.String())
 		return "", fmt.Errorf("building the action's image: %w", err)
 	}
 	return image, nil

@@ -53,7 +53,8 @@ func hasOthers(dir string) bool {
 	return found
 }
 
-// folderDigest is a digest of the files of a folder: their names, kinds and contents.
+// folderDigest is a digest of the files of a folder: their names, kinds and contents, and whether they can be executed. Other permissions differ
+// from one copy of an action to the next.
 func folderDigest(dir string) (string, error) {
 	sum := sha256.New()
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
@@ -71,7 +72,8 @@ func folderDigest(dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%q %s\n", filepath.ToSlash(name), info.Mode())
+		executable := entry.Type().IsRegular() && info.Mode()&0o111 != 0
+		fmt.Fprintf(sum, "%q %s %t\n", filepath.ToSlash(name), entry.Type(), executable)
 		switch {
 		case entry.Type()&fs.ModeSymlink != 0:
 			target, err := os.Readlink(file)

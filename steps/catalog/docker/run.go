@@ -43,7 +43,7 @@ func Run(ctx context.Context, call *program.Call) error {
 	if err := call.Decode(&in); err != nil {
 		return err
 	}
-	engine, err := findEngine(ctx, call, in.Engine)
+	engine, err := findEngine(ctx, call, in.Engine, "install one, or run the job itself in a container with `image:`")
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func Run(ctx context.Context, call *program.Call) error {
 }
 
 // findEngine returns the program that runs containers: the one that is asked for, or the one that is there.
-func findEngine(ctx context.Context, call *program.Call, want string) (string, error) {
+func findEngine(ctx context.Context, call *program.Call, want, hint string) (string, error) {
 	candidates := []string{want}
 	if want == "" {
 		candidates = []string{"docker", "podman"}
@@ -96,7 +96,7 @@ func findEngine(ctx context.Context, call *program.Call, want string) (string, e
 			return "", fmt.Errorf("%s does not run: %w", name, err)
 		}
 	}
-	return "", fmt.Errorf("there is no %s in PATH; install one, or run the job itself in a container with `image:`", strings.Join(candidates, " and no "))
+	return "", fmt.Errorf("there is no %s in PATH; %s", strings.Join(candidates, " and no "), hint)
 }
 
 // pullArguments are the command that fetches the image.

@@ -46,6 +46,7 @@ type inputs struct {
 	Token        string   `json:"token"`
 	WorkTree     string   `json:"work_tree"`
 	ExcludesFile string   `json:"excludes_file"`
+	Ignored      bool     `json:"ignored"`
 	Path         string   `json:"path"`
 	SHA          string   `json:"sha"`
 	Ref          string   `json:"ref"`
@@ -238,7 +239,7 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s, err := worktree.Copy(ctx, from, c.folder, worktree.Options{
-		Env: c.call.Env, Excludes: c.in.ExcludesFile, NoSubmodules: c.in.Submodules == "none",
+		Env: c.call.Env, Excludes: c.in.ExcludesFile, Ignored: c.in.Ignored, NoSubmodules: c.in.Submodules == "none",
 	})
 	if err != nil {
 		return "", err

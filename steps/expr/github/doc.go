@@ -9,9 +9,8 @@
 // What an expression yields is sensitive when a text in it came from a sensitive value. Truth values are not: they say one bit, stand
 // everywhere in a log, and GitHub does not mask them either.
 //
-// Three things differ from GitHub. The fields of an object have no order but that of their names, so .* and toJSON go by that. What
-// fromJSON reads must be JSON, where GitHub's reader forgives single quotes, comments and text behind the value. And a condition with text
-// around its ${{ }}, which GitHub takes for true whatever it says, is a mistake.
+// Two things differ from GitHub. The fields of an object have no order but that of their names, so .* and toJSON go by that. What
+// fromJSON reads must be JSON, where GitHub's reader forgives single quotes, comments and text behind the value.
 //
 // Sources: GitHub's documentation of expressions, and the behaviour of actions/runner.
 package github

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -131,6 +132,8 @@ func (t *Template) Eval(s Scope) (value.Value, error) {
 type Condition struct {
 	// Expr is nil when the text is empty: then nothing but success is asked.
 	Expr *Expr
+	// Around is what is to be said of text around ${{ }}, nil where there is none: such a condition is a text, and holds whatever it says.
+	Around *Error
 }
 
 // ParseCondition reads an `if`, whose ${{ }} may be left out. available says what it may use; nil is all there is. Errors are of type *Error.
@@ -146,20 +149,36 @@ func ParseCondition(text string, available *Available) (Condition, error) {
 	if err != nil {
 		return Condition{}, err
 	}
-	e, ok := t.Whole()
-	if !ok {
-		around := t.parts[0]
-		if around.Expr != nil {
-			around = t.parts[1]
-		}
-		hint := "write all of the condition inside of one ${{ }}, or none of it"
-		if strings.TrimSpace(around.Text) == "" && around.Expr == nil {
-			hint = "take away the space and the line breaks around ${{ }} (`if: >-` leaves them out), or the ${{ }}"
-		}
-		return Condition{}, &Error{Offset: around.Offset, Length: 1, Hint: hint,
-			Message: "the text around ${{ }} makes the condition one that always holds"}
+	if e, ok := t.Whole(); ok {
+		return Condition{Expr: e}, nil
 	}
-	return Condition{Expr: e}, nil
+	around := t.parts[0]
+	if around.Expr != nil {
+		around = t.parts[1]
+	}
+	hint := "write all of the condition inside of one ${{ }}, or none of it"
+	if strings.TrimSpace(around.Text) == "" && around.Expr == nil {
+		hint = "take away the space and the line breaks around ${{ }} (`if: >-` leaves them out), or the ${{ }}"
+	}
+	e, err := Parse(t.formatted(), available)
+	return Condition{Expr: e, Around: &Error{Offset: around.Offset, Length: 1, Hint: hint,
+		Message: "the text around ${{ }} makes the condition one that always holds"}}, err
+}
+
+// formatted writes the template as one expression, as GitHub does.
+func (t *Template) formatted() string {
+	var text, args strings.Builder
+	quote, n := strings.NewReplacer("'", "''", "{", "{{", "}", "}}"), 0
+	for _, part := range t.parts {
+		if part.Expr == nil {
+			text.WriteString(quote.Replace(part.Text))
+			continue
+		}
+		fmt.Fprintf(&text, "{%d}", n)
+		args.WriteString(", " + part.Expr.String())
+		n++
+	}
+	return "format('" + text.String() + "'" + args.String() + ")"
 }
 
 // CallsStatus reports whether the condition calls a status function. One that does not holds only after success.

@@ -144,14 +144,22 @@ func TestConditions(t *testing.T) {
 			}
 		})
 	}
-	for text, hint := range map[string]string{
-		"${{ github.ref }} == 'x'": "all of the condition",
-		"!${{ false }}":            "all of the condition",
-		"${{ false }}\n":           "if: >-",
-		" ${{ false }}":            "if: >-",
+	for text, want := range map[string]struct {
+		hint, is string
+		always   bool // it is asked whatever happened
+	}{
+		"${{ github.ref }} == 'x'":              {"all of the condition", "format('{0} == ''x''', github.ref)", false},
+		"!${{ false }}":                         {"all of the condition", "format('!{0}', false)", false},
+		"${{ false }}\n":                        {"if: >-", "format('{0}\n', false)", false},
+		" ${{ false }}":                         {"if: >-", "format(' {0}', false)", false},
+		"{${{ success() }} || ${{ failure() }}": {"all of the condition", "format('{{{0} || {1}', success(), failure())", true},
 	} {
-		if _, err := ParseCondition(text, nil); err == nil || !strings.Contains(err.Error(), "one that always holds") || !strings.Contains(err.(*Error).Hint, hint) {
-			t.Errorf("%q: %+v", text, err)
+		c, err := ParseCondition(text, nil)
+		if err != nil || c.Around == nil || !strings.Contains(c.Around.Message, "one that always holds") || !strings.Contains(c.Around.Hint, want.hint) {
+			t.Fatalf("%q: %+v, %v", text, c.Around, err)
+		}
+		if holds, err := c.Holds(status{}); c.Expr.String() != want.is || c.CallsStatus() != want.always || !holds || err != nil {
+			t.Errorf("%q is %s, %v; it holds: %v, %v", text, c.Expr, c.CallsStatus(), holds, err)
 		}
 	}
 }

@@ -36,6 +36,7 @@ func parse(name string, data []byte, fetched bool) (*plan.Component, error) {
 		return nil, err
 	}
 	p := &parser{Text: step.NewText(source), fetched: fetched, inputs: map[string]string{}}
+	p.Strict = !fetched
 	component := p.file()
 	if err := source.Err(); err != nil {
 		return nil, err

@@ -256,6 +256,7 @@ func TestMistakes(t *testing.T) {
 		"another Node":                  {"runs: {using: ^nodejs, main: a.js}\n", []string{`"nodejs" is nothing that an action can run on`}},
 		"a condition of nothing":        {"runs: {using: node20, main: a.js, post-if: ^always()}\n", []string{`no "post"`}},
 		"a broken condition":            {"runs: {using: node20, main: a.js, post: b.js, post-if: always(^}\n", []string{""}},
+		"text around a condition":       {steps + "{run: a, shell: sh, if: '^!${{ true }}'}\n", []string{"one that always holds"}},
 		"no image":                      {"runs: ^{using: docker}\n", []string{"the action has no image"}},
 		"an image that is none":         {"runs: {using: docker, image: ^alpine:3}\n", []string{"neither a Dockerfile nor an image"}},
 		"arguments that are no list":    {"runs: {using: docker, image: Dockerfile, args: ^a b}\n", []string{"the arguments must be a list"}},
@@ -311,7 +312,7 @@ inputs: {a: {required: maybe, defautl: x}, b: {required: true}}
 outputs: {o: {description: without a value}}
 runs:
   using: composite
-  steps: [{uses: a/b@c}]
+  steps: [{uses: a/b@c, if: '!${{ false }}'}]
 `)
 	c, err := ParseFetched("action.yml", text)
 	if err != nil {
@@ -322,7 +323,7 @@ runs:
 			t.Errorf("the input %s must be given, which GitHub leaves to the action", name)
 		}
 	}
-	if _, err := Parse("action.yml", text); len(diag.Of(err)) != 4 {
+	if _, err := Parse("action.yml", text); len(diag.Of(err)) != 5 {
 		t.Errorf("in one's own action: %v", err)
 	}
 	t.Run("but not what GitHub refuses", func(t *testing.T) {

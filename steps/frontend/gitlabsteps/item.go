@@ -249,7 +249,7 @@ func (p *parser) secrets(e yamlsource.Entry) map[string]string {
 
 // inputs reads what a step is given. Actions name their inputs with dashes too.
 func (p *parser) inputs(item *yamlsource.Node, e yamlsource.Entry) map[string]plan.Field {
-	if item.Get("action") == nil {
+	if !isAction(item) {
 		return p.data(p.addressed(e, "an input"))
 	}
 	return p.data(p.entries(e, func(key *yamlsource.Node) bool {
@@ -259,6 +259,16 @@ func (p *parser) inputs(item *yamlsource.Node, e yamlsource.Entry) map[string]pl
 		}
 		return ok
 	}))
+}
+
+// isAction reports whether a step runs an action: by the key, or by a reference that says so.
+func isAction(item *yamlsource.Node) bool {
+	for _, key := range []string{"step", "func"} {
+		if n := item.Get(key); n != nil && strings.HasPrefix(n.Text, "action:") {
+			return true
+		}
+	}
+	return item.Get("action") != nil
 }
 
 // actionInputPattern is what GitHub allows as the name of an input.

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -55,7 +56,7 @@ func onceAgain(first once, began time.Time) once {
 	}
 }
 
-// asOf fills a new folder with what a folder of the services held at a time: files NAME.json, which are written once and last, each with the
+// asOf fills a new folder with what a folder of the services held at a time: files NAME.json, which say when they were created, each with the
 // file that it is about.
 func asOf(from, to string, began time.Time) error {
 	entries, err := os.ReadDir(from)
@@ -68,8 +69,7 @@ func asOf(from, to string, began time.Time) error {
 	there := map[string]bool{}
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok {
-			info, err := e.Info()
-			there[name] = err == nil && info.ModTime().Before(began)
+			there[name] = e.Type().IsRegular() && created(filepath.Join(from, e.Name())).Before(began)
 		}
 	}
 	for _, e := range entries {
@@ -83,6 +83,25 @@ func asOf(from, to string, began time.Time) error {
 	}
 	return nil
 }
+
+// created is when what a file describes was created; now, where it does not say.
+func created(path string) time.Time {
+	var info struct {
+		Created time.Time `json:"created"`
+	}
+	f, err := os.Open(path)
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(f, maxDescription)).Decode(&info)
+		f.Close()
+	}
+	if err != nil || info.Created.IsZero() {
+		return time.Now()
+	}
+	return info.Created
+}
+
+// maxDescription bounds what is read of a description, in bytes.
+const maxDescription = 64 << 10
 
 // share makes a file appear under another path as well: such files are replaced, and never changed.
 func share(from, to string) error {

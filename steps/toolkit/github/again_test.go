@@ -1,6 +1,7 @@
 package github
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,15 +13,14 @@ func TestARunThatIsDoneAgainFindsWhatWasThere(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "then")
 	began := time.Now().Add(-time.Hour)
-	for name, age := range map[string]time.Duration{
-		"old.json": -time.Minute, "old.zip": time.Minute, // restored later: its description says when it was made
-		"new.json": time.Minute, "new.zip": -time.Minute, "stray.zip": -time.Minute,
+	said := func(at time.Time) string {
+		return fmt.Sprintf(`{"created": %q, "key": "x"}`, at.Format(time.RFC3339Nano))
+	}
+	for name, text := range map[string]string{
+		"old.json": said(began.Add(-time.Millisecond)), "old.zip": "old", "new.json": said(began.Add(time.Millisecond)), "new.zip": "new",
+		"broken.json": "{", "broken.zip": "x", "stray.zip": "x",
 	} {
-		path := filepath.Join(from, name)
-		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, began.Add(age), began.Add(age)); err != nil {
+		if err := os.WriteFile(filepath.Join(from, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

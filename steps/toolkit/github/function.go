@@ -79,7 +79,7 @@ func (c contexts) variable(name string) value.Value {
 func (c contexts) Lookup(name string) (value.Value, bool) {
 	switch name {
 	case "github":
-		return with(c.surroundings().github(), "token", c.token()), true
+		return c.github(), true
 	case "runner":
 		return c.surroundings().runner(), true
 	case "env":
@@ -127,6 +127,8 @@ func (c contexts) Find(context, name string) (value.Value, bool) {
 	switch {
 	case context == "github" && strings.EqualFold(name, "token"), context == "secrets" && strings.EqualFold(name, tokenSecret):
 		return c.jobToken(), true
+	case context == "github" && strings.EqualFold(name, "event_path"):
+		return c.eventPath(), true
 	case context == "env" && runtime.GOOS != "windows":
 		return field(c.given("env"), name), true
 	case context == "steps":
@@ -139,6 +141,29 @@ func (c contexts) Find(context, name string) (value.Value, bool) {
 		return value.Value{}, true
 	}
 	return value.Value{}, false
+}
+
+// github is the github context of a step.
+func (c contexts) github() value.Value {
+	fields := maps.Clone(c.surroundings().github().Fields())
+	fields["token"] = c.token()
+	fields["action"] = value.OfString(textOr(fields["action"], actionName(c.given("step").Text())))
+	origin := c.given("origin")
+	fields["action_repository"], fields["action_ref"] = value.OfString(repositoryOf(field(origin, "url").Text())), value.OfString(field(origin, "rev").Text())
+	return value.OfStruct(fields)
+}
+
+// eventPath is github.event_path, the file of which is made when it is first asked for by name.
+func (c contexts) eventPath() value.Value {
+	job, err := jobOf(c.scope.Once)
+	if err != nil {
+		return value.Value{}
+	}
+	path, err := job.eventFile(c.surroundings())
+	if err != nil || path == "" { // a process that needs the file says why it cannot be made
+		return value.Value{}
+	}
+	return value.OfString(path)
 }
 
 // secrets are those that can be granted here, and the token.

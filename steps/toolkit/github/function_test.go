@@ -54,6 +54,7 @@ const inWorkflow = `{
 		"jobs": {"a": {"result": "failure"}}, "rung": {"event_path": "/event.json"}
 	},
 	"inputs": {}, "env": {"Path": "x", "HOME": "/h"}, "secrets": {"KEY": "k"}, "work_dir": "/work", "func_dir": "/action", "temp_dir": "/temp",
+	"step": "outer/step_4", "origin": {"url": "https://github.com/o/r", "rev": "v1"},
 	"steps": {
 		"my_step": {"status": "failure", "allowed": true, "outputs": {"Res-ult": "r"}},
 		"other": {"status": "failure", "allowed": false, "outputs": {}}, "left_out": {"status": "skipped", "allowed": false, "outputs": {}}
@@ -65,6 +66,7 @@ func TestContextsOfAWorkflow(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"github.sha", "abc"}, {"github.event.number", "5"}, {"github.workspace", "/work"}, {"github.action_path", "/action"}, {"github.token", "ghs_x"},
 		{"github.server_url", "https://github.com"}, {"github.api_url", "https://api.github.com"}, {"github.graphql_url", "https://api.github.com/graphql"}, {"github.event_path", "/event.json"},
+		{"github.action", "step_4"}, {"github.action_repository", "o/r"}, {"github.action_ref", "v1"},
 		{"matrix.os", "linux"}, {"needs.build.outputs.v", "1"}, {"needs.*.result", `["success"]`}, {"strategy.job-total", "3"}, {"inputs.level", "high"}, {"vars.a", "b"},
 		{"job.services.db.ports['5432']", "1"}, {"job.status", "success"}, {"jobs.a.result", "failure"},
 		{"runner.name", "mine"}, {"runner.environment", "github-hosted"}, {"runner.temp", "/temp"}, {"runner.os", runnerOS()}, {"runner.arch", runnerArch()}, {"runner.debug", ""},

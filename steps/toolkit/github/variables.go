@@ -32,7 +32,7 @@ func (s *Session) variables() (map[string]string, error) {
 	maps.Copy(vars, map[string]string{
 		"CI":             "true",
 		"GITHUB_ACTIONS": "true",
-		"GITHUB_ACTION":  textOr(field(github, "action"), p.Step[strings.LastIndexByte(p.Step, '/')+1:]),
+		"GITHUB_ACTION":  textOr(field(github, "action"), actionName(p.Step)),
 	})
 	for _, name := range []string{"os", "arch", "name", "environment", "temp", "tool_cache", "workspace"} {
 		vars["RUNNER_"+strings.ToUpper(name)] = field(runner, name).Text()
@@ -84,6 +84,9 @@ func textOr(v value.Value, other string) string {
 	}
 	return other
 }
+
+// actionName is github.action of the step with a path: its name.
+func actionName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // repositoryOf returns owner/name of a repository's URL.
 func repositoryOf(url string) string {

@@ -79,6 +79,9 @@ func (t *Text) Condition(n *yamlsource.Node, c *Contexts) (*plan.Field, plan.Whe
 	when := plan.When("")
 	field := t.field(n, text, func() (string, error) {
 		parsed, err := ghexpr.ParseCondition(text, c)
+		if parsed.Around != nil && t.Strict {
+			return "", parsed.Around
+		}
 		if parsed.CallsStatus() {
 			when = plan.Always
 		}

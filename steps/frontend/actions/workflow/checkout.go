@@ -67,6 +67,9 @@ func (k *compiler) answer(s *plan.Step, folder, submodules string) {
 	if k.options.ExcludesFile != "" {
 		inputs["excludes_file"] = text(k.options.ExcludesFile)
 	}
+	if k.options.Delivered {
+		inputs["ignored"] = plan.Field{Value: value.OfBool(true), Span: s.Span}
+	}
 	if folder != "." {
 		inputs["path"] = text(folder)
 	}

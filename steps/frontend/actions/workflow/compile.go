@@ -23,6 +23,8 @@ type CompileOptions struct {
 	WorkTree string
 	// ExcludesFile is a file of patterns that are left out of WorkTree's files as well (core.excludesFile); "" is none.
 	ExcludesFile string
+	// Delivered says that WorkTree is a copy that was made for the job: nothing of it is left out, and the job needs no git.
+	Delivered bool
 	// Root is the folder, as the steps see it, of the repository that the workflow file is in: where $/folder is looked for. "" is the
 	// work directory. It is not used when Source is set.
 	Root string

@@ -117,6 +117,14 @@ func firstStep(t *testing.T, step string, o workflow.CompileOptions) (plan.Step,
 	return out.Plan.Definition.Steps[0], out
 }
 
+func TestACheckoutOfWhatWasDeliveredNeedsNoGit(t *testing.T) {
+	t.Parallel()
+	s, _ := firstStep(t, "{uses: actions/checkout@v6}", workflow.CompileOptions{WorkTree: "/tree", Delivered: true})
+	if in := s.Inline.Definition.Steps[0].Inputs; !in["ignored"].Value.Truthy() {
+		t.Errorf("its inputs are %v", in)
+	}
+}
+
 func TestCheckoutOfTheWorkTree(t *testing.T) {
 	t.Parallel()
 	o := workflow.CompileOptions{WorkTree: "/src", ExcludesFile: "/ex"}

@@ -42,7 +42,7 @@ func checkCron(text string) error {
 // check checks one item of a field: *, 5, 1-5, */15, 2-10/2.
 func (f cronField) check(item string) error {
 	span, step, stepped := strings.Cut(item, "/")
-	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1 || n > f.max) {
+	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1 || n > f.max+1) {
 		return fmt.Errorf("%q is no step of the %s", shorten(step), f.name)
 	}
 	if span == "*" {

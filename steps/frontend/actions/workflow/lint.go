@@ -26,12 +26,15 @@ func (r *reader) merges(n *yamlsource.Node) {
 
 func before(a, b diag.Span) bool { return a.Line < b.Line || a.Line == b.Line && a.Column < b.Column }
 
-// unneeded notes expressions that ask for a job which their own job does not need, or for an output that it does not have: GitHub makes
-// nothing of them without a word.
+// unneeded notes conditions that always hold, and expressions that ask for a job which their own job does not need, or for an output that
+// it does not have: GitHub makes nothing of them without a word.
 func (r *reader) unneeded(j *Job, n *yamlsource.Node) {
 	for _, e := range n.Entries {
 		if e.Key.Text == "if" && e.Value.Kind == yamlsource.String {
 			if c, err := ghexpr.ParseCondition(e.Value.Text, nil); err == nil && c.Expr != nil {
+				if c.Around != nil {
+					r.note(r.source.At(e.Value, c.Around.Offset, c.Around.Length), c.Around.Hint, "%s", c.Around.Message)
+				}
 				r.references(j, e.Value, c.Expr)
 			}
 			continue
@@ -41,7 +44,7 @@ func (r *reader) unneeded(j *Job, n *yamlsource.Node) {
 	for _, item := range n.Items {
 		r.unneeded(j, item)
 	}
-	if n.Kind != yamlsource.String || !strings.Contains(strings.ToLower(n.Text), "needs") {
+	if n.Kind != yamlsource.String || !hasExpression(n.Text) {
 		return
 	}
 	if t, err := ghexpr.ParseTemplate(n.Text, nil); err == nil {
@@ -53,8 +56,14 @@ func (r *reader) unneeded(j *Job, n *yamlsource.Node) {
 	}
 }
 
+// fileContexts are files that a process is given: which ones is not known before it begins.
+var fileContexts = []string{"github.env", "github.path", "github.output", "github.state", "github.step_summary"}
+
 func (r *reader) references(j *Job, n *yamlsource.Node, e *ghexpr.Expr) {
 	for _, ref := range e.References() {
+		if name := strings.ToLower(strings.Join(ref.Path, ".")); slices.Contains(fileContexts, name) {
+			r.note(r.source.At(n, ref.Offset, ref.Length), "write $"+strings.ToUpper(strings.ReplaceAll(name, ".", "_")), "%s is known to processes only, and empty in expressions", name)
+		}
 		if ref.Path[0] != "needs" || len(ref.Path) < 2 || ref.Path[1] == "*" {
 			continue
 		}

@@ -59,7 +59,6 @@ func TestMistakesOfAJob(t *testing.T) {
 		"steps in if":                     {"if: ${{ §steps.x.outcome }}", []string{"steps"}},
 		"hashFiles in if":                 {"if: §hashFiles('x')", []string{"hashFiles"}},
 		"an expression that is none":      {"if: a ==§", []string{"ends too early"}},
-		"text around a condition":         {"if: a${{ true }}", []string{"always holds"}},
 		"a matrix that is a list":         {"strategy: {matrix: §[a]}", []string{"a matrix must be a map"}},
 		"a vector that is a string":       {"strategy: {matrix: {os: §linux}}", []string{`"os" in the matrix must be a list`}},
 		"a vector without values":         {"strategy: {matrix: {os: §[]}}", []string{`"os" in the matrix has no values`}},
@@ -189,12 +188,16 @@ func TestHostileWorkflows(t *testing.T) {
 func TestNotesTellWhatIsNotDone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"a snapshot":           {withJob("snapshot: image\n"), "snapshot is not done here"},
-		"time for a cancel":    {withJob("cancel-timeout-minutes: 5\n"), "cancel-timeout-minutes changes nothing"},
-		"a job it needs not":   {withJob("env: {A: '${{ needs.b.result }}'}\n"), `the job "a" does not need "b"`},
-		"an output not there":  {"on: push\njobs:\n  b: {runs-on: x, steps: [{run: x}]}\n  a: {needs: b, runs-on: x, if: needs.b.outputs.o, steps: [{run: x}]}\n", `"b" has no output "o"`},
-		"nothing to note":      {withJob("name: x\n"), ""},
-		"an output that there": {"on: push\njobs:\n  b: {runs-on: x, outputs: {O: x}, steps: [{run: x}]}\n  a: {needs: b, runs-on: x, if: needs.b.outputs.o, steps: [{run: 'echo ${{ needs.*.result }}'}]}\n", ""},
+		"a snapshot":              {withJob("snapshot: image\n"), "snapshot is not done here"},
+		"time for a cancel":       {withJob("cancel-timeout-minutes: 5\n"), "cancel-timeout-minutes changes nothing"},
+		"a job it needs not":      {withJob("env: {A: '${{ needs.b.result }}'}\n"), `the job "a" does not need "b"`},
+		"an output not there":     {"on: push\njobs:\n  b: {runs-on: x, steps: [{run: x}]}\n  a: {needs: b, runs-on: x, if: needs.b.outputs.o, steps: [{run: x}]}\n", `"b" has no output "o"`},
+		"text around a job's if":  {withJob("if: a${{ true }}\n"), "always holds"},
+		"text around a step's if": {"on: push\njobs: {a: {runs-on: x, steps: [{run: x, if: '(${{ success() }})'}]}}\n", "always holds"},
+		"the file of variables":   {"on: push\njobs: {a: {runs-on: x, steps: [{run: 'echo A=b >> ${{ github.env }}'}]}}\n", "github.env is known to processes only"},
+		"a type of no input":      {"on: {workflow_dispatch: {inputs: {a: {type: int}}}}\n" + jobs, "GitHub takes it for a string"},
+		"nothing to note":         {withJob("name: x\n"), ""},
+		"an output that there":    {"on: push\njobs:\n  b: {runs-on: x, outputs: {O: x}, steps: [{run: x}]}\n  a: {needs: b, runs-on: x, if: needs.b.outputs.o, steps: [{run: 'echo ${{ needs.*.result }}'}]}\n", ""},
 	} {
 		notes := parse(t, c.text).Notes
 		if c.want == "" && len(notes) > 0 || c.want != "" && !strings.Contains(notes.Error(), c.want) {
