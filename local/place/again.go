@@ -8,9 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -30,6 +32,9 @@ func Bring(ctx context.Context, env executor.Environment, files []event.File) (m
 			missing = append(missing, f.From)
 			continue
 		}
+		if err := mayBring(f); err != nil {
+			return nil, err
+		}
 		if f.Tree {
 			err = sendTreeAs(ctx, env, f.From, f.To)
 		} else {
@@ -40,6 +45,21 @@ func Bring(ctx context.Context, env executor.Environment, files []event.File) (m
 		}
 	}
 	return missing, nil
+}
+
+// mayBring refuses what no job was ever brought. A trace may name any file of this machine, and its steps would see it; jobs are brought
+// projects, in which this program keeps a folder, and what is in such a folder.
+func mayBring(f event.File) error {
+	if f.Tree {
+		if _, err := os.Stat(filepath.Join(f.From, store.Folder)); err != nil {
+			return fmt.Errorf("%s is no project whose jobs ran here: it has no folder %s", f.From, store.Folder)
+		}
+		return nil
+	}
+	if !slices.Contains(strings.Split(filepath.ToSlash(filepath.Clean(f.From)), "/"), store.Folder) {
+		return fmt.Errorf("%s is in no folder %s, and jobs are brought nothing else", f.From, store.Folder)
+	}
+	return nil
 }
 
 // SendText makes a file in an environment that only the job's user can read.

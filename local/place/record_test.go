@@ -1,6 +1,7 @@
 package place
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -91,8 +92,20 @@ func (f sinkFunc) Event(e event.Event) { f(e) }
 func TestFilesOfATraceGoNowhereElse(t *testing.T) {
 	env, from := newElsewhere(t), t.TempDir()
 	write(t, from+"/a", "text")
+	if err := os.Mkdir(from+"/.rung", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kept := from + "/.rung/a"
+	write(t, kept, "text")
+	for _, f := range []event.File{
+		{From: from + "/a", To: "/builds/p.tmp/store/a"}, {From: kept + "/../../a", To: "/builds/p.tmp/store/a"}, {From: t.TempDir(), To: "/builds/p", Tree: true},
+	} {
+		if _, err := Bring(t.Context(), env, []event.File{f}); err == nil || !strings.Contains(err.Error(), "no folder .rung") {
+			t.Errorf("%+v: the error is %v", f, err)
+		}
+	}
 	for _, to := range []string{"/etc/passwd", "/builds/p.tmp/store/../../../etc", "/builds/p/a", "/builds/p.tmp/../x"} {
-		if _, err := Bring(t.Context(), env, []event.File{{From: from + "/a", To: to}}); err == nil {
+		if _, err := Bring(t.Context(), env, []event.File{{From: kept, To: to}}); err == nil {
 			t.Errorf("%s was accepted", to)
 		}
 		if _, err := Bring(t.Context(), env, []event.File{{Text: "x", To: to}}); err == nil {
@@ -103,7 +116,7 @@ func TestFilesOfATraceGoNowhereElse(t *testing.T) {
 		}
 	}
 	missing, err := Bring(t.Context(), env, []event.File{
-		{From: from + "/a", To: "/builds/p.tmp/store/incoming/a"}, {From: from + "/none", To: "/builds/p.tmp/store/b"}, {To: "/builds/p.tmp/KEY", Text: "k"},
+		{From: kept, To: "/builds/p.tmp/store/incoming/a"}, {From: from + "/none", To: "/builds/p.tmp/store/b"}, {To: "/builds/p.tmp/KEY", Text: "k"},
 	})
 	if err != nil || len(missing) != 1 || env.read(t, "/builds/p.tmp/store/incoming/a") != "text" || env.read(t, "/builds/p.tmp/KEY") != "k" {
 		t.Errorf("missing %v, %v", missing, err)

@@ -26,6 +26,7 @@ func (p *Project) call(ctx context.Context, n *node, l *leg) (*scope, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.most = n.job.PermissionsIn(n.scope.most)
 	s.contexts = maps.Clone(n.scope.contexts)
 	s.contexts["inputs"] = called.Inputs
 	s.contexts["secrets"] = value.OfStruct(called.Secrets)

@@ -47,7 +47,7 @@ func (a *attempt) requests() string {
 func (a *attempt) compile(layout executor.Layout) (*definition.Compiled, error) {
 	in := func(folder string) string { return path.Join(filepath.ToSlash(layout.Temp), place.StoreFolder, folder) }
 	rung := map[string]string{"artifacts": in(artifactsFolder), "cache": in(cacheFolder)}
-	o := definition.CompileOptions{Rung: rung, WorkTree: in(treeFolder), Delivered: !layout.Shared, Source: a.leg.node.scope.source, Pin: a.pin}
+	o := definition.CompileOptions{Rung: rung, WorkTree: in(treeFolder), Delivered: !layout.Shared, Source: a.leg.node.scope.source, Most: a.leg.node.scope.most, Pin: a.pin}
 	if layout.Shared {
 		rung["artifacts"], rung["cache"], rung["record"] = a.artifacts(), a.cache(), a.requests()
 		o.WorkTree, o.ExcludesFile = a.project.Repository.Root, a.project.Repository.Excludes

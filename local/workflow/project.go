@@ -196,17 +196,30 @@ func top(dir string) string {
 	}
 }
 
-// Find returns the workflows of the project around a folder, from its root, which it returns too.
+// Find returns the workflows of the project around a folder, from its root, which it returns too. Those that others only call are left out where
+// there are more.
 func Find(dir string) (root string, files []string, err error) {
 	root = top(cmp.Or(dir, "."))
 	entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(Folder)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return root, nil, err
 	}
+	var called []string
 	for _, e := range entries {
-		if ext := path.Ext(e.Name()); !e.IsDir() && (ext == ".yml" || ext == ".yaml") {
-			files = append(files, path.Join(Folder, e.Name()))
+		ext, name := path.Ext(e.Name()), path.Join(Folder, e.Name())
+		if e.IsDir() || ext != ".yml" && ext != ".yaml" {
+			continue
 		}
+		if text, err := readDefinition(filepath.Join(root, filepath.FromSlash(name)), name); err == nil {
+			if w, err := definition.Parse(name, text); err == nil && slices.Equal(w.On.Names(), []string{"workflow_call"}) {
+				called = append(called, name)
+				continue
+			}
+		}
+		files = append(files, name)
+	}
+	if files == nil {
+		files = called
 	}
 	return root, files, nil
 }

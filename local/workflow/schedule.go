@@ -90,9 +90,10 @@ type scope struct {
 	caller   *leg // nil for the one of the file
 	nodes    []*node
 	contexts definition.Contexts
-	source   *definition.Source // the repository that it was fetched from; nil is the project
-	lock     *lock.File         // what its actions, and the workflows that it calls, are locked to; nil locks nothing
-	depth    int                // how many workflows call each other up to it, 1 for the one of the file
+	source   *definition.Source      // the repository that it was fetched from; nil is the project
+	lock     *lock.File              // what its actions, and the workflows that it calls, are locked to; nil locks nothing
+	most     *definition.Permissions // of its caller; nil for the one of the file
+	depth    int                     // how many workflows call each other up to it, 1 for the one of the file
 }
 
 // node returns a job by its id.

@@ -40,6 +40,7 @@ func (r *Replay) Components(ctx context.Context, resolver *source.Resolver, pack
 		}
 		switch {
 		case used:
+		case c.Now == "" && r.recorded.Run.FreshWorkDir: // a step makes it: nothing else is there
 		case c.Now == "": // a step may have made it
 			r.note("the component %s of the recorded run is not in %s, unless a step makes it", c.Ref, c.Here)
 		default:

@@ -222,6 +222,7 @@ func FuzzOutput(f *testing.F) {
 				Getenv: func(string) string { return "" },
 				Mask:   func(secret string) { b.masked = append(b.masked, secret) },
 				Emit:   func(body event.Body) { b.events = append(b.events, body) },
+				Live:   t.Context(),
 			}, newJob())
 			if m, _, err := parseMatchers([]byte(anyLine)); err != nil || b.job.changeMatchers(nil, m) != nil {
 				t.Fatal(err)

@@ -1,7 +1,6 @@
 package github
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -227,7 +226,7 @@ func (c contexts) Call(name string, args []value.Value) (value.Value, bool, erro
 		for i, arg := range args {
 			texts[i] = ghexpr.Text(arg)
 		}
-		sum, err := hashfiles.Sum(context.Background(), c.given("work_dir").Str(), texts)
+		sum, err := hashfiles.Sum(c.scope.Live(), c.given("work_dir").Str(), texts)
 		return value.OfString(sum), true, err
 	}
 	if len(args) > 0 {

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ func (s fakeScope) Lookup(name string) (value.Value, bool) {
 	return v, ok
 }
 
+func (s fakeScope) Live() context.Context            { return context.Background() }
 func (s fakeScope) Status() (failed, cancelled bool) { return s.failed, s.cancelled }
 
 // scopeOf makes a scope of JSON.

@@ -54,6 +54,7 @@ func beginIn(t testing.TB, w world, env map[string]string, change func(*engine.T
 			}
 		},
 		Emit: func(body event.Body) { b.events = append(b.events, body) },
+		Live: t.Context(),
 		Once: w.once,
 	}
 	if change != nil {

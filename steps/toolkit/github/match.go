@@ -52,7 +52,10 @@ func (m *matcher) match(line []byte, running []*found) *found {
 			}
 		}
 		p := m.Patterns[i]
-		groups := p.compiled.FindSubmatchIndex(line)
+		var groups []int
+		if len(line) <= p.longest {
+			groups = p.compiled.FindSubmatchIndex(line)
+		}
 		switch {
 		case groups != nil && i == last:
 			clear(running)
@@ -98,6 +101,9 @@ func (f *filter) match() {
 		line = colours().ReplaceAll(line, nil)
 	}
 	for _, m := range matchers {
+		if f.session.process.Live.Err() != nil { // the process is stopped: what it still has to say must not take long
+			return
+		}
 		problem := m.match(line, f.runningOf(m))
 		if problem == nil {
 			continue

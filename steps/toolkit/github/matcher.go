@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 )
 
@@ -16,6 +17,9 @@ const (
 	MaxMatcherFile = 1 << 20
 	// MaxMatchers bounds the problem matchers of a job, and the patterns of each.
 	MaxMatchers = 100
+	// MaxMatcherWork bounds what one pattern does with one line: the instructions of its expression times the bytes of the line. It skips
+	// lines that are longer. A line of MaxMatchedLine and a usual expression, of some hundred instructions, are within it.
+	MaxMatcherWork = 32 << 20
 )
 
 // matcher finds problems in a log, over one or more lines.
@@ -39,6 +43,7 @@ type pattern struct {
 	Loop     bool   `json:"loop"`
 
 	compiled *regexp.Regexp
+	longest  int // the line that it looks at, in bytes
 }
 
 // groups are the numbers of a pattern, in the order of found's texts.
@@ -135,7 +140,7 @@ func (p *pattern) check(set *[fieldCount]bool, mayLoop bool) error {
 	if p.Loop && p.Message == nil {
 		return errors.New("the pattern with 'loop' must set 'message'")
 	}
-	re, err := regexp.Compile(translate(p.Regexp))
+	re, err := p.compile()
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errExpression, err)
 	}
@@ -152,6 +157,25 @@ func (p *pattern) check(set *[fieldCount]bool, mayLoop bool) error {
 	}
 	p.compiled = re
 	return err
+}
+
+// compile compiles the expression, and says how long lines may be for it.
+func (p *pattern) compile() (*regexp.Regexp, error) {
+	text := translate(p.Regexp)
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	p.longest = MaxMatcherWork / len(program.Inst)
+	return re, nil
 }
 
 // translate writes the escapes of ECMAScript's that RE2 spells otherwise.

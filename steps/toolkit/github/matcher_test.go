@@ -277,3 +277,20 @@ func FuzzMatchers(f *testing.F) {
 		}
 	})
 }
+
+func TestAPatternSkipsLinesThatWouldTakeLong(t *testing.T) {
+	t.Parallel()
+	good, _, err := parseMatchers([]byte(one("", `{"regexp": "((ab?){900}|x)(.)", "message": 3}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := good[0].Patterns[0]
+	if p.longest < 1000 || p.longest >= MaxMatchedLine {
+		t.Errorf("it looks at lines of %d bytes", p.longest)
+	}
+	for size, found := range map[int]bool{p.longest: true, p.longest + 1: false} {
+		if got := good[0].match([]byte("xy"+strings.Repeat(" ", size-2)), nil); (got != nil) != found {
+			t.Errorf("in a line of %d bytes it finds %v", size, got)
+		}
+	}
+}

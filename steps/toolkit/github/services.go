@@ -69,7 +69,7 @@ func (j *job) services(s surroundings) (*service.Server, error) {
 	}
 	j.server, err = service.Start(service.Options{
 		Artifacts: artifacts, Cache: cache, WorkTree: s.workDir, Temp: s.tempDir, Record: given(s.context, keyRecord),
-		GitHub: github, Permissions: permissions, Note: j.note,
+		GitHub: github, Permissions: permissions, CacheMode: given(s.context, keyCacheMode), Note: j.note,
 	})
 	return j.server, err
 }

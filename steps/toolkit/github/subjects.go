@@ -1,6 +1,7 @@
 package github
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -90,6 +91,24 @@ func imageSubject(text string) (subject, error) {
 	return subject{Name: parts[1], Digest: parts[2] + ":" + strings.ToLower(parts[3]), Kind: "oci"}, nil
 }
 
+// readThrough copies until the end, or until the process has no more time.
+func (s *Session) readThrough(to io.Writer, from io.Reader) error {
+	for {
+		if s.process.Live.Err() != nil {
+			return context.Cause(s.process.Live)
+		}
+		if _, err := io.CopyN(to, from, readAtOnce); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// readAtOnce is how much of a file is read before somebody looks whether there is time for more, in bytes.
+const readAtOnce = 64 << 20
+
 // fileSubject computes the digest of a file, whose path is relative to the workspace. Its name is its name there, without folders.
 func (s *Session) fileSubject(path string) (subject, error) {
 	if strings.TrimSpace(path) == "" {
@@ -108,8 +127,8 @@ func (s *Session) fileSubject(path string) (subject, error) {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return subject{}, err
+	if err := s.readThrough(sum, f); err != nil {
+		return subject{}, fmt.Errorf("reading %q: %w", shorten(path), err)
 	}
 	return subject{Name: filepath.Base(host), Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Kind: "file"}, nil
 }

@@ -1,11 +1,14 @@
 package github
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -117,5 +120,26 @@ func TestSubjectsOfTheJob(t *testing.T) {
 	}
 	if list, _ := step(""); strings.Index(list, `"b"`) > strings.Index(list, `"x0"`) || strings.Count(list, "digest") != MaxSubjects {
 		t.Errorf("%d subjects", strings.Count(list, "digest"))
+	}
+}
+
+func TestADigestTakesNoLongerThanItsProcess(t *testing.T) {
+	t.Parallel()
+	stopped := errors.New("the step is out of time")
+	ctx, stop := context.WithCancelCause(t.Context())
+	b := beginIn(t, world{}, nil, func(p *engine.ToolkitProcess) { p.Live = ctx })
+	big, err := os.Create(filepath.Join(b.process.WorkDir, "big"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(big.Truncate(1<<40), big.Close()); err != nil {
+		t.Skip("needs a file system that has room for holes: " + err.Error())
+	}
+	if err := os.WriteFile(b.env["GITHUB_ARTIFACTS"], []byte("big\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(10*time.Millisecond, func() { stop(stopped) })
+	if _, err := b.End(); !errors.Is(err, stopped) {
+		t.Errorf("it ends with %v", err)
 	}
 }

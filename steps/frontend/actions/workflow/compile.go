@@ -63,7 +63,7 @@ func Compile(j *Job, leg *Leg, c Contexts, o CompileOptions) (*Compiled, error) 
 		return nil, fmt.Errorf("the job %s calls a workflow, and has no steps", j.ID)
 	}
 	k := &compiler{evaluation: j.evaluate(leg, c), contexts: c.withLeg(leg), options: o, out: &Compiled{}}
-	def := plan.Definition{Env: maps.Clone(j.compiled.env), Outputs: maps.Clone(j.compiled.outputs), Context: k.context(j.permissionsOr(), j.CacheMode), Span: j.Span}
+	def := plan.Definition{Env: maps.Clone(j.compiled.env), Outputs: maps.Clone(j.compiled.outputs), Context: k.context(j.PermissionsIn(o.Most), j.CacheMode), Span: j.Span}
 	def.Steps = k.steps(j.compiled.steps, j.compiled.nodes)
 	if err := k.err(); err != nil {
 		return nil, err
@@ -98,9 +98,6 @@ func (k *compiler) context(permissions *Permissions, mode CacheMode) map[string]
 			v = without(v, "token")
 		}
 		fields[name] = plan.Field{Value: expr.EscapeValue(k.public(v, name))}
-	}
-	if k.options.Most != nil {
-		permissions = permissions.Within(k.options.Most)
 	}
 	levels := map[string]value.Value{}
 	for scope, level := range permissions.Map() {

@@ -309,4 +309,8 @@ func TestACalledWorkflowMayNotDoMoreThanItsCaller(t *testing.T) {
 	if got, want := string(out.Plan.Definition.Context["rung"].Value.AppendJSON(nil)), `{"cache_mode":"read","permissions":{"contents":"read","id-token":"write"}}`; got != want {
 		t.Errorf("the job gets %s, want %s", got, want)
 	}
+	out = compile(t, withJob(""), nil, workflow.CompileOptions{Most: most}) // it says nothing, and gets what its caller has
+	if got, want := string(out.Plan.Definition.Context["rung"].Value.AppendJSON(nil)), `{"permissions":{"contents":"read","id-token":"write"}}`; got != want {
+		t.Errorf("the job that says nothing gets %s, want %s", got, want)
+	}
 }

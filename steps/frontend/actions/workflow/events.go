@@ -10,7 +10,7 @@ type eventKind struct {
 }
 
 const (
-	pullRequestTypes = "assigned unassigned labeled unlabeled opened edited closed reopened synchronize converted_to_draft ready_for_review locked unlocked review_requested review_request_removed auto_merge_enabled auto_merge_disabled milestoned demilestoned enqueued dequeued"
+	pullRequestTypes = "assigned unassigned labeled unlabeled opened edited closed reopened synchronize converted_to_draft ready_for_review locked unlocked review_requested review_request_removed auto_merge_enabled auto_merge_disabled milestoned demilestoned enqueued dequeued stacked"
 	pullRequestUsual = "opened synchronize reopened"
 	changed          = "created edited deleted"
 	branchFilters    = "branches branches-ignore"
@@ -27,7 +27,7 @@ var eventKinds = map[string]eventKind{
 	"discussion_comment":          {types: changed},
 	"image_version":               {types: "created ready deleted", filters: "names versions"},
 	"issue_comment":               {types: changed},
-	"issues":                      {types: "opened edited deleted transferred pinned unpinned closed reopened assigned unassigned labeled unlabeled locked unlocked milestoned demilestoned typed untyped"},
+	"issues":                      {types: "opened edited deleted transferred pinned unpinned closed reopened assigned unassigned labeled unlabeled locked unlocked milestoned demilestoned typed untyped field_added field_removed"},
 	"label":                       {types: changed},
 	"merge_group":                 {types: "checks_requested", filters: branchFilters},
 	"milestone":                   {types: "created closed opened edited deleted"},

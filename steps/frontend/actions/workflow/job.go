@@ -355,6 +355,18 @@ func (j *Job) permissionsOr() *Permissions {
 	return DefaultPermissions()
 }
 
+// PermissionsIn are what the token of the job may do in a workflow whose caller has at most so much; nil is no caller. A called workflow
+// that does not say what it needs gets what its caller has.
+func (j *Job) PermissionsIn(most *Permissions) *Permissions {
+	switch {
+	case most == nil:
+		return j.permissionsOr()
+	case j.permissions == nil && j.workflow.Permissions == nil:
+		return most
+	}
+	return j.permissionsOr().Within(most)
+}
+
 // place is where a node stands, or the job where there is none.
 func (j *Job) place(n *yamlsource.Node) diag.Span {
 	if n == nil {

@@ -87,8 +87,6 @@ func (r *reader) cacheMode(n *yamlsource.Node) CacheMode {
 	modes := []string{string(CacheRead), string(CacheWrite), string(CacheWriteOnly), string(CacheNone)}
 	if !slices.Contains(modes, n.Text) {
 		r.report(n.Span, r.suggest(n.Text, modes, "write "), "%s is no mode of caches", r.shown(n))
-	} else if n.Text != string(CacheWrite) {
-		r.note(n.Span, "", "cache-mode is not enforced here: actions restore and save caches of this machine")
 	}
 	return CacheMode(n.Text)
 }

@@ -59,6 +59,9 @@ func (s *Server) beginCache(name cacheName) (*blob.Upload, error) {
 	if err := cache.Check(name.key, name.version); err != nil {
 		return nil, refuse("invalid_argument", "%v", err)
 	}
+	if mode := s.opts.CacheMode; mode == "none" || mode == "read" {
+		return nil, refuse("permission_denied", "the job's cache-mode is %s: it saves no caches", mode)
+	}
 	s.caches.mu.Lock()
 	defer s.caches.mu.Unlock()
 	if s.caches.pending[name] != nil || s.caches.folder.Has(name.key, name.version) {
@@ -112,11 +115,19 @@ func (s *Server) finalizeCache(request cacheEntry) (cacheAnswer, error) {
 }
 
 func (s *Server) findCache(request cacheEntry) (cacheAnswer, error) {
-	entry, ok, err := s.caches.folder.Find(append([]string{request.Key}, request.RestoreKeys...), request.Version)
+	entry, ok, err := s.restorable(append([]string{request.Key}, request.RestoreKeys...), request.Version)
 	if err != nil || !ok {
 		return cacheAnswer{}, err
 	}
 	return cacheAnswer{OK: true, DownloadURL: s.cacheURL(entry), MatchedKey: entry.Key}, nil
+}
+
+// restorable finds a cache that the job may restore.
+func (s *Server) restorable(keys []string, version string) (cache.Entry, bool, error) {
+	if mode := s.opts.CacheMode; mode == "none" || mode == "write-only" {
+		return cache.Entry{}, false, nil
+	}
+	return s.caches.folder.Find(keys, version)
 }
 
 func (s *Server) cacheURL(e cache.Entry) string {
@@ -153,7 +164,7 @@ func (s *Server) describeFirst(e cache.Entry) firstCache {
 
 func (s *Server) findCacheFirst(w http.ResponseWriter, r *http.Request) {
 	keys := strings.Split(r.URL.Query().Get("keys"), ",")
-	entry, ok, err := s.caches.folder.Find(keys, r.URL.Query().Get("version"))
+	entry, ok, err := s.restorable(keys, r.URL.Query().Get("version"))
 	switch {
 	case err != nil:
 		writeFirstError(w, err)

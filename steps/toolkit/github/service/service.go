@@ -51,6 +51,8 @@ type Options struct {
 	// Permissions are those of the job's token: "contents" -> "read", "write" or "none". Nil is DefaultPermissions. A permission that
 	// is not in it is none, but for metadata.
 	Permissions map[string]string
+	// CacheMode is what the job may do with caches, as cache-mode of its workflow says it: "read", "write-only" or "none"; all else is all.
+	CacheMode string
 	// Note tells the user a sentence, without a stop. Nil drops it.
 	Note func(text string)
 }

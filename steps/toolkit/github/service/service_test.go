@@ -457,3 +457,30 @@ func TestClosingLeavesNothingOfUploads(t *testing.T) {
 		t.Errorf("left are %v, %v", left, err)
 	}
 }
+
+func TestTheCacheMode(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	saving := start(t, opts)
+	text := "kept"
+	created := saving.twirp("CacheService/CreateCacheEntry", map[string]any{"key": "k", "version": "v"}).want(t, 200, "signed_upload_url").json(t)
+	saving.send("PUT", created["signed_upload_url"].(string), []byte(text), "x-ms-blob-type: BlockBlob").want(t, 201, "")
+	saving.twirp("CacheService/FinalizeCacheEntryUpload", map[string]any{"key": "k", "version": "v", "sizeBytes": fmt.Sprint(len(text))}).want(t, 200, `"entry_id"`)
+	for mode, can := range map[string]struct{ restore, save bool }{
+		"": {true, true}, "write": {true, true}, "read": {true, false}, "write-only": {false, true}, "none": {false, false},
+	} {
+		t.Run("mode "+mode, func(t *testing.T) {
+			opts := opts
+			opts.CacheMode = mode
+			c := start(t, opts)
+			found := c.twirp("CacheService/GetCacheEntryDownloadURL", map[string]any{"key": "k", "version": "v"}).want(t, 200, `"ok"`).json(t)
+			if (found["ok"] == true) != can.restore {
+				t.Errorf("restoring: %v", found)
+			}
+			got := c.twirp("CacheService/CreateCacheEntry", map[string]any{"key": "new-" + mode, "version": "v"})
+			if (got.status == 200) != can.save || !can.save && got.status != 403 {
+				t.Errorf("saving: %d %s", got.status, got.body)
+			}
+		})
+	}
+}

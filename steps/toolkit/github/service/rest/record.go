@@ -12,8 +12,11 @@ import (
 	"github.com/rungci/rung/internal/wholefile"
 )
 
-// maxRecorded is how many requests are written down.
-const maxRecorded = 10_000
+// Limits of what is written down.
+const (
+	maxRecorded      = 10_000   // requests
+	maxRecordedBytes = 16 << 20 // of their bodies
+)
 
 // Recorded is a request that would have changed something on GitHub.
 type Recorded struct {
@@ -28,8 +31,9 @@ type Recorded struct {
 type record struct {
 	path string
 
-	mu  sync.Mutex
-	all []Recorded
+	mu    sync.Mutex
+	all   []Recorded
+	bytes int // of the bodies of all
 }
 
 // recorded are the requests that are written down, with the permission that each needs.
@@ -81,7 +85,7 @@ func (a *API) recordRequest(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	entry, err := a.record.add(Recorded{Time: time.Now().UTC(), Method: r.Method, Path: r.URL.Path, Body: body})
+	entry, err := a.record.add(Recorded{Time: time.Now().UTC(), Method: r.Method, Path: r.URL.Path, Body: body}, len(text))
 	if err != nil {
 		Fail(w, http.StatusInternalServerError, err.Error())
 		return
@@ -108,12 +112,17 @@ func (r Recorded) answer() map[string]any {
 	return answer
 }
 
-func (r *record) add(entry Recorded) (Recorded, error) {
+// add writes a request down, whose body had so many bytes.
+func (r *record) add(entry Recorded, size int) (Recorded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.all) >= maxRecorded {
 		return entry, fmt.Errorf("the job asked for %d changes on GitHub, and no more are written down", maxRecorded)
 	}
+	if r.bytes+size > maxRecordedBytes {
+		return entry, fmt.Errorf("the changes on GitHub that the job asked for have more than %d MiB, and no more are written down", maxRecordedBytes>>20)
+	}
+	r.bytes += size
 	entry.ID = len(r.all) + 1
 	r.all = append(r.all, entry)
 	if r.path == "" {
