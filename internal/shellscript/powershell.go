@@ -66,6 +66,14 @@ type powershell struct {
 	first  bool  // whether a statement has been seen
 	slots  []slot
 	at     map[int]int // the slot that starts at a place
+	quote  int         // where the string in single quotes begins that a single or singleHere mode is in
+	turned []turned
+}
+
+// turned is a string in single quotes that holds slots, and gets double ones.
+type turned struct {
+	start, end int // in the text
+	here       bool
 }
 
 func parsePowershell(src *source) (*Script, error) {
@@ -94,7 +102,7 @@ func parsePowershell(src *source) (*Script, error) {
 	case blockNote:
 		return nil, src.errorAt(len(p.text), "the script ends inside a comment", "close it with #>")
 	}
-	return &Script{text: src.text, slots: p.slots}, nil
+	return &Script{text: p.turnedText(), slots: p.slots}, nil
 }
 
 func (p *powershell) mode() mode { return p.modes[len(p.modes)-1] }
@@ -169,10 +177,12 @@ func (p *powershell) stepCode(rest string, r rune, size int) error {
 	case r == '@' && next != "" && strings.Contains(doubleQuotes, next) && blankLine(rest[size+nextSize:]):
 		p.push(doubleHere, size+nextSize)
 	case r == '@' && next != "" && strings.Contains(singleQuotes, next) && blankLine(rest[size+nextSize:]):
+		p.quote = p.pos
 		p.push(singleHere, size+nextSize)
 	case strings.ContainsRune(doubleQuotes, r):
 		p.push(double, size)
 	case strings.ContainsRune(singleQuotes, r):
+		p.quote = p.pos
 		p.push(single, size)
 	case p.mode() == nested && r == '(':
 		p.parens[len(p.parens)-1]++
@@ -238,12 +248,68 @@ func (p *powershell) stepSingle(rest string, r rune, size int) {
 		return
 	}
 	p.pop(size)
+	p.endTurned()
+}
+
+// endTurned ends a string in single quotes.
+func (p *powershell) endTurned() {
+	if n := len(p.turned); n > 0 && p.turned[n-1].start == p.quote {
+		p.turned[n-1].end = p.pos
+	}
+}
+
+// turnedText is the text with double quotes around the strings that hold slots. What would mean something in those is escaped.
+func (p *powershell) turnedText() string {
+	var b strings.Builder
+	from := 0
+	for _, t := range p.turned {
+		b.WriteString(p.text[from:t.start])
+		from = t.end
+		open, end := `"`, `"`
+		start := t.start
+		if t.here {
+			open, end, start = `@"`, `"@`, t.start+1
+			t.end--
+		}
+		_, first := utf8.DecodeRuneInString(p.text[start:])
+		_, last := utf8.DecodeLastRuneInString(p.text[:t.end])
+		b.WriteString(open)
+		p.escapeInto(&b, start+first, t.end-last, t.here)
+		b.WriteString(end)
+	}
+	b.WriteString(p.text[from:])
+	return b.String()
+}
+
+// escapeInto writes what is between two places of the text, which are in single quotes, as it stands in double ones.
+func (p *powershell) escapeInto(b *strings.Builder, from, to int, here bool) {
+	for pos := from; pos < to; {
+		if i, slot := p.at[pos]; slot {
+			start, end := p.span(i)
+			b.WriteString(p.text[start:end])
+			pos = end
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(p.text[pos:])
+		pos += size
+		switch {
+		case r == '`' || r == '$' || strings.ContainsRune(doubleQuotes, r):
+			b.WriteRune('`')
+		case !here && strings.ContainsRune(singleQuotes, r): // it is there twice
+			_, second := utf8.DecodeRuneInString(p.text[pos:])
+			pos += second
+		}
+		b.WriteRune(r)
+	}
 }
 
 // endHere ends a here-string at a quote and @ at the start of a line.
 func (p *powershell) endHere(quotes string, r rune, size int) {
 	if strings.ContainsRune(quotes, r) && strings.HasPrefix(p.text[p.pos+size:], "@") && strings.HasSuffix(p.text[:p.pos], "\n") {
 		p.pop(size + 1)
+		if quotes == singleQuotes {
+			p.endTurned()
+		}
 		return
 	}
 	p.pos += size
@@ -257,8 +323,11 @@ func (p *powershell) place(i int) error {
 	before, _ := utf8.DecodeLastRuneInString(p.text[:start])
 	after, _ := utf8.DecodeRuneInString(p.text[end:])
 	switch p.mode() {
-	case single, singleHere:
-		return p.slotError(i, "an expression cannot stand in single quotes in PowerShell, where nothing is expanded", "use double quotes around it")
+	case single, singleHere: // where nothing is expanded
+		if n := len(p.turned); n == 0 || p.turned[n-1].start != p.quote {
+			p.turned = append(p.turned, turned{start: p.quote, here: p.mode() == singleHere})
+		}
+		return nil
 	case verbatim:
 		return p.slotError(i, "an expression cannot stand after --%, where PowerShell expands nothing", "leave out the --% and quote the arguments")
 	case comment, blockNote:

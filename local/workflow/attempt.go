@@ -260,7 +260,8 @@ func (a *attempt) shellEnv() []string {
 func (a *attempt) ended(w *watch) Result {
 	out := Result{Status: Success, ExitCode: w.end.ExitCode, Ran: true, Outputs: map[string]value.Value{}}
 	for name, v := range w.end.Outputs {
-		if _, secret := event.IsRedacted(v); secret {
+		_, secret := event.IsRedacted(v)
+		if secret || strings.Contains(v.Text(), mask.Replacement) {
 			a.o.Observer.Warn(a.leg.name, fmt.Sprintf("the output %s holds a secret, and is not given to other jobs", name), "")
 			v = value.OfString("")
 		}

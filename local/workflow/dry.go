@@ -51,12 +51,18 @@ func (p *Project) Plan(ctx context.Context, chosen *Selection, realCheckout bool
 		}
 		n := &node{job: j, scope: s}
 		runs, why, err := j.Runs(definition.Status{Results: n.before()}, n.contexts())
-		if err != nil {
-			return nil, err
+		var legs *legs
+		if err == nil {
+			legs, err = r.legs(n)
 		}
-		legs, err := r.legs(n)
-		if err != nil {
+		switch {
+		case err != nil && len(j.Needs) > 0: // what they give is not known
+			out = append(out, Planned{Name: j.ID, Why: "not known yet: " + oneLine(err.Error())})
+			continue
+		case err != nil:
 			return nil, err
+		case !runs && j.AsksForOutputs():
+			runs, why = true, notKnown
 		}
 		for _, l := range chosen.legs(j, legs.list) {
 			l.node = n

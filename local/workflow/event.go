@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -120,16 +121,17 @@ func readPayload(file string) (value.Value, error) {
 	if file == "" {
 		return value.Value{}, nil
 	}
-	info, err := os.Stat(file)
+	f, err := os.Open(file) // which may be a pipe: <(gh api …)
 	if err != nil {
 		return value.Value{}, fmt.Errorf("--event-file: %w", err)
 	}
-	if info.Size() > maxPayload {
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxPayload+1))
+	if err != nil {
+		return value.Value{}, fmt.Errorf("--event-file: %w", err)
+	}
+	if len(text) > maxPayload {
 		return value.Value{}, &EventError{Message: fmt.Sprintf("--event-file: %s is larger than %d MiB", file, maxPayload>>20)}
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return value.Value{}, fmt.Errorf("--event-file: %w", err)
 	}
 	v, err := value.ParseJSON(text)
 	if err == nil && v.Kind() != value.Struct {

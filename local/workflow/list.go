@@ -59,6 +59,9 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 	if r.Runs, r.Why, err = j.Runs(definition.Status{Results: n.before()}, n.contexts()); err != nil {
 		r.Why = oneLine(err.Error())
 	}
+	if !r.Runs && j.AsksForOutputs() {
+		r.Runs, r.Why = true, notKnown
+	}
 	computed, err := j.Legs(n.contexts())
 	if err != nil {
 		if r.unknown = len(j.Needs) > 0; !r.unknown {
@@ -91,6 +94,9 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 	}
 	return r
 }
+
+// notKnown is said of a job that depends on outputs of jobs that have not run.
+const notKnown = "if what it needs gives the outputs that it asks for"
 
 // LegsText is what a row says of its legs, for people.
 func (r *Row) LegsText() string {

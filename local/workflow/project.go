@@ -275,7 +275,23 @@ func (p *Project) decide(ctx context.Context) error {
 	// Changes of files take git a while, so they are not looked for where nobody asks.
 	asks := strings.Contains(string(o.Text), "paths")
 	p.Starts, p.Why = w.On.Matches(p.facts.filtered(ctx, asks))
+	if word := skipWord(p.Repository.Commit); word != "" && slices.Contains([]string{"push", "pull_request"}, p.facts.name) {
+		p.Notes = append(p.Notes, fmt.Sprintf("the message of the commit says %s: GitHub would run nothing", word))
+	}
 	return nil
+}
+
+// skipWord is what in a commit's message makes GitHub skip workflows; "" where nothing does.
+func skipWord(c *repository.Commit) string {
+	if c == nil {
+		return ""
+	}
+	for _, word := range []string{"[skip ci]", "[ci skip]", "[no ci]", "[skip actions]", "[actions skip]"} {
+		if strings.Contains(c.Message, word) {
+			return word
+		}
+	}
+	return ""
 }
 
 // asCalled takes the inputs for a run of a reusable workflow by itself.

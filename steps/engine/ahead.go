@@ -50,7 +50,7 @@ func (r *run) runPre(l *listRun, steps []plan.Step) {
 		group.Name += "_"
 	}
 	r.hooks.names[group.Name] = true
-	p := &preparation{run: r, state: &listState{}}
+	p := &preparation{run: r, state: &listState{live: l.ctx}}
 	l.state.note(r.framed(l.ctx, l.scope, &invocation{id: preID, step: group}, func(ctx context.Context) *outcome {
 		p.steps(ctx, l.scope, nodes, nil)
 		return p.state.outcome()

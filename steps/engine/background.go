@@ -39,6 +39,7 @@ func (l *listRun) start(id string, st *plan.Step) {
 	member.list = &state
 
 	ctx, cancel := context.WithCancelCause(l.ctx)
+	state.live = ctx
 	b := &background{step: st, cancel: cancel, barrier: member.barrier, done: make(chan struct{})}
 	l.background = append(l.background, b)
 	if rec := r.recorded(id, st); rec != nil {

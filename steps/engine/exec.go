@@ -28,7 +28,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		return failed(err)
 	}
 	inv.state = r.hooks.inherited(inv)
-	talk, err := s.converse(inv)
+	talk, err := s.converse(ctx, inv)
 	if err != nil {
 		return failed(err)
 	}
@@ -80,6 +80,8 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		o.err = &event.Error{Kind: event.ErrorStep, Message: "exec: killed by " + result.Signal}
 	case result.ExitCode != 0:
 		o.err = &event.Error{Kind: event.ErrorStep, Message: fmt.Sprintf("exec: exit status %d", result.ExitCode)}
+	case terr != nil && ctx.Err() != nil: // it had to end before it was through
+		o.err = interrupted(ctx)
 	case terr != nil:
 		o.err = &event.Error{Kind: event.ErrorStep, Message: terr.Error()}
 	case ferr != nil:

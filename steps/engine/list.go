@@ -19,6 +19,7 @@ type listState struct {
 	first     *outcome // the one that decided the failure
 	cut       bool     // a step was left out
 	counts    event.Counts
+	live      context.Context // of the steps to come; nil where no list runs
 }
 
 // note takes the outcome of one step into account.
@@ -78,7 +79,7 @@ func (r *run) runList(ctx context.Context, s *scope, prefix string, steps []plan
 	if err := r.checkWaits(steps); err != nil {
 		return failed(err)
 	}
-	l := &listRun{run: r, ctx: ctx, scope: s, prefix: prefix, state: &listState{}}
+	l := &listRun{run: r, ctx: ctx, scope: s, prefix: prefix, state: &listState{live: ctx}}
 	s.list = l.state
 	s.steps = maps.Clone(s.steps)
 	if s.steps == nil {
@@ -109,6 +110,7 @@ func (l *listRun) proceed() {
 	l.state.note(failed(interrupted(l.ctx)))
 	limit := l.run.opts.Cleanup
 	l.ctx, l.cleanup = context.WithTimeoutCause(context.WithoutCancel(l.ctx), limit, &timeoutError{"cleaning up", limit})
+	l.state.live = l.ctx
 }
 
 // step runs one step and takes its outcome into account.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"io"
 	"maps"
 	"slices"
@@ -28,6 +29,8 @@ type ToolkitProcess struct {
 	Getenv    func(name string) string // the environment of the process, without what the session adds; "" where it has no such variable
 	Mask      func(secret string)      // makes a text masked in all that leaves the engine from now on
 	MadeUp    func(secret string)      // so does this, for a secret that the toolkit made up for this run: records of two runs do not differ by it
+	// Live ends when the process is stopped or out of time: what End does must end then as well.
+	Live context.Context
 	// Emit tells of the step: event.Annotation, event.Summary, event.Subjects, event.Warning. Texts are masked on the way. Several
 	// goroutines may call it at once, until End returns.
 	Emit func(event.Body)
@@ -64,6 +67,8 @@ type FunctionScope interface {
 	// the folder that all steps of the run share, "step", the path of the step, and "origin", the url and rev that the definition around the
 	// step was fetched from.
 	Lookup(name string) (value.Value, bool)
+	// Live ends when the steps of the list are stopped: a function that takes long must end then as well.
+	Live() context.Context
 	// Status says how the steps before in the list went.
 	Status() (failed, cancelled bool)
 	// MadeUp and Once are those of ToolkitProcess.
@@ -97,6 +102,14 @@ func (s functionScope) Lookup(name string) (value.Value, bool) {
 	return value.OfStruct(fields), true
 }
 
+// Live implements FunctionScope.
+func (s functionScope) Live() context.Context {
+	if s.list == nil || s.list.live == nil {
+		return context.Background()
+	}
+	return s.list.live
+}
+
 // MadeUp implements FunctionScope.
 func (s functionScope) MadeUp(secret string) { s.run.out.addMadeUp(secret) }
 
@@ -117,7 +130,7 @@ type conversation struct {
 }
 
 // converse begins what the exec's toolkit needs to, and sets the variables of it in the scope.
-func (s *scope) converse(inv *invocation) (*conversation, *event.Error) {
+func (s *scope) converse(ctx context.Context, inv *invocation) (*conversation, *event.Error) {
 	name := inv.def.Exec.Toolkit
 	if name == "" {
 		return nil, nil
@@ -140,6 +153,7 @@ func (s *scope) converse(inv *invocation) (*conversation, *event.Error) {
 			}
 			return env.vars[name].text
 		},
+		Live: ctx,
 		Mask: s.run.out.addSecret, MadeUp: s.run.out.addMadeUp,
 		Emit: c.emit,
 		Once: s.run.services.once,

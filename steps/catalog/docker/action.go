@@ -82,11 +82,11 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 		}
 	}
 	name := containerName()
-	arguments, more, err := o.arguments(engine, name, call)
+	arguments, err := o.arguments(engine, name, call)
 	if err != nil {
 		return err
 	}
-	err = call.Run(ctx, "", more, append([]string{engine}, arguments...)...)
+	err = call.Run(ctx, "", nil, append([]string{engine}, arguments...)...)
 	if ctx.Err() != nil {
 		remove(call, engine, name)
 	}
@@ -134,24 +134,25 @@ func orDefault(text, otherwise string) string {
 	return text
 }
 
-// ownVariables are those of a process on this machine that mean nothing in a container.
+// ownVariables are those of a process on this machine, and of the program that starts containers, that mean nothing in a container.
 var ownVariables = []string{
 	"PATH", "HOME", "LOGNAME", "USER", "SHELL", "TERM", "TMPDIR", "PWD", "SHLVL", "_", "OLDPWD", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
-	"CONTAINER_HOST", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
+	"CONTAINER_HOST", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_AUTH_CONFIG", "DOCKER_API_VERSION", "DOCKER_CERT_PATH",
+	"DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_BUILDKIT", "DOCKER_DEFAULT_PLATFORM", "DOCKER_CONTENT_TRUST", "DOCKER_CUSTOM_HEADERS", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
 }
 
 // mount is a folder of this machine and where the action finds it.
 type mount struct{ from, to string }
 
-// arguments are those of docker run, and the variables that the program passes on. No value of a variable is among the arguments, but those
-// of paths.
-func (o *actionOptions) arguments(engine, name string, call *program.Call) (args, more []string, err error) {
+// arguments are those of docker run. No value of a variable is among them, but paths, and what stands in the action's metadata: that is no
+// secret, and the program that starts containers must not see it, because PATH and LD_PRELOAD would decide what runs on this machine.
+func (o *actionOptions) arguments(engine, name string, call *program.Call) (args []string, err error) {
 	if runtime.GOOS == "windows" {
-		return nil, nil, errors.New("docker actions run on Linux, as on GitHub")
+		return nil, errors.New("docker actions run on Linux, as on GitHub")
 	}
 	mounts, err := mountsOf(call)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	args = []string{"run", "--rm", "--name", name, "--network", "host", "--workdir", workspace}
 	if engine == "docker" {
@@ -167,9 +168,9 @@ func (o *actionOptions) arguments(engine, name string, call *program.Call) (args
 	}
 	args = append(args, "--env", "HOME="+home)
 	var names []string
-	for _, pair := range append(slices.Clone(call.Env), o.env...) {
+	for _, pair := range call.Env {
 		variable, text, ok := strings.Cut(pair, "=")
-		if !ok || slices.Contains(ownVariables, variable) || strings.HasPrefix(variable, "DOCKER_") {
+		if !ok || slices.Contains(ownVariables, variable) {
 			continue
 		}
 		if inside := translated(mounts, text); inside != text {
@@ -183,10 +184,14 @@ func (o *actionOptions) arguments(engine, name string, call *program.Call) (args
 	for _, variable := range names {
 		args = append(args, "--env", variable)
 	}
+	for _, pair := range o.env {
+		variable, text, _ := strings.Cut(pair, "=")
+		args = append(args, "--env", variable+"="+translated(mounts, text))
+	}
 	if o.entrypoint != "" {
 		args = append(args, "--entrypoint="+o.entrypoint)
 	}
-	return append(append(args, "--", o.image), o.args...), o.env, nil
+	return append(append(args, "--", o.image), o.args...), nil
 }
 
 // Where an action finds things. Source: GitHub's documentation of Dockerfile support for actions.

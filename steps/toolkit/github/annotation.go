@@ -69,12 +69,21 @@ func (f *filter) show(a event.Annotation) {
 func (f *filter) annotation(a event.Annotation) {
 	s := f.session
 	s.annotations++
+	a.Message, a.Title = cut(a.Message), cut(a.Title)
 	switch {
 	case s.annotations <= MaxAnnotations:
 		f.tell(a)
 	case s.annotations == MaxAnnotations+1:
 		f.tell(event.Warning{Message: fmt.Sprintf("the step made more than %d annotations; more of them stand in its log only", MaxAnnotations)})
 	}
+}
+
+// cut returns what an annotation holds of a text.
+func cut(text string) string {
+	if len(text) <= MaxAnnotation {
+		return text
+	}
+	return strings.ToValidUTF8(text[:MaxAnnotation], "") + "…"
 }
 
 // warn says what the process should know, and does not fail for.

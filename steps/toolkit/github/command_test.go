@@ -183,6 +183,15 @@ func TestAnnotations(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an annotation holds the beginning of a long message", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t, nil)
+		b.prints(t, "::error title="+strings.Repeat("t", MaxAnnotation+1)+"::"+strings.Repeat("x", MaxAnnotation-1)+"é\n", 1<<20)
+		want := event.Annotation{Level: event.AnnotationError, Title: strings.Repeat("t", MaxAnnotation) + "…", Message: strings.Repeat("x", MaxAnnotation-1) + "…"}
+		if told := b.told(); len(told) != 1 || told[0] != want || !strings.HasSuffix(b.log.String(), "xé\n") {
+			t.Errorf("%d annotations", len(told))
+		}
+	})
 	t.Run("too many stand in the log only", func(t *testing.T) {
 		b := begin(t, nil)
 		b.prints(t, strings.Repeat("::error::m\n", MaxAnnotations+10), 1<<20)

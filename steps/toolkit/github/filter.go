@@ -16,6 +16,8 @@ const (
 	MaxMatchedLine = 64 << 10
 	// MaxAnnotations bounds the annotations of one process. More of them stand in the log only, which is said once.
 	MaxAnnotations = 1000
+	// MaxAnnotation bounds the message of an annotation, and its title, in bytes. What is longer stands in the log only.
+	MaxAnnotation = 64 << 10
 )
 
 // place is where in a line a filter is.

@@ -29,6 +29,7 @@ var folders = map[string]string{
 	"engine":    "steps/engine",
 	"docker":    "steps/catalog/docker",
 	"local":     "local/workflow",
+	"mask":      "internal/mask",
 	"packages":  "e2e/actions",
 	"e2e":       "e2e",
 }

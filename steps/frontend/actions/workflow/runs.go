@@ -84,6 +84,20 @@ func (j *Job) AlwaysAsked() bool {
 	return err == nil && condition.CallsStatus()
 }
 
+// AsksForOutputs reports whether the job's condition reads what the jobs that it needs gave: before they have run nobody knows it.
+func (j *Job) AsksForOutputs() bool {
+	condition, _, err := j.condition()
+	if err != nil || condition.Expr == nil {
+		return false
+	}
+	for _, r := range condition.Expr.References() {
+		if len(r.Path) > 0 && r.Path[0] == "needs" && (len(r.Path) < 3 || r.Path[2] != "result") {
+			return true
+		}
+	}
+	return false
+}
+
 // jobScope is what the condition of a job can see.
 type jobScope struct {
 	ghexpr.Values
