@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// What docker and podman find their engine by: its address, and the user's folders, which hold contexts, credentials and images.
+// What docker and podman find their engine by: its address, and the user's folders, which hold programs, contexts, credentials and images.
 var (
 	engineAddress = []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "CONTAINER_HOST"}
-	engineFolders = []string{"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"}
+	engineFolders = []string{"PATH", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"}
 )
 
 // programEnv is an engine.Options.ProgramEnv. The process of a Docker action finds the engine as the user does, unless the step itself names
@@ -30,7 +30,10 @@ func (a *app) programEnv(args, env []string) []string {
 		env = append(env, kept(a.env, config)...)
 	}
 	folders := named(engineFolders)
-	return append(slices.DeleteFunc(env, folders), kept(a.env, folders)...)
+	env = slices.DeleteFunc(env, func(pair string) bool { // an action must not decide which program starts its container
+		return folders(pair) || strings.HasPrefix(pair, "LD_") || strings.HasPrefix(pair, "DYLD_")
+	})
+	return append(env, kept(a.env, folders)...)
 }
 
 // kept are the texts that are wanted.

@@ -44,7 +44,7 @@ func (r *run) runPre(l *listRun, steps []plan.Step) {
 	if len(nodes) == 0 {
 		return
 	}
-	r.hooks.early = map[string]*hook{}
+	r.hooks.early, r.hooks.told = map[string]*hook{}, map[string]bool{}
 	group := &plan.Step{Name: "pre", Title: "Pre"}
 	for r.hooks.names[group.Name] {
 		group.Name += "_"
@@ -225,6 +225,7 @@ func (p *preparation) leaveOut(ctx context.Context, s *scope, n *foreseen, rec *
 // skip counts the hooks of a step that cannot run, so that those behind them have the same IDs as in another run.
 func (p *preparation) skip(n *foreseen) {
 	if n.pre != nil {
+		p.run.hooks.told[n.id] = true
 		p.count++
 	}
 	for _, inner := range n.inner {

@@ -19,6 +19,7 @@ type hooks struct {
 	expected bool             // some component may have a Pre
 	top      *scope           // of the run's own list
 	names    map[string]bool  // of the steps of the list, and of hooks
+	told     map[string]bool  // by the ID of the step: those whose Pre could not run, which was said
 	early    map[string]*hook // by the ID of the step: those whose Pre had its turn. Whole before the first step begins.
 
 	mu    sync.Mutex
@@ -51,7 +52,7 @@ func (h *hooks) push(s *scope, env *environ, inv *invocation) {
 	}
 	inv.stacked = true
 	early := h.early[inv.id]
-	if inv.def.Pre != nil && early == nil {
+	if inv.def.Pre != nil && early == nil && !h.told[inv.id] {
 		s.run.out.emit(inv.id, event.Warning{
 			Message: "what the component has to prepare (pre) did not run: it does only where a reference to something fetched is known before the run begins",
 		})
