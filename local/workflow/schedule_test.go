@@ -36,11 +36,10 @@ type story struct {
 	fates   map[string]Status
 	held    map[string]bool
 
-	mu      sync.Mutex
-	order   []string
-	now     int
-	most    int
-	results map[string]string
+	mu    sync.Mutex
+	order []string
+	now   int
+	most  int
 }
 
 func (s *story) scope(jobs []planned, caller *leg) *scope {
