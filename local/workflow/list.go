@@ -73,6 +73,7 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 	for i, l := range computed.List {
 		list[i] = &leg{Leg: l}
 	}
+	elsewhere := 0 // legs that this machine cannot run
 	for _, l := range chosen.legs(j, list) {
 		r.Legs = append(r.Legs, l.Name)
 		for _, name := range l.Matrix.Keys() {
@@ -90,8 +91,10 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 		}
 		if _, _, reason := p.Runners.choose(settings.RunsOn); reason != "" && r.Runs {
 			r.Why = reason
+			elsewhere++
 		}
 	}
+	r.Runs = r.Runs && (elsewhere == 0 || elsewhere < len(r.Legs))
 	return r
 }
 
