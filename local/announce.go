@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
@@ -50,7 +51,7 @@ func (r *runner) announce(j *pipeline.Job, vars *variable.Collection) {
 
 // expander expands texts of a job for messages, and hides masked values.
 func (r *runner) expander(vars *variable.Collection) func(string) string {
-	hide := masks(maskedValues(vars))
+	hide := place.Hiding(maskedValues(vars))
 	return func(text string) string {
 		out, err := variable.ExpandText(text, vars.Lookup)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/rungci/rung/executor"
@@ -80,11 +79,9 @@ func (a *attempt) run(ctx context.Context) outcome {
 // close removes the environment, or says where it is.
 func (a *attempt) close(ctx context.Context) {
 	if a.o.Keep {
-		a.o.Observer.Say(a.job.Name, whereKept(a.env.Layout()))
+		a.o.Observer.Say(a.job.Name, place.WhereKept(a.env.Layout()))
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), place.Closing)
-	defer cancel()
-	if err := a.env.Close(end); err != nil {
+	if err := place.End(ctx, a.env.Close); err != nil {
 		a.o.Observer.Warn(a.job.Name, fmt.Sprintf("its environment is not removed: %v", err), "")
 	}
 }
@@ -126,10 +123,10 @@ func (a *attempt) inside(ctx context.Context) (outcome, error) {
 	if !a.o.Everything {
 		a.sink = newCompact(a.sink, a.job.Keywords, !a.o.Color)
 	}
-	described := place.Describe(a.isolation, a.what, a.env, a.brought, masks(maskedValues(a.vars)))
+	described := place.Describe(a.isolation, a.what, a.env, a.brought, place.Hiding(maskedValues(a.vars)))
 	w := &watch{to: []event.Sink{place.Described(record, described), a.sink}}
 	request := client.Request{
-		ID: environmentID(a.job.Name, a.id), Component: component, WorkDir: a.project, Env: a.base(layout), Variables: variables,
+		ID: place.EnvironmentID(a.job.Name, a.id), Component: component, WorkDir: a.project, Env: a.base(layout), Variables: variables,
 		Timeout: a.timeout, Grace: a.o.Grace,
 	}
 	err = place.Run(ctx, a.o.Kill, a.env, request, w)
@@ -152,26 +149,13 @@ func (a *attempt) inside(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// base is the environment of every step, beyond what it has by itself: the program step-runner is found by its name.
+// base is the environment of every step, beyond what it has by itself.
 func (a *attempt) base(layout executor.Layout) map[string]string {
-	env := map[string]string{}
-	for name, value := range layout.Env {
-		env[name] = value
-	}
-	if layout.Shared && layout.Bin != "" {
-		env["PATH"] = layout.Bin + string(os.PathListSeparator) + os.Getenv("PATH")
-	}
+	env := place.BaseEnv(layout)
 	if !a.o.InPlace {
-		env[gitCeiling] = above(layout)
+		env[place.GitCeiling] = place.Above(layout)
 	}
 	return env
-}
-
-// environmentID is the name of a job's environment: letters, digits and dashes, no two alike.
-func environmentID(job string, id int64) string {
-	const most = 24
-	slug := strings.Trim(repository.Slug(job), "-")
-	return strings.Trim(fmt.Sprintf("%s-%d", slug[:min(len(slug), most)], id), "-")
 }
 
 // findPlaces finds the folders of the store.
@@ -268,7 +252,7 @@ func (a *attempt) handOver(file string) (string, error) {
 		err = os.WriteFile(to, data, 0o600)
 	}
 	if err != nil {
-		return file, problem(event.ErrorSystem, "", "the trace cannot be written: %v", err)
+		return file, place.Problem(event.ErrorSystem, "", "the trace cannot be written: %v", err)
 	}
 	return to, nil
 }
@@ -276,13 +260,13 @@ func (a *attempt) handOver(file string) (string, error) {
 // ended is how the run of the steps ended.
 func (a *attempt) ended(w *watch) outcome {
 	if w.end == nil {
-		return failed(problem(event.ErrorSystem, "", "the run ended without saying how"))
+		return failed(place.Problem(event.ErrorSystem, "", "the run ended without saying how"))
 	}
 	out := outcome{exitCode: w.end.ExitCode}
 	if w.end.Status != event.Success {
 		out.err = newCompact(nil, a.job.Keywords, false).shown(w)
 		if out.err == nil {
-			out.err = problem(event.ErrorSystem, "", "the steps failed")
+			out.err = place.Problem(event.ErrorSystem, "", "the steps failed")
 		}
 	}
 	return out
@@ -292,7 +276,7 @@ func (a *attempt) ended(w *watch) outcome {
 func (a *attempt) shellEnv() []string {
 	var out []string
 	if !a.o.InPlace {
-		out = append(out, gitCeiling+"="+above(a.env.Layout()))
+		out = append(out, place.GitCeiling+"="+place.Above(a.env.Layout()))
 	}
 	for _, v := range a.vars.Effective() {
 		if v.File {

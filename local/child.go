@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
@@ -28,7 +29,7 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job) Result {
 		return r.elsewhere(j, vars)
 	}
 	if r.project.depth >= MaxChildDepth {
-		return r.refused(j, problem(event.ErrorDefinition, "", "child pipelines nest %d levels deep, and no deeper", MaxChildDepth))
+		return r.refused(j, place.Problem(event.ErrorDefinition, "", "child pipelines nest %d levels deep, and no deeper", MaxChildDepth))
 	}
 	began := time.Now()
 	r.o.Observer.Started(j.Name)
@@ -58,7 +59,7 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job) Result {
 	}
 	if out.Status == Failed {
 		out.Note = "its child pipeline failed: " + strings.Join(failed, ", ")
-		out.Error = problem(event.ErrorStep, "", "%s", out.Note)
+		out.Error = place.Problem(event.ErrorStep, "", "%s", out.Note)
 		if j.AllowFailure.Always {
 			out.Status = Allowed
 		}
@@ -113,7 +114,7 @@ func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) Result {
 		if v.Masked {
 			given = append(given, v.Name+"=[MASKED]")
 		} else {
-			given = append(given, v.Name+"="+oneLine(expand(v.Value)))
+			given = append(given, v.Name+"="+place.OneLine(expand(v.Value)))
 		}
 	}
 	if given != nil {

@@ -1,8 +1,6 @@
 package local
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -100,37 +98,20 @@ func cacheKeys(c *plan.Component) []string {
 
 // writeFiles writes the files of variables beside the project, for the job's user only.
 func (a *attempt) writeFiles(ctx context.Context, files map[string]variable.Variable) error {
-	if len(files) == 0 {
-		return nil
-	}
+	shared := a.env.Layout().Shared
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		a.brought = append(a.brought, event.File{To: filepath.ToSlash(name), Text: files[name].Value, Name: files[name].Name})
-	}
-	layout := a.env.Layout()
-	if layout.Shared {
-		for name, v := range files {
-			if err := os.WriteFile(name, []byte(v.Value), 0o600); err != nil {
-				return err
-			}
+		v, err := files[name], error(nil)
+		a.brought = append(a.brought, event.File{To: filepath.ToSlash(name), Text: v.Value, Name: v.Name})
+		if shared {
+			err = os.WriteFile(name, []byte(v.Value), 0o600)
+		} else {
+			err = place.SendText(ctx, a.env, filepath.ToSlash(name), v.Value)
 		}
-		return nil
-	}
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		text := files[name].Value
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: path.Base(filepath.ToSlash(name)), Mode: 0o600, Size: int64(len(text))}
-		if err := w.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := w.Write([]byte(text)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return a.env.Send(ctx, layout.Temp, &archive)
+	return nil
 }
 
 // requestVariables are what ${{ vars.NAME }} reads, and what must not be shown. The others stand in the steps.
@@ -176,7 +157,7 @@ func (a *attempt) collect(ctx context.Context, w *watch, out *outcome) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := a.bringBack(ctx, w, out); err != nil {
 		out.left = nil
-		return problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
+		return place.Problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/catalog/dotenv"
 	"github.com/rungci/rung/steps/event"
@@ -102,7 +103,7 @@ func (r *runner) secrets(j *pipeline.Job) ([]variable.Variable, error) {
 	}
 	if missing != nil {
 		first, _, _ := strings.Cut(missing[0], " ")
-		return nil, problem(event.ErrorDenied, fmt.Sprintf("give it with --secret %s=env:VARIABLE or %s=@FILE, or put %s into %s/%s",
+		return nil, place.Problem(event.ErrorDenied, fmt.Sprintf("give it with --secret %s=env:VARIABLE or %s=@FILE, or put %s into %s/%s",
 			first, first, first, store.Folder, store.VariablesFile),
 			"local runs reach no vault for the secrets %s", strings.Join(missing, ", "))
 	}

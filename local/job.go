@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
@@ -93,7 +94,7 @@ func (r *runner) refused(j *pipeline.Job, err *event.Error) Result {
 	if status != Cancelled && err.Diagnostics == nil {
 		r.o.Observer.Warn(j.Name, "the job does not start: "+err.Message, err.Hint)
 	}
-	return Result{Status: status, Error: err, Note: oneLine(err.Message)}
+	return Result{Status: status, Error: err, Note: place.OneLine(err.Message)}
 }
 
 // result makes the result of a job of how its last attempt ended, and records what is kept of it.
@@ -111,7 +112,7 @@ func (r *runner) result(j *pipeline.Job, last outcome, attempts int, took time.D
 		if last.trace == "" && out.Status != Cancelled { // its steps have not said it
 			r.o.Observer.Warn(j.Name, "the job does not start: "+last.err.Message, last.err.Hint)
 		}
-		last.notes = append([]string{oneLine(last.err.Message)}, last.notes...)
+		last.notes = append([]string{place.OneLine(last.err.Message)}, last.notes...)
 	}
 	out.Note = strings.Join(last.notes, "; ")
 	r.keep(j, last.left, out.Status)
@@ -166,7 +167,7 @@ func (r *runner) admit(ctx context.Context, j *pipeline.Job, vars *variable.Coll
 	}
 	name, err := variable.ExpandText(group, vars.Lookup)
 	if err != nil {
-		return nil, problem(event.ErrorDefinition, "", "its resource group cannot be expanded: %v", err)
+		return nil, place.Problem(event.ErrorDefinition, "", "its resource group cannot be expanded: %v", err)
 	}
 	release, err = r.project.Store.Lock(ctx, name, func() {
 		r.o.Observer.Say(j.Name, "waiting for the resource group "+name)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
@@ -12,12 +13,12 @@ import (
 
 // level chooses where an attempt runs, and says what that place must have.
 func (a *attempt) level(j *pipeline.Job, vars *variable.Collection) (executor.Executor, *executor.Job, *event.Error) {
-	place := &executor.Job{
-		ID: environmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.o.Keep,
+	what := &executor.Job{
+		ID: place.EnvironmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.o.Keep,
 	}
 	if expanded, err := vars.ExpandForJob(func(string) string { return "" }); err == nil {
 		for _, v := range expanded.Effective() {
-			place.Variables[v.Name] = v.Value
+			what.Variables[v.Name] = v.Value
 		}
 	}
 	expand := func(text string) string {
@@ -27,65 +28,65 @@ func (a *attempt) level(j *pipeline.Job, vars *variable.Collection) (executor.Ex
 		}
 		return out
 	}
-	place.Image = imageOf(j.Keywords.Image, expand)
+	what.Image = imageOf(j.Keywords.Image, expand)
 	for _, s := range j.Keywords.Services {
-		place.Services = append(place.Services, serviceOf(s, expand))
+		what.Services = append(what.Services, serviceOf(s, expand))
 	}
-	place.Registries = registriesOf(vars)
-	chosen, reason := a.chooses(place)
+	what.Registries = registriesOf(vars)
+	chosen, reason := a.chooses(what)
 	if chosen == IsolateContainer {
 		level, err := a.levels.Container()
 		if err != nil {
-			return nil, nil, problem(event.ErrorSystem, "start Docker or Podman, or give --isolation none", "there is no engine for containers: %v", err)
+			return nil, nil, place.Problem(event.ErrorSystem, "start Docker or Podman, or give --isolation none", "there is no engine for containers: %v", err)
 		}
-		return level, place, nil
+		return level, what, nil
 	}
-	if err := a.withoutContainers(j, place, reason); err != nil {
+	if err := a.withoutContainers(j, what, reason); err != nil {
 		return nil, nil, err
 	}
 	level, err := a.levels.None()
 	if err != nil {
-		return nil, nil, problem(event.ErrorSystem, "", "%v", err)
+		return nil, nil, place.Problem(event.ErrorSystem, "", "%v", err)
 	}
-	return level, place, nil
+	return level, what, nil
 }
 
 // chooses decides between a container and this machine, and says why where that needs a reason.
-func (a *attempt) chooses(place *executor.Job) (Isolation, string) {
-	asks := place.Image != nil || len(place.Services) > 0
+func (a *attempt) chooses(what *executor.Job) (Isolation, string) {
+	asks := what.Image != nil || len(what.Services) > 0
 	switch {
 	case a.o.InPlace:
-		return IsolateNone, "--in-place runs jobs on this machine"
+		return IsolateNone, "--in-what runs jobs on this machine"
 	case a.o.Isolation == IsolateContainer:
 		return IsolateContainer, ""
 	case a.o.Isolation == IsolateNone || !asks:
 		return IsolateNone, "--isolation none"
 	}
 	if _, err := a.levels.Container(); err != nil {
-		return IsolateNone, "there is no engine for containers: " + oneLine(err.Error())
+		return IsolateNone, "there is no engine for containers: " + place.OneLine(err.Error())
 	}
 	return IsolateContainer, ""
 }
 
 // withoutContainers takes away what this machine cannot do for the job, with a word; a service that is missing is more than that.
-func (a *attempt) withoutContainers(j *pipeline.Job, place *executor.Job, reason string) *event.Error {
-	if place.Image != nil {
+func (a *attempt) withoutContainers(j *pipeline.Job, what *executor.Job, reason string) *event.Error {
+	if what.Image != nil {
 		a.once.say(reason + ": jobs run on this machine, and not in their images")
-		place.Image = nil
+		what.Image = nil
 	}
-	if len(place.Services) == 0 {
+	if len(what.Services) == 0 {
 		return nil
 	}
 	var names []string
-	for _, s := range place.Services {
+	for _, s := range what.Services {
 		names = append(names, s.Name)
 	}
 	if !a.o.NoServices {
-		return problem(event.ErrorDefinition, "start Docker or Podman; or give --no-services, if the services run already or are not needed",
+		return place.Problem(event.ErrorDefinition, "start Docker or Podman; or give --no-services, if the services run already or are not needed",
 			"it asks for the services %s, and %s", strings.Join(names, ", "), reason)
 	}
 	a.o.Observer.Say(j.Name, "--no-services: it runs without "+strings.Join(names, ", "))
-	place.Services = nil
+	what.Services = nil
 	return nil
 }
 

@@ -1,9 +1,6 @@
 package local
 
 import (
-	"path"
-	"path/filepath"
-
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/local/place"
 )
@@ -20,6 +17,6 @@ type places struct {
 
 // travelling are the places in an environment with files of its own. They stand below one folder, whose parts are named as the fields.
 func travelling(layout executor.Layout) places {
-	in := func(name string) string { return path.Join(filepath.ToSlash(layout.Temp), place.StoreFolder, name) }
+	in := func(name string) string { return place.Target(layout, place.Parcel{To: name}) }
 	return places{cache: in("cache"), artifacts: in("out/artifacts"), incoming: in("incoming"), releases: in("out/releases"), pages: in("out/pages")}
 }

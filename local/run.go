@@ -3,13 +3,11 @@ package local
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rungci/rung/executor"
-	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
@@ -187,26 +185,6 @@ func (s *said) say(text string) {
 	if s.first(text) {
 		s.observer.Say("", text)
 	}
-}
-
-// masks hides the masked values of a job in what is said of it here: what its steps say is masked where it is made.
-func masks(values []string) func(string) string {
-	set := mask.NewSet(values...)
-	return func(text string) string {
-		if set.Len() == 0 {
-			return text
-		}
-		return set.String(text)
-	}
-}
-
-// oneLine makes a text of several lines one.
-func oneLine(text string) string {
-	line, rest, more := strings.Cut(strings.TrimSpace(text), "\n")
-	if more && strings.TrimSpace(rest) != "" {
-		line += " …"
-	}
-	return line
 }
 
 func levelsOf(o *RunOptions) *place.Levels {

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/rungci/rung/local/place"
@@ -70,9 +69,4 @@ func asError(ctx context.Context, err error) *event.Error {
 		return &event.Error{Kind: unloaded.kind(), Message: list[0].Message, Hint: list[0].Hint, Diagnostics: list}
 	}
 	return place.AsError(ctx, err)
-}
-
-// problem is an error of a job that is found before it starts.
-func problem(kind event.ErrorKind, hint, format string, args ...any) *event.Error {
-	return &event.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Hint: hint}
 }

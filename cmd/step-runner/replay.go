@@ -49,9 +49,10 @@ same inputs, job variables and environment. Then it compares what came out: outp
 is the same it prints one line and exits with 0; else it prints what differs, step by step, and exits with 1. A run that fails as the
 recorded one failed is the same.
 
-It runs in the current folder, or in --work-dir; a run that was in a container, in one of the same image, with its services. Components that were fetched are fetched by what their references pointed to then;
-local ones have to be what they were. What a trace rightly does not hold (secrets, sensitive job variables and inputs) is given with
---secret, and has to be what it was. In logs, times and temporary paths make no difference; --exact compares every byte.
+It runs in the current folder, or in --work-dir; a run that was in a container, in one of the same image, with its services.
+Components that were fetched are fetched by what their references pointed to then; local ones have to be what they were. What a
+trace rightly does not hold (secrets, sensitive job variables and inputs) is given with --secret, and has to be what it was. In logs,
+times and temporary paths make no difference; --exact compares every byte.
 
 A replay runs what the trace says: replay only what you would run.
 
@@ -101,7 +102,7 @@ func (r *replaying) flags(cmd *cobra.Command) {
 	}
 }
 
-// run replays the trace at path.
+// run replays the trace, or that of the bundle, in the file.
 func (r *replaying) run(ctx context.Context, file string) error {
 	if r.timeout < 0 || r.grace < 0 {
 		return usage("--timeout and --grace cannot be less than 0")
@@ -111,6 +112,9 @@ func (r *replaying) run(ctx context.Context, file string) error {
 		return err
 	}
 	if err := r.handOver(ctx, recorded); err != nil {
+		return err
+	}
+	if r.options.Given, err = r.app.givenValues(r.secrets); err != nil { // once: it may come through a pipe
 		return err
 	}
 	if elsewhere, err := r.wantsPlace(recorded); err != nil {
@@ -192,11 +196,7 @@ func (r *replaying) variableFiles(recorded *trace.Trace) error {
 	if recorded.Run.Environment == nil {
 		return nil
 	}
-	given, err := r.app.givenValues(r.secrets)
-	if err != nil {
-		return err
-	}
-	described, err := filled(recorded.Run.Environment, given)
+	described, err := filled(recorded.Run.Environment, r.options.Given)
 	if err != nil {
 		return err
 	}
@@ -244,9 +244,6 @@ func (r *replaying) prepare(recorded *trace.Trace) (*replay.Replay, error) {
 	}
 	o.Env, err = assignments("--env", r.session.env, r.app.hostVariable)
 	if err != nil {
-		return nil, err
-	}
-	if o.Given, err = r.app.givenValues(r.secrets); err != nil {
 		return nil, err
 	}
 	if r.steps != "" {
@@ -300,13 +297,18 @@ func replayError(err error) error {
 	case errors.As(err, &changed):
 		return coded(exitDenied, "%v", changed).hinted("replay it in a checkout of that time, from a bundle, or with --changed, which shows what the change does")
 	case errors.As(err, &own):
-		e := coded(exitCode(event.Failure, own), "%s", own.Message)
-		if own.Hint != "" {
-			e = e.hinted("%s", own.Hint)
-		}
-		return e
+		return eventError(own)
 	}
 	return err
+}
+
+// eventError gives an error that is data its exit code.
+func eventError(own *event.Error) error {
+	e := coded(exitCode(event.Failure, own), "%s", own.Message)
+	if own.Hint != "" {
+		e = e.hinted("%s", own.Hint)
+	}
+	return e
 }
 
 // target is the file for the trace of the new run, which remove removes where nobody wants to keep it.

@@ -51,11 +51,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path str
 	if err := r.refuseOutside(); err != nil {
 		return err
 	}
-	given, err := r.app.givenValues(r.secrets)
-	if err != nil {
-		return err
-	}
-	described, err := filled(recorded.Run.Environment, given)
+	described, err := filled(recorded.Run.Environment, r.options.Given)
 	if err != nil {
 		return err
 	}
@@ -81,16 +77,14 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path str
 		return placeError(ctx, err)
 	}
 	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), place.Closing)
-		defer cancel()
-		if err := env.Close(end); err != nil {
+		if err := place.End(ctx, env.Close); err != nil {
 			fmt.Fprintf(r.app.stderr, "warning: the environment is not removed: %v\n", err)
 		}
 	}()
 	if err := r.sameImages(described, env.Layout()); err != nil {
 		return err
 	}
-	code, err := r.inside(ctx, env, recorded, described, given, path)
+	code, err := r.inside(ctx, env, recorded, described, path)
 	if err != nil {
 		return placeError(ctx, err)
 	}
@@ -105,12 +99,7 @@ func placeError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return coded(exitInterrupted, "%v", context.Cause(ctx))
 	}
-	e := place.AsError(ctx, err)
-	out := coded(exitCode(event.Failure, e), "%s", e.Message)
-	if e.Hint != "" {
-		out = out.hinted("%s", e.Hint)
-	}
-	return out
+	return eventError(place.AsError(ctx, err))
 }
 
 // refuseOutside refuses flags that say something of this machine, which the replay does not see.
@@ -180,7 +169,7 @@ func (r *replaying) sameImages(described *event.Environment, layout executor.Lay
 }
 
 // inside brings everything to the environment and replays the trace there.
-func (r *replaying) inside(ctx context.Context, env executor.Environment, recorded *trace.Trace, described *event.Environment, given map[string]string, file string) (int, error) {
+func (r *replaying) inside(ctx context.Context, env executor.Environment, recorded *trace.Trace, described *event.Environment, file string) (int, error) {
 	layout := env.Layout()
 	if recorded.Run.WorkDir != layout.Project {
 		r.notes = append(r.notes, fmt.Sprintf("the recorded run was in %s, and this is in %s", recorded.Run.WorkDir, layout.Project))
@@ -214,7 +203,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		}
 		args = append(args, "--steps", path.Join(own, stepsName))
 	}
-	secrets, err := r.secretArguments(ctx, env, recorded, given, own)
+	secrets, err := r.secretArguments(ctx, env, recorded, own)
 	if err != nil {
 		return 0, err
 	}
@@ -236,14 +225,14 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 
 // secretArguments brings secrets to the environment as files, so that no list of processes shows them. Those that only services needed
 // stay here.
-func (r *replaying) secretArguments(ctx context.Context, env executor.Environment, recorded *trace.Trace, given map[string]string, own string) ([]string, error) {
+func (r *replaying) secretArguments(ctx context.Context, env executor.Environment, recorded *trace.Trace, own string) ([]string, error) {
 	var args []string
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range slices.Sorted(maps.Keys(r.options.Given)) {
 		if was, ok := recorded.Run.Environment.Variables[name]; ok && strings.Contains(was, mask.Replacement) && !isSensitive(recorded, name) {
 			continue
 		}
 		file := path.Join(own, "secrets", name)
-		if err := place.SendText(ctx, env, file, given[name]); err != nil {
+		if err := place.SendText(ctx, env, file, r.options.Given[name]); err != nil {
 			return nil, err
 		}
 		args = append(args, "--secret", name+"=@"+file)

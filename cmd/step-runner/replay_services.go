@@ -19,11 +19,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 		r.notes = append(r.notes, "the recorded run had services, and this one has not (--isolation none)")
 		return func() {}, nil
 	}
-	given, err := r.app.givenValues(r.secrets)
-	if err != nil {
-		return nil, err
-	}
-	described, err := filled(env, given)
+	described, err := filled(env, r.options.Given)
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +46,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 		return nil, placeError(ctx, err)
 	}
 	return func() {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), place.Closing)
-		defer cancel()
-		if err := started.Close(last); err != nil {
+		if err := place.End(ctx, started.Close); err != nil {
 			fmt.Fprintf(r.app.stderr, "warning: the services are not removed: %v\n", err)
 		}
 		places.close()

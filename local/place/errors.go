@@ -3,6 +3,7 @@ package place
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/steps/diag"
@@ -34,4 +35,9 @@ func AsError(ctx context.Context, err error) *event.Error {
 		return &event.Error{Kind: event.ErrorDefinition, Message: list[0].Message, Hint: list[0].Hint, Diagnostics: list}
 	}
 	return &event.Error{Kind: event.ErrorSystem, Message: err.Error()}
+}
+
+// Problem is an error of a job that is found before it starts.
+func Problem(kind event.ErrorKind, hint, format string, args ...any) *event.Error {
+	return &event.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Hint: hint}
 }

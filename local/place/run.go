@@ -19,6 +19,13 @@ const (
 	Closing = time.Minute
 )
 
+// End ends something that was made for a job, whatever stopped the job, within Closing.
+func End(ctx context.Context, end func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Closing)
+	defer cancel()
+	return end(ctx)
+}
+
 // Run runs a list of steps in an environment and hands on what happens. When ctx ends, the run is stopped gracefully, and killed
 // when kill is closed. The error says that the environment failed; how the run ended is in its events.
 func Run(ctx context.Context, kill <-chan struct{}, env executor.Environment, request client.Request, to event.Sink) error {

@@ -5,23 +5,18 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/local/place"
-	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/service/client"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/steps/value"
 )
-
-// gitCeiling is the variable that keeps Git from looking for a repository above the folder of a job, which begins empty.
-const gitCeiling = "GIT_CEILING_DIRECTORIES"
 
 // attempt is one run of a leg's steps.
 type attempt struct {
@@ -65,7 +60,7 @@ func (r *runner) attempt(ctx context.Context, l *leg) Result {
 
 // failed is the result of a leg whose steps did not start.
 func (a *attempt) failed(err *event.Error, began time.Time) Result {
-	out := Result{Status: Failed, Error: err, Note: oneLine(err.Message), Duration: time.Since(began)}
+	out := Result{Status: Failed, Error: err, Note: place.OneLine(err.Message), Duration: time.Since(began)}
 	if err.Kind == event.ErrorCancelled {
 		out.Status = Cancelled
 		return out
@@ -99,10 +94,7 @@ func (a *attempt) masks() func(string) string {
 			values = append(values, v.Text())
 		}
 	}
-	if values == nil {
-		return func(text string) string { return text }
-	}
-	return mask.NewSet(values...).String
+	return place.Hiding(values)
 }
 
 // announce says what a job asks for that is something else on one machine than on GitHub.
@@ -137,21 +129,14 @@ func (a *attempt) run(ctx context.Context) (out Result, err error) {
 // close removes the environment, or says where it is.
 func (a *attempt) close(ctx context.Context) {
 	if a.o.Keep {
-		layout := a.env.Layout()
-		where := "its folder is kept: " + layout.Project
-		if !layout.Shared {
-			where = fmt.Sprintf("its container is kept, stopped: %s (its files: %s)", layout.Name, layout.Project)
-		}
-		a.o.Observer.Say(a.leg.name, where)
+		a.o.Observer.Say(a.leg.name, place.WhereKept(a.env.Layout()))
 	}
 	a.closing(ctx, "its environment is not removed", a.env.Close)
 }
 
 // closing removes something, whatever stopped the job.
 func (a *attempt) closing(ctx context.Context, otherwise string, remove func(context.Context) error) {
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), place.Closing)
-	defer cancel()
-	if err := remove(end); err != nil {
+	if err := place.End(ctx, remove); err != nil {
 		a.o.Observer.Warn(a.leg.name, fmt.Sprintf("%s: %v", otherwise, err), "")
 	}
 }
@@ -195,7 +180,7 @@ func (a *attempt) inside(ctx context.Context) (out Result, err error) {
 		return out, err
 	}
 	if w.end == nil {
-		return out, problem(event.ErrorSystem, "", "the run ended without saying how")
+		return out, place.Problem(event.ErrorSystem, "", "the run ended without saying how")
 	}
 	out = a.ended(w)
 	out.Trace = a.handOver(file)
@@ -211,35 +196,22 @@ func (a *attempt) request(compiled *definition.Compiled) (client.Request, error)
 	}
 	locked, err := a.leg.node.scope.lockText()
 	return client.Request{
-		ID: environmentID(a.leg.name, a.id), Component: compiled.Plan, WorkDir: layout.Project, Env: a.base(layout), Secrets: secrets,
+		ID: place.EnvironmentID(a.leg.name, a.id), Component: compiled.Plan, WorkDir: layout.Project, Env: a.base(layout), Secrets: secrets,
 		Timeout: time.Duration(a.leg.TimeoutMinutes * float64(time.Minute)), Grace: a.o.Grace,
 		Lock: locked,
 	}, err
 }
 
-// base is the environment of every step, beyond what it has by itself: the program step-runner is found by its name.
+// base is the environment of every step, beyond what it has by itself.
 func (a *attempt) base(layout executor.Layout) map[string]string {
-	env := map[string]string{}
-	for name, text := range layout.Env {
-		env[name] = text
-	}
+	env := place.BaseEnv(layout)
 	for name, v := range a.spot.env {
 		env[name] = v.Text()
 	}
 	if layout.Shared {
-		env[gitCeiling] = filepath.Dir(layout.Project)
-		if layout.Bin != "" {
-			env["PATH"] = layout.Bin + string(os.PathListSeparator) + os.Getenv("PATH")
-		}
+		env[place.GitCeiling] = place.Above(layout)
 	}
 	return env
-}
-
-// environmentID is the name of a job's environment: letters, digits and dashes, no two alike.
-func environmentID(name string, id int64) string {
-	const most = 24
-	slug := strings.Trim(repository.Slug(name), "-")
-	return strings.Trim(fmt.Sprintf("%s-%d", slug[:min(len(slug), most)], id), "-")
 }
 
 // shellEnv is the environment of a shell in the job.
@@ -276,12 +248,12 @@ func (a *attempt) ended(w *watch) Result {
 	}
 	out.Status, out.Error = Failed, w.end.Error
 	if out.Error == nil {
-		out.Error = problem(event.ErrorSystem, "", "the steps failed")
+		out.Error = place.Problem(event.ErrorSystem, "", "the steps failed")
 	}
 	if out.Error.Kind == event.ErrorCancelled {
 		out.Status = Cancelled
 	}
-	out.Note = oneLine(out.Error.Message)
+	out.Note = place.OneLine(out.Error.Message)
 	return out
 }
 

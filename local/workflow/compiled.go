@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ func (a *attempt) requests() string {
 
 // compile makes the steps of the leg for an environment.
 func (a *attempt) compile(layout executor.Layout) (*definition.Compiled, error) {
-	in := func(folder string) string { return path.Join(filepath.ToSlash(layout.Temp), place.StoreFolder, folder) }
+	in := func(folder string) string { return place.Target(layout, place.Parcel{To: folder}) }
 	rung := map[string]string{"artifacts": in(artifactsFolder), "cache": in(cacheFolder)}
 	o := definition.CompileOptions{Rung: rung, WorkTree: in(treeFolder), Delivered: !layout.Shared, Source: a.leg.node.scope.source, Most: a.leg.node.scope.most, Pin: a.pin}
 	if layout.Shared {
@@ -107,7 +106,7 @@ func (a *attempt) bringBack(ctx context.Context, compiled *definition.Compiled) 
 			return err
 		}
 		if err := place.Fetch(ctx, a.env, place.Target(layout, place.Parcel{To: folder}), to); err != nil {
-			return problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
+			return place.Problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
 		}
 	}
 	return nil

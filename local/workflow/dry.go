@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/local/place"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -57,7 +58,7 @@ func (p *Project) Plan(ctx context.Context, chosen *Selection, realCheckout bool
 		}
 		switch {
 		case err != nil && len(j.Needs) > 0: // what they give is not known
-			out = append(out, Planned{Name: j.ID, Why: "not known yet: " + oneLine(err.Error())})
+			out = append(out, Planned{Name: j.ID, Why: "not known yet: " + place.OneLine(err.Error())})
 			continue
 		case err != nil:
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/local/place"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 )
 
@@ -57,7 +58,7 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 	n := &node{job: j, scope: alone}
 	var err error
 	if r.Runs, r.Why, err = j.Runs(definition.Status{Results: n.before()}, n.contexts()); err != nil {
-		r.Why = oneLine(err.Error())
+		r.Why = place.OneLine(err.Error())
 	}
 	if !r.Runs && j.AsksForOutputs() {
 		r.Runs, r.Why = true, notKnown
@@ -65,7 +66,7 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 	computed, err := j.Legs(n.contexts())
 	if err != nil {
 		if r.unknown = len(j.Needs) > 0; !r.unknown {
-			r.Runs, r.Why = false, oneLine(err.Error())
+			r.Runs, r.Why = false, place.OneLine(err.Error())
 		}
 		return r
 	}

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"strings"
 	"time"
 
 	"github.com/rungci/rung/steps/event"
@@ -58,13 +57,4 @@ type Observer interface {
 type Sink interface {
 	event.Sink
 	Close() error
-}
-
-// oneLine makes a text of several lines one.
-func oneLine(text string) string {
-	line, rest, more := strings.Cut(strings.TrimSpace(text), "\n")
-	if more && strings.TrimSpace(rest) != "" {
-		line += " …"
-	}
-	return line
 }

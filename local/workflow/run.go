@@ -182,11 +182,6 @@ func (r *runner) called(l *leg) (map[string]value.Value, *event.Error) {
 	return outputs, r.refused(l.node, err)
 }
 
-// problem is an error of a job that is found before it starts.
-func problem(kind event.ErrorKind, hint, format string, args ...any) *event.Error {
-	return &event.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Hint: hint}
-}
-
 // wrongCall is what is wrong with a call, at its place.
 func wrongCall(c *definition.Call, hint, format string, args ...any) error {
 	return diag.List{{Span: c.Span, Message: fmt.Sprintf(format, args...), Hint: hint}}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/source/lock"
@@ -184,7 +185,7 @@ func (s *schedule) begin(ctx context.Context, n *node) {
 		made, err = s.expand(n)
 	}
 	if err != nil {
-		s.single(n, definition.Failure, Result{Status: Failed, Error: err, Note: oneLine(err.Message)})
+		s.single(n, definition.Failure, Result{Status: Failed, Error: err, Note: place.OneLine(err.Message)})
 		return
 	}
 	if len(made.list) == 0 { // as a job that was not chosen
@@ -306,7 +307,7 @@ func (s *schedule) finishCall(l *leg) {
 	if l.result.Status == Success {
 		outputs, err := s.called(l)
 		if l.outputs = outputs; err != nil {
-			l.result.Status, l.result.Error, l.result.Note = Failed, err, oneLine(err.Message)
+			l.result.Status, l.result.Error, l.result.Note = Failed, err, place.OneLine(err.Message)
 		}
 	}
 	s.finish(l)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/value"
@@ -76,7 +77,7 @@ func (s *story) decide(n *node) (bool, string, *event.Error) {
 func (s *story) expand(n *node) (*legs, *event.Error) {
 	p := s.planned[n.job]
 	if p.broken {
-		return nil, problem(event.ErrorDefinition, "", "no matrix")
+		return nil, place.Problem(event.ErrorDefinition, "", "no matrix")
 	}
 	out := &legs{failFast: p.failFast, maxParallel: p.parallel}
 	names := p.legs

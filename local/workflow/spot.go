@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/local/place"
 	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/value"
@@ -39,7 +40,7 @@ func (a *attempt) choose() (s *spot, skip string, refusal *event.Error) {
 	containers := o.Isolation != IsolateNone
 	if containers && (wanted != nil || len(l.Services) > 0) && o.Isolation == IsolateAuto {
 		if _, err := a.levels.Container(); err != nil {
-			containers, reason = false, "there is no engine for containers: "+oneLine(err.Error())
+			containers, reason = false, "there is no engine for containers: "+place.OneLine(err.Error())
 		}
 	}
 	if containers && (wanted != nil || o.Isolation == IsolateContainer) {
@@ -57,7 +58,7 @@ func (a *attempt) choose() (s *spot, skip string, refusal *event.Error) {
 	}
 	level, err := a.levels.None()
 	if err != nil {
-		return nil, "", problem(event.ErrorSystem, "", "%v", err)
+		return nil, "", place.Problem(event.ErrorSystem, "", "%v", err)
 	}
 	s.level = level
 	return s, "", nil
@@ -66,7 +67,7 @@ func (a *attempt) choose() (s *spot, skip string, refusal *event.Error) {
 // job is what a level is asked for.
 func (a *attempt) job(suffix string) *executor.Job {
 	return &executor.Job{
-		ID: environmentID(a.leg.name, a.id) + suffix, ProjectName: a.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.o.Keep,
+		ID: place.EnvironmentID(a.leg.name, a.id) + suffix, ProjectName: a.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.o.Keep,
 	}
 }
 
@@ -89,7 +90,7 @@ func (a *attempt) besides(s *spot, containers bool, reason string) *event.Error 
 		names = append(names, s.ID)
 	}
 	if !a.o.NoServices {
-		return problem(event.ErrorDefinition, "start Docker or Podman; or give --no-services, if the services run already or are not needed",
+		return place.Problem(event.ErrorDefinition, "start Docker or Podman; or give --no-services, if the services run already or are not needed",
 			"it asks for the services %s, and %s", strings.Join(names, ", "), reason)
 	}
 	a.o.Observer.Say(a.leg.name, "--no-services: it runs without "+strings.Join(names, ", "))
@@ -100,11 +101,11 @@ func (a *attempt) besides(s *spot, containers bool, reason string) *event.Error 
 func (a *attempt) inContainer(s *spot, wanted *definition.Container) *event.Error {
 	level, err := a.levels.Container()
 	if err != nil {
-		return problem(event.ErrorSystem, "start Docker or Podman, or give --isolation none", "there is no engine for containers: %v", err)
+		return place.Problem(event.ErrorSystem, "start Docker or Podman, or give --isolation none", "there is no engine for containers: %v", err)
 	}
 	if wanted == nil {
 		label := strings.Join(a.leg.RunsOn.Labels[:min(1, len(a.leg.RunsOn.Labels))], "")
-		return problem(event.ErrorDefinition, fmt.Sprintf("write %s: {image: NAME} into .rung/%s", label, RunnersFile),
+		return place.Problem(event.ErrorDefinition, fmt.Sprintf("write %s: {image: NAME} into .rung/%s", label, RunnersFile),
 			"it is to run in a container, and nothing says of which image")
 	}
 	s.level, s.env = level, maps.Clone(wanted.Env)
