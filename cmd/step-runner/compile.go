@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/internal/yamlsource"
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -160,11 +160,11 @@ func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) erro
 	} else if folder, err = filepath.Abs(folder); err != nil {
 		return coded(exitSystem, "finding the work directory: %v", err)
 	}
-	compiled, err := p.Compile(ctx, jobs[0], local.RunOptions{Secrets: secrets}, folder)
+	compiled, err := p.Compile(ctx, jobs[0], gitlab.RunOptions{Secrets: secrets}, folder)
 	if err != nil {
 		return err
 	}
-	component, err := local.Component(compiled.Job, folder)
+	component, err := gitlab.Component(compiled.Job, folder)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) erro
 }
 
 // compiledHead are the comments that say how the steps of a job are run.
-func compiledHead(c *local.Compiled, folder string) (string, error) {
+func compiledHead(c *gitlab.Compiled, folder string) (string, error) {
 	masked, err := compile.Masked(c.Job)
 	if err != nil {
 		return "", err
@@ -215,6 +215,6 @@ func compiledHead(c *local.Compiled, folder string) (string, error) {
 }
 
 // plannedFolder is where the project of a job would be that is only shown.
-func plannedFolder(p *local.Project) string {
+func plannedFolder(p *gitlab.Project) string {
 	return filepath.Join(os.TempDir(), "rung-planned", p.Repository.Project.Name())
 }

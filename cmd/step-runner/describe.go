@@ -13,9 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/rungci/rung/steps/describe"
+	describe "github.com/rungci/rung/publish/page"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -23,6 +21,7 @@ import (
 	"github.com/rungci/rung/steps/signature"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/tree"
+	"github.com/spf13/cobra"
 )
 
 // describeOptions are the flags of describe.

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/publish/provenance"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
-	"github.com/rungci/rung/steps/provenance"
 	"github.com/rungci/rung/steps/signature"
 	"github.com/rungci/rung/steps/source"
 )
@@ -73,7 +73,7 @@ func explained(err error) (code int, text string) {
 	if errors.As(err, &done) {
 		return done.code, ""
 	}
-	var unloaded *local.LoadError
+	var unloaded *gitlab.LoadError
 	if errors.As(err, &unloaded) {
 		code, _ = explained(unloaded.Err)
 		return code, renderDiagnostics(unloaded.Problems)

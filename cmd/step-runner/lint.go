@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
@@ -42,7 +42,7 @@ Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict wa
 				return usage("--format: %q is none of %s", format, strings.Join(lintFormats, ", "))
 			}
 			all, err := a.lint(cmd.Context(), &o, strings.Join(args, ""))
-			var unloaded *local.LoadError
+			var unloaded *gitlab.LoadError
 			if err != nil && !errors.As(err, &unloaded) {
 				return err
 			}
@@ -79,7 +79,7 @@ func (a *app) lint(ctx context.Context, o *eventFlags, file string) ([]problems.
 	if err != nil {
 		return nil, err
 	}
-	p, err := local.Open(ctx, options)
+	p, err := gitlab.Open(ctx, options)
 	wrong := diag.Of(err)
 	switch {
 	case err != nil && wrong == nil:
@@ -87,7 +87,7 @@ func (a *app) lint(ctx context.Context, o *eventFlags, file string) ([]problems.
 	case p == nil:
 		return problems.Problems(wrong, nil), nil
 	}
-	var unloaded *local.LoadError
+	var unloaded *gitlab.LoadError
 	if errors.As(err, &unloaded) {
 		return problems.Problems(wrong, p.Warnings), err
 	}
@@ -122,7 +122,7 @@ func (a *app) lintWorkflow(ctx context.Context, o *eventFlags, file string) ([]p
 }
 
 // jobProblems are the problems that show when jobs become steps, those of jobs that are not part of the pipeline too.
-func jobProblems(ctx context.Context, p *local.Project) (wrong diag.List) {
+func jobProblems(ctx context.Context, p *gitlab.Project) (wrong diag.List) {
 	told := map[string]bool{}
 	for _, j := range slices.Concat(p.Pipeline.Jobs, p.Pipeline.Excluded) {
 		_, _, err := compileJob(ctx, p, j, nil)

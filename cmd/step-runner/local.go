@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/service"
@@ -103,7 +103,7 @@ Exit codes: 0 fine · 1 a job failed that may not · 2 usage · 3 the definition
 	f.StringArrayVar(&o.manual, "manual", nil, "start the manual `JOB` when its turn comes; '*' starts all")
 	f.IntVar(&o.concurrency, "concurrency", runtime.NumCPU(), "run at most `N` jobs at a time")
 	f.BoolVar(&o.waitDelayed, "wait-delayed", false, "wait as long as delayed jobs say; else they start at once")
-	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "where jobs run: `HOW` is auto, none (this machine) or container")
+	f.StringVar(&o.isolation, "isolation", string(gitlab.IsolateAuto), "where jobs run: `HOW` is auto, none (this machine) or container")
 	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services where there is no engine for them")
 	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself, on this machine")
 	f.StringArrayVar(&o.matrix, "matrix", nil, "of a workflow: run only what has the value `NAME:VALUE` in its matrix")
@@ -170,13 +170,13 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 		file, args = args[0], args[1:]
 	}
 	names = append(slices.Clone(o.jobs), args...)
-	switch local.Isolation(o.isolation) {
-	case local.IsolateAuto, local.IsolateNone, local.IsolateContainer:
+	switch gitlab.Isolation(o.isolation) {
+	case gitlab.IsolateAuto, gitlab.IsolateNone, gitlab.IsolateContainer:
 	default:
 		return "", nil, usage("--isolation is auto, none or container, not %q", o.isolation)
 	}
 	switch {
-	case o.inPlace && o.isolation == string(local.IsolateContainer):
+	case o.inPlace && o.isolation == string(gitlab.IsolateContainer):
 		return "", nil, usage("--in-place runs jobs on this machine, and --isolation container does not").hinted("leave one of them out")
 	case o.inPlace && o.concurrency > 1:
 		o.concurrency = 1 // jobs would work on the same files
@@ -214,7 +214,7 @@ func isDefinition(arg string) bool {
 }
 
 // run runs the jobs.
-func (o *localFlags) run(ctx context.Context, p *local.Project, jobs []*pipeline.Job, names []string) error {
+func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipeline.Job, names []string) error {
 	if len(jobs) == 0 {
 		fmt.Fprintf(o.app.stderr, "there is nothing to run: %s\n", p.Pipeline.Reason())
 		return nil
@@ -238,9 +238,9 @@ func (o *localFlags) run(ctx context.Context, p *local.Project, jobs []*pipeline
 	defer stop()
 	places := o.app.newPlaces(&o.event.from, p)
 	defer places.close()
-	options := local.RunOptions{
+	options := gitlab.RunOptions{
 		Jobs: jobs, Named: names, Manual: o.manual, Concurrency: o.concurrency, WaitDelayed: o.waitDelayed,
-		Isolation: local.Isolation(o.isolation), None: places.openNone, Container: places.openContainer, NoServices: o.noServices,
+		Isolation: gitlab.Isolation(o.isolation), None: places.openNone, Container: places.openContainer, NoServices: o.noServices,
 		InPlace: o.inPlace, Keep: o.keep, Secrets: secrets, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
 		RuntimeDigest: programDigest, Version: version(), Observer: view, Verbose: o.verbose > 0, Color: o.app.color(o.app.stdout),
 		Everything: o.progress == string(ui.ModeJSON),
@@ -262,7 +262,7 @@ func (o *localFlags) run(ctx context.Context, p *local.Project, jobs []*pipeline
 }
 
 // introduce says what was assumed, and what is hardly meant.
-func (o *localFlags) introduce(p *local.Project, view *jobsView) {
+func (o *localFlags) introduce(p *gitlab.Project, view *jobsView) {
 	for _, w := range p.Warnings {
 		view.Warn("", w.Error(), w.Hint)
 	}
@@ -309,18 +309,18 @@ func (o *localFlags) traceFile(job string) string {
 }
 
 // resultCode is the exit code of a run: that of the first job which failed and may not.
-func resultCode(results []local.Result) int {
+func resultCode(results []gitlab.Result) int {
 	code := exitOK
 	for _, r := range results {
 		switch r.Status {
-		case local.Failed:
+		case gitlab.Failed:
 			if r.Error == nil {
 				return exitStepsFailed
 			}
 			if c := exitCode("failure", r.Error); c != exitOK {
 				return c
 			}
-		case local.Cancelled:
+		case gitlab.Cancelled:
 			code = exitInterrupted
 		}
 	}

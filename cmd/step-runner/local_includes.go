@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/include"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
@@ -18,8 +18,8 @@ import (
 )
 
 // includes makes what gives a definition the files that it includes.
-func (a *app) includes(o *eventFlags) func(*repository.Repository) (local.Loader, error) {
-	return func(r *repository.Repository) (local.Loader, error) {
+func (a *app) includes(o *eventFlags) func(*repository.Repository) (gitlab.Loader, error) {
+	return func(r *repository.Repository) (gitlab.Loader, error) {
 		projects, err := projectFolders(o.projects)
 		if err != nil {
 			return nil, err

@@ -7,26 +7,26 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/plan"
 )
 
 // listOutput is what --list --json prints.
 type listOutput struct {
-	Name   string      `json:"name,omitempty"`
-	Source string      `json:"source"`
-	Ref    string      `json:"ref"`
-	Stages []string    `json:"stages"`
-	Reason string      `json:"reason,omitempty"` // why there are no jobs
-	Jobs   []local.Row `json:"jobs"`
+	Name   string       `json:"name,omitempty"`
+	Source string       `json:"source"`
+	Ref    string       `json:"ref"`
+	Stages []string     `json:"stages"`
+	Reason string       `json:"reason,omitempty"` // why there are no jobs
+	Jobs   []gitlab.Row `json:"jobs"`
 
-	Variables    []local.Choice      `json:"variables,omitempty"`
-	IncludeRules []local.IncludeRule `json:"include_rules,omitempty"`
+	Variables    []gitlab.Choice      `json:"variables,omitempty"`
+	IncludeRules []gitlab.IncludeRule `json:"include_rules,omitempty"`
 }
 
 // printList prints the jobs as a table, or as JSON.
-func (o *localFlags) printList(p *local.Project, jobs []*pipeline.Job, all bool) error {
+func (o *localFlags) printList(p *gitlab.Project, jobs []*pipeline.Job, all bool) error {
 	rows := p.List(jobs, all)
 	if o.asJSON {
 		return writeJSON(o.app.stdout, listOutput{
@@ -65,7 +65,7 @@ func (o *localFlags) printList(p *local.Project, jobs []*pipeline.Job, all bool)
 }
 
 // printChoices prints the variables that the file describes.
-func printChoices(w *bufio.Writer, choices []local.Choice) {
+func printChoices(w *bufio.Writer, choices []gitlab.Choice) {
 	if len(choices) == 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func printChoices(w *bufio.Writer, choices []local.Choice) {
 }
 
 // printIncludeRules prints why includes with rules are in or out.
-func printIncludeRules(w *bufio.Writer, rules []local.IncludeRule) {
+func printIncludeRules(w *bufio.Writer, rules []gitlab.IncludeRule) {
 	if len(rules) == 0 {
 		return
 	}
@@ -145,7 +145,7 @@ type planOutput struct {
 }
 
 // printPlan shows what would run, in order, with the steps of each job.
-func (o *localFlags) printPlan(ctx context.Context, p *local.Project, jobs []*pipeline.Job) error {
+func (o *localFlags) printPlan(ctx context.Context, p *gitlab.Project, jobs []*pipeline.Job) error {
 	secrets, err := readSecrets(o.secrets, o.app.lookupEnv)
 	if err != nil {
 		return err
@@ -204,11 +204,11 @@ func stepText(s plan.Step) string {
 }
 
 // compileJob makes steps of a job that is not run, with the artifacts of others that would run before it.
-func compileJob(ctx context.Context, p *local.Project, j *pipeline.Job, secrets map[string]string, others ...*pipeline.Job) (*plan.Component, []string, error) {
-	compiled, err := p.Compile(ctx, j, local.RunOptions{Secrets: secrets, Jobs: others}, plannedFolder(p))
+func compileJob(ctx context.Context, p *gitlab.Project, j *pipeline.Job, secrets map[string]string, others ...*pipeline.Job) (*plan.Component, []string, error) {
+	compiled, err := p.Compile(ctx, j, gitlab.RunOptions{Secrets: secrets, Jobs: others}, plannedFolder(p))
 	if err != nil {
 		return nil, nil, err
 	}
-	component, err := local.Component(compiled.Job, plannedFolder(p))
+	component, err := gitlab.Component(compiled.Job, plannedFolder(p))
 	return component, compiled.Notes, err
 }

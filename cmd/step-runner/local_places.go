@@ -9,7 +9,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/none"
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/source"
@@ -29,7 +29,7 @@ type places struct {
 	open []executor.Executor
 }
 
-func (a *app) newPlaces(from *sourceFlags, p *local.Project) *places {
+func (a *app) newPlaces(from *sourceFlags, p *gitlab.Project) *places {
 	return &places{app: a, from: from, root: p.Repository.Root}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rungci/rung/internal/lazyregexp"
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
@@ -50,12 +50,12 @@ func (o *eventFlags) flags(f *pflag.FlagSet) {
 }
 
 // openProject makes the pipeline that the flags ask for.
-func (a *app) openProject(ctx context.Context, o *eventFlags, file string) (*local.Project, error) {
+func (a *app) openProject(ctx context.Context, o *eventFlags, file string) (*gitlab.Project, error) {
 	options, err := a.projectOptions(o, file)
 	if err != nil {
 		return nil, err
 	}
-	p, err := local.Open(ctx, options)
+	p, err := gitlab.Open(ctx, options)
 	if err != nil {
 		return nil, openError(err)
 	}
@@ -64,8 +64,8 @@ func (a *app) openProject(ctx context.Context, o *eventFlags, file string) (*loc
 
 // openError gives the errors of a pipeline that cannot be made their exit codes.
 func openError(err error) error {
-	var event *local.EventError
-	var given *local.GivenError
+	var event *gitlab.EventError
+	var given *gitlab.GivenError
 	switch {
 	case errors.As(err, &event):
 		return usage("%v", err)
@@ -77,8 +77,8 @@ func openError(err error) error {
 	return err
 }
 
-func (a *app) projectOptions(o *eventFlags, file string) (local.Options, error) {
-	out := local.Options{Dir: o.projectDir, File: file, Env: a.env, Loader: a.includes(o)}
+func (a *app) projectOptions(o *eventFlags, file string) (gitlab.Options, error) {
+	out := gitlab.Options{Dir: o.projectDir, File: file, Env: a.env, Loader: a.includes(o)}
 	vars, err := assignments("--variable", o.variables, func(name string) (string, error) {
 		text, ok := a.lookupEnv(name)
 		if !ok {
@@ -124,7 +124,7 @@ func (a *app) projectOptions(o *eventFlags, file string) (local.Options, error) 
 var jobInputForm = lazyregexp.New(`(?s)^(.+?):([A-Za-z0-9_-]+)=(.*)$`)
 
 // splitInputs tells the inputs of the definition (NAME=VALUE) from those of jobs.
-func (o *eventFlags) splitInputs() (own []string, ofJobs []local.JobInput) {
+func (o *eventFlags) splitInputs() (own []string, ofJobs []gitlab.JobInput) {
 	for _, pair := range o.inputs {
 		name, _, _ := strings.Cut(pair, "=")
 		found := jobInputForm().FindStringSubmatch(pair)
@@ -132,14 +132,14 @@ func (o *eventFlags) splitInputs() (own []string, ofJobs []local.JobInput) {
 			own = append(own, pair)
 			continue
 		}
-		ofJobs = append(ofJobs, local.JobInput{Job: found[1], Name: found[2], Text: found[3]})
+		ofJobs = append(ofJobs, gitlab.JobInput{Job: found[1], Name: found[2], Text: found[3]})
 	}
 	return own, ofJobs
 }
 
 // unknownJob makes the error of a name that is none of a job one with an exit code.
 func unknownJob(err error) error {
-	var unknown *local.UnknownJobError
+	var unknown *gitlab.UnknownJobError
 	if errors.As(err, &unknown) {
 		return coded(exitNotFound, "%v", err).hinted("%s", unknown.Hint)
 	}

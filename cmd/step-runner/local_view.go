@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/ui"
@@ -56,17 +56,17 @@ func (o *localFlags) view(jobs []*pipeline.Job) (*jobsView, error) {
 }
 
 // Run implements local.Observer.
-func (v *jobsView) Run(job string) local.Sink { return v.JobsView.Run(job) }
+func (v *jobsView) Run(job string) gitlab.Sink { return v.JobsView.Run(job) }
 
 // Finished implements local.Observer.
-func (v *jobsView) Finished(r local.Result) { v.JobsView.Finished(shownResult(r)) }
+func (v *jobsView) Finished(r gitlab.Result) { v.JobsView.Finished(shownResult(r)) }
 
-func (v *jobsView) ended(results []local.Result, took time.Duration) {
+func (v *jobsView) ended(results []gitlab.Result, took time.Duration) {
 	v.Ended(flattened("", results), took)
 }
 
 // flattened are jobs, each followed by those of its child pipeline.
-func flattened(prefix string, results []local.Result) []ui.JobResult {
+func flattened(prefix string, results []gitlab.Result) []ui.JobResult {
 	var out []ui.JobResult
 	for _, r := range results {
 		r.Prefix = prefix
@@ -76,7 +76,7 @@ func flattened(prefix string, results []local.Result) []ui.JobResult {
 	return out
 }
 
-func shownResult(r local.Result) ui.JobResult {
+func shownResult(r gitlab.Result) ui.JobResult {
 	return ui.JobResult{
 		Name: r.Name(), Stage: r.Job.Stage, Status: ui.JobStatus(r.Status), Duration: r.Duration, Attempts: r.Attempts,
 		ExitCode: r.ExitCode, Note: r.Note, Trace: r.Trace,

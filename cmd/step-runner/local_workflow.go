@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
-	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/github"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/include"
 	"github.com/rungci/rung/local/repository"
-	"github.com/rungci/rung/local/workflow"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/ui"
@@ -29,18 +29,18 @@ func (o *eventFlags) workflowFile(file string) (found string, is bool, err error
 	if file != "" {
 		return file, o.format == formatActions || isWorkflow(file), nil
 	}
-	root, files, err := workflow.Find(o.projectDir)
+	root, files, err := github.Find(o.projectDir)
 	if err != nil {
 		return "", false, coded(exitSystem, "looking for workflows: %v", err)
 	}
 	if o.format == "" {
-		if _, err := os.Stat(filepath.Join(root, local.DefaultFile)); err == nil || len(files) == 0 {
+		if _, err := os.Stat(filepath.Join(root, gitlab.DefaultFile)); err == nil || len(files) == 0 {
 			return "", false, nil // where there is nothing, a .gitlab-ci.yml is what is missing
 		}
 	}
 	switch len(files) {
 	case 0:
-		return "", false, coded(exitNotFound, "there are no workflows in %s", filepath.Join(root, filepath.FromSlash(workflow.Folder))).
+		return "", false, coded(exitNotFound, "there are no workflows in %s", filepath.Join(root, filepath.FromSlash(github.Folder))).
 			hinted("name the file, as the first argument")
 	case 1:
 		return filepath.Join(root, filepath.FromSlash(files[0])), true, nil
@@ -51,12 +51,12 @@ func (o *eventFlags) workflowFile(file string) (found string, is bool, err error
 // isWorkflow reports whether a file is where GitHub has its workflows.
 func isWorkflow(file string) bool {
 	full, err := filepath.Abs(file)
-	return err == nil && strings.HasSuffix(filepath.ToSlash(filepath.Dir(full)), "/"+workflow.Folder)
+	return err == nil && strings.HasSuffix(filepath.ToSlash(filepath.Dir(full)), "/"+github.Folder)
 }
 
 // openWorkflow reads a workflow for the event that the flags name.
-func (a *app) openWorkflow(ctx context.Context, o *eventFlags, file string, secrets map[string]string) (*workflow.Project, error) {
-	options := workflow.Options{Dir: o.projectDir, File: file, Env: a.env, Secrets: secrets, Load: a.workflowLoader(o), Lock: o.from.ownLock}
+func (a *app) openWorkflow(ctx context.Context, o *eventFlags, file string, secrets map[string]string) (*github.Project, error) {
+	options := github.Options{Dir: o.projectDir, File: file, Env: a.env, Secrets: secrets, Load: a.workflowLoader(o), Lock: o.from.ownLock}
 	var err error
 	if options.Variables, err = assignments("--variable", o.variables, func(name string) (string, error) {
 		text, ok := a.lookupEnv(name)
@@ -67,7 +67,7 @@ func (a *app) openWorkflow(ctx context.Context, o *eventFlags, file string, secr
 	}); err != nil {
 		return nil, err
 	}
-	options.Event = workflow.Event{Name: o.source, File: o.eventFile, Branch: o.branch, Tag: o.tag, Target: o.target, Since: o.fromCommit}
+	options.Event = github.Event{Name: o.source, File: o.eventFile, Branch: o.branch, Tag: o.tag, Target: o.target, Since: o.fromCommit}
 	given := inputFlags{pairs: o.inputs, file: o.inputFile}
 	inputs, err := given.values(nil)
 	if err != nil {
@@ -90,14 +90,14 @@ func (a *app) openWorkflow(ctx context.Context, o *eventFlags, file string, secr
 	if options.Dir == "" && file != "-" {
 		options.Dir = filepath.Dir(options.File)
 	}
-	p, err := workflow.Open(ctx, options)
+	p, err := github.Open(ctx, options)
 	return p, workflowError(err)
 }
 
 // workflowError gives the errors of a workflow that cannot be had their exit codes.
 func workflowError(err error) error {
-	var event *workflow.EventError
-	var unknown *workflow.UnknownJobError
+	var event *github.EventError
+	var unknown *github.UnknownJobError
 	switch {
 	case errors.As(err, &event):
 		return usage("%v", err).hinted("%s", event.Hint)
@@ -181,7 +181,7 @@ func (o *localFlags) checkWorkflowFlags() error {
 }
 
 // runWorkflow runs the jobs.
-func (o *localFlags) runWorkflow(ctx context.Context, p *workflow.Project, chosen *workflow.Selection) error {
+func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen *github.Selection) error {
 	var names []string
 	several := false
 	for _, row := range p.List(chosen) {
@@ -204,14 +204,14 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *workflow.Project, chose
 	defer stop()
 	places := &places{app: o.app, from: &o.event.from, root: p.Repository.Root}
 	defer places.close()
-	options := workflow.RunOptions{
-		Selection: chosen, Concurrency: o.concurrency, Isolation: workflow.Isolation(o.isolation), None: places.openNone,
+	options := github.RunOptions{
+		Selection: chosen, Concurrency: o.concurrency, Isolation: github.Isolation(o.isolation), None: places.openNone,
 		Container: places.openContainer, NoServices: o.noServices, RealCheckout: o.realCheckout, Keep: o.keep, Trace: o.traceFile,
 		Grace: max(o.grace, time.Nanosecond), Kill: kill, RuntimeDigest: programDigest, Observer: shown, Verbose: o.verbose > 0,
 	}
 	if o.shell {
 		options.Shell = func(ctx context.Context, name string, env executor.Environment, dir string, vars []string) {
-			o.app.openShell(ctx, local.ShellJob{Name: name, Environment: env, Dir: dir, Env: vars})
+			o.app.openShell(ctx, gitlab.ShellJob{Name: name, Environment: env, Dir: dir, Env: vars})
 		}
 	}
 	o.introduceWorkflow(p, shown)
@@ -229,7 +229,7 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *workflow.Project, chose
 }
 
 // introduceWorkflow says what was assumed, and what is hardly meant.
-func (o *localFlags) introduceWorkflow(p *workflow.Project, shown *legsView) {
+func (o *localFlags) introduceWorkflow(p *github.Project, shown *legsView) {
 	for _, w := range p.Workflow.Notes {
 		shown.Warn("", w.Error(), w.Hint)
 	}
@@ -242,23 +242,23 @@ func (o *localFlags) introduceWorkflow(p *workflow.Project, shown *legsView) {
 }
 
 // workflowCode is the exit code of a run, as that of a pipeline: of the first leg that failed and may not.
-func workflowCode(results []workflow.Result) error {
+func workflowCode(results []github.Result) error {
 	code := exitOK
 	for _, r := range results {
 		switch {
-		case r.Status == workflow.Failed && r.Called: // a job of what it called says why
+		case r.Status == github.Failed && r.Called: // a job of what it called says why
 			if r.Error == nil {
 				continue
 			}
 			fallthrough
-		case r.Status == workflow.Failed:
+		case r.Status == github.Failed:
 			if r.Error == nil {
 				return &shown{exitStepsFailed}
 			}
 			if c := exitCode("failure", r.Error); c != exitOK {
 				return &shown{c}
 			}
-		case r.Status == workflow.Cancelled && code == exitOK:
+		case r.Status == github.Cancelled && code == exitOK:
 			code = exitInterrupted
 		}
 	}
@@ -285,12 +285,12 @@ func (o *localFlags) workflowView(names []string, several bool) (*legsView, erro
 }
 
 // Run implements workflow.Observer.
-func (v *legsView) Run(name string) workflow.Sink { return v.JobsView.Run(name) }
+func (v *legsView) Run(name string) github.Sink { return v.JobsView.Run(name) }
 
 // Finished implements workflow.Observer.
-func (v *legsView) Finished(r workflow.Result) { v.JobsView.Finished(legResult(r)) }
+func (v *legsView) Finished(r github.Result) { v.JobsView.Finished(legResult(r)) }
 
-func legResult(r workflow.Result) ui.JobResult {
+func legResult(r github.Result) ui.JobResult {
 	out := ui.JobResult{Name: r.Name, Status: ui.JobStatus(r.Status), Duration: r.Duration, ExitCode: r.ExitCode, Note: r.Note, Trace: r.Trace}
 	if r.Ran {
 		out.Attempts = 1

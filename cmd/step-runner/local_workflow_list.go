@@ -7,21 +7,21 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rungci/rung/local/workflow"
+	"github.com/rungci/rung/local/github"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 )
 
 // workflowOutput is what --list --json prints of a workflow.
 type workflowOutput struct {
-	Name   string         `json:"name"`
-	File   string         `json:"file"`
-	Starts bool           `json:"starts"`
-	Why    string         `json:"why,omitempty"` // why the event starts it, or not
-	Jobs   []workflow.Row `json:"jobs"`
+	Name   string       `json:"name"`
+	File   string       `json:"file"`
+	Starts bool         `json:"starts"`
+	Why    string       `json:"why,omitempty"` // why the event starts it, or not
+	Jobs   []github.Row `json:"jobs"`
 }
 
 // printWorkflow prints the jobs of a workflow as a table, or as JSON.
-func (o *localFlags) printWorkflow(p *workflow.Project, chosen *workflow.Selection) error {
+func (o *localFlags) printWorkflow(p *github.Project, chosen *github.Selection) error {
 	rows := p.List(chosen)
 	if o.asJSON {
 		return writeJSON(o.app.stdout, workflowOutput{Name: p.Title, File: p.File, Starts: p.Starts, Why: p.Why, Jobs: rows})
@@ -43,7 +43,7 @@ func (o *localFlags) printWorkflow(p *workflow.Project, chosen *workflow.Selecti
 }
 
 // printWorkflowPlan shows what would run, with the steps of each leg.
-func (o *localFlags) printWorkflowPlan(ctx context.Context, p *workflow.Project, chosen *workflow.Selection) error {
+func (o *localFlags) printWorkflowPlan(ctx context.Context, p *github.Project, chosen *github.Selection) error {
 	legs, err := p.Plan(ctx, chosen, o.realCheckout)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (o *localFlags) printWorkflowPlan(ctx context.Context, p *workflow.Project,
 }
 
 // workflowLeg is the one leg of a job that a name stands for.
-func workflowLeg(ctx context.Context, p *workflow.Project, name string) (*definition.Compiled, error) {
+func workflowLeg(ctx context.Context, p *github.Project, name string) (*definition.Compiled, error) {
 	chosen, err := p.Select([]string{name}, nil, false)
 	if err != nil {
 		return nil, workflowError(err)

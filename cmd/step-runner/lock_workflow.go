@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/wholefile"
-	"github.com/rungci/rung/local/workflow"
+	"github.com/rungci/rung/local/github"
 	"github.com/rungci/rung/steps/frontend/actions/lockfile"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -50,7 +50,7 @@ func workflowsOf(args []string) (*workflowsToLock, error) {
 		if out.root != root {
 			return nil, usage("the workflows are of two repositories: %s and %s", out.root, root).hinted("lock those of each by themselves")
 		}
-		out.files = append(out.files, path.Join(workflow.Folder, filepath.Base(full)))
+		out.files = append(out.files, path.Join(github.Folder, filepath.Base(full)))
 	}
 	if out == nil {
 		return nil, nil
@@ -76,7 +76,7 @@ func readActionsLock(file string) (*lockfile.File, error) {
 func (w *workflowsToLock) pins() *lock.File {
 	out := &lock.File{Version: lock.Version}
 	for _, file := range w.files {
-		for _, p := range workflow.Locked(w.old, file) {
+		for _, p := range github.Locked(w.old, file) {
 			if out.Find(p.Kind, p.URL, p.Rev) == nil {
 				out.Packages = append(out.Packages, p)
 			}
@@ -199,7 +199,7 @@ type actionsOf struct {
 
 func (a *actionsOf) add(f walk.Found) error {
 	if f.Component.Origin == nil && f.Ref.Kind == plan.RefLocal {
-		a.called = append(a.called, path.Join(workflow.Folder, f.Ref.File))
+		a.called = append(a.called, path.Join(github.Folder, f.Ref.File))
 		return nil
 	}
 	key, ok := keyOf(f.Component)

@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/publish/oci"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
-	"github.com/rungci/rung/steps/publish"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/credentials"
 	"github.com/rungci/rung/steps/source/oci/distribution"
@@ -113,7 +113,7 @@ Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our s
 			}
 			to.Force, to.NoFloat, to.At.Access.PlainHTTP = force, noFloat, plainHTTP
 			path := args[0]
-			if !publish.IsLayout(path) {
+			if !oci.IsLayout(path) {
 				temp, err := os.MkdirTemp("", "step-runner-")
 				if err != nil {
 					return err
@@ -126,7 +126,7 @@ Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our s
 			} else if len(platforms) > 0 {
 				return usage("--platform is for building, and %s is built already", path)
 			}
-			pushed, err := publish.Push(ctx, path, to)
+			pushed, err := oci.Push(ctx, path, to)
 			if err != nil {
 				return publishError(ctx, err)
 			}
@@ -141,7 +141,7 @@ Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our s
 	return cmd
 }
 
-func (a *app) printPushed(p *publish.Pushed) error {
+func (a *app) printPushed(p *oci.Pushed) error {
 	repository := p.Registry + "/" + p.Repository
 	verb := "pushed"
 	if p.Unchanged {
@@ -153,7 +153,7 @@ func (a *app) printPushed(p *publish.Pushed) error {
 }
 
 // pushTarget reads registry/repository:version.
-func (a *app) pushTarget(text string) (to publish.Target, err error) {
+func (a *app) pushTarget(text string) (to oci.Target, err error) {
 	text = strings.TrimPrefix(text, "oci://")
 	i := strings.LastIndexByte(text, ':')
 	if i < strings.LastIndexByte(text, '/') || i < 0 {
@@ -167,7 +167,7 @@ func (a *app) pushTarget(text string) (to publish.Target, err error) {
 		return to, usage("%q: %v", name, err).hinted("write registry/repository:version")
 	}
 	home, _ := os.UserHomeDir() // without one there are no credentials in it
-	return publish.Target{
+	return oci.Target{
 		At:          &source.Location{Kind: plan.RefOCI, Name: "oci://" + name, URL: name, Rev: tag},
 		Tag:         tag,
 		Credentials: &credentials.Finder{Env: a.env, Home: home},
@@ -175,13 +175,13 @@ func (a *app) pushTarget(text string) (to publish.Target, err error) {
 }
 
 // buildImage makes an image of the step in a folder, and warns of what is not part of it.
-func (a *app) buildImage(ctx context.Context, dir string, platforms []string, out string) (*publish.Result, error) {
-	o := publish.Options{Dir: dir, Compile: func(name string, text []byte) error {
+func (a *app) buildImage(ctx context.Context, dir string, platforms []string, out string) (*oci.Result, error) {
+	o := oci.Options{Dir: dir, Compile: func(name string, text []byte) error {
 		_, err := gitlabsteps.ParseFile(name, text)
 		return err
 	}}
 	for _, text := range platforms {
-		p, err := publish.ParsePlatformFiles(text)
+		p, err := oci.ParsePlatformFiles(text)
 		if err != nil {
 			return nil, usage("--platform: %v", err)
 		}
@@ -194,7 +194,7 @@ func (a *app) buildImage(ctx context.Context, dir string, platforms []string, ou
 		}
 		o.Time = time.Unix(seconds, 0)
 	}
-	result, err := publish.Build(ctx, o, out)
+	result, err := oci.Build(ctx, o, out)
 	if err != nil {
 		return nil, publishError(ctx, err)
 	}
@@ -209,14 +209,14 @@ func publishError(ctx context.Context, err error) error {
 	var missing *source.NotFoundError
 	var denied *source.DeniedError
 	var fetch *source.FetchError
-	var empty *publish.NoStepError
+	var empty *oci.NoStepError
 	var path *fs.PathError
 	switch {
 	case ctx.Err() != nil:
 		return coded(exitInterrupted, "interrupted")
 	case errors.As(err, &missing), errors.As(err, &denied), errors.As(err, &fetch), diag.Of(err) != nil:
 		return err
-	case errors.Is(err, publish.ErrExists):
+	case errors.Is(err, oci.ErrExists):
 		return usage("%v", err).hinted("give another name, or remove it")
 	case errors.As(err, &empty):
 		return coded(exitDefinition, "%v", err)

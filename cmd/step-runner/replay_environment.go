@@ -12,8 +12,9 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	place "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/internal/mask"
-	"github.com/rungci/rung/local/place"
+	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
 )
@@ -174,7 +175,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 	if recorded.Run.WorkDir != layout.Project {
 		r.notes = append(r.notes, fmt.Sprintf("the recorded run was in %s, and this is in %s", recorded.Run.WorkDir, layout.Project))
 	}
-	missing, err := place.Bring(ctx, env, described.Files)
+	missing, err := place.Bring(ctx, env, described.Files, store.Folder)
 	if err != nil {
 		return 0, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rungci/rung/executor"
-	"github.com/rungci/rung/local/place"
+	place "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/steps/trace"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/internal/wholefile"
-	"github.com/rungci/rung/steps/bundle"
+	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/trace"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rungci/rung/steps/bundle"
+	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/replay"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/lock"

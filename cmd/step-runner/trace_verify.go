@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rungci/rung/steps/provenance"
+	"github.com/rungci/rung/publish/provenance"
 	"github.com/rungci/rung/steps/signature"
 )
 

@@ -28,7 +28,7 @@ var folders = map[string]string{
 	"service":   "steps/toolkit/github/service",
 	"engine":    "steps/engine",
 	"docker":    "steps/catalog/docker",
-	"local":     "local/workflow",
+	"local":     "local/github",
 	"mask":      "internal/mask",
 	"packages":  "e2e/actions",
 	"e2e":       "e2e",

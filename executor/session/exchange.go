@@ -1,0 +1,191 @@
+package session
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/archive"
+	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/worktree"
+)
+
+// StoreFolder is the folder beside the project that stands for the store.
+const StoreFolder = "store"
+
+// Parcel is a file or folder of this machine that is sent, and where it goes below the environment's store.
+type Parcel struct{ From, To string }
+
+// Target is where a parcel goes in an environment.
+func Target(layout executor.Layout, p Parcel) string {
+	return path.Join(filepath.ToSlash(layout.Temp), StoreFolder, p.To)
+}
+
+// Send sends parcels to an environment. Those that are not there are left out.
+func Send(ctx context.Context, env executor.Environment, parcels []Parcel) error {
+	var there []Parcel
+	for _, p := range parcels {
+		if _, err := os.Stat(p.From); err == nil {
+			there = append(there, p)
+		}
+	}
+	if there == nil {
+		return nil
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(packParcels(ctx, w, there)) }()
+	err := env.Send(ctx, path.Join(filepath.ToSlash(env.Layout().Temp), StoreFolder), r)
+	r.CloseWithError(err)
+	return err
+}
+
+// packParcels writes one archive of all parcels, each under its new name.
+func packParcels(ctx context.Context, w io.Writer, parcels []Parcel) error {
+	out := tar.NewWriter(w)
+	for _, p := range parcels {
+		r, pw := io.Pipe()
+		go func() { pw.CloseWithError(archive.Pack(ctx, pw, p.From)) }()
+		base := filepath.Base(p.From)
+		err := copyEntries(out, r, func(name string) string { return path.Join(p.To, strings.TrimPrefix(name, base)) })
+		r.CloseWithError(err)
+		if err != nil {
+			return fmt.Errorf("packing %s: %w", p.From, err)
+		}
+	}
+	return out.Close()
+}
+
+// copyEntries adds the entries of an archive to another one, under other names.
+func copyEntries(out *tar.Writer, r io.Reader, rename func(string) string) error {
+	in := tar.NewReader(r)
+	for {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		slash := strings.HasSuffix(header.Name, "/")
+		if header.Name = rename(header.Name); slash {
+			header.Name += "/"
+		}
+		if err := out.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			return err
+		}
+	}
+}
+
+// Fetch brings a folder of the environment to a folder of this machine: what is in it replaces what is there of the same name, file by
+// file. A folder that the environment has not got is no error.
+func Fetch(ctx context.Context, env executor.Environment, from, to string) error {
+	temp, err := os.MkdirTemp(filepath.Dir(to), ".fetch-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(env.Fetch(ctx, from, w)) }()
+	err = archive.Unpack(ctx, r, temp)
+	r.CloseWithError(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("fetching %s: %w", path.Base(from), err)
+	}
+	return merge(filepath.Join(temp, path.Base(from)), to)
+}
+
+// merge moves the files of a folder into another one. Links are left out: archives and records are plain files, and a link could lead
+// anywhere.
+func merge(from, to string) error {
+	err := filepath.WalkDir(from, func(full string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, full)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		return os.Rename(full, target)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// SendTree sends the project's files, those that Git ignores left out, to a folder of an environment.
+func SendTree(ctx context.Context, env executor.Environment, to, root, scratch string, submodules bool) error {
+	temp, err := os.MkdirTemp(scratch, "rung-tree-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	tree := filepath.Join(temp, "tree")
+	summary, err := worktree.Copy(ctx, root, tree, worktree.Options{NoSubmodules: !submodules})
+	if err != nil {
+		return err
+	}
+	if summary.Repository {
+		if err := ownObjects(ctx, tree); err != nil {
+			return err
+		}
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(packTree(ctx, w, tree)) }()
+	err = env.Send(ctx, filepath.ToSlash(to), r)
+	r.CloseWithError(err)
+	return err
+}
+
+// packTree packs a folder without its own name, and as a container's user can use it.
+func packTree(ctx context.Context, w io.Writer, tree string) error {
+	out := tar.NewWriter(w)
+	r, pw := io.Pipe()
+	go func() { pw.CloseWithError(archive.Pack(ctx, pw, tree)) }()
+	base := filepath.Base(tree)
+	err := copyEntries(out, r, func(name string) string { return path.Join(".", strings.TrimPrefix(name, base)) })
+	r.CloseWithError(err)
+	if err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// ownObjects gives the copy of a repository the objects that it reads from the original, which the environment does not see.
+func ownObjects(ctx context.Context, tree string) error {
+	result, err := process.Run(ctx, nil, process.Spec{
+		Args: []string{"git", "-c", "gc.auto=0", "repack", "-a", "-d", "-q"}, Dir: tree, Env: os.Environ(), Grace: Closing,
+	})
+	if err == nil && result.ExitCode != 0 {
+		err = fmt.Errorf("git repack ended with exit code %d", result.ExitCode)
+	}
+	if err != nil {
+		return fmt.Errorf("packing the repository for the job: %w", err)
+	}
+	err = os.Remove(filepath.Join(tree, ".git", "objects", "info", "alternates"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

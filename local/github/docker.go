@@ -1,0 +1,135 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/executor"
+)
+
+// options are those of `docker create` that mean something here.
+type options struct {
+	health *executor.Health
+	user   string
+	env    map[string]string
+	others []string // as they were written, without their values
+}
+
+// readOptions reads the text of `options:`.
+func readOptions(text string) options {
+	o := options{env: map[string]string{}}
+	all := words(text)
+	for i := 0; i < len(all); i++ {
+		name, given, has := strings.Cut(all[i], "=")
+		if !has && i+1 < len(all) && !strings.HasPrefix(all[i+1], "-") {
+			i++
+			given = all[i]
+		}
+		if !o.take(name, given) {
+			o.others = append(o.others, name)
+		}
+	}
+	if o.health != nil && o.health.Command == "" {
+		o.health = nil // times alone check nothing
+	}
+	return o
+}
+
+// take takes over one option; false is one that means nothing here.
+func (o *options) take(name, text string) bool {
+	health, isHealth := strings.CutPrefix(name, "--health-")
+	if isHealth && o.health == nil {
+		o.health = &executor.Health{}
+	}
+	var to *time.Duration
+	switch {
+	case health == "cmd" && isHealth:
+		o.health.Command = text
+		return true
+	case health == "retries" && isHealth:
+		n, err := strconv.Atoi(text)
+		o.health.Retries = n
+		return err == nil
+	case health == "interval" && isHealth:
+		to = &o.health.Interval
+	case health == "timeout" && isHealth:
+		to = &o.health.Timeout
+	case health == "start-period" && isHealth:
+		to = &o.health.StartPeriod
+	case name == "--user" || name == "-u":
+		o.user = text
+		return true
+	case name == "--env" || name == "-e":
+		name, text, ok := strings.Cut(text, "=")
+		o.env[name] = text
+		return ok
+	default:
+		return false
+	}
+	d, err := time.ParseDuration(text)
+	*to = d
+	return err == nil
+}
+
+// words divides a command line as Docker's is divided: at spaces, with quotes and backslashes.
+func words(text string) []string {
+	var out []string
+	var word strings.Builder
+	quote, open := rune(0), false
+	escaped := false
+	for _, c := range text {
+		switch {
+		case escaped:
+			word.WriteRune(c)
+			escaped = false
+		case c == '\\' && quote != '\'':
+			escaped, open = true, true
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '"' || c == '\'':
+			quote, open = c, true
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			if open {
+				out = append(out, word.String())
+				word.Reset()
+				open = false
+			}
+		default:
+			word.WriteRune(c)
+			open = true
+		}
+	}
+	if open {
+		out = append(out, word.String())
+	}
+	return out
+}
+
+// readPort reads a port of a service: "6379", "8080:80", "127.0.0.1:8080:80/tcp". here is 0 where any will do.
+func readPort(text string) (inside, here uint16, err error) {
+	text, protocol, _ := strings.Cut(text, "/")
+	if protocol != "" && protocol != "tcp" {
+		return 0, 0, fmt.Errorf("only TCP is published here, not %s", protocol)
+	}
+	parts := strings.Split(text, ":")
+	if len(parts) > 3 {
+		return 0, 0, errors.New("it is no port")
+	}
+	number := func(text string) uint16 {
+		n, parse := strconv.ParseUint(text, 10, 16)
+		if parse != nil || n == 0 {
+			err = fmt.Errorf("%q is no port", text)
+		}
+		return uint16(n)
+	}
+	inside = number(parts[len(parts)-1])
+	if len(parts) > 1 && parts[len(parts)-2] != "" {
+		here = number(parts[len(parts)-2])
+	}
+	return inside, here, err
+}

@@ -1,0 +1,104 @@
+package gitlab
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/frontend/gitlabci/when"
+)
+
+// announce says what a job asks for that is something else on one machine than on GitLab.
+func (r *runner) announce(j *pipeline.Job, vars *variable.Collection) {
+	k := j.Keywords
+	say := func(format string, args ...any) { r.o.Observer.Say(j.Name, fmt.Sprintf(format, args...)) }
+	expand := r.expander(vars)
+	if len(k.Tags) > 0 && r.o.Verbose {
+		say("tags: %s: a runner is not chosen here, this machine runs the job", strings.Join(k.Tags, ", "))
+	}
+	if k.Confirmation != "" && j.When == when.Manual {
+		say("manual_confirmation: GitLab would ask: %s", expand(k.Confirmation))
+	}
+	if j.Interruptible && r.o.Verbose {
+		say("interruptible: GitLab would cancel the job when a newer commit is pushed; here Ctrl-C does")
+	}
+	if a := k.Artifacts; a != nil && a.ExposeAs != "" {
+		say("artifacts: expose_as: %q is a link of merge requests", a.ExposeAs)
+	}
+	if a := k.Artifacts; a != nil && r.o.Verbose && (a.Access != "" || a.Public != nil) {
+		say("artifacts: who may see them is for GitLab to say; here they are files in %s", store.Folder)
+	}
+	if p := k.Pages; p != nil && p.ExpireIn != "" {
+		say("pages: expire_in: GitLab would remove them after %s; here they stay", expand(p.ExpireIn))
+	}
+	if e := k.Environment; e != nil {
+		if e.AutoStopIn != "" {
+			say("environment: auto_stop_in: GitLab would stop it after %s; nothing does here", expand(e.AutoStopIn))
+		}
+		name := expand(e.Name)
+		say("environment: %s (%s); a deployment is recorded in %s, and nobody has to approve it", name, cmp.Or(e.Action, "start"), store.Folder)
+		if e.Kubernetes.Exists() {
+			say("environment: kubernetes: the agent is GitLab's; the job gets no cluster")
+		}
+	}
+}
+
+// expander expands texts of a job for messages, and hides masked values.
+func (r *runner) expander(vars *variable.Collection) func(string) string {
+	hide := session.Hiding(maskedValues(vars))
+	return func(text string) string {
+		out, err := variable.ExpandText(text, vars.Lookup)
+		if err != nil {
+			return text
+		}
+		return hide(out)
+	}
+}
+
+// maskedValues are the values that nobody may see.
+func maskedValues(vars *variable.Collection) []string {
+	var out []string
+	for _, v := range vars.Effective() {
+		if v.Masked && v.Value != "" {
+			out = append(out, v.Value)
+		}
+	}
+	return out
+}
+
+// deployed records a deployment, and says where it is.
+func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, status Status) string {
+	e := j.Keywords.Environment
+	if e == nil || status == Cancelled {
+		return ""
+	}
+	expand := r.expander(vars)
+	d := store.Deployment{
+		Environment: expand(e.Name), URL: expand(e.URL), Action: cmp.Or(e.Action, "start"), Job: j.Name, OnStop: e.OnStop,
+		AutoStopIn: expand(e.AutoStopIn), Ref: r.project.Facts.Pipeline.Ref, SHA: r.project.Repository.SHA(), Status: string(status),
+		Finished: time.Now().UTC(),
+	}
+	d.Tier = cmp.Or(e.DeploymentTier, repository.EnvironmentTier(d.Environment))
+	if d.Action == "start" || d.Action == "stop" {
+		if err := r.project.Store.Deployed(d); err != nil {
+			r.o.Observer.Warn(j.Name, fmt.Sprintf("the deployment is not recorded: %v", err), "")
+		}
+	}
+	if status != Success && status != Allowed {
+		return ""
+	}
+	note := "environment " + d.Environment
+	if d.URL != "" {
+		note += " " + d.URL
+	}
+	if d.OnStop != "" {
+		note += fmt.Sprintf(" (--manual %q stops it)", d.OnStop)
+	}
+	return note
+}

@@ -1,0 +1,309 @@
+package gitlab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/value"
+)
+
+// MaxChildDepth is how deep child pipelines may nest, as on GitLab.
+const MaxChildDepth = 2
+
+// trigger runs the child pipeline of a job, or says which pipeline of another project GitLab would start.
+func (r *runner) trigger(ctx context.Context, j *pipeline.Job) Result {
+	t := j.Keywords.Trigger
+	vars, err := r.triggerVariables(j)
+	if err != nil {
+		return r.refused(j, asError(ctx, err))
+	}
+	if t.Project != "" {
+		return r.elsewhere(j, vars)
+	}
+	if r.project.depth >= MaxChildDepth {
+		return r.refused(j, session.Problem(event.ErrorDefinition, "", "child pipelines nest %d levels deep, and no deeper", MaxChildDepth))
+	}
+	began := time.Now()
+	r.o.Observer.Started(j.Name)
+	child, err := r.child(ctx, j, vars)
+	if err != nil {
+		return r.refused(j, asError(ctx, fmt.Errorf("the child pipeline cannot be made: %w", err)))
+	}
+	out := Result{Status: Success, Attempts: 1}
+	if !t.Depend && !t.Mirror {
+		r.children.Go(func() { r.attach(j, child.all(r.ctx)) })
+		out.Note = "its child pipeline runs beside it, and does not decide about it"
+		return out
+	}
+	out.Children = child.all(ctx)
+	out.Duration = time.Since(began)
+	var failed []string
+	for _, c := range out.Children {
+		switch c.Status {
+		case Failed:
+			failed = append(failed, c.Job.Name)
+			out.Status = Failed
+		case Cancelled:
+			if out.Status == Success {
+				out.Status, out.Note = Cancelled, "its child pipeline was stopped"
+			}
+		}
+	}
+	if out.Status == Failed {
+		out.Note = "its child pipeline failed: " + strings.Join(failed, ", ")
+		out.Error = session.Problem(event.ErrorStep, "", "%s", out.Note)
+		if j.AllowFailure.Always {
+			out.Status = Allowed
+		}
+	}
+	return out
+}
+
+// triggerVariables are the variables of a job that triggers a pipeline. It runs nowhere, and knows its own pipeline all the same: with
+// `PARENT_PIPELINE_ID: $CI_PIPELINE_ID` it tells another one of it.
+func (r *runner) triggerVariables(j *pipeline.Job) (*variable.Collection, error) {
+	layers, err := r.layers(j)
+	if err != nil {
+		return nil, err
+	}
+	known := variable.Layer{Level: variable.Predefined}
+	for _, v := range r.project.Facts.RunVariables(r.project.jobFacts(j)) {
+		if strings.HasPrefix(v.Name, "CI_PIPELINE_") || strings.HasPrefix(v.Name, "CI_UPSTREAM_") {
+			known.Variables = append(known.Variables, v)
+		}
+	}
+	return j.VariablesWith(append(layers, known)...)
+}
+
+// attach remembers how the child pipeline of a job ended that did not wait for it.
+func (r *runner) attach(j *pipeline.Job, results []Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beside[j] = results
+}
+
+// mirrored says whose status a job would take over on GitLab; "" when it has none such.
+func (r *runner) mirrored(j *pipeline.Job) string {
+	for _, need := range j.Upstream {
+		if need.UpstreamJob == "" {
+			return "needs: pipeline: GitLab would wait for the latest pipeline of " + need.Pipeline + ", and end the job as that ended"
+		}
+	}
+	return ""
+}
+
+// elsewhere says what a job would do in another project.
+func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) Result {
+	t := j.Keywords.Trigger
+	expand := r.expander(vars)
+	where := expand(t.Project)
+	if t.Branch != "" {
+		where += "@" + expand(t.Branch)
+	}
+	text := "GitLab would start a pipeline of the project " + where
+	var given []string
+	for _, v := range r.forwarded(j, vars) {
+		if v.Masked {
+			given = append(given, v.Name+"=[MASKED]")
+		} else {
+			given = append(given, v.Name+"="+session.OneLine(expand(v.Value)))
+		}
+	}
+	if given != nil {
+		text += " with " + strings.Join(given, ", ")
+	}
+	if t.Depend || t.Mirror {
+		text += ", and wait for it"
+	}
+	r.o.Observer.Say(j.Name, text)
+	return Result{Status: Success, Note: text}
+}
+
+// forwarded are the variables that a downstream pipeline gets.
+func (r *runner) forwarded(j *pipeline.Job, vars *variable.Collection) []variable.Variable {
+	t := j.Keywords.Trigger
+	var out []variable.Variable
+	if t.ForwardPipeline {
+		for _, layer := range r.project.variables {
+			if layer.Level == variable.Pipeline {
+				out = append(out, layer.Variables...)
+			}
+		}
+	}
+	if !t.ForwardYAML {
+		return out
+	}
+	seen := map[string]bool{}
+	add := func(name string) {
+		if v, ok := vars.Get(name); ok && !seen[name] {
+			seen[name] = true
+			out = append(out, v)
+		}
+	}
+	for _, v := range r.project.Definition.Variables {
+		if j.Keywords.Inherits.Has(v.Name) {
+			add(v.Name)
+		}
+	}
+	for _, v := range r.project.Pipeline.Verdict.Variables {
+		if j.Keywords.Inherits.Has(v.Name) {
+			add(v.Name)
+		}
+	}
+	for _, v := range j.Keywords.Variables {
+		add(v.Name)
+	}
+	for _, v := range j.Matrix {
+		add(v.Name)
+	}
+	for _, v := range j.Verdict.Variables {
+		add(v.Name)
+	}
+	return out
+}
+
+// child makes the pipeline that a job triggers, ready to run.
+func (r *runner) child(ctx context.Context, j *pipeline.Job, vars *variable.Collection) (*runner, error) {
+	p := &Project{
+		Repository: r.project.Repository, Settings: r.project.Settings, Store: r.project.Store.Child(j.Name),
+		options: r.project.options, parent: r.project, depth: r.project.depth + 1,
+	}
+	p.options.Inputs = nil
+	if err := r.definition(ctx, p, j, vars); err != nil {
+		return nil, err
+	}
+	p.Facts = r.project.Facts.Child(ctx, int(r.counter.Add(1))+1, p.File) // the first pipeline is 1
+	p.variables = []variable.Layer{
+		{Level: variable.Predefined, Variables: p.Facts.Variables},
+		{Level: variable.Project, Variables: p.Settings.For("", r.project.protected())},
+		{Level: variable.Pipeline, Variables: r.forwarded(j, vars)},
+	}
+	if err := p.resolve(ctx); err != nil {
+		return nil, err
+	}
+	if len(p.Pipeline.Jobs) == 0 {
+		return nil, fmt.Errorf("%w: %s", errNoJobs, p.Pipeline.Reason())
+	}
+	o := *r.o
+	o.Jobs, o.Named = p.Pipeline.Jobs, nil
+	o.Observer = &childObserver{Observer: r.o.Observer, prefix: j.Name + " / "}
+	if r.o.Trace != nil {
+		o.Trace = func(job string) string { return r.o.Trace(j.Name + " / " + job) }
+	}
+	return &runner{
+		project: p, o: &o, id: r.id, slots: r.slots, counter: r.counter, issuer: r.issuer, levels: r.levels, once: r.once, parent: r,
+		manifest: map[*pipeline.Job]*store.Manifest{}, beside: map[*pipeline.Job][]Result{},
+	}, nil
+}
+
+// definition finds the text of a child pipeline. One file is that text; several, or one from elsewhere, become its includes.
+func (r *runner) definition(ctx context.Context, p *Project, j *pipeline.Job, vars *variable.Collection) error {
+	t := j.Keywords.Trigger
+	loader := &childLoader{Loader: r.project.loader, runner: r}
+	p.loader = loader
+	var includes []map[string]value.Value
+	for _, n := range t.Includes {
+		include, err := r.include(loader, j, n.Value(), vars)
+		if err != nil {
+			return err
+		}
+		if !t.Inputs.IsNull() {
+			if _, own := include["inputs"]; !own {
+				include["inputs"] = t.Inputs.Value()
+			}
+		}
+		includes = append(includes, include)
+	}
+	if len(includes) == 1 {
+		if file, ok := includes[0]["local"]; ok && onlyInputs(includes[0]) && !strings.Contains(file.Str(), "*") {
+			place := localPlace(file.Str())
+			text, err := loader.Load(ctx, place)
+			if err != nil {
+				return err
+			}
+			p.File, p.Text = loader.name(place), text.Data
+			p.options.Inputs = includes[0]["inputs"].Fields()
+			return nil
+		}
+	}
+	text, err := json.Marshal(map[string]any{"include": includes})
+	p.File, p.Text = fmt.Sprintf("the child pipeline of %s", j.Name), text
+	return err
+}
+
+// onlyInputs reports whether an include is a local file with inputs at most.
+func onlyInputs(include map[string]value.Value) bool {
+	_, inputs := include["inputs"]
+	return len(include) == 1 || len(include) == 2 && inputs
+}
+
+// include makes one include of a child pipeline one that a file could have: an artifact becomes a file that the loader knows.
+func (r *runner) include(loader *childLoader, j *pipeline.Job, v value.Value, vars *variable.Collection) (map[string]value.Value, error) {
+	if v.Kind() == value.String {
+		text, err := variable.ExpandText(v.Str(), vars.Lookup)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
+			return map[string]value.Value{"remote": value.OfString(text)}, nil
+		}
+		return map[string]value.Value{"local": value.OfString(text)}, nil
+	}
+	out := map[string]value.Value{}
+	for name, field := range v.Fields() {
+		if field.Kind() == value.String {
+			text, err := variable.ExpandText(field.Str(), vars.Lookup)
+			if err != nil {
+				return nil, err
+			}
+			field = value.OfString(text)
+		}
+		out[name] = field
+	}
+	artifact, ok := out["artifact"]
+	if !ok {
+		return out, nil
+	}
+	path, err := loader.artifact(j, out["job"].Str(), artifact.Str())
+	if err != nil {
+		return nil, err
+	}
+	delete(out, "artifact")
+	delete(out, "job")
+	out["local"] = value.OfString(path)
+	return out, nil
+}
+
+// childObserver tells of the jobs of a child pipeline under the name of the job that triggers it.
+type childObserver struct {
+	Observer
+	prefix string
+}
+
+func (o *childObserver) name(job string) string { return o.prefix + job }
+
+// Run implements Observer.
+func (o *childObserver) Run(job string) Sink { return o.Observer.Run(o.name(job)) }
+
+// Say implements Observer.
+func (o *childObserver) Say(job, text string) { o.Observer.Say(o.name(job), text) }
+
+// Warn implements Observer.
+func (o *childObserver) Warn(job, text, hint string) { o.Observer.Warn(o.name(job), text, hint) }
+
+// Started implements Observer.
+func (o *childObserver) Started(job string) { o.Observer.Started(o.name(job)) }
+
+// Finished implements Observer.
+func (o *childObserver) Finished(r Result) {
+	r.Prefix = o.prefix + r.Prefix
+	o.Observer.Finished(r)
+}

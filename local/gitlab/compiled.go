@@ -1,0 +1,107 @@
+package gitlab
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
+	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+)
+
+// compiled makes the job ready to run in the environment that stands.
+func (a *attempt) compiled(ctx context.Context) (*compile.Job, error) {
+	p := a.runner.project
+	layout := a.env.Layout()
+	source := compile.Source{Ref: p.Facts.Pipeline.Ref}
+	switch {
+	case a.o.InPlace, !layout.Shared:
+		source.None = true
+	default:
+		source.WorkTree, source.Excludes = p.Repository.Root, p.Repository.Excludes
+	}
+	a.archives = map[string]string{}
+	o := compile.Options{
+		ArtifactsDir: a.places.artifacts, CacheDir: a.places.cache, PagesDir: a.places.pages, ReleasesDir: a.places.releases,
+		Dependency: a.dependency, Source: source, Temp: layout.Temp, CacheKeyFiles: p.Repository.CacheKeys(ctx), Protected: p.protected(),
+		Inputs: p.inputs[a.job.Group],
+	}
+	job, notes, err := compile.FromPipeline(a.ownNeeds(), a.vars, o)
+	if err != nil {
+		return nil, err
+	}
+	if job.Dependencies, err = a.upstream(job.Dependencies); err != nil {
+		return nil, err
+	}
+	job.Warn = a.note
+	for _, note := range notes {
+		a.note(note)
+	}
+	job.Timeout = a.timeout
+	return job, nil
+}
+
+// note tells of something that a job says and that is done in another way, once for all attempts.
+func (a *attempt) note(text string) {
+	if a.once.first(a.job.Name + "\x00" + text) {
+		a.o.Observer.Say(a.job.Name, text)
+	}
+}
+
+// dependency is the archive of a job, as the environment sees it.
+func (a *attempt) dependency(from *pipeline.Job) (string, bool) {
+	if a.dry && slices.Contains(a.o.Jobs, from) && from.Keywords.Artifacts != nil && len(from.Keywords.Artifacts.Paths) > 0 {
+		return filepath.Join(a.runner.project.Store.Root(), "artifacts", store.Slug(from.Name), a.runner.id, "artifacts.zip"), true // to be
+	}
+	return a.incoming(from.Name, a.leftBy(a.job, from))
+}
+
+func (a *attempt) incoming(name string, m *store.Manifest) (string, bool) {
+	file := m.ArchivePath()
+	if file == "" || a.env.Layout().Shared {
+		return file, file != ""
+	}
+	inside := path.Join(a.places.incoming, store.Slug(name)+path.Ext(file))
+	a.archives[inside] = file
+	return inside, true
+}
+
+// openToken returns variables of which those with the job's token are not masked: it is made up and opens nothing, and whoever runs the
+// steps again, by a replay or from what compile prints, need not supply it.
+func (p *Project) openToken(vars *variable.Collection) *variable.Collection {
+	out := variable.New()
+	for v := range vars.All() {
+		v.Masked = v.Masked && !strings.Contains(v.Value, p.Facts.Token)
+		out.Add(v)
+	}
+	return out
+}
+
+// Compiled is a job as steps.
+type Compiled struct {
+	Job *compile.Job
+	// Notes are what the job says that the steps do in another way, or not at all.
+	Notes []string
+}
+
+// Compile makes steps of a job without running it, with folders that are named and not made: project is the one that it would run in.
+func (p *Project) Compile(ctx context.Context, j *pipeline.Job, o RunOptions, project string) (*Compiled, error) {
+	out := &Compiled{}
+	o.Observer = &collector{into: &out.Notes}
+	a := p.dry(j, o, project)
+	var err error
+	if a.vars, err = a.variables(&a.layout); err != nil {
+		return nil, err
+	}
+	out.Job, err = a.compiled(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the job %s: %w", j.Name, err)
+	}
+	out.Notes = slices.Compact(out.Notes)
+	return out, nil
+}

@@ -1,0 +1,198 @@
+package gitlab
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/steps/catalog/dotenv"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+)
+
+// maxDotenv bounds a dotenv report, in bytes.
+const maxDotenv = 16 << 20
+
+// variables are a job's variables, as far as they do not depend on where it runs.
+func (r *runner) variables(j *pipeline.Job) (*variable.Collection, error) {
+	layers, err := r.layers(j)
+	if err != nil {
+		return nil, err
+	}
+	return j.VariablesWith(layers...)
+}
+
+// layers are the levels of a job's variables that the file does not hold and that rules did not see.
+func (r *runner) layers(j *pipeline.Job) ([]variable.Layer, error) {
+	var layers []variable.Layer
+	if e := j.Keywords.Environment; e != nil {
+		vars, err := j.Variables()
+		if err != nil {
+			return nil, err
+		}
+		name, err := variable.ExpandText(e.Name, vars.Lookup)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, variable.Layer{Level: variable.Project, Variables: r.project.Settings.For(name, r.project.protected())})
+	}
+	reports, err := r.dotenv(j)
+	if err != nil {
+		return nil, err
+	}
+	if reports != nil {
+		layers = append(layers, variable.Layer{Level: variable.Dotenv, Variables: reports})
+	}
+	secrets, err := r.secrets(j)
+	if err != nil {
+		return nil, err
+	}
+	if secrets != nil {
+		layers = append(layers, variable.Layer{Level: variable.ExecutionPolicy, Variables: secrets})
+	}
+	return layers, nil
+}
+
+// tokens are a job's identity tokens.
+func (r *runner) tokens(j *pipeline.Job, vars *variable.Collection, timeout time.Duration) ([]variable.Variable, error) {
+	var out []variable.Variable
+	for _, t := range j.Keywords.IDTokens {
+		t.Audience = slices.Clone(t.Audience)
+		for i, text := range t.Audience {
+			expanded, err := variable.ExpandText(text, vars.Lookup)
+			if err != nil {
+				return nil, err
+			}
+			t.Audience[i] = expanded
+		}
+		token, err := r.issuer.token(t, vars, timeout)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, variable.Variable{Name: t.Name, Value: token, Raw: true, Masked: true})
+		r.once.say("id_tokens: signed by a key of this run; who shall accept them finds the public key in " + store.Folder + "/jwks.json")
+	}
+	return out, nil
+}
+
+// vaultAddress is the variable that names the server of vault secrets, as GitLab has it.
+const vaultAddress = "VAULT_SERVER_URL"
+
+// secrets are the values that were supplied for a job's `secrets:`. One that is not supplied is read from its vault when the job runs,
+// where the job says which one that is; all others are an error.
+func (r *runner) secrets(j *pipeline.Job) ([]variable.Variable, error) {
+	var out []variable.Variable
+	var missing []string
+	for _, s := range j.Keywords.Secrets {
+		text, ok := r.supplied(s.Name)
+		switch {
+		case ok:
+			out = append(out, variable.Variable{Name: s.Name, Value: text, Raw: true, Masked: true, File: s.File})
+		case s.Provider == "vault" && r.hasVault(j):
+		default:
+			missing = append(missing, fmt.Sprintf("%s (%s)", s.Name, s.Provider))
+		}
+	}
+	if missing != nil {
+		first, _, _ := strings.Cut(missing[0], " ")
+		return nil, session.Problem(event.ErrorDenied, fmt.Sprintf("give it with --secret %s=env:VARIABLE or %s=@FILE, or put %s into %s/%s",
+			first, first, first, store.Folder, store.VariablesFile),
+			"local runs reach no vault for the secrets %s", strings.Join(missing, ", "))
+	}
+	return out, nil
+}
+
+// supplied is the value that somebody gave for a secret.
+func (r *runner) supplied(name string) (string, bool) {
+	if text, ok := r.o.Secrets[name]; ok {
+		return text, true
+	}
+	if v, ok := r.project.Settings.Lookup(name); ok {
+		return v.Value, true
+	}
+	return "", false
+}
+
+// hasVault reports whether a job says where its vault is.
+func (r *runner) hasVault(j *pipeline.Job) bool {
+	vars, err := j.Variables()
+	if err != nil {
+		return false
+	}
+	address, _ := vars.Lookup(vaultAddress)
+	return address != ""
+}
+
+// dotenv are the variables in the dotenv reports of jobs whose artifacts a job gets, those of other pipelines among them.
+func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
+	var out []variable.Variable
+	for _, from := range j.Artifacts {
+		m := r.leftBy(j, from)
+		if m == nil {
+			continue
+		}
+		read, err := dotenvOf(from.Name, m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, read...)
+	}
+	upstream, err := r.foreignLeft(j)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range upstream {
+		read, err := dotenvOf(f.name, f.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, read...)
+	}
+	return out, nil
+}
+
+// dotenvOf are the variables in the reports of one job.
+func dotenvOf(job string, m *store.Manifest) ([]variable.Variable, error) {
+	var out []variable.Variable
+	for _, path := range m.ReportPaths("dotenv") {
+		variables, err := readDotenv(path)
+		if err != nil {
+			return nil, fmt.Errorf("the dotenv report of the job %s: %w", job, err)
+		}
+		out = append(out, variables...)
+	}
+	return out, nil
+}
+
+// readDotenv reads a report, which is compressed with gzip.
+func readDotenv(path string) ([]variable.Variable, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	in, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxDotenv+1))
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := dotenv.Parse(text, dotenv.Limits{Bytes: maxDotenv})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]variable.Variable, len(parsed))
+	for i, v := range parsed {
+		out[i] = variable.Variable{Name: v.Name, Value: v.Value}
+	}
+	return out, nil
+}

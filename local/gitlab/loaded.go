@@ -1,0 +1,73 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
+	"github.com/rungci/rung/steps/source"
+)
+
+// LoadError says that nothing is wrong with a definition but that files which it includes could not be had: the network is, or nobody
+// may have them.
+type LoadError struct {
+	// Problems are where the files are included.
+	Problems diag.List
+	// Err is why the first one could not be had.
+	Err error
+}
+
+func (e *LoadError) Error() string { return e.Problems.Error() }
+
+// Unwrap returns the problems, and why.
+func (e *LoadError) Unwrap() []error { return []error{e.Problems, e.Err} }
+
+// kind is what is to blame.
+func (e *LoadError) kind() event.ErrorKind {
+	var denied *source.DeniedError
+	if errors.As(e.Err, &denied) {
+		return event.ErrorDenied
+	}
+	return event.ErrorSystem
+}
+
+// watchedLoader remembers why files could not be had.
+type watchedLoader struct {
+	config.Loader
+	failed []error
+}
+
+// Load implements config.Loader.
+func (l *watchedLoader) Load(ctx context.Context, place config.Place) (config.File, error) {
+	file, err := l.Loader.Load(ctx, place)
+	if err != nil {
+		l.failed = append(l.failed, err)
+	}
+	return file, err
+}
+
+// including begins the messages of includes that could not be had.
+const including = "including "
+
+// blame returns problems as a LoadError, if they are all of files that could not be had for a reason that is not the definition's.
+func (l *watchedLoader) blame(problems diag.List) error {
+	var fetch *source.FetchError
+	var denied *source.DeniedError
+	for _, err := range l.failed {
+		if !errors.As(err, &fetch) && !errors.As(err, &denied) {
+			return problems
+		}
+	}
+	for _, p := range problems {
+		if !strings.HasPrefix(p.Message, including) {
+			return problems
+		}
+	}
+	if len(l.failed) == 0 {
+		return problems
+	}
+	return &LoadError{problems, l.failed[0]}
+}

@@ -1,0 +1,95 @@
+package gitlab
+
+import (
+	"strings"
+
+	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
+)
+
+// workDir is what stands in the steps of a job for the folder that they run in.
+const workDir = "${{ work_dir }}"
+
+// Component makes the steps of a job. The folder of its project stands in them as an expression, so that they mean the same wherever
+// somebody runs them: in the job, from what compile prints, or in a replay.
+func Component(job *compile.Job, project string) (*plan.Component, error) {
+	c, err := compile.Compile(job)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Definition.Steps {
+		s := &c.Definition.Steps[i]
+		s.Inputs, s.Env = portableFields(s.Inputs, project), portableFields(s.Env, project)
+	}
+	return c, nil
+}
+
+// portableFields returns fields in which a folder is an expression. Steps share their environment, so it is copied.
+func portableFields(fields map[string]plan.Field, project string) map[string]plan.Field {
+	if fields == nil {
+		return nil
+	}
+	out := make(map[string]plan.Field, len(fields))
+	for name, f := range fields {
+		f.Value = portableValue(f.Value, project)
+		out[name] = f
+	}
+	return out
+}
+
+func portableValue(v value.Value, project string) value.Value {
+	switch v.Kind() {
+	case value.String:
+		if text := portableText(v.Str(), project); text != v.Str() {
+			return value.OfString(text).Mark(v.Marked())
+		}
+	case value.Array:
+		items := make([]value.Value, len(v.Items()))
+		for i, item := range v.Items() {
+			items[i] = portableValue(item, project)
+		}
+		return value.OfArray(items).Mark(v.Marked())
+	case value.Struct:
+		fields := make(map[string]value.Value, len(v.Fields()))
+		for name, field := range v.Fields() {
+			fields[name] = portableValue(field, project)
+		}
+		return value.OfStruct(fields).Mark(v.Marked())
+	}
+	return v
+}
+
+// portableText replaces the folder where it stands as a whole: alone, with something below it, or as the folder for temporary files
+// beside it. A backslash before it would take the meaning of an expression away.
+func portableText(text, project string) string {
+	if project == "" || !strings.Contains(text, project) {
+		return text
+	}
+	var b strings.Builder
+	for {
+		at := strings.Index(text, project)
+		if at < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		before, rest := text[:at], text[at+len(project):]
+		b.WriteString(before)
+		if endsPath(rest) && !strings.HasSuffix(before, `\`) && !strings.HasPrefix(rest, "}}") {
+			b.WriteString(workDir)
+		} else {
+			b.WriteString(project)
+		}
+		text = rest
+	}
+}
+
+// endsPath reports whether the name of a folder ends where the text begins.
+func endsPath(rest string) bool {
+	if rest == "" || strings.HasPrefix(rest, ".tmp") {
+		return true
+	}
+	c := rest[0]
+	letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80
+	return !letter && !strings.ContainsRune("-_.", rune(c))
+}
