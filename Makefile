@@ -30,7 +30,7 @@ fuzz: ## Run each fuzz test for FUZZTIME (10s)
 bench: build ## Measure step-runner
 	@go run ./bench
 
-generate: ## Write what is generated: Go of the .proto files, command reference, man pages
+generate: ## Write what is generated: Go of the .proto files, command reference
 	@scripts/generate.sh
 
 clean: ## Remove what was built

@@ -29,7 +29,7 @@ find "$out" -name '*.pb.go' | while IFS= read -r go_file; do
   mv "$go_file.tmp" "$go_file"
 done
 
-# The command reference and the man pages say what the commands say of themselves.
+# The command reference is made from the commands.
 if [ "$out" = api ]; then
   go test ./cmd/step-runner -run TestCommandReference -update >/dev/null
 fi
