@@ -67,6 +67,8 @@ var importRules = []importRule{
 	{"executor", []string{}, nil, "the contract of environments depends on none of them"},
 	{"executor/...", nil, []string{"manager/...", "fleet/...", "local/..."}, "an executor does not ask how many machines there are, or who wants the job"},
 	{"executor/container/engine", []string{}, nil, "a client of an engine knows nothing of jobs"},
+	{"executor/host", []string{}, nil, "the contract of machines depends on none of them"},
+	{"executor/host/...", []string{"executor/host/...", "executor/host", "executor/archive", "internal/..."}, nil, "a host runs commands, and knows neither jobs nor levels"},
 	{"executor/session", nil, []string{"steps/engine", "steps/frontend/...", "executor/none", "executor/container"}, "a session is given the level that it uses"},
 	{"executor/none", nil, []string{"steps/engine", "steps/frontend/...", "executor/container"}, "a level is given the step-runner that it starts"},
 	{"executor/container", nil, []string{"steps/engine", "steps/frontend/...", "executor/none"}, "a level is given the step-runner that it starts"},
