@@ -13,11 +13,14 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -45,7 +48,7 @@ type Host interface {
 	Done() <-chan struct{}
 	// Err is why Done is closed; nil before.
 	Err() error
-	// Close ends all processes and connections that were opened through the host.
+	// Close closes the connection to the machine. Commands that still run there run on: end them first, through their contexts.
 	Close() error
 }
 
@@ -60,15 +63,16 @@ func (p Platform) String() string { return p.OS + "/" + p.Arch }
 // Command is a program to start on a host.
 //
 // It gets a session and a process group of its own: an interrupt at this program's terminal does not reach it. When it ends,
-// what is left of its group is killed. If this program dies or the connection to the host breaks, the command runs on; its
-// standard input then ends, and writing to its standard output or error fails.
+// members of its group that still hold its output are killed. If this program dies or the connection to the host breaks, the
+// command runs on (except on Windows); its standard input then ends, and writing to its standard output or error fails.
 type Command struct {
 	// Args are the program and its arguments. A program without a separator is looked up in PATH: that of Env, else the host's.
 	Args []string
 	// Dir is the working directory; empty is the home folder of the host's user (on this machine, the current folder).
 	Dir string
-	// Env is added to the host user's own minimal environment (HOME, USER, LOGNAME, SHELL, PATH, TMPDIR and the like), as
-	// NAME=value. It never appears on a command line.
+	// Env is added to a minimal environment (HOME, USER, LOGNAME, SHELL, PATH, TMPDIR and the like, as the host has them for its
+	// user), as NAME=value; of two with the same name the last counts. Over SSH, names are letters, digits and underscores. It
+	// never appears on a command line.
 	Env []string
 	// Stdin is what the command reads; nil is an empty input. A read that is under way when the command ends is not waited for.
 	Stdin io.Reader
@@ -84,6 +88,31 @@ type Terminal struct {
 	Size Size
 }
 
+// TERM is the name of the terminal's type.
+func (t *Terminal) TERM() string { return cmp.Or(t.Name, "xterm") }
+
+// Validate refuses commands that no system can start.
+func (c *Command) Validate() error {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return errors.New("the command is empty; its first argument must be a program")
+	}
+	for i, a := range c.Args {
+		if strings.IndexByte(a, 0) >= 0 {
+			return fmt.Errorf("argument %d holds a NUL byte, which no process can be given", i)
+		}
+	}
+	for _, v := range c.Env {
+		name, value, found := strings.Cut(v, "=")
+		switch {
+		case !found || name == "":
+			return fmt.Errorf("%q is not an environment variable; write NAME=value", name)
+		case strings.IndexByte(value, 0) >= 0:
+			return fmt.Errorf("the environment variable %s holds a NUL byte, which no process can be given", name)
+		}
+	}
+	return nil
+}
+
 // Size is that of a terminal, in characters.
 type Size struct{ Columns, Rows uint16 }
 
@@ -93,7 +122,8 @@ type Process interface {
 	PID() int
 	// Wait waits for the end, including that of its output. exitCode is -1 if there is none. The error is nil if the command ended by
 	// itself, a *SignalError if a signal ended it, the cause of the context or ErrKilled if it was stopped, and ErrLost if the
-	// connection to the host broke. Wait can be called more than once.
+	// connection to the host broke. Some hosts learn only here that the program could not start (*StartError). Wait can be called
+	// more than once.
 	Wait() (exitCode int, err error)
 	// Kill kills the process group. It does not wait. Killing a command that has ended does nothing.
 	Kill() error

@@ -56,6 +56,8 @@ type Spec struct {
 	Stdout, Stderr io.Writer
 	// Grace is the time between the polite signal and the kill.
 	Grace time.Duration
+	// Started is called once the process runs, with its ID, which on Unix is also that of its group and session; nil is nothing.
+	Started func(pid int)
 }
 
 // Result is how a process ended.
@@ -99,6 +101,9 @@ func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
 		out.discard()
 		term.discard()
 		return notStarted, err
+	}
+	if spec.Started != nil {
+		spec.Started(c.id())
 	}
 	in.write()
 	term.carry()

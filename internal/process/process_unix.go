@@ -70,6 +70,8 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 	return c, nil
 }
 
+func (c *child) id() int { return c.pid }
+
 // explain finds out why a start failed. The system's error alone does not say which of the files is meant.
 func (s *Spec) explain(program string, err error) error {
 	if dirErr := s.checkDir(); dirErr != nil {

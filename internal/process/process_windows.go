@@ -71,6 +71,8 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 	return &child{process: process, job: job}, nil
 }
 
+func (c *child) id() int { return c.process.Pid }
+
 // newJob returns a job object whose processes end with its last handle, and so with this program.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)

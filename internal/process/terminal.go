@@ -13,7 +13,9 @@ type Terminal struct {
 	Input io.Reader
 	// Output gets what the process shows.
 	Output io.Writer
-	// Resize sends the size of the person's terminal, first of all the present one; nil leaves the system's.
+	// Size is the terminal's size when the process starts; zero leaves the system's.
+	Size Size
+	// Resize sends the size of the person's terminal whenever it changes; nil never changes it.
 	Resize <-chan Size
 }
 
@@ -38,6 +40,9 @@ func openStreams(spec *Spec) (*input, *output, *terminal, error) {
 		t, err := openTerminal(spec)
 		if err != nil {
 			return nil, nil, nil, err
+		}
+		if size := spec.Terminal.Size; size != (Size{}) {
+			setSize(t.ours, size)
 		}
 		return &input{child: t.child}, &output{null: devNull, childOut: t.child, childErr: t.child, done: make(chan struct{}, 2)}, t, nil
 	}

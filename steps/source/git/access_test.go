@@ -188,7 +188,7 @@ func TestSSHAccess(t *testing.T) {
 		}
 		return s, access, at
 	}
-	home := func(name string) string { return inHome("~/.ssh/" + name) }
+	home := func(name string) string { return filepath.Join(os.Getenv("HOME"), ".ssh", name) }
 	works := func(t *testing.T, at *source.Location) {
 		t.Helper()
 		if got, err := load(t, newFetcher(t), at); err != nil || got["step.yml"] != "over ssh" {
@@ -308,7 +308,7 @@ func TestSSHAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		at.Access.SSHKey = access.key
-		if err := denied(t, at); !strings.Contains(err.Why, "has changed") || !strings.Contains(err.Why, "Somebody may be between") {
+		if err := denied(t, at); !strings.Contains(err.Why, "has changed") || !strings.Contains(err.Why, "Someone may be intercepting") {
 			t.Errorf("got %#v", err)
 		}
 	})

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/rungci/rung/internal/sshclient"
 	"github.com/rungci/rung/steps/source"
 )
 
@@ -28,61 +30,50 @@ type sshRemote struct {
 }
 
 func connectSSH(ctx context.Context, a *address, access *source.Access, idle time.Duration) (remote, error) {
-	settings := readSSHSettings(a, access)
-	keys := findKeys(settings)
-	defer keys.close()
-	hosts, err := newHostKeys(settings, access)
-	if err != nil {
+	r := &sshRemote{stderr: &firstText{}}
+	client, err := sshclient.Dial(ctx, &sshclient.Target{
+		Host: a.host, Port: a.port, User: cmp.Or(a.user, access.Username), DefaultUser: "git", Password: cmp.Or(access.Password, a.password),
+		Key: access.SSHKey, KnownHosts: access.KnownHosts,
+	}, func(conn net.Conn) net.Conn {
+		r.conn = &idleConn{Conn: conn, timeout: idle}
+		return r.conn
+	})
+	var refused *sshclient.Error
+	var broken *sshclient.BrokenError
+	switch {
+	case errors.As(err, &refused):
+		return nil, &accessError{refused.Message, refused.Hint}
+	case errors.As(err, &broken):
+		return nil, &connectionError{err}
+	case err != nil:
 		return nil, err
 	}
-	config := &ssh.ClientConfig{
-		User:              settings.user,
-		Auth:              keys.methods(a, access),
-		HostKeyCallback:   hosts.check,
-		HostKeyAlgorithms: hosts.algorithms(),
-	}
-	dialer := net.Dialer{Timeout: connectTimeout}
-	conn, err := dialer.DialContext(ctx, "tcp", settings.hostPort)
-	if err != nil {
-		return nil, settings.explain(err)
-	}
+	r.client = client
 	// The connection is the only thing that everything else waits for.
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	r, err := openSession(&idleConn{Conn: conn, timeout: idle}, settings, config, a.path)
-	if err == nil {
-		r.stop = stop
-		return r, nil
+	r.stop = context.AfterFunc(ctx, func() { _ = r.conn.Close() })
+	if err := r.open(a.path); err != nil {
+		r.stop()
+		_ = client.Close()
+		return nil, &connectionError{err}
 	}
-	stop()
-	_ = conn.Close()
-	switch {
-	case hosts.refused != nil:
-		return nil, hosts.refused
-	case strings.Contains(err.Error(), "unable to authenticate"):
-		return nil, &accessError{settings.hostPort + " accepts none of the keys that there are for the user " + settings.user, keys.hint()}
-	}
-	return nil, settings.explain(&connectionError{err})
+	return r, nil
 }
 
-func openSession(conn *idleConn, settings *sshSettings, config *ssh.ClientConfig, path string) (*sshRemote, error) {
-	c, channels, requests, err := ssh.NewClientConn(conn, settings.hostPort, config)
-	if err != nil {
-		return nil, err
-	}
-	r := &sshRemote{client: ssh.NewClient(c, channels, requests), conn: conn, stderr: &firstText{}}
+// open starts git on the server.
+func (r *sshRemote) open(path string) (err error) {
 	if r.session, err = r.client.NewSession(); err != nil {
-		return nil, err
+		return err
 	}
 	r.session.Stderr = r.stderr
 	if r.in, err = r.session.StdinPipe(); err != nil {
-		return nil, err
+		return err
 	}
 	out, err := r.session.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r.out = newPackets(idleReader{out, conn})
-	return r, r.session.Start("git-upload-pack " + shellQuote(path))
+	r.out = newPackets(idleReader{out, r.conn})
+	return r.session.Start("git-upload-pack " + shellQuote(path))
 }
 
 // shellQuote makes one word of text for the shell of a server. The exclamation mark is for those that have csh.
