@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
@@ -103,7 +104,7 @@ Exit codes: 0 fine · 1 a job failed that may not · 2 usage · 3 the definition
 	f.StringArrayVar(&o.manual, "manual", nil, "start the manual `JOB` when its turn comes; '*' starts all")
 	f.IntVar(&o.concurrency, "concurrency", runtime.NumCPU(), "run at most `N` jobs at a time")
 	f.BoolVar(&o.waitDelayed, "wait-delayed", false, "wait as long as delayed jobs say; else they start at once")
-	f.StringVar(&o.isolation, "isolation", string(gitlab.IsolateAuto), "where jobs run: `HOW` is auto, none (this machine) or container")
+	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "where jobs run: `HOW` is auto, none (this machine) or container")
 	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services where there is no engine for them")
 	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself, on this machine")
 	f.StringArrayVar(&o.matrix, "matrix", nil, "of a workflow: run only what has the value `NAME:VALUE` in its matrix")
@@ -170,13 +171,13 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 		file, args = args[0], args[1:]
 	}
 	names = append(slices.Clone(o.jobs), args...)
-	switch gitlab.Isolation(o.isolation) {
-	case gitlab.IsolateAuto, gitlab.IsolateNone, gitlab.IsolateContainer:
+	switch local.Isolation(o.isolation) {
+	case local.IsolateAuto, local.IsolateNone, local.IsolateContainer:
 	default:
 		return "", nil, usage("--isolation is auto, none or container, not %q", o.isolation)
 	}
 	switch {
-	case o.inPlace && o.isolation == string(gitlab.IsolateContainer):
+	case o.inPlace && o.isolation == string(local.IsolateContainer):
 		return "", nil, usage("--in-place runs jobs on this machine, and --isolation container does not").hinted("leave one of them out")
 	case o.inPlace && o.concurrency > 1:
 		o.concurrency = 1 // jobs would work on the same files
@@ -229,7 +230,8 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 	if err != nil {
 		return err
 	}
-	view, err := o.view(jobs)
+	shown, several := shownNames(jobs)
+	view, err := o.view(shown, several)
 	if err != nil {
 		return err
 	}
@@ -239,19 +241,41 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 	places := o.app.newPlaces(&o.event.from, p)
 	defer places.close()
 	options := gitlab.RunOptions{
-		Jobs: jobs, Named: names, Manual: o.manual, Concurrency: o.concurrency, WaitDelayed: o.waitDelayed,
-		Isolation: gitlab.Isolation(o.isolation), None: places.openNone, Container: places.openContainer, NoServices: o.noServices,
-		InPlace: o.inPlace, Keep: o.keep, Secrets: secrets, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
-		RuntimeDigest: programDigest, Version: version(), Observer: view, Verbose: o.verbose > 0, Color: o.app.color(o.app.stdout),
-		Everything: o.progress == string(ui.ModeJSON),
-	}
-	if o.shell {
-		options.Shell = o.app.openShell
+		Options: o.runOptions(places, kill, view), Jobs: jobs, Named: names, Manual: o.manual, WaitDelayed: o.waitDelayed,
+		InPlace: o.inPlace, Secrets: secrets,
 	}
 	o.introduce(p, view)
 	began := time.Now()
 	results := p.Run(ctx, options)
-	view.ended(results, time.Since(began))
+	return o.ended(view, results, time.Since(began))
+}
+
+// shownNames are the names of jobs for a view, and whether it is one of several: a trigger becomes several.
+func shownNames(jobs []*pipeline.Job) (names []string, several bool) {
+	for _, j := range jobs {
+		names = append(names, j.Name)
+		several = several || j.Keywords.Trigger != nil
+	}
+	return names, several || len(jobs) > 1
+}
+
+// runOptions are what the flags say of every run.
+func (o *localFlags) runOptions(places *places, kill <-chan struct{}, view *jobsView) local.Options {
+	out := local.Options{
+		Concurrency: o.concurrency, Isolation: local.Isolation(o.isolation), None: places.openNone, Container: places.openContainer,
+		NoServices: o.noServices, Keep: o.keep, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
+		RuntimeDigest: programDigest, Version: version(), Observer: view, Verbose: o.verbose > 0, Color: o.app.color(o.app.stdout),
+		Everything: o.progress == string(ui.ModeJSON),
+	}
+	if o.shell {
+		out.Shell = o.app.openShell
+	}
+	return out
+}
+
+// ended shows how all jobs ended, and is their exit code.
+func (o *localFlags) ended(view *jobsView, results []local.Result, took time.Duration) error {
+	view.ended(results, took)
 	if err := view.Close(); err != nil {
 		return coded(exitSystem, "writing the output: %v", err)
 	}
@@ -308,19 +332,25 @@ func (o *localFlags) traceFile(job string) string {
 	return ""
 }
 
-// resultCode is the exit code of a run: that of the first job which failed and may not.
-func resultCode(results []gitlab.Result) int {
+// resultCode is the exit code of a run: that of the first required job that failed.
+func resultCode(results []local.Result) int {
 	code := exitOK
 	for _, r := range results {
 		switch r.Status {
-		case gitlab.Failed:
+		case local.Failed:
+			if r.Error == nil && r.Children != nil { // one of them tells
+				if c := resultCode(r.Children); c != exitOK {
+					return c
+				}
+				continue
+			}
 			if r.Error == nil {
 				return exitStepsFailed
 			}
 			if c := exitCode("failure", r.Error); c != exitOK {
 				return c
 			}
-		case gitlab.Cancelled:
+		case local.Cancelled:
 			code = exitInterrupted
 		}
 	}

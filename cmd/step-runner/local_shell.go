@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rungci/rung/executor"
-	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/local"
 )
 
 // resizeEvery is how often the size of the terminal is looked at while a shell is open: not every system tells of changes.
@@ -20,7 +20,7 @@ const resizeEvery = 500 * time.Millisecond
 var oneShell sync.Mutex
 
 // openShell lets a person look around in a job that failed.
-func (a *app) openShell(ctx context.Context, job gitlab.ShellJob) {
+func (a *app) openShell(ctx context.Context, job local.ShellJob) {
 	oneShell.Lock()
 	defer oneShell.Unlock()
 	if ctx.Err() != nil {

@@ -3,9 +3,8 @@ package main
 import (
 	"time"
 
-	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/store"
-	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/ui"
 )
 
@@ -39,46 +38,35 @@ func (o *localFlags) viewOptions() (ui.Options, error) {
 }
 
 // view makes the view that the flags ask for: of one job as of any run, of several with their names.
-func (o *localFlags) view(jobs []*pipeline.Job) (*jobsView, error) {
+func (o *localFlags) view(names []string, several bool) (*jobsView, error) {
 	options, err := o.viewOptions()
 	if err != nil {
 		return nil, err
 	}
-	if len(jobs) == 1 && jobs[0].Keywords.Trigger == nil {
-		options.TraceFile = o.traceFile(jobs[0].Name)
-		return &jobsView{ui.NewJob(options)}, nil
+	if several {
+		return &jobsView{ui.NewJobs(options, names)}, nil
 	}
-	names := make([]string, len(jobs))
-	for i, j := range jobs {
-		names[i] = j.Name
-	}
-	return &jobsView{ui.NewJobs(options, names)}, nil
+	options.TraceFile = o.traceFile(names[0])
+	return &jobsView{ui.NewJob(options)}, nil
 }
 
 // Run implements local.Observer.
-func (v *jobsView) Run(job string) gitlab.Sink { return v.JobsView.Run(job) }
+func (v *jobsView) Run(job string) local.Sink { return v.JobsView.Run(job) }
 
 // Finished implements local.Observer.
-func (v *jobsView) Finished(r gitlab.Result) { v.JobsView.Finished(shownResult(r)) }
+func (v *jobsView) Finished(r local.Result) { v.JobsView.Finished(shownResult(r)) }
 
-func (v *jobsView) ended(results []gitlab.Result, took time.Duration) {
-	v.Ended(flattened("", results), took)
-}
-
-// flattened are jobs, each followed by those of its child pipeline.
-func flattened(prefix string, results []gitlab.Result) []ui.JobResult {
-	var out []ui.JobResult
-	for _, r := range results {
-		r.Prefix = prefix
-		out = append(out, shownResult(r))
-		out = append(out, flattened(prefix+r.Job.Name+" / ", r.Children)...)
+func (v *jobsView) ended(results []local.Result, took time.Duration) {
+	var all []ui.JobResult
+	for _, r := range local.Flatten(results) {
+		all = append(all, shownResult(r))
 	}
-	return out
+	v.Ended(all, took)
 }
 
-func shownResult(r gitlab.Result) ui.JobResult {
+func shownResult(r local.Result) ui.JobResult {
 	return ui.JobResult{
-		Name: r.Name(), Stage: r.Job.Stage, Status: ui.JobStatus(r.Status), Duration: r.Duration, Attempts: r.Attempts,
+		Name: r.Name, Stage: r.Stage, Status: ui.JobStatus(r.Status), Duration: r.Duration, Attempts: r.Attempts,
 		ExitCode: r.ExitCode, Note: r.Note, Trace: r.Trace,
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/local"
 )
 
 // keepWatching runs the jobs, and again whenever files change, until it is told to end.
@@ -17,7 +17,7 @@ func (o *localFlags) keepWatching(ctx context.Context, once func(context.Context
 	told, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for {
-		watch, err := gitlab.Watch(ctx, o.event.projectDir, o.app.env)
+		watch, err := local.Watch(ctx, o.event.projectDir, o.app.env)
 		if err != nil {
 			return coded(exitSystem, "watching the project's files: %v", err)
 		}

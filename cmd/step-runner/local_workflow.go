@@ -11,14 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/local/github"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/include"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
-	"github.com/rungci/rung/ui"
 )
 
 // workflowFile finds out whether a workflow of GitHub is meant, and which file that is. file is what was named, "" for none.
@@ -195,7 +193,7 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	if err := o.checkTraces(); err != nil {
 		return err
 	}
-	shown, err := o.workflowView(names, several)
+	shown, err := o.view(names, several)
 	if err != nil {
 		return err
 	}
@@ -204,32 +202,15 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	defer stop()
 	places := &places{app: o.app, from: &o.event.from, root: p.Repository.Root}
 	defer places.close()
-	options := github.RunOptions{
-		Selection: chosen, Concurrency: o.concurrency, Isolation: github.Isolation(o.isolation), None: places.openNone,
-		Container: places.openContainer, NoServices: o.noServices, RealCheckout: o.realCheckout, Keep: o.keep, Trace: o.traceFile,
-		Grace: max(o.grace, time.Nanosecond), Kill: kill, RuntimeDigest: programDigest, Observer: shown, Verbose: o.verbose > 0,
-	}
-	if o.shell {
-		options.Shell = func(ctx context.Context, name string, env executor.Environment, dir string, vars []string) {
-			o.app.openShell(ctx, gitlab.ShellJob{Name: name, Environment: env, Dir: dir, Env: vars})
-		}
-	}
+	options := github.RunOptions{Options: o.runOptions(places, kill, shown), Selection: chosen, RealCheckout: o.realCheckout}
 	o.introduceWorkflow(p, shown)
 	began := time.Now()
 	results := p.Run(ctx, options)
-	all := make([]ui.JobResult, len(results))
-	for i, r := range results {
-		all[i] = legResult(r)
-	}
-	shown.Ended(all, time.Since(began))
-	if err := shown.Close(); err != nil {
-		return coded(exitSystem, "writing the output: %v", err)
-	}
-	return workflowCode(results)
+	return o.ended(shown, results, time.Since(began))
 }
 
 // introduceWorkflow says what was assumed, and what is hardly meant.
-func (o *localFlags) introduceWorkflow(p *github.Project, shown *legsView) {
+func (o *localFlags) introduceWorkflow(p *github.Project, shown *jobsView) {
 	for _, w := range p.Workflow.Notes {
 		shown.Warn("", w.Error(), w.Hint)
 	}
@@ -239,61 +220,4 @@ func (o *localFlags) introduceWorkflow(p *github.Project, shown *legsView) {
 	if !p.Starts {
 		shown.Say("", "GitHub would not run it: "+p.Why)
 	}
-}
-
-// workflowCode is the exit code of a run, as that of a pipeline: of the first leg that failed and may not.
-func workflowCode(results []github.Result) error {
-	code := exitOK
-	for _, r := range results {
-		switch {
-		case r.Status == github.Failed && r.Called: // a job of what it called says why
-			if r.Error == nil {
-				continue
-			}
-			fallthrough
-		case r.Status == github.Failed:
-			if r.Error == nil {
-				return &shown{exitStepsFailed}
-			}
-			if c := exitCode("failure", r.Error); c != exitOK {
-				return &shown{c}
-			}
-		case r.Status == github.Cancelled && code == exitOK:
-			code = exitInterrupted
-		}
-	}
-	if code != exitOK {
-		return &shown{code}
-	}
-	return nil
-}
-
-// legsView shows what the package workflow tells.
-type legsView struct{ ui.JobsView }
-
-// workflowView makes the view that the flags ask for.
-func (o *localFlags) workflowView(names []string, several bool) (*legsView, error) {
-	options, err := o.viewOptions()
-	if err != nil {
-		return nil, err
-	}
-	if several {
-		return &legsView{ui.NewJobs(options, names)}, nil
-	}
-	options.TraceFile = o.traceFile(names[0])
-	return &legsView{ui.NewJob(options)}, nil
-}
-
-// Run implements workflow.Observer.
-func (v *legsView) Run(name string) github.Sink { return v.JobsView.Run(name) }
-
-// Finished implements workflow.Observer.
-func (v *legsView) Finished(r github.Result) { v.JobsView.Finished(legResult(r)) }
-
-func legResult(r github.Result) ui.JobResult {
-	out := ui.JobResult{Name: r.Name, Status: ui.JobStatus(r.Status), Duration: r.Duration, ExitCode: r.ExitCode, Note: r.Note, Trace: r.Trace}
-	if r.Ran {
-		out.Attempts = 1
-	}
-	return out
 }

@@ -73,6 +73,7 @@ var importRules = []importRule{
 	{"executor/none", nil, []string{"steps/engine", "steps/frontend/...", "executor/container"}, "a level is given the step-runner that it starts"},
 	{"executor/container", nil, []string{"steps/engine", "steps/frontend/...", "executor/none"}, "a level is given the step-runner that it starts"},
 	{"local/...", nil, []string{"manager/...", "fleet/...", "nesting/...", "cmd/...", "ui/...", "steps/engine"}, "it brings a pipeline and environments together; steps run in those"},
+	{"local", nil, []string{"steps/frontend/...", "local/gitlab", "local/github", "local/include"}, "the runner knows no language"},
 	{"local/repository", above("steps/frontend/gitlabci/...", "steps/catalog/cachekey", "steps/source", "internal/..."), nil, "it knows a Git repository"},
 	{"local/include", above("local/repository", "steps/frontend/gitlabci/...", "steps/source/...", "steps/source", "internal/..."), nil, "it fetches what a definition includes"},
 	{"local/store", []string{"internal/...", "steps/value"}, nil, "it keeps what jobs leave"},

@@ -1,7 +1,6 @@
 package github
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/store"
-	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -30,7 +29,7 @@ const actionsCache = "actions"
 
 // artifacts is the folder for the artifacts of the run, which all its jobs share. It is made when there is one.
 func (r *runner) artifacts() string {
-	return filepath.Join(r.project.Store.Root(), "artifacts", store.Slug(r.project.File), r.id)
+	return filepath.Join(r.project.Store.Root(), "artifacts", store.Slug(r.project.File), r.ID)
 }
 
 func (r *runner) cache() string {
@@ -61,27 +60,19 @@ func (a *attempt) compile(layout executor.Layout) (*definition.Compiled, error) 
 	return definition.Compile(a.leg.node.job, a.leg.Leg, a.contexts, o)
 }
 
-// deliver brings what the job needs to an environment that has files of its own.
-func (a *attempt) deliver(ctx context.Context, compiled *definition.Compiled) error {
-	layout := a.env.Layout()
-	if layout.Shared {
-		return nil
+// deliver adds what the job needs in an environment that has files of its own.
+func (a *attempt) deliver(steps *local.Steps) {
+	if a.layout.Shared {
+		return
 	}
-	if compiled.Checkout {
-		root, to := a.project.Repository.Root, session.Target(layout, session.Parcel{To: treeFolder})
-		if err := session.SendTree(ctx, a.env, to, root, "", true); err != nil {
-			return fmt.Errorf("sending the project's files: %w", err)
+	if a.compiled.Checkout {
+		steps.Tree = &local.Tree{
+			From: a.project.Repository.Root, To: session.Target(a.layout, session.Parcel{To: treeFolder}), Submodules: true,
 		}
-		a.brought = append(a.brought, event.File{To: to, From: root, Tree: true})
 	}
-	if !hasActions(compiled.Plan.Definition.Steps) {
-		return nil
+	if hasActions(a.compiled.Plan.Definition.Steps) {
+		steps.Parcels = []session.Parcel{{From: a.artifacts(), To: artifactsFolder}, {From: a.cache(), To: cacheFolder}}
 	}
-	parcels := []session.Parcel{{From: a.artifacts(), To: artifactsFolder}, {From: a.cache(), To: cacheFolder}}
-	for _, p := range parcels {
-		a.brought = append(a.brought, event.File{To: session.Target(layout, p), From: p.From})
-	}
-	return session.Send(ctx, a.env, parcels)
 }
 
 // hasActions reports whether any step is an action, which alone uses artifacts and caches.
@@ -94,44 +85,35 @@ func hasActions(steps []plan.Step) bool {
 	return false
 }
 
-// bringBack fetches what actions have left in an environment that has files of its own.
-func (a *attempt) bringBack(ctx context.Context, compiled *definition.Compiled) error {
-	layout := a.env.Layout()
-	if layout.Shared || !hasActions(compiled.Plan.Definition.Steps) {
-		return nil
+// Fetch implements local.Work: what actions have left.
+func (a *attempt) Fetch(*local.Outcome) ([]session.Parcel, error) {
+	if !hasActions(a.compiled.Plan.Definition.Steps) {
+		return nil, nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	for folder, to := range map[string]string{artifactsFolder: a.artifacts(), cacheFolder: a.cache()} {
-		if err := os.MkdirAll(to, 0o755); err != nil {
-			return err
-		}
-		if err := session.Fetch(ctx, a.env, session.Target(layout, session.Parcel{To: folder}), to); err != nil {
-			return session.Problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
-		}
-	}
-	return nil
+	in := func(folder string) string { return session.Target(a.layout, session.Parcel{To: folder}) }
+	return []session.Parcel{{From: in(artifactsFolder), To: a.artifacts()}, {From: in(cacheFolder), To: a.cache()}}, nil
 }
 
 // keep makes the artifacts of the run those that count, and removes those of earlier ones.
-func (r *runner) keep(results []Result) {
+func (r *runner) keep(results []local.Result) {
 	entries, err := os.ReadDir(r.artifacts())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		_ = os.Remove(r.artifacts())
 		return
 	}
-	status := Success
-	for _, result := range results {
-		if result.Status == Failed || result.Status == Cancelled && status == Success {
+	status := local.Success
+	for _, result := range local.Flatten(results) {
+		if result.Status == local.Failed || result.Status == local.Cancelled && status == local.Success {
 			status = result.Status
 		}
 	}
 	if err == nil {
 		err = r.project.Store.Keep(&store.Manifest{
-			Job: r.project.File, Run: r.id, Ref: r.project.github["ref"].Text(), SHA: r.project.Repository.SHA(), Status: string(status), Finished: time.Now().UTC(),
+			Job: r.project.File, Run: r.ID, Ref: r.project.github["ref"].Text(), SHA: r.project.Repository.SHA(), Status: string(status), Finished: time.Now().UTC(),
 		})
 	}
 	if err != nil {
-		r.o.Observer.Warn("", fmt.Sprintf("the artifacts are not kept: %v", err), "")
+		r.Observer.Warn("", fmt.Sprintf("the artifacts are not kept: %v", err), "")
 	}
 }
 

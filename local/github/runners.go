@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/diag"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 )
@@ -20,20 +21,10 @@ import (
 //	windows-latest: {isolation: none}        # this machine, whatever it is
 const RunnersFile = "runners.yml"
 
-// Isolation says where jobs run.
-type Isolation string
-
-// The ways.
-const (
-	IsolateAuto      Isolation = "auto"      // as the job and the runners ask
-	IsolateNone      Isolation = "none"      // on this machine
-	IsolateContainer Isolation = "container" // in containers
-)
-
 // Runner is where jobs with a label run.
 type Runner struct {
-	Isolation Isolation // none or container
-	Image     string    // of a container
+	Isolation local.Isolation // none or container
+	Image     string          // of a container
 }
 
 // Runners are the runners of a project, by the labels of `runs-on` in small letters.
@@ -73,7 +64,7 @@ func ParseRunners(name string, data []byte) (Runners, error) {
 }
 
 func readRunner(file *yamlsource.File, e yamlsource.Entry) Runner {
-	r := Runner{Isolation: IsolateNone}
+	r := Runner{Isolation: local.IsolateNone}
 	if e.Value.Kind != yamlsource.Mapping {
 		file.Report(e.Value.Span, "write {isolation: none} or {image: NAME}", "a runner is a map, and this is %s", e.Value.Kind)
 		return r
@@ -85,19 +76,19 @@ func readRunner(file *yamlsource.File, e yamlsource.Entry) Runner {
 			if r.Image = f.Value.Text; f.Value.Kind != yamlsource.String || r.Image == "" {
 				file.Report(f.Value.Span, "", "image is the name of an image")
 			}
-			r.Isolation = IsolateContainer
+			r.Isolation = local.IsolateContainer
 		case "isolation":
-			if isolation = f.Value.Text; isolation != string(IsolateNone) && isolation != string(IsolateContainer) {
-				file.Report(f.Value.Span, "", "isolation is none or container, not %q", f.Value.Text)
+			if isolation = f.Value.Text; isolation != string(local.IsolateNone) && isolation != string(local.IsolateContainer) {
+				file.Report(f.Value.Span, "", "isolation must be none or container, not %q", f.Value.Text)
 			}
 		default:
-			file.Report(f.Key.Span, diag.Suggest(f.Key.Text, []string{"image", "isolation"}), "%q is no key of a runner, which has image and isolation", f.Key.Text)
+			file.Report(f.Key.Span, diag.Suggest(f.Key.Text, []string{"image", "isolation"}), "%q is not a key of a runner; the keys are image and isolation", f.Key.Text)
 		}
 	}
 	switch {
-	case isolation == string(IsolateContainer) && r.Image == "":
+	case isolation == string(local.IsolateContainer) && r.Image == "":
 		file.Report(e.Key.Span, "add image: NAME", "the runner %s is a container and has no image", e.Key.Text)
-	case isolation == string(IsolateNone) && r.Image != "":
+	case isolation == string(local.IsolateNone) && r.Image != "":
 		file.Report(e.Key.Span, "leave one of them out", "the runner %s has an image, and isolation none has no containers", e.Key.Text)
 	}
 	return r
@@ -143,7 +134,7 @@ func (r Runners) choose(on definition.RunsOn) (runner Runner, note, reason strin
 			return mapped, "", ""
 		}
 	}
-	here := Runner{Isolation: IsolateNone}
+	here := Runner{Isolation: local.IsolateNone}
 	system, architecture, label := asked(on.Labels)
 	hint := "; .rung/" + RunnersFile + " maps labels to images or to this machine"
 	switch {

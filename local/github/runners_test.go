@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/local"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 )
 
@@ -16,8 +17,8 @@ func TestRunnersAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Runners{
-		"ubuntu-latest": {Isolation: IsolateContainer, Image: "ubuntu:24.04"}, "windows-latest": {Isolation: IsolateNone},
-		"big": {Isolation: IsolateContainer, Image: "x"},
+		"ubuntu-latest": {Isolation: local.IsolateContainer, Image: "ubuntu:24.04"}, "windows-latest": {Isolation: local.IsolateNone},
+		"big": {Isolation: local.IsolateContainer, Image: "x"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -28,11 +29,11 @@ func TestRunnersThatAreWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"[a]":                              "the file is a map of labels",
 		"a: b":                             "a runner is a map",
-		"a: {isolation: vm}":               "isolation is none or container",
+		"a: {isolation: vm}":               "isolation must be none or container",
 		"a: {isolation: container}":        "has no image",
 		"a: {isolation: none, image: x}":   "isolation none has no containers",
 		"a: {image: [x]}":                  "image is the name of an image",
-		"a: {imge: x}":                     `"imge" is no key of a runner`,
+		"a: {imge: x}":                     `"imge" is not a key of a runner`,
 		"a: {image: x}\na: {image: y}":     "a",
 		"a: {image: x}\nb: {isolation: 1}": ":2:",
 	} {
@@ -48,7 +49,7 @@ func FuzzParseRunners(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		runners, err := ParseRunners("runners.yml", []byte(text))
 		for label, r := range runners {
-			if err == nil && (r.Isolation == IsolateContainer) != (r.Image != "") {
+			if err == nil && (r.Isolation == local.IsolateContainer) != (r.Image != "") {
 				t.Errorf("%q is %+v", label, r)
 			}
 		}
@@ -59,7 +60,7 @@ func TestWhereJobsRun(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs Linux: what other systems are is told from there")
 	}
-	runners := Runners{"gpu": {Isolation: IsolateContainer, Image: "cuda"}, "windows-2022": {Isolation: IsolateNone}}
+	runners := Runners{"gpu": {Isolation: local.IsolateContainer, Image: "cuda"}, "windows-2022": {Isolation: local.IsolateNone}}
 	for _, test := range []struct {
 		name   string
 		labels []string

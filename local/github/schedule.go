@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/source/lock"
@@ -25,11 +26,11 @@ type schedule struct {
 	// expand makes the legs of a job that runs.
 	expand func(*node) (*legs, *event.Error)
 	// run runs the steps of one leg.
-	run func(context.Context, *leg) Result
+	run func(context.Context, *leg) local.Result
 	// called says what a called workflow gives, all of whose jobs have ended.
 	called func(*leg) (map[string]value.Value, *event.Error)
 	// report is told of every leg that ended, and of every job that does not run.
-	report func(Result)
+	report func(local.Result)
 
 	nodes   []*node
 	running int
@@ -46,7 +47,7 @@ type node struct {
 	conclusion definition.Result
 	outputs    map[string]value.Value
 	legs
-	single *Result // of a job that has no legs
+	single *local.Result // of a job that has no legs
 }
 
 // legs are what becomes of a job.
@@ -68,7 +69,7 @@ type leg struct {
 	cancel  context.CancelCauseFunc
 	ctx     context.Context
 	outputs map[string]value.Value
-	result  Result
+	result  local.Result
 }
 
 type state uint8
@@ -108,7 +109,7 @@ func (s *scope) node(id string) *node {
 }
 
 // all runs the jobs of a workflow and returns how each ended, in order.
-func (s *schedule) all(ctx context.Context, root *scope) []Result {
+func (s *schedule) all(ctx context.Context, root *scope) []local.Result {
 	s.groups, s.ended = map[string]*queue{}, make(chan *leg)
 	s.nodes = append(s.nodes, root.nodes...)
 	stop := ctx.Done()
@@ -121,16 +122,19 @@ func (s *schedule) all(ctx context.Context, root *scope) []Result {
 			stop = nil
 		}
 	}
-	return s.results()
+	return results(root.nodes)
 }
 
-func (s *schedule) results() []Result {
-	var out []Result
-	for _, n := range s.nodes {
+func results(nodes []*node) []local.Result {
+	var out []local.Result
+	for _, n := range nodes {
 		if n.single != nil {
 			out = append(out, *n.single)
 		}
 		for _, l := range n.list {
+			if l.call != nil {
+				l.result.Children = results(l.call.nodes)
+			}
 			out = append(out, l.result)
 		}
 	}
@@ -172,12 +176,12 @@ func (s *schedule) begin(ctx context.Context, n *node) {
 		parent = caller.ctx
 	}
 	if cause := context.Cause(parent); cause != nil {
-		s.single(n, definition.Cancelled, Result{Status: Cancelled, Note: "the run was stopped before it began: " + cause.Error()})
+		s.single(n, definition.Cancelled, local.Result{Status: local.Cancelled, Note: "the run was stopped before it began: " + cause.Error()})
 		return
 	}
 	runs, why, err := s.decide(n)
 	if err == nil && !runs {
-		s.single(n, definition.Skipped, Result{Status: Skipped, Note: why})
+		s.single(n, definition.Skipped, local.Result{Status: local.Skipped, Note: why})
 		return
 	}
 	var made *legs
@@ -185,11 +189,11 @@ func (s *schedule) begin(ctx context.Context, n *node) {
 		made, err = s.expand(n)
 	}
 	if err != nil {
-		s.single(n, definition.Failure, Result{Status: Failed, Error: err, Note: session.OneLine(err.Message)})
+		s.single(n, definition.Failure, local.Result{Status: local.Failed, Error: err, Note: session.OneLine(err.Message)})
 		return
 	}
 	if len(made.list) == 0 { // as a job that was not chosen
-		s.single(n, definition.Success, Result{Status: Skipped, Note: "none of its legs was asked for"})
+		s.single(n, definition.Success, local.Result{Status: local.Skipped, Note: "none of its legs was asked for"})
 		return
 	}
 	n.state, n.legs = running, *made
@@ -201,8 +205,8 @@ func (s *schedule) begin(ctx context.Context, n *node) {
 }
 
 // single ends a job that has no legs.
-func (s *schedule) single(n *node, conclusion definition.Result, r Result) {
-	r.Name, r.Job = n.scope.prefix()+n.job.ID, n.job
+func (s *schedule) single(n *node, conclusion definition.Result, r local.Result) {
+	r.Name = n.scope.prefix() + n.job.ID
 	n.state, n.conclusion, n.single = done, conclusion, &r
 	s.report(r)
 }
@@ -287,27 +291,27 @@ func (s *schedule) below(at int, n *node) int {
 
 // drop ends a leg that has not begun.
 func (s *schedule) drop(l *leg) {
-	l.result = Result{Status: Cancelled, Note: context.Cause(l.ctx).Error()}
+	l.result = local.Result{Status: local.Cancelled, Note: context.Cause(l.ctx).Error()}
 	s.finish(l)
 }
 
 // finishCall ends a leg whose called workflow has ended.
 func (s *schedule) finishCall(l *leg) {
-	l.result = Result{Status: Success, Called: true}
+	l.result = local.Result{Status: local.Success}
 	for _, n := range l.call.nodes {
 		switch n.conclusion {
 		case definition.Failure:
-			l.result.Status, l.result.Note = Failed, n.job.ID+" failed"
+			l.result.Status, l.result.Note = local.Failed, n.job.ID+" failed"
 		case definition.Cancelled:
-			if l.result.Status == Success {
-				l.result.Status, l.result.Note = Cancelled, n.job.ID+" was cancelled"
+			if l.result.Status == local.Success {
+				l.result.Status, l.result.Note = local.Cancelled, n.job.ID+" was cancelled"
 			}
 		}
 	}
-	if l.result.Status == Success {
+	if l.result.Status == local.Success {
 		outputs, err := s.called(l)
 		if l.outputs = outputs; err != nil {
-			l.result.Status, l.result.Error, l.result.Note = Failed, err, session.OneLine(err.Message)
+			l.result.Status, l.result.Error, l.result.Note = local.Failed, err, session.OneLine(err.Message)
 		}
 	}
 	s.finish(l)
@@ -320,9 +324,9 @@ func (s *scope) ended() bool {
 
 // finish takes how a leg ended.
 func (s *schedule) finish(l *leg) {
-	l.result.Name, l.result.Job = l.name, l.node.job
-	if l.result.Status == Failed && l.ContinueOnError {
-		l.result.Status = Allowed
+	l.result.Name = l.name
+	if l.result.Status == local.Failed && l.ContinueOnError {
+		l.result.Status = local.Allowed
 	}
 	l.state = done
 	l.cancel(nil)
@@ -341,7 +345,7 @@ func (s *schedule) finish(l *leg) {
 		}
 	}
 	s.report(l.result)
-	if l.result.Status == Failed && l.node.failFast {
+	if l.result.Status == local.Failed && l.node.failFast {
 		for _, other := range l.node.list {
 			if other.state != done {
 				other.cancel(fmt.Errorf("%s failed, and `fail-fast` is on", l.name))
@@ -356,11 +360,11 @@ func (n *node) conclude() {
 	skipped := 0
 	for _, l := range n.list {
 		switch l.result.Status {
-		case Skipped:
+		case local.Skipped:
 			skipped++
-		case Failed:
+		case local.Failed:
 			n.conclusion = definition.Failure
-		case Cancelled:
+		case local.Cancelled:
 			if n.conclusion != definition.Failure {
 				n.conclusion = definition.Cancelled
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/value"
@@ -34,7 +35,7 @@ type planned struct {
 type story struct {
 	t       *testing.T
 	planned map[*definition.Job]planned
-	fates   map[string]Status
+	fates   map[string]local.Status
 	held    map[string]bool
 
 	mu    sync.Mutex
@@ -95,7 +96,7 @@ func (s *story) expand(n *node) (*legs, *event.Error) {
 	return out, nil
 }
 
-func (s *story) run(ctx context.Context, l *leg) Result {
+func (s *story) run(ctx context.Context, l *leg) local.Result {
 	s.mu.Lock()
 	s.order = append(s.order, l.name)
 	s.now++
@@ -104,17 +105,17 @@ func (s *story) run(ctx context.Context, l *leg) Result {
 	defer func() { s.mu.Lock(); s.now--; s.mu.Unlock() }()
 	if s.held[l.name] {
 		<-ctx.Done()
-		return Result{Status: Cancelled, Note: context.Cause(ctx).Error()}
+		return local.Result{Status: local.Cancelled, Note: context.Cause(ctx).Error()}
 	}
 	if fate := s.fates[l.name]; fate != "" {
-		return Result{Status: fate}
+		return local.Result{Status: fate}
 	}
-	return Result{Status: Success, Outputs: map[string]value.Value{"by": value.OfString(l.name)}}
+	return local.Result{Status: local.Success, Outputs: map[string]value.Value{"by": value.OfString(l.name)}}
 }
 
-func (s *story) tell(ctx context.Context, jobs []planned, slots int) []Result {
+func (s *story) tell(ctx context.Context, jobs []planned, slots int) []local.Result {
 	schedule := &schedule{
-		slots: slots, decide: s.decide, expand: s.expand, run: s.run, report: func(Result) {},
+		slots: slots, decide: s.decide, expand: s.expand, run: s.run, report: func(local.Result) {},
 		called: func(l *leg) (map[string]value.Value, *event.Error) {
 			return map[string]value.Value{"from": l.call.nodes[0].outputs["by"]}, nil
 		},
@@ -123,12 +124,12 @@ func (s *story) tell(ctx context.Context, jobs []planned, slots int) []Result {
 }
 
 func newStory(t *testing.T) *story {
-	return &story{t: t, planned: map[*definition.Job]planned{}, fates: map[string]Status{}, held: map[string]bool{}}
+	return &story{t: t, planned: map[*definition.Job]planned{}, fates: map[string]local.Status{}, held: map[string]bool{}}
 }
 
-func statuses(results []Result) map[string]Status {
-	out := map[string]Status{}
-	for _, r := range results {
+func statuses(results []local.Result) map[string]local.Status {
+	out := map[string]local.Status{}
+	for _, r := range local.Flatten(results) {
 		out[r.Name] = r.Status
 	}
 	return out
@@ -149,59 +150,59 @@ func TestTheOrderOfJobs(t *testing.T) {
 		jobs []planned
 		fail []string
 		held []string
-		want map[string]Status
+		want map[string]local.Status
 	}{
 		{
 			name: "a job runs when what it needs has succeeded",
 			jobs: []planned{{id: "b", needs: []string{"a"}}, {id: "a"}},
-			want: map[string]Status{"a": Success, "b": Success},
+			want: map[string]local.Status{"a": local.Success, "b": local.Success},
 		},
 		{
 			name: "what needs a job that failed is skipped, and what needs that too",
 			jobs: []planned{{id: "a"}, {id: "b", needs: []string{"a"}}, {id: "c", needs: []string{"b"}}, {id: "d"}},
 			fail: []string{"a"},
-			want: map[string]Status{"a": Failed, "b": Skipped, "c": Skipped, "d": Success},
+			want: map[string]local.Status{"a": local.Failed, "b": local.Skipped, "c": local.Skipped, "d": local.Success},
 		},
 		{
 			name: "a job that runs always does not make those behind it forget the failure",
 			jobs: []planned{{id: "a"}, {id: "b", needs: []string{"a"}, condition: always}, {id: "c", needs: []string{"b"}}},
 			fail: []string{"a"},
-			want: map[string]Status{"a": Failed, "b": Success, "c": Skipped},
+			want: map[string]local.Status{"a": local.Failed, "b": local.Success, "c": local.Skipped},
 		},
 		{
 			name: "failure() asks about all jobs before",
 			jobs: []planned{{id: "a"}, {id: "b", needs: []string{"a"}}, {id: "c", needs: []string{"b"}, condition: failure}},
 			fail: []string{"a"},
-			want: map[string]Status{"a": Failed, "b": Skipped, "c": Success},
+			want: map[string]local.Status{"a": local.Failed, "b": local.Skipped, "c": local.Success},
 		},
 		{
 			name: "continue-on-error forgives",
 			jobs: []planned{{id: "a", settings: definition.Settings{ContinueOnError: true}}, {id: "b", needs: []string{"a"}}},
 			fail: []string{"a"},
-			want: map[string]Status{"a": Allowed, "b": Success},
+			want: map[string]local.Status{"a": local.Allowed, "b": local.Success},
 		},
 		{
 			name: "fail-fast cancels the other legs, those that run and those that wait",
 			jobs: []planned{{id: "a", legs: []string{"a1", "a2", "a3", "a4"}, failFast: true}, {id: "b"}},
 			fail: []string{"a1"}, held: []string{"a2"},
-			want: map[string]Status{"a1": Failed, "a2": Cancelled, "a3": Cancelled, "a4": Cancelled, "b": Success},
+			want: map[string]local.Status{"a1": local.Failed, "a2": local.Cancelled, "a3": local.Cancelled, "a4": local.Cancelled, "b": local.Success},
 		},
 		{
 			name: "without fail-fast the other legs run",
 			jobs: []planned{{id: "a", legs: []string{"a1", "a2"}}, {id: "b", needs: []string{"a"}}},
 			fail: []string{"a1"},
-			want: map[string]Status{"a1": Failed, "a2": Success, "b": Skipped},
+			want: map[string]local.Status{"a1": local.Failed, "a2": local.Success, "b": local.Skipped},
 		},
 		{
 			name: "a leg that may fail does not cancel others",
 			jobs: []planned{{id: "a", legs: []string{"a1", "a2"}, failFast: true, settings: definition.Settings{ContinueOnError: true}}},
 			fail: []string{"a1"},
-			want: map[string]Status{"a1": Allowed, "a2": Success},
+			want: map[string]local.Status{"a1": local.Allowed, "a2": local.Success},
 		},
 		{
 			name: "a matrix that cannot be computed fails its job alone",
 			jobs: []planned{{id: "a", broken: true}, {id: "b", needs: []string{"a"}}, {id: "c"}},
-			want: map[string]Status{"a": Failed, "b": Skipped, "c": Success},
+			want: map[string]local.Status{"a": local.Failed, "b": local.Skipped, "c": local.Success},
 		},
 		{
 			name: "a concurrency group cancels what is in progress",
@@ -210,28 +211,28 @@ func TestTheOrderOfJobs(t *testing.T) {
 				{id: "b", settings: definition.Settings{Concurrency: &definition.Concurrency{Group: "g", Cancel: true}}},
 			},
 			held: []string{"a"},
-			want: map[string]Status{"a": Cancelled, "b": Success},
+			want: map[string]local.Status{"a": local.Cancelled, "b": local.Success},
 		},
 		{
 			name: "of those that wait for a group the last stays",
 			jobs: []planned{{id: "a", legs: []string{"a1", "a2", "a3"}, settings: definition.Settings{Concurrency: &definition.Concurrency{Group: "g"}}}},
-			want: map[string]Status{"a1": Success, "a2": Cancelled, "a3": Success},
+			want: map[string]local.Status{"a1": local.Success, "a2": local.Cancelled, "a3": local.Success},
 		},
 		{
 			name: "a group that queues keeps all",
 			jobs: []planned{{id: "a", legs: []string{"a1", "a2", "a3"}, settings: definition.Settings{Concurrency: &definition.Concurrency{Group: "g", Queue: true}}}},
-			want: map[string]Status{"a1": Success, "a2": Success, "a3": Success},
+			want: map[string]local.Status{"a1": local.Success, "a2": local.Success, "a3": local.Success},
 		},
 		{
 			name: "the jobs of a called workflow run in the place of the one that calls",
 			jobs: []planned{{id: "a", calls: []planned{{id: "x"}, {id: "y", needs: []string{"x"}}}}, {id: "b", needs: []string{"a"}}},
-			want: map[string]Status{"a": Success, "a / x": Success, "a / y": Success, "b": Success},
+			want: map[string]local.Status{"a": local.Success, "a / x": local.Success, "a / y": local.Success, "b": local.Success},
 		},
 		{
 			name: "a called workflow fails with one of its jobs",
 			jobs: []planned{{id: "a", calls: []planned{{id: "x"}, {id: "y"}}}, {id: "b", needs: []string{"a"}}},
 			fail: []string{"a / x"},
-			want: map[string]Status{"a": Failed, "a / x": Failed, "a / y": Success, "b": Skipped},
+			want: map[string]local.Status{"a": local.Failed, "a / x": local.Failed, "a / y": local.Success, "b": local.Skipped},
 		},
 		{
 			name: "a called job that wants the group of its caller is cancelled, and does not wait for ever",
@@ -239,13 +240,13 @@ func TestTheOrderOfJobs(t *testing.T) {
 				id: "a", settings: definition.Settings{Concurrency: &definition.Concurrency{Group: "g"}},
 				calls: []planned{{id: "x", settings: definition.Settings{Concurrency: &definition.Concurrency{Group: "g"}}}},
 			}},
-			want: map[string]Status{"a": Cancelled, "a / x": Cancelled},
+			want: map[string]local.Status{"a": local.Cancelled, "a / x": local.Cancelled},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newStory(t)
 			for _, name := range test.fail {
-				s.fates[name] = Failed
+				s.fates[name] = local.Failed
 			}
 			for _, name := range test.held {
 				s.held[name] = true
@@ -292,7 +293,7 @@ func TestOutputsOfLegsAndCalls(t *testing.T) {
 		p := s.planned[root.nodes[1].job]
 		p.condition = look(root.nodes[1])
 		s.planned[root.nodes[1].job] = p
-		schedule := &schedule{slots: 1, decide: s.decide, expand: s.expand, run: s.run, report: func(Result) {}}
+		schedule := &schedule{slots: 1, decide: s.decide, expand: s.expand, run: s.run, report: func(local.Result) {}}
 		schedule.all(t.Context(), root)
 		if got := seen.Fields()["outputs"].Fields()["by"].Text(); got != "a1" {
 			t.Errorf("needs.a.outputs.by is %q", got)
@@ -304,7 +305,7 @@ func TestOutputsOfLegsAndCalls(t *testing.T) {
 	t.Run("a called workflow gives what its outputs say", func(t *testing.T) {
 		s := newStory(t)
 		root := s.scope([]planned{{id: "a", calls: []planned{{id: "x"}}}}, nil)
-		schedule := &schedule{slots: 1, decide: s.decide, expand: s.expand, run: s.run, report: func(Result) {}, called: func(l *leg) (map[string]value.Value, *event.Error) {
+		schedule := &schedule{slots: 1, decide: s.decide, expand: s.expand, run: s.run, report: func(local.Result) {}, called: func(l *leg) (map[string]value.Value, *event.Error) {
 			return map[string]value.Value{"from": l.call.nodes[0].outputs["by"]}, nil
 		}}
 		schedule.all(t.Context(), root)
@@ -318,14 +319,14 @@ func TestAnInterruptCancelsWhatRunsAndWhatWaits(t *testing.T) {
 	s := newStory(t)
 	s.held["a"] = true
 	ctx, stop := context.WithCancelCause(t.Context())
-	schedule := &schedule{slots: 1, decide: s.decide, expand: s.expand, report: func(Result) {}, run: func(ctx context.Context, l *leg) Result {
+	schedule := &schedule{slots: 1, decide: s.decide, expand: s.expand, report: func(local.Result) {}, run: func(ctx context.Context, l *leg) local.Result {
 		stop(errors.New("interrupt"))
 		return s.run(ctx, l)
 	}}
 	results := schedule.all(ctx, s.scope([]planned{
 		{id: "a"}, {id: "b"}, {id: "c", needs: []string{"a"}, condition: func(map[string]definition.Result) bool { return true }},
 	}, nil))
-	want := map[string]Status{"a": Cancelled, "b": Cancelled, "c": Cancelled}
+	want := map[string]local.Status{"a": local.Cancelled, "b": local.Cancelled, "c": local.Cancelled}
 	if diff := cmp.Diff(want, statuses(results)); diff != "" {
 		t.Error(diff)
 	}

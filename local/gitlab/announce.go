@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
@@ -17,21 +18,21 @@ import (
 // announce says what a job asks for that is something else on one machine than on GitLab.
 func (r *runner) announce(j *pipeline.Job, vars *variable.Collection) {
 	k := j.Keywords
-	say := func(format string, args ...any) { r.o.Observer.Say(j.Name, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { r.Observer.Say(j.Name, fmt.Sprintf(format, args...)) }
 	expand := r.expander(vars)
-	if len(k.Tags) > 0 && r.o.Verbose {
+	if len(k.Tags) > 0 && r.Verbose {
 		say("tags: %s: a runner is not chosen here, this machine runs the job", strings.Join(k.Tags, ", "))
 	}
 	if k.Confirmation != "" && j.When == when.Manual {
 		say("manual_confirmation: GitLab would ask: %s", expand(k.Confirmation))
 	}
-	if j.Interruptible && r.o.Verbose {
+	if j.Interruptible && r.Verbose {
 		say("interruptible: GitLab would cancel the job when a newer commit is pushed; here Ctrl-C does")
 	}
 	if a := k.Artifacts; a != nil && a.ExposeAs != "" {
 		say("artifacts: expose_as: %q is a link of merge requests", a.ExposeAs)
 	}
-	if a := k.Artifacts; a != nil && r.o.Verbose && (a.Access != "" || a.Public != nil) {
+	if a := k.Artifacts; a != nil && r.Verbose && (a.Access != "" || a.Public != nil) {
 		say("artifacts: who may see them is for GitLab to say; here they are files in %s", store.Folder)
 	}
 	if p := k.Pages; p != nil && p.ExpireIn != "" {
@@ -73,9 +74,9 @@ func maskedValues(vars *variable.Collection) []string {
 }
 
 // deployed records a deployment, and says where it is.
-func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, status Status) string {
+func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, status local.Status) string {
 	e := j.Keywords.Environment
-	if e == nil || status == Cancelled {
+	if e == nil || status == local.Cancelled {
 		return ""
 	}
 	expand := r.expander(vars)
@@ -87,10 +88,10 @@ func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, status Sta
 	d.Tier = cmp.Or(e.DeploymentTier, repository.EnvironmentTier(d.Environment))
 	if d.Action == "start" || d.Action == "stop" {
 		if err := r.project.Store.Deployed(d); err != nil {
-			r.o.Observer.Warn(j.Name, fmt.Sprintf("the deployment is not recorded: %v", err), "")
+			r.Observer.Warn(j.Name, fmt.Sprintf("the deployment is not recorded: %v", err), "")
 		}
 	}
-	if status != Success && status != Allowed {
+	if status != local.Success && status != local.Allowed {
 		return ""
 	}
 	note := "environment " + d.Environment

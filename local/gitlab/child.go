@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor/session"
-	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
@@ -19,7 +19,7 @@ import (
 const MaxChildDepth = 2
 
 // trigger runs the child pipeline of a job, or says which pipeline of another project GitLab would start.
-func (r *runner) trigger(ctx context.Context, j *pipeline.Job) Result {
+func (r *runner) trigger(ctx context.Context, j *pipeline.Job) local.Result {
 	t := j.Keywords.Trigger
 	vars, err := r.triggerVariables(j)
 	if err != nil {
@@ -32,12 +32,12 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job) Result {
 		return r.refused(j, session.Problem(event.ErrorDefinition, "", "child pipelines nest %d levels deep, and no deeper", MaxChildDepth))
 	}
 	began := time.Now()
-	r.o.Observer.Started(j.Name)
+	r.Observer.Started(j.Name)
 	child, err := r.child(ctx, j, vars)
 	if err != nil {
 		return r.refused(j, asError(ctx, fmt.Errorf("the child pipeline cannot be made: %w", err)))
 	}
-	out := Result{Status: Success, Attempts: 1}
+	out := local.Result{Status: local.Success, Attempts: 1}
 	if !t.Depend && !t.Mirror {
 		r.children.Go(func() { r.attach(j, child.all(r.ctx)) })
 		out.Note = "its child pipeline runs beside it, and does not decide about it"
@@ -48,20 +48,20 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job) Result {
 	var failed []string
 	for _, c := range out.Children {
 		switch c.Status {
-		case Failed:
-			failed = append(failed, c.Job.Name)
-			out.Status = Failed
-		case Cancelled:
-			if out.Status == Success {
-				out.Status, out.Note = Cancelled, "its child pipeline was stopped"
+		case local.Failed:
+			failed = append(failed, strings.TrimPrefix(c.Name, child.Prefix))
+			out.Status = local.Failed
+		case local.Cancelled:
+			if out.Status == local.Success {
+				out.Status, out.Note = local.Cancelled, "its child pipeline was stopped"
 			}
 		}
 	}
-	if out.Status == Failed {
+	if out.Status == local.Failed {
 		out.Note = "its child pipeline failed: " + strings.Join(failed, ", ")
 		out.Error = session.Problem(event.ErrorStep, "", "%s", out.Note)
 		if j.AllowFailure.Always {
-			out.Status = Allowed
+			out.Status = local.Allowed
 		}
 	}
 	return out
@@ -84,10 +84,10 @@ func (r *runner) triggerVariables(j *pipeline.Job) (*variable.Collection, error)
 }
 
 // attach remembers how the child pipeline of a job ended that did not wait for it.
-func (r *runner) attach(j *pipeline.Job, results []Result) {
+func (r *runner) attach(j *pipeline.Job, results []local.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.beside[j] = results
+	r.beside[r.Prefix+j.Name] = results
 }
 
 // mirrored says whose status a job would take over on GitLab; "" when it has none such.
@@ -101,7 +101,7 @@ func (r *runner) mirrored(j *pipeline.Job) string {
 }
 
 // elsewhere says what a job would do in another project.
-func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) Result {
+func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) local.Result {
 	t := j.Keywords.Trigger
 	expand := r.expander(vars)
 	where := expand(t.Project)
@@ -123,8 +123,8 @@ func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) Result {
 	if t.Depend || t.Mirror {
 		text += ", and wait for it"
 	}
-	r.o.Observer.Say(j.Name, text)
-	return Result{Status: Success, Note: text}
+	r.Observer.Say(j.Name, text)
+	return local.Result{Status: local.Success, Note: text}
 }
 
 // forwarded are the variables that a downstream pipeline gets.
@@ -180,7 +180,7 @@ func (r *runner) child(ctx context.Context, j *pipeline.Job, vars *variable.Coll
 	if err := r.definition(ctx, p, j, vars); err != nil {
 		return nil, err
 	}
-	p.Facts = r.project.Facts.Child(ctx, int(r.counter.Add(1))+1, p.File) // the first pipeline is 1
+	p.Facts = r.project.Facts.Child(ctx, int(r.Number())+1, p.File) // the first pipeline is 1
 	p.variables = []variable.Layer{
 		{Level: variable.Predefined, Variables: p.Facts.Variables},
 		{Level: variable.Project, Variables: p.Settings.For("", r.project.protected())},
@@ -194,14 +194,9 @@ func (r *runner) child(ctx context.Context, j *pipeline.Job, vars *variable.Coll
 	}
 	o := *r.o
 	o.Jobs, o.Named = p.Pipeline.Jobs, nil
-	o.Observer = &childObserver{Observer: r.o.Observer, prefix: j.Name + " / "}
-	if r.o.Trace != nil {
-		o.Trace = func(job string) string { return r.o.Trace(j.Name + " / " + job) }
-	}
-	return &runner{
-		project: p, o: &o, id: r.id, slots: r.slots, counter: r.counter, issuer: r.issuer, levels: r.levels, once: r.once, parent: r,
-		manifest: map[*pipeline.Job]*store.Manifest{}, beside: map[*pipeline.Job][]Result{},
-	}, nil
+	out := p.runner(&o, r.Under(j.Name))
+	out.slots, out.issuer, out.parent = r.slots, r.issuer, r
+	return out, nil
 }
 
 // definition finds the text of a child pipeline. One file is that text; several, or one from elsewhere, become its includes.
@@ -280,30 +275,4 @@ func (r *runner) include(loader *childLoader, j *pipeline.Job, v value.Value, va
 	delete(out, "job")
 	out["local"] = value.OfString(path)
 	return out, nil
-}
-
-// childObserver tells of the jobs of a child pipeline under the name of the job that triggers it.
-type childObserver struct {
-	Observer
-	prefix string
-}
-
-func (o *childObserver) name(job string) string { return o.prefix + job }
-
-// Run implements Observer.
-func (o *childObserver) Run(job string) Sink { return o.Observer.Run(o.name(job)) }
-
-// Say implements Observer.
-func (o *childObserver) Say(job, text string) { o.Observer.Say(o.name(job), text) }
-
-// Warn implements Observer.
-func (o *childObserver) Warn(job, text, hint string) { o.Observer.Warn(o.name(job), text, hint) }
-
-// Started implements Observer.
-func (o *childObserver) Started(job string) { o.Observer.Started(o.name(job)) }
-
-// Finished implements Observer.
-func (o *childObserver) Finished(r Result) {
-	r.Prefix = o.prefix + r.Prefix
-	o.Observer.Finished(r)
 }

@@ -5,19 +5,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 )
 
-// builtinPrefix begins the references of built-in steps.
-const builtinPrefix = "builtin://"
-
 // compact shows the run of a job to a person as the job is written: a step of the catalog is one step, whatever it is made of, and what
 // failed stands where the job says it. The trace has everything.
 type compact struct {
-	to    Sink
+	to    local.Sink
 	job   *keyword.Job
 	plain bool // without the colours of `$ command`
 	inner map[string]bool
@@ -25,7 +23,7 @@ type compact struct {
 	names map[string]string
 }
 
-func newCompact(to Sink, job *keyword.Job, plain bool) *compact {
+func newCompact(to local.Sink, job *keyword.Job, plain bool) *compact {
 	return &compact{to: to, job: job, plain: plain, inner: map[string]bool{}, codes: map[string]int{}, names: map[string]string{}}
 }
 
@@ -50,7 +48,7 @@ func (c *compact) Event(e event.Event) {
 		if outer != "" {
 			return
 		}
-		if strings.HasPrefix(b.Ref, builtinPrefix) {
+		if strings.HasPrefix(b.Ref, local.BuiltinPrefix) {
 			c.inner[e.Step], c.names[e.Step] = true, b.Name
 			if n := c.node(b.Name); n.Exists() {
 				b.Span = n.Span()
@@ -195,9 +193,7 @@ func (c *compact) node(step string) config.Node {
 }
 
 // shown is the error of a run as a person sees it.
-func (c *compact) shown(w *watch) *event.Error {
-	for path, name := range w.names {
-		c.names[path] = name
-	}
-	return c.toldOfRun(w.end.Error, w.end.ExitCode)
+func (c *compact) shown(o *local.Outcome) *event.Error {
+	c.names = o.Builtin
+	return c.toldOfRun(o.End.Error, o.End.ExitCode)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
@@ -16,8 +17,7 @@ import (
 
 // compiled makes the job ready to run in the environment that stands.
 func (a *attempt) compiled(ctx context.Context) (*compile.Job, error) {
-	p := a.runner.project
-	layout := a.env.Layout()
+	p, layout := a.runner.project, a.layout
 	source := compile.Source{Ref: p.Facts.Pipeline.Ref}
 	switch {
 	case a.o.InPlace, !layout.Shared:
@@ -48,22 +48,20 @@ func (a *attempt) compiled(ctx context.Context) (*compile.Job, error) {
 
 // note tells of something that a job says and that is done in another way, once for all attempts.
 func (a *attempt) note(text string) {
-	if a.once.first(a.job.Name + "\x00" + text) {
-		a.o.Observer.Say(a.job.Name, text)
-	}
+	a.SayOnce(a.job.Name, text)
 }
 
 // dependency is the archive of a job, as the environment sees it.
 func (a *attempt) dependency(from *pipeline.Job) (string, bool) {
 	if a.dry && slices.Contains(a.o.Jobs, from) && from.Keywords.Artifacts != nil && len(from.Keywords.Artifacts.Paths) > 0 {
-		return filepath.Join(a.runner.project.Store.Root(), "artifacts", store.Slug(from.Name), a.runner.id, "artifacts.zip"), true // to be
+		return filepath.Join(a.runner.project.Store.Root(), "artifacts", store.Slug(from.Name), a.ID, "artifacts.zip"), true // to be
 	}
 	return a.incoming(from.Name, a.leftBy(a.job, from))
 }
 
 func (a *attempt) incoming(name string, m *store.Manifest) (string, bool) {
 	file := m.ArchivePath()
-	if file == "" || a.env.Layout().Shared {
+	if file == "" || a.layout.Shared {
 		return file, file != ""
 	}
 	inside := path.Join(a.places.incoming, store.Slug(name)+path.Ext(file))
@@ -91,8 +89,8 @@ type Compiled struct {
 
 // Compile makes steps of a job without running it, with folders that are named and not made: project is the one that it would run in.
 func (p *Project) Compile(ctx context.Context, j *pipeline.Job, o RunOptions, project string) (*Compiled, error) {
-	out := &Compiled{}
-	o.Observer = &collector{into: &out.Notes}
+	out, notes := &Compiled{}, &local.Notes{}
+	o.Observer = notes
 	a := p.dry(j, o, project)
 	var err error
 	if a.vars, err = a.variables(&a.layout); err != nil {
@@ -102,6 +100,6 @@ func (p *Project) Compile(ctx context.Context, j *pipeline.Job, o RunOptions, pr
 	if err != nil {
 		return nil, fmt.Errorf("the job %s: %w", j.Name, err)
 	}
-	out.Notes = slices.Compact(out.Notes)
+	out.Notes = slices.Compact(notes.Texts)
 	return out, nil
 }

@@ -1,19 +1,16 @@
 package gitlab
 
 import (
-	"context"
-	"fmt"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/catalog/cachekey"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
-	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/service/client"
 )
@@ -26,49 +23,42 @@ const (
 	saveRef     = "builtin://cache/save"
 )
 
-// deliver brings what the job needs to its environment: files of variables, and where the environment has files of its own, the project,
+// deliver adds what the job needs in its environment: files of variables, and where the environment has files of its own, the project,
 // archives and caches.
-func (a *attempt) deliver(ctx context.Context, job *compile.Job, component *plan.Component) error {
+func (a *attempt) deliver(job *compile.Job, steps *local.Steps) error {
 	files, err := compile.Files(job)
 	if err != nil {
 		return err
 	}
-	if err := a.writeFiles(ctx, files); err != nil {
-		return fmt.Errorf("writing the files of variables: %w", err)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		steps.Texts = append(steps.Texts, event.File{To: filepath.ToSlash(name), Text: files[name].Value, Name: files[name].Name})
 	}
-	layout := a.env.Layout()
-	if layout.Shared {
+	if a.layout.Shared {
 		return nil
 	}
-	if a.wantsTree(job) {
+	if wantsTree(job) {
 		strategy, _ := job.Variables.Lookup("GIT_SUBMODULE_STRATEGY")
-		submodules := strategy == "normal" || strategy == "recursive"
-		if err := session.SendTree(ctx, a.env, layout.Project, a.runner.project.Repository.Root, "", submodules); err != nil {
-			return fmt.Errorf("sending the project's files: %w", err)
+		steps.Tree = &local.Tree{
+			From: a.runner.project.Repository.Root, To: a.layout.Project, Submodules: strategy == "normal" || strategy == "recursive",
 		}
-		a.brought = append(a.brought, event.File{To: layout.Project, From: a.runner.project.Repository.Root, Tree: true})
 	}
-	var parcels []session.Parcel
 	for _, d := range job.Dependencies {
 		if from := a.archives[d.File]; from != "" {
-			parcels = append(parcels, session.Parcel{From: from, To: path.Join("incoming", path.Base(d.File))})
+			steps.Parcels = append(steps.Parcels, session.Parcel{From: from, To: path.Join("incoming", path.Base(d.File))})
 		}
 	}
 	folder, err := a.runner.project.Store.Cache()
 	if err != nil {
 		return err
 	}
-	for _, key := range cacheKeys(component) {
-		parcels = append(parcels, session.Parcel{From: filepath.Join(folder, filepath.FromSlash(key)), To: path.Join("cache", key)})
+	for _, key := range cacheKeys(steps.Plan) {
+		steps.Parcels = append(steps.Parcels, session.Parcel{From: filepath.Join(folder, filepath.FromSlash(key)), To: path.Join("cache", key)})
 	}
-	for _, p := range parcels {
-		a.brought = append(a.brought, event.File{To: session.Target(layout, p), From: p.From})
-	}
-	return session.Send(ctx, a.env, parcels)
+	return nil
 }
 
 // wantsTree reports whether the job works on the project's files.
-func (a *attempt) wantsTree(job *compile.Job) bool {
+func wantsTree(job *compile.Job) bool {
 	switch strategy, _ := job.Variables.Lookup("GIT_STRATEGY"); strategy {
 	case "none", "empty":
 		return false
@@ -94,24 +84,6 @@ func cacheKeys(c *plan.Component) []string {
 		}
 	}
 	return keys
-}
-
-// writeFiles writes the files of variables beside the project, for the job's user only.
-func (a *attempt) writeFiles(ctx context.Context, files map[string]variable.Variable) error {
-	shared := a.env.Layout().Shared
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		v, err := files[name], error(nil)
-		a.brought = append(a.brought, event.File{To: filepath.ToSlash(name), Text: v.Value, Name: v.Name})
-		if shared {
-			err = os.WriteFile(name, []byte(v.Value), 0o600)
-		} else {
-			err = session.SendText(ctx, a.env, filepath.ToSlash(name), v.Value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // requestVariables are what ${{ vars.NAME }} reads, and what must not be shown. The others stand in the steps.
@@ -140,76 +112,41 @@ func requestVariables(job *compile.Job) ([]client.Variable, error) {
 	return out, nil
 }
 
-// collect takes over what the job left: artifacts, and what it says of itself. Where the environment has files of its own they are
-// brought here, also after a failure.
-func (a *attempt) collect(ctx context.Context, w *watch, out *outcome) error {
-	for _, g := range w.given {
-		if g.ref == coverageRef {
-			if text := g.outputs["coverage"].Str(); text != "" {
-				out.notes = append(out.notes, "coverage "+text+"%")
-			}
+// coverageOf is the note about the coverage that steps found.
+func coverageOf(o *local.Outcome) (all []string) {
+	for _, p := range o.Produced {
+		if text := p.Outputs["coverage"].Str(); p.Ref == coverageRef && text != "" {
+			all = append(all, "coverage "+text+"%")
 		}
 	}
-	out.left = a.manifest(w)
-	if a.env.Layout().Shared {
-		return nil
-	}
-	ctx = context.WithoutCancel(ctx)
-	if err := a.bringBack(ctx, w, out); err != nil {
-		out.left = nil
-		return session.Problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
-	}
-	return nil
+	return all
 }
 
-func (a *attempt) bringBack(ctx context.Context, w *watch, out *outcome) error {
-	s := a.runner.project.Store
-	if len(out.left.Reports) > 0 || out.left.Archive != "" {
-		to, err := s.Artifacts(a.job.Name, a.runner.id)
-		if err == nil {
-			err = session.Fetch(ctx, a.env, a.places.artifacts, to)
+// Fetch implements local.Work: what the job left for the store.
+func (a *attempt) Fetch(o *local.Outcome) (all []session.Parcel, err error) {
+	s, k := a.runner.project.Store, a.job.Keywords
+	add := func(wanted bool, from string, folder func() (string, error)) {
+		if !wanted || err != nil {
+			return
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if a.job.Keywords.Release != nil {
-		to, err := s.Releases()
-		if err == nil {
-			err = session.Fetch(ctx, a.env, a.places.releases, to)
-		}
-		if err != nil {
-			return err
+		var to string
+		if to, err = folder(); err == nil {
+			all = append(all, session.Parcel{From: from, To: to})
 		}
 	}
-	if a.job.Keywords.Pages != nil {
-		to, err := s.Pages()
-		if err == nil {
-			err = session.Fetch(ctx, a.env, a.places.pages, to)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	to, err := s.Cache()
-	if err != nil {
-		return err
-	}
-	for _, g := range w.given {
-		if g.ref != saveRef || !g.outputs["saved"].Bool() {
+	left := a.manifest(o)
+	add(len(left.Reports) > 0 || left.Archive != "", a.places.artifacts, func() (string, error) { return s.Artifacts(a.job.Name, a.ID) })
+	add(k.Release != nil, a.places.releases, s.Releases)
+	add(k.Pages != nil, a.places.pages, s.Pages)
+	for _, p := range o.Produced {
+		if p.Ref != saveRef || !p.Outputs["saved"].Bool() {
 			continue
 		}
-		key, err := cachekey.Sanitize(g.inputs["key"].Str())
-		if err != nil || key == "" {
-			continue
-		}
-		folder := filepath.Join(to, filepath.FromSlash(key))
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return err
-		}
-		if err := session.Fetch(ctx, a.env, path.Join(a.places.cache, key), folder); err != nil {
-			return err
-		}
+		key, wrong := cachekey.Sanitize(p.Inputs["key"].Str())
+		add(wrong == nil && key != "", path.Join(a.places.cache, key), func() (string, error) {
+			folder, err := s.Cache()
+			return filepath.Join(folder, filepath.FromSlash(key)), err
+		})
 	}
-	return nil
+	return all, err
 }

@@ -1,20 +1,19 @@
 package gitlab
 
 import (
-	"strings"
-
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
-	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 )
 
-// level chooses where an attempt runs, and says what that place must have.
-func (a *attempt) level(j *pipeline.Job, vars *variable.Collection) (executor.Executor, *executor.Job, *event.Error) {
+// place says where the attempt runs, and what that place must have.
+func (a *attempt) place() (*local.Place, error) {
+	j, vars := a.job, a.vars
 	what := &executor.Job{
-		ID: session.EnvironmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.o.Keep,
+		ID: session.EnvironmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.Keep,
 	}
 	if expanded, err := vars.ExpandForJob(func(string) string { return "" }); err == nil {
 		for _, v := range expanded.Effective() {
@@ -33,61 +32,42 @@ func (a *attempt) level(j *pipeline.Job, vars *variable.Collection) (executor.Ex
 		what.Services = append(what.Services, serviceOf(s, expand))
 	}
 	what.Registries = registriesOf(vars)
-	chosen, reason := a.chooses(what)
-	if chosen == IsolateContainer {
-		level, err := a.levels.Container()
-		if err != nil {
-			return nil, nil, session.Problem(event.ErrorSystem, "start Docker or Podman, or give --isolation none", "there is no engine for containers: %v", err)
-		}
-		return level, what, nil
-	}
-	if err := a.withoutContainers(j, what, reason); err != nil {
-		return nil, nil, err
-	}
-	level, err := a.levels.None()
-	if err != nil {
-		return nil, nil, session.Problem(event.ErrorSystem, "", "%v", err)
-	}
-	return level, what, nil
-}
-
-// chooses decides between a container and this machine, and says why where that needs a reason.
-func (a *attempt) chooses(what *executor.Job) (Isolation, string) {
+	out := &local.Place{Job: what}
 	asks := what.Image != nil || len(what.Services) > 0
-	switch {
-	case a.o.InPlace:
-		return IsolateNone, "--in-what runs jobs on this machine"
-	case a.o.Isolation == IsolateContainer:
-		return IsolateContainer, ""
-	case a.o.Isolation == IsolateNone || !asks:
-		return IsolateNone, "--isolation none"
+	contained, reason := a.Containers(asks)
+	if a.o.InPlace {
+		contained, reason = false, "--in-place"
 	}
-	if _, err := a.levels.Container(); err != nil {
-		return IsolateNone, "there is no engine for containers: " + session.OneLine(err.Error())
+	var refusal *event.Error
+	if contained {
+		out.Level, refusal = a.Container()
+	} else {
+		out.Ignored, refusal = a.withoutContainers(what, reason)
+		if refusal == nil {
+			out.Level, refusal = a.ThisMachine()
+		}
 	}
-	return IsolateContainer, ""
+	if refusal != nil {
+		return nil, refusal
+	}
+	return out, nil
 }
 
-// withoutContainers takes away what this machine cannot do for the job, with a word; a service that is missing is more than that.
-func (a *attempt) withoutContainers(j *pipeline.Job, what *executor.Job, reason string) *event.Error {
+// withoutContainers removes what this machine cannot do for the job, with a note; a service that is missing is more than that.
+func (a *attempt) withoutContainers(what *executor.Job, reason string) (ignored string, refusal *event.Error) {
 	if what.Image != nil {
-		a.once.say(reason + ": jobs run on this machine, and not in their images")
-		what.Image = nil
+		a.SayOnce("", reason+": jobs run on this machine and not in their images")
+		ignored, what.Image = what.Image.Name, nil
 	}
 	if len(what.Services) == 0 {
-		return nil
+		return ignored, nil
 	}
 	var names []string
 	for _, s := range what.Services {
 		names = append(names, s.Name)
 	}
-	if !a.o.NoServices {
-		return session.Problem(event.ErrorDefinition, "start Docker or Podman; or give --no-services, if the services run already or are not needed",
-			"it asks for the services %s, and %s", strings.Join(names, ", "), reason)
-	}
-	a.o.Observer.Say(j.Name, "--no-services: it runs without "+strings.Join(names, ", "))
 	what.Services = nil
-	return nil
+	return ignored, a.WithoutServices(a.job.Name, names, reason)
 }
 
 func imageOf(i *keyword.Image, expand func(string) string) *executor.Image {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
 )
@@ -15,10 +16,12 @@ import (
 // Jobs that are not chosen are taken as if they had succeeded.
 type schedule struct {
 	jobs []*pipeline.Job
+	// prefix stands before their names in results.
+	prefix string
 	// run runs one job and says how it ended.
-	run func(context.Context, *pipeline.Job) Result
+	run func(context.Context, *pipeline.Job) local.Result
 	// report is told of every job that ended or will not run, once.
-	report func(Result)
+	report func(local.Result)
 	// manual reports whether a job is to be run that waits for somebody.
 	manual func(*pipeline.Job) bool
 	// stopOnFailure cancels all other jobs when one fails: `workflow: auto_cancel: on_job_failure: all`.
@@ -34,7 +37,7 @@ type schedule struct {
 type node struct {
 	job    *pipeline.Job
 	state  state
-	result Result
+	result local.Result
 }
 
 type state uint8
@@ -57,7 +60,7 @@ type tally struct {
 }
 
 // all runs the jobs and returns how each ended, in order.
-func (s *schedule) all(ctx context.Context) []Result {
+func (s *schedule) all(ctx context.Context) []local.Result {
 	ctx, s.stop = context.WithCancelCause(ctx)
 	defer s.stop(nil)
 	s.nodes = make(map[*pipeline.Job]*node, len(s.jobs))
@@ -83,7 +86,7 @@ func (s *schedule) all(ctx context.Context) []Result {
 		}
 	}
 	wg.Wait()
-	out := make([]Result, len(s.jobs))
+	out := make([]local.Result, len(s.jobs))
 	for i, j := range s.jobs {
 		out[i] = s.nodes[j].result
 	}
@@ -113,7 +116,6 @@ func (s *schedule) launch(ctx context.Context, wg *sync.WaitGroup, ended chan st
 				n.state = running
 				wg.Go(func() {
 					result := s.run(ctx, j)
-					result.Job = j
 					s.finish(n, result)
 					select {
 					case ended <- struct{}{}:
@@ -121,7 +123,7 @@ func (s *schedule) launch(ctx context.Context, wg *sync.WaitGroup, ended chan st
 					}
 				})
 			default:
-				s.settle(n, Result{Job: j, Status: status, Note: why})
+				s.settle(n, local.Result{Status: status, Note: why})
 				settled = true
 			}
 		}
@@ -130,33 +132,34 @@ func (s *schedule) launch(ctx context.Context, wg *sync.WaitGroup, ended chan st
 }
 
 // finish takes how a job ended.
-func (s *schedule) finish(n *node, result Result) {
+func (s *schedule) finish(n *node, result local.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settle(n, result)
-	if s.stopOnFailure && result.Status == Failed {
+	if s.stopOnFailure && result.Status == local.Failed {
 		s.stop(fmt.Errorf("the job %s failed, and `auto_cancel: on_job_failure` is all", n.job.Name))
 	}
 }
 
 // settle counts a job that ended, or will not run. The caller holds the lock.
-func (s *schedule) settle(n *node, result Result) {
+func (s *schedule) settle(n *node, result local.Result) {
+	result.Name, result.Stage = s.prefix+n.job.Name, n.job.Stage
 	n.state, n.result = done, result
 	t := &s.stages[n.job.StageIndex]
 	t.open--
 	switch result.Status {
-	case Success, Allowed:
+	case local.Success, local.Allowed:
 		t.ran++
-	case Failed:
+	case local.Failed:
 		t.failed++
 		if t.culprit == "" {
 			t.culprit = n.job.Name
 		}
-	case Skipped:
+	case local.Skipped:
 		t.skipped++
-	case Cancelled:
+	case local.Cancelled:
 		t.stopped++
-	case Manual:
+	case local.Manual:
 		if !n.job.AllowFailure.Always {
 			t.blocking = append(t.blocking, n.job.Name)
 		}
@@ -172,22 +175,22 @@ func (s *schedule) cancelWaiting() {
 	defer s.mu.Unlock()
 	for _, j := range s.jobs {
 		if n := s.nodes[j]; n.state == waiting {
-			s.settle(n, Result{Job: j, Status: Cancelled, Note: "the pipeline was stopped before it began"})
+			s.settle(n, local.Result{Status: local.Cancelled, Note: "the pipeline was stopped before it began"})
 		}
 	}
 }
 
 // undecided is the decision to go on waiting.
-const undecided Status = "undecided"
+const undecided local.Status = "undecided"
 
 // before is how what a job waits for ended.
 type before struct {
-	status Status // Success, Failed, Skipped, Cancelled, Manual, or undecided
-	who    string // the job that is why
+	status local.Status // Success, Failed, Skipped, Cancelled, Manual, or undecided
+	who    string       // the job that is why
 }
 
 // decide says what becomes of a waiting job: "" is to run, undecided to go on waiting.
-func (s *schedule) decide(j *pipeline.Job) (status Status, why string) {
+func (s *schedule) decide(j *pipeline.Job) (status local.Status, why string) {
 	var b before
 	dag := j.Needs != nil
 	if dag {
@@ -198,14 +201,14 @@ func (s *schedule) decide(j *pipeline.Job) (status Status, why string) {
 	switch b.status {
 	case undecided:
 		return undecided, ""
-	case Manual:
-		return Skipped, fmt.Sprintf("it waits for the manual job %s; --manual %q runs that", b.who, b.who)
+	case local.Manual:
+		return local.Skipped, fmt.Sprintf("it waits for the manual job %s; --manual %q runs that", b.who, b.who)
 	}
 	if ok, why := fits(j.When, b, dag); !ok {
-		return Skipped, why
+		return local.Skipped, why
 	}
 	if j.When == when.Manual && !s.manual(j) {
-		return Manual, fmt.Sprintf("--manual %q runs it", j.Name)
+		return local.Manual, fmt.Sprintf("--manual %q runs it", j.Name)
 	}
 	return "", ""
 }
@@ -214,17 +217,17 @@ func (s *schedule) decide(j *pipeline.Job) (status Status, why string) {
 func fits(w when.When, b before, dag bool) (ok bool, why string) {
 	switch w {
 	case when.Always:
-		return b.status != Cancelled, b.who + " was stopped"
+		return b.status != local.Cancelled, b.who + " was stopped"
 	case when.OnFailure:
-		return b.status == Failed, "when: on_failure, and nothing before it failed"
+		return b.status == local.Failed, "when: on_failure, and nothing before it failed"
 	}
 	switch b.status {
-	case Success:
+	case local.Success:
 		return true, ""
-	case Skipped:
+	case local.Skipped:
 		// After stages of which nothing ran a job runs; after a job that it needs and that did not run it does not.
 		return !dag, fmt.Sprintf("%s, which it needs, did not run", b.who)
-	case Cancelled:
+	case local.Cancelled:
 		return false, b.who + " was stopped"
 	}
 	return false, b.who + " failed"
@@ -249,18 +252,18 @@ func (s *schedule) prior(stage int) before {
 	}
 	switch {
 	case len(all.blocking) > 0:
-		return before{Manual, all.blocking[0]}
+		return before{local.Manual, all.blocking[0]}
 	case all.failed > 0:
-		return before{Failed, all.culprit}
+		return before{local.Failed, all.culprit}
 	case all.stopped > 0:
-		return before{Cancelled, "a job before it"}
+		return before{local.Cancelled, "a job before it"}
 	}
-	return before{status: Success}
+	return before{status: local.Success}
 }
 
 // needs is how the jobs that a job needs ended, taken together.
 func (s *schedule) needs(j *pipeline.Job) before {
-	b := before{status: Success}
+	b := before{status: local.Success}
 	for _, e := range j.Needs {
 		n := s.nodes[e.Job]
 		if n == nil {
@@ -270,15 +273,15 @@ func (s *schedule) needs(j *pipeline.Job) before {
 			return before{status: undecided}
 		}
 		switch n.result.Status {
-		case Manual:
+		case local.Manual:
 			if !e.Job.AllowFailure.Always {
-				return before{Manual, e.Job.Name}
+				return before{local.Manual, e.Job.Name}
 			}
-			b = before{Skipped, e.Job.Name}
-		case Skipped:
-			b = before{Skipped, e.Job.Name}
-		case Failed, Cancelled:
-			if b.status != Skipped {
+			b = before{local.Skipped, e.Job.Name}
+		case local.Skipped:
+			b = before{local.Skipped, e.Job.Name}
+		case local.Failed, local.Cancelled:
+			if b.status != local.Skipped {
 				b = before{n.result.Status, e.Job.Name}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
@@ -37,18 +38,18 @@ func TestTheOrderOfJobs(t *testing.T) {
 		fail   []string
 		start  []string // manual jobs that are started
 		chosen []string // nil is all
-		want   map[string]Status
+		want   map[string]local.Status
 	}{
 		{
 			name: "a stage runs after the one before",
 			jobs: []planned{{name: "a"}, {name: "b", stage: 1}},
-			want: map[string]Status{"a": Success, "b": Success},
+			want: map[string]local.Status{"a": local.Success, "b": local.Success},
 		},
 		{
 			name: "a failure ends the stages after it, and not its own",
 			jobs: []planned{{name: "a"}, {name: "a2"}, {name: "b", stage: 1}, {name: "c", stage: 2}},
 			fail: []string{"a"},
-			want: map[string]Status{"a": Failed, "a2": Success, "b": Skipped, "c": Skipped},
+			want: map[string]local.Status{"a": local.Failed, "a2": local.Success, "b": local.Skipped, "c": local.Skipped},
 		},
 		{
 			name: "when: on_failure runs after a failure, always runs always",
@@ -58,39 +59,39 @@ func TestTheOrderOfJobs(t *testing.T) {
 				{name: "c", stage: 2, with: func(j *pipeline.Job) { j.When = when.Always }},
 			},
 			fail: []string{"a"},
-			want: map[string]Status{"a": Failed, "b": Success, "c": Success},
+			want: map[string]local.Status{"a": local.Failed, "b": local.Success, "c": local.Success},
 		},
 		{
 			name: "when: on_failure does not run after success",
 			jobs: []planned{{name: "a"}, {name: "b", stage: 1, with: func(j *pipeline.Job) { j.When = when.OnFailure }}, {name: "c", stage: 2}},
-			want: map[string]Status{"a": Success, "b": Skipped, "c": Success},
+			want: map[string]local.Status{"a": local.Success, "b": local.Skipped, "c": local.Success},
 		},
 		{
 			name: "a failure that is allowed ends nothing",
 			jobs: []planned{{name: "a", with: func(j *pipeline.Job) { j.AllowFailure = optional }}, {name: "b", stage: 1}},
 			fail: []string{"a"},
-			want: map[string]Status{"a": Allowed, "b": Success},
+			want: map[string]local.Status{"a": local.Allowed, "b": local.Success},
 		},
 		{
 			name:  "needs run across stages, and a failure elsewhere does not matter to them",
 			jobs:  []planned{{name: "a"}, {name: "x"}, {name: "b", stage: 1}, {name: "c", stage: 2}},
 			needs: map[string][]string{"b": {"a"}, "c": {"b"}},
 			fail:  []string{"x"},
-			want:  map[string]Status{"a": Success, "x": Failed, "b": Success, "c": Success},
+			want:  map[string]local.Status{"a": local.Success, "x": local.Failed, "b": local.Success, "c": local.Success},
 		},
 		{
 			name:  "a job whose need failed does not run, nor does what needs that",
 			jobs:  []planned{{name: "a"}, {name: "b", stage: 1}, {name: "c", stage: 2}},
 			needs: map[string][]string{"b": {"a"}, "c": {"b"}},
 			fail:  []string{"a"},
-			want:  map[string]Status{"a": Failed, "b": Skipped, "c": Skipped},
+			want:  map[string]local.Status{"a": local.Failed, "b": local.Skipped, "c": local.Skipped},
 		},
 		{
 			name:  "an empty list of needs waits for nothing",
 			jobs:  []planned{{name: "a"}, {name: "b", stage: 1}},
 			needs: map[string][]string{"b": {}},
 			fail:  []string{"a"},
-			want:  map[string]Status{"a": Failed, "b": Success},
+			want:  map[string]local.Status{"a": local.Failed, "b": local.Success},
 		},
 		{
 			name: "a manual job that may fail holds up nothing",
@@ -98,7 +99,7 @@ func TestTheOrderOfJobs(t *testing.T) {
 				{name: "a", with: func(j *pipeline.Job) { j.When, j.AllowFailure = when.Manual, optional }},
 				{name: "b", stage: 1},
 			},
-			want: map[string]Status{"a": Manual, "b": Success},
+			want: map[string]local.Status{"a": local.Manual, "b": local.Success},
 		},
 		{
 			name: "a manual job that may not fail blocks what comes later, always or not",
@@ -107,19 +108,19 @@ func TestTheOrderOfJobs(t *testing.T) {
 				{name: "b", stage: 1},
 				{name: "c", stage: 1, with: func(j *pipeline.Job) { j.When = when.Always }},
 			},
-			want: map[string]Status{"a": Manual, "b": Skipped, "c": Skipped},
+			want: map[string]local.Status{"a": local.Manual, "b": local.Skipped, "c": local.Skipped},
 		},
 		{
 			name:  "and does not when it is started",
 			jobs:  []planned{{name: "a", with: func(j *pipeline.Job) { j.When = when.Manual }}, {name: "b", stage: 1}},
 			start: []string{"a"},
-			want:  map[string]Status{"a": Success, "b": Success},
+			want:  map[string]local.Status{"a": local.Success, "b": local.Success},
 		},
 		{
 			name: "a manual job after a failure is skipped",
 			jobs: []planned{{name: "a"}, {name: "b", stage: 1, with: func(j *pipeline.Job) { j.When = when.Manual }}},
 			fail: []string{"a"}, start: []string{"b"},
-			want: map[string]Status{"a": Failed, "b": Skipped},
+			want: map[string]local.Status{"a": local.Failed, "b": local.Skipped},
 		},
 		{
 			name: "what needs a manual job that was not started does not run",
@@ -128,14 +129,14 @@ func TestTheOrderOfJobs(t *testing.T) {
 				{name: "b", stage: 1},
 			},
 			needs: map[string][]string{"b": {"a"}},
-			want:  map[string]Status{"a": Manual, "b": Skipped},
+			want:  map[string]local.Status{"a": local.Manual, "b": local.Skipped},
 		},
 		{
 			name:   "jobs that are not chosen are as good as done",
 			jobs:   []planned{{name: "a"}, {name: "b", stage: 1}, {name: "c", stage: 2}},
 			needs:  map[string][]string{"c": {"a", "b"}},
 			chosen: []string{"c"},
-			want:   map[string]Status{"c": Success},
+			want:   map[string]local.Status{"c": local.Success},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -158,26 +159,26 @@ func TestTheOrderOfJobs(t *testing.T) {
 			reported := map[string]int{}
 			s := &schedule{
 				jobs: jobs,
-				run: func(_ context.Context, j *pipeline.Job) Result {
-					status := Success
+				run: func(_ context.Context, j *pipeline.Job) local.Result {
+					status := local.Success
 					if contains(test.fail, j.Name) {
-						if status = Failed; j.AllowFailure.Always {
-							status = Allowed
+						if status = local.Failed; j.AllowFailure.Always {
+							status = local.Allowed
 						}
 					}
-					return Result{Status: status, Attempts: 1}
+					return local.Result{Status: status, Attempts: 1}
 				},
-				report: func(r Result) { mu.Lock(); reported[r.Job.Name]++; mu.Unlock() },
+				report: func(r local.Result) { mu.Lock(); reported[r.Name]++; mu.Unlock() },
 				manual: func(j *pipeline.Job) bool { return contains(test.start, j.Name) },
 			}
-			got := map[string]Status{}
+			got := map[string]local.Status{}
 			for _, r := range s.all(t.Context()) {
-				got[r.Job.Name] = r.Status
+				got[r.Name] = r.Status
 				if r.Attempts == 0 && r.Note == "" {
-					t.Errorf("%s did not run, and nothing says why", r.Job.Name)
+					t.Errorf("%s did not run, and nothing says why", r.Name)
 				}
-				if reported[r.Job.Name] != 1 {
-					t.Errorf("%s was reported %d times", r.Job.Name, reported[r.Job.Name])
+				if reported[r.Name] != 1 {
+					t.Errorf("%s was reported %d times", r.Name, reported[r.Name])
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -198,21 +199,21 @@ func contains(list []string, name string) bool {
 
 func TestJobsOfAStageRunAtTheSameTime(t *testing.T) {
 	both := make(chan struct{}, 2)
-	meet := func(context.Context, *pipeline.Job) Result {
+	meet := func(context.Context, *pipeline.Job) local.Result {
 		both <- struct{}{}
 		for len(both) < 2 {
 			select {
 			case <-t.Context().Done():
-				return Result{Status: Failed}
+				return local.Result{Status: local.Failed}
 			default:
 			}
 		}
-		return Result{Status: Success}
+		return local.Result{Status: local.Success}
 	}
 	s := &schedule{jobs: []*pipeline.Job{{Name: "a"}, {Name: "b"}}, run: meet, manual: func(*pipeline.Job) bool { return false }}
 	for _, r := range s.all(t.Context()) {
-		if r.Status != Success {
-			t.Errorf("%s: %s", r.Job.Name, r.Status)
+		if r.Status != local.Success {
+			t.Errorf("%s: %s", r.Name, r.Status)
 		}
 	}
 }
@@ -221,16 +222,16 @@ func TestStoppingAPipelineCancelsWhatHasNotBegun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &schedule{
 		jobs: []*pipeline.Job{{Name: "a"}, {Name: "b", StageIndex: 1, When: when.Always}},
-		run: func(ctx context.Context, _ *pipeline.Job) Result {
+		run: func(ctx context.Context, _ *pipeline.Job) local.Result {
 			cancel()
 			<-ctx.Done()
-			return Result{Status: Cancelled, Attempts: 1}
+			return local.Result{Status: local.Cancelled, Attempts: 1}
 		},
 		manual: func(*pipeline.Job) bool { return false },
 	}
 	for _, r := range s.all(ctx) {
-		if r.Status != Cancelled {
-			t.Errorf("%s: %s", r.Job.Name, r.Status)
+		if r.Status != local.Cancelled {
+			t.Errorf("%s: %s", r.Name, r.Status)
 		}
 	}
 }
@@ -238,12 +239,12 @@ func TestStoppingAPipelineCancelsWhatHasNotBegun(t *testing.T) {
 func TestAFailureStopsThePipelineWhereItSaysSo(t *testing.T) {
 	s := &schedule{
 		jobs: []*pipeline.Job{{Name: "fails"}, {Name: "waits"}, {Name: "later", StageIndex: 1, When: when.Always}},
-		run: func(ctx context.Context, j *pipeline.Job) Result {
+		run: func(ctx context.Context, j *pipeline.Job) local.Result {
 			if j.Name == "fails" {
-				return Result{Status: Failed, Attempts: 1}
+				return local.Result{Status: local.Failed, Attempts: 1}
 			}
 			<-ctx.Done()
-			return Result{Status: Cancelled, Attempts: 1}
+			return local.Result{Status: local.Cancelled, Attempts: 1}
 		},
 		manual:        func(*pipeline.Job) bool { return false },
 		stopOnFailure: true,

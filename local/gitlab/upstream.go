@@ -66,8 +66,8 @@ func (r *runner) projectLeft(j *pipeline.Job, project, ref, job string) []foreig
 	if m = r.kept(j, name, m, err, ref, "it has not run in "+dir, how); m == nil {
 		return nil
 	}
-	if m.Ref != ref && r.once.first(j.Name+"\x00"+name+"\x00ref") {
-		r.o.Observer.Say(j.Name, fmt.Sprintf("%s ran for %s, and %s is asked for", name, m.Ref, ref))
+	if m.Ref != ref && r.First(j.Name+"\x00"+name+"\x00ref") {
+		r.Observer.Say(j.Name, fmt.Sprintf("%s ran for %s, and %s is asked for", name, m.Ref, ref))
 	}
 	return []foreign{{name, m}}
 }
@@ -165,12 +165,12 @@ func (r *runner) kept(j *pipeline.Job, name string, m *store.Manifest, err error
 		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s have expired: its last run here was for %s, on %s", name, m.Ref, moment(m.Finished)), hint)
 		return nil
 	}
-	if (m.Archive != "" || len(m.Reports) > 0) && r.once.first(j.Name+"\x00"+name) {
+	if (m.Archive != "" || len(m.Reports) > 0) && r.First(j.Name+"\x00"+name) {
 		text := fmt.Sprintf("the artifacts of %s are those of its run on %s", name, moment(m.Finished))
 		if expired {
-			text += "; their time is over, and the latest are kept"
+			text += "; they have expired, and the latest are kept"
 		}
-		r.o.Observer.Say(j.Name, text)
+		r.Observer.Say(j.Name, text)
 	}
 	return m
 }
@@ -179,8 +179,8 @@ func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // warnOnce warns of what another job left, once for all attempts of a job.
 func (r *runner) warnOnce(j *pipeline.Job, about, text, hint string) {
-	if r.once.first(j.Name + "\x00" + about) {
-		r.o.Observer.Warn(j.Name, text, hint)
+	if r.First(j.Name + "\x00" + about) {
+		r.Observer.Warn(j.Name, text, hint)
 	}
 }
 

@@ -1,4 +1,4 @@
-package gitlab
+package local
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 const (
 	// watchEvery is how often the files are looked at.
 	watchEvery = 500 * time.Millisecond
-	// listEvery is after how many looks the files are listed anew, so that new ones are found.
+	// listEvery is after how many looks the files are listed again, so that new ones are found.
 	listEvery = 4
 )
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
@@ -70,4 +71,14 @@ func (l *watchedLoader) blame(problems diag.List) error {
 		return problems
 	}
 	return &LoadError{problems, l.failed[0]}
+}
+
+// asError makes an error of a job of one that is not told by its steps.
+func asError(ctx context.Context, err error) *event.Error {
+	var unloaded *LoadError
+	if ctx.Err() == nil && errors.As(err, &unloaded) {
+		list := unloaded.Problems
+		return &event.Error{Kind: unloaded.kind(), Message: list[0].Message, Hint: list[0].Hint, Diagnostics: list}
+	}
+	return session.AsError(ctx, err)
 }

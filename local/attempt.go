@@ -1,0 +1,313 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/service/client"
+	"github.com/rungci/rung/steps/trace"
+)
+
+// Work is one attempt at a job, as its frontend knows it. Its methods are called one after the other, in this order.
+type Work interface {
+	// Name is what people know the job by.
+	Name() string
+	// Place says where it runs, or why it cannot.
+	Place() (*Place, error)
+	// Hide removes from a text what is masked in the job.
+	Hide(text string) string
+	// Services tells where the services of a job on this machine are: for each, its own ports and those of this machine that lead there.
+	Services(ports []map[uint16]uint16)
+	// Steps makes the steps for the environment that stands.
+	Steps(ctx context.Context, env executor.Environment) (*Steps, error)
+	// TraceFile is where the trace is kept.
+	TraceFile() (string, error)
+	// View makes what the steps say what a person sees; it closes what it writes to.
+	View(to Sink) Sink
+	// Error is the error of a run that did not succeed, as a person sees it; o.End is there.
+	Error(o *Outcome) *event.Error
+	// Fetch says what the steps have left in an environment with files of its own: from there to folders of this machine.
+	Fetch(o *Outcome) ([]session.Parcel, error)
+	// ShellEnv is the environment of a shell in the job, NAME=value.
+	ShellEnv() []string
+}
+
+// Steps are a job compiled for an environment, and what they need there.
+type Steps struct {
+	Plan *plan.Component
+	// Project is the folder that they run in.
+	Project   string
+	Env       map[string]string // of every step, beyond that of the environment
+	Variables []client.Variable
+	Secrets   map[string]string
+	Lock      string
+	Timeout   time.Duration // 0 is none
+	// Texts are files to write beside the project for the job's user only.
+	Texts []event.File
+	// Tree is the work tree to send, if the environment has files of its own; nil is none.
+	Tree *Tree
+	// Parcels are what else is sent to such an environment.
+	Parcels []session.Parcel
+}
+
+// Tree is a work tree, and the folder of the environment that it is sent to.
+type Tree struct {
+	From, To   string
+	Submodules bool
+}
+
+// Ended is how an attempt ended.
+type Ended struct {
+	Err      *event.Error // nil when it succeeded
+	ExitCode *int
+	// Outcome is what its steps produced; nil when they did not run.
+	Outcome *Outcome
+	Trace   string
+	// Ignored is the image that it did not run in.
+	Ignored string
+	// Lost says that what the steps left could not be fetched.
+	Lost bool
+}
+
+// attempt is an attempt on its way.
+type attempt struct {
+	*Runner
+	Work
+	place   *Place
+	env     executor.Environment
+	steps   *Steps
+	brought []event.File
+	beside  executor.Services
+}
+
+// Attempt runs the steps of a job once, in an environment of its own. An error that the steps do not report themselves is reported here.
+func (r *Runner) Attempt(ctx context.Context, w Work) *Ended {
+	a := &attempt{Runner: r, Work: w}
+	out := &Ended{}
+	if err := a.run(ctx, out); err != nil {
+		a.problem(ctx, out, err)
+	}
+	return out
+}
+
+// problem takes over an error that is not one of the steps.
+func (a *attempt) problem(ctx context.Context, out *Ended, err error) {
+	wrong := session.AsError(ctx, err)
+	if out.Outcome == nil {
+		a.Refuse(a.Name(), wrong)
+	} else if wrong.Kind != event.ErrorCancelled {
+		a.Observer.Warn(a.Name(), wrong.Message, wrong.Hint)
+	}
+	if out.Err == nil {
+		out.Err = wrong
+	}
+}
+
+// run makes the environment, and runs the steps in it.
+func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
+	if a.place, err = a.Place(); err != nil {
+		return err
+	}
+	out.Ignored = a.place.Ignored
+	report := func(line string) { a.Observer.Say(a.Name(), a.Hide(line)) }
+	if a.place.Services != nil {
+		if a.beside, err = a.place.Starter.StartServices(ctx, a.place.Services, report); err != nil {
+			return err
+		}
+		defer a.end(ctx, a.Name(), "its services are not removed", a.beside.Close)
+		var ports []map[uint16]uint16
+		for i := range a.place.Services.Services {
+			ports = append(ports, a.beside.Ports(i))
+		}
+		a.Services(ports)
+	}
+	if a.env, err = a.place.Level.Prepare(ctx, a.place.Job, report); err != nil {
+		return err
+	}
+	defer a.close(ctx)
+	if err := a.inside(ctx, out); err != nil {
+		a.problem(ctx, out, err)
+	}
+	if out.Err != nil && out.Err.Kind != event.ErrorCancelled && ctx.Err() == nil && a.Shell != nil {
+		dir := a.env.Layout().Project
+		if a.steps != nil {
+			dir = a.steps.Project
+		}
+		a.Shell(ctx, ShellJob{Name: a.Name(), Environment: a.env, Dir: dir, Env: a.ShellEnv()})
+	}
+	return nil
+}
+
+// close removes the environment, or says where it is.
+func (a *attempt) close(ctx context.Context) {
+	if a.Keep {
+		a.Observer.Say(a.Name(), session.WhereKept(a.env.Layout()))
+	}
+	a.end(ctx, a.Name(), "its environment is not removed", a.env.Close)
+}
+
+// inside runs the steps in the environment that stands.
+func (a *attempt) inside(ctx context.Context, out *Ended) (err error) {
+	if a.steps, err = a.Steps(ctx, a.env); err != nil {
+		return err
+	}
+	if err := a.bring(ctx); err != nil {
+		return err
+	}
+	file, err := a.TraceFile()
+	if err != nil {
+		return err
+	}
+	outcome, err := a.record(ctx, file)
+	if outcome.Started {
+		out.Outcome, out.Trace = outcome, file
+		defer func() { err = errors.Join(err, a.handOver(out)) }()
+	}
+	switch {
+	case err != nil:
+		return err
+	case outcome.End == nil:
+		return session.Problem(event.ErrorSystem, "", "the run ended without a result")
+	}
+	out.ExitCode = outcome.End.ExitCode
+	if outcome.End.Status != event.Success {
+		if out.Err = a.Error(outcome); out.Err == nil {
+			out.Err = session.Problem(event.ErrorSystem, "", "the steps failed")
+		}
+	}
+	if err := a.fetch(ctx, outcome); err != nil {
+		out.Lost = true
+		return session.Problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
+	}
+	return nil
+}
+
+// record runs the steps; what happens goes to the trace and to the Observer.
+func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
+	outcome := &Outcome{}
+	record, err := trace.NewRecorder(file, trace.Options{RuntimeDigest: a.RuntimeDigest, Volatile: true})
+	if err != nil {
+		return outcome, err
+	}
+	described := session.Describe(a.place.Level.Level(), a.place.Job, a.env, a.brought, a.Hide)
+	if a.beside != nil {
+		session.Beside(described, a.place.Services, a.beside, a.Hide)
+	}
+	shown := a.View(a.Observer.Run(a.Name()))
+	s := a.steps
+	err = session.Run(ctx, a.Kill, a.env, client.Request{
+		ID: a.place.Job.ID, Component: s.Plan, WorkDir: s.Project, Env: a.stepEnv(), Variables: s.Variables, Secrets: s.Secrets,
+		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock,
+	}, sinks{outcome, session.Described(record, described), shown})
+	_ = shown.Close() // what cannot be shown is still recorded
+	if closeErr := record.Close(); closeErr != nil {
+		a.Observer.Warn(a.Name(), closeErr.Error(), "")
+	}
+	return outcome, err
+}
+
+// stepEnv is the environment of every step, beyond what it has by itself.
+func (a *attempt) stepEnv() map[string]string {
+	env := session.BaseEnv(a.env.Layout())
+	for name, text := range a.steps.Env {
+		env[name] = text
+	}
+	return env
+}
+
+// sinks passes events on to several.
+type sinks []event.Sink
+
+// Event implements event.Sink.
+func (s sinks) Event(e event.Event) {
+	for _, to := range s {
+		to.Event(e)
+	}
+}
+
+// bring puts into the environment what the steps need there.
+func (a *attempt) bring(ctx context.Context) error {
+	layout, s := a.env.Layout(), a.steps
+	for _, f := range s.Texts {
+		var err error
+		a.brought = append(a.brought, f)
+		if layout.Shared {
+			err = os.WriteFile(filepath.FromSlash(f.To), []byte(f.Text), 0o600)
+		} else {
+			err = session.SendText(ctx, a.env, f.To, f.Text)
+		}
+		if err != nil {
+			return fmt.Errorf("writing the files of variables: %w", err)
+		}
+	}
+	if layout.Shared {
+		return nil
+	}
+	if t := s.Tree; t != nil {
+		if err := session.SendTree(ctx, a.env, t.To, t.From, "", t.Submodules); err != nil {
+			return fmt.Errorf("sending the project's files: %w", err)
+		}
+		a.brought = append(a.brought, event.File{To: t.To, From: t.From, Tree: true})
+	}
+	for _, p := range s.Parcels {
+		a.brought = append(a.brought, event.File{To: session.Target(layout, p), From: p.From})
+	}
+	return session.Send(ctx, a.env, s.Parcels)
+}
+
+// fetch brings back what the steps have left in an environment with files of its own, also after a failure.
+func (a *attempt) fetch(ctx context.Context, outcome *Outcome) error {
+	if a.env.Layout().Shared {
+		return nil
+	}
+	parcels, err := a.Fetch(outcome)
+	for _, p := range parcels {
+		if err == nil {
+			err = os.MkdirAll(p.To, 0o755)
+		}
+		if err == nil {
+			err = session.Fetch(context.WithoutCancel(ctx), a.env, p.From, p.To)
+		}
+	}
+	return err
+}
+
+// handOver copies the trace to where it was asked for.
+func (a *attempt) handOver(out *Ended) error {
+	if a.Trace == nil {
+		return nil
+	}
+	to := a.Trace(a.Name())
+	if to == "" {
+		return nil
+	}
+	if err := copyFile(out.Trace, to); err != nil {
+		return session.Problem(event.ErrorSystem, "the trace is in "+out.Trace, "the trace cannot be written: %v", err)
+	}
+	out.Trace = to
+	return nil
+}
+
+// copyFile copies a file to one that only its owner can read.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
