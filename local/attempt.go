@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -281,7 +280,7 @@ func (a *attempt) fetch(ctx context.Context, outcome *Outcome) error {
 	return err
 }
 
-// handOver copies the trace to where it was asked for.
+// handOver puts the trace where it was asked for.
 func (a *attempt) handOver(out *Ended) error {
 	if a.Trace == nil {
 		return nil
@@ -290,24 +289,9 @@ func (a *attempt) handOver(out *Ended) error {
 	if to == "" {
 		return nil
 	}
-	if err := copyFile(out.Trace, to); err != nil {
+	if err := trace.HandOver(out.Trace, to); err != nil {
 		return session.Problem(event.ErrorSystem, "the trace is in "+out.Trace, "the trace cannot be written: %v", err)
 	}
 	out.Trace = to
 	return nil
-}
-
-// copyFile copies a file to one that only its owner can read.
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path"
@@ -12,9 +13,12 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/archive"
 	place "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
 )
@@ -195,8 +199,8 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		return place.SendText(ctx, env, path.Join(own, name), string(data))
 	}
 	const recordedName, stepsName, againName = "recorded", "steps.yml", "again.json"
-	if err := send(recordedName, file); err != nil {
-		return 0, err
+	if err := sendTrace(ctx, env, own, recordedName, file, recorded); err != nil {
+		return 0, fmt.Errorf("sending the trace: %w", err)
 	}
 	if r.steps != "" {
 		if err := send(stepsName, r.steps); err != nil {
@@ -222,6 +226,29 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		return code, err
 	}
 	return code, r.fetchTrace(ctx, env, path.Join(own, againName))
+}
+
+// sendTrace sends a trace to a folder of an environment, as one document under a name.
+func sendTrace(ctx context.Context, env executor.Environment, dir, name, path string, t *trace.Trace) error {
+	temp, err := os.MkdirTemp("", "step-runner-replay-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	document := filepath.Join(temp, name)
+	if bundle.IsBundle(path) || !t.Incomplete && !t.LogsBeside() {
+		err = wholefile.Place(path, document)
+	} else {
+		err = wholefile.Write(document, 0o600, func(w io.Writer) error { return trace.Export(w, t, "json") })
+	}
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(archive.Pack(ctx, w, document)) }()
+	err = env.Send(ctx, dir, r)
+	r.CloseWithError(err)
+	return err
 }
 
 // secretArguments brings secrets to the environment as files, so that no list of processes shows them. Those that only services needed
@@ -288,12 +315,9 @@ func (r *replaying) fetchTrace(ctx context.Context, env executor.Environment, fr
 	if err := place.Fetch(ctx, env, path.Dir(from), filepath.Join(temp, "all")); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(filepath.Join(temp, "all", path.Base(from)))
-	if errors.Is(err, os.ErrNotExist) {
+	made := filepath.Join(temp, "all", path.Base(from))
+	if _, err := os.Stat(made); errors.Is(err, os.ErrNotExist) {
 		return nil // nothing ran
 	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(r.traceFile, data, 0o600)
+	return trace.HandOver(made, r.traceFile)
 }

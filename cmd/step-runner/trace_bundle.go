@@ -97,9 +97,9 @@ func (a *app) writeBundle(ctx context.Context, s *session, path, out string, loc
 	return m, err
 }
 
-// traceDocument opens the document of a trace: the file, where it is one.
+// traceDocument opens the document of a trace with its logs: the file, if it is that.
 func traceDocument(path string, t *trace.Trace) func() (io.ReadCloser, error) {
-	if !t.Incomplete && !bundle.IsBundle(path) && !strings.HasSuffix(path, trace.EventsSuffix) {
+	if !t.Incomplete && !t.LogsBeside() && !bundle.IsBundle(path) && !strings.HasSuffix(path, trace.EventsSuffix) {
 		return func() (io.ReadCloser, error) { return os.Open(path) }
 	}
 	return func() (io.ReadCloser, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rungci/rung/publish/provenance"
 	"github.com/rungci/rung/steps/signature"
+	"github.com/rungci/rung/steps/trace"
 )
 
 // traceSigning is what trace sign was told.
@@ -84,6 +85,9 @@ func traceStatement(path string, artifacts []string) (*signature.Statement, erro
 	if t.Incomplete {
 		return nil, fmt.Errorf("%s: %w", path, &provenance.IncompleteError{})
 	}
+	if err := checkLogsBeside(path, t); err != nil {
+		return nil, err
+	}
 	file, err := digestFile(path)
 	if err != nil {
 		return nil, err
@@ -110,6 +114,17 @@ func traceStatement(path string, artifacts []string) (*signature.Statement, erro
 		return nil, coded(exitUsage, "%v", err)
 	}
 	return statement, nil
+}
+
+// checkLogsBeside holds a log file beside a trace against the digests in the trace, which are what is signed of it.
+func checkLogsBeside(path string, t *trace.Trace) error {
+	if !t.LogsBeside() {
+		return nil
+	}
+	if err := t.CheckLogs(); err != nil {
+		return coded(exitDefinition, "%s: %v", path+trace.LogSuffix, err)
+	}
+	return nil
 }
 
 // digestFile returns a file's digest, and the name that it has in statements.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rungci/rung/publish/provenance"
 	"github.com/rungci/rung/steps/signature"
+	"github.com/rungci/rung/steps/trace"
 )
 
 // traceVerifying is what trace verify was told.
@@ -61,7 +63,7 @@ const (
 
 // subjectCheck is what is known of something that was signed, or should have been.
 type subjectCheck struct {
-	Kind   string `json:"kind"` // trace, output, artifact
+	Kind   string `json:"kind"` // trace, log, output, artifact
 	Name   string `json:"name"` // as it was signed
 	File   string `json:"file,omitempty"`
 	SHA256 string `json:"sha256"` // as it was signed; as it is where it was not
@@ -123,6 +125,9 @@ func verifyTrace(path string, o *traceVerifying) (*verification, error) {
 	}
 	v.Run = &signedRun{record.RunID, record.Status, record.Version, record.Started, record.Finished, record.Components}
 	v.compare("trace", path, record.Trace, file)
+	if err := v.logBeside(path); err != nil {
+		return nil, err
+	}
 	for _, output := range record.Outputs {
 		if v.err == nil { // they stand in the trace
 			v.Subjects = append(v.Subjects, subjectCheck{"output", output.Name, "", output.SHA256, subjectCovered})
@@ -130,6 +135,25 @@ func verifyTrace(path string, o *traceVerifying) (*verification, error) {
 	}
 	v.artifacts(record.Artifacts, o.artifacts, given)
 	return v, nil
+}
+
+// logBeside checks the log file beside a trace that is the one that was signed: the digests in the trace cover it.
+func (v *verification) logBeside(path string) error {
+	if v.err != nil {
+		return nil
+	}
+	t, err := trace.ReadDocument(path)
+	if err != nil || !t.LogsBeside() {
+		return err
+	}
+	log := path + trace.LogSuffix
+	c := subjectCheck{Kind: "log", Name: filepath.Base(log), File: log, Status: subjectSame}
+	if err := t.CheckLogs(); err != nil {
+		c.Status = subjectDifferent
+		v.fail(&signature.VerifyError{Reason: fmt.Sprintf("%s: %v", log, err)})
+	}
+	v.Subjects = append(v.Subjects, c)
+	return nil
 }
 
 // artifacts compares the artifacts that were given with those that were signed: by name, else by content.

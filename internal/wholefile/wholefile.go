@@ -32,3 +32,36 @@ func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 func WriteText(path string, mode fs.FileMode, text []byte) error {
 	return Write(path, mode, func(w io.Writer) error { _, err := w.Write(text); return err })
 }
+
+// Place gives the file at from the name to as well, in the place of what has it: a hard link where the file system allows one, else a copy.
+// It is for files that nobody writes into again.
+func Place(from, to string) error {
+	temp, err := tempName(to)
+	if err != nil {
+		return err
+	}
+	if os.Link(from, temp) == nil {
+		defer os.Remove(temp) // when it did not get its name, or the name was one of the same file
+		return os.Rename(temp, to)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	return Write(to, info.Mode().Perm(), func(w io.Writer) error { _, err := io.Copy(w, in); return err })
+}
+
+// tempName returns a name beside a path that nothing has.
+func tempName(path string) (string, error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*.tmp")
+	if err != nil {
+		return "", err
+	}
+	temp.Close()
+	return temp.Name(), os.Remove(temp.Name())
+}

@@ -48,7 +48,7 @@ func writeComparable(w io.Writer, t *Trace) error {
 		return cmp.Or(strings.Compare(a.Step, b.Step), strings.Compare(a.Message, b.Message))
 	})
 	shown.Steps = c.steps(t.Steps)
-	head, err := shown.header()
+	head, err := shown.header(nil)
 	if err != nil {
 		return err
 	}

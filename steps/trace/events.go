@@ -6,23 +6,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/rungci/rung/steps/event"
 )
 
-// readEvents reads the event log of a run that was killed or still runs.
+// readEvents reads the event log of a run that was killed or is still running.
 func readEvents(path string) (*Trace, error) {
 	f, info, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	log := besideLog{path: path + LogSuffix}
+	defer log.close()
 	b := newBuilder()
-	size, err := scan(f, func(e event.Event) error {
+	var data []byte
+	size, err := scan(f, func(e event.Event, p piece) error {
 		if _, first := e.Body.(event.RunStarted); !first && b.trace.Run.Started.IsZero() {
 			return errors.New("the first event is not the start of a run")
 		}
-		b.event(e)
+		if _, isLog := e.Body.(event.Log); !isLog {
+			b.event(e)
+			return nil
+		}
+		if p.data == nil {
+			var err error
+			if data, err = readSpans(&log, []span{p.span}, data[:0]); err != nil {
+				return err
+			}
+			p.data = data
+		}
+		b.log(e.Step, e.Time, p.data)
 		return nil
 	})
 	if err != nil {
@@ -33,24 +48,54 @@ func readEvents(path string) (*Trace, error) {
 	}
 	t := b.finish()
 	same := sameFile{path, info}
-	t.logs = &eventLog{open: func() (io.ReadCloser, error) {
+	t.logs = &eventLog{log: &besideLog{path: path + LogSuffix}, each: func(visit visitor) error {
 		f, err := same.open()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(f, size), f}, nil
+		defer f.Close()
+		_, err = scan(io.LimitReader(f, size), visit)
+		return err
 	}}
 	return t, nil
 }
 
-// scan calls visit with every event of an event log, with log data that is valid until visit returns, and returns how many
-// bytes hold whole events. A last line that is cut, as a kill may leave it, is no event.
-func scan(r io.Reader, visit func(event.Event) error) (size int64, err error) {
+// besideLog is the log file beside a trace. It is opened when it is first read, and again after close.
+type besideLog struct {
+	path string
+	file *os.File
+}
+
+// ReadAt implements io.ReaderAt.
+func (l *besideLog) ReadAt(p []byte, at int64) (int, error) {
+	if l.file == nil {
+		f, err := os.Open(l.path)
+		if errors.Is(err, os.ErrNotExist) {
+			return 0, fmt.Errorf("the logs are in %s, which does not exist; keep the two files together", l.path)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("reading the logs: %w", err)
+		}
+		l.file = f
+	}
+	return l.file.ReadAt(p, at)
+}
+
+func (l *besideLog) close() {
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}
+
+// visitor takes an event. The Data of a log event is in the piece.
+type visitor func(e event.Event, p piece) error
+
+// scan calls visit with every event of an event log, with pieces that are valid until visit returns, and returns how many
+// bytes hold whole events. A last line that is cut, as a kill may leave it, is not an event.
+func scan(r io.Reader, visit visitor) (size int64, err error) {
 	in := bufio.NewReaderSize(r, flushSize)
-	var long, data []byte
+	var long []byte
 	for number := 1; ; number++ {
 		line, err := readLine(in, &long)
 		if errors.Is(err, io.EOF) {
@@ -60,16 +105,19 @@ func scan(r io.Reader, visit func(event.Event) error) (size int64, err error) {
 			return size, err
 		}
 		var e event.Event
-		if l, ok := parseLogLine(line[:len(line)-1], data); ok {
-			e = event.Event{Time: l.time, Step: l.step, Body: event.Log{Stream: l.stream, Data: l.data}}
-			data = l.data
+		var p piece
+		if l, ok := parseLogLine(line[:len(line)-1]); ok {
+			e = event.Event{Time: l.time, Step: l.step, Body: event.Log{Stream: l.stream}}
+			p.span = l.span
 		} else if err := json.Unmarshal(line, &e); err != nil {
 			if _, more := in.Peek(1); more != nil {
 				return size, nil // torn: the last line
 			}
 			return size, fmt.Errorf("line %d: %w", number, err)
+		} else if log, ok := e.Body.(event.Log); ok { // as versions up to 0.1 wrote them
+			p.data = append([]byte{}, log.Data...)
 		}
-		if err := visit(e); err != nil {
+		if err := visit(e, p); err != nil {
 			return size, err
 		}
 		size += int64(len(line))
@@ -91,24 +139,64 @@ func readLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
 	return *long, err
 }
 
-// eventLog gives the logs in an event log as the chunks of a document.
+// eventLog gives the logs of events as the chunks of a document.
 type eventLog struct {
-	open func() (io.ReadCloser, error)
+	each func(visit visitor) error
+	log  io.ReaderAt // what the spans of pieces are in
+}
+
+// Of returns the trace of events that are kept elsewhere. events calls visit with each of them, in order; it is called again for every look
+// at the logs, and has to give the same ones.
+func Of(events func(visit func(event.Event) error) error, opts Options) (*Trace, error) {
+	b := newBuilder()
+	err := events(func(e event.Event) error {
+		b.event(withoutSpans(e))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := b.finish()
+	if opts.RuntimeDigest != nil {
+		t.Runtime.Digest = opts.RuntimeDigest()
+	}
+	t.logs = &eventLog{each: func(visit visitor) error {
+		return events(func(e event.Event) error {
+			if log, ok := e.Body.(event.Log); ok {
+				return visit(e, piece{data: log.Data})
+			}
+			return visit(e, piece{})
+		})
+	}}
+	return t, nil
 }
 
 func (l *eventLog) chunks(yield func(Chunk) error) error {
-	in, err := l.open()
-	if err != nil {
-		return fmt.Errorf("reading the logs: %w", err)
+	if file, ok := l.log.(*besideLog); ok {
+		defer file.close()
 	}
-	defer in.Close()
+	var data []byte
+	return l.merged(func(c mergedChunk) error {
+		if c.spans != nil {
+			var err error
+			if data, err = readSpans(l.log, c.spans, data[:0]); err != nil {
+				return err
+			}
+			c.Data = data
+		}
+		return yield(c.Chunk)
+	})
+}
+
+// merged calls yield with the chunks, whose data stays where it is.
+func (l *eventLog) merged(yield func(mergedChunk) error) error {
 	ids := newBuilder() // what happened between the logs decides the IDs of their steps
 	ids.unhashed = true
-	m := newMerger(yield)
-	if _, err = scan(in, func(e event.Event) error {
+	m := newMerger(l.log, yield)
+	if err := l.each(func(e event.Event, p piece) error {
 		log, isLog := e.Body.(event.Log)
 		if isLog {
-			return m.add(ids.log(e.Step, e.Time, log.Data), log.Stream, e.Time, log.Data)
+			return m.add(ids.log(e.Step, e.Time, nil), log.Stream, e.Time, p)
 		}
 		ids.event(e)
 		if _, done := e.Body.(event.StepFinished); done {

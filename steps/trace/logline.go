@@ -2,37 +2,35 @@ package trace
 
 import (
 	"bytes"
-	"encoding/base64"
+	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/rungci/rung/steps/event"
 )
 
-// Log events are nearly all of what a run records, so their lines are written and read by hand. The lines are the same
-// as event.Event makes, except for escapes that JSON does not need; parseLogLine reads no others, and leaves any line that
-// it does not know to event.Event.
+// Log events are nearly all that a run records, so their lines are written and read by hand. A line does not hold the data but says where
+// it is in the log file. Its type is not that of event.Log, so that nothing reads it as an empty piece.
 
-// appendLogLine appends a log event as one line of JSON, with the line end.
-func appendLogLine(b []byte, e *event.Event, l *event.Log) []byte {
+// pieceType is the type of the line of a log event.
+const pieceType = "log.piece"
+
+// appendLogLine appends a log event as one line of JSON, with the line end. The data is at a position of the log file.
+func appendLogLine(b []byte, e *event.Event, l *event.Log, at int64) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, e.Seq, 10)
 	b = append(b, `,"time":"`...)
 	b = e.Time.UTC().AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `","type":"log","step":`...)
+	b = append(b, `","type":"`+pieceType+`","step":`...)
 	b = appendJSONString(b, e.Step)
 	b = append(b, `,"data":{"stream":`...)
 	b = appendJSONString(b, string(l.Stream))
 	b = append(b, `,"offset":`...)
 	b = strconv.AppendInt(b, l.Offset, 10)
-	if event.IsText(l.Data) {
-		b = append(b, `,"text":`...)
-		b = appendJSONString(b, l.Data)
-	} else {
-		b = append(b, `,"base64":"`...)
-		b = base64.StdEncoding.AppendEncode(b, l.Data)
-		b = append(b, '"')
-	}
+	b = append(b, `,"at":`...)
+	b = strconv.AppendInt(b, at, 10)
+	b = append(b, `,"bytes":`...)
+	b = strconv.AppendInt(b, int64(len(l.Data)), 10)
 	return append(b, "}}\n"...)
 }
 
@@ -72,58 +70,75 @@ type logLine struct {
 	time   time.Time
 	step   string
 	stream event.Stream
-	data   []byte
+	span   span
 }
 
-// parseLogLine reads a line that appendLogLine wrote, without its line end. The data replaces what is in buf. It returns
-// false for any other line.
-func parseLogLine(line, buf []byte) (l logLine, ok bool) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"seq":`))
-	if !ok {
-		return l, false
-	}
-	_, rest, ok = bytes.Cut(rest, []byte(`,"time":"`))
-	if !ok {
-		return l, false
-	}
-	stamp, rest, ok := bytes.Cut(rest, []byte(`","type":"log","step":"`))
-	if !ok || len(stamp) > len(time.RFC3339Nano) {
-		return l, false
-	}
-	step, rest, ok := bytes.Cut(rest, []byte(`","data":{"stream":"`))
-	if !ok || bytes.IndexByte(step, '\\') >= 0 {
-		return l, false
-	}
-	stream, rest, ok := bytes.Cut(rest, []byte(`","offset":`))
-	if !ok {
-		return l, false
-	}
-	_, rest, ok = bytes.Cut(rest, []byte(`,"`))
-	if !ok {
-		return l, false
-	}
-	text, ok := bytes.CutSuffix(rest, []byte(`"}}`))
-	if !ok {
-		return l, false
-	}
-	at, err := time.Parse(time.RFC3339Nano, string(stamp))
-	if err != nil {
-		return l, false
-	}
-	l = logLine{time: at, step: string(step), stream: internStream(stream)}
-	if raw, isText := bytes.CutPrefix(text, []byte(`text":"`)); isText {
-		l.data, ok = unescape(buf[:0], raw)
-		return l, ok
-	}
-	raw, ok := bytes.CutPrefix(text, []byte(`base64":"`))
-	if !ok {
-		return l, false
-	}
-	l.data, err = base64.StdEncoding.AppendDecode(buf[:0], raw)
-	return l, err == nil
+// pieceJSON is the line that appendLogLine writes.
+type pieceJSON struct {
+	Seq  int64     `json:"seq"`
+	Time time.Time `json:"time"`
+	Type string    `json:"type"`
+	Step string    `json:"step"`
+	Data struct {
+		Stream event.Stream `json:"stream"`
+		Offset int64        `json:"offset"`
+		At     int64        `json:"at"`
+		Bytes  int64        `json:"bytes"`
+	} `json:"data"`
 }
 
-// internStream returns the stream's name without allocating for the two that there are.
+// parseLogLine reads a line that appendLogLine wrote. It returns false for any other line.
+func parseLogLine(line []byte) (l logLine, ok bool) {
+	if !bytes.Contains(line[:min(len(line), maxLineHead)], []byte(`,"type":"`+pieceType+`",`)) {
+		return l, false
+	}
+	if l, ok = parseFast(line); ok {
+		return l, l.valid()
+	}
+	var slow pieceJSON
+	if json.Unmarshal(line, &slow) != nil || slow.Type != pieceType {
+		return l, false
+	}
+	l = logLine{slow.Time, slow.Step, slow.Data.Stream, span{slow.Data.At, slow.Data.Bytes}}
+	return l, l.valid()
+}
+
+func (l *logLine) valid() bool { return l.span.at >= 0 && l.span.size >= 0 }
+
+// maxLineHead is where the type of an event is in its line at the latest, in bytes.
+const maxLineHead = 128
+
+// parseFast reads the lines of steps whose ID needs no escapes, which are all that the engine gives.
+func parseFast(line []byte) (l logLine, ok bool) {
+	var stamp, step, stream []byte
+	rest := line
+	for _, part := range []struct {
+		to   string
+		into *[]byte
+	}{{`,"time":"`, nil}, {`","type":"` + pieceType + `","step":"`, &stamp}, {`","data":{"stream":"`, &step}, {`","offset":`, &stream}, {`,"at":`, nil}} {
+		before, after, found := bytes.Cut(rest, []byte(part.to))
+		if !found {
+			return l, false
+		}
+		if part.into != nil {
+			*part.into = before
+		}
+		rest = after
+	}
+	at, size, found := bytes.Cut(rest, []byte(`,"bytes":`))
+	size, ended := bytes.CutSuffix(size, []byte("}}"))
+	if !found || !ended || bytes.IndexByte(step, '\\') >= 0 || bytes.IndexByte(stream, '\\') >= 0 || len(stamp) > len(time.RFC3339Nano) {
+		return l, false
+	}
+	var errs [3]error
+	l = logLine{step: string(step), stream: internStream(stream)}
+	l.time, errs[0] = time.Parse(time.RFC3339Nano, string(stamp))
+	l.span.at, errs[1] = strconv.ParseInt(string(at), 10, 64)
+	l.span.size, errs[2] = strconv.ParseInt(string(size), 10, 64)
+	return l, errs == [3]error{}
+}
+
+// internStream returns the stream's name without allocating for the usual two.
 func internStream(name []byte) event.Stream {
 	switch string(name) {
 	case string(event.Stdout):
@@ -132,43 +147,5 @@ func internStream(name []byte) event.Stream {
 		return event.Stderr
 	default:
 		return event.Stream(name)
-	}
-}
-
-// unescape appends the text of a JSON string that appendJSONString wrote, given without its quotes.
-func unescape(b, raw []byte) ([]byte, bool) {
-	for {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 {
-			return append(b, raw...), bytes.IndexByte(raw, '"') < 0
-		}
-		if i+1 >= len(raw) || bytes.IndexByte(raw[:i], '"') >= 0 {
-			return b, false
-		}
-		b = append(b, raw[:i]...)
-		size := 2
-		switch raw[i+1] {
-		case 'n':
-			b = append(b, '\n')
-		case 'r':
-			b = append(b, '\r')
-		case 't':
-			b = append(b, '\t')
-		case '"', '\\':
-			b = append(b, raw[i+1])
-		case 'u':
-			size = 6
-			if i+size > len(raw) {
-				return b, false
-			}
-			c, err := strconv.ParseUint(string(raw[i+2:i+size]), 16, 16)
-			if err != nil || c >= ' ' {
-				return b, false
-			}
-			b = append(b, byte(c))
-		default:
-			return b, false
-		}
-		raw = raw[i+size:]
 	}
 }

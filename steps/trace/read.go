@@ -24,7 +24,7 @@ func Read(path string) (*Trace, error) {
 			return t, err
 		}
 	}
-	return readDocument(path)
+	return ReadDocument(path)
 }
 
 // open opens a file of a trace; the info tells later whether it is still the same file.
@@ -41,8 +41,8 @@ func open(path string) (*os.File, os.FileInfo, error) {
 	return f, info, nil
 }
 
-// readDocument reads a finished trace.
-func readDocument(path string) (*Trace, error) {
+// ReadDocument reads a finished trace, whether a newer run at the path is going on or not.
+func ReadDocument(path string) (*Trace, error) {
 	f, info, err := open(path)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,11 @@ func readDocument(path string) (*Trace, error) {
 	}
 	if d.logs >= 0 {
 		same := sameFile{path, info}
-		t.logs = &documentLogs{name: path, open: func() (io.ReadCloser, error) { return same.open() }, offset: d.logs}
+		logs := &documentLogs{name: path, open: func() (io.ReadCloser, error) { return same.open() }, offset: d.logs}
+		if size, beside := d.logFile(); beside {
+			logs.beside, logs.size = &besideLog{path: path + LogSuffix}, size
+		}
+		t.logs = logs
 	}
 	return t, nil
 }
@@ -77,7 +81,11 @@ func ReadFrom(name string, open func() (io.ReadCloser, error)) (*Trace, error) {
 		return nil, fmt.Errorf("%s %w", name, err)
 	}
 	if d.logs >= 0 {
-		t.logs = &documentLogs{name: name, open: open, offset: d.logs}
+		logs := &documentLogs{name: name, open: open, offset: d.logs}
+		if size, beside := d.logFile(); beside {
+			logs.size = size
+		}
+		t.logs = logs
 	}
 	return t, nil
 }
@@ -148,6 +156,15 @@ func (h *headerReader) field(key string) (done bool, err error) {
 		return false, checkFormat(raw)
 	}
 	return false, nil
+}
+
+// logFile returns the size of the log file beside the document, false when the logs are part of the document.
+func (h *headerReader) logFile() (size int64, beside bool) {
+	var file *LogFile
+	if json.Unmarshal(h.fields["log_file"], &file) != nil || file == nil {
+		return 0, false
+	}
+	return file.Bytes, true
 }
 
 func (h *headerReader) trace() (*Trace, error) {
@@ -238,7 +255,9 @@ func (s sameFile) open() (*os.File, error) {
 type documentLogs struct {
 	name   string
 	open   func() (io.ReadCloser, error)
-	offset int64 // behind the key "logs"
+	offset int64      // after the key "logs"
+	beside *besideLog // the log file; nil when there is none
+	size   int64      // of the log file
 }
 
 func (d *documentLogs) chunks(yield func(Chunk) error) error {
@@ -259,13 +278,18 @@ func (d *documentLogs) chunks(yield func(Chunk) error) error {
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('[') {
 		return fmt.Errorf(`%s is damaged: "logs" is not an array`, path)
 	}
+	var log io.ReaderAt
+	if d.beside != nil {
+		log = d.beside
+		defer d.beside.close()
+	}
 	var buf []byte
 	for dec.More() {
 		var c chunkJSON
 		if err := dec.Decode(&c); err != nil {
 			return fmt.Errorf("%s %w", path, broken(err))
 		}
-		if buf, err = c.data(buf); err != nil {
+		if buf, err = c.data(buf, log, d.size); err != nil {
 			return fmt.Errorf("%s is damaged: %w", path, err)
 		}
 		if err := yield(Chunk{c.Step, event.Stream(c.Stream), c.Offset, c.Time, buf}); err != nil {

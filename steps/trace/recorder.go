@@ -16,58 +16,81 @@ import (
 )
 
 const (
-	// flushDelay is how long log data may stand in memory only. Every other event is written at once.
+	// flushDelay is how long log data may be in memory only. Every other event is written at once.
 	flushDelay = 500 * time.Millisecond
-	// flushSize is how much of the event log is written at a time, in bytes.
+	// flushSize is how much of the event log, and of the log, is written at a time, in bytes.
 	flushSize = 256 << 10
 )
 
-// Options are what a Recorder may be told.
+// Options configure a Recorder.
 type Options struct {
 	// RuntimeDigest returns the digest of the program that runs the steps. It is called once, by Close.
 	RuntimeDigest func() string
-	// Volatile lets the document be lost when the machine loses its power: its end does not wait for the disk. For traces that are made by the
-	// way, of many runs.
+	// Volatile skips syncing the document to disk: a power failure may lose it. For traces that are made by the way, of many runs.
 	Volatile bool
 }
 
-// Recorder is an event.Sink that writes a trace. It may be closed while a late event arrives; otherwise events come one at
-// a time, as event.Sink says.
+// Recorder is an event.Sink that writes a trace. Close may be called while a late event arrives; otherwise events come one at
+// a time, as event.Sink requires.
 type Recorder struct {
 	path string
 	opts Options
 
 	mu      sync.Mutex
 	file    *os.File // the event log
-	buf     []byte   // lines that are not written yet
+	buf     []byte   // lines not written yet
 	size    int64    // of the event log, whole lines only
+	log     logWriter
+	embed   int64 // MaxEmbeddedLog, but in tests
 	tree    *builder
-	started bool        // the run's first event came
+	started bool        // the run's first event arrived
 	timer   *time.Timer // writes buf after flushDelay
 	armed   bool
 	closed  bool
-	err     error // the first thing that went wrong; nothing is recorded after it
+	err     error // the first failure; nothing is recorded after it
 }
 
-// NewRecorder starts a trace at path. The folder must exist. What stood at path stays there until Close replaces it; what
-// is left of an unfinished run at path is removed.
+// NewRecorder starts a trace at path. The folder must exist. An existing trace at path stays until Close replaces it; the remains of an
+// unfinished run at path are removed.
 func NewRecorder(path string, opts Options) (*Recorder, error) {
 	if err := checkTarget(path); err != nil {
 		return nil, err
 	}
 	events := path + EventsSuffix
-	// A recorder that still writes there keeps its own file: it is only taken out of the folder.
-	if err := os.Remove(events); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("cannot record the trace: %w; is another run writing it?", err)
+	// A recorder that is still writing there keeps its own files: only their names are removed.
+	for _, old := range []string{events, events + LogSuffix} {
+		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("cannot record the trace: %w; is another run writing it?", err)
+		}
 	}
 	file, err := os.OpenFile(events, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot record the trace: %w", err)
 	}
-	r := &Recorder{path: path, opts: opts, file: file, tree: newBuilder()}
+	r := &Recorder{path: path, opts: opts, file: file, tree: newBuilder(), log: logWriter{path: events + LogSuffix}, embed: MaxEmbeddedLog}
 	r.timer = time.AfterFunc(time.Hour, r.flushLate)
 	r.timer.Stop()
 	return r, nil
+}
+
+// SharedLog creates the file that takes the log of the run and returns its absolute path, for a step-runner on the same file system that
+// appends the log to it. From then on the recorder expects the data of every log event, in order, to be in that file before the event
+// arrives, and does not write it again.
+func (r *Recorder) SharedLog() (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.log.shared || r.log.file != nil {
+		return "", errors.New("the trace has a log file already")
+	}
+	path, err := filepath.Abs(r.log.path)
+	if err == nil {
+		err = r.log.create()
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot record the log: %w", err)
+	}
+	r.log.shared = true
+	return path, nil
 }
 
 // checkTarget finds out early that the trace could not be written in the end.
@@ -106,7 +129,12 @@ func (r *Recorder) Event(e event.Event) {
 		return
 	}
 	if log, ok := e.Body.(event.Log); ok {
-		r.buf = appendLogLine(r.buf, &e, &log)
+		at, err := r.log.add(log.Data)
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		r.buf = appendLogLine(r.buf, &e, &log, at)
 		r.tree.log(e.Step, e.Time, log.Data)
 		if len(r.buf) >= flushSize {
 			r.flush()
@@ -161,12 +189,17 @@ func bare(c *plan.Component) *plan.Component {
 	return parsed
 }
 
-// flush writes what is in memory to the event log. Where that fails, the log is cut back to its last whole line.
+// flush writes what is in memory: the log first, so that no line refers to data that is not there. On failure the event log is cut back
+// to its last whole line.
 func (r *Recorder) flush() {
 	if r.err != nil || len(r.buf) == 0 {
 		return
 	}
 	r.armed = false
+	if err := r.log.flush(); err != nil {
+		r.fail(err)
+		return
+	}
 	n, err := r.file.Write(r.buf)
 	if err != nil {
 		r.size += int64(bytes.LastIndexByte(r.buf[:n], '\n') + 1)
@@ -189,21 +222,21 @@ func (r *Recorder) flushLate() {
 	}
 }
 
-// fail remembers what went wrong and stops the recording.
+// fail records the first failure and stops the recording.
 func (r *Recorder) fail(err error) {
 	r.buf = nil
 	r.err = fmt.Errorf("the trace ends early: %w; what was recorded until then is in %s", err, r.path+EventsSuffix)
 }
 
-// Err returns the first thing that went wrong, nil when the recording is whole so far.
+// Err returns the first failure, nil when the recording is whole so far.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Close writes the trace and removes the event log. Where something went wrong before, or goes wrong now, the event log
-// stays and can be read as the trace of an unfinished run. When no event came there is nothing to write.
+// Close writes the trace and removes the event log. After a failure the event log and the log file stay and can be read as the trace of an
+// unfinished run. When no event arrived there is nothing to write.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,6 +246,7 @@ func (r *Recorder) Close() error {
 	r.flush()
 	r.closed = true
 	r.timer.Stop()
+	defer r.log.close()
 	if r.err == nil && r.started {
 		if err := r.writeDocument(); err != nil {
 			r.err = fmt.Errorf("cannot write the trace: %w; what was recorded is in %s", err, r.path+EventsSuffix)
@@ -222,29 +256,36 @@ func (r *Recorder) Close() error {
 		r.file.Close()
 		return r.err
 	}
-	r.removeEvents()
+	r.log.remove()
+	removeOwn(r.file, r.path+EventsSuffix)
 	return nil
 }
 
-// removeEvents removes the event log, unless another recorder has put its own in the place since.
-func (r *Recorder) removeEvents() {
-	events := r.path + EventsSuffix
-	mine, err := r.file.Stat()
-	r.file.Close()
-	if now, statErr := os.Stat(events); err == nil && statErr == nil && os.SameFile(mine, now) {
-		os.Remove(events)
+// removeOwn closes a file and removes its name, unless the name belongs to another file by now.
+func removeOwn(file *os.File, path string) {
+	mine, err := file.Stat()
+	file.Close()
+	if now, statErr := os.Stat(path); err == nil && statErr == nil && os.SameFile(mine, now) {
+		os.Remove(path)
 	}
 }
 
-// writeDocument puts the trace in its place at once, or not at all.
+// writeDocument replaces the trace at once, or not at all. A log of up to MaxEmbeddedLog bytes becomes part of the document; the file of a
+// longer one is renamed to stand beside it.
 func (r *Recorder) writeDocument() (err error) {
 	t := r.tree.finish()
 	if r.opts.RuntimeDigest != nil {
 		t.Runtime.Digest = r.opts.RuntimeDigest()
 	}
-	t.logs = &eventLog{open: func() (io.ReadCloser, error) {
-		return io.NopCloser(io.NewSectionReader(r.file, 0, r.size)), nil
+	if err := r.log.settle(!r.opts.Volatile); err != nil {
+		return err
+	}
+	beside := r.log.size > r.embed
+	source := &eventLog{log: r.log.file, each: func(visit visitor) error {
+		_, err := scan(io.NewSectionReader(r.file, 0, r.size), visit)
+		return err
 	}}
+	t.logs = source
 	tmp, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+".*.tmp") // mode 0600
 	if err != nil {
 		return err
@@ -255,16 +296,26 @@ func (r *Recorder) writeDocument() (err error) {
 			os.Remove(tmp.Name())
 		}
 	}()
-	if err := write(tmp, t); err != nil {
+	if beside {
+		err = writeIndex(tmp, t, source, r.log.size)
+	} else {
+		err = write(tmp, t)
+	}
+	if err == nil && !r.opts.Volatile {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
 		return err
 	}
-	if !r.opts.Volatile {
-		if err := tmp.Sync(); err != nil {
+	if beside {
+		if err := r.log.publish(r.path + LogSuffix); err != nil {
 			return err
 		}
+		return os.Rename(tmp.Name(), r.path)
 	}
-	if err := tmp.Close(); err != nil {
+	if err := os.Rename(tmp.Name(), r.path); err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), r.path)
+	_ = os.Remove(r.path + LogSuffix) // of the trace that was replaced
+	return nil
 }

@@ -16,20 +16,52 @@ import (
 
 // write writes the whole document. The logs stream through.
 func write(w io.Writer, t *Trace) error {
-	head, err := t.header()
+	head, err := t.header(nil)
 	if err != nil {
 		return err
 	}
+	return writeLogs(w, head, func(chunk func([]byte) error) error {
+		var buf []byte
+		return t.Chunks(func(c Chunk) error {
+			buf = appendChunk(buf[:0], c)
+			return chunk(buf)
+		})
+	})
+}
+
+// writeIndex writes a document whose logs stay in a file of so many bytes beside it: its chunks say where they are.
+func writeIndex(w io.Writer, t *Trace, source *eventLog, size int64) error {
+	head, err := t.header(&LogFile{Bytes: size})
+	if err != nil {
+		return err
+	}
+	return writeLogs(w, head, func(chunk func([]byte) error) error {
+		var buf []byte
+		return source.merged(func(c mergedChunk) error {
+			buf = appendChunkHead(buf[:0], c.Chunk)
+			buf = append(buf, `", "at": [`...)
+			for i, s := range c.spans {
+				if i > 0 {
+					buf = append(buf, ", "...)
+				}
+				buf = strconv.AppendInt(append(buf, '['), s.at, 10)
+				buf = append(strconv.AppendInt(append(buf, ", "...), s.size, 10), ']')
+			}
+			return chunk(append(buf, "]}"...))
+		})
+	})
+}
+
+// writeLogs writes a document that is a header and the chunks that chunks makes.
+func writeLogs(w io.Writer, head []byte, chunks func(write func([]byte) error) error) error {
 	out := bufio.NewWriterSize(w, 2*maxChunk)
 	out.Write(bytes.TrimSuffix(head, []byte("\n}\n")))
 	out.WriteString(",\n  \"logs\": [")
-	var buf []byte
 	separator := "\n"
-	err = t.Chunks(func(c Chunk) error {
-		buf = append(append(buf[:0], separator...), "    "...)
-		buf = appendChunk(buf, c)
+	err := chunks(func(chunk []byte) error {
+		out.WriteString(separator + "    ")
 		separator = ",\n"
-		_, err := out.Write(buf)
+		_, err := out.Write(chunk)
 		return err
 	})
 	if err != nil {
@@ -42,13 +74,22 @@ func write(w io.Writer, t *Trace) error {
 	return out.Flush() // reports what any of the writes met
 }
 
-// header returns the document without its logs, as indented JSON.
-func (t *Trace) header() ([]byte, error) {
+// LogFile is what a document says of the log file beside it.
+type LogFile struct {
+	Bytes int64 `json:"bytes"`
+}
+
+// header returns the document without its logs, as indented JSON. beside is nil when they are part of the document.
+func (t *Trace) header(beside *LogFile) ([]byte, error) {
 	var head bytes.Buffer
 	enc := json.NewEncoder(&head)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(t); err != nil {
+	document := struct {
+		*Trace
+		LogFile *LogFile `json:"log_file,omitempty"`
+	}{t, beside}
+	if err := enc.Encode(document); err != nil {
 		return nil, fmt.Errorf("encoding the trace: %w", err)
 	}
 	return head.Bytes(), nil
@@ -60,22 +101,16 @@ type chunkJSON struct {
 	Stream string    `json:"stream"`
 	Offset int64     `json:"offset"`
 	Time   time.Time `json:"time"`
-	// Text is the data cut behind every line end, so that two documents can be compared line by line; Base64 is the data when
-	// it is not UTF-8.
-	Text   []string `json:"text"`
-	Base64 []byte   `json:"base64"`
+	// Text is the data cut after every line end, so that two documents can be compared line by line; Base64 is the data when
+	// it is not UTF-8. At says where it is in the log file beside the document: positions and numbers of bytes.
+	Text   []string   `json:"text"`
+	Base64 []byte     `json:"base64"`
+	At     [][2]int64 `json:"at"`
 }
 
 // appendChunk appends a chunk in the form of chunkJSON, a line of the document for every line of the log.
 func appendChunk(b []byte, c Chunk) []byte {
-	b = append(b, `{"step": `...)
-	b = appendJSONString(b, c.Step)
-	b = append(b, `, "stream": `...)
-	b = appendJSONString(b, string(c.Stream))
-	b = append(b, `, "offset": `...)
-	b = strconv.AppendInt(b, c.Offset, 10)
-	b = append(b, `, "time": "`...)
-	b = c.Time.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = appendChunkHead(b, c)
 	if !event.IsText(c.Data) {
 		b = append(b, `", "base64": "`...)
 		b = base64.StdEncoding.AppendEncode(b, c.Data)
@@ -96,11 +131,30 @@ func appendChunk(b []byte, c Chunk) []byte {
 	return append(b, "\n    ]}"...)
 }
 
-// errNotChunk is what is wrong with a log that does not have the form of chunkJSON.
-var errNotChunk = errors.New("a chunk of the logs has neither text nor base64")
+// appendChunkHead appends a chunk up to the end of its time, without the quote.
+func appendChunkHead(b []byte, c Chunk) []byte {
+	b = append(b, `{"step": `...)
+	b = appendJSONString(b, c.Step)
+	b = append(b, `, "stream": `...)
+	b = appendJSONString(b, string(c.Stream))
+	b = append(b, `, "offset": `...)
+	b = strconv.AppendInt(b, c.Offset, 10)
+	b = append(b, `, "time": "`...)
+	return c.Time.UTC().AppendFormat(b, time.RFC3339Nano)
+}
 
-// data returns the bytes of the chunk, in buf where there is room.
-func (c *chunkJSON) data(buf []byte) ([]byte, error) {
+// What can be wrong with a chunk.
+var (
+	errNotChunk    = errors.New("a chunk of the logs has neither text, base64 nor at")
+	errChunkPlace  = errors.New("a chunk of the logs is not a part of the log file")
+	errNoLogBeside = errors.New("a chunk of the logs is in a log file, and the trace has none")
+)
+
+// data returns the bytes of the chunk, in buf where there is room. log is the file beside the document, nil when there is none.
+func (c *chunkJSON) data(buf []byte, log io.ReaderAt, size int64) ([]byte, error) {
+	if c.At != nil {
+		return c.beside(buf, log, size)
+	}
 	if c.Text == nil && c.Base64 == nil {
 		return nil, errNotChunk
 	}
@@ -109,4 +163,20 @@ func (c *chunkJSON) data(buf []byte) ([]byte, error) {
 		buf = append(buf, line...)
 	}
 	return append(buf, c.Base64...), nil
+}
+
+// beside reads the bytes of the chunk from the log file.
+func (c *chunkJSON) beside(buf []byte, log io.ReaderAt, size int64) ([]byte, error) {
+	if log == nil {
+		return nil, errNoLogBeside
+	}
+	spans, total := make([]span, len(c.At)), int64(0)
+	for i, at := range c.At {
+		spans[i] = span{at[0], at[1]}
+		if at[0] < 0 || at[1] < 0 || at[1] > maxChunk-total || at[0] > size-at[1] {
+			return nil, errChunkPlace
+		}
+		total += at[1]
+	}
+	return readSpans(log, spans, buf[:0])
 }
