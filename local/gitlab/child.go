@@ -18,38 +18,49 @@ import (
 // MaxChildDepth is how deep child pipelines may nest, as on GitLab.
 const MaxChildDepth = 2
 
-// trigger runs the child pipeline of a job, or says which pipeline of another project GitLab would start.
-func (r *runner) trigger(ctx context.Context, j *pipeline.Job) local.Result {
+// trigger makes the child pipeline of a job, or says which pipeline of another project GitLab would start.
+func (r *runner) trigger(ctx context.Context, j *pipeline.Job) local.Admission {
+	ended := func(result local.Result) local.Admission { return local.Admission{Done: &result} }
 	t := j.Keywords.Trigger
 	vars, err := r.triggerVariables(j)
 	if err != nil {
-		return r.refused(j, asError(ctx, err))
+		return ended(r.refused(j, asError(ctx, err)))
 	}
 	if t.Project != "" {
-		return r.elsewhere(j, vars)
+		return ended(r.elsewhere(j, vars))
 	}
 	if r.project.depth >= MaxChildDepth {
-		return r.refused(j, session.Problem(event.ErrorDefinition, "", "child pipelines nest %d levels deep, and no deeper", MaxChildDepth))
+		return ended(r.refused(j, session.Problem(event.ErrorDefinition, "", "child pipelines nest %d levels deep, and no deeper", MaxChildDepth)))
 	}
 	began := time.Now()
 	r.Observer.Started(j.Name)
 	child, err := r.child(ctx, j, vars)
 	if err != nil {
-		return r.refused(j, asError(ctx, fmt.Errorf("the child pipeline cannot be made: %w", err)))
+		return ended(r.refused(j, asError(ctx, fmt.Errorf("the child pipeline cannot be made: %w", err))))
 	}
-	out := local.Result{Status: local.Success, Attempts: 1}
+	call := &local.Call{Pipeline: child.schedule().pipeline()}
 	if !t.Depend && !t.Mirror {
-		r.children.Go(func() { r.attach(j, child.all(r.ctx)) })
-		out.Note = "its child pipeline runs beside it, and does not decide about it"
+		call.Beside = &local.Result{Status: local.Success, Attempts: 1, Note: "its child pipeline runs beside it and does not decide its result"}
+		return local.Admission{Call: call}
+	}
+	call.Ended = func(results []local.Result) local.Result {
+		out := childResult(results, child.Prefix)
+		if out.Duration = time.Since(began); out.Status == local.Failed && j.AllowFailure.Always {
+			out.Status = local.Allowed
+		}
 		return out
 	}
-	out.Children = child.all(ctx)
-	out.Duration = time.Since(began)
+	return local.Admission{Call: call}
+}
+
+// childResult is the result of a job whose child pipeline has ended.
+func childResult(results []local.Result, prefix string) local.Result {
+	out := local.Result{Status: local.Success, Attempts: 1}
 	var failed []string
-	for _, c := range out.Children {
+	for _, c := range results {
 		switch c.Status {
 		case local.Failed:
-			failed = append(failed, strings.TrimPrefix(c.Name, child.Prefix))
+			failed = append(failed, strings.TrimPrefix(c.Name, prefix))
 			out.Status = local.Failed
 		case local.Cancelled:
 			if out.Status == local.Success {
@@ -60,9 +71,6 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job) local.Result {
 	if out.Status == local.Failed {
 		out.Note = "its child pipeline failed: " + strings.Join(failed, ", ")
 		out.Error = session.Problem(event.ErrorStep, "", "%s", out.Note)
-		if j.AllowFailure.Always {
-			out.Status = local.Allowed
-		}
 	}
 	return out
 }
@@ -81,13 +89,6 @@ func (r *runner) triggerVariables(j *pipeline.Job) (*variable.Collection, error)
 		}
 	}
 	return j.VariablesWith(append(layers, known)...)
-}
-
-// attach remembers how the child pipeline of a job ended that did not wait for it.
-func (r *runner) attach(j *pipeline.Job, results []local.Result) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.beside[r.Prefix+j.Name] = results
 }
 
 // mirrored says whose status a job would take over on GitLab; "" when it has none such.
@@ -195,7 +196,7 @@ func (r *runner) child(ctx context.Context, j *pipeline.Job, vars *variable.Coll
 	o := *r.o
 	o.Jobs, o.Named = p.Pipeline.Jobs, nil
 	out := p.runner(&o, r.Under(j.Name))
-	out.slots, out.issuer, out.parent = r.slots, r.issuer, r
+	out.issuer, out.parent = r.issuer, r
 	return out, nil
 }
 

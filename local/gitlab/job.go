@@ -19,35 +19,19 @@ import (
 // DefaultTimeout is that of a job which says nothing of it, as that of GitLab's projects.
 const DefaultTimeout = time.Hour
 
-// job runs one job, as often as it asks for.
-func (r *runner) job(ctx context.Context, j *pipeline.Job) local.Result {
+// unit is what runs of a job.
+func (r *runner) unit(j *pipeline.Job) *local.Unit {
+	return &local.Unit{
+		Admit: func(ctx context.Context) local.Admission { return r.admit(ctx, j) },
+		Run:   func(ctx context.Context, slot int) local.Result { return r.run(ctx, j, slot) },
+	}
+}
+
+// run runs one job, as often as it asks for.
+func (r *runner) run(ctx context.Context, j *pipeline.Job, slot int) local.Result {
 	vars, err := r.variables(j)
 	if err != nil {
 		return r.refused(j, asError(ctx, err))
-	}
-	release, refusal := r.admit(ctx, j, vars)
-	if refusal != nil {
-		return r.refused(j, refusal)
-	}
-	defer release()
-	if text := r.mirrored(j); text != "" {
-		if j.Keywords.Trigger == nil { // such a job has no script
-			return local.Result{Status: local.Success, Note: text}
-		}
-		r.Observer.Say(j.Name, text)
-	}
-	if j.Keywords.Trigger != nil {
-		return r.trigger(ctx, j)
-	}
-	var slot int
-	select {
-	case slot = <-r.slots:
-	case <-ctx.Done():
-		return local.Result{Status: local.Cancelled, Note: context.Cause(ctx).Error()}
-	}
-	defer func() { r.slots <- slot }()
-	if ctx.Err() != nil {
-		return local.Result{Status: local.Cancelled, Note: context.Cause(ctx).Error()}
 	}
 	began := time.Now()
 	r.Observer.Started(j.Name)
@@ -138,8 +122,34 @@ func expiry(j *pipeline.Job, left *store.Manifest) time.Time {
 	return left.Finished.Add(after)
 }
 
-// admit waits until a job may start: its delay, and its resource group.
-func (r *runner) admit(ctx context.Context, j *pipeline.Job, vars *variable.Collection) (release func(), refusal *event.Error) {
+// admit waits until a job may start, and says what it does that is not to run steps.
+func (r *runner) admit(ctx context.Context, j *pipeline.Job) local.Admission {
+	ended := func(result local.Result) local.Admission { return local.Admission{Done: &result} }
+	vars, err := r.variables(j)
+	if err != nil {
+		return ended(r.refused(j, asError(ctx, err)))
+	}
+	release, refusal := r.wait(ctx, j, vars)
+	if refusal != nil {
+		return ended(r.refused(j, refusal))
+	}
+	out := local.Admission{}
+	if text := r.mirrored(j); text != "" {
+		if j.Keywords.Trigger == nil { // such a job has no script
+			out.Done = &local.Result{Status: local.Success, Note: text}
+		} else {
+			r.Observer.Say(j.Name, text)
+		}
+	}
+	if j.Keywords.Trigger != nil {
+		out = r.trigger(ctx, j)
+	}
+	out.Release = release
+	return out
+}
+
+// wait waits until a job may start: its delay, and its resource group.
+func (r *runner) wait(ctx context.Context, j *pipeline.Job, vars *variable.Collection) (release func(), refusal *event.Error) {
 	if j.When == when.Delayed && j.StartIn > 0 {
 		if err := r.delay(ctx, j); err != nil {
 			return nil, asError(ctx, err)
@@ -147,7 +157,7 @@ func (r *runner) admit(ctx context.Context, j *pipeline.Job, vars *variable.Coll
 	}
 	group := j.Keywords.ResourceGroup
 	if group == "" {
-		return func() {}, nil
+		return nil, nil
 	}
 	name, err := variable.ExpandText(group, vars.Lookup)
 	if err != nil {

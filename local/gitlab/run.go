@@ -33,53 +33,33 @@ type runner struct {
 	*local.Runner
 	project *Project
 	o       *RunOptions
-	slots   chan int
 	issuer  *issuer
 	parent  *runner
-	ctx     context.Context // of the whole run: child pipelines that nobody waits for outlive the schedule
 
 	mu       sync.Mutex
 	manifest map[*pipeline.Job]*store.Manifest // what jobs of this run left; nil for those that left nothing
-	beside   map[string][]local.Result         // child pipelines that nobody waited for, by their jobs
-	children sync.WaitGroup                    // of those
 }
 
 // runner makes what runs jobs of the project.
 func (p *Project) runner(o *RunOptions, r *local.Runner) *runner {
 	return &runner{
 		Runner: r, project: p, o: o, issuer: &issuer{publish: p.Store.WriteKeys},
-		manifest: map[*pipeline.Job]*store.Manifest{}, beside: map[string][]local.Result{},
+		manifest: map[*pipeline.Job]*store.Manifest{},
 	}
 }
 
 // Run runs jobs and returns how each ended, in their order. Cancelling ctx stops them gracefully.
 func (p *Project) Run(ctx context.Context, o RunOptions) []local.Result {
 	r := p.runner(&o, local.NewRunner(o.Options))
-	r.slots = make(chan int, r.Concurrency)
-	for i := range r.Concurrency {
-		r.slots <- i
-	}
 	if on := p.Definition.Workflow.OnNewCommit; on != "" && o.Verbose {
 		o.Observer.Say("", "workflow: auto_cancel: on_new_commit: "+on+" is about a newer pipeline, and there is none on one machine")
 	}
-	return r.all(ctx)
+	return r.schedule().all(ctx, r.Concurrency, r.Observer.Finished)
 }
 
-// all runs the runner's jobs.
-func (r *runner) all(ctx context.Context) []local.Result {
-	r.ctx = ctx
-	s := &schedule{
-		jobs: r.o.Jobs, prefix: r.Prefix, run: r.job, report: r.Observer.Finished, manual: r.startsByHand,
-		stopOnFailure: r.project.stopsOnFailure(),
-	}
-	results := s.all(ctx)
-	r.children.Wait()
-	for i := range results {
-		if children := r.beside[results[i].Name]; children != nil {
-			results[i].Children = children
-		}
-	}
-	return results
+// schedule says when the runner's jobs run.
+func (r *runner) schedule() *schedule {
+	return &schedule{jobs: r.o.Jobs, prefix: r.Prefix, unit: r.unit, manual: r.startsByHand, stopOnFailure: r.project.stopsOnFailure()}
 }
 
 // startsByHand reports whether a manual job was asked for.

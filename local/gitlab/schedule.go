@@ -3,50 +3,40 @@ package gitlab
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
 )
 
-// schedule runs jobs in the order that GitLab runs them in: a job that says nothing of its needs when all stages before its own have
-// ended, any other one when those that it needs have; both only if what came before ended as its `when` asks.
+// schedule says when jobs run, as GitLab does: a job that says nothing of its needs when all stages before its own have ended, any other
+// one when those that it needs have; both only if what came before ended as its `when` asks.
 //
 // Jobs that are not chosen are taken as if they had succeeded.
 type schedule struct {
 	jobs []*pipeline.Job
 	// prefix stands before their names in results.
 	prefix string
-	// run runs one job and says how it ended.
-	run func(context.Context, *pipeline.Job) local.Result
-	// report is told of every job that ended or will not run, once.
-	report func(local.Result)
+	// unit is what runs of a job.
+	unit func(*pipeline.Job) *local.Unit
 	// manual reports whether a job is to be run that waits for somebody.
 	manual func(*pipeline.Job) bool
 	// stopOnFailure cancels all other jobs when one fails: `workflow: auto_cancel: on_job_failure: all`.
 	stopOnFailure bool
 
-	mu     sync.Mutex
 	nodes  map[*pipeline.Job]*node
 	stages []tally
-	stop   context.CancelCauseFunc
+	runs   *local.Pipeline
 }
 
-// node is a job on its way.
+// node is a job on its way: a local.Job.
 type node struct {
+	*schedule
 	job    *pipeline.Job
-	state  state
-	result local.Result
+	done   bool
+	status local.Status
 }
-
-type state uint8
-
-const (
-	waiting state = iota
-	running
-	done
-)
 
 // tally counts the jobs of a stage by how they stand.
 type tally struct {
@@ -59,101 +49,54 @@ type tally struct {
 	culprit  string   // the first that failed
 }
 
-// all runs the jobs and returns how each ended, in order.
-func (s *schedule) all(ctx context.Context) []local.Result {
-	ctx, s.stop = context.WithCancelCause(ctx)
-	defer s.stop(nil)
-	s.nodes = make(map[*pipeline.Job]*node, len(s.jobs))
+// pipeline makes the jobs ready to run.
+func (s *schedule) pipeline() *local.Pipeline {
+	s.nodes, s.stages, s.runs = make(map[*pipeline.Job]*node, len(s.jobs)), nil, &local.Pipeline{}
 	for _, j := range s.jobs {
 		for len(s.stages) <= j.StageIndex {
 			s.stages = append(s.stages, tally{})
 		}
 		s.stages[j.StageIndex].open++
-		s.nodes[j] = &node{job: j}
+		s.nodes[j] = &node{schedule: s, job: j}
+		s.runs.Jobs = append(s.runs.Jobs, s.nodes[j])
 	}
-	var wg sync.WaitGroup
-	ended := make(chan struct{}, 1)
-	for {
-		left := s.launch(ctx, &wg, ended)
-		if left == 0 {
-			break
-		}
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			s.cancelWaiting()
-			wg.Wait()
-		}
-	}
-	wg.Wait()
-	out := make([]local.Result, len(s.jobs))
-	for i, j := range s.jobs {
-		out[i] = s.nodes[j].result
-	}
-	return out
+	return s.runs
 }
 
-// launch starts or settles all jobs that can be, and returns how many have not ended.
-func (s *schedule) launch(ctx context.Context, wg *sync.WaitGroup, ended chan struct{}) (left int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for settled := true; settled; {
-		settled, left = false, 0
-		for _, j := range s.jobs {
-			n := s.nodes[j]
-			switch n.state {
-			case done:
-				continue
-			case running:
-				left++
-				continue
-			}
-			left++
-			status, why := s.decide(j)
-			switch status {
-			case undecided:
-			case "":
-				n.state = running
-				wg.Go(func() {
-					result := s.run(ctx, j)
-					s.finish(n, result)
-					select {
-					case ended <- struct{}{}:
-					default:
-					}
-				})
-			default:
-				s.settle(n, local.Result{Status: status, Note: why})
-				settled = true
-			}
-		}
-	}
-	return left
+// all runs the jobs and returns how each ended, in order.
+func (s *schedule) all(ctx context.Context, slots int, report func(local.Result)) []local.Result {
+	runner := &local.Schedule{Slots: slots, Report: report}
+	return runner.Run(ctx, s.pipeline())
 }
 
-// finish takes how a job ended.
-func (s *schedule) finish(n *node, result local.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.settle(n, result)
-	if s.stopOnFailure && result.Status == local.Failed {
-		s.stop(fmt.Errorf("the job %s failed, and `auto_cancel: on_job_failure` is all", n.job.Name))
-	}
+// Name implements local.Job.
+func (n *node) Name() string { return n.prefix + n.job.Name }
+
+// Stage is the job's stage, for results.
+func (n *node) Stage() string { return n.job.Stage }
+
+// Units implements local.Job.
+func (n *node) Units() (local.Units, *event.Error) {
+	u := n.unit(n.job)
+	u.Name, u.Stage = n.Name(), n.job.Stage
+	return local.Units{List: []*local.Unit{u}}, nil
 }
 
-// settle counts a job that ended, or will not run. The caller holds the lock.
-func (s *schedule) settle(n *node, result local.Result) {
-	result.Name, result.Stage = s.prefix+n.job.Name, n.job.Stage
-	n.state, n.result = done, result
-	t := &s.stages[n.job.StageIndex]
+// Concluded implements local.Job.
+func (n *node) Concluded(results []local.Result) {
+	n.done, n.status = true, results[0].Status
+	t := &n.stages[n.job.StageIndex]
 	t.open--
-	switch result.Status {
+	switch n.status {
 	case local.Success, local.Allowed:
 		t.ran++
 	case local.Failed:
 		t.failed++
 		if t.culprit == "" {
 			t.culprit = n.job.Name
+		}
+		if n.stopOnFailure {
+			n.runs.Stop(fmt.Errorf("the job %s failed, and `auto_cancel: on_job_failure` is all", n.job.Name))
 		}
 	case local.Skipped:
 		t.skipped++
@@ -164,23 +107,9 @@ func (s *schedule) settle(n *node, result local.Result) {
 			t.blocking = append(t.blocking, n.job.Name)
 		}
 	}
-	if s.report != nil {
-		s.report(result)
-	}
 }
 
-// cancelWaiting settles all that has not begun.
-func (s *schedule) cancelWaiting() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.jobs {
-		if n := s.nodes[j]; n.state == waiting {
-			s.settle(n, local.Result{Status: local.Cancelled, Note: "the pipeline was stopped before it began"})
-		}
-	}
-}
-
-// undecided is the decision to go on waiting.
+// undecided is what others came to that have not ended.
 const undecided local.Status = "undecided"
 
 // before is how what a job waits for ended.
@@ -189,28 +118,28 @@ type before struct {
 	who    string       // the job that is why
 }
 
-// decide says what becomes of a waiting job: "" is to run, undecided to go on waiting.
-func (s *schedule) decide(j *pipeline.Job) (status local.Status, why string) {
+// Decide implements local.Job.
+func (n *node) Decide() local.Decision {
 	var b before
-	dag := j.Needs != nil
+	j, dag := n.job, n.job.Needs != nil
 	if dag {
-		b = s.needs(j)
+		b = n.needs(j)
 	} else {
-		b = s.prior(j.StageIndex)
+		b = n.prior(j.StageIndex)
 	}
 	switch b.status {
 	case undecided:
-		return undecided, ""
+		return local.Decision{Wait: true}
 	case local.Manual:
-		return local.Skipped, fmt.Sprintf("it waits for the manual job %s; --manual %q runs that", b.who, b.who)
+		return local.Decision{Status: local.Skipped, Note: fmt.Sprintf("it waits for the manual job %s; --manual %q runs that", b.who, b.who)}
 	}
 	if ok, why := fits(j.When, b, dag); !ok {
-		return local.Skipped, why
+		return local.Decision{Status: local.Skipped, Note: why}
 	}
-	if j.When == when.Manual && !s.manual(j) {
-		return local.Manual, fmt.Sprintf("--manual %q runs it", j.Name)
+	if j.When == when.Manual && !n.manual(j) {
+		return local.Decision{Status: local.Manual, Note: fmt.Sprintf("--manual %q runs it", j.Name)}
 	}
-	return "", ""
+	return local.Decision{}
 }
 
 // fits reports whether a job whose `when` is w runs after what came before.
@@ -269,10 +198,10 @@ func (s *schedule) needs(j *pipeline.Job) before {
 		if n == nil {
 			continue // not chosen
 		}
-		if n.state != done {
+		if !n.done {
 			return before{status: undecided}
 		}
-		switch n.result.Status {
+		switch n.status {
 		case local.Manual:
 			if !e.Job.AllowFailure.Always {
 				return before{local.Manual, e.Job.Name}
@@ -282,7 +211,7 @@ func (s *schedule) needs(j *pipeline.Job) before {
 			b = before{local.Skipped, e.Job.Name}
 		case local.Failed, local.Cancelled:
 			if b.status != local.Skipped {
-				b = before{n.result.Status, e.Job.Name}
+				b = before{n.status, e.Job.Name}
 			}
 		}
 	}

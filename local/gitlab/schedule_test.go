@@ -159,7 +159,7 @@ func TestTheOrderOfJobs(t *testing.T) {
 			reported := map[string]int{}
 			s := &schedule{
 				jobs: jobs,
-				run: func(_ context.Context, j *pipeline.Job) local.Result {
+				unit: running(func(_ context.Context, j *pipeline.Job) local.Result {
 					status := local.Success
 					if contains(test.fail, j.Name) {
 						if status = local.Failed; j.AllowFailure.Always {
@@ -167,12 +167,11 @@ func TestTheOrderOfJobs(t *testing.T) {
 						}
 					}
 					return local.Result{Status: status, Attempts: 1}
-				},
-				report: func(r local.Result) { mu.Lock(); reported[r.Name]++; mu.Unlock() },
+				}),
 				manual: func(j *pipeline.Job) bool { return contains(test.start, j.Name) },
 			}
 			got := map[string]local.Status{}
-			for _, r := range s.all(t.Context()) {
+			for _, r := range s.all(t.Context(), 4, func(r local.Result) { mu.Lock(); reported[r.Name]++; mu.Unlock() }) {
 				got[r.Name] = r.Status
 				if r.Attempts == 0 && r.Note == "" {
 					t.Errorf("%s did not run, and nothing says why", r.Name)
@@ -185,6 +184,13 @@ func TestTheOrderOfJobs(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// running makes units that are run by a function.
+func running(run func(context.Context, *pipeline.Job) local.Result) func(*pipeline.Job) *local.Unit {
+	return func(j *pipeline.Job) *local.Unit {
+		return &local.Unit{Run: func(ctx context.Context, _ int) local.Result { return run(ctx, j) }}
 	}
 }
 
@@ -210,8 +216,8 @@ func TestJobsOfAStageRunAtTheSameTime(t *testing.T) {
 		}
 		return local.Result{Status: local.Success}
 	}
-	s := &schedule{jobs: []*pipeline.Job{{Name: "a"}, {Name: "b"}}, run: meet, manual: func(*pipeline.Job) bool { return false }}
-	for _, r := range s.all(t.Context()) {
+	s := &schedule{jobs: []*pipeline.Job{{Name: "a"}, {Name: "b"}}, unit: running(meet), manual: func(*pipeline.Job) bool { return false }}
+	for _, r := range s.all(t.Context(), 4, func(local.Result) {}) {
 		if r.Status != local.Success {
 			t.Errorf("%s: %s", r.Name, r.Status)
 		}
@@ -222,14 +228,14 @@ func TestStoppingAPipelineCancelsWhatHasNotBegun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &schedule{
 		jobs: []*pipeline.Job{{Name: "a"}, {Name: "b", StageIndex: 1, When: when.Always}},
-		run: func(ctx context.Context, _ *pipeline.Job) local.Result {
+		unit: running(func(ctx context.Context, _ *pipeline.Job) local.Result {
 			cancel()
 			<-ctx.Done()
 			return local.Result{Status: local.Cancelled, Attempts: 1}
-		},
+		}),
 		manual: func(*pipeline.Job) bool { return false },
 	}
-	for _, r := range s.all(ctx) {
+	for _, r := range s.all(ctx, 4, func(local.Result) {}) {
 		if r.Status != local.Cancelled {
 			t.Errorf("%s: %s", r.Name, r.Status)
 		}
@@ -239,17 +245,17 @@ func TestStoppingAPipelineCancelsWhatHasNotBegun(t *testing.T) {
 func TestAFailureStopsThePipelineWhereItSaysSo(t *testing.T) {
 	s := &schedule{
 		jobs: []*pipeline.Job{{Name: "fails"}, {Name: "waits"}, {Name: "later", StageIndex: 1, When: when.Always}},
-		run: func(ctx context.Context, j *pipeline.Job) local.Result {
+		unit: running(func(ctx context.Context, j *pipeline.Job) local.Result {
 			if j.Name == "fails" {
 				return local.Result{Status: local.Failed, Attempts: 1}
 			}
 			<-ctx.Done()
 			return local.Result{Status: local.Cancelled, Attempts: 1}
-		},
+		}),
 		manual:        func(*pipeline.Job) bool { return false },
 		stopOnFailure: true,
 	}
-	got := fmt.Sprint(s.all(t.Context())[1].Status, " ", s.all(t.Context())[2].Status)
+	got := fmt.Sprint(s.all(t.Context(), 4, func(local.Result) {})[1].Status, " ", s.all(t.Context(), 4, func(local.Result) {})[2].Status)
 	if got != "cancelled cancelled" {
 		t.Error(got)
 	}
