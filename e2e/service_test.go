@@ -197,7 +197,7 @@ func TestService(t *testing.T) {
 		var log bytes.Buffer
 		_, err = c.FollowLogs(soon(t), "ci", writerFunc(func(p []byte) (int, error) {
 			if log.Len() == 0 { // once: with the last piece ci may have ended
-				if err := c.Cancel(soon(t), "ci", "seen enough", false); err != nil {
+				if err := c.Cancel(soon(t), "ci", event.Stop{Reason: "seen enough"}, false); err != nil {
 					t.Error(err)
 				}
 			}

@@ -47,18 +47,13 @@ func (r *reporter) ending(b event.RunFinished) string {
 // isTerse reports a run of one step and nothing else.
 func isTerse(c event.Counts) bool { return c == event.Counts{Success: 1} }
 
-// decisive returns the failure that the run's error tells of: the one that says the same, by itself or behind the step's
-// name, else the first; nil when no step failed. Of a parallel group it need not be the one that came first.
+// decisive returns the failure that the run's error began with, else the first; nil when no step failed. Of a parallel group it need not
+// be the one that came first.
 func (r *reporter) decisive(err *event.Error) *failure {
 	if len(r.run.failures) == 0 {
 		return nil
 	}
-	same := func(f failure) bool {
-		if err == nil || f.err == nil {
-			return false
-		}
-		return err.Message == f.err.Message || err.Message == fmt.Sprintf("step %q: %s", f.names, f.err.Message)
-	}
+	same := func(f failure) bool { return err != nil && err.Step == f.path }
 	return &r.run.failures[max(0, slices.IndexFunc(r.run.failures, same))]
 }
 
@@ -95,12 +90,12 @@ func (r *reporter) errorText(err *event.Error, f *failure) string {
 			hint = f.err.Hint
 		}
 		if len(list) == 0 && !f.span.IsZero() {
-			d := diag.Diagnostic{Span: f.span, Message: err.Message, Hint: hint, Source: r.run.sourceLine(f.span)}
+			d := diag.Diagnostic{Span: f.span, Message: err.Error(), Hint: hint, Source: r.run.sourceLine(f.span)}
 			return r.diagnosticText("error", d)
 		}
 	}
 	if len(list) == 0 {
-		return r.diagnosticText("error", diag.Diagnostic{Message: err.Message, Hint: hint})
+		return r.diagnosticText("error", diag.Diagnostic{Message: err.Error(), Hint: hint})
 	}
 	return r.listText(err.Message, hint, list)
 }

@@ -69,7 +69,7 @@ func (r *reporter) finishLine(s *step, b event.StepFinished, outcome string, thr
 		symbol = l.paint(styleWarn, l.bad)
 		outcome += ", allowed to fail"
 		if b.ExitCode == nil && b.Error != nil {
-			outcome += ": " + brief(b.Error.Message)
+			outcome += ": " + brief(b.Error.Within(s.path))
 		}
 	}
 	var place string
@@ -86,7 +86,7 @@ func (r *reporter) finishLine(s *step, b event.StepFinished, outcome string, thr
 func (r *reporter) retryLine(s *step, b event.StepRetrying) string {
 	why, next := "", "now"
 	if b.Error != nil {
-		why = " (" + brief(b.Error.Message) + ")"
+		why = " (" + brief(b.Error.Within(s.path)) + ")"
 	}
 	if b.Delay > 0 {
 		next = "in " + exact(time.Duration(b.Delay))
@@ -126,7 +126,7 @@ func (r *reporter) stoppingLine(b event.Stopping) string {
 		who += fmt.Sprintf(" and %d more", more)
 	}
 	text := "stopping"
-	if b.Reason != "" && b.Reason != "interrupt" {
+	if b.Reason != "" && b.Code != event.CodeInterrupted {
 		text += " (" + brief(b.Reason) + ")"
 	}
 	switch {
@@ -137,7 +137,7 @@ func (r *reporter) stoppingLine(b event.Stopping) string {
 	case who != "":
 		text += ": waiting up to " + whole(time.Duration(b.Grace)) + " for " + who
 	}
-	if b.Reason == "interrupt" && !b.Force {
+	if b.Code == event.CodeInterrupted && !b.Force {
 		text += "; Ctrl-C again to kill"
 	}
 	return r.look.paint(styleWarn, text) + "\n"

@@ -256,7 +256,7 @@ func (r *reporter) finished(path string, b event.StepFinished) {
 	outcome := r.outcome(s, b)
 	if failed && !b.Allowed && !through {
 		f := failure{
-			path: path, label: s.label, names: strings.TrimSuffix(s.childOf, "/"), outcome: outcome, span: s.span, err: b.Error, shown: shown && !r.quiet,
+			path: path, label: s.label, outcome: outcome, span: s.span, err: b.Error, shown: shown && !r.quiet,
 		}
 		f.lines, f.all = s.tail.last(finalLines)
 		r.run.addFailure(f)

@@ -60,7 +60,6 @@ type step struct {
 // failure is a step that failed, without being allowed to, by itself and not through a step in it.
 type failure struct {
 	path, label string
-	names       string // as the errors of lists name it: "build/compile", whatever the title
 	outcome     string // "exit 2 after 14.8s"
 	span        diag.Span
 	err         *event.Error

@@ -183,7 +183,7 @@ func TestTranscripts(t *testing.T) {
 			s.exit("1.2", 3)
 			err := stepError(3)
 			s.event("1", event.StepFinished{Status: event.Failure, Duration: 15 * time.Second})
-			err.Message = `step "test": ` + err.Message
+			err.Step, err.StepName = "1.2", "checks/test"
 			s.end(event.Failure, err, event.Counts{Failure: 2})
 		}},
 		{"annotations", "Annotations are shown where they happen, unless the output says the same, and counted in the last line.", Options{}, annotatedRun},
@@ -257,8 +257,8 @@ func TestTranscripts(t *testing.T) {
 			s.begin()
 			s.start("1", "build")
 			s.out("1", "compiling")
-			s.event("", event.Stopping{Reason: "interrupt", Grace: plan.Duration(10 * time.Second)})
-			s.event("", event.Stopping{Reason: "interrupt", Force: true})
+			s.event("", event.Stopping{Code: event.CodeInterrupted, Reason: "interrupted", Grace: plan.Duration(10 * time.Second)})
+			s.event("", event.Stopping{Code: event.CodeInterrupted, Reason: "interrupted", Force: true})
 			s.event("1", event.StepFinished{Status: event.Cancelled, Duration: 3 * time.Second})
 			s.end(event.Cancelled, &event.Error{Kind: event.ErrorCancelled, Message: "interrupted"}, event.Counts{Cancelled: 1})
 		}},
@@ -268,7 +268,7 @@ func TestTranscripts(t *testing.T) {
 			for i := range 5 {
 				s.start(fmt.Sprintf("1.%d", i+1), fmt.Sprintf("job_%d", i+1))
 			}
-			s.event("", event.Stopping{Reason: "terminated", Grace: plan.Duration(time.Minute)})
+			s.event("", event.Stopping{Code: event.CodeTerminated, Reason: "terminated", Grace: plan.Duration(time.Minute)})
 		}},
 		{"no-newline", "On one terminal a status line never continues step output.",
 			Options{Mode: ModePlain, StdoutTTY: true, StderrTTY: true}, func(s *script) {

@@ -17,15 +17,15 @@ import (
 
 // The exit codes of every program of Rung.
 const (
-	exitOK          = 0
-	exitStepsFailed = 1   // the user's steps failed
-	exitUsage       = 2   // the command line is wrong
-	exitDefinition  = 3   // a configuration or definition is wrong
-	exitDenied      = 4   // something was not allowed
-	exitSystem      = 5   // our system failed: host, disk, network
-	exitNotFound    = 6   // what was named does not exist
-	exitTimeout     = 124 // time ran out
-	exitInterrupted = 130 // somebody stopped it
+	exitOK          = event.ExitOK
+	exitStepsFailed = event.ExitStepsFailed
+	exitUsage       = event.ExitUsage
+	exitDefinition  = event.ExitDefinition
+	exitDenied      = event.ExitDenied
+	exitSystem      = event.ExitSystem
+	exitNotFound    = event.ExitNotFound
+	exitTimeout     = event.ExitTimeout
+	exitInterrupted = event.ExitInterrupted
 )
 
 const exitCodesHelp = `Exit codes: 0 fine · 1 the steps failed · 2 usage · 3 a definition is wrong · 4 not allowed · 5 our system failed ·
@@ -150,26 +150,5 @@ func renderDiagnostics(list diag.List) string {
 
 // exitCode is that of a finished run.
 func exitCode(status event.Status, err *event.Error) int {
-	if status == event.Success {
-		return exitOK
-	}
-	if err == nil {
-		return exitSystem
-	}
-	switch err.Kind {
-	case event.ErrorStep:
-		return exitStepsFailed
-	case event.ErrorTimeout:
-		return exitTimeout
-	case event.ErrorDefinition:
-		return exitDefinition
-	case event.ErrorDenied:
-		return exitDenied
-	case event.ErrorNotFound:
-		return exitNotFound
-	case event.ErrorCancelled:
-		return exitInterrupted
-	default:
-		return exitSystem
-	}
+	return event.ExitCode(status, err)
 }

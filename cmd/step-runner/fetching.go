@@ -31,7 +31,7 @@ func (a *app) fetching(ctx context.Context, limit time.Duration) (fetch context.
 		select {
 		case sig := <-signals:
 			signal.Stop(signals) // the next one ends the program
-			cancel(coded(exitInterrupted, "%s", signalName(sig)))
+			cancel(coded(exitInterrupted, "%s", stopOf(sig).Reason))
 		case <-done:
 		}
 	}()

@@ -139,7 +139,7 @@ func (a *app) serve(ctx context.Context, o *serviceFlags, open func() ([]*endpoi
 	}
 	select {
 	case sig := <-stops:
-		fmt.Fprintf(a.stderr, "step-runner: %s, stopping %s\n", signalName(sig), count(svc.Active(), "run"))
+		fmt.Fprintf(a.stderr, "step-runner: %s, stopping %s\n", stopOf(sig).Reason, count(svc.Active(), "run"))
 	case err = <-failed:
 		err = coded(exitSystem, "%v", err)
 	case <-ctx.Done():

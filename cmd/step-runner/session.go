@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -233,7 +232,7 @@ func (s *session) signals(ctx context.Context) (context.Context, <-chan struct{}
 				if ctx.Err() != nil && sig != syscall.SIGHUP {
 					killOnce()
 				}
-				cancel(errors.New(signalName(sig)))
+				cancel(stopOf(sig))
 			case <-s.force:
 				killOnce()
 				<-done
@@ -252,14 +251,14 @@ func (s *session) signals(ctx context.Context) (context.Context, <-chan struct{}
 	}
 }
 
-func signalName(sig os.Signal) string {
+func stopOf(sig os.Signal) *event.Stop {
 	switch sig {
 	case os.Interrupt:
-		return "interrupted"
+		return &event.Stop{Code: event.CodeInterrupted, Reason: "interrupted"}
 	case syscall.SIGHUP:
-		return "the terminal was closed"
+		return &event.Stop{Code: event.CodeTerminated, Reason: "the terminal was closed"}
 	}
-	return "terminated"
+	return &event.Stop{Code: event.CodeTerminated, Reason: "terminated"}
 }
 
 // sinks pass every event on to each, in order.

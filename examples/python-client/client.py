@@ -123,7 +123,8 @@ def run(runner, name, yaml, out):
         runner.Close(pb.CloseRequest(id=run_id), metadata=metadata())
     if status.state == pb.STATE_SUCCESS:
         return 0
-    print(f"error: {status.error.message}", file=sys.stderr)
+    where = f'step "{status.error.step_name}": ' if status.error.step_name else ""
+    print(f"error: {where}{status.error.message}", file=sys.stderr)
     kind = pb.ErrorKind.Name(status.error.kind)
     return EXIT_CODES.get(kind[len("ERROR_KIND_"):], EXIT_CODES["SYSTEM"])
 

@@ -191,7 +191,7 @@ func (s *suite) cancels(t *testing.T) {
 	var stop sync.Once
 	_, err := j.client.FollowLogs(ctx, "long", writerFunc(func(p []byte) (int, error) {
 		stop.Do(func() {
-			if err := j.client.Cancel(ctx, "long", "enough", false); err != nil {
+			if err := j.client.Cancel(ctx, "long", event.Stop{Reason: "enough"}, false); err != nil {
 				t.Error(err)
 			}
 		})

@@ -4,37 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
-	"github.com/rungci/rung/steps/service/client"
 )
 
 // AsError says whose fault it is that a job did not get as far as its steps. It returns nil for nil.
 func AsError(ctx context.Context, err error) *event.Error {
 	var refusal *executor.Refusal
 	var user *executor.UserError
-	var definition *client.Definition
 	var own *event.Error
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &event.Error{Kind: event.ErrorCancelled, Message: context.Cause(ctx).Error()}
+		stop := event.StopOf(context.Cause(ctx))
+		return event.NewError(stop.Code, "%s", stop.Reason)
 	case errors.As(err, &refusal):
-		return &event.Error{Kind: event.ErrorDefinition, Message: err.Error()}
+		return event.NewError(event.CodeEnvironmentInvalid, "%v", err)
 	case errors.As(err, &user):
-		return &event.Error{Kind: event.ErrorDefinition, Message: user.Message, Hint: user.Hint}
-	case errors.As(err, &definition):
-		return &event.Error{Kind: event.ErrorDefinition, Message: definition.Message, Hint: definition.Hint, Diagnostics: definition.Diagnostics}
+		e := event.NewError(event.CodeEnvironmentInvalid, "%s", user.Message)
+		e.Hint = user.Hint
+		return e
 	case errors.As(err, &own):
 		return own
 	}
 	if list := diag.Of(err); list != nil {
-		return &event.Error{Kind: event.ErrorDefinition, Message: list[0].Message, Hint: list[0].Hint, Diagnostics: list}
+		e := event.NewError(event.CodeDefinitionInvalid, "%s", list[0].Message)
+		e.Hint, e.Diagnostics = list[0].Hint, list
+		return e
 	}
-	return &event.Error{Kind: event.ErrorSystem, Message: err.Error()}
+	return event.NewError(event.CodeInternalError, "%v", err)
+}
+
+// OfJob returns the error of a run as that of the job that the run is.
+func OfJob(err *event.Error) *event.Error {
+	out := *err
+	if t := err.Timeout; t != nil && t.Of == event.TimeoutRun {
+		out.Message = fmt.Sprintf("the job timed out after %s", time.Duration(t.Limit))
+	}
+	return &out
 }
 
 // Problem is an error of a job that is found before it starts.

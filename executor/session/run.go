@@ -46,13 +46,13 @@ func Run(ctx context.Context, kill <-chan struct{}, env executor.Environment, re
 		case <-done:
 			return
 		case <-ctx.Done():
-			_ = c.Cancel(follow, request.ID, context.Cause(ctx).Error(), false)
+			_ = c.Cancel(follow, request.ID, *event.StopOf(context.Cause(ctx)), false)
 		}
 		select {
 		case <-done:
 			return
 		case <-kill:
-			_ = c.Cancel(follow, request.ID, "asked again", true)
+			_ = c.Cancel(follow, request.ID, event.Stop{Code: event.CodeKilled, Reason: "asked again"}, true)
 		}
 		select {
 		case <-done:

@@ -189,9 +189,6 @@ func (a *attempt) outputs(all map[string]value.Value) (out map[string]value.Valu
 	return out, note
 }
 
-// byClient is what a step-runner says of a run that its client stops, which here is this program.
-const byClient = "cancelled by the client: "
-
 // View implements local.Work.
 func (a *attempt) View(to local.Sink) local.Sink { return &phrased{to: to} }
 
@@ -220,9 +217,6 @@ func (w *phrased) Event(e event.Event) {
 		if b.Title != "" && !strings.Contains(e.Step, ".") {
 			w.titles[b.Name] = b.Title
 		}
-	case event.Stopping:
-		b.Reason = strings.TrimPrefix(b.Reason, byClient)
-		e.Body = b
 	case event.RunFinished:
 		b.Error = w.told(b.Error, b.ExitCode)
 		e.Body = b
@@ -230,27 +224,21 @@ func (w *phrased) Event(e event.Event) {
 	w.to.Event(e)
 }
 
-// told is the error of a run, whose message begins with the name of the step, for people.
+// told is the error of a run for people, with the title of the job's own step that it began in.
 func (w *phrased) told(err *event.Error, code *int) *event.Error {
 	if err == nil {
 		return nil
 	}
-	out := *err
-	out.Message = strings.Replace(strings.Replace(err.Message, byClient, "", 1), "the run timed out", "the job timed out", 1)
-	rest, ok := strings.CutPrefix(out.Message, `step "`)
-	path, message, cut := strings.Cut(rest, `": `)
-	if !ok || !cut {
+	out := *session.OfJob(err)
+	out.StepName = ""
+	if err.StepName == "" || err.Kind == event.ErrorTimeout || err.Kind == event.ErrorCancelled {
 		return &out
 	}
-	name, _, _ := strings.Cut(path, "/")
+	name, _, _ := strings.Cut(err.StepName, "/")
 	title := cmp.Or(w.titles[name], name)
-	switch {
-	case err.Kind == event.ErrorStep && code != nil && *code > 0:
-		out.Message = fmt.Sprintf("%s: exit code %d", title, *code)
-	case err.Kind == event.ErrorTimeout || err.Kind == event.ErrorCancelled:
-		out.Message = message
-	default:
-		out.Message = title + ": " + message
+	if err.Kind == event.ErrorStep && code != nil && *code > 0 {
+		out.Message = fmt.Sprintf("exit code %d", *code)
 	}
+	out.Message = title + ": " + out.Message
 	return &out
 }

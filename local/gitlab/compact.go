@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
@@ -17,24 +18,26 @@ import (
 type compact struct {
 	to    local.Sink
 	job   *keyword.Job
-	plain bool // without the colours of `$ command`
-	inner map[string]bool
-	codes map[string]int // exit codes of processes of built-in steps, by the step
-	names map[string]string
+	plain bool              // without the colours of `$ command`
+	codes map[string]int    // exit codes of processes of built-in steps, by the step
+	names map[string]string // of built-in steps, by the step
 }
 
 func newCompact(to local.Sink, job *keyword.Job, plain bool) *compact {
-	return &compact{to: to, job: job, plain: plain, inner: map[string]bool{}, codes: map[string]int{}, names: map[string]string{}}
+	return &compact{to: to, job: job, plain: plain, codes: map[string]int{}, names: map[string]string{}}
 }
 
 // Close implements Sink.
 func (c *compact) Close() error { return c.to.Close() }
 
-// builtin returns the built-in step that a step is, or is part of; "" when it is none.
+// builtin returns the built-in step of the job's own that a step is, or is part of; "" when there is none.
 func (c *compact) builtin(path string) string {
-	for p := path; p != ""; p = p[:max(0, strings.LastIndexByte(p, '.'))] {
-		if c.inner[p] {
-			return p
+	for i := range len(path) + 1 {
+		if i < len(path) && path[i] != '.' {
+			continue
+		}
+		if _, known := c.names[path[:i]]; known {
+			return path[:i]
 		}
 	}
 	return ""
@@ -49,7 +52,7 @@ func (c *compact) Event(e event.Event) {
 			return
 		}
 		if strings.HasPrefix(b.Ref, local.BuiltinPrefix) {
-			c.inner[e.Step], c.names[e.Step] = true, b.Name
+			c.names[e.Step] = b.Name
 			if n := c.node(b.Name); n.Exists() {
 				b.Span = n.Span()
 				e.Body = b
@@ -87,9 +90,6 @@ func (c *compact) Event(e event.Event) {
 		if outer != "" {
 			e.Step = outer
 		}
-	case event.Stopping:
-		b.Reason = strings.TrimPrefix(b.Reason, byClient)
-		e.Body = b
 	case event.RunFinished:
 		b.Error = c.toldOfRun(b.Error, b.ExitCode)
 		e.Body = b
@@ -101,26 +101,21 @@ func (c *compact) Event(e event.Event) {
 	c.to.Event(e)
 }
 
-// byClient is what a step-runner says of a run that its client stops, which here is this program.
-const byClient = "cancelled by the client: "
-
 // What scripts write before and after the commands that they show.
 var (
 	echoOn  = []byte("\x1b[32;1m")
 	echoOff = []byte("\x1b[0;m")
 )
 
-// told says of a built-in step that failed what the job says there, and not what the step is made of.
+// told is the error of a built-in step that failed in the terms of the job, and not of what the step is made of.
 func (c *compact) told(err *event.Error, name string, code *int) *event.Error {
 	if err == nil {
 		return nil
 	}
-	out := *err
-	switch {
-	case err.Kind == event.ErrorStep && code != nil && *code > 0:
+	out := *session.OfJob(err)
+	out.StepName = ""
+	if err.Kind == event.ErrorStep && code != nil && *code > 0 {
 		out.Message = fmt.Sprintf("%s failed with exit code %d", name, *code)
-	case err.Kind == event.ErrorTimeout:
-		out.Message = strings.Replace(out.Message, "the run timed out", "the job timed out", 1)
 	}
 	out.Diagnostics = nil
 	if n := c.node(name); n.Exists() {
@@ -131,31 +126,19 @@ func (c *compact) told(err *event.Error, name string, code *int) *event.Error {
 	return &out
 }
 
-// toldOfRun is told for the error of the run, whose message begins with the name of the step.
+// toldOfRun is told for the error of the run.
 func (c *compact) toldOfRun(err *event.Error, code *int) *event.Error {
 	if err == nil {
 		return nil
 	}
-	rest, ok := strings.CutPrefix(err.Message, `step "`)
-	if !ok {
-		out := *err
-		out.Message = strings.Replace(err.Message, byClient, "", 1)
-		return &out
+	if outer := c.builtin(err.Step); outer != "" {
+		return c.told(err, c.names[outer], code)
 	}
-	path, message, _ := strings.Cut(rest, `"`)
+	out := *session.OfJob(err)
 	if err.Kind != event.ErrorStep {
-		out := *err
-		message = strings.Replace(message, byClient, "", 1)
-		out.Message = strings.Replace(strings.TrimPrefix(message, ": "), "the run timed out", "the job timed out", 1)
-		err = &out
+		out.StepName = ""
 	}
-	name, _, _ := strings.Cut(path, "/")
-	for _, known := range c.names {
-		if known == name {
-			return c.told(err, name, code)
-		}
-	}
-	return err
+	return &out
 }
 
 // node is where a job says what a step of it does; the zero Node when it says that nowhere.

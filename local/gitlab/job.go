@@ -42,7 +42,7 @@ func (r *runner) run(ctx context.Context, j *pipeline.Job, slot int) local.Resul
 		if last.Err == nil || ctx.Err() != nil || !retries(j.Keywords.Retry, attempts, last.Err, last.ExitCode) {
 			return r.result(a, last, local.Result{Attempts: attempts, Duration: time.Since(began)})
 		}
-		r.Observer.Say(j.Name, fmt.Sprintf("attempt %d of %d failed (%s), trying again", attempts, j.Keywords.Retry.Max+1, failureReason(last.Err)))
+		r.Observer.Say(j.Name, fmt.Sprintf("attempt %d of %d failed (%s), trying again", attempts, j.Keywords.Retry.Max+1, last.Err.FailureReason()))
 	}
 }
 

@@ -50,7 +50,7 @@ func (r *run) runPre(l *listRun, steps []plan.Step) {
 		group.Name += "_"
 	}
 	r.hooks.names[group.Name] = true
-	p := &preparation{run: r, state: &listState{live: l.ctx}}
+	p := &preparation{run: r, group: group.Name, state: &listState{live: l.ctx}}
 	l.state.note(r.framed(l.ctx, l.scope, &invocation{id: preID, step: group}, func(ctx context.Context) *outcome {
 		p.steps(ctx, l.scope, nodes, nil)
 		return p.state.outcome()
@@ -130,6 +130,7 @@ func (o *lookout) reference(n *foreseen, dir string) {
 // preparation runs what was found.
 type preparation struct {
 	run   *run
+	group string     // the name of the step that the hooks are in
 	state *listState // of the hooks
 	count int
 }
@@ -197,7 +198,7 @@ func (p *preparation) hook(ctx context.Context, s *scope, n *foreseen, inv *invo
 	p.count++
 	scope := *s
 	early := &hook{scope: &scope, over: s.beyond(s.env), inv: inv}
-	o := p.run.runHook(ctx, s, childID(preID, p.count), "pre", n.pre, inv)
+	o := p.run.runHook(ctx, s, childID(preID, p.count), p.group, "pre", n.pre, inv)
 	p.state.note(o)
 	early.early = o.status != event.Skipped
 	p.run.hooks.early[n.id] = early

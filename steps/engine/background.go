@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -64,9 +63,9 @@ func (l *listRun) start(id string, st *plan.Step) {
 		select {
 		case l.slots <- struct{}{}:
 			defer func() { <-l.slots }()
-			b.outcome = r.runFit(ctx, member, id, st)
+			b.outcome = r.runStep(ctx, member, id, st)
 		case <-ctx.Done():
-			b.outcome = r.stillborn(id, st, r.named(interrupted(ctx), st))
+			b.outcome = r.stillborn(id, joined(member.path, st.Name), st, interrupted(ctx))
 		}
 	}()
 }
@@ -109,7 +108,7 @@ func (l *listRun) await(id string, st *plan.Step) *outcome {
 		for _, b := range named {
 			if st.Await.Cancel && !b.settled {
 				b.asked = true
-				b.cancel(fmt.Errorf("cancelled by the step %q", st.Name))
+				b.cancel(&event.Stop{Code: event.CodeCancelledByStep, Reason: fmt.Sprintf("cancelled by the step %q", st.Name)})
 			}
 		}
 		for _, b := range named {
@@ -119,7 +118,7 @@ func (l *listRun) await(id string, st *plan.Step) *outcome {
 			case <-ctx.Done():
 			}
 			if l.ctx.Err() == nil { // it is only the step that ran out of time
-				return failed(r.named(interrupted(ctx), st))
+				return failed(interrupted(ctx))
 			}
 			<-b.done // it is being stopped, as the list is
 		}
@@ -144,27 +143,29 @@ func (l *listRun) awaited(a *plan.Await) []*background {
 }
 
 // checkWaits finds in a list the waits for what is no background step before them, and steps that cannot be in the background.
-func (r *run) checkWaits(steps []plan.Step) *event.Error {
+func (r *run) checkWaits(prefix, path string, steps []plan.Step) *event.Error {
 	var names []string
-	wrong := func(st *plan.Step, err error) *event.Error {
-		return r.at(r.named(definitionError("%v", err), st), st.Span)
-	}
 	for i := range steps {
 		st := &steps[i]
+		id, path := childID(prefix, i+1), joined(path, st.Name)
+		wrong := func(format string, args ...any) *event.Error {
+			return r.in(definitionError(format, args...), id, path, st)
+		}
 		for j := range st.Parallel {
 			if member := &st.Parallel[j]; member.Background || member.Await != nil {
-				return wrong(member, errors.New("a step of a parallel group cannot be in the background, and cannot wait"))
+				err := definitionError("a step of a parallel group cannot be in the background, and cannot wait")
+				return r.in(err, childID(id, j+1), joined(path, member.Name), member)
 			}
 		}
 		switch {
 		case st.Background && st.Ref == nil && st.Inline == nil:
-			return wrong(st, errors.New("only a step that calls a component or runs something can be in the background"))
+			return wrong("only a step that calls a component or runs something can be in the background")
 		case st.Background:
 			names = append(names, st.Name)
 		case st.Await != nil:
 			for _, name := range st.Await.Steps {
 				if !slices.Contains(names, name) {
-					return wrong(st, fmt.Errorf("no background step before it is named %q", name))
+					return wrong("no background step before it is named %q", name)
 				}
 			}
 		}

@@ -21,7 +21,7 @@ type inputError struct {
 }
 
 func (e *inputError) event() *event.Error {
-	return &event.Error{Kind: event.ErrorDefinition, Message: e.msg, Hint: e.hint}
+	return hinted(event.NewError(event.CodeInputInvalid, "%s", e.msg), e.hint)
 }
 
 // checkInputs holds the given inputs against the declared ones. It returns a value for every declared input.

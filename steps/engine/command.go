@@ -238,7 +238,7 @@ func (f *shellFinder) find(want, searchPath string) (shell, program string, err 
 			return name, program, nil
 		}
 	}
-	e := &event.Error{Kind: event.ErrorStep, Message: fmt.Sprintf("no %s was found in PATH (%s)", strings.Join(candidates, " or "), searchPath)}
+	e := event.NewError(event.CodeShellNotFound, "no %s was found in PATH (%s)", strings.Join(candidates, " or "), searchPath)
 	if want == "" {
 		e.Hint = "install a shell, or name another with `shell:` (bash, sh, pwsh, powershell, cmd, or a command with {0})"
 	}

@@ -153,7 +153,7 @@ func TestParallel(t *testing.T) {
 	})
 	t.Run("one failure fails the group after all have ended", func(t *testing.T) {
 		t.Parallel()
-		r := job{steps: "- name: group\n  parallel:\n    - {name: a, script: exit 1}\n    - {name: b, script: 'sleep 0.1; echo b'}\n- {name: c, script: echo c}\n"}.run(t).fails(event.ErrorStep, `step "a"`).logs("b\n")
+		r := job{steps: "- name: group\n  parallel:\n    - {name: a, script: exit 1}\n    - {name: b, script: 'sleep 0.1; echo b'}\n- {name: c, script: echo c}\n"}.run(t).fails(event.ErrorStep, `step "group/a": exec: exit status 1`).logs("b\n")
 		if r.skipped("c") == "" {
 			t.Error("the step after the group was not skipped")
 		}

@@ -116,7 +116,7 @@ func (e *emitter) maskTree(node any) (clean any, changed bool) {
 func (e *emitter) maskError(err *event.Error) *event.Error {
 	masked, ok := e.masked(event.RunFinished{Error: err}).(event.RunFinished)
 	if !ok || masked.Error == nil {
-		return &event.Error{Kind: err.Kind, Message: mask.Replacement}
+		return &event.Error{Code: err.Code, Kind: err.Kind, Step: err.Step, Message: mask.Replacement}
 	}
 	return masked.Error
 }

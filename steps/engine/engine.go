@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -197,7 +196,7 @@ func (r *run) announce() {
 func (r *run) root(ctx context.Context) *outcome {
 	if r.opts.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.Timeout, &timeoutError{"the run", r.opts.Timeout})
+		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.Timeout, event.TimedOut(event.TimeoutRun, plan.Duration(r.opts.Timeout)))
 		defer cancel()
 	}
 	defer r.watch(ctx)()
@@ -239,13 +238,15 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 	wg.Go(func() {
 		select {
 		case <-ctx.Done():
-			r.out.emit("", event.Stopping{Reason: context.Cause(ctx).Error(), Grace: plan.Duration(r.opts.Grace)})
+			stop := stopping(context.Cause(ctx))
+			stop.Grace = plan.Duration(r.opts.Grace)
+			r.out.emit("", stop)
 		case <-done:
 			return
 		}
 		select {
 		case <-r.opts.Kill:
-			r.out.emit("", event.Stopping{Reason: "asked again", Force: true})
+			r.out.emit("", event.Stopping{Code: event.CodeKilled, Reason: "asked again", Force: true})
 		case <-done:
 		}
 	})
@@ -285,14 +286,6 @@ func randomID() string {
 	}
 	return hex.EncodeToString(b)
 }
-
-// timeoutError is the cause of a context that ran out of time.
-type timeoutError struct {
-	what  string
-	after time.Duration
-}
-
-func (e *timeoutError) Error() string { return fmt.Sprintf("%s timed out after %s", e.what, e.after) }
 
 // directories are the run's own folders, removed when it ends.
 type directories struct {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -28,7 +27,7 @@ type outcome struct {
 	err      *event.Error
 	counts   event.Counts // of the steps in it, as they ended the last time they ran
 	cut      bool         // a step in it was left out, so that it has no outputs
-	late     string       // whose time was over: that of the "step" or of the "run" around it; "" ended in time
+	late     string       // whose time limit was exceeded: that of the "step" or of the "run" around it; "" ended in time
 }
 
 // countOne makes the outcome that of one step which holds no others.
@@ -58,11 +57,26 @@ func failed(err *event.Error) *outcome {
 }
 
 func systemError(format string, args ...any) *event.Error {
-	return &event.Error{Kind: event.ErrorSystem, Message: fmt.Sprintf(format, args...)}
+	return event.NewError(event.CodeInternalError, format, args...)
 }
 
 func definitionError(format string, args ...any) *event.Error {
-	return &event.Error{Kind: event.ErrorDefinition, Message: fmt.Sprintf(format, args...)}
+	return event.NewError(event.CodeDefinitionInvalid, format, args...)
+}
+
+// maxStepName bounds the names on the way to a step that an error holds, in bytes.
+const maxStepName = 2000
+
+// in says in which step an error began, unless that was in a step inside of it.
+func (r *run) in(err *event.Error, id, path string, st *plan.Step) *event.Error {
+	out := *err
+	if out.Step == "" && out.StepName == "" {
+		if len(path) > maxStepName {
+			path = "…" + strings.ToValidUTF8(path[len(path)-maxStepName:], "")
+		}
+		out.Step, out.StepName = id, path
+	}
+	return r.at(&out, st.Span)
 }
 
 // at adds the place that an error is about.
@@ -80,7 +94,7 @@ func (r *run) fieldError(f plan.Field, format string, args ...any) *event.Error 
 // expressionError makes the error of an expression that could not be evaluated.
 func (r *run) expressionError(err error, f plan.Field) *event.Error {
 	span := f.Span
-	out := definitionError("%v", err)
+	out := event.NewError(event.CodeExpressionInvalid, "%v", err)
 	var detail *expr.Error
 	if errors.As(err, &detail) {
 		out.Message, out.Hint = detail.Message, detail.Hint
@@ -98,11 +112,23 @@ func (r *run) expressionError(err error, f plan.Field) *event.Error {
 // interrupted makes the error of a step that was stopped because its context ended.
 func interrupted(ctx context.Context) *event.Error {
 	cause := context.Cause(ctx)
-	var timeout *timeoutError
+	var timeout *event.Error
 	if errors.As(cause, &timeout) {
-		return &event.Error{Kind: event.ErrorTimeout, Message: timeout.Error()}
+		out := *timeout
+		return &out
 	}
-	return &event.Error{Kind: event.ErrorCancelled, Message: "stopped: " + cause.Error()}
+	stop := event.StopOf(cause)
+	return event.NewError(stop.Code, "stopped: %s", stop.Reason)
+}
+
+// stopping makes the event of a run that is asked to stop.
+func stopping(cause error) event.Stopping {
+	var timeout *event.Error
+	if errors.As(cause, &timeout) {
+		return event.Stopping{Code: timeout.Code, Reason: timeout.Message}
+	}
+	stop := event.StopOf(cause)
+	return event.Stopping{Code: stop.Code, Reason: stop.Reason}
 }
 
 // loadError makes the error of a component that could not be loaded.
@@ -111,15 +137,13 @@ func loadError(ctx context.Context, ref string, err error) *event.Error {
 		return interrupted(ctx)
 	}
 	if list := diag.Of(err); list != nil {
-		return &event.Error{
-			Kind:        event.ErrorDefinition,
-			Message:     fmt.Sprintf("the definition of %q has %d error(s): %s", ref, len(list), list[0].Message),
-			Diagnostics: list,
-		}
+		e := definitionError("the definition of %q has %d error(s): %s", ref, len(list), list[0].Message)
+		e.Diagnostics = list
+		return e
 	}
 	var missing *source.NotFoundError
 	if errors.As(err, &missing) {
-		e := &event.Error{Kind: event.ErrorNotFound, Message: err.Error()}
+		e := event.NewError(event.CodeComponentNotFound, "%v", err)
 		if strings.HasPrefix(missing.Ref, ".") {
 			e.Hint = "a relative path starts at the folder of the file it is written in; in a job, and in `uses` of an action, at the work directory"
 		}
@@ -131,16 +155,22 @@ func loadError(ctx context.Context, ref string, err error) *event.Error {
 	}
 	var denied *source.DeniedError
 	if errors.As(err, &denied) {
-		return &event.Error{Kind: event.ErrorDenied, Message: err.Error(), Hint: denied.Hint}
+		return hinted(event.NewError(event.CodeComponentDenied, "%v", err), denied.Hint)
 	}
 	var fetch *source.FetchError
 	if errors.As(err, &fetch) {
-		return &event.Error{Kind: event.ErrorSystem, Message: err.Error(), Hint: fetch.Hint}
+		return hinted(event.NewError(event.CodeFetchFailed, "%v", err), fetch.Hint)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return definitionError("cannot read the definition of %q: %v", ref, err)
 	}
 	return definitionError("cannot load %q: %v", ref, err)
+}
+
+// hinted adds what to do next.
+func hinted(err *event.Error, hint string) *event.Error {
+	err.Hint = hint
+	return err
 }
 
 // processError makes the error of a process that could not be run, or not to its end.
@@ -149,9 +179,9 @@ func processError(ctx context.Context, err error) *event.Error {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return interrupted(ctx)
 	case errors.Is(err, process.ErrKilled):
-		return &event.Error{Kind: event.ErrorCancelled, Message: "killed: the run was asked to stop at once"}
+		return event.NewError(event.CodeKilled, "killed: the run was asked to stop at once")
 	case errors.Is(err, process.ErrNotFound), errors.Is(err, process.ErrNotExecutable), errors.Is(err, process.ErrTooLong), errors.Is(err, process.ErrWorkDir):
-		return &event.Error{Kind: event.ErrorStep, Message: err.Error()}
+		return event.NewError(event.CodeCommandNotStarted, "%v", err)
 	default:
 		return systemError("running the command: %v", err)
 	}

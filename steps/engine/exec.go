@@ -77,15 +77,15 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	case perr != nil:
 		o.err = processError(ctx, perr)
 	case result.Signal != "":
-		o.err = &event.Error{Kind: event.ErrorStep, Message: "exec: killed by " + result.Signal}
+		o.err = event.NewError(event.CodeKilledBySignal, "exec: killed by %s", result.Signal)
 	case result.ExitCode != 0:
-		o.err = &event.Error{Kind: event.ErrorStep, Message: fmt.Sprintf("exec: exit status %d", result.ExitCode)}
+		o.err = event.NewError(event.CodeExitStatus, "exec: exit status %d", result.ExitCode)
 	case terr != nil && ctx.Err() != nil: // it had to end before it was through
 		o.err = interrupted(ctx)
 	case terr != nil:
-		o.err = &event.Error{Kind: event.ErrorStep, Message: terr.Error()}
+		o.err = event.NewError(event.CodeToolkitFailed, "%v", terr)
 	case ferr != nil:
-		o.err = &event.Error{Kind: event.ErrorStep, Message: ferr.Error()}
+		o.err = event.NewError(event.CodeOutputInvalid, "%v", ferr)
 	case lerr != nil:
 		o.err = systemError("keeping the step's log: %v", lerr)
 	default:

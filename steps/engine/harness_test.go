@@ -194,8 +194,8 @@ func (r *ran) fails(kind event.ErrorKind, texts ...string) *ran {
 		r.t.Errorf("error kind %s (%s), want %s", r.Error.Kind, r.Error.Message, kind)
 	}
 	for _, text := range texts {
-		if !strings.Contains(r.Error.Message+"\n"+r.Error.Hint, text) {
-			r.t.Errorf("the error %q (hint %q) does not say %q", r.Error.Message, r.Error.Hint, text)
+		if !strings.Contains(r.Error.Error()+"\n"+r.Error.Hint, text) {
+			r.t.Errorf("the error %q (hint %q) does not say %q", r.Error.Error(), r.Error.Hint, text)
 		}
 	}
 	return r

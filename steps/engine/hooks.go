@@ -119,7 +119,7 @@ func (r *run) runPosts(l *listRun, last int) {
 		s := *h.scope
 		s.parent, s.barrier, s.list = l.scope, nil, l.state
 		s.env = l.scope.env.with(h.over)
-		l.state.note(r.runHook(l.ctx, &s, childID("", last+len(posts)-i), "post", h.inv.def.Post, h.inv))
+		l.state.note(r.runHook(l.ctx, &s, childID("", last+len(posts)-i), "", "post", h.inv.def.Post, h.inv))
 	}
 }
 
@@ -132,17 +132,18 @@ func comparePlaces(a, b string) int {
 	})
 }
 
-// runHook runs a hook in s as a step of its own with the ID. It belongs to the component of the invocation.
-func (r *run) runHook(ctx context.Context, s *scope, id, stage string, h *plan.Hook, of *invocation) *outcome {
+// runHook runs a hook in s as a step of its own with the ID, in the step with the name group. It belongs to the component of the invocation.
+func (r *run) runHook(ctx context.Context, s *scope, id, group, stage string, h *plan.Hook, of *invocation) *outcome {
 	st := r.hookStep(stage, h, of)
+	path := joined(group, st.Name)
 	holds, err := s.holds(h.If)
 	if err != nil {
-		return r.stillborn(id, st, r.named(err, st))
+		return r.stillborn(id, path, st, err)
 	}
 	if !holds {
 		return r.skipped(id, st, "if: "+h.If.Value.Text()+" does not hold")
 	}
-	inv := &invocation{id: id, step: st, spec: &st.Inline.Spec, def: &st.Inline.Definition, given: of.given, state: of.state}
+	inv := &invocation{id: id, path: path, step: st, spec: &st.Inline.Spec, def: &st.Inline.Definition, given: of.given, state: of.state}
 	o := r.framed(ctx, s, inv, func(ctx context.Context) *outcome {
 		if of.found != nil && inv.attempt == 1 {
 			r.announceComponent(id, of.found)
@@ -150,9 +151,6 @@ func (r *run) runHook(ctx context.Context, s *scope, id, stage string, h *plan.H
 		return r.runDefinition(ctx, s, inv)
 	})
 	of.state = inv.state
-	if o.err != nil {
-		o.err = r.named(o.err, st)
-	}
 	return o
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
-	"strings"
 
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -76,7 +75,7 @@ type listRun struct {
 
 // runList runs steps in order in the scope s, which it takes over.
 func (r *run) runList(ctx context.Context, s *scope, prefix string, steps []plan.Step) *outcome {
-	if err := r.checkWaits(steps); err != nil {
+	if err := r.checkWaits(prefix, s.path, steps); err != nil {
 		return failed(err)
 	}
 	l := &listRun{run: r, ctx: ctx, scope: s, prefix: prefix, state: &listState{live: ctx}}
@@ -109,7 +108,7 @@ func (l *listRun) proceed() {
 	}
 	l.state.note(failed(interrupted(l.ctx)))
 	limit := l.run.opts.Cleanup
-	l.ctx, l.cleanup = context.WithTimeoutCause(context.WithoutCancel(l.ctx), limit, &timeoutError{"cleaning up", limit})
+	l.ctx, l.cleanup = context.WithTimeoutCause(context.WithoutCancel(l.ctx), limit, event.TimedOut(event.TimeoutCleanup, plan.Duration(limit)))
 	l.state.live = l.ctx
 }
 
@@ -169,24 +168,20 @@ func resultValue(o *outcome) value.Value {
 // runListed runs one step of a list, or skips it when its condition does not hold.
 func (r *run) runListed(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
 	if rec := r.recorded(id, st); rec != nil {
-		o := r.standIn(s, id, st, rec)
-		if o.err != nil {
-			o.err = r.named(o.err, st)
-		}
-		return o
+		return r.standIn(s, id, st, rec)
 	}
 	if o := r.unfit(s, id, st); o != nil {
 		return o
 	}
-	return r.runFit(ctx, s, id, st)
+	return r.runStep(ctx, s, id, st)
 }
 
-// unfit is the outcome of a step whose condition does not hold, or cannot be told; nil when it holds.
+// unfit is the outcome of a step whose condition does not hold, or cannot be evaluated; nil when it holds.
 func (r *run) unfit(s *scope, id string, st *plan.Step) *outcome {
 	reason, err := s.skip(st)
 	switch {
 	case err != nil:
-		return r.stillborn(id, st, r.named(err, st))
+		return r.stillborn(id, joined(s.path, st.Name), st, err)
 	case reason != "":
 		return r.skipped(id, st, reason)
 	}
@@ -198,37 +193,11 @@ func (r *run) skipped(id string, st *plan.Step, reason string) *outcome {
 	return (&outcome{status: event.Skipped}).countOne()
 }
 
-// runFit runs a step of a list whose condition holds.
-func (r *run) runFit(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
-	o := r.runStep(ctx, s, id, st)
-	if o.err != nil {
-		o.err = r.named(o.err, st)
-	}
-	return o
-}
-
-// stepPrefix begins the message of an error that has happened in a step.
-const stepPrefix = `step "`
-
-// maxStepPath bounds how long such a message may become by the names of the steps around it, in bytes.
-const maxStepPath = 2000
-
-// named says in an error which step it happened in, as a path from the outermost: step "crew/greet": …
-func (r *run) named(err *event.Error, st *plan.Step) *event.Error {
-	out := *err
-	if rest, ok := strings.CutPrefix(out.Message, stepPrefix); ok && len(rest) < maxStepPath {
-		out.Message = stepPrefix + st.Name + "/" + rest
-	} else if !ok {
-		out.Message = stepPrefix + st.Name + `": ` + out.Message
-	}
-	return r.at(&out, st.Span)
-}
-
 // stillborn reports a step that failed before it began.
-func (r *run) stillborn(id string, st *plan.Step, err *event.Error) *outcome {
+func (r *run) stillborn(id, path string, st *plan.Step, err *event.Error) *outcome {
 	r.out.emit(id, r.started(st))
-	o := failed(err)
-	r.out.emit(id, event.StepFinished{Status: o.status, Error: err})
+	o := failed(r.in(err, id, path, st))
+	r.out.emit(id, event.StepFinished{Status: o.status, Error: o.err})
 	return o.countOne()
 }
 
@@ -240,7 +209,7 @@ func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Ste
 	}
 	reason, err := s.skip(st)
 	if err != nil {
-		return r.stillborn(id, st, r.named(err, st))
+		return r.stillborn(id, joined(s.path, st.Name), st, err)
 	}
 	if reason != "" {
 		return r.skipMembers(s, id, st, reason)

@@ -33,34 +33,36 @@ func (r *run) preflight(ctx context.Context) *event.Error {
 	if d := &r.opts.Component.Definition; d.Pre != nil || d.Post != nil {
 		return r.at(definitionError("pre and post belong to a component that a step calls, and the run's own definition has them"), d.Span)
 	}
-	return p.steps(r.opts.Component.Definition.Steps, r.opts.Dir, false)
+	return p.steps(r.opts.Component.Definition.Steps, "", "", r.opts.Dir, false)
 }
 
-func (p *preflight) steps(steps []plan.Step, dir string, conditional bool) *event.Error {
-	if err := p.run.checkWaits(steps); err != nil {
+// steps checks the steps of the step with the ID prefix, to which the names in path lead.
+func (p *preflight) steps(steps []plan.Step, prefix, path, dir string, conditional bool) *event.Error {
+	if err := p.run.checkWaits(prefix, path, steps); err != nil {
 		return err
 	}
 	for i := range steps {
 		st := &steps[i]
+		id, path := childID(prefix, i+1), joined(path, st.Name)
 		maybe := conditional || st.If != nil
 		var err *event.Error
 		switch {
 		case st.Inline != nil:
 			p.run.hooks.expected = p.run.hooks.expected || st.Inline.Definition.Pre != nil
-			err = p.steps(st.Inline.Definition.Steps, dir, maybe)
+			err = p.steps(st.Inline.Definition.Steps, id, path, dir, maybe)
 		case len(st.Parallel) > 0:
-			err = p.steps(st.Parallel, dir, maybe)
+			err = p.steps(st.Parallel, id, path, dir, maybe)
 		case st.Ref != nil:
 			ref := p.known(st.Ref, maybe)
 			if ref != nil {
-				err = p.reference(st, ref, dir, maybe)
+				err = p.reference(st, id, path, ref, dir, maybe)
 			}
 			if st.Ref.Kind == plan.RefAction && (ref == nil || !ref.IsLocal()) {
 				p.run.hooks.expected = true
 			}
 		}
 		if err != nil {
-			return p.run.named(err, st)
+			return p.run.in(err, id, path, st)
 		}
 	}
 	return nil
@@ -99,7 +101,7 @@ func (r *run) static(ref *plan.Reference) *plan.Reference {
 	return &out
 }
 
-func (p *preflight) reference(st *plan.Step, ref *plan.Reference, dir string, conditional bool) *event.Error {
+func (p *preflight) reference(st *plan.Step, id, path string, ref *plan.Reference, dir string, conditional bool) *event.Error {
 	if !ref.IsLocal() {
 		return p.refused(st, ref, dir)
 	}
@@ -124,7 +126,7 @@ func (p *preflight) reference(st *plan.Step, ref *plan.Reference, dir string, co
 	p.run.out.component(found.Plan) // so that no error quotes a sensitive default
 	p.path = append(p.path, visit{file, st.Ref.Text, conditional})
 	defer func() { p.path = p.path[:len(p.path)-1] }()
-	err := p.steps(found.Plan.Definition.Steps, found.Dir, false)
+	err := p.steps(found.Plan.Definition.Steps, id, path, found.Dir, false)
 	p.checked[file] = err == nil
 	return err
 }

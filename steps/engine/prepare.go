@@ -190,20 +190,14 @@ func (s *scope) grant(st *plan.Step, spec *plan.Spec) (map[string]string, *event
 	granted := make(map[string]string, len(st.Secrets))
 	for _, name := range slices.Sorted(maps.Keys(st.Secrets)) {
 		if _, ok := spec.Secrets[name]; !ok {
-			return nil, &event.Error{
-				Kind:    event.ErrorDefinition,
-				Message: fmt.Sprintf("the secret %s is granted to a step that does not request it", name),
-				Hint:    fmt.Sprintf("remove it from `secrets`, or let the step request it with `spec: {secrets: {%s: {}}}`", name),
-			}
+			return nil, hinted(event.NewError(event.CodeSecretNotRequested, "the secret %s is granted to a step that does not request it", name),
+				fmt.Sprintf("remove it from `secrets`, or let the step request it with `spec: {secrets: {%s: {}}}`", name))
 		}
 		own := st.Secrets[name]
 		secret, ok := s.secrets[own]
 		if !ok {
-			return nil, &event.Error{
-				Kind:    event.ErrorDenied,
-				Message: fmt.Sprintf("the secret %s cannot be granted: it is not available here", own),
-				Hint:    fmt.Sprintf("give it to the run with --secret %s; in a component, request it in spec.secrets first", own),
-			}
+			return nil, hinted(event.NewError(event.CodeSecretNotGranted, "the secret %s cannot be granted: it is not available here", own),
+				fmt.Sprintf("pass it to the run with --secret %s; in a component, request it in spec.secrets first", own))
 		}
 		granted[name] = secret
 	}
@@ -222,11 +216,8 @@ func (s *scope) request(spec *plan.Spec, granted map[string]string) (*scope, *ev
 		} else if req.Default != nil {
 			extra[name] = variable{text: *req.Default}
 		} else {
-			return nil, s.run.at(&event.Error{
-				Kind:    event.ErrorDefinition,
-				Message: fmt.Sprintf("the step requires the environment variable %s, which is not set", name),
-				Hint:    fmt.Sprintf("set it with `env: {%s: …}` on the step, or --env %s=… for the run", name, name),
-			}, req.Span)
+			return nil, s.run.at(hinted(event.NewError(event.CodeInputInvalid, "the step requires the environment variable %s, which is not set", name),
+				fmt.Sprintf("set it with `env: {%s: …}` on the step, or --env %s=… for the run", name, name)), req.Span)
 		}
 	}
 	s.env = s.env.with(extra)
@@ -237,11 +228,8 @@ func (s *scope) request(spec *plan.Spec, granted map[string]string) (*scope, *ev
 			if req.Optional {
 				continue
 			}
-			return nil, s.run.at(&event.Error{
-				Kind:    event.ErrorDenied,
-				Message: fmt.Sprintf("the step requests the secret %s, which was not granted", name),
-				Hint:    fmt.Sprintf("grant it with `secrets: [%s]` on the step, and give it to the run with --secret %s", name, name),
-			}, req.Span)
+			return nil, s.run.at(hinted(event.NewError(event.CodeSecretNotGranted, "the step requests the secret %s, which was not granted", name),
+				fmt.Sprintf("grant it with `secrets: [%s]` on the step, and pass it to the run with --secret %s", name, name)), req.Span)
 		}
 		if s.own == nil {
 			s.own, s.secrets = map[string]variable{}, map[string]string{}

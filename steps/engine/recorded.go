@@ -43,6 +43,9 @@ func (r *run) recorded(id string, st *plan.Step) *Recorded {
 func (r *run) standIn(s *scope, id string, st *plan.Step, rec *Recorded) *outcome {
 	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: st.Span})
 	o := r.outcomeOf(s, st, rec)
+	if o.err != nil {
+		o.err = r.in(o.err, id, joined(s.path, st.Name), st)
+	}
 	o.counts = event.Counts{Skipped: 1}
 	return o
 }
@@ -62,7 +65,7 @@ func (r *run) outcomeOf(s *scope, st *plan.Step, rec *Recorded) *outcome {
 	r.withhold(st.Name, rec.Withheld)
 	o := &outcome{status: rec.Status, allowed: rec.Allowed, outputs: rec.Outputs, exitCode: rec.ExitCode, err: rec.Error}
 	if o.err == nil && (o.status == event.Failure || o.status == event.Cancelled) {
-		o.err = &event.Error{Kind: event.ErrorStep, Message: "it failed in the recorded run"}
+		o.err = event.NewError(event.CodeRecordedFailure, "it failed in the recorded run")
 	}
 	return o
 }

@@ -40,7 +40,7 @@ func TestRecordedSteps(t *testing.T) {
 		rec := &engine.Recorded{Reason: "recorded", Status: event.Failure, Error: &event.Error{Kind: event.ErrorStep, Message: "exec: exit status 3"}}
 		r := job{steps: "- {name: fails, script: 'true'}\n- {name: never, script: echo never}\n- {name: after, when: on_failure, script: echo after}\n",
 			opts: engine.Options{Recorded: standIns(map[string]*engine.Recorded{"1": rec})}}.run(t)
-		if r.log() != "after\n" || r.Error == nil || r.Error.Message != `step "fails": exec: exit status 3` {
+		if r.log() != "after\n" || r.Error == nil || r.Error.Error() != `step "fails": exec: exit status 3` {
 			t.Errorf("%q, %v", r.log(), r.Error)
 		}
 	})

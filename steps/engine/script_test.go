@@ -97,8 +97,8 @@ func TestAShellMayBeAnExpression(t *testing.T) {
 	if got := filepath.Base(r.command()[0]); got != "sh" {
 		t.Errorf("%s ran", got)
 	}
-	r = job{steps: "- {name: a, script: 'true', shell: '${{ \"fish\" }}'}"}.run(t)
-	if r.Error == nil || !strings.Contains(r.Error.Message, "no fish was found") {
+	r = job{steps: "- {name: a, script: 'true', shell: '${{ \"nosuchshell\" }}'}"}.run(t)
+	if r.Error == nil || !strings.Contains(r.Error.Message, "no nosuchshell was found") {
 		t.Errorf("the error is %+v", r.Error)
 	}
 }

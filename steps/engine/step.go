@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -24,7 +25,11 @@ type invocation struct {
 	attempt int               // counts from 1
 	log     *stepLog          // of the step's own process
 	stacked bool              // the definition's Post is to run
+	path    string            // the names on the way to a step that is not of the list around it; "" is of that
 }
+
+// names are those on the way to the step, which is in the list of s.
+func (inv *invocation) names(s *scope) string { return cmp.Or(inv.path, joined(s.path, inv.step.Name)) }
 
 // runStep runs one step whose condition holds.
 func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
@@ -52,19 +57,20 @@ func (r *run) framed(ctx context.Context, s *scope, inv *invocation, work func(c
 	if err != nil {
 		o = failed(err)
 	} else {
-		o = r.attempts(ctx, inv, limit, work)
+		o = r.attempts(ctx, s, inv, limit, work)
 	}
 	s.forgive(st.AllowFailure, o)
+	if o.err != nil {
+		o.err = r.in(o.err, inv.id, inv.names(s), st)
+	}
 	finished := event.StepFinished{
 		Status:   o.status,
 		Allowed:  o.allowed,
 		ExitCode: o.exitCode,
 		Outputs:  r.out.recordAll(o.outputs),
 		Exports:  shownVariables(o.exports, r.out),
+		Error:    o.err,
 		Duration: time.Since(start),
-	}
-	if o.err != nil {
-		finished.Error = r.at(o.err, st.Span)
 	}
 	if inv.log != nil {
 		finished.LogBytes = inv.log.size()
@@ -119,15 +125,15 @@ func (s *scope) limit(st *plan.Step) (plan.Duration, *event.Error) {
 }
 
 // attempts does work, within the limit, until it succeeds, cannot be retried, or has had all its attempts.
-func (r *run) attempts(ctx context.Context, inv *invocation, limit plan.Duration, work func(context.Context) *outcome) *outcome {
+func (r *run) attempts(ctx context.Context, s *scope, inv *invocation, limit plan.Duration, work func(context.Context) *outcome) *outcome {
 	retry := inv.step.Retry
 	for {
 		inv.attempt++
-		o := timed(ctx, limit, "the step", work)
+		o := timed(ctx, limit, event.TimeoutStep, work)
 		if retry == nil || inv.attempt > retry.Max || !retriable(retry, o) || ctx.Err() != nil {
 			return o
 		}
-		r.out.emit(inv.id, event.StepRetrying{Attempt: inv.attempt, Max: retry.Max + 1, Delay: retry.Delay, Error: o.err})
+		r.out.emit(inv.id, event.StepRetrying{Attempt: inv.attempt, Max: retry.Max + 1, Delay: retry.Delay, Error: r.in(o.err, inv.id, inv.names(s), inv.step)})
 		if !sleep(ctx, time.Duration(retry.Delay)) {
 			return o
 		}
@@ -155,12 +161,11 @@ func matches(codes []int, o *outcome) bool {
 }
 
 // timed does work within a limit; 0 is none.
-func timed(ctx context.Context, limit plan.Duration, what string, work func(context.Context) *outcome) *outcome {
+func timed(ctx context.Context, limit plan.Duration, of event.TimeoutOf, work func(context.Context) *outcome) *outcome {
 	if limit <= 0 {
 		return work(ctx)
 	}
-	d := time.Duration(limit)
-	ctx, cancel := context.WithTimeoutCause(ctx, d, &timeoutError{what, d})
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(limit), event.TimedOut(of, limit))
 	defer cancel()
 	return work(ctx)
 }
@@ -191,7 +196,7 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 	local.env = s.env.with(vars)
 	r.announceInputs(inv, vars)
 	if inv.def.Exec != nil {
-		return timed(ctx, inv.def.Exec.Timeout, "the command", func(ctx context.Context) *outcome {
+		return timed(ctx, inv.def.Exec.Timeout, event.TimeoutCommand, func(ctx context.Context) *outcome {
 			return r.runExec(ctx, &local, inv)
 		})
 	}

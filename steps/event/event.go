@@ -44,31 +44,6 @@ const (
 	Skipped   Status = "skipped"
 )
 
-// ErrorKind says whose fault a failure is.
-type ErrorKind string
-
-// The kinds of error. They decide the exit code of the program.
-const (
-	ErrorStep       ErrorKind = "step"       // the user's command failed
-	ErrorTimeout    ErrorKind = "timeout"    // the user's step took longer than it was allowed to
-	ErrorDefinition ErrorKind = "definition" // a definition, an input or an output is wrong
-	ErrorDenied     ErrorKind = "denied"     // something was asked for that was not granted
-	ErrorNotFound   ErrorKind = "not_found"  // a component does not exist
-	ErrorCancelled  ErrorKind = "cancelled"  // somebody stopped the run
-	ErrorSystem     ErrorKind = "system"     // our system failed: host, disk, network
-)
-
-// Error is a failure as data.
-type Error struct {
-	Kind        ErrorKind `json:"kind"`
-	Message     string    `json:"message"`
-	Hint        string    `json:"hint,omitempty"`
-	Diagnostics diag.List `json:"diagnostics,omitempty"`
-}
-
-// Error returns the message.
-func (e *Error) Error() string { return e.Message }
-
 // RunStarted is always the first event.
 type RunStarted struct {
 	ID      string  `json:"id"`
@@ -277,8 +252,9 @@ type Subject struct {
 
 // Stopping says that the run was asked to stop and what happens now.
 type Stopping struct {
-	Reason string        `json:"reason"` // "interrupt", "terminated", "timeout", …
-	Grace  plan.Duration `json:"grace"`  // how long processes have before they are killed
+	Code   Code          `json:"code,omitempty"` // who asked: one of the kind ErrorCancelled or ErrorTimeout
+	Reason string        `json:"reason"`         // for people
+	Grace  plan.Duration `json:"grace"`          // how long processes have before they are killed
 	Force  bool          `json:"force,omitempty"`
 }
 

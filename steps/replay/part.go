@@ -69,22 +69,10 @@ func sign(n int) int {
 	return 1
 }
 
-// withoutRounds is the ID that the engine has for a step.
-func withoutRounds(id string) string {
-	if !strings.Contains(id, "#") {
-		return id
-	}
-	elements := strings.Split(id, ".")
-	for i := range elements {
-		elements[i], _, _ = strings.Cut(elements[i], "#")
-	}
-	return strings.Join(elements, ".")
-}
-
 // newPart finds the steps that from and until name.
 func newPart(t *trace.Trace, from, until string) (*part, error) {
 	p := &part{fromText: from, untilText: until, incomplete: t.Incomplete, ids: map[string]*trace.Step{}, latest: map[string]*trace.Step{}}
-	t.Walk(func(s *trace.Step, _ int) { p.ids[s.ID], p.latest[withoutRounds(s.ID)] = s, s })
+	t.Walk(func(s *trace.Step, _ int) { p.ids[s.ID], p.latest[trace.WithoutRounds(s.ID)] = s, s })
 	if t.Run.Component != nil {
 		p.last = len(t.Run.Component.Definition.Steps)
 	}
@@ -120,7 +108,7 @@ func (p *part) find(t *trace.Trace, flag, name string) (place, error) {
 	walk = func(prefix string, steps []*trace.Step) {
 		for _, s := range steps {
 			path := prefix + s.Name
-			if id := withoutRounds(s.ID); path == name && !slices.Contains(ids, id) {
+			if id := trace.WithoutRounds(s.ID); path == name && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 			names = append(names, path)
@@ -190,7 +178,7 @@ func (p *part) standIns(t *trace.Trace, g *given) {
 	var walk func(steps []*trace.Step)
 	walk = func(steps []*trace.Step) {
 		for _, s := range steps {
-			id := withoutRounds(s.ID)
+			id := trace.WithoutRounds(s.ID)
 			switch at := placeOf(id); {
 			case !p.before(at), p.hook(at) && len(at) == 1:
 				walk(s.Steps)

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -45,11 +44,17 @@ func (a *Adopted) Finish() {
 	close(a.run.ended)
 }
 
-// cancelReason makes the reason of a cancel from what the client gives.
-func cancelReason(text string) error {
-	text = shorten(strings.TrimSpace(text), MaxReason)
-	if text == "" {
-		return errors.New("cancelled by the client")
+// cancelReason makes the reason of a cancel from what the client gives. The code is that of a run that was stopped, or ran out of time.
+func cancelReason(code, text string) (*event.Stop, error) {
+	stop := &event.Stop{Code: event.Code(code), Reason: shorten(strings.TrimSpace(text), MaxReason)}
+	if code == "" {
+		stop.Code = event.CodeCancelledByClient
 	}
-	return errors.New("cancelled by the client: " + text)
+	if kind := stop.Code.Kind(); kind != event.ErrorCancelled && kind != event.ErrorTimeout {
+		return nil, invalid("%q is not the code of a run that is stopped; leave it out for %s", code, event.CodeCancelledByClient)
+	}
+	if stop.Reason == "" {
+		stop.Reason = "cancelled by the client"
+	}
+	return stop, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	stepsv0 "github.com/rungci/rung/api/gitlab/steps/v0"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/service/client"
 )
@@ -72,7 +73,7 @@ func TestExistingClients(t *testing.T) {
 		o.run("bad", script("exit 3"))
 		o.run("ugly", script("touch sleeping; sleep 600"))
 		await(t, "the step sleeps", func() bool { return exists(filepath.Join(w.dir, "sleeping")) })
-		if err := w.client.Cancel(soon(t), "ugly", "", true); err != nil {
+		if err := w.client.Cancel(soon(t), "ugly", event.Stop{}, true); err != nil {
 			t.Fatal(err)
 		}
 		for id, want := range map[string]stepsv0.StepResult_Status{
@@ -176,20 +177,20 @@ func TestResultsForExistingClients(t *testing.T) {
 		status   event.Status
 		err      *event.Error
 		exitCode *int
-		timedOut bool
 		want     stepsv0.StepResult_Status
 		message  string
 	}{
-		{"C114 success", event.Success, nil, nil, false, stepsv0.StepResult_success, ""},
-		{"C114 running", event.Running, nil, nil, false, stepsv0.StepResult_running, ""},
-		{"C114 cancelled", event.Cancelled, &event.Error{Kind: event.ErrorCancelled, Message: "stopped: why"}, nil, false, stepsv0.StepResult_cancelled, "context canceled: stopped: why"},
-		{"C114 the run's time was up", event.Failure, &event.Error{Kind: event.ErrorTimeout, Message: "late"}, nil, true, stepsv0.StepResult_cancelled, "context deadline exceeded: late"},
-		{"C114 a step's time was up", event.Failure, &event.Error{Kind: event.ErrorTimeout, Message: "late"}, nil, false, stepsv0.StepResult_failure, "late"},
-		{"C114 killed from outside is a failure", event.Failure, &event.Error{Kind: event.ErrorStep, Message: "exec: killed by SIGKILL"}, nil, false, stepsv0.StepResult_failure, "exec: killed by SIGKILL"},
-		{"C114 another failure has its exit code in the message", event.Failure, &event.Error{Kind: event.ErrorStep, Message: "the output file is wrong"}, &code, false, stepsv0.StepResult_failure, "the output file is wrong: exit status 7"},
+		{"C114 success", event.Success, nil, nil, stepsv0.StepResult_success, ""},
+		{"C114 running", event.Running, nil, nil, stepsv0.StepResult_running, ""},
+		{"C114 cancelled", event.Cancelled, &event.Error{Kind: event.ErrorCancelled, Message: "stopped: why"}, nil, stepsv0.StepResult_cancelled, "context canceled: stopped: why"},
+		{"C114 the run's time was up", event.Failure, event.TimedOut(event.TimeoutRun, plan.Duration(time.Second)), nil, stepsv0.StepResult_cancelled, "context deadline exceeded: the run timed out after 1s"},
+		{"C114 a step's time was up", event.Failure, &event.Error{Kind: event.ErrorTimeout, Message: "late"}, nil, stepsv0.StepResult_failure, "late"},
+		{"C114 killed from outside is a failure", event.Failure, &event.Error{Kind: event.ErrorStep, Message: "exec: killed by SIGKILL"}, nil, stepsv0.StepResult_failure, "exec: killed by SIGKILL"},
+		{"C114 a failure names its step and has its exit code", event.Failure, &event.Error{Code: event.CodeExitStatus, Kind: event.ErrorStep, StepName: "crew/greet", Message: "any"}, &code, stepsv0.StepResult_failure, `step "crew/greet": exec: exit status 7`},
+		{"C114 another failure has its exit code in the message", event.Failure, &event.Error{Kind: event.ErrorStep, Message: "the output file is wrong"}, &code, stepsv0.StepResult_failure, "the output file is wrong: exit status 7"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, message := service.GitLabResult(test.status, test.err, test.exitCode, test.timedOut)
+			got, message := service.GitLabResult(test.status, test.err, test.exitCode)
 			if got != test.want || message != test.message {
 				t.Errorf("got %v, %q", got, message)
 			}

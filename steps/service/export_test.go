@@ -40,6 +40,6 @@ func Prepare(in *runnerv1.RunRequest, parse func(string, []byte) (*plan.Componen
 }
 
 // GitLabResult maps the end of a run to that of the existing step-runner.
-func GitLabResult(status event.Status, err *event.Error, exitCode *int, timedOut bool) (stepsv0.StepResult_Status, string) {
-	return gitlabResult(state{status: status, err: err, exitCode: exitCode}, timedOut)
+func GitLabResult(status event.Status, err *event.Error, exitCode *int) (stepsv0.StepResult_Status, string) {
+	return gitlabResult(state{status: status, err: err, exitCode: exitCode})
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -105,22 +104,28 @@ func (f *gitlabFace) Status(_ context.Context, in *stepsv0.StatusRequest) (*step
 func toGitLabStatus(r *run) *stepsv0.Status {
 	now := r.current()
 	out := &stepsv0.Status{Id: clean(r.id), StartTime: timestamppb.New(r.started)}
-	out.Status, out.Message = gitlabResult(now, r.timedOut(now))
+	out.Status, out.Message = gitlabResult(now)
 	if now.status != running {
 		out.EndTime = timestamppb.New(now.finished)
 	}
 	return out
 }
 
-// gitlabResult maps the end of a run to what these clients expect. A run whose own time was up counts as cancelled, and the message
+// gitlabResult maps the end of a run to what these clients expect. A run that exceeded its time limit counts as cancelled, and the message
 // names the reason as Go's contexts do. They find the exit code by the words "exit status" in the message.
-func gitlabResult(now state, timedOut bool) (stepsv0.StepResult_Status, string) {
-	message := ""
+func gitlabResult(now state) (stepsv0.StepResult_Status, string) {
+	message, timedOut := "", false
 	if now.err != nil {
-		message = clean(now.err.Message)
-		if now.exitCode != nil && !strings.Contains(message, "exit status") && now.err.Kind == event.ErrorStep {
-			message += fmt.Sprintf(": exit status %d", *now.exitCode)
+		shown := *now.err
+		timedOut = shown.Code == event.CodeRunTimeout
+		switch {
+		case now.exitCode == nil || shown.Kind != event.ErrorStep:
+		case shown.Code == event.CodeExitStatus:
+			shown.Message = fmt.Sprintf("exec: exit status %d", *now.exitCode)
+		default:
+			shown.Message += fmt.Sprintf(": exit status %d", *now.exitCode)
 		}
+		message = clean(shown.Error())
 	}
 	switch {
 	case now.status == running:

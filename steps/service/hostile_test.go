@@ -147,7 +147,7 @@ func TestHostileRequests(t *testing.T) {
 			id := fmt.Sprint("cancel", i)
 			w.run(id, script("sleep 100"))
 			for range 2 {
-				if err := w.client.Cancel(soon(t), id, "changed my mind", i%2 == 0); err != nil {
+				if err := w.client.Cancel(soon(t), id, event.Stop{Reason: "changed my mind"}, i%2 == 0); err != nil {
 					t.Error(err)
 				}
 			}

@@ -363,7 +363,7 @@ func TestLimits(t *testing.T) {
 		if err := w.client.Close(soon(t), "ci"); err != nil {
 			t.Error(err)
 		}
-		if err := w.client.Cancel(soon(t), "ci", "enough", false); err != nil {
+		if err := w.client.Cancel(soon(t), "ci", event.Stop{Reason: "enough"}, false); err != nil {
 			t.Error(err)
 		}
 		<-adopted.Cancelled()

@@ -49,14 +49,12 @@ type run struct {
 	state state
 
 	record []byte // the sink's buffer
-	blame  blame  // the sink's, too
 }
 
 // state is what Status tells of a run.
 type state struct {
 	status   event.Status
 	err      *event.Error
-	origin   string // the id of the step that the error began in; empty is none
 	exitCode *int
 	finished time.Time
 	outputs  map[string]value.Value // sensitive ones replaced
@@ -104,7 +102,7 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 }
 
 func system(format string, args ...any) *event.Error {
-	return &event.Error{Kind: event.ErrorSystem, Message: fmt.Sprintf(format, args...)}
+	return event.NewError(event.CodeInternalError, format, args...)
 }
 
 // Event implements event.Sink. The events of a run come one at a time.
@@ -125,14 +123,8 @@ func (r *run) Event(e event.Event) {
 	}
 	r.mu.Lock()
 	r.state.events = e.Seq
-	switch end := e.Body.(type) {
-	case event.StepFinished:
-		r.blame.finished(e.Step, &end)
-	case event.RunFinished:
+	if end, last := e.Body.(event.RunFinished); last {
 		r.state.status, r.state.err, r.state.exitCode, r.state.outputs = end.Status, end.Error, end.ExitCode, end.Outputs
-		if end.Error != nil {
-			r.state.origin = r.blame.origin("", end.Error)
-		}
 	}
 	r.mu.Unlock()
 	r.events.append(r.record, true)
@@ -156,7 +148,7 @@ func (r *run) finish(failure *event.Error) {
 	r.state.finished = time.Now()
 	r.heard = r.state.finished
 	r.mu.Unlock()
-	r.record, r.blame = nil, blame{}
+	r.record = nil
 	r.log.finish()
 	r.events.finish()
 }
@@ -230,12 +222,7 @@ func (r *run) current() state {
 	return now
 }
 
-// timedOut reports whether the time of the whole run was up, and not that of one of its steps.
-func (r *run) timedOut(now state) bool {
-	return now.err != nil && now.err.Kind == event.ErrorTimeout && now.finished.Sub(r.started) >= r.timeout
-}
-
 // abandoned is the reason of a run that is stopped because its client left it.
 func abandoned(after time.Duration) error {
-	return fmt.Errorf("no client has asked for the run for %s", after.Round(time.Second))
+	return &event.Stop{Code: event.CodeAbandoned, Reason: fmt.Sprintf("no client has asked for the run for %s", after.Round(time.Second))}
 }

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -128,6 +130,25 @@ var errorKinds = map[event.ErrorKind]runnerv1.ErrorKind{
 	event.ErrorSystem:     runnerv1.ErrorKind_ERROR_KIND_SYSTEM,
 }
 
+var faults = map[event.Fault]runnerv1.Fault{
+	event.FaultUser:      runnerv1.Fault_FAULT_USER,
+	event.FaultTimeout:   runnerv1.Fault_FAULT_TIMEOUT,
+	event.FaultDenied:    runnerv1.Fault_FAULT_DENIED,
+	event.FaultCancelled: runnerv1.Fault_FAULT_CANCELLED,
+	event.FaultSystem:    runnerv1.Fault_FAULT_SYSTEM,
+}
+
+func toError(e *event.Error) *runnerv1.Error {
+	out := &runnerv1.Error{
+		Kind: errorKinds[e.Kind], Code: clean(string(cmp.Or(e.Code, e.Kind.Code()))), Fault: faults[e.Fault()], Step: clean(e.Step), StepName: clean(e.StepName),
+		Message: clean(e.Message), Hint: clean(e.Hint), Diagnostics: toDiagnostics(e.Diagnostics),
+	}
+	if t := e.Timeout; t != nil {
+		out.Timeout = &runnerv1.Timeout{Of: string(t.Of), Limit: durationpb.New(time.Duration(t.Limit))}
+	}
+	return out
+}
+
 func toRunStatus(r *run) *runnerv1.RunStatus {
 	now := r.current()
 	logBytes, _, _ := r.log.extent()
@@ -143,10 +164,7 @@ func toRunStatus(r *run) *runnerv1.RunStatus {
 		out.ExitCode = &code
 	}
 	if e := now.err; e != nil {
-		out.Error = &runnerv1.Error{
-			Kind: errorKinds[e.Kind], Message: clean(e.Message), Hint: clean(e.Hint), Diagnostics: toDiagnostics(e.Diagnostics),
-			Step: now.origin,
-		}
+		out.Error = toError(e)
 	}
 	for name, v := range now.outputs {
 		converted, err := planpb.ToValue(v)
@@ -217,7 +235,11 @@ func (f *runnerFace) Cancel(_ context.Context, in *runnerv1.CancelRequest) (*run
 	if err != nil {
 		return nil, err
 	}
-	r.stop(cancelReason(in.GetReason()), in.GetForce())
+	reason, err := cancelReason(in.GetCode(), in.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	r.stop(reason, in.GetForce())
 	return &runnerv1.CancelResponse{}, nil
 }
 

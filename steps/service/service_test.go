@@ -164,7 +164,7 @@ exec:
 			t.Errorf("a secret that was not granted: %v", err)
 		}
 		var definition *client.Definition
-		if _, err := w.client.Execute(soon(t), w.request("4", "- {name: a, script: 'echo ${{ env.NOPE }}'}"), io.Discard); !errors.As(err, &definition) || len(definition.Diagnostics) == 0 || definition.Diagnostics[0].Line != 1 {
+		if _, err := w.client.Execute(soon(t), w.request("4", "- {name: a, script: 'echo ${{ env.NOPE }}'}"), io.Discard); !errors.As(err, &definition) || len(definition.Err.Diagnostics) == 0 || definition.Err.Diagnostics[0].Line != 1 {
 			t.Errorf("an expression that cannot be evaluated: %v", err)
 		}
 	})
@@ -173,17 +173,20 @@ exec:
 		w := serve(t)
 		w.write("in/step.yml", "spec: {}\n---\nsteps:\n- {name: fine, script: 'true'}\n- {name: deep, script: exit 6}\n")
 		for want, steps := range map[string]string{
-			"":    "- {name: a, script: 'true'}\n",
-			"1":   "- {name: a, script: exit 1}\n- {name: b, if: always(), script: exit 1}\n",
-			"2.2": "- {name: a, script: 'true'}\n- {name: b, step: ./in}\n- {name: c, if: always(), script: exit 6}\n",
-			"2.1": "- {name: a, script: 'true'}\n- {name: b, parallel: [{name: slow, script: sleep 0.1; exit 3}, {name: fast, script: exit 4}]}\n",
-			"3":   "- {name: a, step: ./in, allow_failure: true}\n- {name: b, script: 'true'}\n- {name: c, script: exit 6}\n",
+			"1 a":        "- {name: a, script: exit 1}\n- {name: b, if: always(), script: exit 1}\n",
+			"2.2 b/deep": "- {name: a, script: 'true'}\n- {name: b, step: ./in}\n- {name: c, if: always(), script: exit 6}\n",
+			"2.1 b/slow": "- {name: a, script: 'true'}\n- {name: b, parallel: [{name: slow, script: sleep 0.1; exit 3}, {name: fast, script: exit 4}]}\n",
+			"3 c":        "- {name: a, step: ./in, allow_failure: true}\n- {name: b, script: 'true'}\n- {name: c, script: exit 6}\n",
 		} {
-			id := "step " + want
-			w.run(id, steps)
-			if st := w.end(id); st.Step != want {
-				t.Errorf("it began in %q, not in %q: %+v", st.Step, want, st.Error)
+			w.run(want, steps)
+			e := w.end(want).Error
+			if e.Step+" "+e.StepName != want || e.Code != event.CodeExitStatus || e.Kind != event.ErrorStep {
+				t.Errorf("it began in %q %q, not in %q: %+v", e.Step, e.StepName, want, e)
 			}
+		}
+		w.run("late", "- {name: a, script: sleep 600, timeout: 50ms}\n")
+		if e := w.end("late").Error; e.Code != event.CodeStepTimeout || e.Timeout == nil || *e.Timeout != (event.Timeout{Of: event.TimeoutStep, Limit: plan.Duration(50 * time.Millisecond)}) {
+			t.Errorf("a step that exceeds its time limit: %+v", e)
 		}
 	})
 	t.Run("survives a bug in what it stands on", func(t *testing.T) {
@@ -417,14 +420,14 @@ func TestCancel(t *testing.T) {
 		steps := "- name: stubborn\n  script: |\n    trap 'touch asked' TERM\n    touch started\n    while :; do sleep 0.05; done\n- {name: clean, when: always, script: touch cleaned}\n"
 		w.run("1", steps, func(r *client.Request) { r.Grace = time.Minute })
 		await(t, "the step has started", func() bool { return exists(filepath.Join(w.dir, "started")) })
-		if err := w.client.Cancel(soon(t), "1", "no longer needed", false); err != nil {
+		if err := w.client.Cancel(soon(t), "1", event.Stop{Reason: "no longer needed"}, false); err != nil {
 			t.Fatal(err)
 		}
 		await(t, "the step was asked to end", func() bool { return exists(filepath.Join(w.dir, "asked")) })
 		if st := w.status("1"); st.State != event.Running {
 			t.Errorf("it has ended: %+v", st)
 		}
-		if err := w.client.Cancel(soon(t), "1", "", true); err != nil {
+		if err := w.client.Cancel(soon(t), "1", event.Stop{}, true); err != nil {
 			t.Fatal(err)
 		}
 		var stopped *client.Cancelled
@@ -434,10 +437,10 @@ func TestCancel(t *testing.T) {
 		if exists(filepath.Join(w.dir, "cleaned")) {
 			t.Error("what cleans up ran, though everything was to end at once")
 		}
-		if err := w.client.Cancel(soon(t), "1", "", false); err != nil {
+		if err := w.client.Cancel(soon(t), "1", event.Stop{}, false); err != nil {
 			t.Errorf("again: %v", err)
 		}
-		if err := w.client.Cancel(soon(t), "2", "", false); !errors.Is(err, client.ErrNoRun) {
+		if err := w.client.Cancel(soon(t), "2", event.Stop{}, false); !errors.Is(err, client.ErrNoRun) {
 			t.Errorf("of another: %v", err)
 		}
 	})

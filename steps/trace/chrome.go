@@ -50,7 +50,7 @@ func writeChrome(w io.Writer, t *Trace) error {
 	c.meta("thread_name", chromeThread, "steps")
 	end := max(t.Run.Duration, 0)
 	c.add(chromeEvent{Name: "run", Category: "run", Phase: "B", Thread: chromeThread, Args: chromeArgs{Status: t.Run.Status,
-		ExitCode: t.Run.ExitCode, Inputs: valueTexts(t.Run.Inputs), Outputs: valueTexts(t.Run.Outputs), Error: message(t.Run.Error)}})
+		ExitCode: t.Run.ExitCode, Inputs: valueTexts(t.Run.Inputs), Outputs: valueTexts(t.Run.Outputs), Error: message(t.Run.Error, "")}})
 	c.siblings(t.Steps, chromeThread, 0, end, false)
 	c.add(chromeEvent{Name: "run", Phase: "E", Time: micros(end), Thread: chromeThread})
 
@@ -139,7 +139,7 @@ func overlaps(s *Step, start, until time.Duration, zero time.Time) bool {
 }
 
 func (c *chrome) step(s *Step, thread int, from, to time.Duration, parallel bool) {
-	args := chromeArgs{Step: s.ID, Status: s.Status, ExitCode: s.ExitCode, Ref: s.Ref, Error: message(s.Error),
+	args := chromeArgs{Step: s.ID, Status: s.Status, ExitCode: s.ExitCode, Ref: s.Ref, Error: message(s.Error, WithoutRounds(s.ID)),
 		Inputs: valueTexts(s.Inputs), Outputs: valueTexts(s.Outputs), Exports: s.Exports}
 	if s.Log != nil {
 		args.LogBytes = s.Log.Bytes
@@ -171,11 +171,12 @@ func clamp(d, low, high time.Duration) time.Duration { return max(low, min(d, hi
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-func message(e *event.Error) string {
+// message is the text of an error at a step; the run is "".
+func message(e *event.Error, step string) string {
 	if e == nil {
 		return ""
 	}
-	return e.Message
+	return e.Within(step)
 }
 
 func valueTexts(values map[string]value.Value) map[string]string {

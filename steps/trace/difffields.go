@@ -26,7 +26,7 @@ func (d *differ) run() {
 	a, b := d.a.Run, d.b.Run
 	f.text("status", string(a.Status), string(b.Status))
 	f.number("exit_code", a.ExitCode, b.ExitCode)
-	f.err(a.Error, b.Error)
+	f.text("error", errorText(a.Error, (*event.Error).Error), errorText(b.Error, (*event.Error).Error))
 	f.text("stopping", stopReason(a.Stopping), stopReason(b.Stopping))
 	f.text("runtime.version", d.a.Runtime.Version, d.b.Runtime.Version)
 	f.text("runtime.digest", d.a.Runtime.Digest, d.b.Runtime.Digest)
@@ -114,7 +114,7 @@ func (d *differ) step(path []string, a, b *Step) {
 	f.text("allowed", yes(a.Allowed), yes(b.Allowed))
 	f.text("skip_reason", a.Skipped, b.Skipped)
 	f.number("exit_code", a.ExitCode, b.ExitCode)
-	f.err(a.Error, b.Error)
+	f.text("error", errorText(a.Error, errorMessage), errorText(b.Error, errorMessage))
 	if a.Status != event.Skipped && b.Status != event.Skipped {
 		f.given(a, b)
 		f.attempts(a, b)
@@ -224,21 +224,20 @@ func without(texts map[string]string, names map[string]bool) map[string]string {
 	return out
 }
 
-// err compares errors by what they tell people.
-func (f *fields) err(a, b *event.Error) {
-	f.text("error", errorText(a), errorText(b))
+// errorText is what an error tells people; "" is none.
+func errorText(e *event.Error, text func(*event.Error) string) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Kind == event.ErrorStep:
+		return text(e)
+	default:
+		return fmt.Sprintf("%s (%s)", text(e), e.Kind)
+	}
 }
 
-func errorText(e *event.Error) string {
-	if e == nil {
-		return ""
-	}
-	text := e.Message
-	if e.Kind != event.ErrorStep {
-		text = fmt.Sprintf("%s (%s)", e.Message, e.Kind)
-	}
-	return text
-}
+// errorMessage is the text of an error without the step that it began in: the difference is shown at a step.
+func errorMessage(e *event.Error) string { return e.Message }
 
 // text compares a field for which "" is the same as none.
 func (f *fields) text(field, a, b string) {

@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -89,7 +90,7 @@ func (c *suite) count(s *Step) {
 }
 
 // systemError reports a failure that is not the fault of what the step runs.
-func systemError(s *Step) bool { return s.Error != nil && s.Error.Kind == event.ErrorSystem }
+func systemError(s *Step) bool { return s.Error != nil && s.Error.Fault() == event.FaultSystem }
 
 func (c *suite) attrs(d time.Duration) []attr {
 	return []attr{
@@ -147,7 +148,7 @@ func (j *junit) testCase(suite string, s *Step) {
 		attrs = append(attrs, attr{"line", fmt.Sprint(s.Span.Line)})
 	}
 	j.tag("testcase", 4, attrs...)
-	kind, text := "", message(s.Error)
+	kind, text := "", message(s.Error, WithoutRounds(s.ID))
 	switch {
 	case s.Status == event.Success:
 		j.out.WriteString("/>\n")
@@ -166,7 +167,7 @@ func (j *junit) testCase(suite string, s *Step) {
 		kind = "error"
 	}
 	j.out.WriteString(">\n")
-	j.tag(kind, 6, attr{"message", text}, attr{"type", errorKind(s)})
+	j.tag(kind, 6, attr{"message", text}, attr{"type", errorCode(s)})
 	if tail := lastLines(j.tails[s.ID]); tail != "" {
 		fmt.Fprintf(j.out, ">%s</%s>\n", xmlText(tail), kind)
 	} else {
@@ -178,11 +179,11 @@ func (j *junit) testCase(suite string, s *Step) {
 	j.out.WriteString("    </testcase>\n")
 }
 
-func errorKind(s *Step) string {
+func errorCode(s *Step) string {
 	if s.Error == nil {
 		return ""
 	}
-	return string(s.Error.Kind)
+	return string(cmp.Or(s.Error.Code, s.Error.Kind.Code()))
 }
 
 // lastLines returns the last whole lines of a log as plain text.

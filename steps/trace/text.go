@@ -205,7 +205,7 @@ func (p *textPrinter) step(s *Step, depth int) {
 	}
 	p.out.WriteString("\n")
 	if s.Error != nil && len(s.Steps) == 0 {
-		p.failure(indent+4, s.Error)
+		p.failure(indent+4, s.Error, s.Error.Within(WithoutRounds(s.ID)))
 	}
 	p.annotations(indent+4, s)
 	if p.opts.Verbose > 0 {
@@ -253,11 +253,11 @@ func (p *textPrinter) notes(s *Step) string {
 	return strings.Join(notes, " · ")
 }
 
-func (p *textPrinter) failure(indent int, err *event.Error) {
-	p.line(indent, "31", "error: "+err.Message)
+func (p *textPrinter) failure(indent int, err *event.Error, text string) {
+	p.line(indent, "31", "error: "+text)
 	for _, d := range err.Diagnostics {
 		place := d.Error()
-		if strings.HasSuffix(err.Message, d.Message) { // it has been said
+		if err.Message == d.Message {
 			place = d.Span.String()
 		}
 		p.line(indent, "", "--> "+place)
@@ -433,7 +433,7 @@ func (p *textPrinter) behindBar(indent int, text func(io.Writer) error) error {
 func (p *textPrinter) footer() {
 	if e := p.trace.Run.Error; e != nil {
 		p.out.WriteString("\n")
-		p.failure(0, e)
+		p.failure(0, e, e.Error())
 	}
 	for _, w := range p.trace.Warnings {
 		p.line(0, colorYellow, "warning: "+w.Message)

@@ -77,9 +77,10 @@ type Run struct {
 
 // Stopping is a request to stop the run.
 type Stopping struct {
-	Time   time.Time `json:"time"`
-	Reason string    `json:"reason"`
-	Force  bool      `json:"force,omitempty"`
+	Time   time.Time  `json:"time"`
+	Code   event.Code `json:"code,omitempty"` // who asked
+	Reason string     `json:"reason"`
+	Force  bool       `json:"force,omitempty"`
 }
 
 // Runtime is the program that ran the steps, and what it ran on.

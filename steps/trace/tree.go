@@ -117,7 +117,7 @@ func (b *builder) event(e event.Event) {
 	case event.Warning:
 		b.trace.Warnings = append(b.trace.Warnings, Warning{Step: b.id(e.Step), Message: body.Message, Diagnostic: body.Diagnostic})
 	case event.Stopping:
-		b.trace.Run.Stopping = &Stopping{Time: e.Time, Reason: body.Reason, Force: body.Force}
+		b.trace.Run.Stopping = &Stopping{Time: e.Time, Code: body.Code, Reason: body.Reason, Force: body.Force}
 	case event.RunFinished:
 		r := &b.trace.Run
 		r.Status, r.Outputs, r.Error, r.ExitCode = body.Status, body.Outputs, body.Error, body.ExitCode
@@ -319,4 +319,16 @@ func count(t *Trace) event.Counts {
 		}
 	})
 	return c
+}
+
+// WithoutRounds is the ID that the engine has for a step.
+func WithoutRounds(id string) string {
+	if !strings.Contains(id, "#") {
+		return id
+	}
+	elements := strings.Split(id, ".")
+	for i := range elements {
+		elements[i], _, _ = strings.Cut(elements[i], "#")
+	}
+	return strings.Join(elements, ".")
 }

@@ -159,9 +159,9 @@ func (c *Client) List(ctx context.Context) ([]*Status, error) {
 	return list, nil
 }
 
-// Cancel stops a run: gracefully, or at once with force. It does not wait for the end. The reason may be empty.
-func (c *Client) Cancel(ctx context.Context, id, reason string, force bool) error {
-	_, err := c.api.Cancel(ctx, &runnerv1.CancelRequest{Id: id, Reason: reason, Force: force})
+// Cancel stops a run: gracefully, or at once with force. It does not wait for the end. The code and the reason may be empty.
+func (c *Client) Cancel(ctx context.Context, id string, why event.Stop, force bool) error {
+	_, err := c.api.Cancel(ctx, &runnerv1.CancelRequest{Id: id, Code: string(why.Code), Reason: why.Reason, Force: force})
 	return callError("cancelling", id, err)
 }
 

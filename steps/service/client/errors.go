@@ -10,21 +10,24 @@ import (
 
 	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/event"
 )
 
 // Failure is what all errors of a run have in common.
 type Failure struct {
-	ID          string // of the run
-	Step        string // the id of the step that it began in ("2.1"); empty when it began in none
-	Message     string
-	Hint        string // what to do about it; may be empty
-	Diagnostics diag.List
+	ID  string       // of the run
+	Err *event.Error // what went wrong, in which step, and what to do about it
 }
 
-func (f *Failure) Error() string { return f.Message }
+func (f *Failure) Error() string { return f.Err.Error() }
 
-// Unwrap returns the diagnostics, so that diag.Of finds them.
-func (f *Failure) Unwrap() error { return f.Diagnostics.Err() }
+// Unwrap returns what went wrong, and the diagnostics, so that diag.Of finds them.
+func (f *Failure) Unwrap() []error {
+	if len(f.Err.Diagnostics) == 0 {
+		return []error{f.Err}
+	}
+	return []error{f.Err, f.Err.Diagnostics}
+}
 
 // The ways in which a run does not succeed.
 type (
@@ -86,13 +89,13 @@ func callError(doing, id string, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if st.Code() == codes.InvalidArgument {
-		d := &Definition{Failure{ID: id, Message: st.Message()}}
+		wrong := event.NewError(event.CodeDefinitionInvalid, "%s", st.Message())
 		for _, detail := range st.Details() {
 			if found, ok := detail.(*runnerv1.Diagnostics); ok {
-				d.Diagnostics = fromDiagnostics(found.GetDiagnostics())
+				wrong.Diagnostics = fromDiagnostics(found.GetDiagnostics())
 			}
 		}
-		return fmt.Errorf("%s: %w", doing, d)
+		return fmt.Errorf("%s: %w", doing, &Definition{Failure{ID: id, Err: wrong}})
 	}
 	if kind := callErrors[st.Code()]; kind != nil {
 		return &callFailure{fmt.Sprintf("%s: %s", doing, st.Message()), []error{kind, err}}

@@ -75,7 +75,6 @@ type Status struct {
 	ID        string
 	State     event.Status // Running, Success, Failure or Cancelled
 	Error     *event.Error // why it did not succeed; nil otherwise
-	Step      string       // the id of the step that Error began in ("2.1"); empty when it began in none
 	ExitCode  *int         // of the process that decided a failure; nil when none did
 	Started   time.Time
 	Finished  time.Time              // zero while it runs
@@ -114,12 +113,7 @@ func fromRunStatus(m *runnerv1.RunStatus) (*Status, error) {
 		out.ExitCode = &code
 	}
 	if e := m.GetError(); e != nil {
-		kind := errorKinds[e.GetKind()]
-		if kind == "" {
-			kind = event.ErrorSystem // one that a newer server knows
-		}
-		out.Step = e.GetStep()
-		out.Error = &event.Error{Kind: kind, Message: e.GetMessage(), Hint: e.GetHint(), Diagnostics: fromDiagnostics(e.GetDiagnostics())}
+		out.Error = fromError(e)
 	}
 	for name, v := range m.GetOutputs() {
 		converted, err := planpb.FromValue(v)
@@ -134,18 +128,30 @@ func fromRunStatus(m *runnerv1.RunStatus) (*Status, error) {
 	return out, nil
 }
 
+func fromError(e *runnerv1.Error) *event.Error {
+	out := &event.Error{
+		Code: event.Code(e.GetCode()), Kind: errorKinds[e.GetKind()], Step: e.GetStep(), StepName: e.GetStepName(),
+		Message: e.GetMessage(), Hint: e.GetHint(), Diagnostics: fromDiagnostics(e.GetDiagnostics()),
+	}
+	if out.Kind == "" {
+		out.Kind = event.ErrorSystem // one that a newer server knows
+	}
+	if t := e.GetTimeout(); t != nil {
+		out.Timeout = &event.Timeout{Of: event.TimeoutOf(t.GetOf()), Limit: plan.Duration(t.GetLimit().AsDuration())}
+	}
+	return out
+}
+
 // Err is nil when the run succeeded or has not ended, and else an error of the type that says why.
 func (s *Status) Err() error {
 	if s.State == event.Running || s.State == event.Success {
 		return nil
 	}
-	f := Failure{ID: s.ID, Step: s.Step, Message: fmt.Sprintf("the run %q failed", s.ID)}
-	kind := event.ErrorSystem
-	if s.Error != nil {
-		kind = s.Error.Kind
-		f.Message, f.Hint, f.Diagnostics = s.Error.Message, s.Error.Hint, s.Error.Diagnostics
+	f := Failure{ID: s.ID, Err: s.Error}
+	if f.Err == nil {
+		f.Err = event.NewError(event.CodeInternalError, "the run %q failed", s.ID)
 	}
-	switch kind {
+	switch f.Err.Kind {
 	case event.ErrorStep:
 		code := -1
 		if s.ExitCode != nil {

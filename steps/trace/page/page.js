@@ -85,10 +85,13 @@
   };
 
   // ---- header ----
-  const problem = (e, extra) => h("div", { class: "notice bad" }, h("strong", {}, e.message), extra,
+  const plainID = (id) => id.replace(/#\d+/g, "");
+  const errorText = (e, at) => (e.step_name && e.step !== plainID(at) ? `step "${e.step_name}": ` : "") + e.message;
+  const problem = (e, at, extra) => h("div", { class: "notice bad" }, h("strong", {}, errorText(e, at)), extra,
     (e.diagnostics || []).map((d) => h("pre", {}, (place(d) ? place(d) + ": " : "") + d.message + (d.source ? "\n" + d.source : "") + (d.hint ? "\nhint: " + d.hint : ""))),
     e.hint && h("span", { class: "hint" }, e.hint));
-  const firstFailure = () => nodes.find((n) => n.step && n.status === "failure" && !n.children.length) || nodes.find((n) => n.step && n.status === "failure");
+  const firstFailure = () => run.error && run.error.step && nodes.findLast((n) => n.step && plainID(n.step.id) === run.error.step) ||
+    nodes.find((n) => n.step && n.status === "failure" && !n.children.length) || nodes.find((n) => n.step && n.status === "failure");
   const header = () => {
     const spec = (run.component && run.component.spec) || {};
     const title = (spec.description || "").split("\n")[0] || "Run";
@@ -106,7 +109,7 @@
         rt.os && h("span", {}, [rt.version, rt.os + "/" + rt.arch].filter(Boolean).join(" · "))),
       trace.incomplete ? h("div", { class: "notice warn" }, "The trace ends before the run does: it was killed, or it is still running.") : "",
       run.stopping ? h("div", { class: "notice warn" }, "Asked to stop: " + run.stopping.reason) : "",
-      run.error ? problem(run.error, failed && h("button", { type: "button", onclick: () => select(failed, true) }, "Show the step")) : "",
+      run.error ? problem(run.error, "", failed && h("button", { type: "button", onclick: () => select(failed, true) }, "Show the step")) : "",
       ...(trace.warnings || []).map((w) => h("div", { class: "notice warn" }, "Warning: " + w.message, w.step && byID.has(w.step) ? h("button", { type: "button", onclick: () => select(byID.get(w.step), true) }, "Show the step") : null)));
   };
 
@@ -477,7 +480,7 @@
   const runDetails = () => [
     h("div", { class: "step-top" }, h("h2", {}, "Whole run"), badge(run.status)),
     h("div", { class: "facts" }, h("span", {}, duration(run.duration_ns / 1e6)), h("span", { class: "mono" }, run.work_dir)),
-    run.error ? problem(run.error) : null,
+    run.error ? problem(run.error, "") : null,
     h("div", { class: "boxes" }, annotationsBox(nodes.filter((n) => n.step).flatMap((n) => ofStep(n, true)), 0),
       nodes.filter((n) => n.step && n.step.summary).map((n) => box("Summary of " + n.name, summaryBody(n.step), true)),
       table("Inputs", run.inputs, true), table("Outputs", run.outputs, true), table("Job variables", run.job, false),
@@ -500,7 +503,7 @@
         place(s.span) ? h("span", { class: "mono" }, place(s.span)) : null),
       s.status === "running" ? h("div", { class: "notice warn" }, "The step was running when the trace ends.") : null,
       s.skip_reason ? h("div", { class: "notice" }, "Skipped: " + s.skip_reason) : null,
-      s.error ? problem(s.error) : null,
+      s.error ? problem(s.error, s.id) : null,
       h("div", { class: "boxes" },
         s.annotations ? annotationsBox(ofStep(n, false), s.annotations_left_out) : null,
         s.summary ? box("Summary", summaryBody(s), true) : null,

@@ -86,7 +86,7 @@ func (State) EnumDescriptor() ([]byte, []int) {
 	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{0}
 }
 
-// ErrorKind says whose fault a failure is.
+// ErrorKind is the class of a failure.
 type ErrorKind int32
 
 const (
@@ -97,13 +97,13 @@ const (
 	ErrorKind_ERROR_KIND_TIMEOUT ErrorKind = 2
 	// A definition, an input or an output is wrong.
 	ErrorKind_ERROR_KIND_DEFINITION ErrorKind = 3
-	// Something was asked for that was not granted.
+	// Something was requested that is not granted.
 	ErrorKind_ERROR_KIND_DENIED ErrorKind = 4
 	// A component does not exist.
 	ErrorKind_ERROR_KIND_NOT_FOUND ErrorKind = 5
 	// Somebody stopped the run.
 	ErrorKind_ERROR_KIND_CANCELLED ErrorKind = 6
-	// The server failed: host, disk, network.
+	// Internal error: host, disk, network.
 	ErrorKind_ERROR_KIND_SYSTEM ErrorKind = 7
 )
 
@@ -158,6 +158,70 @@ func (ErrorKind) EnumDescriptor() ([]byte, []int) {
 	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{1}
 }
 
+// Fault says who has to act on a failure.
+type Fault int32
+
+const (
+	Fault_FAULT_UNSPECIFIED Fault = 0
+	// The author of the steps.
+	Fault_FAULT_USER Fault = 1
+	// The author of the steps, or whoever set the time limit.
+	Fault_FAULT_TIMEOUT Fault = 2
+	// Whoever grants permissions.
+	Fault_FAULT_DENIED Fault = 3
+	// Nobody: the run was stopped on purpose.
+	Fault_FAULT_CANCELLED Fault = 4
+	// Whoever operates the machine, the network or the server.
+	Fault_FAULT_SYSTEM Fault = 5
+)
+
+// Enum value maps for Fault.
+var (
+	Fault_name = map[int32]string{
+		0: "FAULT_UNSPECIFIED",
+		1: "FAULT_USER",
+		2: "FAULT_TIMEOUT",
+		3: "FAULT_DENIED",
+		4: "FAULT_CANCELLED",
+		5: "FAULT_SYSTEM",
+	}
+	Fault_value = map[string]int32{
+		"FAULT_UNSPECIFIED": 0,
+		"FAULT_USER":        1,
+		"FAULT_TIMEOUT":     2,
+		"FAULT_DENIED":      3,
+		"FAULT_CANCELLED":   4,
+		"FAULT_SYSTEM":      5,
+	}
+)
+
+func (x Fault) Enum() *Fault {
+	p := new(Fault)
+	*p = x
+	return p
+}
+
+func (x Fault) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Fault) Descriptor() protoreflect.EnumDescriptor {
+	return file_rung_runner_v1_runner_proto_enumTypes[2].Descriptor()
+}
+
+func (Fault) Type() protoreflect.EnumType {
+	return &file_rung_runner_v1_runner_proto_enumTypes[2]
+}
+
+func (x Fault) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Fault.Descriptor instead.
+func (Fault) EnumDescriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{2}
+}
+
 // Stream names where a piece of a log came from.
 type Stream int32
 
@@ -192,11 +256,11 @@ func (x Stream) String() string {
 }
 
 func (Stream) Descriptor() protoreflect.EnumDescriptor {
-	return file_rung_runner_v1_runner_proto_enumTypes[2].Descriptor()
+	return file_rung_runner_v1_runner_proto_enumTypes[3].Descriptor()
 }
 
 func (Stream) Type() protoreflect.EnumType {
-	return &file_rung_runner_v1_runner_proto_enumTypes[2]
+	return &file_rung_runner_v1_runner_proto_enumTypes[3]
 }
 
 func (x Stream) Number() protoreflect.EnumNumber {
@@ -205,7 +269,7 @@ func (x Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stream.Descriptor instead.
 func (Stream) EnumDescriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{2}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{3}
 }
 
 type RunRequest struct {
@@ -750,23 +814,85 @@ func (x *RunStatus) GetLastEvent() int64 {
 	return 0
 }
 
+// Timeout is a time limit that was exceeded.
+type Timeout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it limits: "run", "step", "command" or "cleanup".
+	Of            string               `protobuf:"bytes,1,opt,name=of,proto3" json:"of,omitempty"`
+	Limit         *durationpb.Duration `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Timeout) Reset() {
+	*x = Timeout{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Timeout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Timeout) ProtoMessage() {}
+
+func (x *Timeout) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Timeout.ProtoReflect.Descriptor instead.
+func (*Timeout) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Timeout) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+func (x *Timeout) GetLimit() *durationpb.Duration {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
 // Error is a failure.
 type Error struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Kind    ErrorKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=rung.runner.v1.ErrorKind" json:"kind,omitempty"`
-	Message string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  ErrorKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=rung.runner.v1.ErrorKind" json:"kind,omitempty"`
+	// Says what is wrong, and not in which step.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// What to do about it; may be empty.
 	Hint        string        `protobuf:"bytes,3,opt,name=hint,proto3" json:"hint,omitempty"`
 	Diagnostics []*Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// The step that it began in, as Event.step names it; empty when it began in none.
-	Step          string `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
+	Step string `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
+	// The names on the way to that step: "crew/greet".
+	StepName string `protobuf:"bytes,6,opt,name=step_name,json=stepName,proto3" json:"step_name,omitempty"`
+	// What went wrong. docs/errors.md lists the codes; a code never changes its meaning, and newer servers know more of them.
+	Code  string `protobuf:"bytes,7,opt,name=code,proto3" json:"code,omitempty"`
+	Fault Fault  `protobuf:"varint,8,opt,name=fault,proto3,enum=rung.runner.v1.Fault" json:"fault,omitempty"`
+	// What exceeded its time limit; set for ERROR_KIND_TIMEOUT alone.
+	Timeout       *Timeout `protobuf:"bytes,9,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +904,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +917,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{7}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Error) GetKind() ErrorKind {
@@ -829,6 +955,34 @@ func (x *Error) GetStep() string {
 	return ""
 }
 
+func (x *Error) GetStepName() string {
+	if x != nil {
+		return x.StepName
+	}
+	return ""
+}
+
+func (x *Error) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Error) GetFault() Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return Fault_FAULT_UNSPECIFIED
+}
+
+func (x *Error) GetTimeout() *Timeout {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
 // Diagnostics are all that is wrong with a request. They come in the details of a status of INVALID_ARGUMENT.
 type Diagnostics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -839,7 +993,7 @@ type Diagnostics struct {
 
 func (x *Diagnostics) Reset() {
 	*x = Diagnostics{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1005,7 @@ func (x *Diagnostics) String() string {
 func (*Diagnostics) ProtoMessage() {}
 
 func (x *Diagnostics) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1018,7 @@ func (x *Diagnostics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostics.ProtoReflect.Descriptor instead.
 func (*Diagnostics) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{8}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Diagnostics) GetDiagnostics() []*Diagnostic {
@@ -887,7 +1041,7 @@ type CallStatus struct {
 
 func (x *CallStatus) Reset() {
 	*x = CallStatus{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1053,7 @@ func (x *CallStatus) String() string {
 func (*CallStatus) ProtoMessage() {}
 
 func (x *CallStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1066,7 @@ func (x *CallStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallStatus.ProtoReflect.Descriptor instead.
 func (*CallStatus) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{9}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CallStatus) GetCode() int32 {
@@ -957,7 +1111,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1123,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1136,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{10}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Diagnostic) GetFile() string {
@@ -1047,7 +1201,7 @@ type FollowLogsRequest struct {
 
 func (x *FollowLogsRequest) Reset() {
 	*x = FollowLogsRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1213,7 @@ func (x *FollowLogsRequest) String() string {
 func (*FollowLogsRequest) ProtoMessage() {}
 
 func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1226,7 @@ func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogsRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{11}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FollowLogsRequest) GetId() string {
@@ -1106,7 +1260,7 @@ type FollowLogsResponse struct {
 
 func (x *FollowLogsResponse) Reset() {
 	*x = FollowLogsResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1272,7 @@ func (x *FollowLogsResponse) String() string {
 func (*FollowLogsResponse) ProtoMessage() {}
 
 func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1285,7 @@ func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogsResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{12}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FollowLogsResponse) GetData() []byte {
@@ -1154,7 +1308,7 @@ type FollowStepsRequest struct {
 
 func (x *FollowStepsRequest) Reset() {
 	*x = FollowStepsRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1320,7 @@ func (x *FollowStepsRequest) String() string {
 func (*FollowStepsRequest) ProtoMessage() {}
 
 func (x *FollowStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1333,7 @@ func (x *FollowStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowStepsRequest.ProtoReflect.Descriptor instead.
 func (*FollowStepsRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{13}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FollowStepsRequest) GetId() string {
@@ -1212,7 +1366,7 @@ type FollowStepsResponse struct {
 
 func (x *FollowStepsResponse) Reset() {
 	*x = FollowStepsResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1378,7 @@ func (x *FollowStepsResponse) String() string {
 func (*FollowStepsResponse) ProtoMessage() {}
 
 func (x *FollowStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1391,7 @@ func (x *FollowStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowStepsResponse.ProtoReflect.Descriptor instead.
 func (*FollowStepsResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{14}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FollowStepsResponse) GetEvents() []*Event {
@@ -1268,7 +1422,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1434,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1447,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{15}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Event) GetSeq() int64 {
@@ -1351,7 +1505,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1517,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1530,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{16}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Log) GetStream() Stream {
@@ -1411,7 +1565,7 @@ type GetTraceRequest struct {
 
 func (x *GetTraceRequest) Reset() {
 	*x = GetTraceRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1577,7 @@ func (x *GetTraceRequest) String() string {
 func (*GetTraceRequest) ProtoMessage() {}
 
 func (x *GetTraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1590,7 @@ func (x *GetTraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTraceRequest.ProtoReflect.Descriptor instead.
 func (*GetTraceRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{17}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetTraceRequest) GetId() string {
@@ -1463,7 +1617,7 @@ type GetTraceResponse struct {
 
 func (x *GetTraceResponse) Reset() {
 	*x = GetTraceResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1629,7 @@ func (x *GetTraceResponse) String() string {
 func (*GetTraceResponse) ProtoMessage() {}
 
 func (x *GetTraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1642,7 @@ func (x *GetTraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTraceResponse.ProtoReflect.Descriptor instead.
 func (*GetTraceResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{18}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetTraceResponse) GetData() []byte {
@@ -1505,14 +1659,16 @@ type CancelRequest struct {
 	// with `when: always` still run.
 	Force bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	// Why, for the log and the trace; may be empty.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why, as a code of the kind "cancelled" or "timeout" in docs/errors.md; empty is "cancelled_by_client". The run's error has it.
+	Code          string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1680,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1693,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{19}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CancelRequest) GetId() string {
@@ -1561,6 +1717,13 @@ func (x *CancelRequest) GetReason() string {
 	return ""
 }
 
+func (x *CancelRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
 type CancelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1569,7 +1732,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1744,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1757,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{20}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{21}
 }
 
 type CloseRequest struct {
@@ -1608,7 +1771,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1783,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1796,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{21}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CloseRequest) GetId() string {
@@ -1658,7 +1821,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1833,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1846,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{22}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{23}
 }
 
 var File_rung_runner_v1_runner_proto protoreflect.FileDescriptor
@@ -1744,13 +1907,20 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"\xb6\x01\n" +
+	"_exit_code\"J\n" +
+	"\aTimeout\x12\x0e\n" +
+	"\x02of\x18\x01 \x01(\tR\x02of\x12/\n" +
+	"\x05limit\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05limit\"\xc7\x02\n" +
 	"\x05Error\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.rung.runner.v1.ErrorKindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\x12<\n" +
 	"\vdiagnostics\x18\x04 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\x12\x12\n" +
-	"\x04step\x18\x05 \x01(\tR\x04step\"K\n" +
+	"\x04step\x18\x05 \x01(\tR\x04step\x12\x1b\n" +
+	"\tstep_name\x18\x06 \x01(\tR\bstepName\x12\x12\n" +
+	"\x04code\x18\a \x01(\tR\x04code\x12+\n" +
+	"\x05fault\x18\b \x01(\x0e2\x15.rung.runner.v1.FaultR\x05fault\x121\n" +
+	"\atimeout\x18\t \x01(\v2\x17.rung.runner.v1.TimeoutR\atimeout\"K\n" +
 	"\vDiagnostics\x12<\n" +
 	"\vdiagnostics\x18\x01 \x03(\v2\x1a.rung.runner.v1.DiagnosticR\vdiagnostics\"j\n" +
 	"\n" +
@@ -1797,11 +1967,12 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"incomplete\x18\x02 \x01(\bR\n" +
 	"incomplete\"&\n" +
 	"\x10GetTraceResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"M\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"a\n" +
 	"\rCancelRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x10\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\x10\n" +
 	"\x0eCancelResponse\"4\n" +
 	"\fCloseRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -1821,7 +1992,15 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x11ERROR_KIND_DENIED\x10\x04\x12\x18\n" +
 	"\x14ERROR_KIND_NOT_FOUND\x10\x05\x12\x18\n" +
 	"\x14ERROR_KIND_CANCELLED\x10\x06\x12\x15\n" +
-	"\x11ERROR_KIND_SYSTEM\x10\a*F\n" +
+	"\x11ERROR_KIND_SYSTEM\x10\a*z\n" +
+	"\x05Fault\x12\x15\n" +
+	"\x11FAULT_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"FAULT_USER\x10\x01\x12\x11\n" +
+	"\rFAULT_TIMEOUT\x10\x02\x12\x10\n" +
+	"\fFAULT_DENIED\x10\x03\x12\x13\n" +
+	"\x0fFAULT_CANCELLED\x10\x04\x12\x10\n" +
+	"\fFAULT_SYSTEM\x10\x05*F\n" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDOUT\x10\x01\x12\x11\n" +
@@ -1849,89 +2028,94 @@ func file_rung_runner_v1_runner_proto_rawDescGZIP() []byte {
 	return file_rung_runner_v1_runner_proto_rawDescData
 }
 
-var file_rung_runner_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_rung_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_rung_runner_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_rung_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_rung_runner_v1_runner_proto_goTypes = []any{
 	(State)(0),                    // 0: rung.runner.v1.State
 	(ErrorKind)(0),                // 1: rung.runner.v1.ErrorKind
-	(Stream)(0),                   // 2: rung.runner.v1.Stream
-	(*RunRequest)(nil),            // 3: rung.runner.v1.RunRequest
-	(*Text)(nil),                  // 4: rung.runner.v1.Text
-	(*Variable)(nil),              // 5: rung.runner.v1.Variable
-	(*RunResponse)(nil),           // 6: rung.runner.v1.RunResponse
-	(*StatusRequest)(nil),         // 7: rung.runner.v1.StatusRequest
-	(*StatusResponse)(nil),        // 8: rung.runner.v1.StatusResponse
-	(*RunStatus)(nil),             // 9: rung.runner.v1.RunStatus
-	(*Error)(nil),                 // 10: rung.runner.v1.Error
-	(*Diagnostics)(nil),           // 11: rung.runner.v1.Diagnostics
-	(*CallStatus)(nil),            // 12: rung.runner.v1.CallStatus
-	(*Diagnostic)(nil),            // 13: rung.runner.v1.Diagnostic
-	(*FollowLogsRequest)(nil),     // 14: rung.runner.v1.FollowLogsRequest
-	(*FollowLogsResponse)(nil),    // 15: rung.runner.v1.FollowLogsResponse
-	(*FollowStepsRequest)(nil),    // 16: rung.runner.v1.FollowStepsRequest
-	(*FollowStepsResponse)(nil),   // 17: rung.runner.v1.FollowStepsResponse
-	(*Event)(nil),                 // 18: rung.runner.v1.Event
-	(*Log)(nil),                   // 19: rung.runner.v1.Log
-	(*GetTraceRequest)(nil),       // 20: rung.runner.v1.GetTraceRequest
-	(*GetTraceResponse)(nil),      // 21: rung.runner.v1.GetTraceResponse
-	(*CancelRequest)(nil),         // 22: rung.runner.v1.CancelRequest
-	(*CancelResponse)(nil),        // 23: rung.runner.v1.CancelResponse
-	(*CloseRequest)(nil),          // 24: rung.runner.v1.CloseRequest
-	(*CloseResponse)(nil),         // 25: rung.runner.v1.CloseResponse
-	nil,                           // 26: rung.runner.v1.RunRequest.EnvEntry
-	nil,                           // 27: rung.runner.v1.RunRequest.SecretsEntry
-	nil,                           // 28: rung.runner.v1.RunRequest.InputsEntry
-	nil,                           // 29: rung.runner.v1.RunStatus.OutputsEntry
-	(*v1.Component)(nil),          // 30: rung.plan.v1.Component
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*anypb.Any)(nil),             // 33: google.protobuf.Any
-	(*v1.Value)(nil),              // 34: rung.plan.v1.Value
+	(Fault)(0),                    // 2: rung.runner.v1.Fault
+	(Stream)(0),                   // 3: rung.runner.v1.Stream
+	(*RunRequest)(nil),            // 4: rung.runner.v1.RunRequest
+	(*Text)(nil),                  // 5: rung.runner.v1.Text
+	(*Variable)(nil),              // 6: rung.runner.v1.Variable
+	(*RunResponse)(nil),           // 7: rung.runner.v1.RunResponse
+	(*StatusRequest)(nil),         // 8: rung.runner.v1.StatusRequest
+	(*StatusResponse)(nil),        // 9: rung.runner.v1.StatusResponse
+	(*RunStatus)(nil),             // 10: rung.runner.v1.RunStatus
+	(*Timeout)(nil),               // 11: rung.runner.v1.Timeout
+	(*Error)(nil),                 // 12: rung.runner.v1.Error
+	(*Diagnostics)(nil),           // 13: rung.runner.v1.Diagnostics
+	(*CallStatus)(nil),            // 14: rung.runner.v1.CallStatus
+	(*Diagnostic)(nil),            // 15: rung.runner.v1.Diagnostic
+	(*FollowLogsRequest)(nil),     // 16: rung.runner.v1.FollowLogsRequest
+	(*FollowLogsResponse)(nil),    // 17: rung.runner.v1.FollowLogsResponse
+	(*FollowStepsRequest)(nil),    // 18: rung.runner.v1.FollowStepsRequest
+	(*FollowStepsResponse)(nil),   // 19: rung.runner.v1.FollowStepsResponse
+	(*Event)(nil),                 // 20: rung.runner.v1.Event
+	(*Log)(nil),                   // 21: rung.runner.v1.Log
+	(*GetTraceRequest)(nil),       // 22: rung.runner.v1.GetTraceRequest
+	(*GetTraceResponse)(nil),      // 23: rung.runner.v1.GetTraceResponse
+	(*CancelRequest)(nil),         // 24: rung.runner.v1.CancelRequest
+	(*CancelResponse)(nil),        // 25: rung.runner.v1.CancelResponse
+	(*CloseRequest)(nil),          // 26: rung.runner.v1.CloseRequest
+	(*CloseResponse)(nil),         // 27: rung.runner.v1.CloseResponse
+	nil,                           // 28: rung.runner.v1.RunRequest.EnvEntry
+	nil,                           // 29: rung.runner.v1.RunRequest.SecretsEntry
+	nil,                           // 30: rung.runner.v1.RunRequest.InputsEntry
+	nil,                           // 31: rung.runner.v1.RunStatus.OutputsEntry
+	(*v1.Component)(nil),          // 32: rung.plan.v1.Component
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*anypb.Any)(nil),             // 35: google.protobuf.Any
+	(*v1.Value)(nil),              // 36: rung.plan.v1.Value
 }
 var file_rung_runner_v1_runner_proto_depIdxs = []int32{
-	4,  // 0: rung.runner.v1.RunRequest.text:type_name -> rung.runner.v1.Text
-	30, // 1: rung.runner.v1.RunRequest.component:type_name -> rung.plan.v1.Component
-	26, // 2: rung.runner.v1.RunRequest.env:type_name -> rung.runner.v1.RunRequest.EnvEntry
-	5,  // 3: rung.runner.v1.RunRequest.variables:type_name -> rung.runner.v1.Variable
-	27, // 4: rung.runner.v1.RunRequest.secrets:type_name -> rung.runner.v1.RunRequest.SecretsEntry
-	28, // 5: rung.runner.v1.RunRequest.inputs:type_name -> rung.runner.v1.RunRequest.InputsEntry
-	31, // 6: rung.runner.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
-	31, // 7: rung.runner.v1.RunRequest.grace:type_name -> google.protobuf.Duration
-	9,  // 8: rung.runner.v1.StatusResponse.runs:type_name -> rung.runner.v1.RunStatus
+	5,  // 0: rung.runner.v1.RunRequest.text:type_name -> rung.runner.v1.Text
+	32, // 1: rung.runner.v1.RunRequest.component:type_name -> rung.plan.v1.Component
+	28, // 2: rung.runner.v1.RunRequest.env:type_name -> rung.runner.v1.RunRequest.EnvEntry
+	6,  // 3: rung.runner.v1.RunRequest.variables:type_name -> rung.runner.v1.Variable
+	29, // 4: rung.runner.v1.RunRequest.secrets:type_name -> rung.runner.v1.RunRequest.SecretsEntry
+	30, // 5: rung.runner.v1.RunRequest.inputs:type_name -> rung.runner.v1.RunRequest.InputsEntry
+	33, // 6: rung.runner.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
+	33, // 7: rung.runner.v1.RunRequest.grace:type_name -> google.protobuf.Duration
+	10, // 8: rung.runner.v1.StatusResponse.runs:type_name -> rung.runner.v1.RunStatus
 	0,  // 9: rung.runner.v1.RunStatus.state:type_name -> rung.runner.v1.State
-	10, // 10: rung.runner.v1.RunStatus.error:type_name -> rung.runner.v1.Error
-	32, // 11: rung.runner.v1.RunStatus.started:type_name -> google.protobuf.Timestamp
-	32, // 12: rung.runner.v1.RunStatus.finished:type_name -> google.protobuf.Timestamp
-	29, // 13: rung.runner.v1.RunStatus.outputs:type_name -> rung.runner.v1.RunStatus.OutputsEntry
-	1,  // 14: rung.runner.v1.Error.kind:type_name -> rung.runner.v1.ErrorKind
-	13, // 15: rung.runner.v1.Error.diagnostics:type_name -> rung.runner.v1.Diagnostic
-	13, // 16: rung.runner.v1.Diagnostics.diagnostics:type_name -> rung.runner.v1.Diagnostic
-	33, // 17: rung.runner.v1.CallStatus.details:type_name -> google.protobuf.Any
-	18, // 18: rung.runner.v1.FollowStepsResponse.events:type_name -> rung.runner.v1.Event
-	32, // 19: rung.runner.v1.Event.time:type_name -> google.protobuf.Timestamp
-	19, // 20: rung.runner.v1.Event.log:type_name -> rung.runner.v1.Log
-	2,  // 21: rung.runner.v1.Log.stream:type_name -> rung.runner.v1.Stream
-	34, // 22: rung.runner.v1.RunRequest.InputsEntry.value:type_name -> rung.plan.v1.Value
-	34, // 23: rung.runner.v1.RunStatus.OutputsEntry.value:type_name -> rung.plan.v1.Value
-	3,  // 24: rung.runner.v1.StepRunner.Run:input_type -> rung.runner.v1.RunRequest
-	7,  // 25: rung.runner.v1.StepRunner.Status:input_type -> rung.runner.v1.StatusRequest
-	14, // 26: rung.runner.v1.StepRunner.FollowLogs:input_type -> rung.runner.v1.FollowLogsRequest
-	16, // 27: rung.runner.v1.StepRunner.FollowSteps:input_type -> rung.runner.v1.FollowStepsRequest
-	20, // 28: rung.runner.v1.StepRunner.GetTrace:input_type -> rung.runner.v1.GetTraceRequest
-	22, // 29: rung.runner.v1.StepRunner.Cancel:input_type -> rung.runner.v1.CancelRequest
-	24, // 30: rung.runner.v1.StepRunner.Close:input_type -> rung.runner.v1.CloseRequest
-	6,  // 31: rung.runner.v1.StepRunner.Run:output_type -> rung.runner.v1.RunResponse
-	8,  // 32: rung.runner.v1.StepRunner.Status:output_type -> rung.runner.v1.StatusResponse
-	15, // 33: rung.runner.v1.StepRunner.FollowLogs:output_type -> rung.runner.v1.FollowLogsResponse
-	17, // 34: rung.runner.v1.StepRunner.FollowSteps:output_type -> rung.runner.v1.FollowStepsResponse
-	21, // 35: rung.runner.v1.StepRunner.GetTrace:output_type -> rung.runner.v1.GetTraceResponse
-	23, // 36: rung.runner.v1.StepRunner.Cancel:output_type -> rung.runner.v1.CancelResponse
-	25, // 37: rung.runner.v1.StepRunner.Close:output_type -> rung.runner.v1.CloseResponse
-	31, // [31:38] is the sub-list for method output_type
-	24, // [24:31] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	12, // 10: rung.runner.v1.RunStatus.error:type_name -> rung.runner.v1.Error
+	34, // 11: rung.runner.v1.RunStatus.started:type_name -> google.protobuf.Timestamp
+	34, // 12: rung.runner.v1.RunStatus.finished:type_name -> google.protobuf.Timestamp
+	31, // 13: rung.runner.v1.RunStatus.outputs:type_name -> rung.runner.v1.RunStatus.OutputsEntry
+	33, // 14: rung.runner.v1.Timeout.limit:type_name -> google.protobuf.Duration
+	1,  // 15: rung.runner.v1.Error.kind:type_name -> rung.runner.v1.ErrorKind
+	15, // 16: rung.runner.v1.Error.diagnostics:type_name -> rung.runner.v1.Diagnostic
+	2,  // 17: rung.runner.v1.Error.fault:type_name -> rung.runner.v1.Fault
+	11, // 18: rung.runner.v1.Error.timeout:type_name -> rung.runner.v1.Timeout
+	15, // 19: rung.runner.v1.Diagnostics.diagnostics:type_name -> rung.runner.v1.Diagnostic
+	35, // 20: rung.runner.v1.CallStatus.details:type_name -> google.protobuf.Any
+	20, // 21: rung.runner.v1.FollowStepsResponse.events:type_name -> rung.runner.v1.Event
+	34, // 22: rung.runner.v1.Event.time:type_name -> google.protobuf.Timestamp
+	21, // 23: rung.runner.v1.Event.log:type_name -> rung.runner.v1.Log
+	3,  // 24: rung.runner.v1.Log.stream:type_name -> rung.runner.v1.Stream
+	36, // 25: rung.runner.v1.RunRequest.InputsEntry.value:type_name -> rung.plan.v1.Value
+	36, // 26: rung.runner.v1.RunStatus.OutputsEntry.value:type_name -> rung.plan.v1.Value
+	4,  // 27: rung.runner.v1.StepRunner.Run:input_type -> rung.runner.v1.RunRequest
+	8,  // 28: rung.runner.v1.StepRunner.Status:input_type -> rung.runner.v1.StatusRequest
+	16, // 29: rung.runner.v1.StepRunner.FollowLogs:input_type -> rung.runner.v1.FollowLogsRequest
+	18, // 30: rung.runner.v1.StepRunner.FollowSteps:input_type -> rung.runner.v1.FollowStepsRequest
+	22, // 31: rung.runner.v1.StepRunner.GetTrace:input_type -> rung.runner.v1.GetTraceRequest
+	24, // 32: rung.runner.v1.StepRunner.Cancel:input_type -> rung.runner.v1.CancelRequest
+	26, // 33: rung.runner.v1.StepRunner.Close:input_type -> rung.runner.v1.CloseRequest
+	7,  // 34: rung.runner.v1.StepRunner.Run:output_type -> rung.runner.v1.RunResponse
+	9,  // 35: rung.runner.v1.StepRunner.Status:output_type -> rung.runner.v1.StatusResponse
+	17, // 36: rung.runner.v1.StepRunner.FollowLogs:output_type -> rung.runner.v1.FollowLogsResponse
+	19, // 37: rung.runner.v1.StepRunner.FollowSteps:output_type -> rung.runner.v1.FollowStepsResponse
+	23, // 38: rung.runner.v1.StepRunner.GetTrace:output_type -> rung.runner.v1.GetTraceResponse
+	25, // 39: rung.runner.v1.StepRunner.Cancel:output_type -> rung.runner.v1.CancelResponse
+	27, // 40: rung.runner.v1.StepRunner.Close:output_type -> rung.runner.v1.CloseResponse
+	34, // [34:41] is the sub-list for method output_type
+	27, // [27:34] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_rung_runner_v1_runner_proto_init() }
@@ -1949,8 +2133,8 @@ func file_rung_runner_v1_runner_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rung_runner_v1_runner_proto_rawDesc), len(file_rung_runner_v1_runner_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   27,
+			NumEnums:      4,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
