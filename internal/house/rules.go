@@ -121,6 +121,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                    {"steps/signature", "steps/source/git/...", "steps/source/sourcetest", "steps/catalog/ssh", "internal/sshclient", "executor/host/ssh"},
 	"golang.org/x/mod":                       {"publish/oci", "local/include", "local/repository"},
 	"golang.org/x/sys":                       {"internal/...", "cmd/..."},
+	"golang.org/x/tools":                     {"internal/house/..."},
 	"golang.org/x/term":                      {"ui/...", "cmd/..."},
 	"google.golang.org/grpc":                 {"api/...", "steps/service/...", "cmd/...", "bench"},
 	"google.golang.org/protobuf":             {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/..."},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"path"
@@ -265,8 +266,8 @@ func lookPath(name, searchPath string) string {
 // shellError makes the error of an expression that stands where no variable of the shell can.
 func (r *run) shellError(err error, f plan.Field, parts []expr.Part) *event.Error {
 	out := definitionError("script: %v", err)
-	detail, ok := err.(*shellscript.Error)
-	if !ok {
+	var detail *shellscript.Error
+	if !errors.As(err, &detail) {
 		return r.at(out, f.Span)
 	}
 	out.Message, out.Hint = "script: "+detail.Message, detail.Hint

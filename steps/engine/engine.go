@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -160,7 +161,7 @@ func isEmpty(dir string) bool {
 	}
 	defer f.Close()
 	_, err = f.Readdirnames(1)
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 // announce emits the first event.

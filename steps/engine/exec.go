@@ -93,7 +93,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		s.export(exports)
 		return o
 	}
-	r.at(o.err, place)
+	_ = r.at(o.err, place)
 	stopped := failed(o.err)
 	stopped.exitCode = o.exitCode
 	stopped.outputs, stopped.exports = s.said(inv, talk)

@@ -33,8 +33,6 @@ type Fetcher struct {
 
 // Time limits.
 const (
-	// connectTimeout is how long it may take to reach a host, and to agree with it on how to speak.
-	connectTimeout = 30 * time.Second
 	// idleTimeout is how long a server may send nothing at all. Git's servers send something every five seconds.
 	idleTimeout = 60 * time.Second
 	// retryDelay is how long to wait before a second attempt; every further one waits twice as long.
@@ -284,7 +282,7 @@ func (f *Fetcher) exportOnce(ctx context.Context, at *source.Location, a *addres
 	err = x.tree(ctx, root)
 	var damaged *damagedError
 	if errors.As(err, &damaged) { // since it was verified
-		return fmt.Errorf("the mirror in %s changes while it is read: %v", dir, err)
+		return fmt.Errorf("the mirror in %s changes while it is read: %w", dir, err)
 	}
 	return err
 }

@@ -110,7 +110,7 @@ func (r *report) read(in io.Reader) error {
 func (r *report) line(line []byte) {
 	var a action
 	if json.Unmarshal(line, &a) != nil || a.Action == "" {
-		r.out.Write(line) // not of go test: what the go command itself says
+		_, _ = r.out.Write(line) // not of go test: what the go command itself says
 		return
 	}
 	t := test{a.Package, a.Test}

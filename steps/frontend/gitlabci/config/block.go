@@ -313,7 +313,7 @@ func appendJSON(out []byte, t *tree, limit int) ([]byte, bool) {
 	if limit > 0 && len(out) > limit {
 		return out, false
 	}
-	ok := true
+	var ok bool
 	switch t.kind {
 	case yamlsource.Sequence:
 		out = append(out, '[')

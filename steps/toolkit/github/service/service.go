@@ -123,7 +123,7 @@ func Start(opts Options) (*Server, error) {
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0), // broken connections are their clients' to tell of
 	}
-	go s.http.Serve(listener) // returns when the server is closed
+	go func() { _ = s.http.Serve(listener) }() // returns when the server is closed
 	return s, nil
 }
 

@@ -171,7 +171,7 @@ func (f Folder) Add(a Artifact, file string) (Artifact, error) {
 func moveNew(from, to string) error {
 	err := os.Link(from, to)
 	if err == nil {
-		os.Chmod(to, 0o644)
+		_ = os.Chmod(to, 0o644)
 		return os.Remove(from)
 	}
 	if _, statErr := os.Lstat(to); statErr == nil {

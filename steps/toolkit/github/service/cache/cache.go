@@ -128,7 +128,7 @@ func (f Folder) Find(keys []string, version string) (Entry, bool, error) {
 		for _, match := range matches {
 			if i := slices.IndexFunc(all, match); key != "" && i >= 0 {
 				now := time.Now()
-				os.Chtimes(f.Path(all[i]), now, now) // when it cannot be noted, the cache goes a little earlier
+				_ = os.Chtimes(f.Path(all[i]), now, now) // when it cannot be noted, the cache goes a little earlier
 				return all[i], true, nil
 			}
 		}

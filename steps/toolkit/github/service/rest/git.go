@@ -90,7 +90,7 @@ func (r repository) resolve(ctx context.Context, ref string) (string, error) {
 		if err == nil {
 			return strings.TrimSpace(out), nil
 		}
-		if _, unknown := err.(*problem); !unknown || r.dir == "" {
+		if _, unknown := errors.AsType[*problem](err); !unknown || r.dir == "" {
 			return "", err
 		}
 	}

@@ -7,6 +7,7 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -137,7 +138,7 @@ func notFound(format string, args ...any) error {
 }
 
 func fail(w http.ResponseWriter, err error) {
-	if p, ok := err.(*problem); ok {
+	if p, ok := errors.AsType[*problem](err); ok {
 		Fail(w, p.status, p.message)
 		return
 	}
