@@ -18,6 +18,9 @@ need chromium chromium
 need setsid util-linux
 need dash dash
 need ssh-keygen openssh-client
+# Hosts behind SSH, and a login shell that is not POSIX.
+command -v sshd >/dev/null || test -x /usr/sbin/sshd || missing+=(openssh-server)
+need tcsh tcsh
 need openssl openssl
 need sha256sum coreutils
 # JavaScript actions, and the packages that the test actions in e2e/actions are built on.

@@ -119,6 +119,7 @@ the run leaves a trace that says exactly what ran.
 		a.terminalCommand(),
 		a.reachCommand(),
 		a.unpackCommand(),
+		a.hostCommand(),
 		a.doctorCommand(),
 		a.versionCommand(),
 	)
