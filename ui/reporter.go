@@ -148,6 +148,10 @@ func (r *reporter) Event(e event.Event) {
 		r.insist(r.warningText(b))
 	case event.Stopping:
 		r.insist(r.stoppingLine(b))
+	case event.Paused:
+		r.insist(r.look.paint(styleWarn, "paused before step "+brief(b.Before)) + "\n")
+	case event.Resumed:
+		r.insist(r.look.paint(styleFaint, "resumed before step "+brief(b.Before)) + "\n")
 	case event.RunFinished:
 		r.runFinished(b)
 	default:

@@ -321,6 +321,8 @@ func fuzzBody(op byte, name, text string) event.Body {
 		return event.ExecStarted{Command: []string{name, text}, Unset: []string{name}}
 	case 14:
 		return event.ExecFinished{Signal: name}
+	case 15:
+		return event.Paused{Before: name}
 	}
 	return event.RunStarted{ID: name, Source: text}
 }

@@ -83,13 +83,14 @@ func (o *serviceFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&l.Duration, "max-duration", service.DefaultDuration, "stop a run after `TIME`")
 	f.DurationVar(&l.Keep, "keep", service.DefaultKeep, "keep a finished run that no client closes for `TIME`")
 	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run when no client has asked for it for `TIME`")
+	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
 	o.from.flags(f)
 }
 
 // check refuses limits that let nothing through.
 func (o *serviceFlags) check() error {
 	l := &o.limits
-	if l.Runs <= 0 || l.Kept <= 0 || l.Followers <= 0 || l.LogBytes <= 0 || l.RequestBytes <= 0 || l.Duration <= 0 || l.Keep <= 0 || l.AbandonAfter <= 0 {
+	if l.Runs <= 0 || l.Kept <= 0 || l.Followers <= 0 || l.LogBytes <= 0 || l.RequestBytes <= 0 || l.Duration <= 0 || l.Keep <= 0 || l.AbandonAfter <= 0 || l.Pause <= 0 {
 		return usage("a limit is more than 0")
 	}
 	return nil

@@ -26,7 +26,7 @@ a bundle.`,
   step-runner trace export --format html -o trace.html trace.json`,
 	}
 	group(cmd)
-	cmd.AddCommand(a.traceShowCommand(), a.traceDiffCommand(), a.traceBundleCommand(), a.traceExportCommand(), a.traceSignCommand(), a.traceVerifyCommand())
+	cmd.AddCommand(a.traceShowCommand(), a.traceDiffCommand(), a.traceBundleCommand(), a.traceExportCommand(), a.traceJoinCommand(), a.traceSignCommand(), a.traceVerifyCommand())
 	return cmd
 }
 

@@ -119,6 +119,7 @@ func (o *lookout) reference(n *foreseen, dir string) {
 		return
 	}
 	n.found = found
+	o.run.encountered(n.id, ref, found)
 	if found.Origin != nil {
 		n.pre = found.Plan.Definition.Pre
 	}

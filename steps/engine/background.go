@@ -17,6 +17,7 @@ const MaxBackground = 10
 // background is a step that runs while its list goes on. It sees the list as it was when the step was started, and the list
 // sees nothing of it before it has waited for it.
 type background struct {
+	id      string
 	step    *plan.Step
 	cancel  context.CancelCauseFunc
 	barrier *barrier
@@ -39,7 +40,7 @@ func (l *listRun) start(id string, st *plan.Step) {
 
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	state.live = ctx
-	b := &background{step: st, cancel: cancel, barrier: member.barrier, done: make(chan struct{})}
+	b := &background{id: id, step: st, cancel: cancel, barrier: member.barrier, done: make(chan struct{})}
 	l.background = append(l.background, b)
 	if rec := r.recorded(id, st); rec != nil {
 		b.outcome = r.runListed(ctx, member, id, st)

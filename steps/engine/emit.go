@@ -32,6 +32,7 @@ type emitter struct {
 
 	secretsMu sync.Mutex
 	secrets   map[string]bool   // what mask already knows
+	given     map[string]bool   // those of them that the run was started with
 	digests   map[string]string // they are slow to compute
 	madeUp    []string          // secrets that are others in every run
 }

@@ -78,6 +78,14 @@ type Options struct {
 	// Recorded is asked for every step, by its ID without rounds, what stands in for running it; nil, and a nil answer, run it. Where
 	// it answers for a parallel group it answers for the members too. It is called by several goroutines at once.
 	Recorded func(id string, st *plan.Step) *Recorded
+	// Control stops the run between steps. Nil lets it run to its end.
+	Control *Control
+	// From is the state that the run goes on from; nil begins with the first step. The options must be those of the run that it was taken
+	// from (see State.Fits), but for Folder, and Timeout, which can only shorten what that run had left. HostEnv and Env are not used: the
+	// environment is part of the state.
+	From *State
+	// Files is the folder that Control.State has filled; "" where there are none. It is left as it is.
+	Files string
 }
 
 // Result is how a run ended.
@@ -102,14 +110,20 @@ type run struct {
 	services services
 	hooks    hooks
 
+	id    string
+	from  *document // nil for a run that begins with its first step
+	clock clock
+	moved bool // the run goes on elsewhere
+
 	mu         sync.Mutex
 	components map[string]bool // digests whose plan the events already hold
+	encounters map[string]encounter
 	withheld   []withheld
 }
 
 // Run runs the component and returns how it ended. Cancelling ctx stops it gracefully, with context.Cause as the reason;
 // closing Options.Kill stops it at once. Run always returns a result; its events begin with RunStarted and end with
-// RunFinished. A bug in it, or in what Options plug in, is a panic of the goroutine that called Run, whichever met it.
+// RunFinished, or, where Control.Leave ended it, with Paused. A bug in it, or in what Options plug in, is a panic of the goroutine that called Run, whichever met it.
 func Run(ctx context.Context, opts Options) *Result {
 	start := time.Now()
 	if opts.Grace == 0 {
@@ -120,11 +134,45 @@ func Run(ctx context.Context, opts Options) *Result {
 	}
 	r := &run{
 		opts:       opts,
-		out:        newEmitter(opts.Sink, opts.DigestKey),
+		id:         randomID(),
 		jobAll:     jobVariables(opts.Job, true),
 		jobOpen:    jobVariables(opts.Job, false),
 		components: map[string]bool{},
 	}
+	defer opts.Control.finish()
+	err := r.dirs.create(opts.Folder, opts.HostHome)
+	defer r.dirs.remove()
+	var from *document
+	if opts.From != nil && err == nil {
+		from, err = r.fit()
+	}
+	r.out = newEmitter(opts.Sink, r.opts.DigestKey)
+	r.knowSecrets()
+	r.base = baseEnviron(opts.HostEnv, opts.Env, &r.dirs)
+	if from != nil {
+		err = r.adopt(from)
+	}
+	r.announce()
+
+	var res *outcome
+	var misfit *misfitError
+	switch {
+	case errors.As(err, &misfit):
+		res = failed(event.NewError(event.CodeStateInvalid, "%v", err))
+	case err != nil:
+		res = failed(systemError("making the run's own folders: %v", err))
+	default:
+		res = r.root(ctx)
+	}
+	if r.moved {
+		return &Result{Status: event.Cancelled, Error: event.NewError(event.CodeMoved, "moved: the run goes on elsewhere, from its state")}
+	}
+	return r.finish(res, start)
+}
+
+// knowSecrets makes masked what the run is started with.
+func (r *run) knowSecrets() {
+	opts := &r.opts
 	r.sources.add(opts.Component.Definition.Span.File, opts.Text)
 	r.out.addPasswords(opts.Text)
 	for _, secret := range opts.Secrets {
@@ -138,19 +186,7 @@ func Run(ctx context.Context, opts Options) *Result {
 			r.out.addSecret(v.Value)
 		}
 	}
-
-	dirErr := r.dirs.create(opts.Folder, opts.HostHome)
-	defer r.dirs.remove()
-	r.base = baseEnviron(opts.HostEnv, opts.Env, &r.dirs)
-	r.announce()
-
-	var res *outcome
-	if dirErr != nil {
-		res = failed(systemError("making the run's own folders: %v", dirErr))
-	} else {
-		res = r.root(ctx)
-	}
-	return r.finish(res, start)
+	r.out.given = maps.Clone(r.out.secrets)
 }
 
 // isEmpty reports whether a folder is there and holds nothing.
@@ -168,7 +204,7 @@ func isEmpty(dir string) bool {
 func (r *run) announce() {
 	component := r.out.component(r.opts.Component) // before the source, in which its defaults are masked
 	started := event.RunStarted{
-		ID:           randomID(),
+		ID:           r.id,
 		Runtime:      r.opts.Runtime,
 		WorkDir:      r.opts.WorkDir,
 		FreshWorkDir: isEmpty(r.opts.WorkDir),
@@ -189,17 +225,17 @@ func (r *run) announce() {
 			started.Secrets[name] = r.out.digest(secret)
 		}
 	}
+	if r.from != nil {
+		started.Continues = &event.Continuation{Run: r.from.Run, Before: r.from.Before}
+	}
 	started.DigestKey = hex.EncodeToString(r.out.key)
 	r.out.emit("", started)
 }
 
 // root runs the run's own component.
 func (r *run) root(ctx context.Context) *outcome {
-	if r.opts.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.Timeout, event.TimedOut(event.TimeoutRun, plan.Duration(r.opts.Timeout)))
-		defer cancel()
-	}
+	ctx, end := r.limited(ctx)
+	defer end()
 	defer r.watch(ctx)()
 	defer r.services.close(r.out)
 
@@ -222,8 +258,10 @@ func (r *run) root(ctx context.Context) *outcome {
 		return failed(eerr)
 	}
 	own.secrets, own.known = r.opts.Secrets, r.opts.Secrets // the run's own list may grant any of them
-	if err := r.preflight(ctx); err != nil {
-		return failed(err)
+	if r.from == nil {                                      // else it has been done, and steps have changed since what it looks at
+		if err := r.preflight(ctx); err != nil {
+			return failed(err)
+		}
 	}
 	o := r.runDefinition(ctx, own, &invocation{spec: spec, def: &r.opts.Component.Definition, attempt: 1})
 	if r.opts.Component.Definition.Exec != nil {
@@ -297,6 +335,13 @@ type directories struct {
 	home  string // "" when steps use the user's
 }
 
+// The names of folders in the run's own.
+const (
+	filesFolder = "files"
+	tmpFolder   = "tmp"
+	homeFolder  = "home"
+)
+
 func (d *directories) create(root string, hostHome bool) error {
 	d.kept = root != ""
 	if !d.kept {
@@ -306,10 +351,10 @@ func (d *directories) create(root string, hostHome bool) error {
 		}
 		root = made
 	}
-	d.root, d.files, d.tmp = root, filepath.Join(root, "files"), filepath.Join(root, "tmp")
+	d.root, d.files, d.tmp = root, filepath.Join(root, filesFolder), filepath.Join(root, tmpFolder)
 	made := []string{d.files, d.tmp}
 	if !hostHome {
-		d.home = filepath.Join(root, "home")
+		d.home = filepath.Join(root, homeFolder)
 		made = append(made, d.home)
 	}
 	for _, dir := range made {

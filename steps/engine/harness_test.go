@@ -26,6 +26,7 @@ type job struct {
 	files map[string]string // in the work directory; a name that ends in .sh is executable
 	opts  engine.Options    // what the test wants to be different
 	ctx   context.Context
+	dir   string // the work directory, where it is not a fresh one
 }
 
 // ran is what came of a job.
@@ -48,8 +49,11 @@ func (j job) run(t *testing.T) *ran {
 
 func (j job) runComponent(t *testing.T, component *plan.Component) *ran {
 	t.Helper()
-	dir := t.TempDir()
-	writeFiles(t, dir, j.files)
+	dir := j.dir
+	if dir == "" {
+		dir = t.TempDir()
+		writeFiles(t, dir, j.files)
+	}
 	r := &ran{t: t, dir: dir}
 	opts := j.opts
 	opts.Component, opts.Text = component, []byte(j.steps)

@@ -102,8 +102,8 @@ func (h *hooks) inherited(inv *invocation) map[string]string {
 }
 
 // runPosts runs what is on the stack, as steps that follow the last one. Those whose Pre ran were put there first. Where steps ran
-// at the same time their places decide, so that a run is repeatable.
-func (r *run) runPosts(l *listRun, last int) {
+// at the same time their places decide, so that a run is repeatable. next is the ID of the first one that has not run.
+func (r *run) runPosts(l *listRun, last, next int) {
 	posts := r.hooks.posts
 	slices.SortStableFunc(posts, func(a, b *hook) int {
 		if a.early != b.early {
@@ -115,11 +115,18 @@ func (r *run) runPosts(l *listRun, last int) {
 		return comparePlaces(a.inv.id, b.inv.id)
 	})
 	for i, h := range slices.Backward(posts) {
+		id := last + len(posts) - i
+		if id < next {
+			continue
+		}
+		if !l.boundary(childID("", id), "post_"+h.inv.step.Name) {
+			return
+		}
 		l.proceed()
 		s := *h.scope
 		s.parent, s.barrier, s.list = l.scope, nil, l.state
 		s.env = l.scope.env.with(h.over)
-		l.state.note(r.runHook(l.ctx, &s, childID("", last+len(posts)-i), "", "post", h.inv.def.Post, h.inv))
+		l.state.note(r.runHook(l.ctx, &s, childID("", id), "", "post", h.inv.def.Post, h.inv))
 	}
 }
 

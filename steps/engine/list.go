@@ -85,19 +85,39 @@ func (r *run) runList(ctx context.Context, s *scope, prefix string, steps []plan
 		s.steps = map[string]value.Value{}
 	}
 	defer l.end()
-	own := prefix == "" // the run's own list, around which hooks run
-	if own {
-		r.hooks.begin(s, steps)
-		r.runPre(l, steps)
+	if prefix == "" {
+		return l.runOwn(steps)
 	}
 	for i := range steps {
 		l.proceed()
 		l.step(childID(prefix, i+1), &steps[i])
 	}
 	l.settle(l.state, l.background)
-	if own {
-		r.runPosts(l, len(steps))
+	return l.state.outcome()
+}
+
+// runOwn runs the run's own list, around which hooks run, and between whose steps the run can stop.
+func (l *listRun) runOwn(steps []plan.Step) *outcome {
+	r, next := l.run, 1
+	r.hooks.begin(l.scope, steps)
+	if r.from != nil {
+		if err := r.restore(l, steps); err != nil {
+			return failed(err)
+		}
+		next = r.from.next
+	} else {
+		r.runPre(l, steps)
 	}
+	for i := next - 1; i < len(steps); i++ {
+		id := childID("", i+1)
+		if !l.boundary(id, steps[i].Name) {
+			return l.state.outcome()
+		}
+		l.proceed()
+		l.step(id, &steps[i])
+	}
+	l.settle(l.state, l.background)
+	r.runPosts(l, len(steps), next)
 	return l.state.outcome()
 }
 

@@ -117,6 +117,7 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 		return nil, r.at(loadError(ctx, ref.Text, lerr), inv.step.Ref.Span)
 	}
 	r.learn(found)
+	r.encountered(inv.id, ref, found)
 	return found, nil
 }
 

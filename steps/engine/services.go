@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 type services struct {
 	mu    sync.Mutex
 	named map[string]*service
+	saved map[string][]byte // of an earlier process of the run, until what it is about is made again
 	order []*service
 }
 
@@ -34,8 +36,32 @@ func (s *services) once(name string, make func() (io.Closer, error)) (io.Closer,
 	if err != nil {
 		return nil, err
 	}
+	if err := s.restore(name, made); err != nil {
+		return nil, errors.Join(fmt.Errorf("going on with %s: %w", name, err), made.Close())
+	}
 	one.made = made
 	return made, nil
+}
+
+// restore gives what was made what it had in an earlier process of the run.
+func (s *services) restore(name string, made io.Closer) error {
+	s.mu.Lock()
+	saved, ok := s.saved[name]
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	movable, ok := made.(Movable)
+	if !ok {
+		return errors.New("it cannot be moved")
+	}
+	if err := movable.Restore(saved); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.saved, name)
+	return nil
 }
 
 func (s *services) entry(name string) *service {

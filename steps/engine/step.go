@@ -186,15 +186,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *outcome {
 	local := *s
 	local.parent, local.barrier = s, nil
-	if err := local.surround(inv.def); err != nil {
-		return failed(err)
+	var err *event.Error
+	if r.from == nil || inv.step != nil { // else the state has what these were
+		if err = local.surround(inv.def); err != nil {
+			return failed(err)
+		}
+		vars, err := local.definitionEnv(inv.def)
+		if err != nil {
+			return failed(err)
+		}
+		local.env = s.env.with(vars)
+		r.announceInputs(inv, vars)
 	}
-	vars, err := local.definitionEnv(inv.def)
-	if err != nil {
-		return failed(err)
-	}
-	local.env = s.env.with(vars)
-	r.announceInputs(inv, vars)
 	if inv.def.Exec != nil {
 		return timed(ctx, inv.def.Exec.Timeout, event.TimeoutCommand, func(ctx context.Context) *outcome {
 			return r.runExec(ctx, &local, inv)

@@ -78,6 +78,7 @@ const (
 	CodeInputInvalid       Code = "input_invalid"
 	CodeSecretNotRequested Code = "secret_not_requested"
 	CodeEnvironmentInvalid Code = "environment_invalid"
+	CodeStateInvalid       Code = "state_invalid"
 	CodeDenied             Code = "denied"
 	CodeSecretNotGranted   Code = "secret_not_granted"
 	CodeComponentDenied    Code = "component_denied"
@@ -91,6 +92,8 @@ const (
 	CodeTerminated         Code = "terminated"
 	CodeKilled             Code = "killed"
 	CodeAbandoned          Code = "abandoned"
+	CodePausedTooLong      Code = "paused_too_long"
+	CodeMoved              Code = "moved"
 	CodeInternalError      Code = "internal_error"
 	CodeFetchFailed        Code = "fetch_failed"
 	CodeImagePullFailed    Code = "image_pull_failed"
@@ -128,6 +131,7 @@ var Codes = []CodeInfo{
 	{CodeInputInvalid, ErrorDefinition, ReasonConfiguration, "an input is missing, unknown or of the wrong type"},
 	{CodeSecretNotRequested, ErrorDefinition, ReasonConfiguration, "a secret is granted to a component that does not request it, or under a name that cannot be a variable"},
 	{CodeEnvironmentInvalid, ErrorDefinition, ReasonConfiguration, "the environment that a job asks for cannot be made: its image, its services or its level of isolation do not allow it"},
+	{CodeStateInvalid, ErrorDefinition, ReasonConfiguration, "the state that a run is to go on from is not that of the run"},
 
 	{CodeDenied, ErrorDenied, ReasonConfiguration, "something was requested that is not granted"},
 	{CodeSecretNotGranted, ErrorDenied, ReasonConfiguration, "a component requests a secret that its caller does not grant"},
@@ -144,6 +148,8 @@ var Codes = []CodeInfo{
 	{CodeTerminated, ErrorCancelled, ReasonInterrupted, "the program was asked to terminate, or its terminal was closed"},
 	{CodeKilled, ErrorCancelled, ReasonCanceled, "the run was stopped without giving its steps time to end"},
 	{CodeAbandoned, ErrorCancelled, ReasonInterrupted, "no client asked for the run for too long"},
+	{CodePausedTooLong, ErrorCancelled, ReasonInterrupted, "the run was paused for too long"},
+	{CodeMoved, ErrorCancelled, ReasonInterrupted, "the run goes on in another process, from its state"},
 
 	{CodeInternalError, ErrorSystem, ReasonSystem, "internal error: the host, its disk, or a bug"},
 	{CodeFetchFailed, ErrorSystem, ReasonExternalDependency, "a component cannot be fetched: the network or a server failed"},

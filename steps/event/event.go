@@ -46,9 +46,11 @@ const (
 
 // RunStarted is always the first event.
 type RunStarted struct {
-	ID      string  `json:"id"`
-	Runtime Runtime `json:"runtime"`
-	WorkDir string  `json:"work_dir"`
+	ID string `json:"id"`
+	// Continues is the run that this one goes on with; nil for a run that begins with its first step.
+	Continues *Continuation `json:"continues,omitempty"`
+	Runtime   Runtime       `json:"runtime"`
+	WorkDir   string        `json:"work_dir"`
 	// FreshWorkDir says that the work directory was empty when the run began: the run brought all its files there itself.
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Environment is the place that was made for the run; nil where nobody said.
@@ -67,6 +69,12 @@ type RunStarted struct {
 	Component *plan.Component `json:"component"`
 	// Inputs are those of the run's component.
 	Inputs map[string]value.Value `json:"inputs,omitempty"`
+}
+
+// Continuation is where a run goes on that was stopped at a boundary.
+type Continuation struct {
+	Run    string `json:"run"`    // the ID of the run that the state was taken from
+	Before string `json:"before"` // the step that comes next
 }
 
 // Runtime says which program ran the steps, and on what.
@@ -258,7 +266,17 @@ type Stopping struct {
 	Force  bool          `json:"force,omitempty"`
 }
 
-// RunFinished is always the last event of a run that was not killed.
+// Paused says that the run stands at a boundary: nothing of it is under way. It is the last event of a run that goes on elsewhere.
+type Paused struct {
+	Before string `json:"before"` // the step that comes next, as Event.Step names it
+}
+
+// Resumed says that a paused run goes on.
+type Resumed struct {
+	Before string `json:"before"` // as in Paused
+}
+
+// RunFinished is always the last event of a run that was not killed, and does not go on elsewhere.
 type RunFinished struct {
 	Status   Status                 `json:"status"`
 	Outputs  map[string]value.Value `json:"outputs,omitempty"`
@@ -294,6 +312,8 @@ func (Annotation) Type() string   { return "step.annotation" }
 func (Summary) Type() string      { return "step.summary" }
 func (Subjects) Type() string     { return "step.subjects" }
 func (Stopping) Type() string     { return "run.stopping" }
+func (Paused) Type() string       { return "run.paused" }
+func (Resumed) Type() string      { return "run.resumed" }
 func (RunFinished) Type() string  { return "run.finished" }
 
 // decoders make an empty body of each type.
@@ -314,6 +334,8 @@ var decoders = map[string]func([]byte) (Body, error){
 	"step.summary":    decode[Summary],
 	"step.subjects":   decode[Subjects],
 	"run.stopping":    decode[Stopping],
+	"run.paused":      decode[Paused],
+	"run.resumed":     decode[Resumed],
 	"run.finished":    decode[RunFinished],
 }
 

@@ -23,6 +23,8 @@ type Limits struct {
 	Keep time.Duration
 	// AbandonAfter is how long a run goes on whose client is not heard of: no call names it, and no stream of it is open.
 	AbandonAfter time.Duration
+	// Pause is how long a run may be paused at a time. Then it is stopped.
+	Pause time.Duration
 }
 
 // The defaults of Limits.
@@ -35,6 +37,7 @@ const (
 	DefaultDuration     = 24 * time.Hour
 	DefaultKeep         = time.Hour
 	DefaultAbandonAfter = 30 * time.Minute
+	DefaultPause        = 24 * time.Hour
 )
 
 const (
@@ -60,6 +63,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.Duration, DefaultDuration, math.MaxInt64)
 	fill(&l.Keep, DefaultKeep, math.MaxInt64)
 	fill(&l.AbandonAfter, DefaultAbandonAfter, math.MaxInt64)
+	fill(&l.Pause, DefaultPause, math.MaxInt64)
 	return l
 }
 
@@ -75,7 +79,7 @@ func fill[T int | int64 | time.Duration](limit *T, value, most T) {
 
 // sweepNowAndThen looks for what has expired until the service is closed.
 func (s *Service) sweepNowAndThen() {
-	every := min(max(min(s.limits.Keep, s.limits.AbandonAfter)/4, sweepLeast), sweepMost)
+	every := min(max(min(s.limits.Keep, s.limits.AbandonAfter, s.limits.Pause)/4, sweepLeast), sweepMost)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -109,6 +113,8 @@ func (s *Service) sweep(now time.Time) {
 			r.remove()
 		case !r.finished() && !r.adopted && r.streams.Load() == 0 && quiet > s.limits.AbandonAfter:
 			r.stop(abandoned(quiet), false)
+		case r.heldFor(now) > s.limits.Pause:
+			r.stop(heldTooLong(s.limits.Pause), false)
 		}
 	}
 }

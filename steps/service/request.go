@@ -33,6 +33,9 @@ type request struct {
 	timeout   time.Duration // 0 is the server's limit
 	grace     time.Duration
 	lock      *lock.File // nil is the server's own
+	from      *engine.State
+	files     string // the folder that goes with from
+	paused    bool
 }
 
 // variable is a job variable.
@@ -152,25 +155,42 @@ func (q *request) makeWorkDir() error {
 // variablesFolder holds the files of file variables, in the run's own folder.
 const variablesFolder = "variables"
 
-// jobVariables returns the job variables, having written the files of those that are files.
-func (q *request) jobVariables(folder string) (map[string]engine.Variable, error) {
+// jobVariables returns the job variables of a run with the folder.
+func (q *request) jobVariables(folder string) map[string]engine.Variable {
 	out := make(map[string]engine.Variable, len(q.variables))
+	for _, v := range q.variables {
+		if v.file {
+			out[v.name] = engine.Variable{Value: filepath.Join(folder, variablesFolder, v.name)}
+		} else {
+			out[v.name] = engine.Variable{Value: v.value, Sensitive: v.masked}
+		}
+	}
+	return out
+}
+
+// writeVariables writes the files of job variables that are files.
+func (q *request) writeVariables(folder string) error {
 	dir := filepath.Join(folder, variablesFolder)
 	for _, v := range q.variables {
 		if !v.file {
-			out[v.name] = engine.Variable{Value: v.value, Sensitive: v.masked}
 			continue
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("making a folder for file variables: %w", err)
+			return fmt.Errorf("making a folder for file variables: %w", err)
 		}
-		path := filepath.Join(dir, v.name)
-		if err := os.WriteFile(path, []byte(v.value), 0o600); err != nil {
-			return nil, fmt.Errorf("writing the file variable %s: %w", v.name, err)
+		if err := os.WriteFile(filepath.Join(dir, v.name), []byte(v.value), 0o600); err != nil {
+			return fmt.Errorf("writing the file variable %s: %w", v.name, err)
 		}
-		out[v.name] = engine.Variable{Value: path}
 	}
-	return out, nil
+	return nil
+}
+
+// options are what the engine is told of the request, for a run with the folder.
+func (q *request) options(opts *engine.Options, folder string) {
+	opts.Component, opts.Text, opts.Inputs = q.component, []byte(q.text), q.inputs
+	opts.Dir, opts.WorkDir, opts.Folder = q.workDir, q.workDir, folder
+	opts.Env, opts.Secrets, opts.Mask, opts.Job = q.env, q.secrets, q.maskedFiles(), q.jobVariables(folder)
+	opts.From, opts.Files = q.from, q.files
 }
 
 // maskedFiles returns the contents of file variables that are masked: their paths may be shown, what is in the files may not.

@@ -37,6 +37,7 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	kill     chan struct{}
 	killOnce sync.Once
+	control  *engine.Control // nil for a run that somebody else runs
 
 	streams    atomic.Int64
 	ended      chan struct{} // closed when the engine has returned and its folder is gone
@@ -66,7 +67,7 @@ func (r *run) execute(req *request) {
 	defer close(r.ended)
 	defer r.service.departed(r)
 	folder, err := r.runEngine(req)
-	if err != nil {
+	if err != nil && err.Kind != event.ErrorCancelled {
 		r.service.opts.Log(fmt.Sprintf("run %q: %s", r.id, err.Message))
 	}
 	r.finish(err)
@@ -89,16 +90,27 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 	if opts.Source, err = r.service.opts.Sources(folder, req.workDir, req.lock); err != nil {
 		return folder, system("%v", err)
 	}
-	if opts.Job, err = req.jobVariables(folder); err != nil {
+	if err := req.writeVariables(folder); err != nil {
 		return folder, system("%v", err)
 	}
-	opts.Component, opts.Text, opts.Inputs = req.component, []byte(req.text), req.inputs
-	opts.Dir, opts.WorkDir, opts.Folder = req.workDir, req.workDir, folder
-	opts.Env, opts.Secrets, opts.Mask = req.env, req.secrets, req.maskedFiles()
-	opts.Sink, opts.Kill = r, r.kill
+	req.options(&opts, folder)
+	opts.Sink, opts.Kill, opts.Control = r, r.kill, r.control
 	opts.Timeout, opts.Grace = r.timeout, r.grace
-	engine.Run(r.ctx, opts)
+	if req.paused {
+		r.control.Pause()
+	}
+	result := engine.Run(r.ctx, opts)
+	if r.unfinished() { // it goes on elsewhere
+		return folder, result.Error
+	}
 	return folder, nil
+}
+
+// unfinished reports whether the last event of the run has not come.
+func (r *run) unfinished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.status == running
 }
 
 func system(format string, args ...any) *event.Error {
@@ -144,6 +156,9 @@ func (r *run) finish(failure *event.Error) {
 			failure = system("the run ended without saying how")
 		}
 		r.state.status, r.state.err = event.Failure, failure
+		if failure.Kind == event.ErrorCancelled {
+			r.state.status = event.Cancelled
+		}
 	}
 	r.state.finished = time.Now()
 	r.heard = r.state.finished

@@ -64,6 +64,13 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 			return nil, invalid("%v", err)
 		}
 	}
+	if from := in.GetFrom(); from != nil {
+		if req.from, err = engine.ParseState(from.GetState().GetDocument(), from.GetState().GetSensitive()); err != nil {
+			return nil, invalid("%v", err)
+		}
+		req.files = from.GetFolder()
+	}
+	req.paused = in.GetPaused()
 	for _, v := range in.GetVariables() {
 		req.variables = append(req.variables, variable{name: v.GetName(), value: v.GetValue(), masked: v.GetMasked(), file: v.GetFile()})
 	}
@@ -156,6 +163,7 @@ func toRunStatus(r *run) *runnerv1.RunStatus {
 		Id: clean(r.id), State: states[now.status], Started: timestamppb.New(r.started), LogBytes: logBytes, LastEvent: now.events,
 	}
 	if now.status == running {
+		out.Paused = r.boundary()
 		return out
 	}
 	out.Finished = timestamppb.New(now.finished)
@@ -245,6 +253,11 @@ func (f *runnerFace) Cancel(_ context.Context, in *runnerv1.CancelRequest) (*run
 
 // Close removes a run.
 func (f *runnerFace) Close(ctx context.Context, in *runnerv1.CloseRequest) (*runnerv1.CloseResponse, error) {
+	if in.GetMoved() {
+		if err := f.service.leave(in.GetId()); err != nil {
+			return nil, err
+		}
+	}
 	if err := f.service.close(ctx, in.GetId(), in.GetForce()); err != nil {
 		return nil, err
 	}

@@ -98,6 +98,11 @@ func (s *Service) start(req *request) (started bool, err error) {
 		return false, err
 	}
 	r := s.newRun(req)
+	r.control = &engine.Control{}
+	if err := r.fits(req); err != nil {
+		r.discard()
+		return false, err
+	}
 	if again, err := s.register(r, req); again || err != nil {
 		r.discard()
 		return false, err

@@ -71,6 +71,13 @@ func placesOf(t *Trace) places {
 			}
 		})
 	}
+	for _, part := range t.Run.Parts {
+		for _, folder := range part.Folders {
+			if folder != "" && !slices.Contains(p.runFolders, folder) {
+				p.runFolders = append(p.runFolders, folder)
+			}
+		}
+	}
 	slices.SortFunc(p.runFolders, func(a, b string) int { return len(b) - len(a) })
 	if len(strings.TrimRight(t.Run.WorkDir, `/\`)) > len("C:") {
 		p.workDir = strings.TrimRight(t.Run.WorkDir, `/\`)

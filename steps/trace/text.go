@@ -136,6 +136,9 @@ func (p *textPrinter) header() {
 	if p.trace.Incomplete {
 		p.line(2, colorYellow, "the trace ends before the run does: it was killed, or it is still running")
 	}
+	if n := len(r.Pauses); n > 0 && r.Pauses[n-1].Resumed.IsZero() && r.Status == event.Running {
+		p.line(2, colorYellow, "paused before step "+r.Pauses[n-1].Before)
+	}
 	if r.Stopping != nil {
 		p.line(2, colorYellow, "asked to stop: "+r.Stopping.Reason)
 	}

@@ -60,7 +60,12 @@ type Run struct {
 	Inputs   map[string]value.Value `json:"inputs,omitempty"`
 	Outputs  map[string]value.Value `json:"outputs,omitempty"`
 	Stopping *Stopping              `json:"stopping,omitempty"` // the last request to stop, if there was one
-	WorkDir  string                 `json:"work_dir"`
+	// Continues is the run that this one went on with, from its state; nil for a run that began with its first step.
+	Continues *event.Continuation `json:"continues,omitempty"`
+	Pauses    []Pause             `json:"pauses,omitempty"`
+	// Parts are the runs that a joined trace was made of, in order.
+	Parts   []Part `json:"parts,omitempty"`
+	WorkDir string `json:"work_dir"`
 	// FreshWorkDir says that the work directory was empty when the run began.
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Environment is the place that was made for the run; nil where nobody said.
@@ -81,6 +86,23 @@ type Stopping struct {
 	Code   event.Code `json:"code,omitempty"` // who asked
 	Reason string     `json:"reason"`
 	Force  bool       `json:"force,omitempty"`
+}
+
+// Pause is a stop at the boundary before a step.
+type Pause struct {
+	Before  string    `json:"before"` // the ID of the step
+	Time    time.Time `json:"time"`
+	Resumed time.Time `json:"resumed,omitzero"` // zero where the trace ends there
+}
+
+// Part is one of the runs that a joined trace was made of.
+type Part struct {
+	ID       string        `json:"id"`
+	Started  time.Time     `json:"started"`
+	Duration time.Duration `json:"duration_ns"`
+	Runtime  Runtime       `json:"runtime"`
+	// Folders are the run's own, as Trace.OwnFolders returns them.
+	Folders []string `json:"folders,omitempty"`
 }
 
 // Runtime is the program that ran the steps, and what it ran on.

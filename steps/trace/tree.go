@@ -118,6 +118,12 @@ func (b *builder) event(e event.Event) {
 		b.trace.Warnings = append(b.trace.Warnings, Warning{Step: b.id(e.Step), Message: body.Message, Diagnostic: body.Diagnostic})
 	case event.Stopping:
 		b.trace.Run.Stopping = &Stopping{Time: e.Time, Code: body.Code, Reason: body.Reason, Force: body.Force}
+	case event.Paused:
+		b.trace.Run.Pauses = append(b.trace.Run.Pauses, Pause{Before: body.Before, Time: e.Time})
+	case event.Resumed:
+		if pauses := b.trace.Run.Pauses; len(pauses) > 0 {
+			pauses[len(pauses)-1].Resumed = e.Time
+		}
 	case event.RunFinished:
 		r := &b.trace.Run
 		r.Status, r.Outputs, r.Error, r.ExitCode = body.Status, body.Outputs, body.Error, body.ExitCode
@@ -134,7 +140,7 @@ func (b *builder) runStarted(at time.Time, s event.RunStarted) {
 	b.trace.Runtime = Runtime{Version: s.Runtime.Version, OS: s.Runtime.OS, Arch: s.Runtime.Arch}
 	b.trace.Run = Run{
 		ID: s.ID, Status: event.Running, Started: at, Inputs: s.Inputs, WorkDir: s.WorkDir, FreshWorkDir: s.FreshWorkDir, Environment: s.Environment, Env: s.Env, Job: s.Job,
-		Secrets: s.Secrets, DigestKey: s.DigestKey, Source: s.Source, Component: s.Component,
+		Secrets: s.Secrets, DigestKey: s.DigestKey, Source: s.Source, Component: s.Component, Continues: s.Continues,
 	}
 	if s.Component != nil {
 		b.root.list = s.Component.Definition.Steps

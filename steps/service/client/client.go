@@ -171,6 +171,12 @@ func (c *Client) Close(ctx context.Context, id string) error {
 	return callError("closing", id, err)
 }
 
+// Moved removes a paused run from the server that goes on elsewhere from its state: no other step of it runs there.
+func (c *Client) Moved(ctx context.Context, id string) error {
+	_, err := c.api.Close(ctx, &runnerv1.CloseRequest{Id: id, Moved: true})
+	return pauseError("moving", id, err)
+}
+
 // closeWait is how long Execute waits for a run to be closed.
 const closeWait = 30 * time.Second
 

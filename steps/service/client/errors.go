@@ -64,6 +64,8 @@ var (
 	ErrLogLost = errors.New("the log is not complete")
 	// ErrNotEnded says that a run has not ended, whose trace was to be got.
 	ErrNotEnded = errors.New("the run has not ended")
+	// ErrNotPaused says that a run is not paused, or cannot be: it has ended, it is being stopped, or something of it cannot be moved.
+	ErrNotPaused = errors.New("the run is not paused")
 )
 
 var callErrors = map[codes.Code]error{
@@ -101,6 +103,14 @@ func callError(doing, id string, err error) error {
 		return &callFailure{fmt.Sprintf("%s: %s", doing, st.Message()), []error{kind, err}}
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// pauseError is callError for calls that are about a boundary.
+func pauseError(doing, id string, err error) error {
+	if st, ok := status.FromError(err); ok && st.Code() == codes.FailedPrecondition {
+		return &callFailure{fmt.Sprintf("%s the run %q: %s", doing, id, st.Message()), []error{ErrNotPaused, err}}
+	}
+	return callError(doing, id, err)
 }
 
 // callFailure is an error of a kind that keeps the status it was made from.

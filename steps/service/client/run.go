@@ -28,6 +28,8 @@ type Request struct {
 	Timeout   time.Duration // 0 is the server's limit
 	Grace     time.Duration // 0 is the server's default, less than 0 is none
 	Lock      string        // the text of a lock file, in the place of the server's own
+	From      *Origin       // where the run goes on; nil begins with the first step
+	Paused    bool          // the run stops before its first step, or where it goes on
 }
 
 // Variable is a job variable.
@@ -61,6 +63,10 @@ func (r *Request) message() (*runnerv1.RunRequest, error) {
 		}
 		out.Inputs[name] = converted
 	}
+	if r.From != nil {
+		out.From = &runnerv1.Origin{State: &runnerv1.RunState{Document: r.From.State.Document, Sensitive: r.From.State.Sensitive}, Folder: r.From.Folder}
+	}
+	out.Paused = r.Paused
 	if r.Timeout != 0 {
 		out.Timeout = durationpb.New(r.Timeout)
 	}
@@ -81,6 +87,7 @@ type Status struct {
 	Outputs   map[string]value.Value // a sensitive one is event.Redacted
 	LogBytes  int64
 	LastEvent int64
+	Paused    *Boundary // where the run is paused, which is Running all the same; nil while it goes on
 }
 
 var states = map[runnerv1.State]event.Status{
@@ -105,6 +112,7 @@ func fromRunStatus(m *runnerv1.RunStatus) (*Status, error) {
 		ID: m.GetId(), State: states[m.GetState()], Started: m.GetStarted().AsTime(),
 		LogBytes: m.GetLogBytes(), LastEvent: m.GetLastEvent(),
 	}
+	out.Paused = fromBoundary(m.GetPaused())
 	if m.GetFinished() != nil {
 		out.Finished = m.GetFinished().AsTime()
 	}

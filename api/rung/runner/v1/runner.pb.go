@@ -297,7 +297,12 @@ type RunRequest struct {
 	// How long processes have to end when they are stopped. Absent is 10 seconds.
 	Grace *durationpb.Duration `protobuf:"bytes,10,opt,name=grace,proto3" json:"grace,omitempty"`
 	// What references are locked to: the text of a lock file. It is used in the place of the server's own; empty leaves that.
-	Lock          string `protobuf:"bytes,11,opt,name=lock,proto3" json:"lock,omitempty"`
+	Lock string `protobuf:"bytes,11,opt,name=lock,proto3" json:"lock,omitempty"`
+	// What the run goes on from. The steps, inputs, variables and secrets have to be those of the run that the state was taken from; env is
+	// part of the state. Absent begins with the first step.
+	From *Origin `protobuf:"bytes,30,opt,name=from,proto3" json:"from,omitempty"`
+	// The run stops before its first step, or where it goes on from, as if Pause had been called in time.
+	Paused        bool `protobuf:"varint,31,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -420,6 +425,20 @@ func (x *RunRequest) GetLock() string {
 	return ""
 }
 
+func (x *RunRequest) GetFrom() *Origin {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *RunRequest) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
 type isRunRequest_Steps interface {
 	isRunRequest_Steps()
 }
@@ -438,6 +457,116 @@ func (*RunRequest_Text) isRunRequest_Steps() {}
 
 func (*RunRequest_Component) isRunRequest_Steps() {}
 
+// Origin is where a run goes on.
+type Origin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State *RunState              `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// A folder on the server: where GetState put the run's own files. It is left as it is. Empty where there were none.
+	Folder        string `protobuf:"bytes,2,opt,name=folder,proto3" json:"folder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Origin) Reset() {
+	*x = Origin{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Origin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Origin) ProtoMessage() {}
+
+func (x *Origin) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Origin.ProtoReflect.Descriptor instead.
+func (*Origin) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Origin) GetState() *RunState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *Origin) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+// RunState is how a run stands at a boundary.
+type RunState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Canonical JSON, described in docs/service.md. Nothing sensitive is in it.
+	Document []byte `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// Sensitive texts that came up in the run, in clear; the document refers to them by number. Keep them as you keep secrets. The
+	// run's own secrets are not among them.
+	Sensitive     [][]byte `protobuf:"bytes,2,rep,name=sensitive,proto3" json:"sensitive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunState) Reset() {
+	*x = RunState{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunState) ProtoMessage() {}
+
+func (x *RunState) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunState.ProtoReflect.Descriptor instead.
+func (*RunState) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RunState) GetDocument() []byte {
+	if x != nil {
+		return x.Document
+	}
+	return nil
+}
+
+func (x *RunState) GetSensitive() [][]byte {
+	if x != nil {
+		return x.Sensitive
+	}
+	return nil
+}
+
 // Text is a definition as a person writes it.
 type Text struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +580,7 @@ type Text struct {
 
 func (x *Text) Reset() {
 	*x = Text{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[1]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +592,7 @@ func (x *Text) String() string {
 func (*Text) ProtoMessage() {}
 
 func (x *Text) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[1]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +605,7 @@ func (x *Text) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Text.ProtoReflect.Descriptor instead.
 func (*Text) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{1}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Text) GetName() string {
@@ -508,7 +637,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[2]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +649,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[2]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +662,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{2}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Variable) GetName() string {
@@ -574,7 +703,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[3]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +715,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[3]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +728,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{3}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RunResponse) GetStarted() bool {
@@ -619,7 +748,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[4]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +760,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[4]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +773,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{4}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StatusRequest) GetId() string {
@@ -664,7 +793,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[5]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +805,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[5]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +818,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{5}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StatusResponse) GetRuns() []*RunStatus {
@@ -716,14 +845,16 @@ type RunStatus struct {
 	// How many bytes of log there are by now.
 	LogBytes int64 `protobuf:"varint,8,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
 	// The number of the latest event.
-	LastEvent     int64 `protobuf:"varint,9,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`
+	LastEvent int64 `protobuf:"varint,9,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`
+	// Where the run is paused, which is STATE_RUNNING all the same; absent while it goes on.
+	Paused        *Boundary `protobuf:"bytes,30,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunStatus) Reset() {
 	*x = RunStatus{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[6]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +866,7 @@ func (x *RunStatus) String() string {
 func (*RunStatus) ProtoMessage() {}
 
 func (x *RunStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[6]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +879,7 @@ func (x *RunStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStatus.ProtoReflect.Descriptor instead.
 func (*RunStatus) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{6}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RunStatus) GetId() string {
@@ -814,6 +945,68 @@ func (x *RunStatus) GetLastEvent() int64 {
 	return 0
 }
 
+func (x *RunStatus) GetPaused() *Boundary {
+	if x != nil {
+		return x.Paused
+	}
+	return nil
+}
+
+// Boundary is a point between two steps.
+type Boundary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step that comes next, as Event.step names it.
+	Before string `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	// When the run got there.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Boundary) Reset() {
+	*x = Boundary{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Boundary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Boundary) ProtoMessage() {}
+
+func (x *Boundary) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Boundary.ProtoReflect.Descriptor instead.
+func (*Boundary) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Boundary) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *Boundary) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // Timeout is a time limit that was exceeded.
 type Timeout struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -826,7 +1019,7 @@ type Timeout struct {
 
 func (x *Timeout) Reset() {
 	*x = Timeout{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1031,7 @@ func (x *Timeout) String() string {
 func (*Timeout) ProtoMessage() {}
 
 func (x *Timeout) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[7]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1044,7 @@ func (x *Timeout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timeout.ProtoReflect.Descriptor instead.
 func (*Timeout) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{7}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Timeout) GetOf() string {
@@ -892,7 +1085,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +1097,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[8]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1110,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{8}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Error) GetKind() ErrorKind {
@@ -993,7 +1186,7 @@ type Diagnostics struct {
 
 func (x *Diagnostics) Reset() {
 	*x = Diagnostics{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1198,7 @@ func (x *Diagnostics) String() string {
 func (*Diagnostics) ProtoMessage() {}
 
 func (x *Diagnostics) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1211,7 @@ func (x *Diagnostics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostics.ProtoReflect.Descriptor instead.
 func (*Diagnostics) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{9}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Diagnostics) GetDiagnostics() []*Diagnostic {
@@ -1041,7 +1234,7 @@ type CallStatus struct {
 
 func (x *CallStatus) Reset() {
 	*x = CallStatus{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1246,7 @@ func (x *CallStatus) String() string {
 func (*CallStatus) ProtoMessage() {}
 
 func (x *CallStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1259,7 @@ func (x *CallStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallStatus.ProtoReflect.Descriptor instead.
 func (*CallStatus) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{10}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallStatus) GetCode() int32 {
@@ -1111,7 +1304,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1316,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1329,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{11}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Diagnostic) GetFile() string {
@@ -1201,7 +1394,7 @@ type FollowLogsRequest struct {
 
 func (x *FollowLogsRequest) Reset() {
 	*x = FollowLogsRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1406,7 @@ func (x *FollowLogsRequest) String() string {
 func (*FollowLogsRequest) ProtoMessage() {}
 
 func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1419,7 @@ func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogsRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{12}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FollowLogsRequest) GetId() string {
@@ -1260,7 +1453,7 @@ type FollowLogsResponse struct {
 
 func (x *FollowLogsResponse) Reset() {
 	*x = FollowLogsResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1465,7 @@ func (x *FollowLogsResponse) String() string {
 func (*FollowLogsResponse) ProtoMessage() {}
 
 func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1478,7 @@ func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogsResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{13}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FollowLogsResponse) GetData() []byte {
@@ -1308,7 +1501,7 @@ type FollowStepsRequest struct {
 
 func (x *FollowStepsRequest) Reset() {
 	*x = FollowStepsRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1513,7 @@ func (x *FollowStepsRequest) String() string {
 func (*FollowStepsRequest) ProtoMessage() {}
 
 func (x *FollowStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1526,7 @@ func (x *FollowStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowStepsRequest.ProtoReflect.Descriptor instead.
 func (*FollowStepsRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{14}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FollowStepsRequest) GetId() string {
@@ -1366,7 +1559,7 @@ type FollowStepsResponse struct {
 
 func (x *FollowStepsResponse) Reset() {
 	*x = FollowStepsResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1571,7 @@ func (x *FollowStepsResponse) String() string {
 func (*FollowStepsResponse) ProtoMessage() {}
 
 func (x *FollowStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1584,7 @@ func (x *FollowStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowStepsResponse.ProtoReflect.Descriptor instead.
 func (*FollowStepsResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{15}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FollowStepsResponse) GetEvents() []*Event {
@@ -1422,7 +1615,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1627,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1640,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{16}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Event) GetSeq() int64 {
@@ -1505,7 +1698,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1710,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[17]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1723,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{17}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Log) GetStream() Stream {
@@ -1565,7 +1758,7 @@ type GetTraceRequest struct {
 
 func (x *GetTraceRequest) Reset() {
 	*x = GetTraceRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1770,7 @@ func (x *GetTraceRequest) String() string {
 func (*GetTraceRequest) ProtoMessage() {}
 
 func (x *GetTraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[18]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1783,7 @@ func (x *GetTraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTraceRequest.ProtoReflect.Descriptor instead.
 func (*GetTraceRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{18}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetTraceRequest) GetId() string {
@@ -1617,7 +1810,7 @@ type GetTraceResponse struct {
 
 func (x *GetTraceResponse) Reset() {
 	*x = GetTraceResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1822,7 @@ func (x *GetTraceResponse) String() string {
 func (*GetTraceResponse) ProtoMessage() {}
 
 func (x *GetTraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[19]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1835,7 @@ func (x *GetTraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTraceResponse.ProtoReflect.Descriptor instead.
 func (*GetTraceResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{19}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetTraceResponse) GetData() []byte {
@@ -1668,7 +1861,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1873,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[20]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1886,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{20}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelRequest) GetId() string {
@@ -1732,7 +1925,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1937,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[21]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,21 +1950,327 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{21}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{24}
+}
+
+type PauseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// How long to wait for the boundary. Absent waits as long as the call lasts; 0 only asks. What was asked for stays in any case.
+	Wait          *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseRequest) Reset() {
+	*x = PauseRequest{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseRequest) ProtoMessage() {}
+
+func (x *PauseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
+func (*PauseRequest) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PauseRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PauseRequest) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+type PauseResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the run is paused; absent when it is not at a boundary yet.
+	Paused *Boundary `protobuf:"bytes,1,opt,name=paused,proto3" json:"paused,omitempty"`
+	// What it waits for, when it is not: "step 3 (\"test\") is running".
+	WaitingFor    string `protobuf:"bytes,2,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseResponse) Reset() {
+	*x = PauseResponse{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseResponse) ProtoMessage() {}
+
+func (x *PauseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
+func (*PauseResponse) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PauseResponse) GetPaused() *Boundary {
+	if x != nil {
+		return x.Paused
+	}
+	return nil
+}
+
+func (x *PauseResponse) GetWaitingFor() string {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return ""
+}
+
+type ResumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The run stops again at its next boundary.
+	Step          bool `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeRequest) Reset() {
+	*x = ResumeRequest{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeRequest) ProtoMessage() {}
+
+func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeRequest) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ResumeRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ResumeRequest) GetStep() bool {
+	if x != nil {
+		return x.Step
+	}
+	return false
+}
+
+type ResumeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False when the run was not paused.
+	Resumed       bool `protobuf:"varint,1,opt,name=resumed,proto3" json:"resumed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeResponse) Reset() {
+	*x = ResumeResponse{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeResponse) ProtoMessage() {}
+
+func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeResponse) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ResumeResponse) GetResumed() bool {
+	if x != nil {
+		return x.Resumed
+	}
+	return false
+}
+
+type GetStateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// A folder on the server, an absolute path that must not exist: the files in the run's own folders (home, temporary files) are copied
+	// there, for Origin.folder. Empty copies none.
+	Folder        string `protobuf:"bytes,2,opt,name=folder,proto3" json:"folder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStateRequest) Reset() {
+	*x = GetStateRequest{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStateRequest) ProtoMessage() {}
+
+func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
+func (*GetStateRequest) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *GetStateRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *GetStateRequest) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+type GetStateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         *RunState              `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStateResponse) Reset() {
+	*x = GetStateResponse{}
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStateResponse) ProtoMessage() {}
+
+func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
+func (*GetStateResponse) Descriptor() ([]byte, []int) {
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetStateResponse) GetState() *RunState {
+	if x != nil {
+		return x.State
+	}
+	return nil
 }
 
 type CloseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// As in CancelRequest.
-	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	Force bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	// The run is paused and goes on elsewhere from its state: it ends here without another step, those with `when: always` included.
+	// FAILED_PRECONDITION: it is not paused.
+	Moved         bool `protobuf:"varint,30,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +2282,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[22]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +2295,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{22}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CloseRequest) GetId() string {
@@ -1813,6 +2312,13 @@ func (x *CloseRequest) GetForce() bool {
 	return false
 }
 
+func (x *CloseRequest) GetMoved() bool {
+	if x != nil {
+		return x.Moved
+	}
+	return false
+}
+
 type CloseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1821,7 +2327,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[23]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +2339,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_runner_v1_runner_proto_msgTypes[23]
+	mi := &file_rung_runner_v1_runner_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,14 +2352,14 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{23}
+	return file_rung_runner_v1_runner_proto_rawDescGZIP(), []int{32}
 }
 
 var File_rung_runner_v1_runner_proto protoreflect.FileDescriptor
 
 const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\n" +
-	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xd5\x05\n" +
+	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\x99\x06\n" +
 	"\n" +
 	"RunRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -1867,7 +2373,9 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\atimeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12/\n" +
 	"\x05grace\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x12\n" +
-	"\x04lock\x18\v \x01(\tR\x04lock\x1a6\n" +
+	"\x04lock\x18\v \x01(\tR\x04lock\x12*\n" +
+	"\x04from\x18\x1e \x01(\v2\x16.rung.runner.v1.OriginR\x04from\x12\x16\n" +
+	"\x06paused\x18\x1f \x01(\bR\x06paused\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -1877,7 +2385,13 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\x05value:\x028\x01B\a\n" +
-	"\x05steps\".\n" +
+	"\x05steps\"P\n" +
+	"\x06Origin\x12.\n" +
+	"\x05state\x18\x01 \x01(\v2\x18.rung.runner.v1.RunStateR\x05state\x12\x16\n" +
+	"\x06folder\x18\x02 \x01(\tR\x06folder\"D\n" +
+	"\bRunState\x12\x1a\n" +
+	"\bdocument\x18\x01 \x01(\fR\bdocument\x12\x1c\n" +
+	"\tsensitive\x18\x02 \x03(\fR\tsensitive\".\n" +
 	"\x04Text\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\"`\n" +
@@ -1891,7 +2405,7 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\rStatusRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"?\n" +
 	"\x0eStatusResponse\x12-\n" +
-	"\x04runs\x18\x01 \x03(\v2\x19.rung.runner.v1.RunStatusR\x04runs\"\xe2\x03\n" +
+	"\x04runs\x18\x01 \x03(\v2\x19.rung.runner.v1.RunStatusR\x04runs\"\x94\x04\n" +
 	"\tRunStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.rung.runner.v1.StateR\x05state\x12+\n" +
@@ -1902,12 +2416,16 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\aoutputs\x18\a \x03(\v2&.rung.runner.v1.RunStatus.OutputsEntryR\aoutputs\x12\x1b\n" +
 	"\tlog_bytes\x18\b \x01(\x03R\blogBytes\x12\x1d\n" +
 	"\n" +
-	"last_event\x18\t \x01(\x03R\tlastEvent\x1aO\n" +
+	"last_event\x18\t \x01(\x03R\tlastEvent\x120\n" +
+	"\x06paused\x18\x1e \x01(\v2\x18.rung.runner.v1.BoundaryR\x06paused\x1aO\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"J\n" +
+	"_exit_code\"T\n" +
+	"\bBoundary\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\tR\x06before\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"J\n" +
 	"\aTimeout\x12\x0e\n" +
 	"\x02of\x18\x01 \x01(\tR\x02of\x12/\n" +
 	"\x05limit\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05limit\"\xc7\x02\n" +
@@ -1973,10 +2491,28 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\"\x10\n" +
-	"\x0eCancelResponse\"4\n" +
+	"\x0eCancelResponse\"M\n" +
+	"\fPauseRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
+	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"b\n" +
+	"\rPauseResponse\x120\n" +
+	"\x06paused\x18\x01 \x01(\v2\x18.rung.runner.v1.BoundaryR\x06paused\x12\x1f\n" +
+	"\vwaiting_for\x18\x02 \x01(\tR\n" +
+	"waitingFor\"3\n" +
+	"\rResumeRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\bR\x04step\"*\n" +
+	"\x0eResumeResponse\x12\x18\n" +
+	"\aresumed\x18\x01 \x01(\bR\aresumed\"9\n" +
+	"\x0fGetStateRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06folder\x18\x02 \x01(\tR\x06folder\"B\n" +
+	"\x10GetStateResponse\x12.\n" +
+	"\x05state\x18\x01 \x01(\v2\x18.rung.runner.v1.RunStateR\x05state\"J\n" +
 	"\fCloseRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\"\x0f\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x12\x14\n" +
+	"\x05moved\x18\x1e \x01(\bR\x05moved\"\x0f\n" +
 	"\rCloseResponse*l\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
@@ -2004,7 +2540,7 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDOUT\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDERR\x10\x022\xa6\x04\n" +
+	"\rSTREAM_STDERR\x10\x022\x84\x06\n" +
 	"\n" +
 	"StepRunner\x12>\n" +
 	"\x03Run\x12\x1a.rung.runner.v1.RunRequest\x1a\x1b.rung.runner.v1.RunResponse\x12G\n" +
@@ -2014,6 +2550,9 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\vFollowSteps\x12\".rung.runner.v1.FollowStepsRequest\x1a#.rung.runner.v1.FollowStepsResponse0\x01\x12O\n" +
 	"\bGetTrace\x12\x1f.rung.runner.v1.GetTraceRequest\x1a .rung.runner.v1.GetTraceResponse0\x01\x12G\n" +
 	"\x06Cancel\x12\x1d.rung.runner.v1.CancelRequest\x1a\x1e.rung.runner.v1.CancelResponse\x12D\n" +
+	"\x05Pause\x12\x1c.rung.runner.v1.PauseRequest\x1a\x1d.rung.runner.v1.PauseResponse\x12G\n" +
+	"\x06Resume\x12\x1d.rung.runner.v1.ResumeRequest\x1a\x1e.rung.runner.v1.ResumeResponse\x12M\n" +
+	"\bGetState\x12\x1f.rung.runner.v1.GetStateRequest\x1a .rung.runner.v1.GetStateResponse\x12D\n" +
 	"\x05Close\x12\x1c.rung.runner.v1.CloseRequest\x1a\x1d.rung.runner.v1.CloseResponseB4Z2github.com/rungci/rung/api/rung/runner/v1;runnerv1b\x06proto3"
 
 var (
@@ -2029,93 +2568,115 @@ func file_rung_runner_v1_runner_proto_rawDescGZIP() []byte {
 }
 
 var file_rung_runner_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_rung_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_rung_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_rung_runner_v1_runner_proto_goTypes = []any{
 	(State)(0),                    // 0: rung.runner.v1.State
 	(ErrorKind)(0),                // 1: rung.runner.v1.ErrorKind
 	(Fault)(0),                    // 2: rung.runner.v1.Fault
 	(Stream)(0),                   // 3: rung.runner.v1.Stream
 	(*RunRequest)(nil),            // 4: rung.runner.v1.RunRequest
-	(*Text)(nil),                  // 5: rung.runner.v1.Text
-	(*Variable)(nil),              // 6: rung.runner.v1.Variable
-	(*RunResponse)(nil),           // 7: rung.runner.v1.RunResponse
-	(*StatusRequest)(nil),         // 8: rung.runner.v1.StatusRequest
-	(*StatusResponse)(nil),        // 9: rung.runner.v1.StatusResponse
-	(*RunStatus)(nil),             // 10: rung.runner.v1.RunStatus
-	(*Timeout)(nil),               // 11: rung.runner.v1.Timeout
-	(*Error)(nil),                 // 12: rung.runner.v1.Error
-	(*Diagnostics)(nil),           // 13: rung.runner.v1.Diagnostics
-	(*CallStatus)(nil),            // 14: rung.runner.v1.CallStatus
-	(*Diagnostic)(nil),            // 15: rung.runner.v1.Diagnostic
-	(*FollowLogsRequest)(nil),     // 16: rung.runner.v1.FollowLogsRequest
-	(*FollowLogsResponse)(nil),    // 17: rung.runner.v1.FollowLogsResponse
-	(*FollowStepsRequest)(nil),    // 18: rung.runner.v1.FollowStepsRequest
-	(*FollowStepsResponse)(nil),   // 19: rung.runner.v1.FollowStepsResponse
-	(*Event)(nil),                 // 20: rung.runner.v1.Event
-	(*Log)(nil),                   // 21: rung.runner.v1.Log
-	(*GetTraceRequest)(nil),       // 22: rung.runner.v1.GetTraceRequest
-	(*GetTraceResponse)(nil),      // 23: rung.runner.v1.GetTraceResponse
-	(*CancelRequest)(nil),         // 24: rung.runner.v1.CancelRequest
-	(*CancelResponse)(nil),        // 25: rung.runner.v1.CancelResponse
-	(*CloseRequest)(nil),          // 26: rung.runner.v1.CloseRequest
-	(*CloseResponse)(nil),         // 27: rung.runner.v1.CloseResponse
-	nil,                           // 28: rung.runner.v1.RunRequest.EnvEntry
-	nil,                           // 29: rung.runner.v1.RunRequest.SecretsEntry
-	nil,                           // 30: rung.runner.v1.RunRequest.InputsEntry
-	nil,                           // 31: rung.runner.v1.RunStatus.OutputsEntry
-	(*v1.Component)(nil),          // 32: rung.plan.v1.Component
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*anypb.Any)(nil),             // 35: google.protobuf.Any
-	(*v1.Value)(nil),              // 36: rung.plan.v1.Value
+	(*Origin)(nil),                // 5: rung.runner.v1.Origin
+	(*RunState)(nil),              // 6: rung.runner.v1.RunState
+	(*Text)(nil),                  // 7: rung.runner.v1.Text
+	(*Variable)(nil),              // 8: rung.runner.v1.Variable
+	(*RunResponse)(nil),           // 9: rung.runner.v1.RunResponse
+	(*StatusRequest)(nil),         // 10: rung.runner.v1.StatusRequest
+	(*StatusResponse)(nil),        // 11: rung.runner.v1.StatusResponse
+	(*RunStatus)(nil),             // 12: rung.runner.v1.RunStatus
+	(*Boundary)(nil),              // 13: rung.runner.v1.Boundary
+	(*Timeout)(nil),               // 14: rung.runner.v1.Timeout
+	(*Error)(nil),                 // 15: rung.runner.v1.Error
+	(*Diagnostics)(nil),           // 16: rung.runner.v1.Diagnostics
+	(*CallStatus)(nil),            // 17: rung.runner.v1.CallStatus
+	(*Diagnostic)(nil),            // 18: rung.runner.v1.Diagnostic
+	(*FollowLogsRequest)(nil),     // 19: rung.runner.v1.FollowLogsRequest
+	(*FollowLogsResponse)(nil),    // 20: rung.runner.v1.FollowLogsResponse
+	(*FollowStepsRequest)(nil),    // 21: rung.runner.v1.FollowStepsRequest
+	(*FollowStepsResponse)(nil),   // 22: rung.runner.v1.FollowStepsResponse
+	(*Event)(nil),                 // 23: rung.runner.v1.Event
+	(*Log)(nil),                   // 24: rung.runner.v1.Log
+	(*GetTraceRequest)(nil),       // 25: rung.runner.v1.GetTraceRequest
+	(*GetTraceResponse)(nil),      // 26: rung.runner.v1.GetTraceResponse
+	(*CancelRequest)(nil),         // 27: rung.runner.v1.CancelRequest
+	(*CancelResponse)(nil),        // 28: rung.runner.v1.CancelResponse
+	(*PauseRequest)(nil),          // 29: rung.runner.v1.PauseRequest
+	(*PauseResponse)(nil),         // 30: rung.runner.v1.PauseResponse
+	(*ResumeRequest)(nil),         // 31: rung.runner.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 32: rung.runner.v1.ResumeResponse
+	(*GetStateRequest)(nil),       // 33: rung.runner.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 34: rung.runner.v1.GetStateResponse
+	(*CloseRequest)(nil),          // 35: rung.runner.v1.CloseRequest
+	(*CloseResponse)(nil),         // 36: rung.runner.v1.CloseResponse
+	nil,                           // 37: rung.runner.v1.RunRequest.EnvEntry
+	nil,                           // 38: rung.runner.v1.RunRequest.SecretsEntry
+	nil,                           // 39: rung.runner.v1.RunRequest.InputsEntry
+	nil,                           // 40: rung.runner.v1.RunStatus.OutputsEntry
+	(*v1.Component)(nil),          // 41: rung.plan.v1.Component
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*anypb.Any)(nil),             // 44: google.protobuf.Any
+	(*v1.Value)(nil),              // 45: rung.plan.v1.Value
 }
 var file_rung_runner_v1_runner_proto_depIdxs = []int32{
-	5,  // 0: rung.runner.v1.RunRequest.text:type_name -> rung.runner.v1.Text
-	32, // 1: rung.runner.v1.RunRequest.component:type_name -> rung.plan.v1.Component
-	28, // 2: rung.runner.v1.RunRequest.env:type_name -> rung.runner.v1.RunRequest.EnvEntry
-	6,  // 3: rung.runner.v1.RunRequest.variables:type_name -> rung.runner.v1.Variable
-	29, // 4: rung.runner.v1.RunRequest.secrets:type_name -> rung.runner.v1.RunRequest.SecretsEntry
-	30, // 5: rung.runner.v1.RunRequest.inputs:type_name -> rung.runner.v1.RunRequest.InputsEntry
-	33, // 6: rung.runner.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
-	33, // 7: rung.runner.v1.RunRequest.grace:type_name -> google.protobuf.Duration
-	10, // 8: rung.runner.v1.StatusResponse.runs:type_name -> rung.runner.v1.RunStatus
-	0,  // 9: rung.runner.v1.RunStatus.state:type_name -> rung.runner.v1.State
-	12, // 10: rung.runner.v1.RunStatus.error:type_name -> rung.runner.v1.Error
-	34, // 11: rung.runner.v1.RunStatus.started:type_name -> google.protobuf.Timestamp
-	34, // 12: rung.runner.v1.RunStatus.finished:type_name -> google.protobuf.Timestamp
-	31, // 13: rung.runner.v1.RunStatus.outputs:type_name -> rung.runner.v1.RunStatus.OutputsEntry
-	33, // 14: rung.runner.v1.Timeout.limit:type_name -> google.protobuf.Duration
-	1,  // 15: rung.runner.v1.Error.kind:type_name -> rung.runner.v1.ErrorKind
-	15, // 16: rung.runner.v1.Error.diagnostics:type_name -> rung.runner.v1.Diagnostic
-	2,  // 17: rung.runner.v1.Error.fault:type_name -> rung.runner.v1.Fault
-	11, // 18: rung.runner.v1.Error.timeout:type_name -> rung.runner.v1.Timeout
-	15, // 19: rung.runner.v1.Diagnostics.diagnostics:type_name -> rung.runner.v1.Diagnostic
-	35, // 20: rung.runner.v1.CallStatus.details:type_name -> google.protobuf.Any
-	20, // 21: rung.runner.v1.FollowStepsResponse.events:type_name -> rung.runner.v1.Event
-	34, // 22: rung.runner.v1.Event.time:type_name -> google.protobuf.Timestamp
-	21, // 23: rung.runner.v1.Event.log:type_name -> rung.runner.v1.Log
-	3,  // 24: rung.runner.v1.Log.stream:type_name -> rung.runner.v1.Stream
-	36, // 25: rung.runner.v1.RunRequest.InputsEntry.value:type_name -> rung.plan.v1.Value
-	36, // 26: rung.runner.v1.RunStatus.OutputsEntry.value:type_name -> rung.plan.v1.Value
-	4,  // 27: rung.runner.v1.StepRunner.Run:input_type -> rung.runner.v1.RunRequest
-	8,  // 28: rung.runner.v1.StepRunner.Status:input_type -> rung.runner.v1.StatusRequest
-	16, // 29: rung.runner.v1.StepRunner.FollowLogs:input_type -> rung.runner.v1.FollowLogsRequest
-	18, // 30: rung.runner.v1.StepRunner.FollowSteps:input_type -> rung.runner.v1.FollowStepsRequest
-	22, // 31: rung.runner.v1.StepRunner.GetTrace:input_type -> rung.runner.v1.GetTraceRequest
-	24, // 32: rung.runner.v1.StepRunner.Cancel:input_type -> rung.runner.v1.CancelRequest
-	26, // 33: rung.runner.v1.StepRunner.Close:input_type -> rung.runner.v1.CloseRequest
-	7,  // 34: rung.runner.v1.StepRunner.Run:output_type -> rung.runner.v1.RunResponse
-	9,  // 35: rung.runner.v1.StepRunner.Status:output_type -> rung.runner.v1.StatusResponse
-	17, // 36: rung.runner.v1.StepRunner.FollowLogs:output_type -> rung.runner.v1.FollowLogsResponse
-	19, // 37: rung.runner.v1.StepRunner.FollowSteps:output_type -> rung.runner.v1.FollowStepsResponse
-	23, // 38: rung.runner.v1.StepRunner.GetTrace:output_type -> rung.runner.v1.GetTraceResponse
-	25, // 39: rung.runner.v1.StepRunner.Cancel:output_type -> rung.runner.v1.CancelResponse
-	27, // 40: rung.runner.v1.StepRunner.Close:output_type -> rung.runner.v1.CloseResponse
-	34, // [34:41] is the sub-list for method output_type
-	27, // [27:34] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	7,  // 0: rung.runner.v1.RunRequest.text:type_name -> rung.runner.v1.Text
+	41, // 1: rung.runner.v1.RunRequest.component:type_name -> rung.plan.v1.Component
+	37, // 2: rung.runner.v1.RunRequest.env:type_name -> rung.runner.v1.RunRequest.EnvEntry
+	8,  // 3: rung.runner.v1.RunRequest.variables:type_name -> rung.runner.v1.Variable
+	38, // 4: rung.runner.v1.RunRequest.secrets:type_name -> rung.runner.v1.RunRequest.SecretsEntry
+	39, // 5: rung.runner.v1.RunRequest.inputs:type_name -> rung.runner.v1.RunRequest.InputsEntry
+	42, // 6: rung.runner.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
+	42, // 7: rung.runner.v1.RunRequest.grace:type_name -> google.protobuf.Duration
+	5,  // 8: rung.runner.v1.RunRequest.from:type_name -> rung.runner.v1.Origin
+	6,  // 9: rung.runner.v1.Origin.state:type_name -> rung.runner.v1.RunState
+	12, // 10: rung.runner.v1.StatusResponse.runs:type_name -> rung.runner.v1.RunStatus
+	0,  // 11: rung.runner.v1.RunStatus.state:type_name -> rung.runner.v1.State
+	15, // 12: rung.runner.v1.RunStatus.error:type_name -> rung.runner.v1.Error
+	43, // 13: rung.runner.v1.RunStatus.started:type_name -> google.protobuf.Timestamp
+	43, // 14: rung.runner.v1.RunStatus.finished:type_name -> google.protobuf.Timestamp
+	40, // 15: rung.runner.v1.RunStatus.outputs:type_name -> rung.runner.v1.RunStatus.OutputsEntry
+	13, // 16: rung.runner.v1.RunStatus.paused:type_name -> rung.runner.v1.Boundary
+	43, // 17: rung.runner.v1.Boundary.since:type_name -> google.protobuf.Timestamp
+	42, // 18: rung.runner.v1.Timeout.limit:type_name -> google.protobuf.Duration
+	1,  // 19: rung.runner.v1.Error.kind:type_name -> rung.runner.v1.ErrorKind
+	18, // 20: rung.runner.v1.Error.diagnostics:type_name -> rung.runner.v1.Diagnostic
+	2,  // 21: rung.runner.v1.Error.fault:type_name -> rung.runner.v1.Fault
+	14, // 22: rung.runner.v1.Error.timeout:type_name -> rung.runner.v1.Timeout
+	18, // 23: rung.runner.v1.Diagnostics.diagnostics:type_name -> rung.runner.v1.Diagnostic
+	44, // 24: rung.runner.v1.CallStatus.details:type_name -> google.protobuf.Any
+	23, // 25: rung.runner.v1.FollowStepsResponse.events:type_name -> rung.runner.v1.Event
+	43, // 26: rung.runner.v1.Event.time:type_name -> google.protobuf.Timestamp
+	24, // 27: rung.runner.v1.Event.log:type_name -> rung.runner.v1.Log
+	3,  // 28: rung.runner.v1.Log.stream:type_name -> rung.runner.v1.Stream
+	42, // 29: rung.runner.v1.PauseRequest.wait:type_name -> google.protobuf.Duration
+	13, // 30: rung.runner.v1.PauseResponse.paused:type_name -> rung.runner.v1.Boundary
+	6,  // 31: rung.runner.v1.GetStateResponse.state:type_name -> rung.runner.v1.RunState
+	45, // 32: rung.runner.v1.RunRequest.InputsEntry.value:type_name -> rung.plan.v1.Value
+	45, // 33: rung.runner.v1.RunStatus.OutputsEntry.value:type_name -> rung.plan.v1.Value
+	4,  // 34: rung.runner.v1.StepRunner.Run:input_type -> rung.runner.v1.RunRequest
+	10, // 35: rung.runner.v1.StepRunner.Status:input_type -> rung.runner.v1.StatusRequest
+	19, // 36: rung.runner.v1.StepRunner.FollowLogs:input_type -> rung.runner.v1.FollowLogsRequest
+	21, // 37: rung.runner.v1.StepRunner.FollowSteps:input_type -> rung.runner.v1.FollowStepsRequest
+	25, // 38: rung.runner.v1.StepRunner.GetTrace:input_type -> rung.runner.v1.GetTraceRequest
+	27, // 39: rung.runner.v1.StepRunner.Cancel:input_type -> rung.runner.v1.CancelRequest
+	29, // 40: rung.runner.v1.StepRunner.Pause:input_type -> rung.runner.v1.PauseRequest
+	31, // 41: rung.runner.v1.StepRunner.Resume:input_type -> rung.runner.v1.ResumeRequest
+	33, // 42: rung.runner.v1.StepRunner.GetState:input_type -> rung.runner.v1.GetStateRequest
+	35, // 43: rung.runner.v1.StepRunner.Close:input_type -> rung.runner.v1.CloseRequest
+	9,  // 44: rung.runner.v1.StepRunner.Run:output_type -> rung.runner.v1.RunResponse
+	11, // 45: rung.runner.v1.StepRunner.Status:output_type -> rung.runner.v1.StatusResponse
+	20, // 46: rung.runner.v1.StepRunner.FollowLogs:output_type -> rung.runner.v1.FollowLogsResponse
+	22, // 47: rung.runner.v1.StepRunner.FollowSteps:output_type -> rung.runner.v1.FollowStepsResponse
+	26, // 48: rung.runner.v1.StepRunner.GetTrace:output_type -> rung.runner.v1.GetTraceResponse
+	28, // 49: rung.runner.v1.StepRunner.Cancel:output_type -> rung.runner.v1.CancelResponse
+	30, // 50: rung.runner.v1.StepRunner.Pause:output_type -> rung.runner.v1.PauseResponse
+	32, // 51: rung.runner.v1.StepRunner.Resume:output_type -> rung.runner.v1.ResumeResponse
+	34, // 52: rung.runner.v1.StepRunner.GetState:output_type -> rung.runner.v1.GetStateResponse
+	36, // 53: rung.runner.v1.StepRunner.Close:output_type -> rung.runner.v1.CloseResponse
+	44, // [44:54] is the sub-list for method output_type
+	34, // [34:44] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_rung_runner_v1_runner_proto_init() }
@@ -2127,14 +2688,14 @@ func file_rung_runner_v1_runner_proto_init() {
 		(*RunRequest_Text)(nil),
 		(*RunRequest_Component)(nil),
 	}
-	file_rung_runner_v1_runner_proto_msgTypes[6].OneofWrappers = []any{}
+	file_rung_runner_v1_runner_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rung_runner_v1_runner_proto_rawDesc), len(file_rung_runner_v1_runner_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   28,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,9 @@ const (
 	StepRunner_FollowSteps_FullMethodName = "/rung.runner.v1.StepRunner/FollowSteps"
 	StepRunner_GetTrace_FullMethodName    = "/rung.runner.v1.StepRunner/GetTrace"
 	StepRunner_Cancel_FullMethodName      = "/rung.runner.v1.StepRunner/Cancel"
+	StepRunner_Pause_FullMethodName       = "/rung.runner.v1.StepRunner/Pause"
+	StepRunner_Resume_FullMethodName      = "/rung.runner.v1.StepRunner/Resume"
+	StepRunner_GetState_FullMethodName    = "/rung.runner.v1.StepRunner/GetState"
 	StepRunner_Close_FullMethodName       = "/rung.runner.v1.StepRunner/Close"
 )
 
@@ -58,6 +61,15 @@ type StepRunnerClient interface {
 	GetTrace(ctx context.Context, in *GetTraceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetTraceResponse], error)
 	// Cancel stops a run. It returns at once; a run that has ended stays as it is.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
+	// Pause asks a run to stop at its next boundary, between two steps, and waits until it stands there. Asking again changes nothing.
+	//
+	// FAILED_PRECONDITION: the run has ended, is being stopped, or cannot be paused.
+	Pause(ctx context.Context, in *PauseRequest, opts ...grpc.CallOption) (*PauseResponse, error)
+	// Resume lets a paused run go on, and takes back a Pause that has not been met yet. A run that goes on stays as it is.
+	Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error)
+	// GetState returns all that another process needs to go on with a paused run. FAILED_PRECONDITION: the run is not paused, or something
+	// of it cannot be moved; the message says what.
+	GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error)
 	// Close stops a run that has not ended, waits for its end, and removes all that is kept of it. An id that is not known is
 	// no error.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error)
@@ -158,6 +170,36 @@ func (c *stepRunnerClient) Cancel(ctx context.Context, in *CancelRequest, opts .
 	return out, nil
 }
 
+func (c *stepRunnerClient) Pause(ctx context.Context, in *PauseRequest, opts ...grpc.CallOption) (*PauseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PauseResponse)
+	err := c.cc.Invoke(ctx, StepRunner_Pause_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *stepRunnerClient) Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeResponse)
+	err := c.cc.Invoke(ctx, StepRunner_Resume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *stepRunnerClient) GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetStateResponse)
+	err := c.cc.Invoke(ctx, StepRunner_GetState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *stepRunnerClient) Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CloseResponse)
@@ -193,6 +235,15 @@ type StepRunnerServer interface {
 	GetTrace(*GetTraceRequest, grpc.ServerStreamingServer[GetTraceResponse]) error
 	// Cancel stops a run. It returns at once; a run that has ended stays as it is.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
+	// Pause asks a run to stop at its next boundary, between two steps, and waits until it stands there. Asking again changes nothing.
+	//
+	// FAILED_PRECONDITION: the run has ended, is being stopped, or cannot be paused.
+	Pause(context.Context, *PauseRequest) (*PauseResponse, error)
+	// Resume lets a paused run go on, and takes back a Pause that has not been met yet. A run that goes on stays as it is.
+	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
+	// GetState returns all that another process needs to go on with a paused run. FAILED_PRECONDITION: the run is not paused, or something
+	// of it cannot be moved; the message says what.
+	GetState(context.Context, *GetStateRequest) (*GetStateResponse, error)
 	// Close stops a run that has not ended, waits for its end, and removes all that is kept of it. An id that is not known is
 	// no error.
 	Close(context.Context, *CloseRequest) (*CloseResponse, error)
@@ -223,6 +274,15 @@ func (UnimplementedStepRunnerServer) GetTrace(*GetTraceRequest, grpc.ServerStrea
 }
 func (UnimplementedStepRunnerServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedStepRunnerServer) Pause(context.Context, *PauseRequest) (*PauseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pause not implemented")
+}
+func (UnimplementedStepRunnerServer) Resume(context.Context, *ResumeRequest) (*ResumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Resume not implemented")
+}
+func (UnimplementedStepRunnerServer) GetState(context.Context, *GetStateRequest) (*GetStateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetState not implemented")
 }
 func (UnimplementedStepRunnerServer) Close(context.Context, *CloseRequest) (*CloseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Close not implemented")
@@ -335,6 +395,60 @@ func _StepRunner_Cancel_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StepRunner_Pause_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StepRunnerServer).Pause(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StepRunner_Pause_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StepRunnerServer).Pause(ctx, req.(*PauseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StepRunner_Resume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StepRunnerServer).Resume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StepRunner_Resume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StepRunnerServer).Resume(ctx, req.(*ResumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StepRunner_GetState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StepRunnerServer).GetState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StepRunner_GetState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StepRunnerServer).GetState(ctx, req.(*GetStateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _StepRunner_Close_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CloseRequest)
 	if err := dec(in); err != nil {
@@ -371,6 +485,18 @@ var StepRunner_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cancel",
 			Handler:    _StepRunner_Cancel_Handler,
+		},
+		{
+			MethodName: "Pause",
+			Handler:    _StepRunner_Pause_Handler,
+		},
+		{
+			MethodName: "Resume",
+			Handler:    _StepRunner_Resume_Handler,
+		},
+		{
+			MethodName: "GetState",
+			Handler:    _StepRunner_GetState_Handler,
 		},
 		{
 			MethodName: "Close",
