@@ -73,8 +73,12 @@ func (r *reporter) finishLine(s *step, b event.StepFinished, outcome string, thr
 		}
 	}
 	var place string
-	if b.Status == event.Failure && !through && s.span.Line > 0 {
-		place = "   " + l.paint(styleFaint, fmt.Sprintf("%s:%d", cleanText(s.span.File), s.span.Line))
+	span := s.span
+	if b.Error != nil && len(b.Error.Diagnostics) > 0 {
+		span = b.Error.Diagnostics[0].Span
+	}
+	if b.Status == event.Failure && !through && span.Line > 0 {
+		place = "   " + l.paint(styleFaint, fmt.Sprintf("%s:%d", cleanText(span.File), span.Line))
 	}
 	text := indent(s.depth) + symbol + " " + s.label + "  " + outcome + place + "\n"
 	if r.o.Verbose > 0 {

@@ -3,6 +3,7 @@ package gitlab
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rungci/rung/executor/session"
@@ -117,11 +118,11 @@ func (c *compact) told(err *event.Error, name string, code *int) *event.Error {
 	if err.Kind == event.ErrorStep && code != nil && *code > 0 {
 		out.Message = fmt.Sprintf("%s failed with exit code %d", name, *code)
 	}
-	out.Diagnostics = nil
-	if n := c.node(name); n.Exists() {
+	if n := c.node(name); err.Kind == event.ErrorStep && len(err.Diagnostics) > 0 { // the command that failed
+		out.Diagnostics = slices.Clone(err.Diagnostics)
+		out.Diagnostics[0].Message = out.Message
+	} else if n.Exists() {
 		out.Diagnostics = diag.List{n.Diagnostic(out.Hint, out.Message)}
-	} else if err.Kind != event.ErrorStep {
-		out.Diagnostics = err.Diagnostics
 	}
 	return &out
 }

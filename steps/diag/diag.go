@@ -45,6 +45,13 @@ func (s Span) Shift(n, length int) Span {
 	return s
 }
 
+// SourceLine is a place with the line of the source that it is on.
+type SourceLine struct {
+	Span
+	// Source is the text of the line, without its line end.
+	Source string `json:"source,omitempty"`
+}
+
 // Diagnostic is one thing that is wrong with an input.
 type Diagnostic struct {
 	Span
@@ -54,6 +61,8 @@ type Diagnostic struct {
 	Hint string `json:"hint,omitempty"`
 	// Source is the text of the line that Span points at, without its line end.
 	Source string `json:"source,omitempty"`
+	// Note marks a place that explains the diagnostic before it, and is not wrong itself.
+	Note bool `json:"note,omitempty"`
 }
 
 // Error makes a single diagnostic usable as an error.
@@ -77,7 +86,11 @@ const maxSourceWidth = 160
 //	hint: did you mean "script"?
 func (d Diagnostic) Render() string {
 	var b strings.Builder
-	b.WriteString("error: " + d.Message + "\n")
+	level := "error: "
+	if d.Note {
+		level = "note: "
+	}
+	b.WriteString(level + d.Message + "\n")
 	if place := d.Span.String(); place != "" {
 		b.WriteString("  --> " + place + "\n")
 	}

@@ -20,11 +20,17 @@ import (
 // maxInlineScript is how long a script can be and still be passed as an argument, in bytes: Linux takes 128 KiB.
 const maxInlineScript = 100 << 10
 
-// command makes the argument vector of an exec.
-func (s *scope) command(inv *invocation) ([]string, *event.Error) {
+// command makes the argument vector of an exec, as it is recorded and as it runs: they differ in how a script tells its lines.
+func (s *scope) command(inv *invocation) (recorded, running []string, err *event.Error) {
 	if script := inv.def.Exec.Script; script != nil {
 		return s.scriptCommand(script)
 	}
+	recorded, err = s.vector(inv)
+	return recorded, recorded, err
+}
+
+// vector makes the argument vector of an exec that is one.
+func (s *scope) vector(inv *invocation) ([]string, *event.Error) {
 	fields := inv.def.Exec.Command
 	argv := make([]string, len(fields))
 	for i, f := range fields {
@@ -126,38 +132,49 @@ func (s *scope) sourced(text string) (string, *event.Error) {
 	return ". '" + strings.ReplaceAll(file, "'", `'\''`) + "'", nil
 }
 
-// scriptCommand makes the argument vector that runs a script.
-func (s *scope) scriptCommand(script *plan.Script) ([]string, *event.Error) {
+// scriptCommand makes the argument vector that runs a script, as command does.
+func (s *scope) scriptCommand(script *plan.Script) (recorded, running []string, err *event.Error) {
 	want, _, err := s.expandText(plan.Field{Value: value.OfString(script.Shell), Span: script.Text.Span})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if strings.Contains(want, scriptSlot) {
-		return s.templateCommand(script, want)
+		recorded, err = s.templateCommand(script, want)
+		return recorded, recorded, err
 	}
 	shell, program, err := s.run.shells.find(want, s.env.vars["PATH"].text)
 	if err != nil {
-		return nil, s.run.at(err, script.Text.Span)
+		return nil, nil, s.run.at(err, script.Text.Span)
 	}
+	dialect := shells[shell]
 	switch shell {
 	case plan.ShellPwsh, plan.ShellPowershell:
-		text, _, err := s.shellText(script.Text, shellscript.Pwsh)
-		if err != nil {
-			return nil, err
-		}
-		return s.scriptFile(text, "script.ps1", program, "-NoLogo", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
+		dialect = shellscript.Pwsh
 	case plan.ShellCmd:
-		text, _, err := s.shellText(script.Text, shellscript.Cmd)
-		if err != nil {
-			return nil, err
-		}
-		return s.scriptFile("@echo off\r\n"+strings.ReplaceAll(text, "\n", "\r\n"), "script.cmd", program, "/d", "/c")
+		dialect = shellscript.Cmd
 	}
-	text, err := s.shellArgument(script.Text, shells[shell])
+	text, sensitive, err := s.shellText(script.Text, dialect)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return []string{program, "-c", text}, nil
+	marked := s.marked(script, text, dialect)
+	switch dialect {
+	case shellscript.Pwsh:
+		recorded, err = s.scriptFile(text, "script.ps1", program, "-NoLogo", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
+	case shellscript.Cmd:
+		recorded, err = s.scriptFile("@echo off\r\n"+strings.ReplaceAll(text, "\n", "\r\n"), "script.cmd", program, "/d", "/c")
+	default:
+		if !sensitive && len(text) <= maxInlineScript {
+			if len(marked) > maxInlineScript {
+				marked = text
+			}
+			return []string{program, "-c", text}, []string{program, "-c", marked}, nil
+		}
+		if text, err = s.sourced(marked); err == nil {
+			recorded = []string{program, "-c", text}
+		}
+	}
+	return recorded, recorded, err
 }
 
 func (s *scope) scriptFile(text, suffix string, command ...string) ([]string, *event.Error) {

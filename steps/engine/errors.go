@@ -81,8 +81,8 @@ func (r *run) in(err *event.Error, id, path string, st *plan.Step) *event.Error 
 
 // at adds the place that an error is about.
 func (r *run) at(err *event.Error, span diag.Span) *event.Error {
-	if len(err.Diagnostics) == 0 && span.Line > 0 {
-		err.Diagnostics = diag.List{{Span: span, Message: err.Message, Hint: err.Hint, Source: r.sources.line(span)}}
+	if shown := r.shown(span); len(err.Diagnostics) == 0 && shown.Line > 0 {
+		err.Diagnostics = diag.List{{Span: shown, Message: err.Message, Hint: err.Hint, Source: r.sources.line(span)}}
 	}
 	return err
 }
@@ -191,6 +191,21 @@ func processError(ctx context.Context, err error) *event.Error {
 type sourceLines struct {
 	mu    sync.Mutex
 	texts map[string][]byte
+	names map[string]string // what people know files of fetched components by; "" for those of the program's own
+}
+
+// name sets what people know a file by.
+func (s *sourceLines) name(file, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	put(&s.names, file, name)
+}
+
+func (s *sourceLines) shownName(file string) (name string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, ok = s.names[file]
+	return name, ok
 }
 
 func (s *sourceLines) add(file string, text []byte) {

@@ -32,7 +32,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	if err != nil {
 		return failed(err)
 	}
-	argv, err := s.command(inv)
+	argv, running, err := s.command(inv)
 	if err != nil {
 		return failed(err)
 	}
@@ -53,7 +53,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	env, unset := s.env.difference(r.base, s.own, r.out)
 	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
 	r.hooks.push(s, before, inv)
-	args, vars := r.program(argv, s.env.list(s.own))
+	args, vars := r.program(running, s.env.list(s.own))
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
 		Args:   args,
 		Dir:    workDir,
@@ -72,7 +72,6 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	if result.ExitCode >= 0 {
 		o.exitCode = &result.ExitCode
 	}
-	place := inv.commandSpan()
 	switch {
 	case perr != nil:
 		o.err = processError(ctx, perr)
@@ -93,7 +92,9 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		s.export(exports)
 		return o
 	}
-	_ = r.at(o.err, place)
+	if o.err.Diagnostics == nil {
+		o.err.Diagnostics = s.failedAt(inv, o.err.Message)
+	}
 	stopped := failed(o.err)
 	stopped.exitCode = o.exitCode
 	stopped.outputs, stopped.exports = s.said(inv, talk)

@@ -209,13 +209,13 @@ func (r *run) unfit(s *scope, id string, st *plan.Step) *outcome {
 }
 
 func (r *run) skipped(id string, st *plan.Step, reason string) *outcome {
-	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: r.shown(st.Span)})
 	return (&outcome{status: event.Skipped}).countOne()
 }
 
 // stillborn reports a step that failed before it began.
 func (r *run) stillborn(id, path string, st *plan.Step, err *event.Error) *outcome {
-	r.out.emit(id, r.started(st))
+	r.out.emit(id, r.started(st, r.shown(st.Span)))
 	o := failed(r.in(err, id, path, st))
 	r.out.emit(id, event.StepFinished{Status: o.status, Error: o.err})
 	return o.countOne()
@@ -238,7 +238,7 @@ func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Ste
 }
 
 func (r *run) skipMembers(s *scope, id string, st *plan.Step, reason string) *outcome {
-	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: st.Span})
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: r.shown(st.Span)})
 	for i := range st.Parallel {
 		member := &st.Parallel[i]
 		s.steps[member.Name] = resultValue(&outcome{status: event.Skipped})

@@ -68,6 +68,7 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) 
 	component := found.Plan
 	inv.spec, inv.def = &component.Spec, &component.Definition
 	given := map[string]value.Value{}
+	calling := &call{step: st, from: caller}
 	for _, name := range slices.Sorted(maps.Keys(st.Inputs)) {
 		f := st.Inputs[name]
 		v, err := caller.expand(f)
@@ -81,9 +82,10 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) 
 			return err
 		}
 		given[name] = v
+		calling.remember(f, v)
 	}
 	inner.dir, inner.inputs, inner.steps, inner.list, inner.top = found.Dir, value.Value{}, nil, nil, false
-	inner.origin = found.Origin
+	inner.origin, inner.call = found.Origin, calling
 	if err := inner.admit(inv, given); err != nil {
 		return err
 	}
@@ -123,7 +125,11 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 
 // learn takes in what errors can show of a component's text, and what they must not.
 func (r *run) learn(found *source.Component) {
-	r.sources.add(filepath.Join(found.Dir, found.File), found.Text)
+	file := filepath.Join(found.Dir, found.File)
+	r.sources.add(file, found.Text)
+	if found.Origin != nil {
+		r.sources.name(file, originName(found.Origin, found.File))
+	}
 	r.out.addPasswords(found.Text)
 }
 

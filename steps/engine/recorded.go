@@ -41,7 +41,7 @@ func (r *run) recorded(id string, st *plan.Step) *Recorded {
 
 // standIn lets a recorded step have its effect on the list in s. Its only event says that it did not run.
 func (r *run) standIn(s *scope, id string, st *plan.Step, rec *Recorded) *outcome {
-	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: st.Span})
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: r.shown(st.Span)})
 	o := r.outcomeOf(s, st, rec)
 	if o.err != nil {
 		o.err = r.in(o.err, id, joined(s.path, st.Name), st)
@@ -72,7 +72,7 @@ func (r *run) outcomeOf(s *scope, st *plan.Step, rec *Recorded) *outcome {
 
 // standInGroup does so for a parallel group and its members.
 func (r *run) standInGroup(s *scope, id string, st *plan.Step, rec *Recorded) *outcome {
-	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: st.Span})
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: r.shown(st.Span)})
 	for i := range st.Parallel {
 		member := &st.Parallel[i]
 		o := &outcome{status: event.Skipped}

@@ -35,6 +35,7 @@ type scope struct {
 	depth   int        // of components calling components
 	path    string     // the names of the steps that lead here: "build/compile"
 	origin  *plan.Origin
+	call    *call       // of the component that it is in; nil in the run's own
 	context value.Value // what definitions around and here say is known; null where none does
 }
 
@@ -264,6 +265,7 @@ type stepFiles struct {
 	input          string
 	output, export string
 	scripts        []string
+	track          *scriptTrack // nil where the places of a script's lines are unknown
 	err            error
 }
 
@@ -306,9 +308,12 @@ func (f *stepFiles) inputs(given value.Value) string {
 	return f.input
 }
 
+// name is the path of a file of the step.
+func (f *stepFiles) name(suffix string) string { return filepath.Join(f.dir, f.id+"-"+suffix) }
+
 // create makes a file that only this user can read. Its name must not exist yet.
 func (f *stepFiles) create(suffix string, content []byte) (string, error) {
-	path := filepath.Join(f.dir, f.id+"-"+suffix)
+	path := f.name(suffix)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return path, err

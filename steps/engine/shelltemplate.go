@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -44,6 +45,9 @@ func (s *scope) templateCommand(script *plan.Script, shell string) ([]string, *e
 	if err != nil {
 		return nil, err
 	}
+	if name != "zsh" && !printsItself(argv) { // in zsh, `command` runs a program
+		text = s.marked(script, text, known.dialect)
+	}
 	if known.suffix == ".cmd" {
 		text = "@echo off\r\n" + strings.ReplaceAll(text, "\n", "\r\n")
 	}
@@ -64,6 +68,13 @@ func (s *scope) templateCommand(script *plan.Script, shell string) ([]string, *e
 		argv[i] = strings.ReplaceAll(argv[i], scriptSlot, file)
 	}
 	return argv, nil
+}
+
+// printsItself reports whether a shell is told to print the text of the script (-v).
+func printsItself(argv []string) bool {
+	return slices.ContainsFunc(argv, func(arg string) bool {
+		return arg == "--verbose" || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "v")
+	})
 }
 
 // interpreterOf finds the program that reads the script: the last one before it that is known, as others may stand around it

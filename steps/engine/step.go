@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
@@ -51,7 +52,7 @@ func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *
 func (r *run) framed(ctx context.Context, s *scope, inv *invocation, work func(context.Context) *outcome) *outcome {
 	start := time.Now()
 	st := inv.step
-	r.out.emit(inv.id, r.started(st))
+	r.out.emit(inv.id, r.started(st, s.shownSpan(st.Span)))
 	var o *outcome
 	limit, err := s.limit(st)
 	if err != nil {
@@ -85,8 +86,8 @@ func (r *run) framed(ctx context.Context, s *scope, inv *invocation, work func(c
 }
 
 // started makes the first event of a step.
-func (r *run) started(st *plan.Step) event.StepStarted {
-	e := event.StepStarted{Name: st.Name, Title: st.Title, Span: st.Span}
+func (r *run) started(st *plan.Step, span diag.Span) event.StepStarted {
+	e := event.StepStarted{Name: st.Name, Title: st.Title, Span: span}
 	switch {
 	case st.Ref != nil:
 		e.Kind, e.Ref = event.KindComponent, st.Ref.Text

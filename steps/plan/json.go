@@ -12,16 +12,17 @@ import (
 
 // fieldJSON is the form of a Field that carries its span. Its keys cannot be taken for those of a value that is a struct.
 type fieldJSON struct {
-	Value *value.Value `json:"$value"`
-	Span  *diag.Span   `json:"$span"`
+	Value *value.Value        `json:"$value"`
+	Span  *diag.Span          `json:"$span"`
+	Lines [][]diag.SourceLine `json:"$lines,omitempty"`
 }
 
 // MarshalJSON writes the bare value, or the value with its span where there is one.
 func (f Field) MarshalJSON() ([]byte, error) {
-	if f.Span.IsZero() {
+	if f.Span.IsZero() && f.Lines == nil {
 		return f.Value.MarshalJSON()
 	}
-	return json.Marshal(fieldJSON{&f.Value, &f.Span})
+	return json.Marshal(fieldJSON{&f.Value, &f.Span, f.Lines})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -29,7 +30,7 @@ func (f *Field) UnmarshalJSON(data []byte) error {
 	*f = Field{}
 	var spanned fieldJSON
 	if bytes.Contains(data, []byte(`"$span"`)) && json.Unmarshal(data, &spanned) == nil && spanned.Value != nil && spanned.Span != nil {
-		f.Value, f.Span = *spanned.Value, *spanned.Span
+		f.Value, f.Span, f.Lines = *spanned.Value, *spanned.Span, spanned.Lines
 		return nil
 	}
 	return f.Value.UnmarshalJSON(data)

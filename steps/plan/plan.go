@@ -100,6 +100,9 @@ type Hook struct {
 type Field struct {
 	Value value.Value
 	Span  diag.Span
+	// Lines are the places of the lines of text that Value holds: of a string those of its lines, of a list of strings those of each.
+	// They are known for texts that are run, so that a failure can name the line. Nil where Span says enough.
+	Lines [][]diag.SourceLine
 }
 
 // Exec is one process. Exactly one of Command and Script is set.

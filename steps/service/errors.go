@@ -115,7 +115,7 @@ func toDiagnostics(list diag.List) []*runnerv1.Diagnostic {
 	for i, d := range list {
 		out[i] = &runnerv1.Diagnostic{
 			File: clean(d.File), Line: int64(d.Line), Column: int64(d.Column), Length: int64(d.Length),
-			Message: shorten(d.Message, maxMessage), Hint: shorten(d.Hint, maxMessage), SourceLine: shorten(d.Source, maxSourceLine),
+			Message: shorten(d.Message, maxMessage), Hint: shorten(d.Hint, maxMessage), SourceLine: shorten(d.Source, maxSourceLine), Note: d.Note,
 		}
 	}
 	return out

@@ -143,9 +143,13 @@ func (j *junit) suite(name string, started time.Time, d time.Duration, steps []*
 }
 
 func (j *junit) testCase(suite string, s *Step) {
-	attrs := []attr{{"name", s.label()}, {"classname", suite}, {"time", seconds(s.Duration)}, {"file", s.Span.File}}
-	if s.Span.Line > 0 {
-		attrs = append(attrs, attr{"line", fmt.Sprint(s.Span.Line)})
+	place := s.Span
+	if s.Error != nil && len(s.Error.Diagnostics) > 0 {
+		place = s.Error.Diagnostics[0].Span
+	}
+	attrs := []attr{{"name", s.label()}, {"classname", suite}, {"time", seconds(s.Duration)}, {"file", place.File}}
+	if place.Line > 0 {
+		attrs = append(attrs, attr{"line", fmt.Sprint(place.Line)})
 	}
 	j.tag("testcase", 4, attrs...)
 	kind, text := "", message(s.Error, WithoutRounds(s.ID))

@@ -50,6 +50,8 @@ type Text interface {
 	Report(place diag.Span, hint, format string, args ...any)
 	// At returns the place of length characters of a scalar's text, from the one at offset on.
 	At(n *yamlsource.Node, offset, length int) diag.Span
+	// Lines are the places of the lines of a scalar's text.
+	Lines(n *yamlsource.Node) []diag.SourceLine
 	// Full reports whether there are more problems than anybody will read.
 	Full() bool
 	// Err returns what was reported, nil when nothing was.

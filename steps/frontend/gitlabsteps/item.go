@@ -190,6 +190,7 @@ func (p *parser) shellText(item, n *yamlsource.Node) *plan.Script {
 		p.report(n.Span, "write `script: |` and the lines below it", "the script must be a string, not a list")
 	} else if _, ok := p.filled(n, "the script"); ok {
 		script.Text = p.template(n)
+		script.Text.Lines = [][]diag.SourceLine{p.source.Lines(n)}
 	}
 	shell := item.Get("shell")
 	switch {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	planv1 "github.com/rungci/rung/api/rung/plan/v1"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
@@ -79,7 +80,20 @@ func fromDefault(m *planv1.Value) (*value.Value, error) {
 
 func fromField(m *planv1.Field) (plan.Field, error) {
 	v, err := FromValue(m.GetValue())
-	return plan.Field{Value: v, Span: fromSpan(m.GetSpan())}, err
+	return plan.Field{Value: v, Span: fromSpan(m.GetSpan()), Lines: fromLines(m.GetLines())}, err
+}
+
+func fromLines(all []*planv1.SourceLines) [][]diag.SourceLine {
+	if len(all) == 0 {
+		return nil
+	}
+	out := make([][]diag.SourceLine, len(all))
+	for i, text := range all {
+		for _, line := range text.GetLines() {
+			out[i] = append(out[i], diag.SourceLine{Span: fromSpan(line.GetSpan()), Source: line.GetSource()})
+		}
+	}
+	return out
 }
 
 func fromOptionalField(name string, m *planv1.Field) (*plan.Field, error) {

@@ -85,7 +85,15 @@ func toDefault(v *value.Value) (*planv1.Value, error) {
 
 func toField(f plan.Field) (*planv1.Field, error) {
 	v, err := ToValue(f.Value)
-	return &planv1.Field{Value: v, Span: toSpan(f.Span)}, err
+	out := &planv1.Field{Value: v, Span: toSpan(f.Span)}
+	for _, text := range f.Lines {
+		lines := &planv1.SourceLines{}
+		for _, line := range text {
+			lines.Lines = append(lines.Lines, &planv1.SourceLine{Span: toSpan(line.Span), Source: line.Source})
+		}
+		out.Lines = append(out.Lines, lines)
+	}
+	return out, err
 }
 
 func toOptionalField(name string, f *plan.Field) (*planv1.Field, error) {

@@ -127,7 +127,7 @@ func fromDiagnostics(list []*runnerv1.Diagnostic) diag.List {
 	for _, d := range list {
 		out = append(out, diag.Diagnostic{
 			Span:    diag.Span{File: d.GetFile(), Line: int(d.GetLine()), Column: int(d.GetColumn()), Length: int(d.GetLength())},
-			Message: d.GetMessage(), Hint: d.GetHint(), Source: d.GetSourceLine(),
+			Message: d.GetMessage(), Hint: d.GetHint(), Source: d.GetSourceLine(), Note: d.GetNote(),
 		})
 	}
 	return out

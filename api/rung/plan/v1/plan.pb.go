@@ -201,7 +201,7 @@ func (x Reference_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reference_Kind.Descriptor instead.
 func (Reference_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{18, 0}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // Component is what one step file holds: an interface and an implementation.
@@ -934,9 +934,12 @@ func (x *StepList) GetSteps() []*Step {
 
 // Field is a value in which every string may hold ${{ }} expressions, and the place it was written at.
 type Field struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         *Value                 `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
-	Span          *Span                  `protobuf:"bytes,2,opt,name=span,proto3" json:"span,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Value *Value                 `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Span  *Span                  `protobuf:"bytes,2,opt,name=span,proto3" json:"span,omitempty"`
+	// Where the lines of the text in the value are: of a string one entry with the places of its lines, of a list of strings one entry each.
+	// Empty where span says enough.
+	Lines         []*SourceLines `protobuf:"bytes,3,rep,name=lines,proto3" json:"lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -985,6 +988,112 @@ func (x *Field) GetSpan() *Span {
 	return nil
 }
 
+func (x *Field) GetLines() []*SourceLines {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+// SourceLines are the places of the lines of a text.
+type SourceLines struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         []*SourceLine          `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceLines) Reset() {
+	*x = SourceLines{}
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceLines) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceLines) ProtoMessage() {}
+
+func (x *SourceLines) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceLines.ProtoReflect.Descriptor instead.
+func (*SourceLines) Descriptor() ([]byte, []int) {
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SourceLines) GetLines() []*SourceLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+// SourceLine is a place with the line of the source that it is on.
+type SourceLine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent for a blank line.
+	Span          *Span  `protobuf:"bytes,1,opt,name=span,proto3" json:"span,omitempty"`
+	Source        string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceLine) Reset() {
+	*x = SourceLine{}
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceLine) ProtoMessage() {}
+
+func (x *SourceLine) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceLine.ProtoReflect.Descriptor instead.
+func (*SourceLine) Descriptor() ([]byte, []int) {
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SourceLine) GetSpan() *Span {
+	if x != nil {
+		return x.Span
+	}
+	return nil
+}
+
+func (x *SourceLine) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // Exec is one process.
 type Exec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1007,7 +1116,7 @@ type Exec struct {
 
 func (x *Exec) Reset() {
 	*x = Exec{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1128,7 @@ func (x *Exec) String() string {
 func (*Exec) ProtoMessage() {}
 
 func (x *Exec) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[10]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1141,7 @@ func (x *Exec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exec.ProtoReflect.Descriptor instead.
 func (*Exec) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Exec) GetRun() isExec_Run {
@@ -1114,7 +1223,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1235,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[11]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1248,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Command) GetArgs() []*Field {
@@ -1163,7 +1272,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1284,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[12]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1297,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Script) GetText() *Field {
@@ -1242,7 +1351,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1363,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[13]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1376,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Step) GetName() string {
@@ -1445,7 +1554,7 @@ type Await struct {
 
 func (x *Await) Reset() {
 	*x = Await{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1566,7 @@ func (x *Await) String() string {
 func (*Await) ProtoMessage() {}
 
 func (x *Await) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[14]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1579,7 @@ func (x *Await) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Await.ProtoReflect.Descriptor instead.
 func (*Await) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Await) GetSteps() []string {
@@ -1499,7 +1608,7 @@ type Parallel struct {
 
 func (x *Parallel) Reset() {
 	*x = Parallel{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1620,7 @@ func (x *Parallel) String() string {
 func (*Parallel) ProtoMessage() {}
 
 func (x *Parallel) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[15]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1633,7 @@ func (x *Parallel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parallel.ProtoReflect.Descriptor instead.
 func (*Parallel) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Parallel) GetSteps() []*Step {
@@ -1556,7 +1665,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1677,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[16]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1690,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Retry) GetMax() int64 {
@@ -1618,7 +1727,7 @@ type AllowFailure struct {
 
 func (x *AllowFailure) Reset() {
 	*x = AllowFailure{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1739,7 @@ func (x *AllowFailure) String() string {
 func (*AllowFailure) ProtoMessage() {}
 
 func (x *AllowFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[17]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1752,7 @@ func (x *AllowFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowFailure.ProtoReflect.Descriptor instead.
 func (*AllowFailure) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AllowFailure) GetExitCodes() []int64 {
@@ -1689,7 +1798,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1810,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[18]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1823,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Reference) GetKind() Reference_Kind {
@@ -1839,7 +1948,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1960,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[19]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1973,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -2050,7 +2159,7 @@ type Array struct {
 
 func (x *Array) Reset() {
 	*x = Array{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2171,7 @@ func (x *Array) String() string {
 func (*Array) ProtoMessage() {}
 
 func (x *Array) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[20]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2184,7 @@ func (x *Array) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Array.ProtoReflect.Descriptor instead.
 func (*Array) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Array) GetItems() []*Value {
@@ -2095,7 +2204,7 @@ type Struct struct {
 
 func (x *Struct) Reset() {
 	*x = Struct{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[21]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2216,7 @@ func (x *Struct) String() string {
 func (*Struct) ProtoMessage() {}
 
 func (x *Struct) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[21]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2229,7 @@ func (x *Struct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Struct.ProtoReflect.Descriptor instead.
 func (*Struct) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Struct) GetFields() map[string]*Value {
@@ -2146,7 +2255,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[22]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2267,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_plan_v1_plan_proto_msgTypes[22]
+	mi := &file_rung_plan_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2280,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_rung_plan_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Span) GetFile() string {
@@ -2291,10 +2400,17 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04exec\x18\x01 \x01(\v2\x12.rung.plan.v1.ExecR\x04exec\x12#\n" +
 	"\x02if\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x02if\"4\n" +
 	"\bStepList\x12(\n" +
-	"\x05steps\x18\x01 \x03(\v2\x12.rung.plan.v1.StepR\x05steps\"Z\n" +
+	"\x05steps\x18\x01 \x03(\v2\x12.rung.plan.v1.StepR\x05steps\"\x8b\x01\n" +
 	"\x05Field\x12)\n" +
 	"\x05value\x18\x01 \x01(\v2\x13.rung.plan.v1.ValueR\x05value\x12&\n" +
-	"\x04span\x18\x02 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\x9f\x02\n" +
+	"\x04span\x18\x02 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x12/\n" +
+	"\x05lines\x18\x03 \x03(\v2\x19.rung.plan.v1.SourceLinesR\x05lines\"=\n" +
+	"\vSourceLines\x12.\n" +
+	"\x05lines\x18\x01 \x03(\v2\x18.rung.plan.v1.SourceLineR\x05lines\"L\n" +
+	"\n" +
+	"SourceLine\x12&\n" +
+	"\x04span\x18\x01 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\"\x9f\x02\n" +
 	"\x04Exec\x121\n" +
 	"\acommand\x18\x01 \x01(\v2\x15.rung.plan.v1.CommandH\x00R\acommand\x12.\n" +
 	"\x06script\x18\x02 \x01(\v2\x14.rung.plan.v1.ScriptH\x00R\x06script\x12.\n" +
@@ -2436,7 +2552,7 @@ func file_rung_plan_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_rung_plan_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_rung_plan_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_rung_plan_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_rung_plan_v1_plan_proto_goTypes = []any{
 	(Type)(0),                   // 0: rung.plan.v1.Type
 	(When)(0),                   // 1: rung.plan.v1.When
@@ -2451,110 +2567,115 @@ var file_rung_plan_v1_plan_proto_goTypes = []any{
 	(*Hook)(nil),                // 10: rung.plan.v1.Hook
 	(*StepList)(nil),            // 11: rung.plan.v1.StepList
 	(*Field)(nil),               // 12: rung.plan.v1.Field
-	(*Exec)(nil),                // 13: rung.plan.v1.Exec
-	(*Command)(nil),             // 14: rung.plan.v1.Command
-	(*Script)(nil),              // 15: rung.plan.v1.Script
-	(*Step)(nil),                // 16: rung.plan.v1.Step
-	(*Await)(nil),               // 17: rung.plan.v1.Await
-	(*Parallel)(nil),            // 18: rung.plan.v1.Parallel
-	(*Retry)(nil),               // 19: rung.plan.v1.Retry
-	(*AllowFailure)(nil),        // 20: rung.plan.v1.AllowFailure
-	(*Reference)(nil),           // 21: rung.plan.v1.Reference
-	(*Value)(nil),               // 22: rung.plan.v1.Value
-	(*Array)(nil),               // 23: rung.plan.v1.Array
-	(*Struct)(nil),              // 24: rung.plan.v1.Struct
-	(*Span)(nil),                // 25: rung.plan.v1.Span
-	nil,                         // 26: rung.plan.v1.Spec.InputsEntry
-	nil,                         // 27: rung.plan.v1.Spec.OutputsEntry
-	nil,                         // 28: rung.plan.v1.Spec.EnvEntry
-	nil,                         // 29: rung.plan.v1.Spec.SecretsEntry
-	nil,                         // 30: rung.plan.v1.Definition.EnvEntry
-	nil,                         // 31: rung.plan.v1.Definition.OutputsEntry
-	nil,                         // 32: rung.plan.v1.Definition.ContextEntry
-	nil,                         // 33: rung.plan.v1.Step.InputsEntry
-	nil,                         // 34: rung.plan.v1.Step.EnvEntry
-	nil,                         // 35: rung.plan.v1.Step.SecretsEntry
-	nil,                         // 36: rung.plan.v1.Struct.FieldsEntry
-	(*durationpb.Duration)(nil), // 37: google.protobuf.Duration
-	(structpb.NullValue)(0),     // 38: google.protobuf.NullValue
+	(*SourceLines)(nil),         // 13: rung.plan.v1.SourceLines
+	(*SourceLine)(nil),          // 14: rung.plan.v1.SourceLine
+	(*Exec)(nil),                // 15: rung.plan.v1.Exec
+	(*Command)(nil),             // 16: rung.plan.v1.Command
+	(*Script)(nil),              // 17: rung.plan.v1.Script
+	(*Step)(nil),                // 18: rung.plan.v1.Step
+	(*Await)(nil),               // 19: rung.plan.v1.Await
+	(*Parallel)(nil),            // 20: rung.plan.v1.Parallel
+	(*Retry)(nil),               // 21: rung.plan.v1.Retry
+	(*AllowFailure)(nil),        // 22: rung.plan.v1.AllowFailure
+	(*Reference)(nil),           // 23: rung.plan.v1.Reference
+	(*Value)(nil),               // 24: rung.plan.v1.Value
+	(*Array)(nil),               // 25: rung.plan.v1.Array
+	(*Struct)(nil),              // 26: rung.plan.v1.Struct
+	(*Span)(nil),                // 27: rung.plan.v1.Span
+	nil,                         // 28: rung.plan.v1.Spec.InputsEntry
+	nil,                         // 29: rung.plan.v1.Spec.OutputsEntry
+	nil,                         // 30: rung.plan.v1.Spec.EnvEntry
+	nil,                         // 31: rung.plan.v1.Spec.SecretsEntry
+	nil,                         // 32: rung.plan.v1.Definition.EnvEntry
+	nil,                         // 33: rung.plan.v1.Definition.OutputsEntry
+	nil,                         // 34: rung.plan.v1.Definition.ContextEntry
+	nil,                         // 35: rung.plan.v1.Step.InputsEntry
+	nil,                         // 36: rung.plan.v1.Step.EnvEntry
+	nil,                         // 37: rung.plan.v1.Step.SecretsEntry
+	nil,                         // 38: rung.plan.v1.Struct.FieldsEntry
+	(*durationpb.Duration)(nil), // 39: google.protobuf.Duration
+	(structpb.NullValue)(0),     // 40: google.protobuf.NullValue
 }
 var file_rung_plan_v1_plan_proto_depIdxs = []int32{
 	4,  // 0: rung.plan.v1.Component.spec:type_name -> rung.plan.v1.Spec
 	9,  // 1: rung.plan.v1.Component.definition:type_name -> rung.plan.v1.Definition
-	26, // 2: rung.plan.v1.Spec.inputs:type_name -> rung.plan.v1.Spec.InputsEntry
-	27, // 3: rung.plan.v1.Spec.outputs:type_name -> rung.plan.v1.Spec.OutputsEntry
-	28, // 4: rung.plan.v1.Spec.env:type_name -> rung.plan.v1.Spec.EnvEntry
-	29, // 5: rung.plan.v1.Spec.secrets:type_name -> rung.plan.v1.Spec.SecretsEntry
+	28, // 2: rung.plan.v1.Spec.inputs:type_name -> rung.plan.v1.Spec.InputsEntry
+	29, // 3: rung.plan.v1.Spec.outputs:type_name -> rung.plan.v1.Spec.OutputsEntry
+	30, // 4: rung.plan.v1.Spec.env:type_name -> rung.plan.v1.Spec.EnvEntry
+	31, // 5: rung.plan.v1.Spec.secrets:type_name -> rung.plan.v1.Spec.SecretsEntry
 	0,  // 6: rung.plan.v1.Input.type:type_name -> rung.plan.v1.Type
-	22, // 7: rung.plan.v1.Input.default:type_name -> rung.plan.v1.Value
-	22, // 8: rung.plan.v1.Input.options:type_name -> rung.plan.v1.Value
-	25, // 9: rung.plan.v1.Input.span:type_name -> rung.plan.v1.Span
+	24, // 7: rung.plan.v1.Input.default:type_name -> rung.plan.v1.Value
+	24, // 8: rung.plan.v1.Input.options:type_name -> rung.plan.v1.Value
+	27, // 9: rung.plan.v1.Input.span:type_name -> rung.plan.v1.Span
 	12, // 10: rung.plan.v1.Input.computed:type_name -> rung.plan.v1.Field
 	0,  // 11: rung.plan.v1.Output.type:type_name -> rung.plan.v1.Type
-	22, // 12: rung.plan.v1.Output.default:type_name -> rung.plan.v1.Value
-	25, // 13: rung.plan.v1.Output.span:type_name -> rung.plan.v1.Span
-	25, // 14: rung.plan.v1.EnvRequest.span:type_name -> rung.plan.v1.Span
-	25, // 15: rung.plan.v1.SecretRequest.span:type_name -> rung.plan.v1.Span
-	30, // 16: rung.plan.v1.Definition.env:type_name -> rung.plan.v1.Definition.EnvEntry
-	13, // 17: rung.plan.v1.Definition.exec:type_name -> rung.plan.v1.Exec
+	24, // 12: rung.plan.v1.Output.default:type_name -> rung.plan.v1.Value
+	27, // 13: rung.plan.v1.Output.span:type_name -> rung.plan.v1.Span
+	27, // 14: rung.plan.v1.EnvRequest.span:type_name -> rung.plan.v1.Span
+	27, // 15: rung.plan.v1.SecretRequest.span:type_name -> rung.plan.v1.Span
+	32, // 16: rung.plan.v1.Definition.env:type_name -> rung.plan.v1.Definition.EnvEntry
+	15, // 17: rung.plan.v1.Definition.exec:type_name -> rung.plan.v1.Exec
 	11, // 18: rung.plan.v1.Definition.steps:type_name -> rung.plan.v1.StepList
-	31, // 19: rung.plan.v1.Definition.outputs:type_name -> rung.plan.v1.Definition.OutputsEntry
-	25, // 20: rung.plan.v1.Definition.span:type_name -> rung.plan.v1.Span
-	32, // 21: rung.plan.v1.Definition.context:type_name -> rung.plan.v1.Definition.ContextEntry
+	33, // 19: rung.plan.v1.Definition.outputs:type_name -> rung.plan.v1.Definition.OutputsEntry
+	27, // 20: rung.plan.v1.Definition.span:type_name -> rung.plan.v1.Span
+	34, // 21: rung.plan.v1.Definition.context:type_name -> rung.plan.v1.Definition.ContextEntry
 	10, // 22: rung.plan.v1.Definition.pre:type_name -> rung.plan.v1.Hook
 	10, // 23: rung.plan.v1.Definition.post:type_name -> rung.plan.v1.Hook
-	13, // 24: rung.plan.v1.Hook.exec:type_name -> rung.plan.v1.Exec
+	15, // 24: rung.plan.v1.Hook.exec:type_name -> rung.plan.v1.Exec
 	12, // 25: rung.plan.v1.Hook.if:type_name -> rung.plan.v1.Field
-	16, // 26: rung.plan.v1.StepList.steps:type_name -> rung.plan.v1.Step
-	22, // 27: rung.plan.v1.Field.value:type_name -> rung.plan.v1.Value
-	25, // 28: rung.plan.v1.Field.span:type_name -> rung.plan.v1.Span
-	14, // 29: rung.plan.v1.Exec.command:type_name -> rung.plan.v1.Command
-	15, // 30: rung.plan.v1.Exec.script:type_name -> rung.plan.v1.Script
-	12, // 31: rung.plan.v1.Exec.work_dir:type_name -> rung.plan.v1.Field
-	37, // 32: rung.plan.v1.Exec.timeout:type_name -> google.protobuf.Duration
-	12, // 33: rung.plan.v1.Exec.log_file:type_name -> rung.plan.v1.Field
-	12, // 34: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
-	12, // 35: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
-	21, // 36: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
-	3,  // 37: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
-	18, // 38: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
-	17, // 39: rung.plan.v1.Step.await:type_name -> rung.plan.v1.Await
-	33, // 40: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
-	34, // 41: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
-	35, // 42: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
-	12, // 43: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
-	1,  // 44: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
-	37, // 45: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
-	19, // 46: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
-	20, // 47: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
-	25, // 48: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
-	12, // 49: rung.plan.v1.Step.time_limit:type_name -> rung.plan.v1.Field
-	16, // 50: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
-	37, // 51: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
-	12, // 52: rung.plan.v1.AllowFailure.if:type_name -> rung.plan.v1.Field
-	2,  // 53: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
-	12, // 54: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
-	25, // 55: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
-	38, // 56: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
-	23, // 57: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
-	24, // 58: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
-	22, // 59: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
-	36, // 60: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
-	5,  // 61: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
-	6,  // 62: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
-	7,  // 63: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
-	8,  // 64: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
-	12, // 65: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
-	12, // 66: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
-	12, // 67: rung.plan.v1.Definition.ContextEntry.value:type_name -> rung.plan.v1.Field
-	12, // 68: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
-	12, // 69: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
-	22, // 70: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
-	71, // [71:71] is the sub-list for method output_type
-	71, // [71:71] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	18, // 26: rung.plan.v1.StepList.steps:type_name -> rung.plan.v1.Step
+	24, // 27: rung.plan.v1.Field.value:type_name -> rung.plan.v1.Value
+	27, // 28: rung.plan.v1.Field.span:type_name -> rung.plan.v1.Span
+	13, // 29: rung.plan.v1.Field.lines:type_name -> rung.plan.v1.SourceLines
+	14, // 30: rung.plan.v1.SourceLines.lines:type_name -> rung.plan.v1.SourceLine
+	27, // 31: rung.plan.v1.SourceLine.span:type_name -> rung.plan.v1.Span
+	16, // 32: rung.plan.v1.Exec.command:type_name -> rung.plan.v1.Command
+	17, // 33: rung.plan.v1.Exec.script:type_name -> rung.plan.v1.Script
+	12, // 34: rung.plan.v1.Exec.work_dir:type_name -> rung.plan.v1.Field
+	39, // 35: rung.plan.v1.Exec.timeout:type_name -> google.protobuf.Duration
+	12, // 36: rung.plan.v1.Exec.log_file:type_name -> rung.plan.v1.Field
+	12, // 37: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
+	12, // 38: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
+	23, // 39: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
+	3,  // 40: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
+	20, // 41: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
+	19, // 42: rung.plan.v1.Step.await:type_name -> rung.plan.v1.Await
+	35, // 43: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
+	36, // 44: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
+	37, // 45: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
+	12, // 46: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
+	1,  // 47: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
+	39, // 48: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
+	21, // 49: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
+	22, // 50: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
+	27, // 51: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
+	12, // 52: rung.plan.v1.Step.time_limit:type_name -> rung.plan.v1.Field
+	18, // 53: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
+	39, // 54: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
+	12, // 55: rung.plan.v1.AllowFailure.if:type_name -> rung.plan.v1.Field
+	2,  // 56: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
+	12, // 57: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
+	27, // 58: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
+	40, // 59: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
+	25, // 60: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
+	26, // 61: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
+	24, // 62: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
+	38, // 63: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
+	5,  // 64: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
+	6,  // 65: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
+	7,  // 66: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
+	8,  // 67: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
+	12, // 68: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
+	12, // 69: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
+	12, // 70: rung.plan.v1.Definition.ContextEntry.value:type_name -> rung.plan.v1.Field
+	12, // 71: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
+	12, // 72: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
+	24, // 73: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
+	74, // [74:74] is the sub-list for method output_type
+	74, // [74:74] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_rung_plan_v1_plan_proto_init() }
@@ -2567,17 +2688,17 @@ func file_rung_plan_v1_plan_proto_init() {
 		(*Definition_Exec)(nil),
 		(*Definition_Steps)(nil),
 	}
-	file_rung_plan_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
+	file_rung_plan_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
 		(*Exec_Command)(nil),
 		(*Exec_Script)(nil),
 	}
-	file_rung_plan_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
+	file_rung_plan_v1_plan_proto_msgTypes[15].OneofWrappers = []any{
 		(*Step_Ref)(nil),
 		(*Step_Inline)(nil),
 		(*Step_Parallel)(nil),
 		(*Step_Await)(nil),
 	}
-	file_rung_plan_v1_plan_proto_msgTypes[19].OneofWrappers = []any{
+	file_rung_plan_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
 		(*Value_Null)(nil),
 		(*Value_Boolean)(nil),
 		(*Value_Integer)(nil),
@@ -2595,7 +2716,7 @@ func file_rung_plan_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rung_plan_v1_plan_proto_rawDesc), len(file_rung_plan_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1297,7 +1297,9 @@ type Diagnostic struct {
 	// What to do about it; may be empty.
 	Hint string `protobuf:"bytes,6,opt,name=hint,proto3" json:"hint,omitempty"`
 	// The line itself, without its end; may be empty.
-	SourceLine    string `protobuf:"bytes,7,opt,name=source_line,json=sourceLine,proto3" json:"source_line,omitempty"`
+	SourceLine string `protobuf:"bytes,7,opt,name=source_line,json=sourceLine,proto3" json:"source_line,omitempty"`
+	// The place explains the diagnostic before it, and is not wrong itself.
+	Note          bool `protobuf:"varint,8,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1379,6 +1381,13 @@ func (x *Diagnostic) GetSourceLine() string {
 		return x.SourceLine
 	}
 	return ""
+}
+
+func (x *Diagnostic) GetNote() bool {
+	if x != nil {
+		return x.Note
+	}
+	return false
 }
 
 type FollowLogsRequest struct {
@@ -2445,7 +2454,7 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"CallStatus\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
-	"\adetails\x18\x03 \x03(\v2\x14.google.protobuf.AnyR\adetails\"\xb3\x01\n" +
+	"\adetails\x18\x03 \x03(\v2\x14.google.protobuf.AnyR\adetails\"\xc7\x01\n" +
 	"\n" +
 	"Diagnostic\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
@@ -2455,7 +2464,8 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x06 \x01(\tR\x04hint\x12\x1f\n" +
 	"\vsource_line\x18\a \x01(\tR\n" +
-	"sourceLine\"O\n" +
+	"sourceLine\x12\x12\n" +
+	"\x04note\x18\b \x01(\bR\x04note\"O\n" +
 	"\x11FollowLogsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +

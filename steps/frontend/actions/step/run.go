@@ -5,6 +5,7 @@ import (
 
 	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/internal/yamlsource"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/expr"
 	ghexpr "github.com/rungci/rung/steps/expr/github"
 	"github.com/rungci/rung/steps/plan"
@@ -53,6 +54,7 @@ func (r *Reader) run(s *plan.Step, n, run *yamlsource.Node) {
 		script += epilogue
 	}
 	field.Value = value.OfString(script)
+	field.Lines = [][]diag.SourceLine{r.Lines(run)}
 	exec := &plan.Exec{Script: &plan.Script{Text: field, Shell: shell.plan}, Toolkit: plan.ToolkitGitHub}
 	dir := n.Get("working-directory")
 	if dir == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
@@ -191,27 +192,30 @@ func (c *compiler) condition(s *plan.Step, what, when string) {
 	}
 }
 
-// lines appends a step that runs lines of the job.
-func (c *compiler) lines(name string, lines []string) *plan.Step {
+// lines appends a step that runs lines of the job, which were written at the given places.
+func (c *compiler) lines(name string, lines []string, written [][]diag.SourceLine) *plan.Step {
 	in := inputs{}
-	in.add("lines", c.texts(lines))
+	in["lines"] = plan.Field{Value: c.texts(lines), Lines: written}
 	c.addText(in, "shell", c.job.Shell)
 	in.yes("trace", c.vars.Bool("CI_DEBUG_TRACE"))
 	in.yes("sections", c.vars.Bool("FF_SCRIPT_SECTIONS"))
 	s := c.call(name, "script", in)
 	s.Env = c.own
+	if len(written) > 0 && len(written[0]) > 0 {
+		s.Span = written[0][0].Span
+	}
 	return s
 }
 
 func (c *compiler) preGetSources() {
 	if len(c.job.PreGetSources) > 0 {
-		c.lines("pre_get_sources", c.job.PreGetSources)
+		c.lines("pre_get_sources", c.job.PreGetSources, c.job.Written.PreGetSources)
 	}
 }
 
 func (c *compiler) postGetSources() {
 	if len(c.job.PostGetSources) > 0 {
-		c.lines("post_get_sources", c.job.PostGetSources)
+		c.lines("post_get_sources", c.job.PostGetSources, nil)
 	}
 }
 
@@ -226,7 +230,7 @@ func (c *compiler) script() {
 		c.steps = append(c.steps, plan.Step{Name: c.name(c.main), Inline: inline, Env: c.own})
 		s = &c.steps[len(c.steps)-1]
 	} else {
-		s = c.lines(c.main, c.job.Script)
+		s = c.lines(c.main, c.job.Script, c.job.Written.Script)
 		if c.job.Coverage != "" {
 			s.Inputs["log_file"] = c.data(c.path(logName))
 		}
@@ -261,7 +265,7 @@ func (c *compiler) afterScript() {
 	if len(c.job.AfterScript) == 0 {
 		return
 	}
-	s := c.lines("after_script", c.job.AfterScript)
+	s := c.lines("after_script", c.job.AfterScript, c.job.Written.AfterScript)
 	// As with GitLab's runner, the end of the job's time is the end of the job, and a script whose own time is over is not.
 	s.If = &plan.Field{Value: value.OfString(c.reached().Value.Str() + " && steps." + c.main + `.timeout != "run"`)}
 	s.When = plan.Always

@@ -18,6 +18,7 @@ package compile
 import (
 	"time"
 
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -39,6 +40,8 @@ type Job struct {
 	PreGetSources, PostGetSources []string
 	// Script is before_script and script; AfterScript is empty when there is none.
 	Script, AfterScript []string
+	// Written says where the lines of the scripts are from. It may be empty.
+	Written Written
 	// Steps are native steps in the place of Script.
 	Steps []plan.Step
 
@@ -60,6 +63,11 @@ type Job struct {
 
 	// Warn is told what the job says that is not done, or is done in another way. It may be nil.
 	Warn func(note string)
+}
+
+// Written holds, for each text of a script, the places of its lines.
+type Written struct {
+	PreGetSources, Script, AfterScript [][]diag.SourceLine
 }
 
 // Source is where the job's files are from. Zero values stand for what git/checkout does without them.

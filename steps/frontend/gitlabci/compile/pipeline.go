@@ -54,6 +54,11 @@ func FromPipeline(p *pipeline.Job, vars *variable.Collection, o Options) (*Job, 
 		Script:        slices.Concat(texts(k.BeforeScript), texts(k.Script)),
 		AfterScript:   texts(k.AfterScript),
 		Coverage:      k.Coverage,
+		Written: Written{
+			PreGetSources: written(k.Hooks.PreGetSources),
+			Script:        slices.Concat(written(k.BeforeScript), written(k.Script)),
+			AfterScript:   written(k.AfterScript),
+		},
 	}
 	f.steps(j)
 	f.caches(j)
@@ -107,6 +112,14 @@ func texts(lines []keyword.Line) []string {
 	var out []string
 	for _, line := range lines {
 		out = append(out, line.Text)
+	}
+	return out
+}
+
+func written(lines []keyword.Line) [][]diag.SourceLine {
+	var out [][]diag.SourceLine
+	for _, line := range lines {
+		out = append(out, line.Node.Lines())
 	}
 	return out
 }

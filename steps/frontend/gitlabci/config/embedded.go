@@ -55,6 +55,9 @@ func (e *Embedded) At(n *yamlsource.Node, offset, length int) diag.Span {
 	return place
 }
 
+// Lines are the places of the lines of a scalar's text.
+func (e *Embedded) Lines(n *yamlsource.Node) []diag.SourceLine { return e.nodes[n].Lines() }
+
 // Report adds a problem at a place in the part.
 func (e *Embedded) Report(place diag.Span, hint, format string, args ...any) {
 	node, ok := e.places[place]

@@ -191,6 +191,18 @@ func (n Node) At(offset, length int) diag.Span {
 	return n.tree.source.file.At(n.tree.raw, offset, length)
 }
 
+// Lines are the places of the lines of a scalar's text, as far as they are written: text that inputs made has one place.
+func (n Node) Lines() []diag.SourceLine {
+	switch {
+	case n.tree == nil || n.tree.source == nil:
+		return nil
+	case n.tree.raw == nil || n.tree.made:
+		d := n.tree.source.diagnostic(n.Span(), "", "")
+		return []diag.SourceLine{{Span: d.Span, Source: d.Source}}
+	}
+	return n.tree.source.file.Lines(n.tree.raw)
+}
+
 // Diagnostic says that something is wrong with the node. How it came where it is stands at the end of the message.
 func (n Node) Diagnostic(hint, message string) diag.Diagnostic {
 	return n.DiagnosticAt(n.Span(), hint, message)

@@ -1,0 +1,124 @@
+package shellscript
+
+import (
+	"fmt"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Mark makes the text of a script for a POSIX shell record in a file the line of the statement that it has reached, so that whoever runs it
+// knows which one failed. Lines count from 1. Only statements that begin on a wanted line are recorded.
+//
+// The script behaves as before. Marks are on the line of their statement, so lines keep their numbers; they write nothing to the script's
+// output, whatever its shell traces; they set no variable, trap or option. A mark resets $?, so a statement that may read it has none.
+// Bodies of loops and functions have none either: they may run often. The line of the loop, or of the call, is recorded.
+//
+// A text that does not parse, and one in a language that has no marks, is returned as it is.
+func Mark(text string, d Dialect, file string, wanted func(line int) bool) string {
+	if d != Bash && d != Sh || strings.Contains(text, "verbose") { // `set -o verbose` prints the text of the script, marks included
+		return text
+	}
+	tree, _, err := parseText(text)
+	if err != nil {
+		return text
+	}
+	m := marker{file: Quote(file, Sh), wanted: wanted, readers: map[string]bool{}}
+	for node := range syntax.Preorder(tree) {
+		switch n := node.(type) {
+		case *syntax.FuncDecl:
+			m.readers[n.Name.Value] = m.readsStatus(n.Body)
+		case *syntax.CallExpr:
+			if observes(n) {
+				return text
+			}
+		}
+	}
+	m.list(tree.Stmts)
+	return apply(text, m.edits)
+}
+
+// marker collects the marks of a script.
+type marker struct {
+	file    string
+	wanted  func(line int) bool
+	readers map[string]bool // functions of the script that may read $?
+	edits   []edit
+	last    uint // the line of the last mark
+}
+
+func (m *marker) list(list []*syntax.Stmt) {
+	for _, s := range list {
+		if _, ok := s.Cmd.(*syntax.FuncDecl); ok {
+			continue
+		}
+		if m.readsStatus(s) {
+			continue
+		}
+		if line := s.Pos().Line(); line != m.last && m.wanted(int(line)) {
+			at := int(s.Pos().Offset())
+			m.edits = append(m.edits, edit{at, at, fmt.Sprintf("{ command printf %d >|%s || :; } 2>/dev/null; ", line, m.file)})
+			m.last = line
+		}
+		if !s.Background && !s.Coprocess {
+			m.inside(s.Cmd)
+		}
+	}
+}
+
+// inside marks the statements of a command that runs them once, in turn.
+func (m *marker) inside(c syntax.Command) {
+	switch c := c.(type) {
+	case *syntax.IfClause:
+		for branch := c; branch != nil; branch = branch.Else {
+			m.list(branch.Then)
+			m.last = 0 // the next statement may follow another branch
+		}
+	case *syntax.CaseClause:
+		for _, item := range c.Items {
+			m.list(item.Stmts)
+			m.last = 0
+		}
+	case *syntax.Block:
+		m.list(c.Stmts)
+	case *syntax.Subshell:
+		m.list(c.Stmts)
+	}
+}
+
+// readsStatus reports whether a statement may read what a mark before it changes: $?, or in bash $_ and PIPESTATUS.
+func (m *marker) readsStatus(s *syntax.Stmt) bool {
+	for node := range syntax.Preorder(s) {
+		switch n := node.(type) {
+		case *syntax.ParamExp:
+			if n.Param != nil && (n.Param.Value == "?" || n.Param.Value == "_" || n.Param.Value == "PIPESTATUS") {
+				return true
+			}
+		case *syntax.CallExpr:
+			name := callee(n)
+			if m.readers[name] || len(n.Args) == 1 && (name == "exit" || name == "return") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// observes reports whether a call makes the shell show or hand over every command: `set -v`, and a trap before each.
+func observes(c *syntax.CallExpr) bool {
+	name := callee(c)
+	for _, arg := range c.Args {
+		switch text := arg.Lit(); {
+		case name == "trap" && text == "DEBUG", name == "set" && strings.HasPrefix(text, "-") && strings.Contains(text, "v"):
+			return true
+		}
+	}
+	return false
+}
+
+func callee(c *syntax.CallExpr) string {
+	if len(c.Args) == 0 {
+		return ""
+	}
+	return c.Args[0].Lit()
+}
