@@ -118,7 +118,6 @@ the run leaves a trace that says exactly what ran.
 		a.builtinCommand(),
 		a.terminalCommand(),
 		a.reachCommand(),
-		a.unpackCommand(),
 		a.hostCommand(),
 		a.doctorCommand(),
 		a.versionCommand(),

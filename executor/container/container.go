@@ -21,6 +21,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/ledger"
 )
 
@@ -39,7 +40,9 @@ const (
 
 // Options say how containers are made. The zero value is the usual way.
 type Options struct {
-	// Engine is the one to use; nil is the one that Detect finds.
+	// Host is the machine that the engine is reached from; nil is this one.
+	Host host.Host
+	// Engine is the one to use, its address as Host sees it; nil is the one that DetectOn finds.
 	Engine *Engine
 	// Program finds the file of the step-runner for an engine's system and architecture, as GOOS and GOARCH have them. It must need
 	// no libraries. Nil is this program, where it fits.
@@ -93,10 +96,13 @@ func New(ctx context.Context, o Options) (*Executor, error) {
 		}
 	}
 	e := &Executor{opts: o, engine: o.Engine}
-	if e.engine == nil {
-		if e.engine, err = Detect(ctx, o.Env); err != nil {
+	switch {
+	case e.engine == nil:
+		if e.engine, err = DetectOn(ctx, o.Host, o.Env); err != nil {
 			return nil, err
 		}
+	case !isLocal(o.Host):
+		e.engine = &Engine{Host: o.Engine.Host, From: o.Engine.From, tls: o.Engine.tls, on: o.Host}
 	}
 	if e.client, err = e.engine.connect(); err != nil {
 		return nil, err
@@ -163,7 +169,7 @@ type entry struct {
 }
 
 func (e *Executor) entry(name string) string {
-	text, _ := json.Marshal(entry{Host: e.engine.Host, Name: name}) // strings alone cannot fail
+	text, _ := json.Marshal(entry{Host: e.engine.place(), Name: name}) // strings alone cannot fail
 	return string(text)
 }
 
@@ -178,7 +184,7 @@ func (e *Executor) Sweep(ctx context.Context) error {
 		if err := json.Unmarshal([]byte(text), &it); err != nil || it.Name == "" {
 			return nil // nothing that this level wrote
 		}
-		if it.Host != e.engine.Host {
+		if it.Host != e.engine.place() {
 			return errElsewhere
 		}
 		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
@@ -206,5 +212,7 @@ func (e *Executor) Close() error {
 	if e.book != nil {
 		err = e.book.Close()
 	}
-	return errors.Join(err, e.client.Close())
+	err = errors.Join(err, e.client.Close())
+	e.engine.close()
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/steps/source/sourcetest"
 )
 
@@ -22,9 +23,13 @@ func TestMain(m *testing.M) {
 	executortest.Main(m, func() (executortest.Level, error) { return level(), nil })
 }
 
+// onHost is the machine of the engine; nil is this one. It may panic: a test binary that is started again has no test to fail.
+var onHost = func() host.Host { return nil }
+
 // options are those of a level whose things are in dir.
 func options(dir string) container.Options {
 	return container.Options{
+		Host:    onHost(),
 		Engine:  &container.Engine{Host: os.Getenv(enginetest.Variable), From: enginetest.Variable},
 		Program: func(string, string) (string, error) { return executortest.Program() },
 		State:   filepath.Join(dir, "state"), Labels: map[string]string{testLabel: dir},

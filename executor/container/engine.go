@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/executor/host"
 )
 
 const (
@@ -33,11 +35,21 @@ type Engine struct {
 	// From says where the address is from, for people: DOCKER_HOST.
 	From string
 
-	tls string // the folder of its certificates; "" is none
+	tls  string    // the folder of its certificates; "" is none
+	on   host.Host // the machine on which Host is its address; nil is this one
+	owns bool      // on was opened for the engine
 }
 
 func (e *Engine) String() string {
-	return fmt.Sprintf("%s (%s)", engine.WithoutUser(e.Host), e.From)
+	return fmt.Sprintf("%s (%s)", e.place(), e.From)
+}
+
+// place tells the engine from all others.
+func (e *Engine) place() string {
+	if e.on != nil {
+		return engine.WithoutUser(e.Host) + " on " + e.on.Name()
+	}
+	return engine.WithoutUser(e.Host)
 }
 
 // ErrNoEngine says that no engine answers.
@@ -53,8 +65,14 @@ func Detect(ctx context.Context, env []string) (*Engine, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
 	}
 	if named != nil {
+		if strings.HasPrefix(named.Host, "ssh://") {
+			if err := named.openSSH(ctx); err != nil {
+				return nil, fmt.Errorf("%w at %s, which %s names: %w", ErrNoEngine, engine.WithoutUser(named.Host), named.From, err)
+			}
+		}
 		if err := named.ping(ctx, namedTime); err != nil {
-			return nil, fmt.Errorf("%w at %s, which %s names: %w; start it, or correct the name", ErrNoEngine, engine.WithoutUser(named.Host), named.From, err)
+			named.close()
+			return nil, fmt.Errorf("%w at %s, which %s names: %w; start it, or correct the name", ErrNoEngine, named.place(), named.From, err)
 		}
 		return named, nil
 	}
@@ -108,7 +126,12 @@ func (e *Engine) ping(ctx context.Context, limit time.Duration) error {
 }
 
 // connect makes a client, without a word to the engine.
-func (e *Engine) connect() (*engine.Client, error) { return engine.New(e.Host, e.tls) }
+func (e *Engine) connect() (*engine.Client, error) {
+	if e.on != nil {
+		return engine.NewThrough(e.on.Dial, e.Host, e.tls)
+	}
+	return engine.New(e.Host, e.tls)
+}
 
 // finder looks for engines.
 type finder struct{ env []string }
@@ -227,11 +250,11 @@ func (f *finder) places() (out []*Engine) {
 	add("unix:///var/run/docker.sock", "where Docker listens")
 	home, run := f.home(), f.getenv("XDG_RUNTIME_DIR")
 	if home != "" {
-		add("unix://"+filepath.Join(home, ".docker", "run", "docker.sock"), "where Docker Desktop listens")
+		add("unix://"+path.Join(home, ".docker", "run", "docker.sock"), "where Docker Desktop listens")
 	}
 	if run != "" {
-		add("unix://"+filepath.Join(run, "docker.sock"), "where rootless Docker listens")
-		add("unix://"+filepath.Join(run, "podman", "podman.sock"), "where rootless Podman listens")
+		add("unix://"+path.Join(run, "docker.sock"), "where rootless Docker listens")
+		add("unix://"+path.Join(run, "podman", "podman.sock"), "where rootless Podman listens")
 	}
 	add("unix:///run/podman/podman.sock", "where Podman listens")
 	return out

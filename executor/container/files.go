@@ -1,31 +1,28 @@
 package container
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"path"
-	"strings"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/executor/host/remotefiles"
 )
 
-// Send runs `step-runner unpack` in the job's container. The engine could unpack as well, but as its own root, and through every
+// Send runs `step-runner host unpack` in the job's container. The engine could unpack as well, but as its own root, and through every
 // link that a job has planted.
 func (v *environment) Send(ctx context.Context, dir string, in io.Reader) error {
 	if !path.IsAbs(dir) {
 		return fmt.Errorf("files are sent to a folder by its absolute path, not %q", dir)
 	}
-	var errs bytes.Buffer
-	code, err := v.Shell(ctx, &executor.Shell{Args: []string{programFile, "unpack", dir}, Dir: "/", Stdin: in, Stderr: &errs})
-	if err == nil && code != 0 {
-		err = fmt.Errorf("%s", strings.TrimPrefix(strings.TrimSpace(errs.String()), "error: "))
-	}
-	if err != nil {
+	files := remotefiles.Client{Run: func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (int, error) {
+		return v.Shell(ctx, &executor.Shell{Args: append([]string{programFile, "host"}, args...), Dir: "/", Stdin: in, Stdout: out, Stderr: errs})
+	}}
+	if err := files.Unpack(ctx, dir, in); err != nil {
 		return fmt.Errorf("sending files to the job's container: %w", err)
 	}
 	return nil

@@ -32,9 +32,13 @@ const (
 	localHost = "engine.localhost"
 )
 
+// Dialer connects to an address of a network, "unix" or "tcp".
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Client talks to one engine. Its methods are safe for concurrent use.
 type Client struct {
 	address address
+	connect Dialer
 	tls     *tls.Config // nil is none
 	http    *http.Client
 
@@ -46,11 +50,16 @@ type Client struct {
 // folder, ca.pem is whom to trust (the system's authorities where it is missing), and cert.pem with key.pem is who asks; "" is no
 // TLS, but for https://. An engine is never reached through a proxy.
 func New(host, certificates string) (*Client, error) {
+	return NewThrough(new(net.Dialer).DialContext, host, certificates)
+}
+
+// NewThrough makes a client of an engine that is reached through a dialer: host is its address as seen from there.
+func NewThrough(dialer Dialer, host, certificates string) (*Client, error) {
 	a, err := parseHost(host)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: a}
+	c := &Client{address: a, connect: dialer}
 	switch {
 	case a.network == "unix":
 	case certificates != "":
@@ -112,14 +121,16 @@ func isThere(file string) bool {
 
 // dial connects to the engine, with TLS where it is asked for.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, c.address.network, c.address.place)
+	dialing, cancel := context.WithTimeout(ctx, dialTime)
+	conn, err := c.connect(dialing, c.address.network, c.address.place)
+	cancel()
 	if err != nil || c.tls == nil {
 		return conn, err
 	}
 	config := c.tls.Clone()
 	config.ServerName, _, _ = net.SplitHostPort(c.address.place)
 	secured := tls.Client(conn, config)
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	ctx, cancel = context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()

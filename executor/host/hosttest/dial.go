@@ -17,14 +17,21 @@ import (
 	"github.com/rungci/rung/executor/host"
 )
 
-// listen starts a server on this machine that hands each connection to serve.
-func listen(t testing.TB, network, address string, serve func(net.Conn)) string {
+// Listen listens until the test ends.
+func Listen(t testing.TB, network, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// listen starts a server on this machine that hands each connection to serve.
+func listen(t testing.TB, network, address string, serve func(net.Conn)) string {
+	t.Helper()
+	l := Listen(t, network, address)
 	go func() {
 		for {
 			conn, err := l.Accept()

@@ -74,7 +74,8 @@ var _ host.Host = (*Host)(nil)
 func New(ctx context.Context, o Options) (*Host, error) {
 	target, err := sshclient.ParseTarget(o.Address)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not the address of an SSH host: %w", o.Address, err)
+		address := o.Address[strings.LastIndexByte(o.Address, '@')+1:] // without a password that may be in it
+		return nil, fmt.Errorf("%q is not the address of an SSH host: %w", address, err)
 	}
 	if me, err := user.Current(); err == nil {
 		target.DefaultUser = me.Username
