@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,12 +16,14 @@ const (
 	maxJobLabel = 24
 	// maxSummaryRows is from how many jobs on those that succeeded are only counted at the end.
 	maxSummaryRows = 40
+	// maxRepeated is how many different notes are remembered, to tell which are said of several jobs.
+	maxRepeated = 256
 )
 
 // jobColors are what the names of jobs are told apart by; each name has the same one every time.
 var jobColors = []style{"36", "35", "34", "33", "32", "96", "95", "94"}
 
-// jobLines shows every line with the name of its job before it.
+// jobLines shows every line with the name of its job before it, on a terminal above a live area.
 type jobLines struct {
 	o        Options
 	look     look
@@ -28,7 +31,15 @@ type jobLines struct {
 	width    int    // of the names
 	mu       sync.Mutex
 	out, err *outlet
+	live     *liveJobs           // nil is no terminal
 	said     map[string]jobNotes // of the last run of each job
+	repeated []repeated
+}
+
+// repeated is something that was said of a job, and then of others.
+type repeated struct {
+	text string
+	jobs []string // the others
 }
 
 // jobNotes are what the steps of a job annotated: how much, and the errors of the step that failed.
@@ -42,7 +53,12 @@ func newJobLines(o Options, names []string) *jobLines {
 	if o.ASCII {
 		v.bar = " | "
 	}
-	v.out, v.err, _ = newOutlets(o)
+	if o.Mode == ModeTTY {
+		v.live = newLiveJobs(o, names)
+		v.out, v.err = v.live.out, v.live.err
+	} else {
+		v.out, v.err, _ = newOutlets(o)
+	}
 	for _, name := range names {
 		v.width = max(v.width, min(cellWidth(cleanText(name)), maxJobLabel))
 	}
@@ -60,9 +76,23 @@ func (v *jobLines) prefix(job string) string {
 	}
 	label := truncate(cleanText(job), maxJobLabel, dots)
 	pad := strings.Repeat(" ", max(0, v.width-cellWidth(label)))
+	return v.look.paint(jobColor(job), label+pad+v.bar[:len(v.bar)-1]) + " "
+}
+
+func jobColor(job string) style {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(job))
-	return v.look.paint(jobColors[h.Sum32()%uint32(len(jobColors))], label+pad+v.bar[:len(v.bar)-1]) + " "
+	return jobColors[h.Sum32()%uint32(len(jobColors))]
+}
+
+// put puts out whole lines. The caller holds the lock.
+func (v *jobLines) put(to *outlet, text []byte) {
+	if v.live != nil && !v.live.closed && (to == v.err || v.live.same || v.o.StdoutTTY) {
+		v.live.commit(to, text)
+		return
+	}
+	to.lineStart()
+	to.write(text)
 }
 
 // lines puts out whole lines of ours.
@@ -78,8 +108,7 @@ func (v *jobLines) lines(job, text string) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.err.lineStart()
-	v.err.write([]byte(b.String()))
+	v.put(v.err, []byte(b.String()))
 }
 
 // Run implements JobsView.
@@ -88,10 +117,18 @@ func (v *jobLines) Run(job string) View {
 	r.run.byPath = map[string]*step{}
 	r.run.started = v.o.Now()
 	r.out = &jobPrinter{view: v, job: job, prefix: v.prefix(job)}
-	if !r.quiet {
+	if !r.quiet && v.live == nil {
 		r.startClock()
 	}
-	return &jobRun{r, v, job}
+	out := &jobRun{r, v, job}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.live != nil {
+		if j := v.live.find(job); j != nil {
+			j.run = out
+		}
+	}
+	return out
 }
 
 // jobRun is the view of one run. Steps that do what they should are not spoken of: their output is.
@@ -206,8 +243,7 @@ func (p *jobPrinter) flush(stream event.Stream) {
 	if stream == event.Stderr {
 		to = v.err
 	}
-	to.lineStart()
-	to.write(p.scratch)
+	v.put(to, p.scratch)
 }
 
 func (p *jobPrinter) ended(s *step) {
@@ -227,29 +263,87 @@ func (p *jobPrinter) close() error { return nil }
 
 // Say implements JobsView.
 func (v *jobLines) Say(job, text string) {
-	if v.o.Mode != ModeQuiet {
+	if v.o.Mode != ModeQuiet && v.first(job, text) {
 		v.lines(job, v.look.paint(styleFaint, cleanText(text))+"\n")
 	}
 }
 
 // Warn implements JobsView.
-func (v *jobLines) Warn(job, text, hint string) { v.lines(job, warning(v.o, text, hint)) }
+func (v *jobLines) Warn(job, text, hint string) {
+	if v.first(job, text) {
+		v.lines(job, warning(v.o, text, hint))
+	}
+}
+
+// first reports whether something is said of the first job. What is said of others too is told of all of them together, at the end.
+func (v *jobLines) first(job, text string) bool {
+	if job == "" {
+		return true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.repeated {
+		if v.repeated[i].text == text {
+			v.repeated[i].jobs = append(v.repeated[i].jobs, job)
+			return false
+		}
+	}
+	if len(v.repeated) < maxRepeated {
+		v.repeated = append(v.repeated, repeated{text: text})
+	}
+	return true
+}
+
+// alsoSaid tells of which other jobs something was said. The caller holds the lock.
+func (v *jobLines) alsoSaid() string {
+	var b strings.Builder
+	for _, r := range v.repeated {
+		jobs := slices.Compact(r.jobs)
+		if len(jobs) == 0 || v.o.Mode == ModeQuiet {
+			continue
+		}
+		names := strings.Join(jobs[:min(len(jobs), maxNamed)], ", ")
+		if more := len(jobs) - maxNamed; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		b.WriteString(v.look.paint(styleFaint, cleanText("also "+names+": "+brief(r.text))) + "\n")
+	}
+	return b.String()
+}
 
 // Started implements JobsView.
 func (v *jobLines) Started(job string) {
+	if v.live != nil {
+		v.mu.Lock()
+		v.live.begin(job, v.o.Now())
+		v.mu.Unlock()
+	}
 	if v.o.Mode != ModeQuiet && v.o.Verbose > 0 {
 		v.lines(job, v.look.paint(styleInfo, v.look.start)+" started\n")
 	}
 }
 
-// Finished implements JobsView. Why a job did not run stands in the table at the end.
+// Finished implements JobsView. Why a job did not run is in the table at the end, and on a terminal said when it is known.
 func (v *jobLines) Finished(r JobResult) {
-	if v.o.Mode == ModeQuiet || r.Attempts == 0 {
+	if v.live != nil {
+		v.mu.Lock()
+		v.live.end(r.Name, r.outcome())
+		v.mu.Unlock()
+	}
+	switch {
+	case v.o.Mode == ModeQuiet || r.Attempts == 0 && v.live == nil:
+		return
+	case r.Attempts == 0:
+		text := v.symbol(r.outcome()) + " " + cleanLabel(r.Name) + "  " + string(r.Status)
+		if r.Note != "" {
+			text += ": " + brief(r.Note)
+		}
+		v.lines("", text+"\n")
 		return
 	}
-	text := v.symbol(r.Status) + " " + string(r.Status) + " after " + exact(r.Duration)
-	if r.Note != "" {
-		text += "  " + brief(r.Note)
+	text := v.symbol(r.outcome()) + " " + string(r.outcome()) + " after " + exact(r.Duration)
+	if note := r.remark(); note != "" {
+		text += "  " + brief(note)
 	}
 	v.lines(r.Name, text+"\n")
 }
@@ -260,6 +354,8 @@ func (v *jobLines) symbol(s JobStatus) string {
 		return v.look.paint(styleGood, v.look.ok)
 	case JobFailed:
 		return v.look.paint(styleBad, v.look.bad)
+	case jobIgnored:
+		return v.look.paint(styleWarn, v.look.ok)
 	case JobAllowed:
 		return v.look.paint(styleWarn, v.look.bad)
 	default:
@@ -270,7 +366,7 @@ func (v *jobLines) symbol(s JobStatus) string {
 // Ended implements JobsView.
 func (v *jobLines) Ended(results []JobResult, took time.Duration) {
 	v.mu.Lock()
-	text := v.summary(results, took)
+	text := v.alsoSaid() + v.summary(results, took)
 	v.mu.Unlock()
 	v.lines("", text)
 }
@@ -279,12 +375,12 @@ func (v *jobLines) Ended(results []JobResult, took time.Duration) {
 func (v *jobLines) summary(results []JobResult, took time.Duration) string {
 	counts := map[JobStatus]int{}
 	for _, r := range results {
-		counts[r.Status]++
+		counts[r.outcome()]++
 	}
 	quiet := v.o.Mode == ModeQuiet
 	var shown []JobResult
 	for _, r := range results {
-		if r.Status == JobSuccess && (quiet || len(results) > maxSummaryRows) || quiet && r.Status != JobFailed {
+		if r.outcome() == JobSuccess && (quiet || len(results) > maxSummaryRows) || quiet && r.Status != JobFailed {
 			continue
 		}
 		shown = append(shown, r)
@@ -306,7 +402,7 @@ func (v *jobLines) rows(results []JobResult) string {
 	for _, r := range results {
 		name = max(name, min(cellWidth(cleanText(r.Name)), maxLabelWidth))
 		stage = max(stage, min(cellWidth(cleanText(r.Stage)), maxLabelWidth))
-		status = max(status, len(r.Status))
+		status = max(status, len(r.outcome()))
 	}
 	var b strings.Builder
 	for _, r := range results {
@@ -314,14 +410,14 @@ func (v *jobLines) rows(results []JobResult) string {
 		if r.Attempts > 0 {
 			took = exact(r.Duration)
 		}
-		line := fmt.Sprintf("%s  %s  %-*s  %6s", padded(r.Name, name), padded(r.Stage, stage), status, string(r.Status), took)
-		if r.Note != "" {
-			line += "  " + brief(r.Note)
+		line := fmt.Sprintf("%s  %s  %-*s  %6s", padded(r.Name, name), padded(r.Stage, stage), status, string(r.outcome()), took)
+		if note := r.remark(); note != "" {
+			line += "  " + brief(note)
 		}
 		if r.Attempts > 1 {
 			line += fmt.Sprintf("  (%d attempts)", r.Attempts)
 		}
-		b.WriteString(v.symbol(r.Status) + " " + strings.TrimRight(line, " ") + "\n")
+		b.WriteString(v.symbol(r.outcome()) + " " + strings.TrimRight(line, " ") + "\n")
 		if r.Status == JobFailed {
 			b.WriteString(v.look.annotationLines("    ", v.said[r.Name].errors))
 		}
@@ -336,7 +432,7 @@ func padded(text string, width int) string {
 }
 
 func (v *jobLines) lastLine(counts map[JobStatus]int, total int, took time.Duration) string {
-	word, decided := v.look.paint(styleGood, "OK"), counts[JobSuccess]
+	word, decided := v.look.paint(styleGood, "OK"), counts[JobSuccess]+counts[jobIgnored]
 	of := JobSuccess
 	switch {
 	case counts[JobFailed] > 0:
@@ -349,9 +445,13 @@ func (v *jobLines) lastLine(counts map[JobStatus]int, total int, took time.Durat
 		text = word + " " + plural(total, "job")
 	}
 	var parts []string
-	for _, s := range []JobStatus{JobSuccess, JobFailed, JobAllowed, JobCancelled, JobSkipped, JobManual} {
+	for _, s := range []JobStatus{JobSuccess, jobIgnored, JobFailed, JobAllowed, JobCancelled, JobSkipped, JobManual} {
 		if n := counts[s]; n > 0 && s != of {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			word := string(s)
+			if s == jobIgnored {
+				word = "without its image"
+			}
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
 	if parts != nil {
@@ -366,6 +466,18 @@ func (v *jobLines) lastLine(counts map[JobStatus]int, total int, took time.Durat
 
 // Close implements JobsView.
 func (v *jobLines) Close() error {
+	if v.live != nil {
+		v.mu.Lock()
+		closed := v.live.closed
+		v.live.closed = true
+		v.mu.Unlock()
+		if !closed {
+			v.live.stop()
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return v.live.close()
+		}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.out.err != nil {

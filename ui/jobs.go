@@ -28,6 +28,8 @@ type JobResult struct {
 	// Attempts is how often it ran; 0 when it did not.
 	Attempts int  `json:"attempts,omitempty"`
 	ExitCode *int `json:"exit_code,omitempty"`
+	// Ignored is the image that the job asks for and did not run in.
+	Ignored string `json:"ignored_image,omitempty"`
 	// Note says why it failed or did not run, or what came of it, such as its coverage; one line.
 	Note  string `json:"note,omitempty"`
 	Trace string `json:"trace,omitempty"` // the file of its trace
@@ -44,23 +46,26 @@ type JobsView interface {
 	// Started and Finished are called for every job that runs, Finished also for those that do not.
 	Started(job string)
 	Finished(result JobResult)
+	// Suspend keeps the view from the terminal, for somebody else to use it, until resume is called.
+	Suspend() (resume func())
 	// Ended says how the pipeline ended. The results are in the order in which they are shown.
 	Ended(results []JobResult, took time.Duration)
 	// Close flushes the view and returns the first error of writing.
 	Close() error
 }
 
-// NewJobs returns the view of a pipeline of the jobs that are named. With a live area there would be no room for the output of several
-// jobs, so that a terminal gets lines as a file does.
+// NewJobs returns the view of a pipeline of the jobs that are named: lines with the names of their jobs, on a terminal above a live area of
+// those that run. It may start a goroutine, which ends with Close.
 func NewJobs(o Options, names []string) JobsView {
 	o = o.withDefaults()
 	if o.Mode == ModeJSON {
 		return &jobsJSON{w: o.Stdout, now: o.Now}
 	}
-	if o.Mode == ModeTTY {
-		o.Mode = ModePlain
+	v := newJobLines(o, names)
+	if v.live != nil {
+		v.startClock()
 	}
-	return newJobLines(o, names)
+	return v
 }
 
 // NewJob returns the view of a pipeline of one job: it looks as the view of a run does.
@@ -123,7 +128,13 @@ func (v *oneJob) Finished(r JobResult) {
 	case r.Note != "" && (r.Status == JobSuccess || r.Status == JobAllowed):
 		v.Say("", r.Note)
 	}
+	if r.Ignored != "" && r.Attempts > 0 {
+		v.Warn("", "the job ran without its image "+r.Ignored, "")
+	}
 }
+
+// Suspend implements JobsView: when others use the terminal, the run's view is closed.
+func (v *oneJob) Suspend() (resume func()) { return func() {} }
 
 // Ended implements JobsView.
 func (v *oneJob) Ended([]JobResult, time.Duration) {}

@@ -64,6 +64,9 @@ func (v *jobsJSON) Started(job string) { v.write(job, "job.started", nil) }
 // Finished implements JobsView.
 func (v *jobsJSON) Finished(r JobResult) { v.write(r.Name, "job.finished", r) }
 
+// Suspend implements JobsView.
+func (v *jobsJSON) Suspend() (resume func()) { return func() {} }
+
 // Ended implements JobsView.
 func (v *jobsJSON) Ended(results []JobResult, took time.Duration) {
 	v.write("", "pipeline.finished", struct {

@@ -9,47 +9,21 @@ import (
 )
 
 const (
-	maxLiveRows  = 8       // running steps and pieces of work; the rest is counted
-	pendingBytes = 1 << 20 // committed output that waits for the next draw
-	minBarWidth  = 50      // a narrower terminal gets no progress bars, only numbers
-	barCells     = 20
-	minLastLine  = 6 // cells; less of a line of output says nothing
-
-	// Terminals that know synchronised output show a frame all at once; others ignore it.
-	frameBegin  = "\x1b[?2026h\x1b[?25l"
-	frameEnd    = "\x1b[?25h\x1b[?2026l"
-	wipeDown    = "\x1b[J"
-	restoreLook = "\x1b[?25h"
-	// The rows are drawn without wrapping: a terminal may think a character wider than we do.
-	wrapOff = "\x1b[?7l"
-	wrapOn  = "\x1b[?7h"
+	minBarWidth = 50 // a narrower terminal gets no progress bars, only numbers
+	barCells    = 20
+	minLastLine = 6 // cells; less of a line of output says nothing
 )
 
-// tty commits lines above a small live area. Between draws the cursor stands at the start of the area's last row.
+// tty commits lines above a small live area.
 type tty struct {
-	o         Options
-	look      look
-	run       *run
-	out, err  *outlet
-	same      bool   // both outlets are this terminal
-	pending   []byte // committed, waiting for the next draw
-	cuts      []cut  // whose it is
-	drawn     []int  // the widths of the rows of the live area on the screen
-	lastFrame time.Time
-	frames    int
-	scratch   []byte
-}
-
-// cut says that pending up to end, from the cut before it, goes to one of the outlets.
-type cut struct {
-	end int
-	to  *outlet
+	*liveArea
+	look    look
+	run     *run
+	scratch []byte
 }
 
 func newTTY(o Options, r *run) *tty {
-	t := &tty{o: o, look: newLook(o), run: r}
-	t.out, t.err, t.same = newOutlets(o)
-	return t
+	return &tty{liveArea: newLiveArea(o), look: newLook(o), run: r}
 }
 
 func (t *tty) status(text string) { t.commit(t.err, []byte(text)) }
@@ -88,18 +62,6 @@ func (t *tty) commitLine(to *outlet, s *step, line []byte, named bool) {
 	t.commit(to, t.scratch)
 }
 
-func (t *tty) commit(to *outlet, text []byte) {
-	t.pending = append(t.pending, text...)
-	if n := len(t.cuts); n > 0 && t.cuts[n-1].to == to {
-		t.cuts[n-1].end = len(t.pending)
-	} else {
-		t.cuts = append(t.cuts, cut{len(t.pending), to})
-	}
-	if len(t.pending) > pendingBytes {
-		t.flush(nil)
-	}
-}
-
 func (t *tty) ended(s *step) {
 	for _, stream := range []event.Stream{event.Stdout, event.Stderr} {
 		to, i := t.outlet(stream), index(stream)
@@ -114,78 +76,8 @@ func (t *tty) ended(s *step) {
 	}
 }
 
-// tick draws, but not before the last frame has stood for a moment.
-func (t *tty) tick(now time.Time) {
-	if now.Sub(t.lastFrame) < frameInterval {
-		return
-	}
-	rows := t.rows(now)
-	if len(rows) == 0 && len(t.drawn) == 0 && len(t.pending) == 0 {
-		return
-	}
-	t.lastFrame = now
-	t.frames++
-	t.flush(rows)
-}
-
-// flush wipes the live area, writes what was committed, and draws the rows below it.
-func (t *tty) flush(rows []string) {
-	frame := append([]byte(nil), frameBegin...)
-	frame = append(frame, t.wipe()...)
-	start := 0
-	for _, c := range t.cuts {
-		if c.to == t.err {
-			frame = append(frame, t.pending[start:c.end]...)
-		} else {
-			t.err.write(frame)
-			frame = frame[:0]
-			c.to.write(t.pending[start:c.end])
-		}
-		start = c.end
-	}
-	t.pending, t.cuts, t.drawn = t.pending[:0], t.cuts[:0], t.drawn[:0]
-	for i, row := range rows {
-		if i == 0 {
-			frame = append(frame, wrapOff...)
-		} else {
-			frame = append(frame, '\n')
-		}
-		frame = append(frame, row...)
-		t.drawn = append(t.drawn, cellWidth(row))
-	}
-	if len(rows) > 0 {
-		frame = append(append(frame, '\r'), wrapOn...)
-	}
-	t.err.write(append(frame, frameEnd...))
-}
-
-// wipe returns what removes the live area. Rows that no longer fit since the terminal became narrower have been wrapped
-// by it, and take several lines each.
-func (t *tty) wipe() string {
-	if len(t.drawn) == 0 {
-		return ""
-	}
-	width, up := t.o.Width(), 0
-	for _, w := range t.drawn[:len(t.drawn)-1] {
-		up += max(1, (w+width-1)/width)
-	}
-	if up == 0 {
-		return "\r" + wipeDown
-	}
-	return fmt.Sprintf("\r\x1b[%dA%s", up, wipeDown)
-}
-
-func (t *tty) close() error {
-	if len(t.pending) > 0 || len(t.drawn) > 0 {
-		t.flush(nil)
-	} else if t.frames > 0 {
-		t.err.write([]byte(restoreLook))
-	}
-	if t.out.err != nil {
-		return t.out.err
-	}
-	return t.err.err
-}
+// tick draws the live area.
+func (t *tty) tick(now time.Time) { t.liveArea.tick(now, func() []string { return t.rows(now) }) }
 
 // rows returns the live area: what is running, what is under way, and the counts. It leaves at least one line of the
 // terminal to the committed lines.

@@ -268,7 +268,10 @@ func (o *localFlags) runOptions(places *places, kill <-chan struct{}, view *jobs
 		Everything: o.progress == string(ui.ModeJSON),
 	}
 	if o.shell {
-		out.Shell = o.app.openShell
+		out.Shell = func(ctx context.Context, job local.ShellJob) {
+			defer view.Suspend()()
+			o.app.openShell(ctx, job)
+		}
 	}
 	return out
 }
