@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rungci/rung/executor/executortest/enginetest"
 )
 
 // TestActions runs actions beside steps and scripts, and a workflow, as users do.
@@ -33,7 +35,7 @@ func TestActions(t *testing.T) {
 		"10 words",
 		"the artifact says 'made of main'",
 	}
-	if os.Getenv("RUNG_TEST_ENGINE") != "" {
+	if os.Getenv(enginetest.Variable) != "" {
 		wanted = append(wanted,
 			"from an image",
 			"the box is opened for hush",

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Everything that must pass before a change goes in: lint, tests, and a build for every system.
+# Everything that must pass before a change goes in, on a machine with no more than Go: lint and tests. What needs a container
+# engine or another machine's help runs in engines.sh, and the programs for all systems are built by dist.sh.
 #
-# With RUNG_CI=1 a test that skips itself is a failure unless internal/house/allowed-skips.txt lists it.
+# With RUNG_CI=1 a test that skips itself is a failure unless internal/house/allowed-skips.txt lists it, or engines.sh runs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +11,10 @@ if ! [ "$(go env CGO_ENABLED)" = 1 ] || ! command -v "$(go env CC)" >/dev/null; 
   race=
   echo "note: there is no C compiler, so the tests run without the race detector"
 fi
+# Without this every program with the race detector in it waits a second before it ends.
+export GORACE=${GORACE:-atexit_sleep_ms=0}
+# Tests with engines are engines.sh's, also on a machine that has one.
+unset RUNG_TEST_ENGINE
 
 go mod verify >/dev/null
 scripts/lint.sh
@@ -18,11 +23,8 @@ echo "tests${race:+ with the race detector}:"
 if [ "${RUNG_CI:-}" = 1 ]; then
   mkdir -p build
   go build -o build/testreport ./internal/house/cmd/testreport
-  # With a container engine of its own; without one, its tests skip themselves, which the report tells.
-  scripts/engine.sh go test $race -json ./... | build/testreport -skips internal/house/allowed-skips.txt
+  go test $race -json ./... | build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines"
 else
   go test $race ./...
 fi
-
-scripts/cross.sh
 echo "everything passed"

@@ -1,4 +1,5 @@
-// Package enginetest is a real container engine for tests, and images for it that need no registry.
+// Package enginetest gives tests what a bare machine does not have: a real container engine, images for it that need no registry, and
+// programs such as sshd. A test that needs one asks here, is skipped without it, and runs in "make engines", which has them all.
 package enginetest
 
 import (
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +20,25 @@ import (
 
 // Variable names the engine that tests may use; scripts/engine.sh sets it.
 const Variable = "RUNG_TEST_ENGINE"
+
+// elsewhere ends the reason of every test that is skipped here. "make test" counts such tests as run elsewhere; "make engines" does not
+// set what they ask for aside, and fails when one is skipped.
+const elsewhere = "make engines runs this test"
+
+// Program returns the path of a program that not every machine has, such as sshd, and skips the test where it is not installed.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	for _, dir := range []string{"/usr/sbin", "/sbin"} { // not in everybody's PATH
+		if err != nil {
+			path, err = exec.LookPath(filepath.Join(dir, name))
+		}
+	}
+	if err != nil {
+		t.Skipf("needs %s: %s", name, elsewhere)
+	}
+	return path
+}
 
 // busybox is where Debian's busybox-static has its program, which needs no libraries.
 const busybox = "/bin/busybox"
@@ -30,7 +51,7 @@ func Host(t testing.TB) string {
 	t.Helper()
 	host := os.Getenv(Variable)
 	if host == "" {
-		t.Skipf("needs a container engine: %s is not set (scripts/engine.sh go test …)", Variable)
+		t.Skipf("needs a container engine (%s): %s", Variable, elsewhere)
 	}
 	return host
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rungci/rung/executor/executortest/enginetest"
 	"github.com/rungci/rung/steps/catalog/docker"
 	"github.com/rungci/rung/steps/catalog/program"
 )
@@ -95,17 +96,9 @@ func TestWhatIsRefused(t *testing.T) {
 // engine returns the variables that lead to a real engine, with an image in it.
 func engine(t *testing.T) (image string, env []string) {
 	t.Helper()
-	host := os.Getenv("RUNG_TEST_ENGINE")
-	if host == "" {
-		t.Skip("needs a container engine: RUNG_TEST_ENGINE")
-	}
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Skip("needs busybox, of which the image is made")
-	}
-	if _, err := exec.LookPath("docker"); err != nil {
-		t.Skip("needs docker's command line")
-	}
+	host := enginetest.Host(t)
+	busybox := enginetest.Program(t, "busybox") // which the image is made of
+	enginetest.Program(t, "docker")
 	root := t.TempDir()
 	program, err := os.ReadFile(busybox)
 	if err != nil {
@@ -183,7 +176,7 @@ func TestRun(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("the error is %v", err)
 		}
-		list, err := exec.Command("docker", "--host", os.Getenv("RUNG_TEST_ENGINE"), "ps", "--quiet", "--filter", "ancestor="+image).Output()
+		list, err := exec.Command("docker", "--host", enginetest.Host(t), "ps", "--quiet", "--filter", "ancestor="+image).Output()
 		if err != nil || len(bytes.TrimSpace(list)) > 0 {
 			t.Errorf("containers are left: %s %v", list, err)
 		}

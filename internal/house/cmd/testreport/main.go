@@ -18,9 +18,10 @@ import (
 
 func main() {
 	skips := flag.String("skips", "", "the `FILE` that lists the tests that may skip themselves")
+	deferred := flag.String("deferred", "", "tests whose reason contains this `TEXT` may skip themselves: they run elsewhere")
 	module := flag.String("module", "github.com/rungci/rung", "the `PATH` that is left out of packages' names")
 	flag.Parse()
-	ok, err := run(os.Stdin, os.Stdout, *skips, *module)
+	ok, err := run(os.Stdin, os.Stdout, *skips, *deferred, *module)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(2)
@@ -30,8 +31,8 @@ func main() {
 	}
 }
 
-func run(in io.Reader, out io.Writer, skipsFile, module string) (ok bool, err error) {
-	r := report{out: out, module: module, output: map[test][]string{}}
+func run(in io.Reader, out io.Writer, skipsFile, deferred, module string) (ok bool, err error) {
+	r := report{out: out, module: module, elsewhere: deferred, output: map[test][]string{}}
 	if skipsFile != "" {
 		text, err := os.ReadFile(skipsFile)
 		if err != nil {
@@ -80,15 +81,17 @@ type action struct {
 }
 
 type report struct {
-	out     io.Writer
-	module  string
-	strict  bool
-	allowed []allowance
+	out    io.Writer
+	module string
+	// elsewhere is in the reason of tests that skip themselves because they run elsewhere; empty is none.
+	elsewhere string
+	strict    bool
+	allowed   []allowance
 
-	output                  map[test][]string // of tests that have not ended
-	passed, failed, skipped int
-	badPackages             int
-	unexpected              []string // skips that are not allowed, a line each
+	output                            map[test][]string // of tests that have not ended
+	passed, failed, skipped, deferred int
+	badPackages                       int
+	unexpected                        []string // skips that are not allowed, a line each
 }
 
 func (r *report) read(in io.Reader) error {
@@ -158,6 +161,11 @@ func (r *report) skip(t test) {
 	if t.name == "" {
 		return // a package without tests
 	}
+	if r.elsewhere != "" && strings.Contains(reason(r.output[t]), r.elsewhere) {
+		r.deferred++
+		delete(r.output, t)
+		return
+	}
 	r.skipped++
 	folder := strings.TrimPrefix(strings.TrimPrefix(t.pkg, r.module), "/")
 	if r.strict && !slices.ContainsFunc(r.allowed, func(a allowance) bool { return a.matches(folder, t.name) }) {
@@ -196,6 +204,9 @@ func (r *report) finish() bool {
 		for _, line := range r.unexpected {
 			fmt.Fprintf(r.out, "  %s\n", line)
 		}
+	}
+	if r.deferred > 0 {
+		fmt.Fprintf(r.out, "\n%d tests wait for %q", r.deferred, r.elsewhere)
 	}
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 	return r.failed == 0 && r.badPackages == 0 && len(r.unexpected) == 0

@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 				}
 			}
 			var out strings.Builder
-			ok, err := run(strings.NewReader(tt.in), &out, file, "example.com/m")
+			ok, err := run(strings.NewReader(tt.in), &out, file, "", "example.com/m")
 			if err != nil || ok != tt.ok {
 				t.Errorf("got %v, %v, want %v", ok, err, tt.ok)
 			}
@@ -79,6 +79,19 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a test that runs elsewhere may skip itself, whatever the list says", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "allowed")
+		if err := os.WriteFile(file, []byte(none), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for deferred, want := range map[string]bool{"no tmux": true, "no sshd": false} {
+			var out strings.Builder
+			ok, err := run(strings.NewReader(skipping), &out, file, deferred, "example.com/m")
+			if err != nil || ok != want || strings.Contains(out.String(), `1 tests wait for "no tmux"`) != want {
+				t.Errorf("%s: got %v, %v\n%s", deferred, ok, err, out.String())
+			}
+		}
+	})
 	t.Run("a list without reasons is refused", func(t *testing.T) {
 		if _, err := parseAllowed("a TestTwo\n"); err == nil || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("got %v", err)
