@@ -4,7 +4,7 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export VERSION
 
-.PHONY: help demo build test lint cross fuzz bench generate clean
+.PHONY: help demo build test quick engines lint dist fuzz bench generate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -18,11 +18,17 @@ build: ## Build bin/step-runner for this machine
 test: ## Run everything that must pass before a change goes in
 	@scripts/test.sh
 
+quick: ## Test what differs from main: the changed packages and those that import them
+	@scripts/quick.sh
+
+engines: ## Run the tests that need a container engine, sshd and their like
+	@scripts/engines.sh
+
 lint: ## Check the code without running it
 	@scripts/lint.sh
 
-cross: ## Build the programs for every system they are made for
-	@scripts/cross.sh
+dist: ## Build everything that a release holds, into build/dist
+	@scripts/dist.sh
 
 fuzz: ## Run each fuzz test for FUZZTIME (10s)
 	@scripts/fuzz.sh

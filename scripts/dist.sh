@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Builds everything that a release holds, into build/dist: archives and lists of materials for every platform, packages for Linux, an
+# OCI image, the Homebrew formula, checksums. The same commit gives the same bytes: DIST_TWICE=1 builds twice and compares.
+#
+# TARGETS names the platforms, VERSION the release, DIST_URL where archives will be downloaded from.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+targets=${TARGETS:-linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64 freebsd/amd64}
+version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
+export VERSION=$version
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+url=${DIST_URL:-https://github.com/rungci/rung/releases/download/$version}
+
+# Packages need a version that their systems can sort.
+PACKAGE_VERSION=0.0.0-git$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y%m%d)
+if [[ $version =~ ^v?([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.?[0-9]*)?)$ ]]; then
+  PACKAGE_VERSION=${BASH_REMATCH[1]}
+fi
+export PACKAGE_VERSION
+
+dist() { # dist WORK OUT
+  local work=$1 out=$2 target platform extension package runner=$1/host/step-runner
+  rm -rf "$work" "$out"
+  mkdir -p "$work/share/completions" "$out"
+  for target in $targets; do
+    platform=${target/\//-} extension=
+    [ "${target%/*}" != windows ] || extension=.exe
+    GOOS=${target%/*} GOARCH=${target#*/} scripts/build.sh "$work/$platform/step-runner$extension" ./cmd/step-runner
+    echo "built for $target"
+  done
+
+  scripts/build.sh "$runner" ./cmd/step-runner
+  for shell in bash zsh fish; do
+    "$runner" completion "$shell" >"$work/share/completions/step-runner.$shell"
+  done
+  "$runner" completion powershell >"$work/share/completions/step-runner.ps1"
+  scripts/man.sh "$work/share/man"
+  for page in "$work"/share/man/*.1; do
+    gzip -9nc "$page" >"$page.gz"
+  done
+  cp LICENSE README.md "$work/share/"
+
+  go run ./internal/house/cmd/release -version "$version" -work "$work" -out "$out" \
+    -formula packaging/homebrew/step-runner.rb.tmpl -url "$url"
+
+  for target in $targets; do
+    [ "${target%/*}" = linux ] || continue
+    platform=${target/\//-}
+    for package in deb rpm apk; do
+      ARCH=${platform#linux-} && [ "$ARCH" != arm ] || ARCH=arm7
+      ARCH=$ARCH WORK=$work/$platform SHARE=$work/share \
+        go tool -modfile=scripts/tools/nfpm.mod nfpm package --config packaging/nfpm.yaml --packager "$package" --target "$out/" >/dev/null
+    done
+  done
+  echo "packaged $PACKAGE_VERSION as deb, rpm and apk"
+
+  cp packaging/install.sh "$out/"
+  (cd "$out" && sha256sum -- * >SHA256SUMS)
+}
+
+dist build/dist-work build/dist
+if [ "${DIST_TWICE:-}" = 1 ]; then
+  dist build/dist-work-2 build/dist-2
+  diff build/dist/SHA256SUMS build/dist-2/SHA256SUMS || { echo "the second build has other bytes than the first" >&2; exit 1; }
+  rm -rf build/dist-work-2 build/dist-2
+  echo "built twice: the same bytes"
+fi
+ls -l build/dist
