@@ -166,12 +166,7 @@ func TestSockets(t *testing.T) {
 			t.Errorf("beside a live server: %v", err)
 		}
 		stale := filepath.Join(w.dir, "stale")
-		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		left.SetUnlinkOnClose(false)
-		left.Close()
+		leaveStale(t, stale)
 		listener, err := service.ListenUnix(stale)
 		if err != nil {
 			t.Fatal(err)
@@ -188,12 +183,7 @@ func TestSockets(t *testing.T) {
 		dir := t.TempDir()
 		for round := range 20 {
 			stale := filepath.Join(dir, fmt.Sprint(round))
-			left, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			left.SetUnlinkOnClose(false)
-			left.Close()
+			leaveStale(t, stale)
 			var all sync.WaitGroup
 			winners := make(chan net.Listener, 8)
 			for range cap(winners) {
@@ -320,4 +310,22 @@ func (a *authority) issue(t *testing.T, name string) tls.Certificate {
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// leaveStale leaves a socket as a server that was killed does.
+func leaveStale(t *testing.T, path string) {
+	t.Helper()
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	for { // a process that another test is starting has the descriptor until it runs its program
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			return
+		}
+		conn.Close()
+	}
 }
