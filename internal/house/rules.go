@@ -144,6 +144,29 @@ const (
 	minDocumented = 0.85
 )
 
+// textReaders are the files that may look into the text of an error or of another message, with the reason.
+var textReaders = map[string]string{
+	"steps/event/error.go": "messages of older traces begin with the step",
+	"ui/ending.go":         "a view does not print the same sentence twice",
+
+	"executor/container/image.go":        "engines say in words alone what is wrong with an image",
+	"executor/container/owner.go":        "so does Podman about a user",
+	"executor/executortest/suite.go":     "the suite holds messages against what they must say",
+	"internal/glob/find.go":              "io/fs has no type for a file that is not a folder",
+	"internal/sshclient/sshclient.go":    "x/crypto/ssh has no type for a refused key",
+	"internal/yamlsource/syntax.go":      "the YAML reader has no types for its errors",
+	"local/github/project.go":            "GitHub skips a workflow for words in the message of a commit",
+	"local/include/local.go":             "package os has no type for a path that leads out of a root",
+	"local/include/lock.go":              "the TOML reader puts its name before its errors",
+	"local/repository/open.go":           "git says in words alone what is wrong with a repository",
+	"steps/frontend/gitlabsteps/spec.go": "package regexp puts its name before its errors",
+	"steps/signature/private.go":         "pkcs8 has no type for a wrong password",
+	"steps/source/federation/parse.go":   "the TOML reader puts its name before its errors",
+	"steps/source/lock/lock.go":          "the TOML reader puts its name before its errors",
+	"steps/trace/read.go":                "package json has no type for a text that ends too early",
+	"cmd/step-runner/exit.go":            "cobra has no type for an unknown command",
+}
+
 // vagueNames say nothing about what a package holds.
 var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "base", "lib"}
 

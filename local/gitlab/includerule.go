@@ -2,7 +2,6 @@ package gitlab
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
@@ -24,8 +23,7 @@ func includeRule(facts when.Facts, note func(IncludeRule)) func(config.Node) (bo
 			return false, err
 		}
 		holds := verdict.Rule != when.NoRule
-		why := strings.TrimPrefix(strings.TrimPrefix(verdict.Reason(), "no rule applies: "), "rule 1: ")
-		note(IncludeRule{n.Span().String(), holds, why})
+		note(IncludeRule{n.Span().String(), holds, verdict.Why()})
 		return holds, nil
 	}
 }

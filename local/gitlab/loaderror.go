@@ -3,7 +3,6 @@ package gitlab
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/steps/diag"
@@ -50,9 +49,6 @@ func (l *watchedLoader) Load(ctx context.Context, place config.Place) (config.Fi
 	return file, err
 }
 
-// including begins the messages of includes that could not be had.
-const including = "including "
-
 // blame returns problems as a LoadError, if they are all of files that could not be had for a reason that is not the definition's.
 func (l *watchedLoader) blame(problems diag.List) error {
 	var fetch *source.FetchError
@@ -63,7 +59,7 @@ func (l *watchedLoader) blame(problems diag.List) error {
 		}
 	}
 	for _, p := range problems {
-		if !strings.HasPrefix(p.Message, including) {
+		if p.Code != config.CodeUnavailable {
 			return problems
 		}
 	}

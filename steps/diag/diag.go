@@ -63,6 +63,8 @@ type Diagnostic struct {
 	Source string `json:"source,omitempty"`
 	// Note marks a place that explains the diagnostic before it, and is not wrong itself.
 	Note bool `json:"note,omitempty"`
+	// Code names the mistake for programs, where one has to know it; mostly it is empty.
+	Code string `json:"code,omitempty"`
 }
 
 // Error makes a single diagnostic usable as an error.

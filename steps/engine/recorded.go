@@ -102,7 +102,7 @@ func (r *run) explainWithheld(e *event.Error, detail *expr.Error, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.withheld {
-		if strings.Contains(detail.Message, fmt.Sprintf("%q was not found", w.output)) && strings.Contains(text, w.step) {
+		if detail.Missing == w.output && strings.Contains(text, w.step) {
 			e.Message = fmt.Sprintf("expression: the output %s of the step %s is sensitive, so that the recorded run does not hold it, and it is needed here", w.output, w.step)
 			e.Hint = "begin with the step " + w.step + ", so that it runs"
 			return

@@ -66,23 +66,32 @@ func (ev *evaluation) attribute(n *path, i int, v, key value.Value) (value.Value
 	if i == 0 && v.Kind() == value.Struct && key.Kind() == value.String && ev.lenient(n) {
 		return value.Value{}, nil
 	}
+	err := ev.missing(n, i, v, key)
+	if key.Kind() == value.String && !key.Sensitive() {
+		err.Missing = key.Str()
+	}
+	return value.Value{}, err
+}
+
+// missing is the error of a field that is not in v.
+func (ev *evaluation) missing(n *path, i int, v, key value.Value) *Error {
 	name := quoteKey(key)
 	switch {
 	case v.Kind() == value.Array:
-		return value.Value{}, ev.accessError(n, i, "the items of an array have numbers: a[0]", "%s was not found; %s is an array", name, ev.container(n, i))
+		return ev.accessError(n, i, "the items of an array have numbers: a[0]", "%s was not found; %s is an array", name, ev.container(n, i))
 	case v.Kind() != value.Struct:
-		return value.Value{}, ev.accessError(n, i, "", "%s was not found; %s is %s", name, ev.container(n, i), v.Kind().WithArticle())
+		return ev.accessError(n, i, "", "%s was not found; %s is %s", name, ev.container(n, i), v.Kind().WithArticle())
 	case v.Marked():
-		return value.Value{}, ev.accessError(n, i, "", "%s was not found", name) // the names it has are sensitive too
+		return ev.accessError(n, i, "", "%s was not found", name) // the names it has are sensitive too
 	case len(v.Fields()) == 0:
-		return value.Value{}, ev.accessError(n, i, "", "%s was not found; %s is empty", name, ev.container(n, i))
+		return ev.accessError(n, i, "", "%s was not found; %s is empty", name, ev.container(n, i))
 	}
 	names := v.Keys()
 	hint := ""
 	if !key.Sensitive() {
 		hint = didYouMean(key.Str(), names)
 	}
-	return value.Value{}, ev.accessError(n, i, hint, "%s was not found; %s has %s", name, ev.container(n, i), listNames(names))
+	return ev.accessError(n, i, hint, "%s was not found; %s has %s", name, ev.container(n, i), listNames(names))
 }
 
 // lenient reports whether the scope takes a missing field of the path's root for null.

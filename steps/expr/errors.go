@@ -21,6 +21,8 @@ type Error struct {
 	// Path is where in an array or struct the text stands, such as ".foods[0]". It is set by Check and Expand only, and
 	// empty when the value is the text itself.
 	Path string
+	// Missing is the name that was not found, where that is what is wrong and the name is not sensitive.
+	Missing string
 
 	cause error
 }

@@ -24,7 +24,7 @@ func (r *Replay) Components(ctx context.Context, resolver *source.Resolver, pack
 	if err != nil {
 		return nil, err
 	}
-	resolver.Lock, resolver.Locked = locked, !r.opts.Changed
+	resolver.Lock, resolver.Locked, resolver.Recorded = locked, !r.opts.Changed, true
 	if err := r.builtins(ctx, resolver, packages); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -140,8 +139,7 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 		ref = anchored
 	}
 	if !ref.IsLocal() {
-		found, err := l.resolver.Load(ctx, ref, from)
-		return found, asRecorded(err)
+		return l.resolver.Load(ctx, ref, from)
 	}
 	dir := filepath.Join(ref.Path...)
 	if ref.Kind == plan.RefAction {
@@ -179,7 +177,7 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 
 // Check implements source.Checker.
 func (l *locals) Check(ref *plan.Reference, from string) error {
-	return asRecorded(l.resolver.Check(ref, from))
+	return l.resolver.Check(ref, from)
 }
 
 // recordedPlace is where a folder was in the recorded run.
@@ -211,20 +209,3 @@ func unmirrored(rel string) string {
 	}
 	return filepath.Join(string(filepath.Separator), rel)
 }
-
-// asRecorded says of a component that is refused that it is the trace which does not have it: what the resolver takes for a lock
-// file is made from that.
-func asRecorded(err error) error {
-	var denied *source.DeniedError
-	if !errors.As(err, &denied) || !strings.Contains(denied.Why, lockFile) {
-		return err
-	}
-	told := *denied
-	told.Why = strings.ReplaceAll(told.Why, lockFile, "recorded run")
-	told.Why = strings.Replace(told.Why, "it is not in the recorded run", "the recorded run did not use it", 1)
-	told.Hint = "--changed uses components that the recorded run did not have"
-	return &told
-}
-
-// lockFile is what errors of the resolver call what references are locked to.
-const lockFile = "lock file"

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -108,7 +107,7 @@ func (r *Resolver) read(laid *laidOut, folder, file string, ref *plan.Reference)
 	origin.Path = folder
 	if l := r.Lock.Find(laid.at.Kind, laid.at.Name, laid.at.Rev); l != nil {
 		if want := l.Component(folder, file); want != "" && want != digest && r.forHere(l) {
-			return nil, &DeniedError{What: text, Why: fmt.Sprintf("its content is %s, but the lock file has %s", digest, want)}
+			return nil, r.otherContent(text, "its content", digest, want)
 		}
 	}
 	if laid.trust.Verify != nil {

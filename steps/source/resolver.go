@@ -58,6 +58,8 @@ type Resolver struct {
 	// Lock says what names point to; nil asks their servers. With Locked, what is not in it is refused.
 	Lock   *lock.File
 	Locked bool
+	// Recorded says that Lock was made from a trace and not read from a file: errors name what it is.
+	Recorded bool
 	// Offline uses what is at hand only.
 	Offline bool
 	// Fresh asks servers what names point to, whenever that was asked before.
@@ -170,6 +172,9 @@ func (r *Resolver) allowed(at *Location, trust Trust, ref *plan.Reference) error
 	}
 	locked := r.Lock.Find(at.Kind, at.Name, at.Rev)
 	if r.Locked && locked == nil {
+		if r.Recorded {
+			return &DeniedError{What: ref.Text, Why: "the recorded run did not use it", Hint: changedHint}
+		}
 		return &DeniedError{What: ref.Text, Why: "it is not in the lock file", Hint: "step-runner lock adds it"}
 	}
 	if closed := r.Lock.Closes(at.Name); closed != nil && locked == nil {
@@ -238,10 +243,24 @@ func (r *Resolver) locked(ctx context.Context, at *Location, l *lock.Package) (p
 		return "", "", err
 	}
 	if same && content != l.Content {
-		return "", "", &DeniedError{What: at.Name, Why: fmt.Sprintf("the content of %s is %s, but the lock file has %s", l.Pin, content, l.Content),
-			Hint: "somebody changed the lock file, or what a server sends: find out who before you write the file again with step-runner lock"}
+		denied := r.otherContent(at.Name, "the content of "+l.Pin, content, l.Content)
+		if !r.Recorded {
+			denied.Hint = "somebody changed the lock file, or what a server sends: find out who before you write the file again with step-runner lock"
+		}
+		return "", "", denied
 	}
 	return l.Pin, content, nil
+}
+
+// changedHint is what to do when a replay refuses a component.
+const changedHint = "--changed uses components that the recorded run did not have"
+
+// otherContent is the error of something whose content is not what it is locked to.
+func (r *Resolver) otherContent(what, subject, content, locked string) *DeniedError {
+	if r.Recorded {
+		return &DeniedError{What: what, Why: fmt.Sprintf("%s is %s, but the recorded run had %s", subject, content, locked), Hint: changedHint}
+	}
+	return &DeniedError{What: what, Why: fmt.Sprintf("%s is %s, but the lock file has %s", subject, content, locked)}
 }
 
 // forHere reports whether the content digests of a locked package are those of this platform.

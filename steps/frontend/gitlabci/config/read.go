@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -218,6 +219,9 @@ func (r *resolver) fetch(parent *Source, inc inclusion) (*Source, []byte, bool) 
 	return s, file.Data, true
 }
 
+// CodeUnavailable is the code of diagnostics about included files that exist, for all that is known, and could not be read.
+const CodeUnavailable = "include_unavailable"
+
 // loadError reports a file that the loader did not give.
 func (r *resolver) loadError(inc inclusion, err error) {
 	name := inc.place.String()
@@ -226,7 +230,11 @@ func (r *resolver) loadError(inc inclusion, err error) {
 		text = strings.ReplaceAll(text, inc.place.Path, name)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		r.report(inc.at, "", "including %s: %s", name, text)
+		if message := fmt.Sprintf("including %s: %s", name, text); r.first(inc.at.Span(), message) {
+			d := inc.at.Diagnostic("", message)
+			d.Code = CodeUnavailable
+			r.found = append(r.found, d)
+		}
 		return
 	}
 	hint := ""

@@ -29,17 +29,25 @@ func Decide(rules []Rule, fallback When, facts Facts) (Verdict, error) {
 			continue
 		}
 		r := &rules[i]
+		why := func() string { return t.why(r, facts) }
 		v := Verdict{
 			Rule: i, When: r.When, StartIn: r.StartIn, AllowFailure: r.AllowFailure, Interruptible: r.Interruptible,
 			Variables: r.Variables, Notes: notes,
-			reason: func() string { return fmt.Sprintf("rule %d: %s", i+1, t.why(r, facts)) },
+			reason: func() string { return fmt.Sprintf("rule %d: %s", i+1, why()) },
+		}
+		if len(rules) == 1 {
+			v.why = why
 		}
 		if v.When == "" {
 			v.When = fallback
 		}
 		return v, nil
 	}
-	return Verdict{Rule: NoRule, When: Never, Notes: notes, reason: func() string { return whyNone(rules, tried, facts) }}, nil
+	v := Verdict{Rule: NoRule, When: Never, Notes: notes, reason: func() string { return whyNone(rules, tried, facts) }}
+	if len(rules) == 1 {
+		v.why = func() string { return tried[0].why(&rules[0], facts) }
+	}
+	return v, nil
 }
 
 // RuleError says that a rule cannot be decided.

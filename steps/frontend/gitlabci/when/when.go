@@ -119,10 +119,19 @@ type Verdict struct {
 	Notes []string
 
 	reason func() string
+	why    func() string // of a single rule, without its number
 }
 
 // Added reports whether what was decided about is part of what runs.
 func (v Verdict) Added() bool { return v.When != Never }
+
+// Why says why a single rule applies or does not, for people; "" where there are more rules, or none.
+func (v Verdict) Why() string {
+	if v.why == nil {
+		return ""
+	}
+	return v.why()
+}
 
 // Reason says why, for people: one line. It is made when it is asked for.
 func (v Verdict) Reason() string {
