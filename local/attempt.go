@@ -104,7 +104,7 @@ func (a *attempt) problem(ctx context.Context, out *Ended, err error) {
 	if out.Outcome == nil {
 		a.Refuse(a.Name(), wrong)
 	} else if wrong.Kind != event.ErrorCancelled {
-		a.Observer.Warn(a.Name(), wrong.Message, wrong.Hint)
+		a.Observer.Warn(a.Name(), wrong.Error(), wrong.Hint)
 	}
 	if out.Err == nil {
 		out.Err = wrong

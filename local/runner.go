@@ -83,7 +83,7 @@ func (r *Runner) Refuse(job string, err *event.Error) {
 		r.Observer.Warn(job, d.Error(), d.Hint)
 	}
 	if err.Diagnostics == nil {
-		r.Observer.Warn(job, "the job does not start: "+err.Message, err.Hint)
+		r.Observer.Warn(job, "the job does not start: "+err.Error(), err.Hint)
 	}
 }
 

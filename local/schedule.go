@@ -234,7 +234,7 @@ func (s *Schedule) start(n *node) bool {
 	}
 	units, err := n.Job.Units()
 	if err != nil {
-		s.single(n, Result{Status: Failed, Error: err, Note: session.OneLine(err.Message)})
+		s.single(n, Result{Status: Failed, Error: err, Note: session.OneLine(err.Error())})
 		return true
 	}
 	if len(units.List) == 0 {

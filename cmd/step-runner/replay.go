@@ -304,7 +304,7 @@ func replayError(err error) error {
 
 // eventError gives an error that is data its exit code.
 func eventError(own *event.Error) error {
-	e := coded(exitCode(event.Failure, own), "%s", own.Message)
+	e := coded(exitCode(event.Failure, own), "%s", own.Error())
 	if own.Hint != "" {
 		e = e.hinted("%s", own.Hint)
 	}

@@ -50,5 +50,7 @@ func OfJob(err *event.Error) *event.Error {
 
 // Problem is an error of a job that is found before it starts.
 func Problem(kind event.ErrorKind, hint, format string, args ...any) *event.Error {
-	return &event.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Hint: hint}
+	e := event.NewError(kind.Code(), format, args...)
+	e.Hint = hint
+	return e
 }

@@ -56,7 +56,7 @@ func (r *runner) run(ctx context.Context, l *leg) local.Result {
 		}
 	}
 	if ended.Err != nil {
-		out.Status, out.Note = local.Failed, session.OneLine(ended.Err.Message)
+		out.Status, out.Note = local.Failed, session.OneLine(ended.Err.Error())
 		if ended.Err.Kind == event.ErrorCancelled {
 			out.Status = local.Cancelled
 		}

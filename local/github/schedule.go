@@ -117,7 +117,7 @@ func (j *scheduled) Decide() local.Decision {
 	runs, why, err := j.s.decide(j.node)
 	switch {
 	case err != nil:
-		return local.Decision{Status: local.Failed, Error: err, Note: session.OneLine(err.Message)}
+		return local.Decision{Status: local.Failed, Error: err, Note: session.OneLine(err.Error())}
 	case !runs:
 		return local.Decision{Status: local.Skipped, Note: why}
 	}
@@ -172,7 +172,7 @@ func (s *schedule) endOf(l *leg) local.Result {
 	}
 	outputs, err := s.called(l)
 	if out.Outputs = outputs; err != nil {
-		out.Status, out.Error, out.Note = local.Failed, err, session.OneLine(err.Message)
+		out.Status, out.Error, out.Note = local.Failed, err, session.OneLine(err.Error())
 	}
 	return out
 }

@@ -56,7 +56,7 @@ func (r *runner) refused(j *pipeline.Job, err *event.Error) local.Result {
 		status = local.Allowed
 	}
 	r.Refuse(j.Name, err)
-	return local.Result{Status: status, Error: err, Note: session.OneLine(err.Message)}
+	return local.Result{Status: status, Error: err, Note: session.OneLine(err.Error())}
 }
 
 // result makes the result of a job of how its last attempt ended, and records what is kept of it.
@@ -65,7 +65,7 @@ func (r *runner) result(a *attempt, last *local.Ended, out local.Result) local.R
 	out.Status, out.Error, out.ExitCode, out.Trace, out.Ignored = local.Success, last.Err, last.ExitCode, last.Trace, last.Ignored
 	var notes []string
 	if last.Err != nil {
-		notes = append(notes, session.OneLine(last.Err.Message))
+		notes = append(notes, session.OneLine(last.Err.Error()))
 		switch {
 		case last.Err.Kind == event.ErrorCancelled:
 			out.Status = local.Cancelled

@@ -25,13 +25,13 @@ func (e *LoadError) Error() string { return e.Problems.Error() }
 // Unwrap returns the problems, and why.
 func (e *LoadError) Unwrap() []error { return []error{e.Problems, e.Err} }
 
-// kind is what is to blame.
-func (e *LoadError) kind() event.ErrorKind {
+// code says what went wrong.
+func (e *LoadError) code() event.Code {
 	var denied *source.DeniedError
 	if errors.As(e.Err, &denied) {
-		return event.ErrorDenied
+		return event.CodeComponentDenied
 	}
-	return event.ErrorSystem
+	return event.CodeFetchFailed
 }
 
 // watchedLoader remembers why files could not be had.
@@ -74,7 +74,9 @@ func asError(ctx context.Context, err error) *event.Error {
 	var unloaded *LoadError
 	if ctx.Err() == nil && errors.As(err, &unloaded) {
 		list := unloaded.Problems
-		return &event.Error{Kind: unloaded.kind(), Message: list[0].Message, Hint: list[0].Hint, Diagnostics: list}
+		e := event.NewError(unloaded.code(), "%s", list[0].Message)
+		e.Hint, e.Diagnostics = list[0].Hint, list
+		return e
 	}
 	return session.AsError(ctx, err)
 }

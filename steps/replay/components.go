@@ -110,11 +110,9 @@ func (r *Replay) builtins(ctx context.Context, resolver *source.Resolver, packag
 		if err != nil {
 			return err
 		}
-		return &event.Error{
-			Kind:    event.ErrorDenied,
-			Message: fmt.Sprintf("the component %s of this version is not that of the recorded run (%s → %s)", o.URL, short(o.Package), short(now)),
-			Hint:    "replay with the version that recorded it, with a bundle, or with --changed",
-		}
+		e := event.NewError(event.CodeComponentDenied, "the component %s of this version is not that of the recorded run (%s → %s)", o.URL, short(o.Package), short(now))
+		e.Hint = "replay with the version that recorded it, with a bundle, or with --changed"
+		return e
 	}
 	if len(b.instead) > 0 {
 		resolver.Fetchers[plan.RefBuiltin] = b

@@ -66,22 +66,22 @@ func (g *given) finish() error {
 	switch {
 	case len(g.missing) > 0:
 		slices.Sort(g.missing)
-		return &event.Error{
-			Kind:    event.ErrorDenied,
-			Message: "the recorded run had sensitive values, which its trace rightly does not hold: " + strings.Join(slices.Compact(g.missing), ", "),
-			Hint:    g.missingHint(),
-		}
+		e := event.NewError(event.CodeSecretNotGranted, "the recorded run had sensitive values, which its trace does not hold: %s", strings.Join(slices.Compact(g.missing), ", "))
+		e.Hint = g.missingHint()
+		return e
 	case len(g.changed) > 0:
 		slices.Sort(g.changed)
 		verb := " is not the same as in the recorded run"
 		if len(slices.Compact(g.changed)) > 1 {
 			verb = " are not the same as in the recorded run"
 		}
-		return &event.Error{Kind: event.ErrorDenied, Message: strings.Join(slices.Compact(g.changed), ", ") + verb, Hint: "--other-secrets runs with them all the same"}
+		e := event.NewError(event.CodeDenied, "%s", strings.Join(slices.Compact(g.changed), ", ")+verb)
+		e.Hint = "--other-secrets runs with them anyway"
+		return e
 	}
 	for _, name := range sortedKeys(g.opts.Given) {
 		if !g.used[name] {
-			e := &event.Error{Kind: event.ErrorNotFound, Message: "the recorded run had nothing sensitive with the name " + name}
+			e := event.NewError(event.CodeNotFound, "the recorded run had nothing sensitive with the name %s", name)
 			if near := diag.Suggest(name, g.known); near != "" {
 				e.Hint = "did you mean " + near + "?"
 			} else if len(g.known) > 0 {

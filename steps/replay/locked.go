@@ -3,7 +3,6 @@ package replay
 import (
 	"strings"
 
-	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/trace"
@@ -60,8 +59,7 @@ func Lock(t *trace.Trace, samePlatform bool) (*lock.File, error) {
 				}
 				f.Packages = append(f.Packages, p)
 			} else if f.Packages[i].Content != o.Package || f.Packages[i].Pin != o.Pin {
-				return nil, &event.Error{Kind: event.ErrorDefinition,
-					Message: "the trace cannot be replayed: " + o.URL + " was two different things in one run"}
+				return nil, wrong("the trace cannot be replayed: %s was two different things in one run", o.URL)
 			}
 			f.Packages[i].Components = append(f.Packages[i].Components,
 				lock.Component{Reference: c.Ref, Path: o.Path, File: c.File, Digest: c.Digest})

@@ -84,7 +84,7 @@ func newPart(t *trace.Trace, from, until string) (*part, error) {
 		return nil, err
 	}
 	if p.from != nil && p.until != nil && p.until.compare(p.from, false) < 0 {
-		return nil, &event.Error{Kind: event.ErrorNotFound, Message: fmt.Sprintf("there is nothing to run: the step %s comes before the step %s", until, from)}
+		return nil, event.NewError(event.CodeStepNotFound, "there is nothing to run: the step %s comes before the step %s", until, from)
 	}
 	return p, nil
 }
@@ -119,7 +119,7 @@ func (p *part) find(t *trace.Trace, flag, name string) (place, error) {
 	if len(ids) > 0 {
 		return p.mayName(flag, name, placeOf(ids[0]))
 	}
-	e := &event.Error{Kind: event.ErrorNotFound, Message: fmt.Sprintf("%s: the recorded run has no step %q", flag, name)}
+	e := event.NewError(event.CodeStepNotFound, "%s: the recorded run has no step %q", flag, name)
 	if near := diag.Suggest(name, names); near != "" {
 		e.Hint = fmt.Sprintf("did you mean %q?", near)
 	} else {
@@ -132,11 +132,9 @@ func (p *part) mayName(flag, name string, at place) (place, error) {
 	if !p.hook(at) {
 		return at, nil
 	}
-	return nil, &event.Error{
-		Kind:    event.ErrorNotFound,
-		Message: fmt.Sprintf("%s: the step %q is what a component does before or after all steps (pre, post)", flag, name),
-		Hint:    "name the step that calls the component: the other goes with it",
-	}
+	e := event.NewError(event.CodeStepNotFound, "%s: the step %q is what a component does before or after all steps (pre, post)", flag, name)
+	e.Hint = "name the step that calls the component: the other goes with it"
+	return nil, e
 }
 
 // partial reports whether not all steps are run.

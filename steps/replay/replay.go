@@ -107,11 +107,9 @@ func (r *Replay) platform() error {
 	}
 	there, here := was.OS+"/"+was.Arch, r.opts.OS+"/"+r.opts.Arch
 	if !r.opts.AnyPlatform {
-		return &event.Error{
-			Kind:    event.ErrorDenied,
-			Message: fmt.Sprintf("the recorded run was on %s, and this is %s: its steps may do something else here", there, here),
-			Hint:    "replay it on such a machine, or with --any-platform",
-		}
+		e := event.NewError(event.CodeDenied, "the recorded run was on %s, and this is %s: its steps may do something else here", there, here)
+		e.Hint = "replay it on such a machine, or with --any-platform"
+		return e
 	}
 	r.note("the recorded run was on %s, and this is %s", there, here)
 	return nil
@@ -130,7 +128,7 @@ func (r *Replay) Apply(opts *engine.Options) {
 
 // wrong is the error of a trace that cannot be replayed.
 func wrong(format string, args ...any) *event.Error {
-	return &event.Error{Kind: event.ErrorDefinition, Message: fmt.Sprintf(format, args...)}
+	return event.NewError(event.CodeDefinitionInvalid, format, args...)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
