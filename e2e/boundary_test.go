@@ -30,6 +30,7 @@ type travelling struct {
 
 var travellers = map[string]travelling{
 	"the demo": {folder: "demo"},
+	"actions":  {folder: "actions", program: "node", prepare: "./repositories.sh github >/dev/null", env: map[string]string{"BUILDER": "me"}, serve: []string{"--sources", "sources.toml"}},
 	"all sorts of steps": {
 		steps: `
 - name: login
@@ -96,6 +97,7 @@ func (j travelling) start(t *testing.T, bin string) *journey {
 	if j.prepare != "" {
 		cmd := exec.Command("bash", "-c", j.prepare)
 		cmd.Dir = out.workDir
+		cmd.Env = append(os.Environ(), "GIT_AUTHOR_DATE=2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z") // the same commits every time
 		if text, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", j.prepare, err, text)
 		}

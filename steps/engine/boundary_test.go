@@ -61,6 +61,9 @@ exec: {script: 'echo "{\"name\":\"key\",\"value\":{\"a\":\"derived-from-$TOKEN\"
 - {name: sleep, script: 'echo "[$Q]"'}
 - {name: sync, wait: quick}
 - {name: after, script: 'echo "[$Q] ${{ steps.quick.status }}"'}
+- {name: rest, wait: bad}
+- {name: end, when: always, script: 'echo ${{ steps.bad.status }}'}
+- {name: last, when: always, script: echo last}
 `},
 	"hooks": {steps: `
 - {script: echo begin $PREPARED}
@@ -244,6 +247,57 @@ func stateAt(t *testing.T, j job, before string) (*engine.State, string) {
 		t.FailNow()
 	}
 	return state, folder
+}
+
+func TestABackgroundStepThatHasEndedMovesWithItsOutcome(t *testing.T) {
+	t.Parallel()
+	j := job{dir: t.TempDir(), steps: `
+- {name: back, background: true, script: 'echo "{\"name\":\"B\",\"value\":\"1\"}" >${{ export_file }}; exit 0'}
+- {name: hold, script: 'while ! test -e ended; do sleep 0.02; done'}
+- {name: before, script: 'echo "[$B]"'}
+- {name: sync, wait: back}
+- {name: after, script: 'echo "[$B] ${{ steps.back.status }}"'}
+`}
+	j.opts.Sink = sinkFunc(func(e event.Event) {
+		if _, ended := e.Body.(event.StepFinished); ended && e.Step == "1" {
+			if err := os.WriteFile(filepath.Join(j.dir, "ended"), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	var state *engine.State
+	c := &engine.Control{}
+	stopping := j
+	stopping.opts.Control = c
+	c.Pause()
+	go func() {
+		for {
+			at, err := c.Await(t.Context())
+			if err != nil {
+				return
+			}
+			if at.Before == "1" || at.Before == "2" {
+				c.Resume(true)
+				continue
+			}
+			if state, err = c.State(""); err != nil || at.Before != "3" {
+				t.Errorf("before step %s: %v", at.Before, err)
+			}
+			if err := c.Leave(); err != nil {
+				t.Error(err)
+			}
+			if err := c.Leave(); err != nil {
+				t.Errorf("again: %v", err)
+			}
+			return
+		}
+	}()
+	stopping.run(t)
+	if state == nil {
+		t.Fatal("it did not stop")
+	}
+	j.opts.From = readBack(t, state)
+	j.run(t).succeeds().logs("[]\n[1] success\n")
 }
 
 func TestAStateHoldsNoSecretInItsDocument(t *testing.T) {

@@ -29,6 +29,7 @@ type Control struct {
 	late    string       // why the latest boundary was not taken
 	over    error        // why no boundary will come
 	going   going
+	left    bool // Leave ended the run
 }
 
 // place is a step of the run's own list.
@@ -132,13 +133,14 @@ func (c *Control) Resume(step bool) bool {
 	return c.move(goingOn)
 }
 
-// Leave ends a paused run here, without another step or event: it goes on elsewhere from its state.
+// Leave ends a paused run here, without another step or event: it goes on elsewhere from its state. Asking again changes nothing.
 func (c *Control) Leave() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.move(goingAway) {
+	if !c.left && !c.move(goingAway) {
 		return ErrNotPaused
 	}
+	c.left = true
 	return nil
 }
 
@@ -252,6 +254,7 @@ func (l *listRun) boundary(id, name string) bool {
 	how := c.hold(l.ctx, r, id, func() (*State, error) { return r.state(l, id) })
 	if how == goingAway {
 		r.moved = true
+		r.out.end()
 		return false
 	}
 	r.out.emit("", event.Resumed{Before: id})

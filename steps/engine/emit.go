@@ -27,8 +27,9 @@ type emitter struct {
 	mask *mask.Set
 	key  []byte // of the digests of sensitive values
 
-	mu  sync.Mutex
-	seq int64
+	mu    sync.Mutex
+	seq   int64
+	ended bool // no event follows
 
 	secretsMu sync.Mutex
 	secrets   map[string]bool   // what mask already knows
@@ -55,8 +56,18 @@ func (e *emitter) emit(step string, body event.Body) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.ended {
+		return
+	}
 	e.seq++
 	e.sink.Event(event.Event{Seq: e.seq, Time: time.Now().UTC(), Step: step, Body: body})
+}
+
+// end drops all that is emitted from now on.
+func (e *emitter) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
 }
 
 // masked returns body with every secret in any text of it masked. It goes through the event's JSON, so that a text that is

@@ -121,7 +121,7 @@ func (f *runnerFace) GetState(_ context.Context, in *runnerv1.GetStateRequest) (
 }
 
 // leave ends a paused run that goes on elsewhere. One that is not known has been closed before.
-func (s *Service) leave(id string) error {
+func (s *Service) leave(ctx context.Context, id string) error {
 	s.mu.Lock()
 	r := s.runs[id]
 	s.mu.Unlock()
@@ -135,7 +135,12 @@ func (s *Service) leave(id string) error {
 	if err != nil {
 		return failedPrecondition("the run %q cannot go on elsewhere: %v", id, err)
 	}
-	return nil
+	select {
+	case <-r.ended: // before anything else could stop it
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
 }
 
 // heldFor returns how long the run has been paused; 0 while it goes on.

@@ -254,7 +254,7 @@ func (f *runnerFace) Cancel(_ context.Context, in *runnerv1.CancelRequest) (*run
 // Close removes a run.
 func (f *runnerFace) Close(ctx context.Context, in *runnerv1.CloseRequest) (*runnerv1.CloseResponse, error) {
 	if in.GetMoved() {
-		if err := f.service.leave(in.GetId()); err != nil {
+		if err := f.service.leave(ctx, in.GetId()); err != nil {
 			return nil, err
 		}
 	}

@@ -28,6 +28,7 @@ type job struct {
 	free     []*fileSet      // no process has them
 	sets     int             // how many were made
 	server   *service.Server // nil until it is needed
+	saved    []byte          // of the server in an earlier process of the run; nil when there was none, or when it serves again
 	ownToken atomic.Bool     // the user has given a token of GitHub's
 	nodes    map[string]int  // the major version of every node that was looked at
 	said     map[string]bool // what is said once

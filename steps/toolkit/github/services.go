@@ -70,7 +70,11 @@ func (j *job) services(s surroundings) (*service.Server, error) {
 	j.server, err = service.Start(service.Options{
 		Artifacts: artifacts, Cache: cache, WorkTree: s.workDir, Temp: s.tempDir, Record: given(s.context, keyRecord),
 		GitHub: github, Permissions: permissions, CacheMode: given(s.context, keyCacheMode), Note: j.note,
+		Saved: j.saved,
 	})
+	if err == nil {
+		j.saved = nil
+	}
 	return j.server, err
 }
 
@@ -154,7 +158,7 @@ func (s *Session) serviceVariables(all surroundings) (map[string]string, error) 
 func (j *job) serving() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.server != nil
+	return j.server != nil || j.saved != nil
 }
 
 // eventFile returns the file that holds what triggered the workflow; "" where nothing is known of it. It is written once in a run.

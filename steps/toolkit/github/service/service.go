@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -53,6 +52,8 @@ type Options struct {
 	Permissions map[string]string
 	// CacheMode is what the job may do with caches, as cache-mode of its workflow says it: "read", "write-only" or "none"; all else is all.
 	CacheMode string
+	// Saved is what Server.Save returned in another process of the same job; nil begins anew.
+	Saved []byte
 	// Note tells the user a sentence, without a stop. Nil drops it.
 	Note func(text string)
 }
@@ -105,11 +106,17 @@ func Start(opts Options) (*Server, error) {
 		opts.Note = func(string) {}
 	}
 	s := &Server{opts: opts}
+	var saved *savedServer
 	var err error
-	if s.tokens, err = newTokens(opts.GitHub["ref"]); err != nil {
+	if opts.Saved != nil {
+		if saved, err = readSaved(opts.Saved); err != nil {
+			return nil, err
+		}
+		s.tokens = saved.tokens()
+	} else if s.tokens, err = newTokens(opts.GitHub["ref"]); err != nil {
 		return nil, fmt.Errorf("making tokens for the services of actions: %w", err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := listen(saved)
 	if err != nil {
 		return nil, fmt.Errorf("starting the services of actions: %w", err)
 	}

@@ -19,6 +19,8 @@ import (
 const (
 	// tokenLife is how long tokens of a job count: longer than any job, because it is the server's end that ends them.
 	tokenLife = 7 * 24 * time.Hour
+	// keySize is how long the key of the tokens is, in bytes.
+	keySize = 32
 	// addressLife is how long a signed address counts.
 	addressLife = time.Hour
 )
@@ -33,7 +35,7 @@ type tokens struct {
 }
 
 func newTokens(ref string) (tokens, error) {
-	t := tokens{run: newUUID(), job: newUUID(), github: "ghs_" + rand.Text() + rand.Text(), key: make([]byte, 32)}
+	t := tokens{run: newUUID(), job: newUUID(), github: "ghs_" + rand.Text() + rand.Text(), key: make([]byte, keySize)}
 	rand.Read(t.key)
 	now := time.Now()
 	claims := map[string]any{
