@@ -64,7 +64,7 @@ func run(match, peer string, rounds int) error {
 	}
 	defer func() { _ = os.RemoveAll(w.inMemory) }()
 	fmt.Printf("%-44s %12s %10s  %s\n", "figure", "measured", "target", "against")
-	figures := slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, pipelineFigures, workflowFigures, sizeFigures)
+	figures := slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, pipelineFigures, logFigures, workflowFigures, sizeFigures)
 	if peer != "" {
 		figures = append(figures, peerFigures...)
 	}

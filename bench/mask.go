@@ -15,8 +15,8 @@ var maskFigures = []figure{
 	{
 		name: "masking a log, 100 secrets", unit: "MB/s", target: 200, more: true,
 		measure: func(w *world) (float64, string, error) {
-			with, without := w.maskSpeeds(100, 0)
-			return median(with), fmt.Sprintf("no secrets: %.0f MB/s", median(without)), nil
+			with, without := w.maskSpeeds(100, 1)
+			return median(with), fmt.Sprintf("one secret: %.0f MB/s", median(without)), nil
 		},
 	},
 	{

@@ -197,6 +197,12 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 	if err != nil {
 		return outcome, err
 	}
+	logFile := ""
+	if a.env.Layout().Shared { // the step-runner writes the log where the trace keeps it
+		if logFile, err = record.SharedLog(); err != nil {
+			return outcome, errors.Join(err, record.Close())
+		}
+	}
 	described := session.Describe(a.place.Level.Level(), a.place.Job, a.env, a.brought, a.Hide)
 	if a.beside != nil {
 		session.Beside(described, a.place.Services, a.beside, a.Hide)
@@ -205,7 +211,7 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 	s := a.steps
 	err = session.Run(ctx, a.Kill, a.env, client.Request{
 		ID: a.place.Job.ID, Component: s.Plan, WorkDir: s.Project, Env: a.stepEnv(), Variables: s.Variables, Secrets: s.Secrets,
-		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock,
+		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock, LogFile: logFile,
 	}, sinks{outcome, session.Described(record, described), shown})
 	_ = shown.Close() // what cannot be shown is still recorded
 	if closeErr := record.Close(); closeErr != nil {

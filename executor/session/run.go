@@ -60,7 +60,7 @@ func Run(ctx context.Context, kill <-chan struct{}, env executor.Environment, re
 			giveUp(errors.New("the step-runner does not end the run"))
 		}
 	}()
-	_, err = c.FollowSteps(follow, request.ID, client.StepOptions{Logs: true}, func(e event.Event) error {
+	_, err = c.FollowSteps(follow, request.ID, client.StepOptions{Logs: true, LogFile: request.LogFile}, func(e event.Event) error {
 		to.Event(e)
 		return nil
 	})

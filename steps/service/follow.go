@@ -146,8 +146,17 @@ func (r *run) records(ctx context.Context, visit func(kind byte, body []byte) er
 	}
 }
 
+// logForm is what followers of events are sent of the log.
+type logForm int
+
+const (
+	noLogs logForm = iota
+	logData
+	logPlaces // where the data is in the file that the client keeps
+)
+
 // followEvents sends the events after one until the run ends.
-func (r *run) followEvents(ctx context.Context, after int64, logs bool, send func([]*runnerv1.Event) error) error {
+func (r *run) followEvents(ctx context.Context, after int64, logs logForm, send func([]*runnerv1.Event) error) error {
 	if after < 0 {
 		return invalid("events are numbered from 1; there is none after %d", after)
 	}
@@ -175,27 +184,29 @@ func (r *run) followEvents(ctx context.Context, after int64, logs bool, send fun
 }
 
 // eventOf makes the message of a record, nil when it is not wanted.
-func (r *run) eventOf(kind byte, body []byte, after int64, logs bool) (*runnerv1.Event, error) {
+func (r *run) eventOf(kind byte, body []byte, after int64, logs logForm) (*runnerv1.Event, error) {
 	if kind == recordLog {
-		if !logs {
+		if logs == noLogs {
 			return nil, nil
 		}
 		p, err := decodePiece(body)
 		if err != nil || p.seq <= after {
 			return nil, err
 		}
-		data := make([]byte, p.size)
-		if err := r.read(data, p.at); err != nil {
-			return nil, err
-		}
 		stream := runnerv1.Stream_STREAM_STDOUT
 		if p.stream == event.Stderr {
 			stream = runnerv1.Stream_STREAM_STDERR
 		}
-		return &runnerv1.Event{
-			Seq: p.seq, Time: timestamppb.New(p.time), Type: event.Log{}.Type(), Step: p.step,
-			Log: &runnerv1.Log{Stream: stream, Offset: p.offset, Data: data},
-		}, nil
+		log := &runnerv1.Log{Stream: stream, Offset: p.offset}
+		if logs == logPlaces {
+			log.At, log.Size = p.at, p.size
+		} else {
+			log.Data = make([]byte, p.size)
+			if err := r.read(log.Data, p.at); err != nil {
+				return nil, err
+			}
+		}
+		return &runnerv1.Event{Seq: p.seq, Time: timestamppb.New(p.time), Type: event.Log{}.Type(), Step: p.step, Log: log}, nil
 	}
 	e := &runnerv1.Event{}
 	if err := proto.Unmarshal(body, e); err != nil {

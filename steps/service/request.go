@@ -36,6 +36,8 @@ type request struct {
 	from      *engine.State
 	files     string // the folder that goes with from
 	paused    bool
+	logPath   string   // where the client wants the log; "" is the server's own file
+	logFile   *os.File // opened by prepare
 }
 
 // variable is a job variable.
@@ -95,7 +97,37 @@ func (q *request) prepare(limits *Limits) error {
 	case q.timeout == 0 && limits.Duration < math.MaxInt64:
 		q.timeout = limits.Duration
 	}
-	return q.makeWorkDir()
+	if err := q.makeWorkDir(); err != nil {
+		return err
+	}
+	return q.openLog()
+}
+
+// openLog opens the file that the client made for the log.
+func (q *request) openLog() error {
+	if q.logPath == "" {
+		return nil
+	}
+	if !filepath.IsAbs(q.logPath) {
+		return invalid("the log file %q is not an absolute path", q.logPath)
+	}
+	before, err := os.Lstat(q.logPath)
+	if err != nil {
+		return invalid("the log file cannot be used: %v", err)
+	}
+	if !before.Mode().IsRegular() || before.Size() != 0 {
+		return invalid("the log file %s is not an empty regular file", q.logPath)
+	}
+	file, err := os.OpenFile(q.logPath, os.O_RDWR, 0)
+	if err != nil {
+		return invalid("the log file cannot be used: %v", err)
+	}
+	if after, err := file.Stat(); err != nil || !os.SameFile(before, after) {
+		_ = file.Close()
+		return invalid("the log file %s was replaced while it was opened", q.logPath)
+	}
+	q.logFile = file
+	return nil
 }
 
 // maxFileName is how long the name of a file variable may be, in bytes: file systems allow no more.

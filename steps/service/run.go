@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -31,7 +30,6 @@ type run struct {
 
 	log    *spool // what steps wrote, as it is
 	events *spool // what happened, as records
-	trace  string // the file of the trace, once somebody has asked for it
 
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -43,7 +41,6 @@ type run struct {
 	ended      chan struct{} // closed when the engine has returned and its folder is gone
 	removed    chan struct{} // closed when nothing is left on disk
 	removeOnce sync.Once
-	traceMu    sync.Mutex // one trace is made at a time
 
 	mu    sync.Mutex
 	heard time.Time // when a client last named the run, or when it ended
@@ -192,9 +189,6 @@ func (r *run) discard() {
 	r.cancel(errors.New("the run is removed"))
 	r.log.remove()
 	r.events.remove()
-	r.traceMu.Lock() // nobody makes one now
-	defer r.traceMu.Unlock()
-	_ = os.Remove(r.trace)
 }
 
 // same says whether a request is the one that the run was started with.

@@ -44,7 +44,7 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 		return nil, err
 	}
 	req := &request{
-		id: in.GetId(), digest: digest, workDir: in.GetWorkDir(), env: in.GetEnv(), secrets: in.GetSecrets(), grace: engine.DefaultGrace,
+		id: in.GetId(), digest: digest, workDir: in.GetWorkDir(), env: in.GetEnv(), secrets: in.GetSecrets(), grace: engine.DefaultGrace, logPath: in.GetLogFile(),
 	}
 	switch steps := in.GetSteps().(type) {
 	case *runnerv1.RunRequest_Text:
@@ -216,7 +216,16 @@ func (f *runnerFace) FollowSteps(in *runnerv1.FollowStepsRequest, out runnerv1.S
 		return err
 	}
 	defer end()
-	return r.followEvents(out.Context(), in.GetAfter(), in.GetLogs(), func(events []*runnerv1.Event) error {
+	logs := noLogs
+	switch {
+	case in.GetLogPlaces() && !r.log.given:
+		return failedPrecondition("the log of the run %q is not in a file of the client's", r.id)
+	case in.GetLogPlaces():
+		logs = logPlaces
+	case in.GetLogs():
+		logs = logData
+	}
+	return r.followEvents(out.Context(), in.GetAfter(), logs, func(events []*runnerv1.Event) error {
 		return out.Send(&runnerv1.FollowStepsResponse{Events: events})
 	})
 }

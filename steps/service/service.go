@@ -156,9 +156,12 @@ func (s *Service) newRun(req *request) *run {
 	path := filepath.Join(s.folder, strconv.FormatInt(number, 10))
 	r := &run{
 		service: s, id: req.id, number: number, digest: req.digest, timeout: req.timeout, grace: req.grace,
-		log: newSpool(path+".log", s.limits.LogBytes), events: newSpool(path+".events", 0), trace: path + ".json",
+		log: newSpool(path+".log", s.limits.LogBytes), events: newSpool(path+".events", 0),
 		kill: make(chan struct{}), ended: make(chan struct{}), removed: make(chan struct{}),
 		started: time.Now(), heard: time.Now(),
+	}
+	if req.logFile != nil {
+		r.log = newSpoolIn(req.logFile, s.limits.LogBytes)
 	}
 	r.state.status = running
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())

@@ -13,6 +13,7 @@ import (
 // a small run leaves the disk alone, and all of them in a file as soon as there are more.
 type spool struct {
 	path  string
+	given bool  // the file is somebody else's: it stays
 	limit int64 // 0 is none
 	write func(data []byte, at int64) (int, error)
 
@@ -23,7 +24,7 @@ type spool struct {
 	size    int64         // how much can be read
 	cut     error         // why nothing was added after that
 	done    bool          // nothing will be added
-	wake    chan struct{} // closed, and made anew, when one of the above has changed
+	wake    chan struct{} // closed and replaced when one of the above has changed
 	waiting int           // how many wait for that
 }
 
@@ -37,6 +38,13 @@ var errLimit = errors.New("its limit")
 func newSpool(path string, limit int64) *spool {
 	s := &spool{path: path, limit: limit, wake: make(chan struct{})}
 	s.write = s.store
+	return s
+}
+
+// newSpoolIn makes a spool of an empty file that somebody else keeps.
+func newSpoolIn(file *os.File, limit int64) *spool {
+	s := newSpool(file.Name(), limit)
+	s.file, s.given = file, true
 	return s
 }
 
@@ -158,6 +166,8 @@ func (s *spool) remove() {
 	s.closed, s.memory = true, nil
 	if s.file != nil {
 		_ = s.file.Close()
-		_ = os.Remove(s.path)
+		if !s.given {
+			_ = os.Remove(s.path)
+		}
 	}
 }

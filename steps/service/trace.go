@@ -1,11 +1,9 @@
 package service
 
 import (
+	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,115 +12,104 @@ import (
 	"github.com/rungci/rung/steps/trace"
 )
 
-// sendTrace sends the trace of the run. It is made when somebody asks for it: most runs are never asked for theirs.
+// sendTrace sends the trace of the run as one document. It is made of the spools while it is sent, and is never on disk.
 func (r *run) sendTrace(ctx context.Context, incomplete bool, send func([]byte) error) error {
-	over := r.finished()
-	if !over && !incomplete {
+	if !r.finished() && !incomplete {
 		return failedPrecondition("the run goes on, and its trace is not complete").hinted("wait for its end, or ask for the incomplete trace")
 	}
-	file, err := r.openTrace(over)
+	size, _, _ := r.events.extent()
+	t, err := trace.Of(func(visit func(event.Event) error) error { return r.replay(ctx, size, visit) },
+		trace.Options{RuntimeDigest: r.service.opts.RuntimeDigest})
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	buf := make([]byte, maxChunk)
-	for ctx.Err() == nil {
-		n, err := file.Read(buf)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return internal("reading the trace: %v", err)
-		}
-		if err := send(buf[:n]); err != nil {
-			return err
-		}
+	out := bufio.NewWriterSize(sender(send), maxChunk)
+	if err = trace.Export(out, t, "json"); err == nil {
+		err = out.Flush()
 	}
-	return contextError(ctx)
-}
-
-// openTrace makes the trace, unless it is there already, and opens it. That of a run that goes on is not kept.
-func (r *run) openTrace(over bool) (*os.File, error) {
-	r.traceMu.Lock()
-	defer r.traceMu.Unlock()
-	path := r.trace
-	if over {
-		if file, err := os.Open(path); err == nil {
-			return file, nil
-		}
+	if ctx.Err() != nil {
+		return contextError(ctx)
 	}
-	if err := r.writeTrace(path); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, internal("reading the trace: %v", err)
-	}
-	if !over {
-		_ = os.Remove(path) // where that fails, the next one takes its place
-	}
-	return file, nil
-}
-
-// writeTrace makes a trace of what is spooled by now.
-func (r *run) writeTrace(path string) error {
-	rec, err := trace.NewRecorder(path, trace.Options{RuntimeDigest: r.service.opts.RuntimeDigest})
-	if err != nil {
-		return internal("%v", err)
-	}
-	size, _, _ := r.events.extent()
-	in := recordReader{spool: r.events}
-	in.upTo(size)
-	for err == nil && in.offset < size {
-		var kind byte
-		var body []byte
-		if kind, body, err = in.next(); err == nil {
-			err = r.replay(rec, kind, body)
-		}
-	}
-	closed := rec.Close()
-	switch {
-	case err != nil:
-		err = readError(err)
-	case closed != nil:
-		err = internal("%v", closed)
-	default:
-		return nil
-	}
-	_ = os.Remove(path)
-	_ = os.Remove(path + trace.EventsSuffix)
 	return err
 }
 
-// replay gives the event of a record to a recorder.
-func (r *run) replay(rec *trace.Recorder, kind byte, body []byte) error {
-	if kind == recordLog {
-		p, err := decodePiece(body)
+// sender sends what is written.
+type sender func([]byte) error
+
+func (s sender) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), maxChunk)
+		if err := s(rest[:n]); err != nil {
+			return len(p) - len(rest), err
+		}
+		rest = rest[n:]
+	}
+	return len(p), nil
+}
+
+// replay calls visit with the events that are in so many bytes of the spool.
+func (r *run) replay(ctx context.Context, size int64, visit func(event.Event) error) error {
+	in := recordReader{spool: r.events}
+	in.upTo(size)
+	var data []byte
+	for in.offset < size {
+		if ctx.Err() != nil {
+			return contextError(ctx)
+		}
+		kind, body, err := in.next()
+		if err != nil {
+			return readError(err)
+		}
+		var e event.Event
+		if kind == recordLog {
+			e, data, err = r.logEvent(body, data)
+		} else {
+			e, err = decodeEvent(body)
+			err = readError(err)
+		}
 		if err != nil {
 			return err
 		}
-		data := make([]byte, p.size)
-		if err := r.read(data, p.at); err != nil {
+		if _, last := e.Body.(event.RunFinished); last {
+			if _, _, cut := r.log.extent(); cut != nil {
+				lost := event.Warning{Message: fmt.Sprintf("the logs are not complete, the service could not keep the rest: %v", cut)}
+				if err := visit(event.Event{Seq: e.Seq, Time: e.Time, Body: lost}); err != nil {
+					return err
+				}
+			}
+		}
+		if err := visit(e); err != nil {
 			return err
 		}
-		rec.Event(event.Event{Seq: p.seq, Time: p.time.UTC(), Step: p.step, Body: event.Log{Stream: p.stream, Offset: p.offset, Data: data}})
-		return nil
 	}
+	return nil
+}
+
+// logEvent makes the event of a piece of log, whose data replaces what is in buf.
+func (r *run) logEvent(body, buf []byte) (event.Event, []byte, error) {
+	p, err := decodePiece(body)
+	if err != nil {
+		return event.Event{}, buf, readError(err)
+	}
+	if int64(cap(buf)) < p.size {
+		buf = make([]byte, p.size)
+	}
+	buf = buf[:p.size]
+	if err := r.read(buf, p.at); err != nil {
+		return event.Event{}, buf, err
+	}
+	return event.Event{Seq: p.seq, Time: p.time.UTC(), Step: p.step, Body: event.Log{Stream: p.stream, Offset: p.offset, Data: buf}}, buf, nil
+}
+
+// decodeEvent reads the record of any other event.
+func decodeEvent(body []byte) (event.Event, error) {
 	var message runnerv1.Event
 	if err := proto.Unmarshal(body, &message); err != nil {
-		return fmt.Errorf("%w: %w", errRecord, err)
+		return event.Event{}, fmt.Errorf("%w: %w", errRecord, err)
 	}
 	decoded, err := event.DecodeBody(message.GetType(), []byte(message.GetBody()))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRecord, err)
+		return event.Event{}, fmt.Errorf("%w: %w", errRecord, err)
 	}
-	e := event.Event{Seq: message.GetSeq(), Time: message.GetTime().AsTime(), Step: message.GetStep(), Body: decoded}
-	if _, last := decoded.(event.RunFinished); last {
-		if _, _, cut := r.log.extent(); cut != nil {
-			lost := event.Warning{Message: fmt.Sprintf("the logs are not complete, the service could not keep the rest: %v", cut)}
-			rec.Event(event.Event{Seq: e.Seq, Time: e.Time, Body: lost})
-		}
-	}
-	rec.Event(e)
-	return nil
+	return event.Event{Seq: message.GetSeq(), Time: message.GetTime().AsTime(), Step: message.GetStep(), Body: decoded}, nil
 }

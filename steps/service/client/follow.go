@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -50,15 +51,27 @@ func (c *Client) FollowLogs(ctx context.Context, id string, w io.Writer, o LogOp
 type StepOptions struct {
 	After int64 // how many to leave out: the Seq of the last one that is known
 	Logs  bool  // pieces of logs are wanted, too
+	// LogFile is the Request.LogFile of the run: pieces of logs are read from it, and only their places cross the connection. The Data of a
+	// piece is then valid until visit returns.
+	LogFile string
 }
 
 // FollowSteps calls visit with what happens in a run, in order, until the run ends. Events of a type that this version does not
 // know are left out. It returns the number of the last event, whatever the error: where to go on.
 func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visit func(event.Event) error) (int64, error) {
+	var pieces *pieceReader
+	if o.Logs && o.LogFile != "" {
+		file, err := os.Open(o.LogFile)
+		if err != nil {
+			return o.After, callError("following", id, &localError{err})
+		}
+		defer file.Close()
+		pieces = &pieceReader{file: file, first: o.After == 0}
+	}
 	err := again(ctx, func() (progress bool, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := c.api.FollowSteps(ctx, &runnerv1.FollowStepsRequest{Id: id, After: o.After, Logs: o.Logs})
+		stream, err := c.api.FollowSteps(ctx, &runnerv1.FollowStepsRequest{Id: id, After: o.After, Logs: o.Logs, LogPlaces: pieces != nil})
 		if err != nil {
 			return false, err
 		}
@@ -69,6 +82,9 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 			}
 			for _, message := range batch.GetEvents() {
 				progress = true
+				if err := pieces.fill(message.GetLog()); err != nil {
+					return progress, &localError{err}
+				}
 				if e, known := fromEvent(message); known {
 					if err := visit(e); err != nil {
 						return progress, &localError{err}
@@ -79,6 +95,38 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 		}
 	})
 	return o.After, callError("following", id, err)
+}
+
+// maxPiece bounds a piece of a log that is read from a file, in bytes; no server makes longer ones.
+const maxPiece = 4 << 20
+
+// pieceReader reads the data of pieces of a log from a file.
+type pieceReader struct {
+	file  *os.File
+	first bool  // no piece came before
+	next  int64 // where the next piece begins, once first is false and one came
+	known bool
+	buf   []byte
+}
+
+// fill adds the data to a piece that came without it. Pieces follow each other in the file without gaps.
+func (p *pieceReader) fill(l *runnerv1.Log) error {
+	if p == nil || l == nil {
+		return nil
+	}
+	at, size := l.GetAt(), l.GetSize()
+	if (p.known || p.first) && at != p.next || at < 0 || size <= 0 || size > maxPiece || len(l.GetData()) > 0 {
+		return fmt.Errorf("the step-runner does not keep the log in %s: a piece of %d bytes is at %d", p.file.Name(), size, at)
+	}
+	if int64(cap(p.buf)) < size {
+		p.buf = make([]byte, size)
+	}
+	l.Data = p.buf[:size]
+	if _, err := p.file.ReadAt(l.Data, at); err != nil {
+		return fmt.Errorf("reading the log: %w", err)
+	}
+	p.known, p.next = true, at+size
+	return nil
 }
 
 func fromEvent(m *runnerv1.Event) (event.Event, bool) {

@@ -30,6 +30,9 @@ type Request struct {
 	Lock      string        // the text of a lock file, in the place of the server's own
 	From      *Origin       // where the run goes on; nil begins with the first step
 	Paused    bool          // the run stops before its first step, or where it goes on
+	// LogFile is an empty file for the log, where the server shares a file system with this process: it appends the log to that file and
+	// leaves it in place. Empty is a file of the server's own. See StepOptions.LogFile.
+	LogFile string
 }
 
 // Variable is a job variable.
@@ -40,7 +43,7 @@ type Variable struct {
 }
 
 func (r *Request) message() (*runnerv1.RunRequest, error) {
-	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets, Lock: r.Lock}
+	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets, Lock: r.Lock, LogFile: r.LogFile}
 	if r.Component != nil {
 		component, err := planpb.ToProto(r.Component)
 		if err != nil {

@@ -298,6 +298,9 @@ type RunRequest struct {
 	Grace *durationpb.Duration `protobuf:"bytes,10,opt,name=grace,proto3" json:"grace,omitempty"`
 	// What references are locked to: the text of a lock file. It is used in the place of the server's own; empty leaves that.
 	Lock string `protobuf:"bytes,11,opt,name=lock,proto3" json:"lock,omitempty"`
+	// Where the server keeps the log of the run, for a client that shares a file system with it: the absolute path of an empty file that the
+	// client made. The server appends to it and leaves it in place. Empty is a file of the server's own.
+	LogFile string `protobuf:"bytes,12,opt,name=log_file,json=logFile,proto3" json:"log_file,omitempty"`
 	// What the run goes on from. The steps, inputs, variables and secrets have to be those of the run that the state was taken from; env is
 	// part of the state. Absent begins with the first step.
 	From *Origin `protobuf:"bytes,30,opt,name=from,proto3" json:"from,omitempty"`
@@ -421,6 +424,13 @@ func (x *RunRequest) GetGrace() *durationpb.Duration {
 func (x *RunRequest) GetLock() string {
 	if x != nil {
 		return x.Lock
+	}
+	return ""
+}
+
+func (x *RunRequest) GetLogFile() string {
+	if x != nil {
+		return x.LogFile
 	}
 	return ""
 }
@@ -1503,7 +1513,10 @@ type FollowStepsRequest struct {
 	// How many events to leave out: the seq of the last one that the client has.
 	After int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	// Pieces of logs are wanted, too.
-	Logs          bool `protobuf:"varint,3,opt,name=logs,proto3" json:"logs,omitempty"`
+	Logs bool `protobuf:"varint,3,opt,name=logs,proto3" json:"logs,omitempty"`
+	// Of a run with a log_file: pieces of logs come without their data, which the client reads from the file. FAILED_PRECONDITION: the run
+	// has none.
+	LogPlaces     bool `protobuf:"varint,4,opt,name=log_places,json=logPlaces,proto3" json:"log_places,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1555,6 +1568,13 @@ func (x *FollowStepsRequest) GetAfter() int64 {
 func (x *FollowStepsRequest) GetLogs() bool {
 	if x != nil {
 		return x.Logs
+	}
+	return false
+}
+
+func (x *FollowStepsRequest) GetLogPlaces() bool {
+	if x != nil {
+		return x.LogPlaces
 	}
 	return false
 }
@@ -1699,8 +1719,11 @@ type Log struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Stream Stream                 `protobuf:"varint,1,opt,name=stream,proto3,enum=rung.runner.v1.Stream" json:"stream,omitempty"`
 	// Where data begins in the step's log, in bytes, both streams counted together.
-	Offset        int64  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	Offset int64  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data   []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	// Where the data is in the run's log_file, and how many bytes it has, when log_places was asked for; data is empty then.
+	At            int64 `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	Size          int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1754,6 +1777,20 @@ func (x *Log) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *Log) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Log) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
 }
 
 type GetTraceRequest struct {
@@ -2368,7 +2405,7 @@ var File_rung_runner_v1_runner_proto protoreflect.FileDescriptor
 
 const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\n" +
-	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\x99\x06\n" +
+	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xb4\x06\n" +
 	"\n" +
 	"RunRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -2382,7 +2419,8 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\atimeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12/\n" +
 	"\x05grace\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x12\n" +
-	"\x04lock\x18\v \x01(\tR\x04lock\x12*\n" +
+	"\x04lock\x18\v \x01(\tR\x04lock\x12\x19\n" +
+	"\blog_file\x18\f \x01(\tR\alogFile\x12*\n" +
 	"\x04from\x18\x1e \x01(\v2\x16.rung.runner.v1.OriginR\x04from\x12\x16\n" +
 	"\x06paused\x18\x1f \x01(\bR\x06paused\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
@@ -2471,11 +2509,13 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\tR\x04step\"(\n" +
 	"\x12FollowLogsResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"N\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"m\n" +
 	"\x12FollowStepsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\x12\x12\n" +
-	"\x04logs\x18\x03 \x01(\bR\x04logs\"D\n" +
+	"\x04logs\x18\x03 \x01(\bR\x04logs\x12\x1d\n" +
+	"\n" +
+	"log_places\x18\x04 \x01(\bR\tlogPlaces\"D\n" +
 	"\x13FollowStepsResponse\x12-\n" +
 	"\x06events\x18\x01 \x03(\v2\x15.rung.runner.v1.EventR\x06events\"\xac\x01\n" +
 	"\x05Event\x12\x10\n" +
@@ -2484,11 +2524,13 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12\x12\n" +
 	"\x04step\x18\x04 \x01(\tR\x04step\x12\x12\n" +
 	"\x04body\x18\x05 \x01(\tR\x04body\x12%\n" +
-	"\x03log\x18\x06 \x01(\v2\x13.rung.runner.v1.LogR\x03log\"a\n" +
+	"\x03log\x18\x06 \x01(\v2\x13.rung.runner.v1.LogR\x03log\"\x85\x01\n" +
 	"\x03Log\x12.\n" +
 	"\x06stream\x18\x01 \x01(\x0e2\x16.rung.runner.v1.StreamR\x06stream\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"A\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\"A\n" +
 	"\x0fGetTraceRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1e\n" +
 	"\n" +
