@@ -54,6 +54,78 @@ func TestSize(t *testing.T) {
 	}
 }
 
+func TestTypesHaveFewMethods(t *testing.T) {
+	methods := map[string]map[string]bool{} // by type; systems may have a method each
+	for _, f := range files(t).written {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				name := strings.Trim(f.pkg.Folder()+"."+receiver(fn), ".")
+				if methods[name] == nil {
+					methods[name] = map[string]bool{}
+				}
+				methods[name][fn.Name.Name] = true
+			}
+		}
+	}
+	counts := map[string]int{}
+	for name, of := range methods {
+		counts[name] = len(of)
+	}
+	checkLimit(t, counts, maxMethods, manyMethods, "the type %s has %d methods, more than %d: split it by what it knows")
+}
+
+func TestPackagesImportFew(t *testing.T) {
+	counts := map[string]int{}
+	for _, p := range packages(t)["linux"] {
+		for _, path := range p.Imports {
+			if _, own := ours(path); own {
+				counts[p.Folder()]++
+			}
+		}
+	}
+	checkLimit(t, counts, maxImports, manyImports, "the package %s imports %d of our packages, more than %d: split it")
+}
+
+// checkLimit holds counts against a limit. Exceptions have their own, which are exact, so that they shrink.
+func checkLimit(t *testing.T, counts map[string]int, limit int, exceptions map[string]int, message string) {
+	t.Helper()
+	for name, count := range counts {
+		if allowed, ok := exceptions[name]; ok {
+			if count < allowed {
+				t.Errorf("%s has %d now: lower its number in rules.go, or remove it if that is at most %d", name, count, limit)
+			} else if count > allowed {
+				t.Errorf(message, name, count, allowed)
+			}
+		} else if count > limit {
+			t.Errorf(message, name, count, limit)
+		}
+	}
+	for name := range exceptions {
+		if _, ok := counts[name]; !ok {
+			t.Errorf("%s does not exist: remove it from the exceptions in rules.go", name)
+		}
+	}
+}
+
+// receiver is the name of the type that a method belongs to.
+func receiver(fn *ast.FuncDecl) string {
+	expr := fn.Recv.List[0].Type
+	for {
+		switch e := expr.(type) {
+		case *ast.StarExpr:
+			expr = e.X
+		case *ast.IndexExpr:
+			expr = e.X
+		case *ast.IndexListExpr:
+			expr = e.X
+		case *ast.Ident:
+			return e.Name
+		default:
+			return ""
+		}
+	}
+}
+
 func TestExportedNamesAreDocumented(t *testing.T) {
 	total, documented := 0, 0
 	var missing []string

@@ -12,7 +12,7 @@ import (
 )
 
 // checkDelegate checks that the step whose outputs a list passes on is in the list. n is the map with the list's keys.
-func (p *parser) checkDelegate(d *plan.Definition, n *yamlsource.Node) {
+func (p stepReader) checkDelegate(d *plan.Definition, n *yamlsource.Node) {
 	delegate := n.Get("delegate")
 	if delegate == nil || d.Delegate == "" {
 		return
@@ -37,7 +37,7 @@ func (p *parser) checkDelegate(d *plan.Definition, n *yamlsource.Node) {
 }
 
 // checkWaits checks that steps wait for background steps that come before them.
-func (p *parser) checkWaits(list *yamlsource.Node, steps []plan.Step) {
+func (p stepReader) checkWaits(list *yamlsource.Node, steps []plan.Step) {
 	var names []string
 	for i := range steps {
 		s, item := &steps[i], list.Items[i]
@@ -78,7 +78,7 @@ func (p *parser) checkOutputs(c *plan.Component, spec, definition *yamlsource.No
 	if d.Exec != nil || definition.Kind != yamlsource.Mapping {
 		return // a command's outputs are known when it has run
 	}
-	p.checkDelegate(d, definition)
+	p.steps.checkDelegate(d, definition)
 	if c.Spec.DelegateOutputs {
 		if outputs := definition.Get("outputs"); outputs != nil && definition.Get("delegate") == nil {
 			p.report(keySpan(definition, "outputs"), "write `delegate:` with the name of a step", "the spec says that the outputs are delegated")
@@ -120,7 +120,7 @@ func (p *parser) checkGiven(c *plan.Component, outputs *yamlsource.Node) {
 			continue
 		}
 		if text := e.Value; text.Kind != yamlsource.String || !expr.Has(text.Text) {
-			p.fits(e.Value, out.Type, fmt.Sprintf("the output %q", name))
+			p.specs.fits(e.Value, out.Type, fmt.Sprintf("the output %q", name))
 		}
 	}
 }

@@ -21,8 +21,11 @@ const (
 	maxExitCode = 1<<32 - 1
 )
 
+// controlReader reads the keys that decide whether a step runs, how often and for how long.
+type controlReader struct{ *reader }
+
 // controlKey reads a key that says when and how often a step runs.
-func (p *parser) controlKey(s *plan.Step, e yamlsource.Entry) {
+func (p controlReader) controlKey(s *plan.Step, e yamlsource.Entry) {
 	switch e.Key.Text {
 	case "if":
 		s.If = p.condition(e.Value, `"if"`)
@@ -42,7 +45,7 @@ func (p *parser) controlKey(s *plan.Step, e yamlsource.Entry) {
 }
 
 // condition reads true, false, or an expression with or without ${{ }} around it.
-func (p *parser) condition(n *yamlsource.Node, what string) *plan.Field {
+func (p *reader) condition(n *yamlsource.Node, what string) *plan.Field {
 	switch n.Kind {
 	case yamlsource.Boolean:
 	case yamlsource.String:
@@ -59,7 +62,7 @@ func (p *parser) condition(n *yamlsource.Node, what string) *plan.Field {
 }
 
 // retry reads how often to try again, alone or with a delay and exit codes. No retries are no plan.Retry.
-func (p *parser) retry(n *yamlsource.Node) *plan.Retry {
+func (p controlReader) retry(n *yamlsource.Node) *plan.Retry {
 	if n.Kind == yamlsource.Number {
 		if times, ok := p.integer(n, `"retry"`, 0, MaxRetries); ok && times > 0 {
 			return &plan.Retry{Max: times}
@@ -90,7 +93,7 @@ func (p *parser) retry(n *yamlsource.Node) *plan.Retry {
 	return r
 }
 
-func (p *parser) allowFailure(n *yamlsource.Node) *plan.AllowFailure {
+func (p controlReader) allowFailure(n *yamlsource.Node) *plan.AllowFailure {
 	switch n.Kind {
 	case yamlsource.Boolean:
 		if n.Value().Bool() {
@@ -119,7 +122,7 @@ func (p *parser) allowFailure(n *yamlsource.Node) *plan.AllowFailure {
 }
 
 // minutes reads a time limit: a number of minutes, or an expression that gives one.
-func (p *parser) minutes(n *yamlsource.Node) *plan.Field {
+func (p controlReader) minutes(n *yamlsource.Node) *plan.Field {
 	switch {
 	case n.Kind == yamlsource.Number:
 		if minutes := n.Value().Float(); minutes <= 0 || minutes > MaxDuration.Minutes() {
@@ -133,7 +136,7 @@ func (p *parser) minutes(n *yamlsource.Node) *plan.Field {
 }
 
 // await reads the names of the background steps that a step waits for, or cancels.
-func (p *parser) await(e yamlsource.Entry) *plan.Await {
+func (p controlReader) await(e yamlsource.Entry) *plan.Await {
 	a := &plan.Await{Cancel: e.Key.Text == "cancel"}
 	names := []*yamlsource.Node{e.Value}
 	switch {
@@ -154,7 +157,7 @@ func (p *parser) await(e yamlsource.Entry) *plan.Await {
 }
 
 // exitCodes reads one exit code or a list of them. 0 is not among them: it is no failure.
-func (p *parser) exitCodes(n *yamlsource.Node) []int {
+func (p controlReader) exitCodes(n *yamlsource.Node) []int {
 	if n.Kind != yamlsource.Sequence {
 		if code, ok := p.integer(n, "an exit code of a failure", 1, maxExitCode); ok {
 			return []int{code}
@@ -174,7 +177,7 @@ func (p *parser) exitCodes(n *yamlsource.Node) []int {
 }
 
 // duration reads a number of seconds or a phrase. Only a delay may be zero.
-func (p *parser) duration(n *yamlsource.Node, what string, zero bool) plan.Duration {
+func (p *reader) duration(n *yamlsource.Node, what string, zero bool) plan.Duration {
 	var d time.Duration
 	ok := false
 	switch n.Kind {

@@ -9,7 +9,7 @@ import (
 )
 
 // definition reads the second document of a file, or the only one of a job.
-func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
+func (p stepReader) definition(doc *yamlsource.Node) plan.Definition {
 	d := plan.Definition{Span: doc.Span}
 	if doc.Kind == yamlsource.Null {
 		p.report(doc.Span, "write `run:` with a list of steps, or `exec:` with a command", "the definition is empty")
@@ -17,7 +17,7 @@ func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
 	}
 	if doc.Kind == yamlsource.Sequence {
 		p.report(doc.Span, "write `run:` before the list", "the definition must be a map, not a list")
-		p.steps(doc)
+		p.list(doc)
 		return d
 	}
 	if isStep(doc) && !looksLikeDefinition(doc) {
@@ -37,10 +37,10 @@ func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
 		p.report(doc.Span, "write `run:` with a list of steps, or `exec:` with a command", "the definition has neither run nor exec")
 	}
 	if isList {
-		d.Steps = p.steps(run.Value)
+		d.Steps = p.list(run.Value)
 	}
 	if exec != nil {
-		d.Exec = p.exec(exec)
+		d.Exec = p.processes.exec(exec)
 	}
 	for _, e := range doc.Entries {
 		switch e.Key.Text {
@@ -49,9 +49,9 @@ func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
 		case "context":
 			d.Context = p.data(p.named(e, "a value"))
 		case "pre":
-			d.Pre = p.hook(e)
+			d.Pre = p.processes.hook(e)
 		case "post":
-			d.Post = p.hook(e)
+			d.Post = p.processes.hook(e)
 		case "input_prefix":
 			d.InputPrefix, _ = p.filled(e.Value, "the prefix")
 		case "type":
@@ -68,7 +68,7 @@ func (p *parser) definition(doc *yamlsource.Node) plan.Definition {
 }
 
 // results reads the outputs or the delegate of a list of steps.
-func (p *parser) results(e yamlsource.Entry, d *plan.Definition) {
+func (p stepReader) results(e yamlsource.Entry, d *plan.Definition) {
 	if e.Key.Text == "outputs" {
 		d.Outputs = p.data(p.dashed(e, "an output"))
 		return
@@ -79,7 +79,7 @@ func (p *parser) results(e yamlsource.Entry, d *plan.Definition) {
 }
 
 // checkType checks that the type, which older files have, says what the definition shows anyway.
-func (p *parser) checkType(n *yamlsource.Node, isList, isExec bool) {
+func (p stepReader) checkType(n *yamlsource.Node, isList, isExec bool) {
 	switch word := p.word(n, `"type"`, "exec", "steps"); {
 	case word == "exec" && isList && !isExec:
 		p.report(n.Span, "delete the type, or write steps", `the type is exec, and the definition is a list of steps`)
@@ -88,7 +88,10 @@ func (p *parser) checkType(n *yamlsource.Node, isList, isExec bool) {
 	}
 }
 
-func (p *parser) exec(n *yamlsource.Node) *plan.Exec {
+// processReader reads what a process runs.
+type processReader struct{ *reader }
+
+func (p processReader) exec(n *yamlsource.Node) *plan.Exec {
 	x := &plan.Exec{}
 	if n.Kind == yamlsource.Null {
 		p.report(n.Span, "write `command: [program, argument]` below it", "exec has no command")
@@ -125,7 +128,7 @@ func (p *parser) exec(n *yamlsource.Node) *plan.Exec {
 }
 
 // hook reads a process that runs before or after all steps.
-func (p *parser) hook(e yamlsource.Entry) *plan.Hook {
+func (p processReader) hook(e yamlsource.Entry) *plan.Hook {
 	n := e.Value
 	if !p.object(n, fmt.Sprintf("%q", e.Key.Text), "exec", "if") {
 		return nil
@@ -143,7 +146,7 @@ func (p *parser) hook(e yamlsource.Entry) *plan.Hook {
 }
 
 // logFile reads where the log of a process is kept as well.
-func (p *parser) logFile(n *yamlsource.Node) *plan.Field {
+func (p processReader) logFile(n *yamlsource.Node) *plan.Field {
 	file := n.Get("log_file")
 	if file == nil {
 		return nil
@@ -155,7 +158,7 @@ func (p *parser) logFile(n *yamlsource.Node) *plan.Field {
 	return &field
 }
 
-func (p *parser) command(n *yamlsource.Node) []plan.Field {
+func (p processReader) command(n *yamlsource.Node) []plan.Field {
 	if n.Kind != yamlsource.Sequence {
 		p.report(n.Span, "write [program, argument], or use `script` for a shell's text", "the command must be a list, not %s", n.Kind)
 		return nil

@@ -9,15 +9,11 @@
 package gitlabsteps
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
-	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
-
-	"github.com/rungci/rung/internal/lazyregexp"
 )
 
 // ParseFile compiles a step file, which has two documents: the spec and the definition. name is what diagnostics call the
@@ -37,7 +33,7 @@ func parse(name string, data []byte, read func(*parser) *plan.Component) (*plan.
 	if err != nil {
 		return nil, err
 	}
-	component := read(&parser{source: source, called: name, docs: source.Documents})
+	component := read(newParser(&reader{source: source, called: name}, source.Documents))
 	if err := source.Err(); err != nil {
 		return nil, err
 	}
@@ -61,19 +57,24 @@ type Text interface {
 // ParseNode compiles the steps of a job that stand in a larger text, such as those of `run:` in a .gitlab-ci.yml. name is what
 // diagnostics call that text when they mean all of it. The error is that of the text.
 func ParseNode(name string, steps *yamlsource.Node, text Text) (*plan.Component, error) {
-	component := (&parser{source: text, called: name, docs: []*yamlsource.Node{steps}}).job()
+	component := newParser(&reader{source: text, called: name}, []*yamlsource.Node{steps}).job()
 	if err := text.Err(); err != nil {
 		return nil, err
 	}
 	return component, nil
 }
 
-// parser compiles one text. What is wrong is reported to source; the methods then return what they could make of the rest.
+// parser compiles one text.
 type parser struct {
-	source Text
-	called string // what diagnostics call it
-	dashes bool   // inputs and outputs are those of an action or a workflow, whose names may hold dashes
-	docs   []*yamlsource.Node
+	*reader
+	docs  []*yamlsource.Node
+	specs specReader
+	steps stepReader
+}
+
+func newParser(r *reader, docs []*yamlsource.Node) *parser {
+	steps := stepReader{reader: r, controls: controlReader{r}, references: referenceReader{r}, processes: processReader{r}}
+	return &parser{reader: r, docs: docs, specs: specReader{r}, steps: steps}
 }
 
 func (p *parser) file() *plan.Component {
@@ -93,8 +94,8 @@ func (p *parser) file() *plan.Component {
 	for _, extra := range docs[2:] {
 		p.report(extra.Span, "delete it, or move it to a file of its own", "a step file has two documents, and this one begins another")
 	}
-	c := &plan.Component{Spec: p.spec(docs[0])}
-	c.Definition = p.definition(docs[1])
+	c := &plan.Component{Spec: p.specs.spec(docs[0])}
+	c.Definition = p.steps.definition(docs[1])
 	p.checkOutputs(c, docs[0], docs[1])
 	return c
 }
@@ -103,11 +104,11 @@ func (p *parser) file() *plan.Component {
 func (p *parser) oneDocument(doc *yamlsource.Node) {
 	if looksLikeDefinition(doc) {
 		p.report(doc.Span, "begin the file with `spec: {}` and a line `---`", "the spec is missing: a step file has two documents")
-		p.definition(doc)
+		p.steps.definition(doc)
 		return
 	}
 	p.report(doc.Span, "add a line `---`, then `run:` or `exec:`", "the definition is missing: a step file has two documents")
-	p.spec(doc)
+	p.specs.spec(doc)
 }
 
 func looksLikeDefinition(doc *yamlsource.Node) bool {
@@ -129,15 +130,15 @@ func (p *parser) job() *plan.Component {
 		return p.file()
 	case docs[0].Kind == yamlsource.Sequence:
 		c.Definition.Span = docs[0].Span
-		c.Definition.Steps = p.steps(docs[0])
+		c.Definition.Steps = p.steps.list(docs[0])
 	case docs[0].Kind != yamlsource.Mapping:
 		p.report(docs[0].Span, "begin each step with `- `", "steps are a list, not %s", docs[0].Kind)
 	case isStep(docs[0]):
 		p.report(docs[0].Span, "begin the step with `- `", "steps are a list, not a single step")
 	default:
-		c.Definition = p.definition(docs[0])
+		c.Definition = p.steps.definition(docs[0])
 		if c.Definition.Exec == nil {
-			p.checkDelegate(&c.Definition, docs[0])
+			p.steps.checkDelegate(&c.Definition, docs[0])
 		}
 	}
 	return c
@@ -151,74 +152,6 @@ func isStep(n *yamlsource.Node) bool {
 		}
 	}
 	return false
-}
-
-// start is the place of mistakes that concern a text as a whole.
-func (p *parser) start() diag.Span {
-	return diag.Span{File: p.called, Line: 1, Column: 1, Length: 1}
-}
-
-func (p *parser) report(place diag.Span, hint, format string, args ...any) {
-	p.source.Report(place, hint, format, args...)
-}
-
-// namePattern is what names of steps, inputs, outputs, variables and secrets look like.
-var namePattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
-// name checks a name and reports whether it is one. what says whose name it is.
-func (p *parser) name(n *yamlsource.Node, what string) bool {
-	if n.Kind == yamlsource.String && namePattern.MatchString(n.Text) {
-		return true
-	}
-	if n.Kind != yamlsource.String && n.Kind != yamlsource.Number {
-		p.report(n.Span, nameHint(n), "the name of %s must be a string, not %s", what, n.Kind)
-		return false
-	}
-	hint := "use letters, digits and underscores, and no digit at the start"
-	if valid := validName(n.Text); valid != "" {
-		hint += "; for example " + valid
-	}
-	p.report(n.Span, hint, "%q cannot be the name of %s", shorten(n.Text), what)
-	return false
-}
-
-// template makes a field of a string that may hold expressions, and checks their syntax.
-func (p *parser) template(n *yamlsource.Node) plan.Field {
-	p.checkTemplate(n)
-	return plan.Field{Value: n.Value(), Span: n.Span}
-}
-
-func (p *parser) checkTemplate(n *yamlsource.Node) bool {
-	if n.Kind != yamlsource.String || !expr.Has(n.Text) {
-		return true
-	}
-	_, err := expr.ParseTemplate(n.Text)
-	p.expressionError(n, err)
-	return err == nil
-}
-
-// expressionError reports what is wrong with an expression in the text of a node, if err is not nil.
-func (p *parser) expressionError(n *yamlsource.Node, err error) {
-	if err == nil {
-		return
-	}
-	place, hint := n.Span, ""
-	if e := (*expr.Error)(nil); errors.As(err, &e) {
-		place, hint = p.source.At(n, e.Offset, e.Length), e.Hint
-	}
-	p.report(place, hint, "%s", err)
-}
-
-// checkTemplates checks the strings in a value at any depth, keys too.
-func (p *parser) checkTemplates(n *yamlsource.Node) {
-	p.checkTemplate(n)
-	for _, item := range n.Items {
-		p.checkTemplates(item)
-	}
-	for _, e := range n.Entries {
-		p.checkTemplate(e.Key)
-		p.checkTemplates(e.Value)
-	}
 }
 
 // maxShown bounds how much of a text a message or title repeats, in characters.

@@ -52,8 +52,16 @@ func allowedKeys(present []string) []string {
 	return keys
 }
 
+// stepReader reads definitions and their lists of steps.
+type stepReader struct {
+	*reader
+	controls   controlReader
+	references referenceReader
+	processes  processReader
+}
+
 // steps reads a list of steps that share a namespace of their own.
-func (p *parser) steps(n *yamlsource.Node) []plan.Step {
+func (p stepReader) list(n *yamlsource.Node) []plan.Step {
 	steps := p.items(n)
 	p.nameSteps(n, steps)
 	p.checkWaits(n, steps)
@@ -61,7 +69,7 @@ func (p *parser) steps(n *yamlsource.Node) []plan.Step {
 }
 
 // items reads a list of steps, one for each item. Those without a name do not have one yet.
-func (p *parser) items(n *yamlsource.Node) []plan.Step {
+func (p stepReader) items(n *yamlsource.Node) []plan.Step {
 	if n.Kind != yamlsource.Sequence {
 		p.report(n.Span, "begin each step with `- `", "steps must be a list, not %s", n.Kind)
 		return nil
@@ -76,7 +84,7 @@ func (p *parser) items(n *yamlsource.Node) []plan.Step {
 	return steps
 }
 
-func (p *parser) item(n *yamlsource.Node) plan.Step {
+func (p stepReader) item(n *yamlsource.Node) plan.Step {
 	s := plan.Step{Span: n.Span}
 	if n.Kind != yamlsource.Mapping {
 		p.report(n.Span, "write `- script: …` for a command, `- step: …` for a component", "a step must be a map, not %s", n.Kind)
@@ -98,7 +106,7 @@ func (p *parser) item(n *yamlsource.Node) plan.Step {
 }
 
 // checkKeys reports keys that a step cannot have, and returns what kinds of step it is: one, when all is well.
-func (p *parser) checkKeys(n *yamlsource.Node) (present []string) {
+func (p stepReader) checkKeys(n *yamlsource.Node) (present []string) {
 	var first yamlsource.Entry
 	for _, e := range n.Entries {
 		if !slices.Contains(kinds, e.Key.Text) {
@@ -132,7 +140,7 @@ func (p *parser) checkKeys(n *yamlsource.Node) (present []string) {
 }
 
 // stepKey reads one key of a step. Keys that mean nothing are reported elsewhere.
-func (p *parser) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry) {
+func (p stepReader) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry) {
 	switch e.Key.Text {
 	case "name":
 		s.Name = e.Value.Text
@@ -140,15 +148,15 @@ func (p *parser) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry) {
 	case "title":
 		s.Title, _ = p.filled(e.Value, "the title")
 	case "wait", "cancel":
-		s.Await = p.await(e)
+		s.Await = p.controls.await(e)
 	case "step", "func":
-		s.Ref = p.reference(e.Value)
+		s.Ref = p.references.reference(e.Value)
 	case "action":
-		s.Ref = p.action(e.Value)
+		s.Ref = p.references.action(e.Value)
 	case "script":
-		s.Inline = p.script(n, e.Value)
+		s.Inline = p.processes.script(n, e.Value)
 	case "exec":
-		s.Inline = inline(plan.Definition{Exec: p.exec(e.Value), Span: e.Value.Span})
+		s.Inline = inline(plan.Definition{Exec: p.processes.exec(e.Value), Span: e.Value.Span})
 	case "run":
 		s.Inline = p.nested(n, e.Value)
 	case "parallel":
@@ -163,7 +171,7 @@ func (p *parser) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry) {
 	case "secrets":
 		s.Secrets = p.secrets(e)
 	default:
-		p.controlKey(s, e)
+		p.controls.controlKey(s, e)
 	}
 }
 
@@ -178,13 +186,13 @@ var shells = []string{plan.ShellBash, plan.ShellSh, plan.ShellPwsh, plan.ShellPo
 // scriptSlot stands for the script's file in a shell that is a command.
 const scriptSlot = "{0}"
 
-func (p *parser) script(item, n *yamlsource.Node) *plan.Component {
+func (p processReader) script(item, n *yamlsource.Node) *plan.Component {
 	x := &plan.Exec{Script: p.shellText(item, n), LogFile: p.logFile(item), Toolkit: p.toolkit(item)}
 	return inline(plan.Definition{Exec: x, Span: n.Span})
 }
 
 // shellText reads the text of a script, and the shell of the map that it stands in.
-func (p *parser) shellText(item, n *yamlsource.Node) *plan.Script {
+func (p processReader) shellText(item, n *yamlsource.Node) *plan.Script {
 	script := &plan.Script{}
 	if n.Kind == yamlsource.Sequence {
 		p.report(n.Span, "write `script: |` and the lines below it", "the script must be a string, not a list")
@@ -207,7 +215,7 @@ func (p *parser) shellText(item, n *yamlsource.Node) *plan.Script {
 var toolkits = []string{plan.ToolkitGitHub, plan.ToolkitGitHubAction}
 
 // toolkit reads the protocol that a process speaks with its runner.
-func (p *parser) toolkit(n *yamlsource.Node) string {
+func (p processReader) toolkit(n *yamlsource.Node) string {
 	if toolkit := n.Get("toolkit"); toolkit != nil {
 		return p.word(toolkit, "the toolkit", toolkits...)
 	}
@@ -215,8 +223,8 @@ func (p *parser) toolkit(n *yamlsource.Node) string {
 }
 
 // nested reads a list of steps that stands in a step, with the outputs that the step gives.
-func (p *parser) nested(item, n *yamlsource.Node) *plan.Component {
-	d := plan.Definition{Steps: p.steps(n), Span: n.Span}
+func (p stepReader) nested(item, n *yamlsource.Node) *plan.Component {
+	d := plan.Definition{Steps: p.list(n), Span: n.Span}
 	for _, e := range item.Entries {
 		if e.Key.Text == "outputs" || e.Key.Text == "delegate" {
 			p.results(e, &d)
@@ -226,7 +234,7 @@ func (p *parser) nested(item, n *yamlsource.Node) *plan.Component {
 }
 
 // secrets reads a list of names, or a map from the name that the step uses to the name that its caller uses.
-func (p *parser) secrets(e yamlsource.Entry) map[string]string {
+func (p stepReader) secrets(e yamlsource.Entry) map[string]string {
 	var secrets map[string]string
 	if e.Value.Kind != yamlsource.Sequence {
 		for _, entry := range p.named(e, "a secret") {
@@ -249,7 +257,7 @@ func (p *parser) secrets(e yamlsource.Entry) map[string]string {
 }
 
 // inputs reads what a step is given. Actions name their inputs with dashes too.
-func (p *parser) inputs(item *yamlsource.Node, e yamlsource.Entry) map[string]plan.Field {
+func (p stepReader) inputs(item *yamlsource.Node, e yamlsource.Entry) map[string]plan.Field {
 	if !isAction(item) {
 		return p.data(p.addressed(e, "an input"))
 	}
@@ -276,7 +284,7 @@ func isAction(item *yamlsource.Node) bool {
 var actionInputPattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_. -]*$`)
 
 // refuseNestedGroups reports parallel groups that are members of one: all of it would run at the same time anyway.
-func (p *parser) refuseNestedGroups(group *yamlsource.Node) {
+func (p stepReader) refuseNestedGroups(group *yamlsource.Node) {
 	for _, member := range group.Items {
 		if nested := member.Get("parallel"); nested != nil {
 			p.report(nested.Span, "move its steps into the group around it; steps that follow each other go into a `run`", "a parallel group cannot stand in a parallel group")

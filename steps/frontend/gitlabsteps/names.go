@@ -19,13 +19,13 @@ type namespace struct {
 
 // nameSteps checks the names that the authors gave the steps of a list, and then names the rest after what they do. Given
 // names come first: a generated name never takes one.
-func (p *parser) nameSteps(list *yamlsource.Node, steps []plan.Step) {
+func (p stepReader) nameSteps(list *yamlsource.Node, steps []plan.Step) {
 	names := &namespace{taken: map[string]diag.Span{}, next: map[string]int{}}
 	p.claim(names, list, steps)
 	names.generate(steps)
 }
 
-func (p *parser) claim(names *namespace, list *yamlsource.Node, steps []plan.Step) {
+func (p stepReader) claim(names *namespace, list *yamlsource.Node, steps []plan.Step) {
 	for i := range steps {
 		item := list.Items[i]
 		if n := item.Get("name"); n != nil && steps[i].Name != "" {

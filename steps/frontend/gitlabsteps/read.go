@@ -1,19 +1,96 @@
 package gitlabsteps
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
 )
 
+// reader reads the values of one text. What is wrong is reported to source; the methods then return what they could make of the rest.
+type reader struct {
+	source Text
+	called string // what diagnostics call it
+	dashes bool   // inputs and outputs are those of an action or a workflow, whose names may hold dashes
+}
+
+// start is the place of mistakes that concern a text as a whole.
+func (p *reader) start() diag.Span {
+	return diag.Span{File: p.called, Line: 1, Column: 1, Length: 1}
+}
+
+func (p *reader) report(place diag.Span, hint, format string, args ...any) {
+	p.source.Report(place, hint, format, args...)
+}
+
+// namePattern is what names of steps, inputs, outputs, variables and secrets look like.
+var namePattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// name checks a name and reports whether it is one. what says whose name it is.
+func (p *reader) name(n *yamlsource.Node, what string) bool {
+	if n.Kind == yamlsource.String && namePattern.MatchString(n.Text) {
+		return true
+	}
+	if n.Kind != yamlsource.String && n.Kind != yamlsource.Number {
+		p.report(n.Span, nameHint(n), "the name of %s must be a string, not %s", what, n.Kind)
+		return false
+	}
+	hint := "use letters, digits and underscores, and no digit at the start"
+	if valid := validName(n.Text); valid != "" {
+		hint += "; for example " + valid
+	}
+	p.report(n.Span, hint, "%q cannot be the name of %s", shorten(n.Text), what)
+	return false
+}
+
+// template makes a field of a string that may hold expressions, and checks their syntax.
+func (p *reader) template(n *yamlsource.Node) plan.Field {
+	p.checkTemplate(n)
+	return plan.Field{Value: n.Value(), Span: n.Span}
+}
+
+func (p *reader) checkTemplate(n *yamlsource.Node) bool {
+	if n.Kind != yamlsource.String || !expr.Has(n.Text) {
+		return true
+	}
+	_, err := expr.ParseTemplate(n.Text)
+	p.expressionError(n, err)
+	return err == nil
+}
+
+// expressionError reports what is wrong with an expression in the text of a node, if err is not nil.
+func (p *reader) expressionError(n *yamlsource.Node, err error) {
+	if err == nil {
+		return
+	}
+	place, hint := n.Span, ""
+	if e := (*expr.Error)(nil); errors.As(err, &e) {
+		place, hint = p.source.At(n, e.Offset, e.Length), e.Hint
+	}
+	p.report(place, hint, "%s", err)
+}
+
+// checkTemplates checks the strings in a value at any depth, keys too.
+func (p *reader) checkTemplates(n *yamlsource.Node) {
+	p.checkTemplate(n)
+	for _, item := range n.Items {
+		p.checkTemplates(item)
+	}
+	for _, e := range n.Entries {
+		p.checkTemplate(e.Key)
+		p.checkTemplates(e.Value)
+	}
+}
+
 // object checks that a node is a map with no keys but the given ones. what names the map in messages ("the spec").
-func (p *parser) object(n *yamlsource.Node, what string, keys ...string) bool {
+func (p *reader) object(n *yamlsource.Node, what string, keys ...string) bool {
 	if n.Kind != yamlsource.Mapping {
 		p.report(n.Span, "the keys here are "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
 		return false
@@ -27,7 +104,7 @@ func (p *parser) object(n *yamlsource.Node, what string, keys ...string) bool {
 }
 
 // unknown reports a key that means nothing where it stands.
-func (p *parser) unknown(key *yamlsource.Node, keys []string) {
+func (p *reader) unknown(key *yamlsource.Node, keys []string) {
 	if p.source.Full() { // nobody will read it
 		p.report(key.Span, "", "unknown key %q", shorten(key.Text))
 		return
@@ -40,7 +117,7 @@ func (p *parser) unknown(key *yamlsource.Node, keys []string) {
 }
 
 // either returns the entry of the one key of several with the same meaning that is there. Two of them are a mistake.
-func (p *parser) either(n *yamlsource.Node, keys ...string) (found yamlsource.Entry, ok bool) {
+func (p *reader) either(n *yamlsource.Node, keys ...string) (found yamlsource.Entry, ok bool) {
 	for _, e := range n.Entries {
 		if !slices.Contains(keys, e.Key.Text) {
 			continue
@@ -55,7 +132,7 @@ func (p *parser) either(n *yamlsource.Node, keys ...string) (found yamlsource.En
 }
 
 // text reads a string. what names it in messages ("the description").
-func (p *parser) text(n *yamlsource.Node, what string) (string, bool) {
+func (p *reader) text(n *yamlsource.Node, what string) (string, bool) {
 	if n.Kind == yamlsource.String {
 		return n.Text, true
 	}
@@ -64,7 +141,7 @@ func (p *parser) text(n *yamlsource.Node, what string) (string, bool) {
 }
 
 // filled reads a string that is not empty.
-func (p *parser) filled(n *yamlsource.Node, what string) (string, bool) {
+func (p *reader) filled(n *yamlsource.Node, what string) (string, bool) {
 	if n.Kind == yamlsource.Null || n.Kind == yamlsource.String && strings.TrimSpace(n.Text) == "" {
 		p.report(n.Span, "", "%s is empty", what)
 		return "", false
@@ -85,7 +162,7 @@ func quoteHint(n *yamlsource.Node) string {
 }
 
 // boolean reads true or false.
-func (p *parser) boolean(n *yamlsource.Node, what string) bool {
+func (p *reader) boolean(n *yamlsource.Node, what string) bool {
 	if n.Kind != yamlsource.Boolean {
 		hint := ""
 		if n.Kind == yamlsource.String && n.IsPlain() && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(n.Text)) {
@@ -97,7 +174,7 @@ func (p *parser) boolean(n *yamlsource.Node, what string) bool {
 }
 
 // integer reads a whole number between low and high.
-func (p *parser) integer(n *yamlsource.Node, what string, low, high int64) (int, bool) {
+func (p *reader) integer(n *yamlsource.Node, what string, low, high int64) (int, bool) {
 	if n.Kind == yamlsource.Number {
 		if i, ok := n.Value().Integer(); ok && i.Cmp(big.NewInt(low)) >= 0 && i.Cmp(big.NewInt(high)) <= 0 {
 			return int(i.Int64()), true
@@ -110,7 +187,7 @@ func (p *parser) integer(n *yamlsource.Node, what string, low, high int64) (int,
 }
 
 // entries reads a map whose keys must be accepted. A null map is empty.
-func (p *parser) entries(e yamlsource.Entry, accept func(key *yamlsource.Node) bool) []yamlsource.Entry {
+func (p *reader) entries(e yamlsource.Entry, accept func(key *yamlsource.Node) bool) []yamlsource.Entry {
 	if e.Value.Kind == yamlsource.Null {
 		return nil
 	}
@@ -128,19 +205,19 @@ func (p *parser) entries(e yamlsource.Entry, accept func(key *yamlsource.Node) b
 }
 
 // named reads a map whose keys are names. what says of what ("an input").
-func (p *parser) named(e yamlsource.Entry, what string) []yamlsource.Entry {
+func (p *reader) named(e yamlsource.Entry, what string) []yamlsource.Entry {
 	return p.entries(e, func(key *yamlsource.Node) bool { return p.name(key, what) })
 }
 
 // dashed reads a map whose keys are names of inputs or outputs.
-func (p *parser) dashed(e yamlsource.Entry, what string) []yamlsource.Entry {
+func (p *reader) dashed(e yamlsource.Entry, what string) []yamlsource.Entry {
 	return p.entries(e, func(key *yamlsource.Node) bool {
 		return p.dashes && key.Kind == yamlsource.String && actionInputPattern.MatchString(key.Text) || p.name(key, what)
 	})
 }
 
 // addressed reads a map whose keys are names or have expressions that make them.
-func (p *parser) addressed(e yamlsource.Entry, what string) []yamlsource.Entry {
+func (p *reader) addressed(e yamlsource.Entry, what string) []yamlsource.Entry {
 	return p.entries(e, func(key *yamlsource.Node) bool {
 		if key.Kind == yamlsource.String && expr.Has(key.Text) {
 			return p.checkTemplate(key)
@@ -150,7 +227,7 @@ func (p *parser) addressed(e yamlsource.Entry, what string) []yamlsource.Entry {
 }
 
 // env reads a map of environment variables, whose values are strings with expressions.
-func (p *parser) env(e yamlsource.Entry) map[string]plan.Field {
+func (p *reader) env(e yamlsource.Entry) map[string]plan.Field {
 	var env map[string]plan.Field
 	for _, entry := range p.addressed(e, "a variable") {
 		if _, ok := p.text(entry.Value, "the variable "+entry.Key.Text); ok {
@@ -161,7 +238,7 @@ func (p *parser) env(e yamlsource.Entry) map[string]plan.Field {
 }
 
 // data makes fields of any values, whose strings at any depth may hold expressions.
-func (p *parser) data(entries []yamlsource.Entry) map[string]plan.Field {
+func (p *reader) data(entries []yamlsource.Entry) map[string]plan.Field {
 	var fields map[string]plan.Field
 	for _, e := range entries {
 		p.checkTemplates(e.Value)

@@ -12,8 +12,11 @@ import (
 	"github.com/rungci/rung/steps/plan"
 )
 
+// referenceReader reads references to components.
+type referenceReader struct{ *reader }
+
 // reference reads what step and func refer to: a short form, or a map with git, oci or archive.
-func (p *parser) reference(n *yamlsource.Node) *plan.Reference {
+func (p referenceReader) reference(n *yamlsource.Node) *plan.Reference {
 	switch n.Kind {
 	case yamlsource.String:
 		if !p.checkTemplate(n) {
@@ -32,7 +35,7 @@ func (p *parser) reference(n *yamlsource.Node) *plan.Reference {
 	}
 }
 
-func (p *parser) referenceMap(n *yamlsource.Node) *plan.Reference {
+func (p referenceReader) referenceMap(n *yamlsource.Node) *plan.Reference {
 	p.object(n, "a reference", "git", "oci", "archive")
 	r := &reference{Reference: plan.Reference{Span: n.Span}}
 	var used []string
@@ -58,7 +61,7 @@ func (p *parser) referenceMap(n *yamlsource.Node) *plan.Reference {
 	return &r.Reference
 }
 
-func (p *parser) gitMap(r *reference, n *yamlsource.Node) {
+func (p referenceReader) gitMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefGit
 	if !p.parts(n, "git", []string{"url", "rev"}) {
 		return
@@ -70,7 +73,7 @@ func (p *parser) gitMap(r *reference, n *yamlsource.Node) {
 	r.Text = r.URL + "@" + r.Rev + r.place()
 }
 
-func (p *parser) ociMap(r *reference, n *yamlsource.Node) {
+func (p referenceReader) ociMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefOCI
 	if !p.parts(n, "oci", []string{"registry", "repository", "tag"}) {
 		return
@@ -87,7 +90,7 @@ func (p *parser) ociMap(r *reference, n *yamlsource.Node) {
 	r.Text = r.Registry + "/" + r.Repository + separator + r.Tag + r.place()
 }
 
-func (p *parser) archiveMap(r *reference, n *yamlsource.Node) {
+func (p referenceReader) archiveMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefArchive
 	if !p.parts(n, "archive", []string{"url"}, "sha256") {
 		return
@@ -100,7 +103,7 @@ func (p *parser) archiveMap(r *reference, n *yamlsource.Node) {
 }
 
 // parts checks a map of strings with expressions: the required ones, and where in what is fetched the component is.
-func (p *parser) parts(n *yamlsource.Node, what string, required []string, optional ...string) bool {
+func (p referenceReader) parts(n *yamlsource.Node, what string, required []string, optional ...string) bool {
 	if !p.object(n, what, slices.Concat(required, optional, []string{"dir", "file"})...) {
 		return false
 	}
@@ -162,7 +165,7 @@ func (r *reference) place() string {
 }
 
 // action reads the name of a GitHub Action.
-func (p *parser) action(n *yamlsource.Node) *plan.Reference {
+func (p referenceReader) action(n *yamlsource.Node) *plan.Reference {
 	if n.Kind == yamlsource.Mapping && n.Get("uses") != nil {
 		p.object(n, "the action", "uses", "text")
 		ref := p.action(n.Get("uses"))

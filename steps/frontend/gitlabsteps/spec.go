@@ -12,8 +12,11 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
+// specReader reads specs.
+type specReader struct{ *reader }
+
 // spec reads the first document of a file. What stands in it is data: nothing in it is evaluated.
-func (p *parser) spec(doc *yamlsource.Node) plan.Spec {
+func (p specReader) spec(doc *yamlsource.Node) plan.Spec {
 	var spec plan.Spec
 	if doc.Kind == yamlsource.Null || !p.object(doc, "the first document", "spec") {
 		return spec
@@ -58,7 +61,7 @@ func (p *parser) spec(doc *yamlsource.Node) plan.Spec {
 }
 
 // word reads one of several words, "" when it is none of them.
-func (p *parser) word(n *yamlsource.Node, what string, words ...string) string {
+func (p *reader) word(n *yamlsource.Node, what string, words ...string) string {
 	if n.Kind == yamlsource.String && slices.Contains(words, n.Text) {
 		return n.Text
 	}
@@ -86,7 +89,7 @@ func oneOf(words []string) string {
 	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
 }
 
-func (p *parser) input(e yamlsource.Entry) plan.Input {
+func (p specReader) input(e yamlsource.Entry) plan.Input {
 	in := plan.Input{Span: e.Key.Span}
 	kind, ok := p.declaration(e, "input", "type", "default", "sensitive", "description", "options", "match", "computed", "deprecated")
 	if !ok {
@@ -116,7 +119,7 @@ func (p *parser) input(e yamlsource.Entry) plan.Input {
 	return in
 }
 
-func (p *parser) output(e yamlsource.Entry) plan.Output {
+func (p specReader) output(e yamlsource.Entry) plan.Output {
 	out := plan.Output{Span: e.Key.Span}
 	kind, ok := p.declaration(e, "output", "type", "default", "sensitive", "description")
 	if !ok {
@@ -128,7 +131,7 @@ func (p *parser) output(e yamlsource.Entry) plan.Output {
 }
 
 // declaration checks the keys of an input or output and reads its type. It returns false when the rest cannot be read.
-func (p *parser) declaration(e yamlsource.Entry, what string, keys ...string) (value.Kind, bool) {
+func (p specReader) declaration(e yamlsource.Entry, what string, keys ...string) (value.Kind, bool) {
 	types := "the types are " + strings.Join(value.KindNames, ", ")
 	if e.Value.Kind == yamlsource.Null {
 		p.report(e.Key.Span, "write `"+e.Key.Text+": {type: string}`; "+types, "the %s %q has no type", what, e.Key.Text)
@@ -156,7 +159,7 @@ func (p *parser) declaration(e yamlsource.Entry, what string, keys ...string) (v
 }
 
 // declared reads what inputs and outputs have in common. A kind of null stands for one that is not known.
-func (p *parser) declared(e yamlsource.Entry, kind value.Kind) (def *value.Value, sensitive bool, description string) {
+func (p specReader) declared(e yamlsource.Entry, kind value.Kind) (def *value.Value, sensitive bool, description string) {
 	for _, e := range e.Value.Entries {
 		switch e.Key.Text {
 		case "default":
@@ -174,7 +177,7 @@ func (p *parser) declared(e yamlsource.Entry, kind value.Kind) (def *value.Value
 }
 
 // fits checks that a value is of the kind. There is no conversion: "5" is not a number.
-func (p *parser) fits(n *yamlsource.Node, kind value.Kind, what string) bool {
+func (p specReader) fits(n *yamlsource.Node, kind value.Kind, what string) bool {
 	got := n.Value().Kind()
 	if got == kind || kind == value.Null {
 		return true
@@ -192,7 +195,7 @@ func (p *parser) fits(n *yamlsource.Node, kind value.Kind, what string) bool {
 	return false
 }
 
-func (p *parser) options(n *yamlsource.Node, kind value.Kind) []value.Value {
+func (p specReader) options(n *yamlsource.Node, kind value.Kind) []value.Value {
 	if n.Kind != yamlsource.Sequence {
 		p.report(n.Span, "write [one, two]", `"options" must be a list, not %s`, n.Kind)
 		return nil
@@ -215,7 +218,7 @@ func contains(list []value.Value, v value.Value) bool {
 }
 
 // match reads the regular expression of a string input, which its default must match as a whole.
-func (p *parser) match(n *yamlsource.Node, e yamlsource.Entry, in plan.Input) string {
+func (p specReader) match(n *yamlsource.Node, e yamlsource.Entry, in plan.Input) string {
 	text, ok := p.text(n, `"match"`)
 	if !ok {
 		return ""
@@ -245,7 +248,7 @@ func reason(errs ...error) string {
 	return ""
 }
 
-func (p *parser) envRequest(e yamlsource.Entry) plan.EnvRequest {
+func (p specReader) envRequest(e yamlsource.Entry) plan.EnvRequest {
 	req := plan.EnvRequest{Span: e.Key.Span}
 	if e.Value.Kind == yamlsource.Null || !p.object(e.Value, "the variable "+e.Key.Text, "default", "description") {
 		return req
@@ -266,7 +269,7 @@ func (p *parser) envRequest(e yamlsource.Entry) plan.EnvRequest {
 	return req
 }
 
-func (p *parser) secretRequest(e yamlsource.Entry) plan.SecretRequest {
+func (p specReader) secretRequest(e yamlsource.Entry) plan.SecretRequest {
 	req := plan.SecretRequest{Span: e.Key.Span}
 	if e.Value.Kind == yamlsource.Null || !p.object(e.Value, "the secret "+e.Key.Text, "optional", "description") {
 		return req

@@ -27,8 +27,13 @@ func ReportTypes() []string {
 	return out
 }
 
+// artifactReader reads `artifacts:`.
+type artifactReader struct {
+	*values
+}
+
 // artifacts reads `artifacts:`.
-func (r *reader) artifacts(n config.Node) *Artifacts {
+func (r artifactReader) artifacts(n config.Node) *Artifacts {
 	out := &Artifacts{When: when.OnSuccess, Node: n}
 	for key, v := range r.fields(n, "artifacts", artifactKeys) {
 		name := "artifacts:" + key
@@ -63,7 +68,7 @@ func (r *reader) artifacts(n config.Node) *Artifacts {
 }
 
 // exposeAs reads the name under which a merge request shows the paths, which therefore have to be paths and no patterns.
-func (r *reader) exposeAs(n, artifacts config.Node) string {
+func (r artifactReader) exposeAs(n, artifacts config.Node) string {
 	text := r.text(n, "artifacts:expose_as")
 	if n.Kind() != yamlsource.String {
 		return ""
@@ -99,7 +104,7 @@ func isLabel(text string) bool {
 }
 
 // reports reads artifacts:reports.
-func (r *reader) reports(n config.Node) []Report {
+func (r artifactReader) reports(n config.Node) []Report {
 	if n.Kind() == yamlsource.Mapping {
 		if key, v := n.Entry("cobertura"); !v.IsNull() {
 			r.report(key, "write `coverage_report: {coverage_format: cobertura, path: …}`", "GitLab has no `artifacts:reports:cobertura` any more")
@@ -119,7 +124,7 @@ func (r *reader) reports(n config.Node) []Report {
 	return out
 }
 
-func (r *reader) coverageReport(n config.Node, out *Report) {
+func (r artifactReader) coverageReport(n config.Node, out *Report) {
 	const name = "artifacts:reports:coverage_report"
 	for key, v := range r.fields(n, name, []string{"coverage_format", "path"}) {
 		if key == "path" {

@@ -22,8 +22,13 @@ const (
 
 var cacheKeys = []string{"key", "paths", "untracked", "unprotect", "when", "policy", "fallback_keys"}
 
+// cacheReader reads `cache:`.
+type cacheReader struct {
+	*values
+}
+
 // caches reads `cache:`: a map, or a list of maps.
-func (r *reader) caches(n config.Node) []Cache {
+func (r cacheReader) caches(n config.Node) []Cache {
 	switch n.Kind() {
 	case yamlsource.Mapping:
 		if n.Len() == 0 {
@@ -46,7 +51,7 @@ func (r *reader) caches(n config.Node) []Cache {
 	}
 }
 
-func (r *reader) cache(n config.Node) Cache {
+func (r cacheReader) cache(n config.Node) Cache {
 	out := Cache{When: when.OnSuccess, Policy: "pull-push", Node: n}
 	for key, v := range r.fields(n, "cache", cacheKeys) {
 		name := "cache:" + key
@@ -74,21 +79,21 @@ func (r *reader) cache(n config.Node) Cache {
 }
 
 // outcome reads a `when:` about how a job ended.
-func (r *reader) outcome(n config.Node, name string) when.When {
+func (r *values) outcome(n config.Node, name string) when.When {
 	if w := r.choice(n, name, words(when.OnSuccess, when.OnFailure, when.Always)...); w != "" {
 		return when.When(w)
 	}
 	return when.OnSuccess
 }
 
-func (r *reader) cachePolicy(n config.Node) string {
+func (r cacheReader) cachePolicy(n config.Node) string {
 	if text := n.Text(); n.Kind() == yamlsource.String && len(variable.References(text)) > 0 {
 		return text
 	}
 	return r.choice(n, "cache:policy", "pull-push", "pull", "push")
 }
 
-func (r *reader) cacheKey(n config.Node) CacheKey {
+func (r cacheReader) cacheKey(n config.Node) CacheKey {
 	out := CacheKey{}
 	if n.Kind() != yamlsource.Mapping {
 		if n.Kind() == yamlsource.Sequence {
@@ -122,7 +127,7 @@ func (r *reader) cacheKey(n config.Node) CacheKey {
 	return out
 }
 
-func (r *reader) keyFiles(n config.Node, name string) []string {
+func (r cacheReader) keyFiles(n config.Node, name string) []string {
 	out := r.atMost(n, name, MaxCacheKeyFiles)
 	if n.Kind() == yamlsource.Sequence && n.Len() == 0 {
 		r.report(n, "name a file", "`%s` is empty", name)
@@ -131,7 +136,7 @@ func (r *reader) keyFiles(n config.Node, name string) []string {
 }
 
 // keyText refuses keys that would be another place in a cache. Those that variables make are the runner's to clean.
-func (r *reader) keyText(n config.Node, name string) {
+func (r cacheReader) keyText(n config.Node, name string) {
 	text := n.Text()
 	if decoded, err := url.PathUnescape(text); err == nil {
 		text = decoded

@@ -13,8 +13,13 @@ const MaxEnvironment = 255
 
 var environmentKeys = []string{"name", "url", "action", "on_stop", "auto_stop_in", "deployment_tier", "kubernetes"}
 
+// deliveryReader reads the keywords of what a job delivers: `environment:`, `release:` and `pages:`.
+type deliveryReader struct {
+	*values
+}
+
 // environment reads `environment:`.
-func (r *reader) environment(n config.Node) *Environment {
+func (r deliveryReader) environment(n config.Node) *Environment {
 	out := &Environment{Action: "start", Node: n}
 	switch n.Kind() {
 	case yamlsource.String:
@@ -54,7 +59,7 @@ func (r *reader) environment(n config.Node) *Environment {
 	return out
 }
 
-func (r *reader) environmentName(n config.Node, keyword string) string {
+func (r deliveryReader) environmentName(n config.Node, keyword string) string {
 	text := r.filled(n, keyword)
 	switch {
 	case len([]rune(text)) > MaxEnvironment:
@@ -70,7 +75,7 @@ func (r *reader) environmentName(n config.Node, keyword string) string {
 }
 
 // kubernetes checks environment:kubernetes.
-func (r *reader) kubernetes(n config.Node) {
+func (r deliveryReader) kubernetes(n config.Node) {
 	const name = "environment:kubernetes"
 	for key, v := range r.fields(n, name, []string{"agent", "namespace", "flux_resource_path", "dashboard", "managed_resources"}) {
 		switch key {
@@ -91,7 +96,7 @@ func (r *reader) kubernetes(n config.Node) {
 var releaseKeys = []string{"tag_name", "tag_message", "name", "description", "ref", "milestones", "released_at", "assets"}
 
 // release reads `release:`.
-func (r *reader) release(n config.Node) *Release {
+func (r deliveryReader) release(n config.Node) *Release {
 	out := &Release{Node: n}
 	for key, v := range r.fields(n, "release", releaseKeys) {
 		name := "release:" + key
@@ -122,7 +127,7 @@ func (r *reader) release(n config.Node) *Release {
 	return out
 }
 
-func (r *reader) releasedAt(n config.Node) string {
+func (r deliveryReader) releasedAt(n config.Node) string {
 	text := r.text(n, "release:released_at")
 	if n.Kind() != yamlsource.String {
 		return ""
@@ -136,7 +141,7 @@ func (r *reader) releasedAt(n config.Node) string {
 	return ""
 }
 
-func (r *reader) assets(n config.Node) []ReleaseLink {
+func (r deliveryReader) assets(n config.Node) []ReleaseLink {
 	const name = "release:assets:links"
 	var out []ReleaseLink
 	for _, links := range r.fields(n, "release:assets", []string{"links"}) {
@@ -181,7 +186,7 @@ func listKind(n config.Node) string {
 }
 
 // pages reads `pages:` and `publish:` of a job. A job called pages is one even without them.
-func (r *reader) pages(j *Job) *Pages {
+func (r deliveryReader) pages(j *Job) *Pages {
 	n := j.Node.Get("pages")
 	publishKey, publish := j.Node.Entry("publish")
 	out := &Pages{Node: n}

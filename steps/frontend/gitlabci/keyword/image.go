@@ -13,8 +13,14 @@ var (
 	serviceKeys = []string{"name", "entrypoint", "pull_policy", "docker", "kubernetes", "alias", "command", "variables", "ports"}
 )
 
+// imageReader reads `image:` and `services:`.
+type imageReader struct {
+	*values
+	variableReader
+}
+
 // image reads `image:`.
-func (r *reader) image(n config.Node) *Image {
+func (r imageReader) image(n config.Node) *Image {
 	image := Image{Node: n}
 	if n.Kind() == yamlsource.String {
 		image.Name = r.filled(n, "image")
@@ -29,7 +35,7 @@ func (r *reader) image(n config.Node) *Image {
 }
 
 // services reads `services:`.
-func (r *reader) services(n config.Node) []Service {
+func (r imageReader) services(n config.Node) []Service {
 	if n.Kind() != yamlsource.Sequence {
 		hint := "write a list"
 		if n.Kind() == yamlsource.String {
@@ -58,7 +64,7 @@ func (r *reader) services(n config.Node) []Service {
 	return out
 }
 
-func (r *reader) service(n config.Node, s *Service) {
+func (r imageReader) service(n config.Node, s *Service) {
 	r.ports(n, "services")
 	for key, v := range r.fields(n, "services", serviceKeys) {
 		switch key {
@@ -80,14 +86,14 @@ func aliases(text string) []string {
 	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || unicode.IsSpace(c) })
 }
 
-func (r *reader) imageName(n config.Node, name string) {
+func (r imageReader) imageName(n config.Node, name string) {
 	if n.Kind() == yamlsource.Mapping && n.Get("name").IsNull() {
 		r.report(n, "add `name:` with the image", "`%s` has no name", name)
 	}
 }
 
 // imageField reads what images of jobs and of services have in common.
-func (r *reader) imageField(image *Image, of, key string, v config.Node) {
+func (r imageReader) imageField(image *Image, of, key string, v config.Node) {
 	name := of + ":" + key
 	switch key {
 	case "name":
@@ -119,7 +125,7 @@ func (r *reader) imageField(image *Image, of, key string, v config.Node) {
 }
 
 // ports refuses `ports:`, as GitLab does: it is for the file of the web terminal.
-func (r *reader) ports(n config.Node, name string) {
+func (r imageReader) ports(n config.Node, name string) {
 	if key, v := n.Entry("ports"); !v.IsNull() {
 		r.report(key, "delete it: a job reaches the ports of its services without it", "`%s` cannot have `ports` in a pipeline: only web terminals (.gitlab-webide.yml) can", name)
 	}

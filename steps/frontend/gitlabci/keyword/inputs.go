@@ -17,8 +17,13 @@ const MaxJobInputs = 50
 // inputName is what an input may be called.
 var inputName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
 
+// inputReader reads `inputs:` of a job.
+type inputReader struct {
+	*values
+}
+
 // inputs reads `inputs:` of a job: values that a person may change when the job is started by hand.
-func (r *reader) inputs(n config.Node) []Input {
+func (r inputReader) inputs(n config.Node) []Input {
 	if n.Len() > MaxJobInputs {
 		r.report(n, "use fewer, or variables", "a job can have %d inputs, and here are %d", MaxJobInputs, n.Len())
 		return nil
@@ -33,7 +38,7 @@ func (r *reader) inputs(n config.Node) []Input {
 	return out
 }
 
-func (r *reader) input(key, n config.Node) Input {
+func (r inputReader) input(key, n config.Node) Input {
 	name := "inputs:" + shorten(key.Text())
 	out := Input{Name: key.Text(), Type: "string"}
 	if n.IsNull() {
@@ -92,7 +97,7 @@ func isOf(n config.Node, typ string) bool {
 	}
 }
 
-func (r *reader) inputOptions(n config.Node, name, typ string) []config.Node {
+func (r inputReader) inputOptions(n config.Node, name, typ string) []config.Node {
 	if n.Kind() != yamlsource.Sequence || n.Len() == 0 {
 		r.report(n, "list the values", "`%s:options` is a list of values, and this is %s", name, listKind(n))
 		return nil
@@ -115,7 +120,7 @@ func (r *reader) inputOptions(n config.Node, name, typ string) []config.Node {
 	return out
 }
 
-func (r *reader) inputDefault(in *Input, name string) {
+func (r inputReader) inputDefault(in *Input, name string) {
 	if !isOf(in.Default, in.Type) {
 		hint := "write a value of that type, or another `type:`"
 		if in.Type == "string" {
@@ -130,7 +135,7 @@ func (r *reader) inputDefault(in *Input, name string) {
 	}
 }
 
-func (r *reader) inputPattern(in *Input, n config.Node, name string) {
+func (r inputReader) inputPattern(in *Input, n config.Node, name string) {
 	if in.Type != "string" {
 		r.report(n, "delete it", "`%s:regex` is for strings, and the type is %s", name, in.Type)
 		return

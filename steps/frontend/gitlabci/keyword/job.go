@@ -34,16 +34,49 @@ var retryReasons = []string{"always", "unknown_failure", "script_failure", "api_
 	"runner_configuration_error", "runner_external_dependency_failure", "runner_interrupted", "runner_provisioning_timeout",
 	"stuck_pending_no_matching_runners", "stuck_pending_with_matching_runners", "stuck_pending_no_runners_online"}
 
-// job reads one job.
-func (r *reader) job(c *config.Job) *Job {
+// jobReader reads jobs, with a reader for each group of their keywords.
+type jobReader struct {
+	*values
+	*stageReader
+	artifactReader
+	cacheReader
+	deliveryReader
+	imageReader
+	inputReader
+	matrixReader
+	needReader
+	ruleReader
+	scriptReader
+	secretReader
+	triggerReader
+	variableReader
+	workflowReader
+}
+
+func newJobReader(v *values, stages *stageReader) *jobReader {
+	variables := variableReader{v}
+	matrix := matrixReader{v}
+	needs := needReader{v, matrix}
+	rules := ruleReader{v, variables, needs, &rule.Cache{}}
+	return &jobReader{
+		values: v, stageReader: stages, artifactReader: artifactReader{v}, cacheReader: cacheReader{v}, deliveryReader: deliveryReader{v},
+		imageReader: imageReader{v, variables}, inputReader: inputReader{v}, matrixReader: matrix, needReader: needs,
+		ruleReader: rules, scriptReader: scriptReader{v}, secretReader: secretReader{v}, triggerReader: triggerReader{v},
+		variableReader: variables, workflowReader: workflowReader{v, rules},
+	}
+}
+
+// job reads one job. workflowRules says that the pipeline has rules of its own.
+func (r *jobReader) job(c *config.Job, workflowRules bool) *Job {
 	j := &Job{Name: c.Name, Stage: DefaultStage, Node: c.Body, Key: c.Key, Inherits: c.Variables, When: when.OnSuccess}
 	r.readKeywords(j, c, r.isTrigger(c))
+	j.Legacy.WorkflowRules = workflowRules
 	r.agree(j, r.isTrigger(c))
 	return j
 }
 
 // isTrigger reports whether a job triggers a pipeline or takes over the status of one, and so runs no script.
-func (r *reader) isTrigger(c *config.Job) bool {
+func (r *jobReader) isTrigger(c *config.Job) bool {
 	if c.Trigger {
 		return true
 	}
@@ -60,7 +93,7 @@ func (r *reader) isTrigger(c *config.Job) bool {
 }
 
 // readKeywords reads the keywords of a job.
-func (r *reader) readKeywords(j *Job, c *config.Job, trigger bool) {
+func (r *jobReader) readKeywords(j *Job, c *config.Job, trigger bool) {
 	body, stageAt := c.Body, j.Key
 	if c.Lacking {
 		stageAt = config.Node{} // it may have one in what it lacks
@@ -110,7 +143,7 @@ func needsIn(trigger bool) needsOf {
 	return needsOfJob
 }
 
-func (r *reader) notInTrigger(key, body config.Node) {
+func (r *jobReader) notInTrigger(key, body config.Node) {
 	if !body.Get("trigger").IsNull() {
 		r.report(key, "delete it, or make two jobs", "a job with `trigger` runs nothing itself and cannot have `%s`", key.Text())
 		return
@@ -119,7 +152,7 @@ func (r *reader) notInTrigger(key, body config.Node) {
 }
 
 // scripting reads the keywords of what runs and in what. It reports false for others, as the next two do.
-func (r *reader) scripting(j *Job, name string, v config.Node) bool {
+func (r *jobReader) scripting(j *Job, name string, v config.Node) bool {
 	switch name {
 	case "script":
 		j.Script = r.script(v)
@@ -156,7 +189,7 @@ func (r *reader) scripting(j *Job, name string, v config.Node) bool {
 }
 
 // deciding reads the keywords of whether and when a job runs.
-func (r *reader) deciding(j *Job, name string, v config.Node) bool {
+func (r *jobReader) deciding(j *Job, name string, v config.Node) bool {
 	switch name {
 	case "rules":
 		j.Rules = r.ruleList(v, name, jobRules)
@@ -181,7 +214,7 @@ func (r *reader) deciding(j *Job, name string, v config.Node) bool {
 }
 
 // delivering reads the keywords of what a job gets from others and leaves behind.
-func (r *reader) delivering(j *Job, name string, v config.Node) bool {
+func (r *jobReader) delivering(j *Job, name string, v config.Node) bool {
 	switch name {
 	case "dependencies":
 		j.Dependencies = r.texts(v, name)
@@ -204,7 +237,7 @@ func (r *reader) delivering(j *Job, name string, v config.Node) bool {
 }
 
 // when reads `when:` of a job.
-func (r *reader) when(n config.Node, trigger bool) when.When {
+func (r *jobReader) when(n config.Node, trigger bool) when.When {
 	options := []when.When{when.OnSuccess, when.OnFailure, when.Always, when.Manual}
 	if !trigger {
 		options = append(options, when.Delayed)
@@ -224,7 +257,7 @@ func (r *reader) when(n config.Node, trigger bool) when.When {
 }
 
 // allowFailure reads `allow_failure:` of a job.
-func (r *reader) allowFailure(n config.Node, trigger bool) AllowFailure {
+func (r *jobReader) allowFailure(n config.Node, trigger bool) AllowFailure {
 	out := AllowFailure{Set: true}
 	switch {
 	case isBoolean(n) || trigger:
@@ -243,7 +276,7 @@ func (r *reader) allowFailure(n config.Node, trigger bool) AllowFailure {
 }
 
 // retry reads `retry:`.
-func (r *reader) retry(n config.Node) Retry {
+func (r *jobReader) retry(n config.Node) Retry {
 	out := Retry{}
 	if n.Kind() != yamlsource.Mapping {
 		if _, ok := number(n); !ok && n.Kind() != yamlsource.Number && n.Kind() != yamlsource.String {
@@ -267,7 +300,7 @@ func (r *reader) retry(n config.Node) Retry {
 }
 
 // coverage reads `coverage:`, a pattern between slashes.
-func (r *reader) coverage(n config.Node) string {
+func (r *jobReader) coverage(n config.Node) string {
 	text := r.text(n, "coverage")
 	if n.Kind() != yamlsource.String {
 		return ""
@@ -283,12 +316,11 @@ func (r *reader) coverage(n config.Node) string {
 }
 
 // agree reports keywords that exclude or need each other, and reads what belongs together.
-func (r *reader) agree(j *Job, trigger bool) {
+func (r *jobReader) agree(j *Job, trigger bool) {
 	given := func(name string) (config.Node, bool) {
 		key, v := j.Node.Entry(name)
 		return key, !v.IsNull()
 	}
-	j.Legacy.WorkflowRules = r.definition.Workflow.hasRules()
 	j.Pages = r.pages(j)
 	startIn, delayed := given("start_in")
 	if j.Rules != nil {
@@ -320,7 +352,7 @@ func (r *reader) agree(j *Job, trigger bool) {
 }
 
 // withRun reports scripts of a job that has steps. Those of `default:` do not reach it; Lint tells.
-func (r *reader) withRun(j *Job) {
+func (r *jobReader) withRun(j *Job) {
 	for _, name := range []string{"script", "before_script", "after_script"} {
 		if key, v := j.Node.Entry(name); !v.IsNull() && !byDefault(key) {
 			r.report(key, "make a step with `script:` of it", "`%s` and `run` exclude each other", name)
@@ -335,7 +367,7 @@ func byDefault(key config.Node) bool {
 }
 
 // amongNeeds reports dependencies that are not needed.
-func (r *reader) amongNeeds(j *Job) {
+func (r *jobReader) amongNeeds(j *Job) {
 	for _, it := range j.Node.Get("dependencies").Items() {
 		if it.Kind() != yamlsource.String {
 			continue
@@ -347,7 +379,7 @@ func (r *reader) amongNeeds(j *Job) {
 }
 
 // matrixName reports a job whose copies would have names that are too long.
-func (r *reader) matrixName(j *Job) {
+func (r *jobReader) matrixName(j *Job) {
 	longest := 0
 	for _, entry := range j.Parallel.Matrix {
 		size := 2 * (len(entry) - 1)
@@ -366,19 +398,19 @@ func (r *reader) matrixName(j *Job) {
 }
 
 // defaults checks what `default:` and the global keywords say where no job inherits it.
-func (r *reader) defaults() {
-	for key, v := range r.config.Default.Entries() {
+func (r *jobReader) defaults(c *config.Config) {
+	for key, v := range c.Default.Entries() {
 		r.unused(key.Text(), v)
 	}
 	for _, name := range []string{"image", "services", "cache", "before_script", "after_script"} {
-		if v := r.config.Root.Get(name); v.Exists() {
+		if v := c.Root.Get(name); v.Exists() {
 			r.unused(name, v)
 		}
 	}
 }
 
 // unused checks a keyword without using it. What is wrong with it has mostly been told of the jobs that inherit it.
-func (r *reader) unused(name string, v config.Node) {
+func (r *jobReader) unused(name string, v config.Node) {
 	if v.IsNull() || !slices.Contains(config.DefaultKeywords(), name) {
 		return
 	}

@@ -9,10 +9,19 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 )
 
+// linker checks what jobs say of each other.
+type linker struct {
+	*reporter
+	definition *Definition
+	stages     map[string]int
+	jobs       map[string]*Job
+	names      []string
+}
+
 // links checks what jobs say of each other.
-func (r *reader) links() {
+func (r *linker) links() {
 	for _, j := range r.definition.Jobs {
-		stage, staged := r.stageIndex[j.Stage]
+		stage, staged := r.stages[j.Stage]
 		for i := range j.Needs {
 			r.link(j, &j.Needs[i], stage, staged)
 		}
@@ -35,7 +44,7 @@ func (r *reader) links() {
 }
 
 // find returns a job that another one names; it reports one that does not exist.
-func (r *reader) find(at config.Node, name, what string) *Job {
+func (r *linker) find(at config.Node, name, what string) *Job {
 	if job := r.lookup(name); job != nil {
 		return job
 	}
@@ -52,7 +61,7 @@ func (r *reader) find(at config.Node, name, what string) *Job {
 }
 
 // lookup returns the job of a name, which may also be that of one of its copies, such as "test 1/3" and "test: [linux]".
-func (r *reader) lookup(name string) *Job {
+func (r *linker) lookup(name string) *Job {
 	if job := r.jobs[name]; job != nil {
 		return job
 	}
@@ -83,7 +92,7 @@ func (r *reader) lookup(name string) *Job {
 }
 
 // jobNames are the names of all jobs, made for the first suggestion.
-func (r *reader) jobNames() []string {
+func (r *linker) jobNames() []string {
 	if r.names == nil {
 		for _, j := range r.definition.Jobs {
 			r.names = append(r.names, j.Name)
@@ -101,7 +110,7 @@ func (n *Need) at() config.Node {
 }
 
 // link checks one need of a job.
-func (r *reader) link(j *Job, need *Need, stage int, staged bool) {
+func (r *linker) link(j *Job, need *Need, stage int, staged bool) {
 	if need.Job == "" {
 		return
 	}
@@ -116,7 +125,7 @@ func (r *reader) link(j *Job, need *Need, stage int, staged bool) {
 	if target == nil {
 		return
 	}
-	if of, known := r.stageIndex[target.Stage]; staged && known && of > stage {
+	if of, known := r.stages[target.Stage]; staged && known && of > stage {
 		r.report(need.at(), "move one of them to another stage", "the needed job %q is in the stage %s, which is after %s", shorten(need.Job), shorten(target.Stage), shorten(j.Stage))
 	}
 	if len(need.Matrix) > 0 {
@@ -125,7 +134,7 @@ func (r *reader) link(j *Job, need *Need, stage int, staged bool) {
 }
 
 // linkMatrix checks that the copies which a need names exist. GitLab finds them by their names, so the order of variables counts.
-func (r *reader) linkMatrix(j *Job, need *Need, target *Job) {
+func (r *linker) linkMatrix(j *Job, need *Need, target *Job) {
 	at := need.Node.Get("parallel")
 	if target.Parallel == nil || len(target.Parallel.Matrix) == 0 {
 		r.report(at, "delete it, or give that job a matrix", "the needed job %q has no matrix", shorten(target.Name))
@@ -149,7 +158,7 @@ func (r *reader) linkMatrix(j *Job, need *Need, target *Job) {
 }
 
 // matrixExpressions checks the matrix expressions of an entry, and reports whether there are any.
-func (r *reader) matrixExpressions(j *Job, at config.Node, entry MatrixEntry) bool {
+func (r *linker) matrixExpressions(j *Job, at config.Node, entry MatrixEntry) bool {
 	var own []string
 	if j.Parallel != nil {
 		for _, e := range j.Parallel.Matrix {
@@ -173,7 +182,7 @@ func (r *reader) matrixExpressions(j *Job, at config.Node, entry MatrixEntry) bo
 }
 
 // dependencies checks the jobs whose artifacts a job asks for.
-func (r *reader) dependencies(j *Job, stage int, staged bool) {
+func (r *linker) dependencies(j *Job, stage int, staged bool) {
 	for _, it := range j.Node.Get("dependencies").Items() {
 		if it.Kind() != yamlsource.String {
 			continue
@@ -187,14 +196,14 @@ func (r *reader) dependencies(j *Job, stage int, staged bool) {
 		if target == nil {
 			continue
 		}
-		if of, known := r.stageIndex[target.Stage]; staged && known && of > stage {
+		if of, known := r.stages[target.Stage]; staged && known && of > stage {
 			r.report(it, "move one of them to another stage", "the job %q is in the stage %s, which is after %s", shorten(name), shorten(target.Stage), shorten(j.Stage))
 		}
 	}
 }
 
 // onStop checks the job that stops an environment.
-func (r *reader) onStop(j *Job) {
+func (r *linker) onStop(j *Job) {
 	at := j.Node.Get("environment").Get("on_stop")
 	stop := r.find(at, j.Environment.OnStop, "the job of `on_stop`")
 	switch {
@@ -209,7 +218,7 @@ func (r *reader) onStop(j *Job) {
 }
 
 // artifactJobs checks the jobs whose artifacts are the definitions of child pipelines.
-func (r *reader) artifactJobs(j *Job) {
+func (r *linker) artifactJobs(j *Job) {
 	for _, include := range j.Trigger.Includes {
 		if job := include.Get("job"); job.Kind() == yamlsource.String && !include.Get("artifact").IsNull() && !strings.Contains(job.Text(), "$") {
 			r.find(job, job.Text(), "the job of the artifact")
@@ -219,7 +228,7 @@ func (r *reader) artifactJobs(j *Job) {
 
 // circles reports jobs that need each other in a circle, each circle once. Needs of rules are another matter: they count when their
 // rule applies.
-func (r *reader) circles() {
+func (r *linker) circles() {
 	const (
 		untouched = iota
 		underway

@@ -30,8 +30,14 @@ var (
 	mirrorNeedKeys   = []string{"pipeline"}
 )
 
+// needReader reads `needs:`.
+type needReader struct {
+	*values
+	matrixReader
+}
+
 // needs reads `needs:`. Lists in it stand for their items, and one map for a list of it.
-func (r *reader) needs(n config.Node, name string, of needsOf) []Need {
+func (r needReader) needs(n config.Node, name string, of needsOf) []Need {
 	out := make([]Need, 0, n.Len())
 	if k := n.Kind(); k != yamlsource.Sequence && k != yamlsource.Mapping {
 		hint := "write a list of jobs"
@@ -60,7 +66,7 @@ func (r *reader) needs(n config.Node, name string, of needsOf) []Need {
 	return out
 }
 
-func (r *reader) countNeeds(n config.Node, name string, needs []Need) {
+func (r needReader) countNeeds(n config.Node, name string, needs []Need) {
 	local, pipelines, projects, mirrors := 0, 0, 0, 0
 	for i := range needs {
 		switch need := &needs[i]; {
@@ -89,7 +95,7 @@ func (r *reader) countNeeds(n config.Node, name string, needs []Need) {
 }
 
 // need reads an item that is a map.
-func (r *reader) need(n config.Node, name string, of needsOf) (Need, bool) {
+func (r needReader) need(n config.Node, name string, of needsOf) (Need, bool) {
 	has := func(key string) bool { return !n.Get(key).IsNull() }
 	out := Need{Artifacts: true, Node: n}
 	keys := jobNeedKeys
@@ -153,7 +159,7 @@ func (r *reader) need(n config.Node, name string, of needsOf) (Need, bool) {
 }
 
 // needMatrix reads needs:parallel, which only has a matrix.
-func (r *reader) needMatrix(n config.Node, name string) []MatrixEntry {
+func (r needReader) needMatrix(n config.Node, name string) []MatrixEntry {
 	var out []MatrixEntry
 	for _, v := range r.fields(n, name, []string{"matrix"}) {
 		out = r.matrix(v, name+":matrix")

@@ -11,8 +11,13 @@ import (
 // MaxParallel is how many copies of a job there may be.
 const MaxParallel = 200
 
+// matrixReader reads `parallel:`, and the matrices of other keywords.
+type matrixReader struct {
+	*values
+}
+
 // parallel reads `parallel:`. A trigger has only a matrix.
-func (r *reader) parallel(n config.Node, trigger bool) *Parallel {
+func (r matrixReader) parallel(n config.Node, trigger bool) *Parallel {
 	out := &Parallel{Node: n}
 	switch {
 	case n.Kind() == yamlsource.Mapping:
@@ -36,7 +41,7 @@ func (r *reader) parallel(n config.Node, trigger bool) *Parallel {
 }
 
 // matrix reads a list of maps with variables and their values. One that makes too many jobs is refused before any is made.
-func (r *reader) matrix(n config.Node, name string) []MatrixEntry {
+func (r matrixReader) matrix(n config.Node, name string) []MatrixEntry {
 	if n.Kind() != yamlsource.Sequence {
 		r.report(n, "write a list: put a dash before the first variable", "`%s` is a list of maps, and this is %s", name, n.Kind())
 		return nil
@@ -68,7 +73,7 @@ func (r *reader) matrix(n config.Node, name string) []MatrixEntry {
 	return out
 }
 
-func (r *reader) matrixValues(n config.Node, name string) []string {
+func (r matrixReader) matrixValues(n config.Node, name string) []string {
 	if n.Kind() != yamlsource.Sequence {
 		if n.Kind() == yamlsource.Mapping || n.IsNull() {
 			r.report(n, "write a value or a list of values", "`%s` is a string or a list of strings, and this is %s", name, n.Kind())
@@ -109,7 +114,7 @@ func matrixNames(text string) []string {
 }
 
 // matrixWithoutExpressions refuses matrix expressions where the matrix itself is made.
-func (r *reader) matrixWithoutExpressions(n config.Node) {
+func (r matrixReader) matrixWithoutExpressions(n config.Node) {
 	for _, entry := range n.Items() {
 		for _, v := range entry.Entries() {
 			for _, it := range v.Flat() {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
-	"github.com/rungci/rung/steps/frontend/gitlabci/rule"
 )
 
 // Read reads the definition of a configuration. The list is all that is wrong with it, in the order of its files and lines, at most
@@ -14,40 +13,33 @@ import (
 // What config.Resolve reports is not reported again. A configuration that lacks files (config.Config.Partial) is not told of the
 // jobs and stages that it names without having them: they may be in what is missing.
 func Read(c *config.Config) (*Definition, diag.List) {
-	r := &reader{config: c, definition: &Definition{}, jobs: make(map[string]*Job, len(c.Jobs))}
-	d := r.definition
-	d.Stages = r.stages(c.Stages)
-	r.unsure = c.Partial || len(r.found) > 0
-	r.stageIndex = make(map[string]int, len(d.Stages))
-	for i, name := range d.Stages {
-		r.stageIndex[name] = i
-	}
-	d.Workflow = r.workflow(c.Workflow)
-	d.Variables = r.variables(c.Variables, "variables", globalVariable)
+	d := &Definition{}
+	values := &values{reporter: &reporter{config: c}}
+	stages := &stageReader{values: values}
+	d.Stages = stages.stages(c.Stages)
+	stages.unsure = c.Partial || len(values.found) > 0
+	jobs := newJobReader(values, stages)
+	d.Workflow = jobs.workflow(c.Workflow)
+	d.Variables = jobs.variables(c.Variables, "variables", globalVariable)
 	d.Jobs = make([]*Job, 0, len(c.Jobs))
+	byName := make(map[string]*Job, len(c.Jobs))
 	for i := range c.Jobs {
-		job := r.job(&c.Jobs[i])
+		job := jobs.job(&c.Jobs[i], d.Workflow.hasRules())
 		d.Jobs = append(d.Jobs, job)
-		r.jobs[job.Name] = job
+		byName[job.Name] = job
 	}
-	r.defaults()
-	r.links()
-	return d, r.problems()
+	jobs.defaults(c)
+	links := linker{reporter: values.reporter, definition: d, stages: stages.index, jobs: byName}
+	links.links()
+	return d, values.problems()
 }
 
-// reader reads one configuration.
-type reader struct {
-	config     *config.Config
-	definition *Definition
-	stageIndex map[string]int
-	unsure     bool // there may be other stages
-	jobs       map[string]*Job
-	rules      rule.Cache
-
-	found []diag.Diagnostic
-	seen  map[problem]bool
-	more  int // problems that are not kept
-	names []string
+// reporter collects what is wrong with a configuration.
+type reporter struct {
+	config *config.Config
+	found  []diag.Diagnostic
+	seen   map[problem]bool
+	more   int // problems that are not kept
 }
 
 type problem struct {
@@ -56,11 +48,11 @@ type problem struct {
 }
 
 // report collects what is wrong with a node. A mistake that many jobs inherit is told once, with the first one's history.
-func (r *reader) report(n config.Node, hint, format string, args ...any) {
+func (r *reporter) report(n config.Node, hint, format string, args ...any) {
 	r.reportAt(n, n.Span(), hint, format, args...)
 }
 
-func (r *reader) reportAt(n config.Node, place diag.Span, hint, format string, args ...any) {
+func (r *reporter) reportAt(n config.Node, place diag.Span, hint, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	key := problem{place, message}
 	if r.seen[key] {
@@ -78,10 +70,10 @@ func (r *reader) reportAt(n config.Node, place diag.Span, hint, format string, a
 }
 
 // full reports whether there are as many problems as are told: suggestions for further ones are not worth their making.
-func (r *reader) full() bool { return len(r.found) >= config.MaxProblems }
+func (r *reporter) full() bool { return len(r.found) >= config.MaxProblems }
 
 // problems are what was reported: those of the first file first, then those of the others as they were read.
-func (r *reader) problems() diag.List {
+func (r *reporter) problems() diag.List {
 	list := inOrder(r.config, r.found)
 	if r.more > 0 {
 		list = append(list, diag.Diagnostic{Message: fmt.Sprintf("%d more problems are not shown", r.more)})
@@ -118,7 +110,7 @@ func inOrder(c *config.Config, found []diag.Diagnostic) diag.List {
 }
 
 // suggest is a hint with the candidate that is meant, or else the one given.
-func (r *reader) suggest(name string, candidates []string, otherwise string) string {
+func (r *reporter) suggest(name string, candidates []string, otherwise string) string {
 	if r.full() {
 		return otherwise
 	}

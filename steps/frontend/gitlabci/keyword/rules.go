@@ -38,8 +38,16 @@ var (
 	}
 )
 
+// ruleReader reads the conditions of jobs and pipelines: `rules:`, `only:` and `except:`.
+type ruleReader struct {
+	*values
+	variableReader
+	needReader
+	conditions *rule.Cache
+}
+
 // ruleList reads `rules:`. Lists in it stand for their items.
-func (r *reader) ruleList(n config.Node, name string, kind ruleKind) []Rule {
+func (r ruleReader) ruleList(n config.Node, name string, kind ruleKind) []Rule {
 	out := []Rule{}
 	if n.Kind() != yamlsource.Sequence {
 		r.report(n, "write a list of rules, each with a dash before it", "`%s` is a list of maps, and this is %s", name, n.Kind())
@@ -66,7 +74,7 @@ func (r *reader) ruleList(n config.Node, name string, kind ruleKind) []Rule {
 	return out
 }
 
-func (r *reader) rule(n config.Node, name string, kind ruleKind) Rule {
+func (r ruleReader) rule(n config.Node, name string, kind ruleKind) Rule {
 	out := Rule{Node: n}
 	for key, v := range r.fields(n, name, kind.keys) {
 		of := name + ":" + key
@@ -106,7 +114,7 @@ func (r *reader) rule(n config.Node, name string, kind ruleKind) Rule {
 }
 
 // flag is a boolean that may also be not given.
-func (r *reader) flag(n config.Node, name string) *bool {
+func (r *values) flag(n config.Node, name string) *bool {
 	v := r.boolean(n, name)
 	if !isBoolean(n) {
 		return nil
@@ -115,12 +123,12 @@ func (r *reader) flag(n config.Node, name string) *bool {
 }
 
 // expression reads a condition. A mistake is shown where it stands in the text.
-func (r *reader) expression(n config.Node, name string) *rule.Expression {
+func (r ruleReader) expression(n config.Node, name string) *rule.Expression {
 	text := r.text(n, name)
 	if n.Kind() != yamlsource.String {
 		return nil
 	}
-	e, err := r.rules.Parse(text)
+	e, err := r.conditions.Parse(text)
 	if err == nil {
 		return e
 	}
@@ -134,7 +142,7 @@ func (r *reader) expression(n config.Node, name string) *rule.Expression {
 }
 
 // changes reads `rules:changes`.
-func (r *reader) changes(n config.Node, name string) *when.Changes {
+func (r ruleReader) changes(n config.Node, name string) *when.Changes {
 	if n.Kind() == yamlsource.Sequence {
 		return &when.Changes{Paths: r.atMost(n, name, MaxRulePatterns)}
 	}
@@ -154,7 +162,7 @@ func (r *reader) changes(n config.Node, name string) *when.Changes {
 }
 
 // exists reads `rules:exists`.
-func (r *reader) exists(n config.Node, name string) *when.Exists {
+func (r ruleReader) exists(n config.Node, name string) *when.Exists {
 	switch n.Kind() {
 	case yamlsource.Sequence:
 		return &when.Exists{Paths: r.atMost(n, name, MaxRulePatterns)}
@@ -182,7 +190,7 @@ func (r *reader) exists(n config.Node, name string) *when.Exists {
 }
 
 // listOrMap are the fields of what could have been a list as well.
-func (r *reader) listOrMap(n config.Node, name string, keys ...string) func(func(string, config.Node) bool) {
+func (r *values) listOrMap(n config.Node, name string, keys ...string) func(func(string, config.Node) bool) {
 	if n.Kind() == yamlsource.Mapping {
 		return r.fields(n, name, keys)
 	}
@@ -195,7 +203,7 @@ func (r *reader) listOrMap(n config.Node, name string, keys ...string) func(func
 }
 
 // pathPattern reads the regular expression that stands instead of paths.
-func (r *reader) pathPattern(n config.Node, name string) string {
+func (r *values) pathPattern(n config.Node, name string) string {
 	text := r.filled(n, name)
 	if _, err := when.CompilePaths(text); err != nil {
 		r.report(n, "write a pattern of RE2, or `paths:`", "`%s`: %v", name, err)
@@ -204,7 +212,7 @@ func (r *reader) pathPattern(n config.Node, name string) string {
 }
 
 // pathsGiven reports what says nothing of files, or says it twice.
-func (r *reader) pathsGiven(n config.Node, name string) {
+func (r *values) pathsGiven(n config.Node, name string) {
 	key, pattern := n.Entry("regexp")
 	switch noPaths := n.Get("paths").IsNull(); {
 	case n.Kind() != yamlsource.Mapping:
@@ -216,7 +224,7 @@ func (r *reader) pathsGiven(n config.Node, name string) {
 }
 
 // policy reads `only:` or `except:`.
-func (r *reader) policy(n config.Node, name string) *when.Policy {
+func (r ruleReader) policy(n config.Node, name string) *when.Policy {
 	out := &when.Policy{}
 	switch n.Kind() {
 	case yamlsource.Sequence:
@@ -254,7 +262,7 @@ func (r *reader) policy(n config.Node, name string) *when.Policy {
 	return out
 }
 
-func (r *reader) refs(n config.Node, name string) []when.Ref {
+func (r ruleReader) refs(n config.Node, name string) []when.Ref {
 	out := make([]when.Ref, 0, n.Len())
 	r.texts(n, name)
 	for _, it := range n.Items() {
@@ -272,7 +280,7 @@ func (r *reader) refs(n config.Node, name string) []when.Ref {
 }
 
 // startIn reads `start_in:` of a job.
-func (r *reader) startIn(n config.Node) time.Duration {
+func (r ruleReader) startIn(n config.Node) time.Duration {
 	_, d := r.duration(n, "start_in", delay)
 	return d
 }

@@ -9,8 +9,13 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 )
 
+// scriptReader reads what a job runs.
+type scriptReader struct {
+	*values
+}
+
 // lines reads a script: a string, or a list in which lists stand for their items. name is the keyword.
-func (r *reader) lines(n config.Node, name string) []Line {
+func (r scriptReader) lines(n config.Node, name string) []Line {
 	if k := n.Kind(); k != yamlsource.String && k != yamlsource.Sequence {
 		hint := "write a list of commands under it"
 		if k != yamlsource.Mapping {
@@ -35,7 +40,7 @@ func (r *reader) lines(n config.Node, name string) []Line {
 }
 
 // noCommand reports an item of a script that YAML does not take for a text.
-func (r *reader) noCommand(n config.Node, name string) {
+func (r scriptReader) noCommand(n config.Node, name string) {
 	switch n.Kind() {
 	case yamlsource.Mapping:
 		hint := "put quotes around the whole command"
@@ -52,7 +57,7 @@ func (r *reader) noCommand(n config.Node, name string) {
 }
 
 // script reads `script:`, which has to hold something.
-func (r *reader) script(n config.Node) []Line {
+func (r scriptReader) script(n config.Node) []Line {
 	lines := r.lines(n, "script")
 	if holdsNothing(n) {
 		r.report(n, "write a command; `true` does nothing", "`script` is empty")
@@ -72,7 +77,7 @@ func holdsNothing(n config.Node) bool {
 }
 
 // hooks reads `hooks:`.
-func (r *reader) hooks(n config.Node) Hooks {
+func (r scriptReader) hooks(n config.Node) Hooks {
 	h := Hooks{}
 	for _, v := range r.fields(n, "hooks", []string{"pre_get_sources_script"}) {
 		h.PreGetSources = r.lines(v, "hooks:pre_get_sources_script")
@@ -93,7 +98,7 @@ var (
 var stepName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // run checks the form of `run:`: the steps themselves are read by their own compiler.
-func (r *reader) run(n config.Node) config.Node {
+func (r scriptReader) run(n config.Node) config.Node {
 	if n.Kind() != yamlsource.Sequence {
 		r.report(n, "write a list of steps under it", "`run` is a list of steps, and this is %s", n.Kind())
 		return n

@@ -8,8 +8,13 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 )
 
+// secretReader reads the keywords of credentials, and those of scanners that GitLab provides.
+type secretReader struct {
+	*values
+}
+
 // idTokens reads `id_tokens:`.
-func (r *reader) idTokens(n config.Node) []IDToken {
+func (r secretReader) idTokens(n config.Node) []IDToken {
 	const name = "id_tokens"
 	var out []IDToken
 	for key, v := range r.named(n, name, "write NAME: {aud: …} under it") {
@@ -54,7 +59,7 @@ func providerNames() []string {
 }
 
 // secrets reads `secrets:`.
-func (r *reader) secrets(n config.Node) []Secret {
+func (r secretReader) secrets(n config.Node) []Secret {
 	var out []Secret
 	for key, v := range r.named(n, "secrets", "write NAME: {vault: …} under it") {
 		out = append(out, r.secret(key, v))
@@ -62,7 +67,7 @@ func (r *reader) secrets(n config.Node) []Secret {
 	return out
 }
 
-func (r *reader) secret(key, n config.Node) Secret {
+func (r secretReader) secret(key, n config.Node) Secret {
 	name := "secrets:" + shorten(key.Text())
 	out := Secret{Name: key.Text(), File: true, Node: n}
 	var from []string
@@ -95,7 +100,7 @@ func (r *reader) secret(key, n config.Node) Secret {
 }
 
 // settings reads what a provider wants to know.
-func (r *reader) settings(n config.Node, name string, p provider) map[string]string {
+func (r secretReader) settings(n config.Node, name string, p provider) map[string]string {
 	if n.Kind() == yamlsource.String {
 		switch p.name {
 		case "vault":
@@ -134,7 +139,7 @@ func (r *reader) settings(n config.Node, name string, p provider) map[string]str
 	return out
 }
 
-func (r *reader) vaultEngine(n config.Node, name string, out map[string]string) {
+func (r secretReader) vaultEngine(n config.Node, name string, out map[string]string) {
 	for key, v := range r.fields(n, name+":engine", []string{"name", "path"}) {
 		out["engine_"+key] = r.filled(v, name+":engine:"+key)
 	}
@@ -146,7 +151,7 @@ func (r *reader) vaultEngine(n config.Node, name string, out map[string]string) 
 }
 
 // vaultShort reads path/field@engine. Without an engine it is kv-v2, as GitLab has it.
-func (r *reader) vaultShort(n config.Node, name string) map[string]string {
+func (r secretReader) vaultShort(n config.Node, name string) map[string]string {
 	const engine = "kv-v2"
 	secret, mount, found := strings.Cut(n.Text(), "@")
 	at := strings.LastIndexByte(secret, '/')
@@ -161,7 +166,7 @@ func (r *reader) vaultShort(n config.Node, name string) map[string]string {
 }
 
 // dast reads `dast_configuration:`.
-func (r *reader) dast(n config.Node) *DAST {
+func (r secretReader) dast(n config.Node) *DAST {
 	out := &DAST{}
 	for key, v := range r.fields(n, "dast_configuration", []string{"site_profile", "scanner_profile"}) {
 		if key == "site_profile" {

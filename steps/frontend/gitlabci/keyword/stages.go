@@ -21,8 +21,16 @@ const MaxNesting = 10
 // MaxWorkflowName is how long the name of a workflow may be, in characters.
 const MaxWorkflowName = 255
 
+// stageReader reads the stages of a pipeline, and those that jobs name.
+type stageReader struct {
+	*values
+	names  []string
+	index  map[string]int
+	unsure bool // there may be other stages
+}
+
 // stages reads `stages:`. A stage that is named twice is one, as GitLab has it; Lint tells.
-func (r *reader) stages(n config.Node) []string {
+func (r *stageReader) stages(n config.Node) []string {
 	names := []string{"build", DefaultStage, "deploy"}
 	if !n.IsNull() {
 		names = r.stageNames(n)
@@ -30,20 +38,24 @@ func (r *reader) stages(n config.Node) []string {
 			r.report(n, "name the stages in their order, or delete `stages:`: then they are build, test and deploy", "`stages` is empty")
 		}
 	}
-	out := make([]string, 0, len(names)+2)
-	out = append(out, PreStage)
+	r.names = append(make([]string, 0, len(names)+2), PreStage)
 	seen := map[string]bool{PreStage: true, PostStage: true}
 	for _, name := range names {
 		if !seen[name] {
 			seen[name] = true
-			out = append(out, name)
+			r.names = append(r.names, name)
 		}
 	}
-	return append(out, PostStage)
+	r.names = append(r.names, PostStage)
+	r.index = make(map[string]int, len(r.names))
+	for i, name := range r.names {
+		r.index[name] = i
+	}
+	return r.names
 }
 
 // stageNames are the names in `stages:`. Lists in it stand for their items.
-func (r *reader) stageNames(n config.Node) []string {
+func (r *stageReader) stageNames(n config.Node) []string {
 	if n.Kind() != yamlsource.Sequence {
 		return r.texts(n, "stages")
 	}
@@ -65,20 +77,26 @@ func (r *reader) stageNames(n config.Node) []string {
 }
 
 // stage checks the stage of a job. at is its value, or the name of the job when it has none.
-func (r *reader) stage(name string, at config.Node) {
-	if _, known := r.stageIndex[name]; known || r.unsure {
+func (r *stageReader) stage(name string, at config.Node) {
+	if _, known := r.index[name]; known || r.unsure {
 		return
 	}
-	list := strings.Join(r.definition.Stages, ", ")
+	list := strings.Join(r.names, ", ")
 	if at.Text() != name {
 		r.report(at, "give it a `stage:`, or list test in `stages:`", "the job has no stage, and the default one, test, is not among the stages: %s", shorten(list))
 		return
 	}
-	r.report(at, r.suggest(name, r.definition.Stages, "add it to `stages:`"), "there is no stage %q; there are %s", shorten(name), shorten(list))
+	r.report(at, r.suggest(name, r.names, "add it to `stages:`"), "there is no stage %q; there are %s", shorten(name), shorten(list))
+}
+
+// workflowReader reads `workflow:`.
+type workflowReader struct {
+	*values
+	ruleReader
 }
 
 // workflow reads `workflow:`.
-func (r *reader) workflow(n config.Node) Workflow {
+func (r workflowReader) workflow(n config.Node) Workflow {
 	w := Workflow{}
 	if n.IsNull() {
 		return w
@@ -100,7 +118,7 @@ func (r *reader) workflow(n config.Node) Workflow {
 }
 
 // autoCancel reads `auto_cancel:` of a workflow or of one of its rules.
-func (r *reader) autoCancel(n config.Node, name string) (onNewCommit, onJobFailure string) {
+func (r ruleReader) autoCancel(n config.Node, name string) (onNewCommit, onJobFailure string) {
 	for key, v := range r.fields(n, name, []string{"on_new_commit", "on_job_failure"}) {
 		if key == "on_new_commit" {
 			onNewCommit = r.choice(v, name+":on_new_commit", "conservative", "interruptible", "none")

@@ -21,8 +21,13 @@ var triggerIncludes = []struct{ keys, needed []string }{
 	{[]string{"component", "inputs"}, nil},
 }
 
+// triggerReader reads `trigger:`.
+type triggerReader struct {
+	*values
+}
+
 // trigger reads `trigger:`.
-func (r *reader) trigger(n config.Node) *Trigger {
+func (r triggerReader) trigger(n config.Node) *Trigger {
 	out := &Trigger{ForwardYAML: true, Node: n}
 	switch n.Kind() {
 	case yamlsource.String:
@@ -76,7 +81,7 @@ func (r *reader) trigger(n config.Node) *Trigger {
 }
 
 // projectPath is the path of a project: at least a group and a name, or variables.
-func (r *reader) projectPath(n config.Node, name string) string {
+func (r triggerReader) projectPath(n config.Node, name string) string {
 	text := r.filled(n, name)
 	if strings.TrimSpace(text) != "" && !strings.Contains(strings.Trim(text, "/"), "/") && !strings.Contains(text, "$") {
 		r.report(n, "write it with its group: group/"+shorten(text), "%q is not the path of a project", shorten(text))
@@ -85,7 +90,7 @@ func (r *reader) projectPath(n config.Node, name string) string {
 }
 
 // triggerIncludes reads trigger:include.
-func (r *reader) triggerIncludes(n config.Node) []config.Node {
+func (r triggerReader) triggerIncludes(n config.Node) []config.Node {
 	const name = "trigger:include"
 	switch n.Kind() {
 	case yamlsource.String:
@@ -123,7 +128,7 @@ func (r *reader) triggerIncludes(n config.Node) []config.Node {
 	return out
 }
 
-func (r *reader) triggerInclude(n config.Node) {
+func (r triggerReader) triggerInclude(n config.Node) {
 	const name = "trigger:include"
 	for _, form := range triggerIncludes {
 		if n.Get(form.keys[0]).IsNull() {

@@ -15,8 +15,13 @@ import (
 // The functions of this file read a value of one type. name is what messages call the keyword, such as "cache:paths". What has
 // another type is reported, and the answer is the zero value.
 
+// values reads values that many keywords have: texts, numbers, lists, maps.
+type values struct {
+	*reporter
+}
+
 // fields are the entries of a map that say something: null is as good as nothing. Keys that it cannot have are reported.
-func (r *reader) fields(n config.Node, name string, keys []string) iter.Seq2[string, config.Node] {
+func (r *values) fields(n config.Node, name string, keys []string) iter.Seq2[string, config.Node] {
 	return func(yield func(string, config.Node) bool) {
 		if n.Kind() != yamlsource.Mapping {
 			r.report(n, "write its keys under it: "+strings.Join(keys, ", "), "`%s` is a map, and this is %s", name, n.Kind())
@@ -45,7 +50,7 @@ func strange(n config.Node, keys []string) bool {
 }
 
 // named are the entries of a map whose keys are names that the file chooses.
-func (r *reader) named(n config.Node, name, hint string) iter.Seq2[config.Node, config.Node] {
+func (r *values) named(n config.Node, name, hint string) iter.Seq2[config.Node, config.Node] {
 	return func(yield func(config.Node, config.Node) bool) {
 		if n.Kind() != yamlsource.Mapping {
 			r.report(n, hint, "`%s` is a map, and this is %s", name, n.Kind())
@@ -63,7 +68,7 @@ func (r *reader) named(n config.Node, name, hint string) iter.Seq2[config.Node, 
 	}
 }
 
-func (r *reader) text(n config.Node, name string) string {
+func (r *values) text(n config.Node, name string) string {
 	switch n.Kind() {
 	case yamlsource.String:
 		return n.Text()
@@ -78,7 +83,7 @@ func (r *reader) text(n config.Node, name string) string {
 }
 
 // filled is a text that is not blank.
-func (r *reader) filled(n config.Node, name string) string {
+func (r *values) filled(n config.Node, name string) string {
 	text := r.text(n, name)
 	if n.Kind() == yamlsource.String && strings.TrimSpace(text) == "" {
 		r.report(n, "write a text, or delete the keyword", "`%s` is empty", name)
@@ -87,7 +92,7 @@ func (r *reader) filled(n config.Node, name string) string {
 }
 
 // texts is a list of strings.
-func (r *reader) texts(n config.Node, name string) []string {
+func (r *values) texts(n config.Node, name string) []string {
 	if n.Kind() != yamlsource.Sequence {
 		hint := "write a list"
 		if n.Kind() == yamlsource.String {
@@ -108,7 +113,7 @@ func (r *reader) texts(n config.Node, name string) []string {
 }
 
 // item reports an item of a list of strings that is none.
-func (r *reader) item(n config.Node, name string) {
+func (r *values) item(n config.Node, name string) {
 	hint := "put quotes around it"
 	switch n.Kind() {
 	case yamlsource.Sequence:
@@ -122,7 +127,7 @@ func (r *reader) item(n config.Node, name string) {
 }
 
 // atMost is a list of strings that has a limit.
-func (r *reader) atMost(n config.Node, name string, limit int) []string {
+func (r *values) atMost(n config.Node, name string, limit int) []string {
 	out := r.texts(n, name)
 	if len(out) > limit {
 		r.report(n, "shorten the list", "`%s` has %d items, and the limit is %d", name, len(out), limit)
@@ -131,7 +136,7 @@ func (r *reader) atMost(n config.Node, name string, limit int) []string {
 }
 
 // textOrTexts is a string or a list of strings.
-func (r *reader) textOrTexts(n config.Node, name string) []string {
+func (r *values) textOrTexts(n config.Node, name string) []string {
 	switch n.Kind() {
 	case yamlsource.String:
 		return []string{n.Text()}
@@ -148,7 +153,7 @@ func isBoolean(n config.Node) bool {
 	return n.Kind() == yamlsource.Boolean || n.IsBare() && (n.Text() == "true" || n.Text() == "false")
 }
 
-func (r *reader) boolean(n config.Node, name string) bool {
+func (r *values) boolean(n config.Node, name string) bool {
 	if !isBoolean(n) {
 		hint := "write true or false"
 		if n.Kind() == yamlsource.String && (n.Text() == "true" || n.Text() == "false") {
@@ -175,7 +180,7 @@ func number(n config.Node) (int, bool) {
 	return 0, false
 }
 
-func (r *reader) integer(n config.Node, name string, least, most int) int {
+func (r *values) integer(n config.Node, name string, least, most int) int {
 	i, ok := number(n)
 	switch {
 	case !ok && n.Kind() == yamlsource.Number:
@@ -195,7 +200,7 @@ func (r *reader) integer(n config.Node, name string, least, most int) int {
 }
 
 // choice is one of a few words.
-func (r *reader) choice(n config.Node, name string, options ...string) string {
+func (r *values) choice(n config.Node, name string, options ...string) string {
 	text := r.text(n, name)
 	if n.Kind() != yamlsource.String || slices.Contains(options, text) {
 		return text
@@ -205,7 +210,7 @@ func (r *reader) choice(n config.Node, name string, options ...string) string {
 }
 
 // choices is one of a few words, or a list of them.
-func (r *reader) choices(n config.Node, name string, options ...string) []string {
+func (r *values) choices(n config.Node, name string, options ...string) []string {
 	switch n.Kind() {
 	case yamlsource.Sequence:
 		out := make([]string, 0, n.Len())
@@ -224,7 +229,7 @@ func (r *reader) choices(n config.Node, name string, options ...string) []string
 }
 
 // numbers is a whole number or a list of them.
-func (r *reader) numbers(n config.Node, name string) []int {
+func (r *values) numbers(n config.Node, name string) []int {
 	if n.Kind() != yamlsource.Sequence {
 		if i, ok := number(n); ok {
 			return []int{i}
@@ -256,7 +261,7 @@ type period struct {
 }
 
 // duration is the text of a duration, checked, and how long it is; 0 for one that nothing is known of.
-func (r *reader) duration(n config.Node, name string, p period) (string, time.Duration) {
+func (r *values) duration(n config.Node, name string, p period) (string, time.Duration) {
 	text := n.Text()
 	switch {
 	case n.Kind() == yamlsource.Number:

@@ -26,8 +26,13 @@ func (k variableKind) keys() []string {
 	return []string{"value", "expand"}
 }
 
+// variableReader reads `variables:`.
+type variableReader struct {
+	*values
+}
+
 // variables reads `variables:`. null is an empty value, as in GitLab.
-func (r *reader) variables(n config.Node, name string, kind variableKind) []Variable {
+func (r variableReader) variables(n config.Node, name string, kind variableKind) []Variable {
 	if n.IsNull() {
 		return nil
 	}
@@ -54,7 +59,7 @@ func (r *reader) variables(n config.Node, name string, kind variableKind) []Vari
 	return out
 }
 
-func (r *reader) variableMap(n config.Node, name string, kind variableKind, out *Variable) {
+func (r variableReader) variableMap(n config.Node, name string, kind variableKind, out *Variable) {
 	var value, options config.Node
 	for key, v := range r.fields(n, name, kind.keys()) {
 		switch key {
