@@ -81,11 +81,13 @@ type Ended struct {
 type attempt struct {
 	*Runner
 	Work
-	place   *Place
-	env     executor.Environment
-	steps   *Steps
-	brought []event.File
-	beside  executor.Services
+	place     *Place
+	env       executor.Environment
+	steps     *Steps
+	brought   []event.File
+	beside    executor.Services
+	prepared  []event.Prepared
+	preparing *preparation
 }
 
 // Attempt runs the steps of a job once, in an environment of its own. An error that the steps do not report themselves is reported here.
@@ -117,7 +119,10 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 		return err
 	}
 	out.Ignored = a.place.Ignored
-	report := func(line string) { a.Observer.Say(a.Name(), a.Hide(line)) }
+	a.preparing = &preparation{
+		tell: func(p event.Preparing) { a.Observer.Prepare(a.Name(), p) }, hide: a.Hide, now: time.Now,
+	}
+	report := func(line string) { a.preparing.report(event.Preparing{Phase: event.PhaseCreating, Message: line}) }
 	if a.place.Services != nil {
 		if a.beside, err = a.place.Starter.StartServices(ctx, a.place.Services, report); err != nil {
 			return err
@@ -133,6 +138,7 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 		return err
 	}
 	defer a.close(ctx)
+	a.prepared = a.preparing.ended()
 	if err := a.inside(ctx, out); err != nil {
 		a.problem(ctx, out, err)
 	}
@@ -204,6 +210,7 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 		}
 	}
 	described := session.Describe(a.place.Level.Level(), a.place.Job, a.env, a.brought, a.Hide)
+	described.Prepared = a.prepared
 	if a.beside != nil {
 		session.Beside(described, a.place.Services, a.beside, a.Hide)
 	}

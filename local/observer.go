@@ -13,6 +13,8 @@ type Observer interface {
 	// Say tells what a person may want to know, Warn what they should know; an empty name is the pipeline.
 	Say(job, text string)
 	Warn(job, text, hint string)
+	// Prepare tells how far the place of a job is.
+	Prepare(job string, p event.Preparing)
 	Started(job string)
 	Finished(Result)
 }
@@ -61,6 +63,9 @@ func (n *Notes) Say(_, text string) {
 
 // Warn implements Observer.
 func (n *Notes) Warn(job, text, _ string) { n.Say(job, text) }
+
+// Prepare implements Observer.
+func (*Notes) Prepare(string, event.Preparing) {}
 
 // Started implements Observer.
 func (*Notes) Started(string) {}

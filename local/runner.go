@@ -58,6 +58,9 @@ func (u *under) Say(job, text string) { u.Observer.Say(u.prefix+job, text) }
 // Warn implements Observer.
 func (u *under) Warn(job, text, hint string) { u.Observer.Warn(u.prefix+job, text, hint) }
 
+// Prepare implements Observer.
+func (u *under) Prepare(job string, p event.Preparing) { u.Observer.Prepare(u.prefix+job, p) }
+
 // Started implements Observer.
 func (u *under) Started(job string) { u.Observer.Started(u.prefix + job) }
 

@@ -34,6 +34,7 @@ type jobLines struct {
 	live     *liveJobs           // nil is no terminal
 	said     map[string]jobNotes // of the last run of each job
 	repeated []repeated
+	preparing
 }
 
 // repeated is something that was said of a job, and then of others.
@@ -272,6 +273,24 @@ func (v *jobLines) Say(job, text string) {
 func (v *jobLines) Warn(job, text, hint string) {
 	if v.first(job, text) {
 		v.lines(job, warning(v.o, text, hint))
+	}
+}
+
+// Prepare implements JobsView.
+func (v *jobLines) Prepare(job string, p event.Preparing) {
+	if v.o.Mode == ModeQuiet {
+		return
+	}
+	v.mu.Lock()
+	if v.live != nil && p.Message == "" {
+		if j := v.live.find(job); j != nil {
+			j.doing = preparingText(p)
+		}
+	}
+	text := v.preparing.line(job, p, v.live != nil, v.o.Now())
+	v.mu.Unlock()
+	if text != "" {
+		v.lines(job, v.look.paint(styleFaint, cleanText(text))+"\n")
 	}
 }
 

@@ -85,11 +85,15 @@ func (v *jobLines) tick() {
 	now := v.o.Now()
 	v.mu.Lock()
 	jobs := slices.Clone(v.live.running)
+	runs := make([]*jobRun, len(jobs))
+	for i, j := range jobs {
+		runs[i] = j.run
+	}
 	v.mu.Unlock()
 	does := make([]activity, len(jobs))
-	for i, j := range jobs {
-		if j.run != nil {
-			does[i] = j.run.activity()
+	for i, run := range runs {
+		if run != nil {
+			does[i] = run.activity()
 		}
 	}
 	v.mu.Lock()
@@ -134,8 +138,8 @@ func (v *jobLines) liveRows(jobs []*liveJob, does []activity, now time.Time) []s
 	width, name, step := max(1, v.o.Width()-1), 0, 0 // a full last column would wrap
 	shown := min(len(jobs), budget-1)
 	for i, j := range jobs[:shown] {
-		if j.run == nil {
-			does[i].step = j.doing
+		if does[i].step == "" && j.doing != "" {
+			does[i] = activity{"preparing", j.doing}
 		}
 		name = max(name, min(cellWidth(cleanText(j.name)), maxJobLabel))
 		step = max(step, min(cellWidth(does[i].step), max(8, width/3)))

@@ -67,8 +67,11 @@ func TestScreensOfJobs(t *testing.T) {
 		{"jobs-run", "Jobs that run stick at the bottom with their step and time, what ended scrolls by.", 76, 24, []string{"build", "unit tests", "lint", "deploy"}, func(s *theatre) {
 			s.picture("before a job starts")
 			build, tests := s.runs("build"), s.runs("unit tests")
-			s.Say("build", "pulling the image node:20")
+			s.Prepare("build", event.Preparing{Phase: event.PhasePulling, Subject: "node:20"})
+			s.Prepare("build", event.Preparing{Phase: event.PhasePulling, Subject: "node:20", Current: 30e6, Total: 70e6, Unit: "bytes"})
 			s.picture("before their steps run")
+			s.Prepare("build", event.Preparing{Phase: event.PhasePulling, Subject: "node:20", Current: 70e6, Unit: "bytes", Done: true, Duration: 12 * time.Second})
+			s.Prepare("build", event.Preparing{Phase: event.PhaseStarting})
 			build.begin()
 			tests.begin()
 			build.start("1", "get_sources")
@@ -167,6 +170,31 @@ func TestAJobWithoutItsImageIsNoPlainSuccess(t *testing.T) {
 	want := `✓ a    success                  1.0s
 ✓ b    passed, image ignored    1.0s  without its image node:20; coverage 80%
 OK 2 jobs (1 without its image) in 1.0s
+`
+	if diff := cmp.Diff(want, err.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPreparationHasALineFromTimeToTime(t *testing.T) {
+	var err strings.Builder
+	c := newClock()
+	v := NewJobs(Options{Mode: ModePlain, Stderr: &err, Now: c.Now}, []string{"a", "b"})
+	for i := range 100 { // seven seconds and a half
+		v.Prepare("a", event.Preparing{Phase: event.PhasePulling, Subject: "node:20", Current: int64(i) * 1e6, Total: 100e6, Unit: "bytes"})
+		c.now = c.now.Add(75 * time.Millisecond)
+	}
+	v.Prepare("a", event.Preparing{Phase: event.PhasePulling, Subject: "node:20", Current: 100e6, Unit: "bytes", Done: true, Duration: 7500 * time.Millisecond})
+	v.Prepare("a", event.Preparing{Phase: event.PhaseServices, Subject: "redis"})
+	v.Prepare("a", event.Preparing{Phase: event.PhaseServices, Subject: "redis", Message: "redis exposes no port"})
+	v.Prepare("a", event.Preparing{Phase: event.PhaseServices, Subject: "redis", Done: true})
+	v.Prepare("a", event.Preparing{Phase: event.PhaseCreating})
+	want := `a │ pulling node:20
+a │ pulling node:20  67%  67.0 of 100.0 MB
+a │ pulled node:20  100.0 MB in 7.5s
+a │ starting service redis
+a │ redis exposes no port
+a │ started service redis
 `
 	if diff := cmp.Diff(want, err.String()); diff != "" {
 		t.Error(diff)

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"sync"
 	"time"
 
 	"github.com/rungci/rung/steps/event"
@@ -43,6 +44,8 @@ type JobsView interface {
 	Say(job, text string)
 	// Warn tells what a person should know. The hint may be empty.
 	Warn(job, text, hint string)
+	// Prepare tells how far the place of a job is.
+	Prepare(job string, p event.Preparing)
 	// Started and Finished are called for every job that runs, Finished also for those that do not.
 	Started(job string)
 	Finished(result JobResult)
@@ -73,9 +76,11 @@ func NewJob(o Options) JobsView { return &oneJob{o: o.withDefaults()} }
 
 // oneJob shows every run of its job in a view of its own, and what else is said between them.
 type oneJob struct {
-	o    Options
-	open View
-	err  error
+	o         Options
+	open      View
+	err       error
+	mu        sync.Mutex
+	preparing preparing
 }
 
 // Run implements JobsView.
@@ -91,6 +96,15 @@ func (v *oneJob) Say(_, text string) {
 	}
 	l := newLook(v.o)
 	v.commit(l.paint(styleFaint, cleanText(text)) + "\n")
+}
+
+// Prepare implements JobsView.
+func (v *oneJob) Prepare(job string, p event.Preparing) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if text := v.preparing.line(job, p, false, v.o.Now()); text != "" {
+		v.Say(job, text)
+	}
 }
 
 // Warn implements JobsView.

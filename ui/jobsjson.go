@@ -58,6 +58,9 @@ func (v *jobsJSON) Say(job, text string) { v.write(job, "job.note", said{Message
 // Warn implements JobsView.
 func (v *jobsJSON) Warn(job, text, hint string) { v.write(job, "job.warning", said{text, hint}) }
 
+// Prepare implements JobsView.
+func (v *jobsJSON) Prepare(job string, p event.Preparing) { v.write(job, p.Type(), p) }
+
 // Started implements JobsView.
 func (v *jobsJSON) Started(job string) { v.write(job, "job.started", nil) }
 

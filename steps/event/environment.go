@@ -1,5 +1,7 @@
 package event
 
+import "time"
+
 // Environment is the place that was made for a run, beyond the machine that it was on: what whoever runs it again has to make first. It
 // holds no secrets: what is masked stands in it as [MASKED].
 type Environment struct {
@@ -10,6 +12,45 @@ type Environment struct {
 	// Variables are those of the job that services were given.
 	Variables map[string]string `json:"variables,omitempty"`
 	Files     []File            `json:"files,omitempty"`
+	// Prepared are the parts of making it, in the order in which they began.
+	Prepared []Prepared `json:"prepared,omitempty"`
+}
+
+// Phase is a part of making the place of a job.
+type Phase string
+
+// The phases, in the order in which they usually begin. Not every level has all of them.
+const (
+	PhaseQueued       Phase = "queued"       // waiting for room, or for another job
+	PhaseProvisioning Phase = "provisioning" // waiting for a machine
+	PhasePulling      Phase = "pulling"      // getting an image
+	PhaseCreating     Phase = "creating"     // making the environment
+	PhaseServices     Phase = "services"     // starting a service and waiting for it
+	PhaseStarting     Phase = "starting"     // starting the step-runner
+)
+
+// Preparing says how far a phase is. It comes before RunStarted, from whoever makes the place, and is no event of the run: it has no number.
+type Preparing struct {
+	Phase   Phase  `json:"phase"`
+	Subject string `json:"subject,omitempty"` // what it works on: the name of an image or a service
+	Current int64  `json:"current,omitempty"`
+	Total   int64  `json:"total,omitempty"` // 0 when not known
+	Unit    string `json:"unit,omitempty"`  // "bytes" or a plural noun
+	Done    bool   `json:"done,omitempty"`
+	// Duration is how long it took, once it is done.
+	Duration time.Duration `json:"duration_ns,omitempty"`
+	// Message is something that people should know, such as the last words of a service; usually empty.
+	Message string `json:"message,omitempty"`
+}
+
+// Prepared is a phase that has ended.
+type Prepared struct {
+	Phase    Phase         `json:"phase"`
+	Subject  string        `json:"subject,omitempty"`
+	Started  time.Time     `json:"started"`
+	Duration time.Duration `json:"duration_ns"`
+	Amount   int64         `json:"amount,omitempty"` // what it moved, in Unit
+	Unit     string        `json:"unit,omitempty"`
 }
 
 // Image is what a container was made of.

@@ -307,6 +307,7 @@ func (StepRetrying) Type() string { return "step.retrying" }
 func (StepFinished) Type() string { return "step.finished" }
 func (StepSkipped) Type() string  { return "step.skipped" }
 func (Progress) Type() string     { return "progress" }
+func (Preparing) Type() string    { return "job.preparing" }
 func (Warning) Type() string      { return "warning" }
 func (Annotation) Type() string   { return "step.annotation" }
 func (Summary) Type() string      { return "step.summary" }
@@ -329,6 +330,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	"step.finished":   decode[StepFinished],
 	"step.skipped":    decode[StepSkipped],
 	"progress":        decode[Progress],
+	"job.preparing":   decode[Preparing],
 	"warning":         decode[Warning],
 	"step.annotation": decode[Annotation],
 	"step.summary":    decode[Summary],

@@ -26,6 +26,7 @@ var bodies = []event.Body{
 	event.StepFinished{Status: event.Success, Outputs: map[string]value.Value{"o": event.Redacted("d")}, Duration: 5},
 	event.StepSkipped{Name: "a", Reason: "r"},
 	event.Progress{ID: "p", Title: "t", Current: 1, Total: 2, Unit: "bytes", Done: true},
+	event.Preparing{Phase: event.PhasePulling, Subject: "node:20", Current: 1, Total: 2, Unit: "bytes", Done: true, Duration: 7, Message: "m"},
 	event.Warning{Message: "m"},
 	event.Stopping{Reason: "r", Grace: plan.Duration(time.Minute), Force: true},
 	event.RunFinished{Status: event.Failure, Error: &event.Error{Kind: event.ErrorTimeout}, Counts: event.Counts{Failure: 1}},

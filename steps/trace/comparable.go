@@ -19,7 +19,7 @@ import (
 // "comparable" form of a trace has nothing in their place, or what is the same in every run. Docs/trace.md says why each varies.
 var Varying = []string{
 	"run.id", "run.started", "run.duration_ns", "run.stopping.time", "run.secrets", "run.digest_key",
-	"run.continues", "run.pauses", "run.parts",
+	"run.continues", "run.pauses", "run.environment.prepared", "run.parts",
 	"step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
 	"attempt.started", "attempt.duration_ns",
 	"logs.offset", "logs.time",
@@ -40,6 +40,11 @@ func writeComparable(w io.Writer, t *Trace) error {
 	run := &shown.Run
 	run.ID, run.DigestKey, run.Started, run.Duration = "", "", time.Time{}, 0
 	run.Continues, run.Pauses, run.Parts = nil, nil, nil
+	if run.Environment != nil {
+		place := *run.Environment
+		place.Prepared = nil
+		run.Environment = &place
+	}
 	if run.Stopping != nil {
 		stopping := *run.Stopping
 		stopping.Time = time.Time{}

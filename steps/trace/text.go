@@ -146,6 +146,11 @@ func (p *textPrinter) header() {
 		p.values(2, "input", r.Inputs)
 		p.values(2, "output", r.Outputs)
 		p.line(2, colorDim, "work dir: "+r.WorkDir)
+		if r.Environment != nil {
+			for _, part := range r.Environment.Prepared {
+				p.line(2, colorDim, strings.TrimSpace("prepared: "+string(part.Phase)+" "+oneLine(part.Subject))+" "+shortDuration(part.Duration))
+			}
+		}
 	}
 	if p.opts.Verbose > 1 {
 		p.texts(2, "env", r.Env)
