@@ -55,6 +55,16 @@ dist() { # dist WORK OUT
   done
   echo "packaged $PACKAGE_VERSION as deb, rpm and apk"
 
+  # An image of nothing but the program: COPY --from brings it into other images, and "bootstrap" into environments.
+  local platforms=()
+  for target in $targets; do
+    [ "${target%/*}" != linux ] || platforms+=(--platform "${target/%\/arm//arm/v7}=$work/${target/\//-}/step-runner=step-runner")
+  done
+  if [ "${#platforms[@]}" -gt 0 ]; then
+    mkdir -p "$work/image" && cp LICENSE "$work/image/"
+    "$runner" oci build "$work/image" "${platforms[@]}" --entrypoint /step-runner -o "$out/step-runner-$version-oci.tar" >/dev/null
+  fi
+
   cp packaging/install.sh "$out/"
   (cd "$out" && sha256sum -- * >SHA256SUMS)
 }

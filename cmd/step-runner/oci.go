@@ -49,7 +49,7 @@ SOURCE_DATE_EPOCH, or the beginning of 1970, and of modes only the executable bi
 
 func (a *app) ociBuildCommand() *cobra.Command {
 	var platforms []string
-	var out string
+	var out, entrypoint string
 	cmd := &cobra.Command{
 		Use:   "build DIR",
 		Short: "Make an image of the step in a folder",
@@ -68,7 +68,7 @@ Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our s
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
-			result, err := a.buildImage(ctx, args[0], platforms, out)
+			result, err := a.buildImage(ctx, args[0], platforms, entrypoint, out)
 			if err != nil {
 				return err
 			}
@@ -81,6 +81,7 @@ Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our s
 	}
 	cmd.Flags().StringArrayVar(&platforms, "platform", nil, "add files for one platform: `PLATFORM=SOURCE[=TARGET]`")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the image to `OUT`")
+	cmd.Flags().StringVar(&entrypoint, "entrypoint", "", "make an image that container engines run: it starts the program at `PATH`, and need not hold a step")
 	return cmd
 }
 
@@ -119,7 +120,7 @@ Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our s
 					return err
 				}
 				defer os.RemoveAll(temp)
-				if _, err := a.buildImage(ctx, path, platforms, filepath.Join(temp, "image")); err != nil {
+				if _, err := a.buildImage(ctx, path, platforms, "", filepath.Join(temp, "image")); err != nil {
 					return err
 				}
 				path = filepath.Join(temp, "image")
@@ -175,8 +176,8 @@ func (a *app) pushTarget(text string) (to oci.Target, err error) {
 }
 
 // buildImage makes an image of the step in a folder, and warns of what is not part of it.
-func (a *app) buildImage(ctx context.Context, dir string, platforms []string, out string) (*oci.Result, error) {
-	o := oci.Options{Dir: dir, Compile: func(name string, text []byte) error {
+func (a *app) buildImage(ctx context.Context, dir string, platforms []string, entrypoint, out string) (*oci.Result, error) {
+	o := oci.Options{Dir: dir, Entrypoint: entrypoint, Compile: func(name string, text []byte) error {
 		_, err := gitlabsteps.ParseFile(name, text)
 		return err
 	}}

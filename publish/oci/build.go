@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ type Options struct {
 	Time time.Time
 	// Compile says what is wrong with a definition file. What it refuses is not built.
 	Compile func(name string, text []byte) error
+	// Entrypoint is the absolute path, in the image, of the program that a container of it runs. Such an image is for container engines:
+	// it need not hold a component. Empty builds a component.
+	Entrypoint string
 }
 
 // Image is what was built for one platform.
@@ -175,7 +179,7 @@ func (b *builder) build() (*Result, error) {
 		return nil, err
 	}
 	index := distribution.Index{
-		SchemaVersion: 2, MediaType: distribution.MediaTypeIndex, ArtifactType: ArtifactType,
+		SchemaVersion: 2, MediaType: distribution.MediaTypeIndex, ArtifactType: b.artifactType(),
 		Annotations: b.annotations(),
 	}
 	for _, p := range platforms {
@@ -199,9 +203,39 @@ func (b *builder) build() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.ArtifactType = ArtifactType
+	d.ArtifactType = b.artifactType()
 	result.Digest = d.Digest.String()
 	return result, b.layout.finish(d)
+}
+
+// artifactType is what the image is, if it is not one that container engines run.
+func (b *builder) artifactType() string {
+	if b.options.Entrypoint != "" {
+		return ""
+	}
+	return ArtifactType
+}
+
+// check reports what is wrong with the files of one platform.
+func (b *builder) check(all files) error {
+	err := all.check(b.options.Dir, b.options.Compile)
+	entrypoint := b.options.Entrypoint
+	if entrypoint == "" {
+		return err
+	}
+	if none := (*NoStepError)(nil); err != nil && !errors.As(err, &none) {
+		return err
+	}
+	program, ok := all[strings.TrimPrefix(entrypoint, "/")]
+	switch {
+	case !path.IsAbs(entrypoint):
+		return fmt.Errorf("the entrypoint %s is not an absolute path", entrypoint)
+	case !ok:
+		return fmt.Errorf("the entrypoint %s is not in the image", entrypoint)
+	case program.link == "" && !program.executable:
+		return fmt.Errorf("the entrypoint %s is not executable: %s", entrypoint, program.path)
+	}
+	return nil
 }
 
 func (b *builder) time() time.Time {
@@ -219,7 +253,7 @@ func (b *builder) annotations() map[string]string {
 // of its own.
 func (b *builder) image(p oci.Platform, own files) (d distribution.Descriptor, image Image, err error) {
 	all := b.common.with(own)
-	if err := all.check(b.options.Dir, b.options.Compile); err != nil {
+	if err := b.check(all); err != nil {
 		return d, image, err
 	}
 	var layers []builtLayer
@@ -252,21 +286,24 @@ func (b *builder) image(p oci.Platform, own files) (d distribution.Descriptor, i
 	created := b.time()
 	config := distribution.ImageConfig{Created: &created, Platform: *p.Spec(), RootFS: distribution.RootFS{Type: "layers"}}
 	manifest := distribution.ImageManifest{
-		SchemaVersion: 2, MediaType: distribution.MediaTypeManifest, ArtifactType: ArtifactType,
+		SchemaVersion: 2, MediaType: distribution.MediaTypeManifest, ArtifactType: b.artifactType(),
 		Annotations: b.annotations(),
 	}
 	for _, l := range layers {
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, l.plain)
 		manifest.Layers = append(manifest.Layers, l.descriptor)
 	}
-	// An image's config, though nothing runs it: some registries take no other.
+	if b.options.Entrypoint != "" {
+		config.Config.Entrypoint = []string{b.options.Entrypoint}
+	}
+	// A component has an image's config, too, though nothing runs it: some registries take no other.
 	if manifest.Config, err = b.layout.writeJSON(distribution.MediaTypeConfig, config); err != nil {
 		return d, image, err
 	}
 	if d, err = b.layout.writeJSON(distribution.MediaTypeManifest, manifest); err != nil {
 		return d, image, err
 	}
-	d.Platform, d.ArtifactType = p.Spec(), ArtifactType
+	d.Platform, d.ArtifactType = p.Spec(), b.artifactType()
 	image.Digest = d.Digest.String()
 	return d, image, nil
 }

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"archive/tar"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -31,8 +32,7 @@ func (b *builder) layer(content files) (l builtLayer, err error) {
 	defer temp.Close()
 	sum, plainSum := sha256.New(), sha256.New()
 	counted := &counter{w: io.MultiWriter(temp, sum)}
-	// One goroutine: with more of them the bytes would depend on the machine.
-	z, err := zstd.NewWriter(counted, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	z, mediaType, err := b.compressor(counted)
 	if err != nil {
 		return l, err
 	}
@@ -47,8 +47,22 @@ func (b *builder) layer(content files) (l builtLayer, err error) {
 		return l, err
 	}
 	l.plain = distribution.DigestSum(plainSum)
-	l.descriptor = distribution.Descriptor{MediaType: oci.LayerMediaType, Digest: distribution.DigestSum(sum), Size: counted.n}
+	l.descriptor = distribution.Descriptor{MediaType: mediaType, Digest: distribution.DigestSum(sum), Size: counted.n}
 	return l, b.layout.adopt(temp.Name(), l.descriptor.Digest)
+}
+
+// imageLayerType is that of layers that every container engine reads.
+const imageLayerType = "application/vnd.oci.image.layer.v1.tar+gzip"
+
+// compressor is what layers are compressed with, and their media type.
+func (b *builder) compressor(out io.Writer) (io.WriteCloser, string, error) {
+	if b.options.Entrypoint != "" {
+		z, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+		return z, imageLayerType, err
+	}
+	// One goroutine: with more of them the bytes would depend on the machine.
+	z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	return z, oci.LayerMediaType, err
 }
 
 // archive writes files as a tar archive, folders before what is in them.

@@ -108,8 +108,13 @@ type ImageManifest struct {
 type ImageConfig struct {
 	Created *time.Time `json:"created,omitempty"`
 	Platform
-	Config struct{} `json:"config"`
-	RootFS RootFS   `json:"rootfs"`
+	Config RunConfig `json:"config"`
+	RootFS RootFS    `json:"rootfs"`
+}
+
+// RunConfig says how a container engine runs an image.
+type RunConfig struct {
+	Entrypoint []string `json:"Entrypoint,omitempty"`
 }
 
 // RootFS says what the layers of an image are, before they were compressed.
