@@ -16,7 +16,6 @@ import (
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/store"
-	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -164,10 +163,7 @@ func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) erro
 	if err != nil {
 		return err
 	}
-	component, err := gitlab.Component(compiled.Job, folder)
-	if err != nil {
-		return err
-	}
+	component := compiled.Plan
 	var out []byte
 	if o.format == "json" {
 		if out, err = plan.Canonical(component); err != nil {
@@ -177,41 +173,31 @@ func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) erro
 		if out, err = gitlabsteps.Write(component); err != nil {
 			return err
 		}
-		head, err := compiledHead(compiled, folder)
-		if err != nil {
-			return err
-		}
-		out = append([]byte(head), out...)
+		out = append([]byte(compiledHead(compiled, folder)), out...)
 	}
 	_, err = a.stdout.Write(out)
 	return err
 }
 
 // compiledHead are the comments that say how the steps of a job are run.
-func compiledHead(c *gitlab.Compiled, folder string) (string, error) {
-	masked, err := compile.Masked(c.Job)
-	if err != nil {
-		return "", err
-	}
-	files, err := compile.Files(c.Job)
-	if err != nil {
-		return "", err
-	}
+func compiledHead(c *gitlab.Compiled, folder string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The steps of the job %q, in stage %q. To run them:\n", c.Job.Name, c.Job.Stage)
 	fmt.Fprintf(&b, "#   mkdir -p %q %q\n", folder, folder+".tmp")
 	command := fmt.Sprintf("step-runner run FILE --work-dir %q", folder)
-	for _, v := range masked {
-		command += " --job " + v.Name + "=…"
+	for _, v := range c.Variables {
+		if v.Masked {
+			command += " --job " + v.Name + "=…"
+		}
 	}
 	fmt.Fprintf(&b, "#   %s\n", command)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(&b, "# The variable %s is the file %q, which has to be there.\n", files[name].Name, name)
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+		fmt.Fprintf(&b, "# The variable %s is the file %q, which has to be there.\n", c.Files[name].Name, name)
 	}
 	for _, note := range c.Notes {
 		fmt.Fprintf(&b, "# Note: %s\n", strings.ReplaceAll(note, "\n", " "))
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // plannedFolder is where the project of a job would be that is only shown.

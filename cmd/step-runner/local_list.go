@@ -209,6 +209,5 @@ func compileJob(ctx context.Context, p *gitlab.Project, j *pipeline.Job, secrets
 	if err != nil {
 		return nil, nil, err
 	}
-	component, err := gitlab.Component(compiled.Job, plannedFolder(p))
-	return component, compiled.Notes, err
+	return compiled.Plan, compiled.Notes, nil
 }

@@ -191,7 +191,7 @@ var (
 		"ui.reporter":                              42,
 	}
 	manyImports = map[string]int{
-		"cmd/step-runner": 73,
+		"cmd/step-runner": 72,
 	}
 )
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rungci/rung/executor"
@@ -15,6 +16,7 @@ import (
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/service/client"
 )
 
 func timeoutOf(j *pipeline.Job) time.Duration { return cmp.Or(j.Keywords.Timeout, DefaultTimeout) }
@@ -72,7 +74,7 @@ func (a *attempt) Steps(ctx context.Context, env executor.Environment) (*local.S
 	if a.vars, err = a.variables(&a.layout); err != nil {
 		return nil, err
 	}
-	job, err := a.compiled(ctx)
+	compiled, err := a.compiled(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +82,11 @@ func (a *attempt) Steps(ctx context.Context, env executor.Environment) (*local.S
 	if !a.o.InPlace {
 		out.Env[session.GitCeiling] = session.Above(a.layout)
 	}
-	if out.Plan, err = Component(job, a.project); err != nil {
-		return nil, err
+	out.Plan = compiled.Plan
+	for _, v := range slices.Concat(compiled.Variables, compiled.Contents) {
+		out.Variables = append(out.Variables, client.Variable{Name: v.Name, Value: v.Value, Masked: v.Masked})
 	}
-	if out.Variables, err = requestVariables(job); err != nil {
-		return nil, err
-	}
-	return out, a.deliver(job, out)
+	return out, a.deliver(compiled, out)
 }
 
 // TraceFile implements local.Work. The trace is in the store: elsewhere in the project it would be one of the files that jobs work on. That

@@ -15,8 +15,8 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 )
 
-// compiled makes the job ready to run in the environment that stands.
-func (a *attempt) compiled(ctx context.Context) (*compile.Job, error) {
+// compiled makes steps of the job for its environment.
+func (a *attempt) compiled(ctx context.Context) (*Compiled, error) {
 	p, layout := a.runner.project, a.layout
 	source := compile.Source{Ref: p.Facts.Pipeline.Ref}
 	switch {
@@ -38,12 +38,15 @@ func (a *attempt) compiled(ctx context.Context) (*compile.Job, error) {
 	if job.Dependencies, err = a.upstream(job.Dependencies); err != nil {
 		return nil, err
 	}
-	job.Warn = a.note
-	for _, note := range notes {
+	job.Timeout, job.Project = a.timeout, a.project
+	compiled, err := compile.Compile(job)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range slices.Concat(notes, compiled.Notes) {
 		a.note(note)
 	}
-	job.Timeout = a.timeout
-	return job, nil
+	return &Compiled{Compiled: compiled, Job: job}, nil
 }
 
 // note tells of something that a job says and that is done in another way, once for all attempts.
@@ -82,21 +85,20 @@ func (p *Project) openToken(vars *variable.Collection) *variable.Collection {
 
 // Compiled is a job as steps.
 type Compiled struct {
+	*compile.Compiled
 	Job *compile.Job
-	// Notes are what the job says that the steps do in another way, or not at all.
-	Notes []string
 }
 
 // Compile makes steps of a job without running it, with folders that are named and not made: project is the one that it would run in.
 func (p *Project) Compile(ctx context.Context, j *pipeline.Job, o RunOptions, project string) (*Compiled, error) {
-	out, notes := &Compiled{}, &local.Notes{}
+	notes := &local.Notes{}
 	o.Observer = notes
 	a := p.dry(j, o, project)
 	var err error
 	if a.vars, err = a.variables(&a.layout); err != nil {
 		return nil, err
 	}
-	out.Job, err = a.compiled(ctx)
+	out, err := a.compiled(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the job %s: %w", j.Name, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/plan"
-	"github.com/rungci/rung/steps/service/client"
 )
 
 // The references of built-in steps whose results count here.
@@ -25,13 +24,11 @@ const (
 
 // deliver adds what the job needs in its environment: files of variables, and where the environment has files of its own, the project,
 // archives and caches.
-func (a *attempt) deliver(job *compile.Job, steps *local.Steps) error {
-	files, err := compile.Files(job)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		steps.Texts = append(steps.Texts, event.File{To: filepath.ToSlash(name), Text: files[name].Value, Name: files[name].Name})
+func (a *attempt) deliver(compiled *Compiled, steps *local.Steps) error {
+	job := compiled.Job
+	for _, name := range slices.Sorted(maps.Keys(compiled.Files)) {
+		v := compiled.Files[name]
+		steps.Texts = append(steps.Texts, event.File{To: filepath.ToSlash(name), Text: v.Value, Name: v.Name})
 	}
 	if a.layout.Shared {
 		return nil
@@ -84,32 +81,6 @@ func cacheKeys(c *plan.Component) []string {
 		}
 	}
 	return keys
-}
-
-// requestVariables are what ${{ vars.NAME }} reads, and what must not be shown. The others stand in the steps.
-func requestVariables(job *compile.Job) ([]client.Variable, error) {
-	wanted := compile.Masked
-	if len(job.Steps) > 0 {
-		wanted = compile.Variables // native steps may ask for any
-	}
-	all, err := wanted(job)
-	if err != nil {
-		return nil, err
-	}
-	files, err := compile.Files(job)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]client.Variable, 0, len(all))
-	for _, v := range all {
-		out = append(out, client.Variable{Name: v.Name, Value: v.Value, Masked: v.Masked})
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if v := files[name]; v.Masked && v.Value != "" {
-			out = append(out, client.Variable{Name: "RUNG_CONTENT_OF_" + v.Name, Value: v.Value, Masked: true})
-		}
-	}
-	return out, nil
 }
 
 // coverageOf is the note about the coverage that steps found.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
@@ -30,18 +31,39 @@ const (
 	jobStatus = `${{ cancelled() && "canceled" || steps.%s.timeout != "" && "timedout" || failure() && "failed" || "success" }}`
 )
 
+// Compiled is a job as steps, and what whoever runs them provides.
+type Compiled struct {
+	Plan *plan.Component
+	// Variables are what ${{ vars.NAME }} reads. They are the masked ones, which the plan does not hold, and tokens; of a job with native
+	// steps, which may read any, all of them. Values are expanded; variables that are files have their path. The masked ones are sensitive.
+	Variables []variable.Variable
+	// Files are the variables that are files, by their paths. Whoever runs the plan writes them first, for the job's user only.
+	Files map[string]variable.Variable
+	// Contents are the texts of masked files, under names that no variable has. They must not be shown.
+	Contents []variable.Variable
+	// Notes say what the job asks for that the steps do differently or not at all.
+	Notes []string
+}
+
+// contentPrefix begins the names of Compiled.Contents.
+const contentPrefix = "RUNG_CONTENT_OF_"
+
 // Compile makes the list of steps that a job means. The job's own timeout is the run's, and not in the list.
-func Compile(j *Job) (*plan.Component, error) {
+func Compile(j *Job) (*Compiled, error) {
 	c, err := compile(j)
 	if err != nil {
 		return nil, err
 	}
-	for _, note := range c.notes {
-		if j.Warn != nil {
-			j.Warn(note)
+	out := &Compiled{
+		Plan:      &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: portable(c.steps, j.Project)}},
+		Variables: c.variables(len(j.Steps) > 0), Files: c.files(), Notes: c.notes,
+	}
+	for _, path := range slices.Sorted(maps.Keys(out.Files)) {
+		if v := out.Files[path]; v.Masked && v.Value != "" {
+			out.Contents = append(out.Contents, variable.Variable{Name: contentPrefix + v.Name, Value: v.Value, Raw: true, Masked: true})
 		}
 	}
-	return &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: c.steps}}, nil
+	return out, nil
 }
 
 // compiler makes the steps of one job.

@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -152,17 +153,19 @@ func compiled(t *testing.T, name string, j *compile.Job) string {
 		}
 		j.Steps = steps.Definition.Steps
 	}
-	var notes []string
-	j.Warn = func(note string) { notes = append(notes, "# "+note+"\n") }
-	component, err := compile.Compile(j)
+	compiled, err := compile.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := gitlabsteps.Write(component)
+	out, err := gitlabsteps.Write(compiled.Plan)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return strings.Join(notes, "") + string(out)
+	notes := ""
+	for _, note := range compiled.Notes {
+		notes += "# " + note + "\n"
+	}
+	return notes + string(out)
 }
 
 func TestPlansOfJobs(t *testing.T) {
@@ -199,7 +202,7 @@ func TestNoSecretIsInAPlan(t *testing.T) {
 
 func TestMaskedAreTheVariablesThatARunNeeds(t *testing.T) {
 	j := jobs()["masked"]
-	got, err := compile.Masked(j)
+	c, err := compile.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,18 +211,20 @@ func TestMaskedAreTheVariablesThatARunNeeds(t *testing.T) {
 		{Name: "NOTHING", Raw: true, Masked: true},
 		{Name: "RUNG_SOURCE_TOKEN", Value: "glcbt-0123456789", Raw: true, Masked: true},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, c.Variables); diff != "" {
 		t.Error(diff)
 	}
-	files, err := compile.Files(j)
-	if err != nil || len(files) != 1 || files["/builds/a/b.tmp/KUBECONFIG"].Value != "apiVersion: v1\n" {
-		t.Errorf("got %v, %v", files, err)
+	if len(c.Files) != 1 || c.Files["/builds/a/b.tmp/KUBECONFIG"].Value != "apiVersion: v1\n" {
+		t.Errorf("got %v", c.Files)
 	}
-	all, err := compile.Variables(j)
-	if err != nil {
+	j.Script, j.Steps = nil, []plan.Step{{Name: "native"}} // which may read any variable
+	if c, err = compile.Compile(j); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range all {
+	if len(c.Variables) <= len(want) {
+		t.Errorf("got %v", c.Variables)
+	}
+	for _, v := range c.Variables {
 		if v.Name == "CONFIG" && v.Value != "/builds/a/b.tmp/KUBECONFIG" || v.Name == "KUBECONFIG" && (v.Value != "/builds/a/b.tmp/KUBECONFIG" || v.Masked) {
 			t.Errorf("got %+v", v)
 		}
@@ -231,7 +236,7 @@ func TestTheJobsTokenIsTheVariableThatHoldsIt(t *testing.T) {
 	if got := compiled(t, "", j); !strings.Contains(got, "token: ${{ vars.CI_JOB_TOKEN }}") {
 		t.Error(got)
 	}
-	if got, err := compile.Masked(j); err != nil || len(got) != 1 {
+	if got, err := compile.Compile(j); err != nil || len(got.Variables) != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -283,10 +288,8 @@ func TestWhatIsDoneInAnotherWayIsSaid(t *testing.T) {
 		{compile.Job{Variables: vars("CACHE_FALLBACK_KEY=main-protected"), Cache: []compile.Cache{{Key: "a", Paths: []string{"a"}}}}, "CACHE_FALLBACK_KEY"},
 		{compile.Job{Pages: &compile.Pages{}}, "the pages are not published"},
 	} {
-		var notes []string
-		c.job.Warn = func(note string) { notes = append(notes, note) }
-		if _, err := compile.Compile(&c.job); err != nil || len(notes) != 1 || !strings.Contains(notes[0], c.want) {
-			t.Errorf("got %q, %v; want %q", notes, err, c.want)
+		if got, err := compile.Compile(&c.job); err != nil || len(got.Notes) != 1 || !strings.Contains(got.Notes[0], c.want) {
+			t.Errorf("got %+v, %v; want %q", got, err, c.want)
 		}
 	}
 }
@@ -294,11 +297,11 @@ func TestWhatIsDoneInAnotherWayIsSaid(t *testing.T) {
 func TestAJobInPlaceNeverEmptiesItsFolder(t *testing.T) {
 	for _, strategy := range []string{"", "clone", "empty", "none", "fetch"} {
 		j := &compile.Job{Source: compile.Source{None: true, WorkTree: "/p", URL: "https://x.example/a"}, Variables: vars("GIT_STRATEGY=" + strategy)}
-		component, err := compile.Compile(j)
+		compiled, err := compile.Compile(j)
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := component.Definition.Steps[0].Inputs
+		in := compiled.Plan.Definition.Steps[0].Inputs
 		if len(in) != 1 || !value.Equal(in["strategy"].Value, value.OfString("none")) {
 			t.Errorf("GIT_STRATEGY=%s gave %v", strategy, in)
 		}

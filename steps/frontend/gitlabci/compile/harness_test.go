@@ -69,28 +69,20 @@ type ran struct {
 // run compiles a job and runs it.
 func (w world) run(t *testing.T, j *compile.Job) *ran {
 	t.Helper()
-	component, err := compile.Compile(j)
+	compiled, err := compile.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.runPlan(t, context.Background(), j, component, nil)
+	return w.runPlan(t, context.Background(), compiled, compiled.Plan, nil)
 }
 
-func (w world) runPlan(t *testing.T, ctx context.Context, j *compile.Job, component *plan.Component, sink func(event.Event)) *ran {
+func (w world) runPlan(t *testing.T, ctx context.Context, compiled *compile.Compiled, component *plan.Component, sink func(event.Event)) *ran {
 	t.Helper()
-	variables, err := compile.Variables(j)
-	if err != nil {
-		t.Fatal(err)
-	}
 	vars := map[string]engine.Variable{}
-	for _, v := range variables {
+	for _, v := range compiled.Variables {
 		vars[v.Name] = engine.Variable{Value: v.Value, Sensitive: v.Masked}
 	}
-	files, err := compile.Files(j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, v := range files {
+	for file, v := range compiled.Files {
 		if err := os.WriteFile(file, []byte(v.Value), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -32,6 +32,8 @@ type Job struct {
 	// Variables are all of the job's in order of definition; of several with one name the last counts. Masked ones reach the steps as
 	// job variables of the run (${{ vars.NAME }}), and files by their path below Temp.
 	Variables *variable.Collection
+	// Project is the folder that the job runs in. The plan has ${{ work_dir }} in its place, so that it runs anywhere. Empty replaces nothing.
+	Project string
 	// Temp is the folder beside the project's for files of the job.
 	Temp string
 
@@ -60,9 +62,6 @@ type Job struct {
 	Release  *Release
 	Pages    *Pages
 	Secrets  []Secret
-
-	// Warn is told what the job says that is not done, or is done in another way. It may be nil.
-	Warn func(note string)
 }
 
 // Written holds, for each text of a script, the places of its lines.

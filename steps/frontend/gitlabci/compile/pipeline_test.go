@@ -89,12 +89,12 @@ func TestFromPipeline(t *testing.T) {
 			if err != nil {
 				got = "error: " + err.Error() + "\n"
 			} else {
-				job.Warn = func(note string) { notes = append(notes, note) }
-				component, err := compile.Compile(job)
+				compiled, err := compile.Compile(job)
 				if err != nil {
 					t.Fatal(err)
 				}
-				text, err := gitlabsteps.Write(component)
+				notes = append(notes, compiled.Notes...)
+				text, err := gitlabsteps.Write(compiled.Plan)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -201,15 +201,15 @@ test:
 	if err != nil || len(notes) > 0 || len(j.Secrets) > 0 {
 		t.Fatalf("got %v, %q, %v", j.Secrets, notes, err)
 	}
-	files, err := compile.Files(j)
+	compiled, err := compile.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := files["/builds/a/b.tmp/DB"]; v.Value != "s3cr3t" || !v.Masked {
-		t.Errorf("DB is a file: got %v", files)
+	if v := compiled.Files["/builds/a/b.tmp/DB"]; v.Value != "s3cr3t" || !v.Masked {
+		t.Errorf("DB is a file: got %v", compiled.Files)
 	}
-	if got, err := compile.Masked(j); err != nil || len(got) != 1 || got[0].Name != "KEY" {
-		t.Errorf("got %v, %v", got, err)
+	if got := compiled.Variables; len(got) != 1 || got[0].Name != "KEY" {
+		t.Errorf("got %v", got)
 	}
 	if v, _ := vars.Get("DB"); v.File {
 		t.Error("the caller's variables have changed")

@@ -157,12 +157,12 @@ func TestAJobThatIsStopped(t *testing.T) {
 	needShell(t)
 	j := whole()
 	j.Script = []string{"echo begun; sleep 60"}
-	component, err := compile.Compile(j)
+	compiled, err := compile.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	r := world{}.runPlan(t, ctx, j, component, func(e event.Event) {
+	r := world{}.runPlan(t, ctx, compiled, compiled.Plan, func(e event.Event) {
 		if l, ok := e.Body.(event.Log); ok && strings.Contains(string(l.Data), "begun\n") {
 			cancel(errors.New("asked to stop"))
 		}
@@ -212,11 +212,11 @@ func TestThePlanThatIsWrittenGivesTheSameJob(t *testing.T) {
 	needShell(t)
 	j := whole()
 	j.Script = []string{"cd /", "cat <<'EOF'\n${{ data }} $CI_JOB_STATUS\nEOF", "echo 'a: b' # c"}
-	component, err := compile.Compile(j)
+	compiled, err := compile.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := gitlabsteps.Write(component)
+	text, err := gitlabsteps.Write(compiled.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestThePlanThatIsWrittenGivesTheSameJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := world{}.runPlan(t, t.Context(), j, component, nil), world{}.runPlan(t, t.Context(), j, again, nil)
+	one, two := world{}.runPlan(t, t.Context(), compiled, compiled.Plan, nil), world{}.runPlan(t, t.Context(), compiled, again, nil)
 	if diff := cmp.Diff(one.log+outline(one), two.log+outline(two)); diff != "" || one.Status != event.Success {
 		t.Errorf("%s: %s", one.Status, diff)
 	}

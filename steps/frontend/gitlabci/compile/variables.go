@@ -211,42 +211,27 @@ func (s *scope) some(want func(name string) bool) map[string]plan.Field {
 	return env
 }
 
-// Variables returns what ${{ vars.NAME }} has to read in a run of the job's plan, in native steps too: every variable, expanded, those
-// that are files as their paths, and the tokens that the plan needs. The masked ones are sensitive.
-func Variables(j *Job) ([]variable.Variable, error) {
-	c, err := compile(j)
-	if err != nil {
-		return nil, err
-	}
-	var all []variable.Variable
-	for _, v := range c.all {
+// variables are Compiled.Variables: all of them, or those that the plan does not hold.
+func (s *scope) variables(all bool) []variable.Variable {
+	var out []variable.Variable
+	for _, v := range s.all {
 		if v.File {
-			v.Value, v.Masked = c.path(v.Name), false
+			v.Value, v.Masked = s.path(v.Name), false
 		}
-		v.File, v.Raw = false, true
-		all = append(all, v)
+		if v.File, v.Raw = false, true; all || v.Masked {
+			out = append(out, v)
+		}
 	}
-	return append(all, c.tokens...), nil
+	return append(out, s.tokens...)
 }
 
-// Masked returns the variables that the job's plan refers to and does not hold.
-func Masked(j *Job) ([]variable.Variable, error) {
-	all, err := Variables(j)
-	return slices.DeleteFunc(all, func(v variable.Variable) bool { return !v.Masked }), err
-}
-
-// Files returns the variables that are files, by their paths. Whoever runs the plan writes them before, for the job's user only; those
-// that are masked hold what must not be shown.
-func Files(j *Job) (map[string]variable.Variable, error) {
-	s, err := newScope(j)
-	if err != nil {
-		return nil, err
-	}
+// files are the variables that are files, by their paths.
+func (s *scope) files() map[string]variable.Variable {
 	files := map[string]variable.Variable{}
 	for _, v := range s.all {
 		if v.File {
 			files[s.path(v.Name)] = v
 		}
 	}
-	return files, nil
+	return files
 }

@@ -44,14 +44,13 @@ func TestMessagesHoldNoSecret(t *testing.T) {
 		variable.Variable{Name: "A", Value: "swordfish", Masked: true},
 		variable.Variable{Name: "GIT_STRATEGY", Value: "$A"}, variable.Variable{Name: "GET_SOURCES_ATTEMPTS", Value: "$A"},
 	)
-	var notes []string
-	j := &Job{Variables: c, Warn: func(note string) { notes = append(notes, note) }, Source: Source{URL: "https://x.example/a"}}
+	j := &Job{Variables: c, Source: Source{URL: "https://x.example/a"}}
 	if _, err := Compile(j); err == nil || strings.Contains(err.Error(), "swordfish") || !strings.Contains(err.Error(), "[MASKED]") {
 		t.Errorf("got %v", err)
 	}
 	j.Variables.Set("GIT_STRATEGY", "clone")
-	if _, err := Compile(j); err != nil || len(notes) != 1 || strings.Contains(notes[0], "swordfish") {
-		t.Errorf("got %q, %v", notes, err)
+	if got, err := Compile(j); err != nil || len(got.Notes) != 1 || strings.Contains(got.Notes[0], "swordfish") {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

@@ -1,34 +1,28 @@
-package gitlab
+package compile
 
 import (
 	"strings"
 
-	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
 
-// workDir is what stands in the steps of a job for the folder that they run in.
+// workDir replaces the folder that a job runs in.
 const workDir = "${{ work_dir }}"
 
-// Component makes the steps of a job. The folder of its project stands in them as an expression, so that they mean the same wherever
-// somebody runs them: in the job, from what compile prints, or in a replay.
-func Component(job *compile.Job, project string) (*plan.Component, error) {
-	c, err := compile.Compile(job)
-	if err != nil {
-		return nil, err
-	}
-	for i := range c.Definition.Steps {
-		s := &c.Definition.Steps[i]
+// portable returns steps in which the folder of the project is an expression, so that they mean the same wherever they run.
+func portable(steps []plan.Step, project string) []plan.Step {
+	for i := range steps {
+		s := &steps[i]
 		s.Inputs, s.Env = portableFields(s.Inputs, project), portableFields(s.Env, project)
 	}
-	return c, nil
+	return steps
 }
 
 // portableFields returns fields in which a folder is an expression. Steps share their environment, so it is copied.
 func portableFields(fields map[string]plan.Field, project string) map[string]plan.Field {
-	if fields == nil {
-		return nil
+	if fields == nil || project == "" {
+		return fields
 	}
 	out := make(map[string]plan.Field, len(fields))
 	for name, f := range fields {
