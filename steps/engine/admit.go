@@ -79,7 +79,7 @@ func (s *scope) definitionEnv(def *plan.Definition) (map[string]variable, *event
 	all := make(map[string]variable, len(vars)+len(s.inputs.Fields()))
 	for name, v := range s.inputs.Fields() {
 		if name = def.InputPrefix + strings.ToUpper(strings.ReplaceAll(name, " ", "_")); checkVariable(name, v.Text()) != nil {
-			return nil, definitionError("the input %s cannot be given to the process: %v", name, checkVariable(name, v.Text()))
+			return nil, definitionError("the input %s cannot be passed to the process: %v", name, checkVariable(name, v.Text()))
 		}
 		all[name] = variable{text: v.Text(), sensitive: v.Sensitive()}
 	}

@@ -38,7 +38,7 @@ func (r *run) runPre(l *listRun, steps []plan.Step) {
 	nodes := look.steps(steps, "", r.opts.Dir)
 	if look.count > maxForeseen {
 		r.out.emit("", event.Warning{
-			Message: fmt.Sprintf("what components have to prepare (pre) is known of the first %d steps only: the run has more", maxForeseen),
+			Message: fmt.Sprintf("`pre` is looked up in the first %d steps only; the run has more", maxForeseen),
 		})
 	}
 	if len(nodes) == 0 {
@@ -154,7 +154,7 @@ func (p *preparation) steps(ctx context.Context, s *scope, nodes []*foreseen, in
 		inner, err := p.enter(ctx, s, inv)
 		if err != nil {
 			p.run.out.emit(preID, event.Warning{
-				Message: "what " + n.step.Name + " has to prepare (pre) did not run, because what it is given is not known yet: " + err.Message,
+				Message: "`pre` of the step " + n.step.Name + " did not run: its inputs are not known yet: " + err.Message,
 			})
 			p.skip(n)
 			continue

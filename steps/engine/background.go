@@ -154,19 +154,19 @@ func (r *run) checkWaits(prefix, path string, steps []plan.Step) *event.Error {
 		}
 		for j := range st.Parallel {
 			if member := &st.Parallel[j]; member.Background || member.Await != nil {
-				err := definitionError("a step of a parallel group cannot be in the background, and cannot wait")
+				err := definitionError("a step of a parallel group cannot run in the background or wait")
 				return r.in(err, childID(id, j+1), joined(path, member.Name), member)
 			}
 		}
 		switch {
 		case st.Background && st.Ref == nil && st.Inline == nil:
-			return wrong("only a step that calls a component or runs something can be in the background")
+			return wrong("only a step that calls a component or runs a command can run in the background")
 		case st.Background:
 			names = append(names, st.Name)
 		case st.Await != nil:
 			for _, name := range st.Await.Steps {
 				if !slices.Contains(names, name) {
-					return wrong("no background step before it is named %q", name)
+					return wrong("there is no earlier background step named %q", name)
 				}
 			}
 		}

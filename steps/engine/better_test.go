@@ -38,7 +38,7 @@ exec: {command: [echo, "${{ inputs.n }} ${{ inputs.s }} ${{ inputs.word }} ${{ i
 		{inputs: "{s: a, zz: 1}", fails: `step does not accept input with name "zz"`},
 		{inputs: "{s: a, word: ABC}", fails: `input "word" does not match its pattern: "ABC"`},
 		{inputs: "{s: a, word: 'abc1'}", fails: `input "word" does not match its pattern`},
-		{inputs: "{s: a, pick: three}", fails: `input "pick" is none of its options: "three"`},
+		{inputs: "{s: a, pick: three}", fails: `input "pick" is not one of its options: "three"`},
 	} {
 		t.Run(c.inputs, func(t *testing.T) {
 			t.Parallel()

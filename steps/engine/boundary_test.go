@@ -330,12 +330,12 @@ func TestAStateFitsItsOwnRunOnly(t *testing.T) {
 	for want, change := range map[string]func(j *job){
 		"other steps":         func(j *job) { j.steps += "- {script: echo more}\n" },
 		"other job variables": func(j *job) { j.opts.Job = nil },
-		`the secret "TOKEN" has to be given again`: func(j *job) { j.opts.Secrets = map[string]string{"OTHER": "0ther-secret"} },
-		`the secret "OTHER" is another one`: func(j *job) {
+		`the secret "TOKEN" must be passed again`: func(j *job) { j.opts.Secrets = map[string]string{"OTHER": "0ther-secret"} },
+		`the secret "OTHER" differs from`: func(j *job) {
 			j.opts.Secrets = map[string]string{"TOKEN": "s3cr3t-value", "OTHER": "changed-secret"}
 		},
 		"cannot go on in": func(j *job) { j.dir = t.TempDir() },
-		"the home of its": func(j *job) { j.opts.HostHome = true },
+		"user's home": func(j *job) { j.opts.HostHome = true },
 	} {
 		other := j
 		other.opts.From = s

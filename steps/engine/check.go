@@ -84,7 +84,7 @@ func checkInput(name string, in plan.Input, v value.Value) *inputError {
 		for i, o := range in.Options {
 			options[i] = string(o.AppendJSON(nil))
 		}
-		return &inputError{name: name, msg: fmt.Sprintf("input %q is none of its options%s", name, shown), hint: "the options are " + strings.Join(options, ", ")}
+		return &inputError{name: name, msg: fmt.Sprintf("input %q is not one of its options%s", name, shown), hint: "the options are " + strings.Join(options, ", ")}
 	}
 	if in.Match != "" {
 		re, err := regexp.Compile(`^(?:` + in.Match + `)$`)

@@ -57,7 +57,7 @@ func (s *scope) argument(inv *invocation, i int, f plan.Field) (string, *event.E
 	text, sensitive, err := s.expandText(f)
 	if err == nil && sensitive {
 		s.run.out.emit(inv.id, event.Warning{
-			Message: fmt.Sprintf("argument %d of the command holds a sensitive value, which other processes of this machine can see while it runs; pass it in `env` instead", i),
+			Message: fmt.Sprintf("argument %d of the command holds a sensitive value, which other processes on this machine can see while it runs; pass it in `env` instead", i),
 		})
 	}
 	return text, err

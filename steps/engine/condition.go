@@ -32,7 +32,7 @@ func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
 	case condition == nil:
 		return "if: " + st.If.Value.Text(), nil
 	default:
-		return "if: " + st.If.Value.Text() + " does not hold", nil
+		return "if: " + st.If.Value.Text() + " is false", nil
 	}
 }
 

@@ -60,7 +60,7 @@ var (
 	// ErrEnded says that a run has ended.
 	ErrEnded = errors.New("the run has ended")
 	// ErrStopping says that a run that is being stopped does not pause.
-	ErrStopping = errors.New("the run is being stopped and does not pause: what is left of it cleans up")
+	ErrStopping = errors.New("the run is stopping and cannot pause: only cleanup is left")
 )
 
 // WaitingError says why a run does not stand at a boundary yet.

@@ -76,7 +76,7 @@ func (e *emitter) masked(body event.Body) event.Body {
 	if e.mask.Len() == 0 {
 		return body
 	}
-	lost := event.Warning{Message: "an event was left out, because it could not be masked"}
+	lost := event.Warning{Message: "an event was dropped because it could not be masked"}
 	data, err := json.Marshal(body)
 	if err != nil {
 		return lost

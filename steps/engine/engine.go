@@ -160,12 +160,12 @@ func Run(ctx context.Context, opts Options) *Result {
 	case errors.As(err, &misfit):
 		res = failed(event.NewError(event.CodeStateInvalid, "%v", err))
 	case err != nil:
-		res = failed(systemError("making the run's own folders: %v", err))
+		res = failed(systemError("creating the run's folders: %v", err))
 	default:
 		res = r.root(ctx)
 	}
 	if r.moved {
-		return &Result{Status: event.Cancelled, Error: event.NewError(event.CodeMoved, "moved: the run goes on elsewhere, from its state")}
+		return &Result{Status: event.Cancelled, Error: event.NewError(event.CodeMoved, "moved: the run continues elsewhere from its state")}
 	}
 	return r.finish(res, start)
 }

@@ -145,7 +145,7 @@ func loadError(ctx context.Context, ref string, err error) *event.Error {
 	if errors.As(err, &missing) {
 		e := event.NewError(event.CodeComponentNotFound, "%v", err)
 		if strings.HasPrefix(missing.Ref, ".") {
-			e.Hint = "a relative path starts at the folder of the file it is written in; in a job, and in `uses` of an action, at the work directory"
+			e.Hint = "a relative path starts in the folder of its file; in a job and in `uses` of an action, in the work directory"
 		}
 		return e
 	}
@@ -179,7 +179,7 @@ func processError(ctx context.Context, err error) *event.Error {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return interrupted(ctx)
 	case errors.Is(err, process.ErrKilled):
-		return event.NewError(event.CodeKilled, "killed: the run was asked to stop at once")
+		return event.NewError(event.CodeKilled, "killed: the run was stopped immediately")
 	case errors.Is(err, process.ErrNotFound), errors.Is(err, process.ErrNotExecutable), errors.Is(err, process.ErrTooLong), errors.Is(err, process.ErrWorkDir):
 		return event.NewError(event.CodeCommandNotStarted, "%v", err)
 	default:

@@ -37,7 +37,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		return failed(err)
 	}
 	if s.files.err != nil {
-		return failed(systemError("making the step's files: %v", s.files.err))
+		return failed(systemError("creating the step's files: %v", s.files.err))
 	}
 	if ctx.Err() != nil {
 		return failed(interrupted(ctx))
@@ -86,7 +86,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	case ferr != nil:
 		o.err = event.NewError(event.CodeOutputInvalid, "%v", ferr)
 	case lerr != nil:
-		o.err = systemError("keeping the step's log: %v", lerr)
+		o.err = systemError("storing the step's log: %v", lerr)
 	default:
 		o.outputs, o.exports = given, exports
 		s.export(exports)
@@ -158,7 +158,7 @@ func (s *scope) logFile(exec *plan.Exec) (io.WriteCloser, *event.Error) {
 		file, oerr = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	}
 	if oerr != nil {
-		return nil, s.run.fieldError(*exec.LogFile, "the log file cannot be written: %v", oerr)
+		return nil, s.run.fieldError(*exec.LogFile, "cannot write the log file: %v", oerr)
 	}
 	return file, nil
 }
@@ -207,7 +207,7 @@ func (s *scope) readFiles(inv *invocation, talk *conversation, ok bool) (map[str
 		return nil, nil, nil
 	}
 	if err == nil && given == nil && inv.spec.DelegateOutputs {
-		err = errors.New("delegate: the file must hold one StepResult in JSON, and it is empty")
+		err = errors.New("delegate: the output file is empty; it must contain one StepResult as JSON")
 	}
 	exported, eerr := readStepFile(s.files.export, readEntries)
 	given, exported = talk.addTo(given, exported)
@@ -256,7 +256,7 @@ func checkVariable(name, text string) error {
 	case strings.ContainsAny(name, "=\x00"):
 		return fmt.Errorf("key %q: cannot be the name of an environment variable", name)
 	case strings.ContainsRune(text, 0):
-		return fmt.Errorf("key %q: the value holds a NUL byte, which no environment variable can", name)
+		return fmt.Errorf("key %q: the value contains a NUL byte, which an environment variable cannot", name)
 	}
 	return nil
 }

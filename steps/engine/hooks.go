@@ -54,7 +54,7 @@ func (h *hooks) push(s *scope, env *environ, inv *invocation) {
 	early := h.early[inv.id]
 	if inv.def.Pre != nil && early == nil && !h.told[inv.id] {
 		s.run.out.emit(inv.id, event.Warning{
-			Message: "what the component has to prepare (pre) did not run: it does only where a reference to something fetched is known before the run begins",
+			Message: "`pre` of the component did not run: it runs only for fetched components whose reference is known before the run starts",
 		})
 	}
 	if inv.def.Post == nil {
@@ -148,7 +148,7 @@ func (r *run) runHook(ctx context.Context, s *scope, id, group, stage string, h 
 		return r.stillborn(id, path, st, err)
 	}
 	if !holds {
-		return r.skipped(id, st, "if: "+h.If.Value.Text()+" does not hold")
+		return r.skipped(id, st, "if: "+h.If.Value.Text()+" is false")
 	}
 	inv := &invocation{id: id, path: path, step: st, spec: &st.Inline.Spec, def: &st.Inline.Definition, given: of.given, state: of.state}
 	o := r.framed(ctx, s, inv, func(ctx context.Context) *outcome {

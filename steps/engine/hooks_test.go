@@ -113,7 +113,7 @@ post a late t-a m
 		}
 		j, _, _ := job{steps: "- {name: a, action: owner/w0@v1, if: \"${{ 'a' == 'b' }}\"}\n", files: files}.talking(t)
 		r := j.run(t)
-		if w := bodies[event.Warning](r); len(w) != 1 || !strings.Contains(w[0].Message, "is known of the first 10000 steps only") {
+		if w := bodies[event.Warning](r); len(w) != 1 || !strings.Contains(w[0].Message, "is looked up in the first 10000 steps only") {
 			t.Errorf("%+v", w)
 		}
 	})
@@ -145,7 +145,7 @@ post a late t-a m
 	t.Run("of a component that is not fetched do not prepare, and that is said", func(t *testing.T) {
 		t.Parallel()
 		r := hookJob(t, "- {name: a, func: ./one}\n", engine.Options{}).succeeds().logs("main nobody  \npost nobody   m\n")
-		if w := bodies[event.Warning](r); len(w) != 1 || !strings.Contains(w[0].Message, "(pre) did not run") {
+		if w := bodies[event.Warning](r); len(w) != 1 || !strings.Contains(w[0].Message, "`pre` of the component did not run") {
 			t.Errorf("%+v", w)
 		}
 	})
@@ -156,7 +156,7 @@ post a late t-a m
 		if !slices.Contains(r.order(), "0.2 pre_b") {
 			t.Errorf("%q", r.order())
 		}
-		if w := bodies[event.Warning](r); len(w) != 1 || !strings.Contains(w[0].Message, "what a has to prepare (pre) did not run") {
+		if w := bodies[event.Warning](r); len(w) != 1 || !strings.Contains(w[0].Message, "`pre` of the step a did not run") {
 			t.Errorf("%+v", w)
 		}
 	})
@@ -190,7 +190,7 @@ post a late t-a m
 	})
 	t.Run("of the run's own definition are refused", func(t *testing.T) {
 		t.Parallel()
-		hookJob(t, "post: {exec: {script: 'true'}}\nrun:\n- script: echo\n", engine.Options{}).fails(event.ErrorDefinition, "pre and post belong to a component").logs("")
+		hookJob(t, "post: {exec: {script: 'true'}}\nrun:\n- script: echo\n", engine.Options{}).fails(event.ErrorDefinition, "pre and post are allowed only in a component").logs("")
 	})
 	t.Run("that stand in for steps of a recorded run are left out with them", func(t *testing.T) {
 		t.Parallel()

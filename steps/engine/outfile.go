@@ -80,7 +80,7 @@ func parseEntry(line []byte) (string, value.Value, error) {
 // plainJSONError says what was found instead of an object, without the name of a Go type.
 func plainJSONError(err error) error {
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("a JSON %s is no object", wrong.Value)
+		return fmt.Errorf("a JSON %s is not an object", wrong.Value)
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func readStepResult(r io.Reader) (map[string]value.Value, error) {
 		Outputs value.Value `json:"outputs"`
 	}
 	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, fmt.Errorf("the output file must hold one StepResult in JSON: %w", plainJSONError(err))
+		return nil, fmt.Errorf("the output file must contain one StepResult as JSON: %w", plainJSONError(err))
 	}
 	if kind := result.Outputs.Kind(); kind != value.Struct && kind != value.Null {
 		return nil, fmt.Errorf("the outputs of the StepResult are %s, not an object", kind.WithArticle())
@@ -119,7 +119,7 @@ func readStepFile(path string, read func(io.Reader) (map[string]value.Value, err
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular(): // opening a named pipe would wait for ever
-		return nil, errors.New("the step replaced the file by something that is not a regular file")
+		return nil, errors.New("the step replaced the file with something that is not a regular file")
 	case info.Size() == 0:
 		return nil, nil
 	}

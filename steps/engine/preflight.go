@@ -31,7 +31,7 @@ type visit struct {
 func (r *run) preflight(ctx context.Context) *event.Error {
 	p := &preflight{run: r, ctx: ctx, checked: map[string]bool{}}
 	if d := &r.opts.Component.Definition; d.Pre != nil || d.Post != nil {
-		return r.at(definitionError("pre and post belong to a component that a step calls, and the run's own definition has them"), d.Span)
+		return r.at(definitionError("pre and post are allowed only in a component that a step calls, not in the run's own definition"), d.Span)
 	}
 	return p.steps(r.opts.Component.Definition.Steps, "", "", r.opts.Dir, false)
 }
@@ -155,6 +155,6 @@ func (p *preflight) cycle(loop []visit, st *plan.Step, conditional bool) *event.
 		return nil
 	}
 	err := definitionError("components call each other in a cycle: %s -> %s", strings.Join(refs, " -> "), st.Ref.Text)
-	err.Hint = "a component may call itself only where an `if` can end it"
+	err.Hint = "a component may call itself only under an `if` that can end the recursion"
 	return p.run.at(err, st.Ref.Span)
 }

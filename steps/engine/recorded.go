@@ -103,8 +103,8 @@ func (r *run) explainWithheld(e *event.Error, detail *expr.Error, text string) {
 	defer r.mu.Unlock()
 	for _, w := range r.withheld {
 		if detail.Missing == w.output && strings.Contains(text, w.step) {
-			e.Message = fmt.Sprintf("expression: the output %s of the step %s is sensitive, so that the recorded run does not hold it, and it is needed here", w.output, w.step)
-			e.Hint = "begin with the step " + w.step + ", so that it runs"
+			e.Message = fmt.Sprintf("expression: the output %s of the step %s is needed here, but it is sensitive and not in the recorded run", w.output, w.step)
+			e.Hint = "start with the step " + w.step + " so that it runs"
 			return
 		}
 	}

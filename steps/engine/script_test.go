@@ -52,7 +52,7 @@ func TestALogFile(t *testing.T) {
 	t.Run("that cannot be written is said, with the place", func(t *testing.T) {
 		t.Parallel()
 		r := job{steps: "- {name: a, script: 'true', log_file: no/log.txt}", files: map[string]string{"no": ""}}.run(t)
-		if r.Error == nil || !strings.Contains(r.Error.Message, "the log file cannot be written") || len(r.Error.Diagnostics) != 1 {
+		if r.Error == nil || !strings.Contains(r.Error.Message, "cannot write the log file") || len(r.Error.Diagnostics) != 1 {
 			t.Errorf("the error is %+v", r.Error)
 		}
 	})

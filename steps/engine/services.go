@@ -37,7 +37,7 @@ func (s *services) once(name string, make func() (io.Closer, error)) (io.Closer,
 		return nil, err
 	}
 	if err := s.restore(name, made); err != nil {
-		return nil, errors.Join(fmt.Errorf("going on with %s: %w", name, err), made.Close())
+		return nil, errors.Join(fmt.Errorf("resuming %s: %w", name, err), made.Close())
 	}
 	one.made = made
 	return made, nil
@@ -84,7 +84,7 @@ func (s *services) close(out *emitter) {
 			continue
 		}
 		if err := one.made.Close(); err != nil {
-			out.emit("", event.Warning{Message: fmt.Sprintf("ending %s: %v", one.name, err)})
+			out.emit("", event.Warning{Message: fmt.Sprintf("stopping %s: %v", one.name, err)})
 		}
 	}
 }

@@ -148,7 +148,7 @@ func (s *scope) plainText(f plan.Field, language string, spaces bool) (string, *
 		v.Secrets(s.run.out.addSecret)
 		if !isPlain(v.Text(), spaces) {
 			place := s.run.sources.find(f.Span, f.Value.Str(), &expr.Error{Offset: part.Offset, Length: 1})
-			e := definitionError("script: a value that is not plain cannot stand in a script for %s, which may take it for code", language)
+			e := definitionError("script: a value with special characters cannot be inserted into a script for %s, which could run it as code", language)
 			e.Hint = "pass it as a variable, with `env` on the step, and read the variable in the script"
 			return "", s.run.at(e, place)
 		}

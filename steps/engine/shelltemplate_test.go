@@ -60,7 +60,7 @@ func TestAShellMayBeACommand(t *testing.T) {
 		}
 		python("print('${{ env.NAME }}')").succeeds().logs("v1.2/x-y_z\n")
 		python("print('${{ env.WORDS }}', ${{ 3 + 4 }})").succeeds().logs("two words 7\n")
-		r := python("print('${{ env.EVIL }}')").fails(event.ErrorDefinition, "a value that is not plain cannot stand in a script for python3", "pass it as a variable").logs("")
+		r := python("print('${{ env.EVIL }}')").fails(event.ErrorDefinition, "cannot be inserted into a script for python3", "pass it as a variable").logs("")
 		if strings.Contains(r.Error.Message, "touch") || len(r.Error.Diagnostics) != 1 {
 			t.Errorf("%+v", r.Error)
 		}

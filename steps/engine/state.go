@@ -197,26 +197,26 @@ func (s *State) open(secret func(name string) (string, error), folder string) (*
 		return nil, fmt.Errorf("the state has the format %.40q; this version reads %q", fmt.Sprint(head["format"]), StateFormat)
 	}
 	if again, err := canonicalJSON(tree); err != nil || !bytes.Equal(again, s.Document) {
-		return nil, errors.New("the state is not in its canonical form: it was changed, or is not whole")
+		return nil, errors.New("the state is not in its canonical form: it was changed or is incomplete")
 	}
 	from, _ := head["folder"].(string)
 	revealed, err := (&revealer{sensitive: s.Sensitive, secret: secret, from: from, to: folder}).reveal(tree)
 	if err != nil {
-		return nil, fmt.Errorf("the state is wrong: %w", err)
+		return nil, fmt.Errorf("invalid state: %w", err)
 	}
 	plain, err := canonicalJSON(revealed)
 	if err != nil {
-		return nil, fmt.Errorf("the state is wrong: %w", err)
+		return nil, fmt.Errorf("invalid state: %w", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(plain))
 	dec.DisallowUnknownFields()
 	d := &document{}
 	if err := dec.Decode(d); err != nil {
-		return nil, fmt.Errorf("the state is wrong: %w", err)
+		return nil, fmt.Errorf("invalid state: %w", err)
 	}
 	d.Folder = from
 	if err := d.check(); err != nil {
-		return nil, fmt.Errorf("the state is wrong: %w", err)
+		return nil, fmt.Errorf("invalid state: %w", err)
 	}
 	return d, nil
 }
@@ -228,10 +228,10 @@ func (d *document) check() error {
 		return fmt.Errorf("%.40q is not the ID of a step of the run's own list", d.Before)
 	}
 	if key, err := hex.DecodeString(d.DigestKey); err != nil || len(key) != digestKeySize {
-		return errors.New("the digest key is wrong")
+		return errors.New("the digest key is invalid")
 	}
 	if d.Limit < 0 || d.Left < 0 || d.Left > d.Limit {
-		return errors.New("the time that is left is wrong")
+		return errors.New("the remaining time is invalid")
 	}
 	for _, vars := range [][]encodedVariable{d.Base, d.Env} {
 		for _, v := range vars {
@@ -314,7 +314,7 @@ func (s *State) fit(opts *Options, files, folder string) (*document, error) {
 	d, err := s.open(func(name string) (string, error) {
 		secret, ok := opts.Secrets[name]
 		if !ok {
-			return "", fmt.Errorf("the secret %q has to be given again", name)
+			return "", fmt.Errorf("the secret %q must be passed again", name)
 		}
 		return secret, nil
 	}, folder)
@@ -331,25 +331,25 @@ func (s *State) fit(opts *Options, files, folder string) (*document, error) {
 	}
 	switch {
 	case d.Component != seal.Component:
-		return nil, errors.New("the state is that of a run of other steps")
+		return nil, errors.New("the state belongs to a run of other steps")
 	case d.Inputs != seal.Inputs:
-		return nil, errors.New("the state is that of a run with other inputs")
+		return nil, errors.New("the state belongs to a run with other inputs")
 	case d.Job != seal.Job:
-		return nil, errors.New("the state is that of a run with other job variables")
+		return nil, errors.New("the state belongs to a run with other job variables")
 	case d.WorkDir.string != opts.WorkDir:
 		return nil, fmt.Errorf("the run was in the work directory %s and cannot go on in %s", d.WorkDir.string, opts.WorkDir)
 	case d.HostHome != opts.HostHome:
-		return nil, errors.New("the run used the home of its user, and this one does not, or the other way round")
+		return nil, errors.New("the run and this one differ in whether steps use the user's home")
 	case d.Files && files == "":
-		return nil, errors.New("the run left files in its own folders (home, temporary files), and the folder that they were copied to is not given")
+		return nil, errors.New("the run left files in its own folders (home, temporary files): pass the folder that they were copied to")
 	}
 	for _, want := range d.Secrets {
 		secret, ok := opts.Secrets[want.Name]
 		if !ok {
-			return nil, fmt.Errorf("the secret %q has to be given again", want.Name)
+			return nil, fmt.Errorf("the secret %q must be passed again", want.Name)
 		}
 		if Digest(key, secret) != want.Digest {
-			return nil, fmt.Errorf("the secret %q is another one than the run had", want.Name)
+			return nil, fmt.Errorf("the secret %q differs from the run's", want.Name)
 		}
 	}
 	if len(opts.Secrets) != len(d.Secrets) {

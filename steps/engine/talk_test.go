@@ -189,7 +189,7 @@ func TestWhatToolkitsMakeOnceARun(t *testing.T) {
 	if made != 1 || len(closed) != 1 {
 		t.Errorf("made %d times, closed %d times", made, len(closed))
 	}
-	if w := bodies[event.Warning](r); len(w) != 1 || w[0].Message != "ending server: no way" {
+	if w := bodies[event.Warning](r); len(w) != 1 || w[0].Message != "stopping server: no way" {
 		t.Errorf("%+v", w)
 	}
 }

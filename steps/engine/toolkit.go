@@ -137,7 +137,7 @@ func (s *scope) converse(ctx context.Context, inv *invocation) (*conversation, *
 	}
 	begin, ok := s.run.opts.Toolkits[name]
 	if !ok {
-		return nil, definitionError("the step speaks the toolkit %q, which this program does not know", name)
+		return nil, definitionError("the step uses the toolkit %q, which this program does not support", name)
 	}
 	c := &conversation{step: func(body event.Body) { s.run.out.emit(inv.id, body) }, hold: holdsSecrets(inv.spec)}
 	env := s.env
@@ -159,7 +159,7 @@ func (s *scope) converse(ctx context.Context, inv *invocation) (*conversation, *
 		Once: s.run.services.once,
 	})
 	if err != nil {
-		return nil, systemError("beginning the step's toolkit: %v", err)
+		return nil, systemError("starting the step's toolkit: %v", err)
 	}
 	vars := map[string]variable{}
 	for name, text := range c.session.Env() {
