@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/lock"
@@ -196,7 +197,7 @@ func (s *Service) all() []*run {
 // the id again finds it all the same. A run that was adopted is its owner's to end; clients only follow it.
 func (s *Service) close(ctx context.Context, id string, force bool) error {
 	for _, r := range s.toClose(id) {
-		r.stop(errors.New("closed by the client"), force)
+		r.stop(&event.Stop{Code: event.CodeCancelledByClient, Reason: "closed by the client"}, force)
 		r.remove()
 		select {
 		case <-r.removed:
@@ -290,8 +291,8 @@ func (s *Service) Stop(ctx context.Context) {
 	}
 }
 
-// errServerEnds is why runs are stopped that go on when their server ends.
-var errServerEnds = errors.New("the server ends")
+// errServerEnds is why runs are stopped when their server ends.
+var errServerEnds = &event.Stop{Code: event.CodeTerminated, Reason: "the server is shutting down"}
 
 // Settled waits until clients have closed every run, at most until ctx is done.
 func (s *Service) Settled(ctx context.Context) {

@@ -420,7 +420,10 @@ func TestCancel(t *testing.T) {
 		steps := "- name: stubborn\n  script: |\n    trap 'touch asked' TERM\n    touch started\n    while :; do sleep 0.05; done\n- {name: clean, when: always, script: touch cleaned}\n"
 		w.run("1", steps, func(r *client.Request) { r.Grace = time.Minute })
 		await(t, "the step has started", func() bool { return exists(filepath.Join(w.dir, "started")) })
-		if err := w.client.Cancel(soon(t), "1", event.Stop{Reason: "no longer needed"}, false); err != nil {
+		if err := w.client.Cancel(soon(t), "1", event.Stop{Code: event.CodeExitStatus}, false); err == nil || !strings.Contains(err.Error(), `"exit_status" is not the code`) {
+			t.Errorf("with the code of a failure: %v", err)
+		}
+		if err := w.client.Cancel(soon(t), "1", event.Stop{Code: event.CodeInterrupted, Reason: "no longer needed"}, false); err != nil {
 			t.Fatal(err)
 		}
 		await(t, "the step was asked to end", func() bool { return exists(filepath.Join(w.dir, "asked")) })
@@ -431,7 +434,7 @@ func TestCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		var stopped *client.Cancelled
-		if err := w.end("1").Err(); !errors.As(err, &stopped) || !strings.Contains(err.Error(), "no longer needed") {
+		if err := w.end("1").Err(); !errors.As(err, &stopped) || stopped.Err.Code != event.CodeInterrupted || stopped.Err.Message != "stopped: no longer needed" {
 			t.Errorf("it ends with %v", err)
 		}
 		if exists(filepath.Join(w.dir, "cleaned")) {
