@@ -174,11 +174,11 @@ func TestWrongWaitsAreFoundBeforeTheRun(t *testing.T) {
 	background := text("bg")
 	background.Background = true
 	for want, steps := range map[string][]plan.Step{
-		`step "w": there is no earlier background step named "a"`:      {text("a"), {Name: "w", Await: &plan.Await{Steps: []string{"a"}}}},
-		`step "w": there is no earlier background step named "bg"`:     {{Name: "w", Await: &plan.Await{Steps: []string{"bg"}}}, background},
+		`step "w": there is no earlier background step named "a"`:   {text("a"), {Name: "w", Await: &plan.Await{Steps: []string{"a"}}}},
+		`step "w": there is no earlier background step named "bg"`:  {{Name: "w", Await: &plan.Await{Steps: []string{"bg"}}}, background},
 		`step "p/bg": a step of a parallel group cannot run in the`: {{Name: "p", Parallel: []plan.Step{background}}},
 		`step "p/w": a step of a parallel group cannot run in the`:  {{Name: "p", Parallel: []plan.Step{{Name: "w", Await: &plan.Await{}}}}},
-		`step "p": only a step that calls a component or runs`:     {{Name: "p", Background: true, Parallel: []plan.Step{text("a")}}},
+		`step "p": only a step that calls a component or runs`:      {{Name: "p", Background: true, Parallel: []plan.Step{text("a")}}},
 	} {
 		c := &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: append([]plan.Step{text("first")}, steps...)}}
 		job{}.runComponent(t, c).fails(event.ErrorDefinition, want).logs("")

@@ -328,14 +328,14 @@ func TestAStateFitsItsOwnRunOnly(t *testing.T) {
 	writeFiles(t, j.dir, j.files)
 	s, _ := stateAt(t, j, "3")
 	for want, change := range map[string]func(j *job){
-		"other steps":         func(j *job) { j.steps += "- {script: echo more}\n" },
-		"other job variables": func(j *job) { j.opts.Job = nil },
+		"other steps":                             func(j *job) { j.steps += "- {script: echo more}\n" },
+		"other job variables":                     func(j *job) { j.opts.Job = nil },
 		`the secret "TOKEN" must be passed again`: func(j *job) { j.opts.Secrets = map[string]string{"OTHER": "0ther-secret"} },
 		`the secret "OTHER" differs from`: func(j *job) {
 			j.opts.Secrets = map[string]string{"TOKEN": "s3cr3t-value", "OTHER": "changed-secret"}
 		},
 		"cannot go on in": func(j *job) { j.dir = t.TempDir() },
-		"user's home": func(j *job) { j.opts.HostHome = true },
+		"user's home":     func(j *job) { j.opts.HostHome = true },
 	} {
 		other := j
 		other.opts.From = s

@@ -199,8 +199,8 @@ func TestMoving(t *testing.T) {
 	t.Run("a request that does not fit is refused", func(t *testing.T) {
 		for want, change := range map[string]func(*client.Request){
 			"other steps":                    func(r *client.Request) { r.Text += "- script: more\n" },
-			"must be passed again":          func(r *client.Request) { r.Secrets = nil },
-			"differs from the run":   func(r *client.Request) { r.Secrets = map[string]string{"TOKEN": "other-value"} },
+			"must be passed again":           func(r *client.Request) { r.Secrets = nil },
+			"differs from the run":           func(r *client.Request) { r.Secrets = map[string]string{"TOKEN": "other-value"} },
 			"other job variables":            func(r *client.Request) { r.Variables = nil },
 			"not in its canonical form":      func(r *client.Request) { r.From.State.Document = append(bytes.Clone(state.Document), ' ') },
 			"is not JSON":                    func(r *client.Request) { r.From.State.Document = []byte("x") },
