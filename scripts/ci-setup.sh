@@ -29,6 +29,11 @@ need npm npm
 # A container engine, and what images for it are made of.
 need dockerd docker.io
 need ip iproute2
+need docker docker.io
+# A machine to reach over SSH.
+need sshd openssh-server
+# What packages are tried with.
+need rpm rpm
 need busybox busybox-static
 # The Python client among the examples. Other Pythons than Debian's do not see its packages.
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || missing+=(python3 python3-grpcio python3-protobuf)
