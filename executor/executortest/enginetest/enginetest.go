@@ -35,9 +35,15 @@ func Program(t testing.TB, name string) string {
 		}
 	}
 	if err != nil {
-		t.Skipf("needs %s: %s", name, elsewhere)
+		Skip(t, name)
 	}
 	return path
+}
+
+// Skip skips a test that needs what this machine does not have.
+func Skip(t testing.TB, needs string) {
+	t.Helper()
+	t.Skipf("needs %s: %s", needs, elsewhere)
 }
 
 // busybox is where Debian's busybox-static has its program, which needs no libraries.
@@ -51,7 +57,7 @@ func Host(t testing.TB) string {
 	t.Helper()
 	host := os.Getenv(Variable)
 	if host == "" {
-		t.Skipf("needs a container engine (%s): %s", Variable, elsewhere)
+		Skip(t, "a container engine ("+Variable+")")
 	}
 	return host
 }

@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/rungci/rung/executor/executortest/enginetest"
 )
 
 // SSHD is OpenSSH's server on a port of this machine's own, for this user, with keys and a home folder that are thrown away. Each
@@ -46,12 +48,7 @@ type SSHD struct {
 // StartSSHD starts a server with more lines for its sshd_config, and stops it when the test ends. It skips the test if there is none.
 func StartSSHD(t testing.TB, config ...string) *SSHD {
 	t.Helper()
-	program, err := exec.LookPath("sshd")
-	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/sshd"); err != nil {
-			t.Skip("needs OpenSSH's server: sshd is not installed")
-		}
-	}
+	program := enginetest.Program(t, "sshd")
 	if os.Geteuid() == 0 { // its folder for unprivileged work, which a system makes when it starts the service
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Fatal(err)
@@ -74,6 +71,7 @@ func StartSSHD(t testing.TB, config ...string) *SSHD {
 	if err := os.WriteFile(s.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
