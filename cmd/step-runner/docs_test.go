@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
 )
 
 var (
@@ -82,7 +84,7 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 
 // eachCommand visits the commands that help lists, each with the name of its page: "step-runner-trace-show".
 func eachCommand(visit func(name string, cmd *cobra.Command)) {
-	a := &app{stdout: os.Stdout, stderr: os.Stderr, getenv: func(string) string { return "" }}
+	p := &command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if !cmd.IsAvailableCommand() && cmd.HasParent() {
@@ -94,7 +96,7 @@ func eachCommand(visit func(name string, cmd *cobra.Command)) {
 			walk(sub)
 		}
 	}
-	walk(a.rootCommand())
+	walk(rootCommand(p))
 }
 
 func writePage(t *testing.T, path, text string) {

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
 )
 
 // runApp runs the program with arguments in a folder of its own, and returns its exit code and what it says on standard error.
@@ -18,8 +21,8 @@ func runApp(t *testing.T, args ...string) (code int, stderr string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	a := &app{stdin: strings.NewReader(""), stdout: f, stderr: f, getenv: func(string) string { return "" }}
-	code = a.main(t.Context(), args)
+	p := &command.Program{Stdin: strings.NewReader(""), Stdout: f, Stderr: f, Getenv: func(string) string { return "" }}
+	code = execute(t.Context(), p, args)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +45,7 @@ func TestAServerThatSaysNothingDoesNotHoldUpARunBeyondItsTime(t *testing.T) {
 		t.Run(ref[strings.LastIndexByte(ref, '/'):], func(t *testing.T) {
 			t.Parallel()
 			code, stderr := runApp(t, "run", "--timeout", "200ms", "--cache", t.TempDir(), ref)
-			if code != exitTimeout || !strings.Contains(stderr, "time ran out after 200ms") {
+			if code != exit.Timeout || !strings.Contains(stderr, "time ran out after 200ms") {
 				t.Errorf("the exit code is %d: %s", code, stderr)
 			}
 		})
@@ -62,7 +65,7 @@ func TestAPasswordInAReferenceIsNotShown(t *testing.T) {
 		if args[0] == "sources" {
 			code, stderr = runApp(t, args...)
 		}
-		if code == exitOK || stderr == "" || strings.Contains(stderr, "cret") {
+		if code == exit.OK || stderr == "" || strings.Contains(stderr, "cret") {
 			t.Errorf("%v: the exit code is %d: %s", args, code, stderr)
 		}
 	}

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -12,15 +11,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/inspect"
+	"github.com/rungci/rung/cmd/step-runner/command/local"
+	runcommands "github.com/rungci/rung/cmd/step-runner/command/run"
+	"github.com/rungci/rung/cmd/step-runner/command/runner"
+	"github.com/rungci/rung/cmd/step-runner/command/serve"
+	"github.com/rungci/rung/cmd/step-runner/command/trust"
 	"github.com/rungci/rung/internal/process"
-	"github.com/rungci/rung/ui"
 )
-
-func main() { os.Exit(run()) }
 
 // gcPercent makes the garbage collector run twice as often as by default: what a run keeps is small, and it stands in
 // environments where memory is for the steps.
 const gcPercent = 50
+
+func main() { os.Exit(run()) }
 
 // run is main with an exit code, so that tests can call it.
 func run() int {
@@ -29,61 +35,42 @@ func run() int {
 	}
 	_ = process.EnableSubreaper() // where it fails, process groups must do; `doctor` says so
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "--output-file") }) {
-		go programDigest()
+		go runner.Digest()
 	}
-	a := &app{
-		stdin:  os.Stdin,
-		stdout: os.Stdout,
-		stderr: os.Stderr,
-		getenv: os.Getenv,
-		env:    os.Environ(),
+	p := &command.Program{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Env: os.Environ(), Version: version(),
 	}
-	return a.main(context.Background(), os.Args[1:])
+	return execute(context.Background(), p, os.Args[1:])
 }
 
-// app is what the commands share: the world around the program.
-type app struct {
-	stdin          io.Reader
-	stdout, stderr *os.File
-	getenv         func(string) string
-	env            []string
-}
-
-// main runs the command that args name and returns its exit code.
-func (a *app) main(ctx context.Context, args []string) int {
-	err := a.execute(ctx, args)
+// execute runs the command that args name and returns its exit code.
+func execute(ctx context.Context, p *command.Program, args []string) int {
+	ran, err := serve.Quick(ctx, p, args)
+	if !ran {
+		root := rootCommand(p)
+		root.SetArgs(args)
+		root.SetIn(p.Stdin)
+		root.SetOut(p.Stdout)
+		root.SetErr(p.Stderr)
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
-		return exitOK
+		return exit.OK
 	}
-	code, text := report(err)
-	fmt.Fprint(a.stderr, text)
+	code, text := exit.Report(err)
+	fmt.Fprint(p.Stderr, text)
 	return code
 }
 
-// execute runs the command that args name. Built-in steps, which jobs start several of, do without the tree of all commands.
-func (a *app) execute(ctx context.Context, args []string) error {
-	if len(args) > 2 && args[0] == "builtin" && commandPrograms[args[1]] != nil {
-		return a.builtinCommandLine(ctx, commandPrograms[args[1]], args[2:])
-	}
-	if len(args) == 5 && args[0] == "builtin" {
-		return a.builtin(ctx, args[1:])
-	}
-	root := a.rootCommand()
-	root.SetArgs(args)
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	return root.ExecuteContext(ctx)
-}
-
-func (a *app) rootCommand() *cobra.Command {
+// rootCommand puts the groups of commands together.
+func rootCommand(p *command.Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "step-runner",
 		Short: "Run a list of steps with least privilege and leave a trace",
 		Long: `step-runner runs a list of steps: GitLab Steps, scripts and commands. Each step gets the least information it needs, and
 the run leaves a trace that says exactly what ran.
 
-` + exitCodesHelp,
+` + exit.CodesHelp,
 		Example: `  STEPS="$(cat steps.yml)" step-runner ci --output-file trace.json
   step-runner run ./hello --input greeting="hello world"
   step-runner trace export --format html -o trace.html trace.json`,
@@ -91,71 +78,37 @@ the run leaves a trace that says exactly what ran.
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: false},
 	}
-	group(root)
+	command.Group(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%v", err).hinted("see `%s --help`", cmd.CommandPath())
+		return exit.Usage("%v", err).Hinted("see `%s --help`", cmd.CommandPath())
 	})
-	root.AddCommand(
-		a.ciCommand(),
-		a.runCommand(),
-		a.localCommand(),
-		a.compileCommand(),
-		a.replayCommand(),
-		a.describeCommand(),
-		a.lintCommand(),
-		a.convertCommand(),
-		a.explainCommand(),
-		a.lockCommand(),
-		a.sourcesCommand(),
-		a.cacheCommand(),
-		a.traceCommand(),
-		a.signCommand(),
-		a.verifyCommand(),
-		a.ociCommand(),
-		a.serveCommand(),
-		a.proxyCommand(),
-		a.bootstrapCommand(),
-		a.builtinCommand(),
-		a.terminalCommand(),
-		a.reachCommand(),
-		a.hostCommand(),
-		a.doctorCommand(),
-		a.versionCommand(),
-	)
+	root.AddCommand(local.Command(p))
+	root.AddCommand(runcommands.Commands(p)...)
+	root.AddCommand(inspect.Commands(p, trust.TraceCommands(p))...)
+	root.AddCommand(trust.Commands(p)...)
+	root.AddCommand(serve.Commands(p)...)
 	return root
 }
 
-// suggestionDistance is how many letters a mistyped command may differ by to be suggested.
-const suggestionDistance = 2
+// buildVersion is set by the linker: -X main.buildVersion=v1.2.3.
+var buildVersion string
 
-// group makes cmd one that holds others: alone it prints its help, and a word that is none of them is a usage error.
-func group(cmd *cobra.Command) {
-	cmd.SuggestionsMinimumDistance = suggestionDistance
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		err := usage("unknown command %q for %q", args[0], cmd.CommandPath())
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return err.hinted("did you mean `%s %s`?", cmd.CommandPath(), near[0])
-		}
-		return err.hinted("see `%s --help`", cmd.CommandPath())
+// version is the program's version: what it was built as, else the commit that Go recorded, else "dev".
+func version() string {
+	if buildVersion != "" {
+		return buildVersion
 	}
-}
-
-// arguments checks the number of arguments; cobra's own checks are not usage errors to us.
-func arguments(least, most int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= least && (most < 0 || len(args) <= most) {
-			return nil
-		}
-		if len(args) < least {
-			return usage("%s is missing", what).hinted("see `%s --help`", cmd.CommandPath())
-		}
-		return usage("too many arguments: %q", strings.Join(args[most:], " ")).hinted("see `%s --help`", cmd.CommandPath())
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "dev"
 	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return "dev-" + setting.Value[:min(12, len(setting.Value))]
+		}
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	return "dev"
 }
-
-// color reports whether text for f should be coloured.
-func (a *app) color(f *os.File) bool { return ui.ColorWanted(a.getenv, "auto", isTerminal(f)) }

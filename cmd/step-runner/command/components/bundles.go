@@ -1,0 +1,68 @@
+package components
+
+import (
+	"errors"
+	"io/fs"
+	"runtime"
+	"strings"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/publish/bundle"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/replay"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
+)
+
+// OpenBundle opens a bundle. It stays open until the program ends.
+func OpenBundle(path string) (*bundle.Bundle, error) {
+	b, err := bundle.Open(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return nil, exit.Coded(exit.Definition, "%v", err)
+	}
+	return b, err
+}
+
+// addBundles lets a resolver use the components in bundles. References that the lock file does not have are what they were in the
+// bundles' runs, unless only what the lock file has may be used.
+func addBundles(r *source.Resolver, o *Flags) error {
+	for _, path := range o.Bundles {
+		b, err := OpenBundle(path)
+		if err != nil {
+			return err
+		}
+		r.Stores = append(r.Stores, b)
+		if o.locked {
+			continue
+		}
+		t, err := b.Trace()
+		if err != nil {
+			return exit.Coded(exit.Definition, "%v", err)
+		}
+		known, err := replay.Lock(t, t.Runtime.OS == runtime.GOOS && t.Runtime.Arch == runtime.GOARCH)
+		if err != nil {
+			return err
+		}
+		merged := &lock.File{Version: lock.Version}
+		if r.Lock != nil {
+			merged.Packages = r.Lock.Packages
+		}
+		for _, p := range known.Packages {
+			if merged.Find(p.Kind, p.URL, p.Rev) == nil {
+				merged.Packages = append(merged.Packages, p)
+			}
+		}
+		r.Lock = merged
+	}
+	return nil
+}
+
+// IsArchive reports whether a name is that of an archive.
+func IsArchive(name string) bool {
+	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
+}
+
+// IsList reports whether a component is a plain list of steps, which has no interface.
+func IsList(c *plan.Component) bool {
+	return c.Definition.Exec == nil && len(c.Spec.Inputs)+len(c.Spec.Outputs)+len(c.Spec.Env)+len(c.Spec.Secrets) == 0 && !c.Spec.DelegateOutputs
+}

@@ -1,0 +1,160 @@
+// Package components finds the steps that commands name: their sources, cache, lock file and bundles.
+package components
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/steps/catalog"
+	"github.com/rungci/rung/steps/frontend/actions"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/archive"
+	"github.com/rungci/rung/steps/source/cache"
+	"github.com/rungci/rung/steps/source/credentials"
+	"github.com/rungci/rung/steps/source/federation"
+	"github.com/rungci/rung/steps/source/git"
+	"github.com/rungci/rung/steps/source/lock"
+	"github.com/rungci/rung/steps/source/oci"
+)
+
+// Flags say where components may come from.
+type Flags struct {
+	Sources  string
+	CacheDir string
+	lockFile string
+	locked   bool
+	Offline  bool
+	Refresh  bool
+	Bundles  []string
+
+	given *lock.File // what a client locks, in the place of a file; nil is none
+}
+
+// Locking are the flags with the lock that a client gave; nil is none.
+func (o *Flags) Locking(given *lock.File) *Flags {
+	out := *o
+	out.given = given
+	return &out
+}
+
+// Declare declares them.
+func (o *Flags) Declare(f *pflag.FlagSet) {
+	f.StringVar(&o.Sources, "sources", "", "read where components come from in `FILE` (default: your configuration folder's rung/sources.toml and the project's .rung/sources.toml)")
+	f.StringVar(&o.CacheDir, "cache", "", "keep what is fetched in `DIR` (default: $STEP_RUNNER_CACHE, or step-runner in your cache folder)")
+	f.StringVar(&o.lockFile, "lock-file", "", "use what references are locked to in `FILE` (default: "+lock.Name+" in the work directory, if it is there)")
+	f.BoolVar(&o.locked, "locked", false, "refuse components that are not in the lock file")
+	f.BoolVar(&o.Offline, "offline", false, "fetch nothing: use what is in the cache and in bundles")
+	f.BoolVar(&o.Refresh, "refresh", false, "ask anew what tags and branches point to, however lately that was asked")
+	f.StringArrayVar(&o.Bundles, "bundle", nil, "use the components in `FILE`, written by trace bundle")
+}
+
+// Open makes the source of one run's components. What is fetched is laid out in folder, which is the run's own; local
+// components are seen from workDir.
+func (o *Flags) Open(p *command.Program, folder, workDir string) (*source.Resolver, error) {
+	r := &source.Resolver{
+		Local:   &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse, ParseFetchedAction: actions.ParseFetched, WorkDir: workDir},
+		Cache:   cache.New(o.CacheFolder(p, folder)),
+		Locked:  o.locked,
+		Offline: o.Offline,
+		Fresh:   o.Refresh,
+		Folder:  folder,
+		WorkDir: workDir,
+	}
+	var err error
+	if r.Lock, err = readLock(o, workDir); err != nil {
+		return nil, err
+	}
+	if err := addBundles(r, o); err != nil {
+		return nil, err
+	}
+	if r.Rules, err = o.Rules(p, workDir); err != nil {
+		return nil, err
+	}
+	home, _ := os.UserHomeDir() // without one there are no credentials in it
+	found := &credentials.Finder{Env: p.Env, Home: home}
+	r.Fetchers = map[plan.RefKind]source.Fetcher{
+		plan.RefGit:     &git.Fetcher{Cache: r.Cache, Credentials: found},
+		plan.RefArchive: &archive.Fetcher{Cache: r.Cache, Credentials: found},
+		plan.RefOCI:     &oci.Fetcher{Cache: r.Cache, Credentials: found},
+		plan.RefBuiltin: &source.Builtin{FS: catalog.FS},
+	}
+	return r, nil
+}
+
+// Rules reads where the user wants components to come from.
+func (o *Flags) Rules(p *command.Program, workDir string) (*federation.Config, error) {
+	home, _ := os.UserHomeDir()
+	config, _ := os.UserConfigDir()
+	rules, err := federation.Load(federation.Options{
+		File: o.Sources, ConfigDir: config, WorkDir: workDir, Home: home, Env: p.Env, Version: p.Version,
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.Coded(exit.NotFound, "--sources: there is no %s", o.Sources)
+	}
+	return rules, err
+}
+
+// CacheFolder is the folder of the cache. Where a user has none, as in a container whose user has no home, it is in the run's own
+// folder, if there is a run, and lasts as long.
+func (o *Flags) CacheFolder(p *command.Program, folder string) string {
+	if dir := cmp.Or(o.CacheDir, p.Getenv("STEP_RUNNER_CACHE")); dir != "" {
+		return dir
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		if dir = filepath.Join(dir, "step-runner"); folder == "" || canBeRead(dir) {
+			return dir
+		}
+	}
+	return filepath.Join(folder, "cache")
+}
+
+// canBeRead reports whether a folder is there, or could be made, and is ours to read.
+func canBeRead(dir string) bool {
+	if os.MkdirAll(dir, 0o700) != nil {
+		return false
+	}
+	f, err := os.Open(dir)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil
+}
+
+// OwnLock reads the lock file for a project with a root. What it lacks is refused with --locked, wherever the steps run.
+func (o *Flags) OwnLock(root string) (*lock.File, error) {
+	f, err := readLock(o, root)
+	if err == nil && o.locked {
+		f.Closed = append(f.Closed, lock.Closed{By: "--locked demands it", Hint: "step-runner lock adds it"})
+	}
+	return f, err
+}
+
+// readLock reads the lock file that the flags name, or the one beside the steps.
+func readLock(o *Flags, workDir string) (*lock.File, error) {
+	if o.given != nil {
+		return o.given, nil
+	}
+	read, path := lock.ReadIfThere, filepath.Join(workDir, lock.Name)
+	if o.lockFile != "" {
+		read, path = lock.Read, o.lockFile
+	}
+	f, err := read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.Coded(exit.NotFound, "--lock-file: there is no %s", path).Hinted("step-runner lock writes one")
+	case err != nil:
+		return nil, exit.Coded(exit.Definition, "reading the lock file: %v", err)
+	case f == nil && o.locked:
+		return nil, exit.Coded(exit.NotFound, "--locked: there is no %s", path).Hinted("write one with step-runner lock, or name another with --lock-file")
+	}
+	return f, nil
+}

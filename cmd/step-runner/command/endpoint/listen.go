@@ -1,0 +1,211 @@
+package endpoint
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/steps/service"
+	"github.com/rungci/rung/steps/source"
+)
+
+// Flags say where a server listens, and whom it lets in.
+type Flags struct {
+	Service     ServiceFlags
+	socket      string
+	listen      string
+	tlsCert     string
+	tlsKey      string
+	tlsClientCA string
+	tokenFile   string
+	noAuth      bool
+}
+
+// Declare declares the flags.
+func (o *Flags) Declare(f *pflag.FlagSet) {
+	f.StringVar(&o.socket, "socket", "", "listen on the unix socket `PATH`")
+	f.StringVar(&o.listen, "listen", "", "listen on the TCP address `HOST:PORT`; port 0 takes a free one")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "the server's certificate, and those between it and its authority, are in the PEM `FILE`")
+	f.StringVar(&o.tlsKey, "tls-key", "", "the key of that certificate is in the PEM `FILE`")
+	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "let in clients whose certificates are of an authority in the PEM `FILE`")
+	f.StringVar(&o.tokenFile, "token-file", "", "let in clients that show the token in `FILE`")
+	f.BoolVar(&o.noAuth, "no-auth", false, "let in everybody; only on a loopback address, to every user of this machine")
+	o.Service.flags(f)
+}
+
+// Endpoint is one way to a service.
+type Endpoint struct {
+	Name     string // "socket PATH" or "HOST:PORT"
+	Listener net.Listener
+	Access   service.Access
+	Server   *service.Server // when it was started
+}
+
+// Start serves until the server is stopped. What goes wrong goes to failed.
+func (e *Endpoint) Start(svc *service.Service, failed chan<- error) {
+	e.Server = service.NewServer(svc, e.Access)
+	go func() {
+		if err := e.Server.Serve(e.Listener); err != nil {
+			failed <- fmt.Errorf("serving on %s: %w", e.Name, err)
+		}
+	}()
+}
+
+// CloseAll stops listening.
+func CloseAll(endpoints []*Endpoint) {
+	for _, e := range endpoints {
+		_ = e.Listener.Close()
+	}
+}
+
+// Open listens everywhere that the flags say.
+func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
+	defer func() {
+		if err != nil {
+			CloseAll(endpoints)
+		}
+	}()
+	if o.listen == "" && (o.tlsCert != "" || o.tlsKey != "" || o.tlsClientCA != "" || o.tokenFile != "" || o.noAuth) {
+		return nil, exit.Usage("TLS, tokens and --no-auth are for TCP, and there is no --listen").
+			Hinted("only your own user can connect to a unix socket")
+	}
+	if o.listen != "" {
+		access, err := o.access(p)
+		if err != nil {
+			return nil, err
+		}
+		listener, err := net.Listen("tcp", o.listen)
+		if err != nil {
+			return nil, ListenError(err)
+		}
+		endpoints = append(endpoints, &Endpoint{Name: listener.Addr().String(), Listener: listener, Access: access})
+	}
+	if o.socket != "" {
+		listener, err := service.ListenUnix(o.socket)
+		if err != nil {
+			return endpoints, ListenError(err)
+		}
+		endpoints = append(endpoints, &Endpoint{Name: "socket " + o.socket, Listener: listener})
+	}
+	return endpoints, nil
+}
+
+// Place finds the socket to listen on.
+func (o *Flags) Place(args []string) error {
+	switch {
+	case len(args) > 0 && o.socket != "":
+		return exit.Usage("DIR and --socket both say where to listen").Hinted("keep one of them")
+	case len(args) > 0:
+		dir := strings.TrimSpace(args[0])
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return exit.Coded(exit.NotFound, "%q is not a folder", dir).Hinted("the socket %s is made in a folder that exists", service.SocketName)
+		}
+		o.socket = filepath.Join(dir, service.SocketName)
+	case o.socket == "" && o.listen == "":
+		o.socket = service.DefaultSocket()
+	}
+	return nil
+}
+
+// access makes what TCP clients need, and refuses what would let in more than their user means to.
+func (o *Flags) access(p *command.Program) (service.Access, error) {
+	var access service.Access
+	local, err := loopback(o.listen)
+	secure := o.tlsCert != "" || o.tlsKey != ""
+	switch {
+	case err != nil:
+		return access, err
+	case (o.tlsCert == "") != (o.tlsKey == ""):
+		return access, exit.Usage("TLS takes both --tls-cert and --tls-key")
+	case o.tlsClientCA != "" && !secure:
+		return access, exit.Usage("--tls-client-ca is of no use without --tls-cert and --tls-key")
+	case !secure && !local:
+		return access, exit.Usage("%s is not a loopback address, and what clients send to it would cross the network in clear", o.listen).
+			Hinted("give the server a certificate with --tls-cert and --tls-key, or listen on 127.0.0.1")
+	case o.noAuth && !local:
+		return access, exit.Usage("--no-auth would let everybody in who can reach %s", o.listen).Hinted("use --tls-client-ca or --token-file")
+	case o.noAuth && (o.tokenFile != "" || o.tlsClientCA != ""):
+		return access, exit.Usage("--no-auth lets in everybody, and --token-file and --tls-client-ca do not").Hinted("keep one")
+	case !o.noAuth && o.tokenFile == "" && o.tlsClientCA == "":
+		return access, exit.Usage("nothing says whom to let in").
+			Hinted("use --token-file, or --tls-client-ca with TLS; on a loopback address, --no-auth lets in every user of this machine")
+	}
+	if o.tokenFile != "" {
+		if access.Token, err = ReadToken(p, o.tokenFile); err != nil {
+			return access, err
+		}
+	}
+	if secure {
+		access.TLS, err = o.credentials()
+	}
+	return access, err
+}
+
+// loopback reports whether nobody but this machine can reach an address.
+func loopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, exit.Usage("--listen: %v", err).Hinted("write HOST:PORT, such as 127.0.0.1:7000 or [::1]:7000")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
+}
+
+// ReadToken reads a token, and says so when other users can, too.
+func ReadToken(p *command.Program, path string) (*service.Token, error) {
+	text, err := source.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, exit.Coded(exit.Definition, "--token-file: %v", err)
+	}
+	token, err := service.NewToken(string(text))
+	if err != nil {
+		return nil, exit.Coded(exit.Definition, "--token-file %s: %v", path, err)
+	}
+	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		fmt.Fprintf(p.Stderr, "warning: other users may read the token in %s; `chmod 600` keeps it yours\n", path)
+	}
+	return token, nil
+}
+
+// credentials makes those of TLS.
+func (o *Flags) credentials() (credentials.TransportCredentials, error) {
+	pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
+	if err != nil {
+		return nil, fileError("--tls-cert and --tls-key", err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if o.tlsClientCA != "" {
+		text, err := os.ReadFile(o.tlsClientCA)
+		if err != nil {
+			return nil, fileError("--tls-client-ca", err)
+		}
+		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !config.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, exit.Coded(exit.Definition, "--tls-client-ca: %s holds no certificate", o.tlsClientCA)
+		}
+	}
+	return credentials.NewTLS(config), nil
+}
+
+// fileError is the error of a file that a flag names.
+func fileError(flag string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return exit.Coded(exit.Definition, "%s: %v", flag, err)
+}

@@ -1,0 +1,151 @@
+// Package endpoint is a service for runs of steps, and the places where it listens.
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/components"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/cmd/step-runner/command/runner"
+	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/service"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
+)
+
+const (
+	// lingerTime is how long a server that is told to end lets clients fetch how their runs ended.
+	lingerTime = 2 * time.Second
+	// DrainTime is how long it then waits for calls that are under way.
+	DrainTime = 5 * time.Second
+)
+
+// ServiceFlags say how a service behaves, however clients reach it.
+type ServiceFlags struct {
+	limits service.Limits
+	From   components.Flags
+}
+
+func (o *ServiceFlags) flags(f *pflag.FlagSet) {
+	l := &o.limits
+	f.IntVar(&l.Runs, "max-runs", service.DefaultRuns, "let at most `N` runs go on at once")
+	f.IntVar(&l.Kept, "max-kept", service.DefaultKept, "keep at most `N` finished runs for their clients")
+	f.IntVar(&l.Followers, "max-followers", service.DefaultFollowers, "let at most `N` clients follow runs at once")
+	l.LogBytes, l.RequestBytes = service.DefaultLogBytes, service.DefaultRequestBytes
+	f.Var(quantity.SizeVar(&l.LogBytes), "max-log", "keep at most `SIZE` (500MB, 2GiB) of the log of a run, which goes on beyond")
+	f.Var(quantity.SizeVar(&l.RequestBytes), "max-request", "accept requests of at most `SIZE`")
+	f.DurationVar(&l.Duration, "max-duration", service.DefaultDuration, "stop a run after `TIME`")
+	f.DurationVar(&l.Keep, "keep", service.DefaultKeep, "keep a finished run that no client closes for `TIME`")
+	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run when no client has asked for it for `TIME`")
+	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
+	o.From.Declare(f)
+}
+
+// Check refuses limits that let nothing through.
+func (o *ServiceFlags) Check() error {
+	l := &o.limits
+	if l.Runs <= 0 || l.Kept <= 0 || l.Followers <= 0 || l.LogBytes <= 0 || l.RequestBytes <= 0 || l.Duration <= 0 || l.Keep <= 0 || l.AbandonAfter <= 0 || l.Pause <= 0 {
+		return exit.Usage("a limit is more than 0")
+	}
+	return nil
+}
+
+// Open makes a service that runs steps as this program does.
+func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Service, error) {
+	svc, err := service.New(service.Options{
+		Parse:  gitlabsteps.ParseSteps,
+		Engine: func() engine.Options { return runner.EngineOptions(p) },
+		Sources: func(folder, workDir string, given *lock.File) (source.Source, error) {
+			return o.From.Locking(given).Open(p, folder, workDir)
+		},
+		RuntimeDigest: runner.Digest,
+		Log:           func(line string) { fmt.Fprintln(p.Stderr, "step-runner:", line) },
+		Limits:        o.limits,
+		FollowOnly:    followOnly,
+	})
+	if err != nil {
+		return nil, exit.Coded(exit.System, "%v", err)
+	}
+	return svc, nil
+}
+
+// Serve serves what open listens on, until it is told to end. From the moment that it listens, a signal is a request to end.
+func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, open func() ([]*Endpoint, error)) error {
+	stops := make(chan os.Signal, 4)
+	signal.Notify(stops, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(stops, syscall.SIGHUP)
+	}
+	defer signal.Stop(stops)
+	endpoints, err := open()
+	if err != nil {
+		return err
+	}
+	defer CloseAll(endpoints)
+	svc, err := o.Open(p, false)
+	if err != nil {
+		return err
+	}
+	defer svc.Close()
+	failed := make(chan error, len(endpoints))
+	for _, e := range endpoints {
+		e.Start(svc, failed)
+		fmt.Fprintf(p.Stderr, "step-runner is listening on %s\n", e.Name)
+	}
+	select {
+	case sig := <-stops:
+		fmt.Fprintf(p.Stderr, "step-runner: %s, stopping %s\n", signals.Stop(sig).Reason, quantity.Count(svc.Active(), "run"))
+	case err = <-failed:
+		err = exit.Coded(exit.System, "%v", err)
+	case <-ctx.Done():
+	}
+	now, atOnce := context.WithCancel(context.WithoutCancel(ctx))
+	defer atOnce()
+	go func() {
+		select {
+		case <-stops:
+			atOnce()
+		case <-now.Done():
+		}
+	}()
+	windDown(now, svc, endpoints)
+	return err
+}
+
+// windDown ends a service: its runs first, then its streams, then its connections. When ctx ends, all of it ends at once.
+func windDown(ctx context.Context, svc *service.Service, endpoints []*Endpoint) {
+	for _, e := range endpoints {
+		e.Server.NotServing()
+	}
+	if svc.Active() > 0 {
+		svc.Stop(ctx)
+		linger, cancel := context.WithTimeout(ctx, lingerTime)
+		svc.Settled(linger)
+		cancel()
+	}
+	drain, cancel := context.WithTimeout(ctx, DrainTime)
+	defer cancel()
+	for _, e := range endpoints {
+		e.Server.Stop(drain)
+	}
+}
+
+// ListenError is the error of a place where a server cannot listen.
+func ListenError(err error) error {
+	if errors.Is(err, service.ErrInUse) {
+		return exit.Coded(exit.System, "%v", err).Hinted("use that one, end it, or listen elsewhere")
+	}
+	return exit.Coded(exit.System, "%v", err)
+}

@@ -1,0 +1,156 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/screen"
+	"github.com/rungci/rung/internal/process"
+)
+
+// finding is what one check of `doctor` found.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"` // ok, warning or problem
+	Found  string `json:"found"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+const (
+	findingOK      = "ok"
+	findingWarning = "warning"
+	findingProblem = "problem"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check whether this machine can run steps, and say what to mend",
+		Long:  "doctor checks what step-runner needs of this machine. It exits with 5 when something is broken.",
+		Args:  command.Arguments(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			findings := []finding{
+				a.checkShell(), a.checkTemp(), a.checkWorkDir(), checkCleanup(), a.checkLocale(), a.checkPath(),
+			}
+			if asJSON {
+				enc := json.NewEncoder(a.Stdout)
+				enc.SetIndent("", "  ")
+				if err := enc.Encode(findings); err != nil {
+					return err
+				}
+			} else if err := a.printFindings(findings); err != nil {
+				return err
+			}
+			for _, f := range findings {
+				if f.Status == findingProblem {
+					return exit.Shown(exit.System)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printFindings(findings []finding) error {
+	symbols := map[string]string{findingOK: "✓", findingWarning: "!", findingProblem: "✗"}
+	if screen.ASCIIOnly(a.Getenv) {
+		symbols = map[string]string{findingOK: "+", findingWarning: "!", findingProblem: "x"}
+	}
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(a.Stdout, "%s %-10s %s\n", symbols[f.Status], f.Check, f.Found); err != nil {
+			return err
+		}
+		if f.Fix != "" {
+			if _, err := fmt.Fprintf(a.Stdout, "             fix: %s\n", f.Fix); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) checkShell() finding {
+	var found []string
+	for _, name := range []string{"bash", "sh", "pwsh", "powershell", "cmd"} {
+		if path, err := exec.LookPath(name); err == nil {
+			found = append(found, path)
+		}
+	}
+	f := finding{Check: "shells", Status: findingOK, Found: strings.Join(found, ", ")}
+	if len(found) == 0 {
+		return finding{"shells", findingProblem, "no shell was found", "install bash or sh; `script:` steps need one, exec steps do not"}
+	}
+	if !strings.Contains(found[0], "bash") && runtime.GOOS != "windows" {
+		f.Status, f.Fix = findingWarning, "scripts run with sh, as there is no bash; install bash if they use its features"
+	}
+	return f
+}
+
+func (a *app) checkTemp() finding {
+	dir, err := os.MkdirTemp("", "step-runner-doctor-")
+	if err != nil {
+		return finding{"temporary", findingProblem, err.Error(), "set TMPDIR to a folder that you can write to"}
+	}
+	defer os.RemoveAll(dir)
+	script := filepath.Join(dir, "try")
+	if err := os.WriteFile(script, make([]byte, 1<<20), 0o600); err != nil {
+		return finding{"temporary", findingProblem, err.Error(), "make room there, or set TMPDIR to a folder with room"}
+	}
+	return finding{Check: "temporary", Status: findingOK, Found: os.TempDir() + " can be written"}
+}
+
+func (a *app) checkWorkDir() finding {
+	dir, err := os.Getwd()
+	if err != nil {
+		return finding{"work dir", findingProblem, err.Error(), "change to a folder that exists"}
+	}
+	return finding{Check: "work dir", Status: findingOK, Found: dir}
+}
+
+// checkCleanup says how well this system lets a step be ended with all that it started.
+func checkCleanup() finding {
+	const detached = "a daemon that detaches itself from its step may outlive it"
+	switch runtime.GOOS {
+	case "linux":
+		if err := process.EnableSubreaper(); err != nil {
+			return finding{"cleanup", findingWarning, fmt.Sprintf("process groups only: %v", err), detached}
+		}
+		return finding{Check: "cleanup", Status: findingOK, Found: "process groups, and detached daemons through the child subreaper"}
+	case "windows":
+		return finding{Check: "cleanup", Status: findingOK, Found: "job objects"}
+	default:
+		return finding{"cleanup", findingWarning, "process groups only", detached}
+	}
+}
+
+func (a *app) checkLocale() finding {
+	if screen.ASCIIOnly(a.Getenv) {
+		return finding{"locale", findingWarning, "not UTF-8: symbols are shown in ASCII", "set LANG=C.UTF-8"}
+	}
+	return finding{Check: "locale", Status: findingOK, Found: "UTF-8"}
+}
+
+func (a *app) checkPath() finding {
+	path := a.Getenv("PATH")
+	if path == "" {
+		return finding{"PATH", findingWarning, "not set: steps get a default", "set PATH"}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			return finding{"PATH", findingWarning, fmt.Sprintf("holds %q, which is not absolute", dir), "remove it: what it finds depends on where a step runs"}
+		}
+	}
+	return finding{Check: "PATH", Status: findingOK, Found: path}
+}

@@ -1,0 +1,182 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/project"
+	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/problems"
+	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
+)
+
+// lintFormats are the forms of a lint's problems.
+var lintFormats = []string{"text", "json", "sarif", "codequality"}
+
+func (a *app) lintCommand() *cobra.Command {
+	var o project.Flags
+	var format, output string
+	var strict bool
+	cmd := &cobra.Command{
+		Use:   "lint [FILE]",
+		Short: "Report everything that is wrong with a .gitlab-ci.yml, or a workflow of GitHub",
+		Long: `lint reads a .gitlab-ci.yml with all that it includes, or a workflow of GitHub with those that it calls, and reports every problem at once: each with its file, line and column, how
+it came there through includes and extends, and what to do. Nothing runs. Rules are decided for the event, as by step-runner local.
+
+A warning is what GitLab accepts and is hardly meant.
+
+Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict warnings · 4 not allowed to read it · 5 our system failed · 6 not found`,
+		Example: `  step-runner lint
+  step-runner lint --format codequality --output gl-code-quality-problems.json`,
+		Args: command.Arguments(0, 1, ""),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(lintFormats, format) {
+				return exit.Usage("--format: %q is none of %s", format, strings.Join(lintFormats, ", "))
+			}
+			all, err := a.lint(cmd.Context(), &o, strings.Join(args, ""))
+			var unloaded *gitlab.LoadError
+			if err != nil && !errors.As(err, &unloaded) {
+				return err
+			}
+			if err := a.printProblems(all, format, output); err != nil {
+				return err
+			}
+			if unloaded != nil { // which is no problem of the file
+				code, _ := exit.Report(project.OpenError(unloaded))
+				return exit.Shown(code)
+			}
+			if slices.ContainsFunc(all, func(p problems.Problem) bool { return strict || !p.Warning }) {
+				return exit.Shown(exit.Definition)
+			}
+			return nil
+		},
+	}
+	o.Declare(cmd.Flags())
+	cmd.Flags().StringVarP(&format, "format", "f", "text", "print `FORMAT`: "+strings.Join(lintFormats, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`")
+	cmd.Flags().BoolVar(&strict, "strict", false, "let warnings count as errors")
+	return cmd
+}
+
+// lint finds the problems of a definition. With a *local.LoadError they are those of files that could not be had.
+func (a *app) lint(ctx context.Context, o *project.Flags, file string) ([]problems.Problem, error) {
+	file, is, err := o.WorkflowFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if is {
+		return a.lintWorkflow(ctx, o, file)
+	}
+	options, err := o.Options(a.Program, file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := gitlab.Open(ctx, options)
+	wrong := diag.Of(err)
+	switch {
+	case err != nil && wrong == nil:
+		return nil, project.OpenError(err)
+	case p == nil:
+		return problems.Problems(wrong, nil), nil
+	}
+	var unloaded *gitlab.LoadError
+	if errors.As(err, &unloaded) {
+		return problems.Problems(wrong, p.Warnings), err
+	}
+	warnings := p.Warnings
+	if p.Definition != nil && p.Config != nil {
+		warnings = append(warnings, keyword.Lint(p.Definition, p.Config)...)
+	}
+	if wrong == nil && p.Pipeline != nil {
+		wrong = jobProblems(ctx, p)
+	}
+	return problems.Problems(wrong, warnings), nil
+}
+
+// lintWorkflow finds the problems of a workflow, and of those of the project that it calls.
+func (a *app) lintWorkflow(ctx context.Context, o *project.Flags, file string) ([]problems.Problem, error) {
+	p, err := o.OpenWorkflow(ctx, a.Program, file, nil)
+	if err != nil {
+		if wrong := diag.Of(err); wrong != nil {
+			return problems.Problems(wrong, nil), nil
+		}
+		return nil, err
+	}
+	err = p.Problems(ctx)
+	if err == nil {
+		_, err = p.Plan(ctx, nil, false)
+	}
+	wrong := diag.Of(err)
+	if err != nil && wrong == nil {
+		return nil, err
+	}
+	return problems.Problems(wrong, p.Workflow.Notes), nil
+}
+
+// jobProblems are the problems that show when jobs become steps, those of jobs that are not part of the pipeline too.
+func jobProblems(ctx context.Context, p *gitlab.Project) (wrong diag.List) {
+	told := map[string]bool{}
+	for _, j := range slices.Concat(p.Pipeline.Jobs, p.Pipeline.Excluded) {
+		_, _, err := project.CompileJob(ctx, p, j, nil)
+		for _, d := range diag.Of(err) { // what else there is, such as a secret that is not given, is no problem of the file
+			if key := d.Error(); !told[key] {
+				told[key] = true
+				wrong = append(wrong, d)
+			}
+		}
+	}
+	return wrong
+}
+
+// printProblems writes the problems.
+func (a *app) printProblems(all []problems.Problem, format, output string) error {
+	var out bytes.Buffer
+	var err error
+	switch format {
+	case "json":
+		err = problems.JSON(&out, all)
+	case "sarif":
+		err = problems.SARIF(&out, all, a.Version)
+	case "codequality":
+		err = problems.CodeQuality(&out, all)
+	default:
+		writeProblems(&out, all)
+	}
+	if err != nil {
+		return err
+	}
+	if output == "" {
+		_, err = out.WriteTo(a.Stdout)
+		return err
+	}
+	if err := os.WriteFile(output, out.Bytes(), 0o644); err != nil {
+		return exit.Coded(exit.System, "--output: %v", err)
+	}
+	return nil
+}
+
+// writeProblems writes the problems for people, and how many there are.
+func writeProblems(w io.Writer, all []problems.Problem) {
+	warnings := 0
+	for _, p := range all {
+		text := p.Render()
+		if p.Warning {
+			warnings++
+			text = "warning" + strings.TrimPrefix(text, "error")
+		}
+		fmt.Fprintf(w, "%s\n", text)
+	}
+	fmt.Fprintf(w, "%s, %s\n", quantity.Count(len(all)-warnings, "error"), quantity.Count(warnings, "warning"))
+}

@@ -1,0 +1,102 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/screen"
+	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
+	"github.com/rungci/rung/steps/trace"
+)
+
+func (a *app) traceCommand(more []*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Look at the trace of a run, compare, sign and pack it",
+		Long: `A trace is the record of one run, as run, ci and replay write it with --output-file. These commands read one, also in
+a bundle.`,
+		Example: `  step-runner trace show -v --logs trace.json
+  step-runner trace diff yesterday.json today.json
+  step-runner trace export --format html -o trace.html trace.json`,
+	}
+	command.Group(cmd)
+	cmd.AddCommand(a.traceShowCommand(), a.traceDiffCommand(), a.traceExportCommand(), a.traceJoinCommand())
+	cmd.AddCommand(more...)
+	return cmd
+}
+
+func (a *app) traceShowCommand() *cobra.Command {
+	var o trace.TextOptions
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show TRACE",
+		Short: "Print the tree of steps of a trace",
+		Long: `show prints what ran, how it ended and how long it took. Of a run that was killed it shows what had happened by then: the
+events are in TRACE.events until the run ends.
+
+` + exit.ReaderCodesHelp,
+		Example: `  step-runner trace show trace.json
+  step-runner trace show -v --logs trace.json`,
+		Args: command.Arguments(1, 1, "the trace"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := tracefile.Read(args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return trace.Export(a.Stdout, t, "json")
+			}
+			o.Color = screen.Color(a.Program, a.Stdout)
+			o.ASCII = screen.ASCIIOnly(a.Getenv)
+			o.Width, _ = screen.Size(a.Stdout)
+			return trace.WriteText(a.Stdout, t, o)
+		},
+	}
+	f := cmd.Flags()
+	f.CountVarP(&o.Verbose, "verbose", "v", "show inputs, outputs and exports; -vv commands and environment too")
+	f.BoolVar(&o.Logs, "logs", false, "show the logs of the steps")
+	f.BoolVar(&asJSON, "json", false, "print the trace as JSON")
+	return cmd
+}
+
+func (a *app) traceExportCommand() *cobra.Command {
+	var format, out string
+	names := tracefile.FormatNames()
+	cmd := &cobra.Command{
+		Use:   "export --format FORMAT TRACE",
+		Short: "Write a trace in another format",
+		Long:  "export writes a trace in another format:\n\n" + formatHelp() + "\n" + exit.ReaderCodesHelp,
+		Example: `  step-runner trace export --format html -o trace.html trace.json
+  step-runner trace export --format junit trace.json > report.xml`,
+		Args: command.Arguments(1, 1, "the trace"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !slices.Contains(names, format) {
+				return exit.Usage("--format: %q is none of %s", format, strings.Join(names, ", "))
+			}
+			t, err := tracefile.Read(args[0])
+			if err != nil {
+				return err
+			}
+			return a.WriteTo(out, func(w io.Writer) error { return tracefile.Export(w, t, format) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&format, "format", "f", "text", "the `FORMAT`: "+strings.Join(names, ", "))
+	f.StringVarP(&out, "output", "o", "-", "write to `FILE` instead of standard output")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func formatHelp() string {
+	var b strings.Builder
+	for _, f := range tracefile.Formats() {
+		fmt.Fprintf(&b, "  %-22s %s\n", f.Name, f.Summary)
+	}
+	return b.String()
+}

@@ -1,0 +1,108 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/levels"
+	"github.com/rungci/rung/cmd/step-runner/command/project"
+	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/local/github"
+)
+
+// onceWorkflow opens a workflow, and lists, shows or runs its jobs.
+func (o *localFlags) onceWorkflow(ctx context.Context, file string, names []string) error {
+	if err := o.checkWorkflowFlags(); err != nil {
+		return err
+	}
+	secrets, err := values.ReadSecrets(o.secrets, o.app.LookupEnv)
+	if err != nil {
+		return err
+	}
+	p, err := o.event.OpenWorkflow(ctx, o.app.Program, file, secrets)
+	if err != nil {
+		return err
+	}
+	chosen, err := p.Select(names, o.matrix, o.needs)
+	if err == nil {
+		err = p.CheckMatrix(chosen)
+	}
+	switch {
+	case err != nil:
+		return project.WorkflowError(err)
+	case o.list:
+		return o.printWorkflow(p, chosen)
+	case !p.Starts && len(names) == 0:
+		fmt.Fprintf(o.app.Stderr, "there is nothing to run: %s\n", p.Why)
+		fmt.Fprintln(o.app.Stderr, "hint: --event says what happens, and --job-name JOB runs a job whatever happens")
+		return nil
+	case o.dryRun:
+		return o.printWorkflowPlan(ctx, p, chosen)
+	}
+	return o.runWorkflow(ctx, p, chosen)
+}
+
+// checkWorkflowFlags refuses what means nothing for a workflow.
+func (o *localFlags) checkWorkflowFlags() error {
+	switch {
+	case len(o.manual) > 0:
+		return exit.Usage("--manual is about manual jobs, which workflows have none of").Hinted("name the jobs that shall run")
+	case o.waitDelayed:
+		return exit.Usage("--wait-delayed is about delayed jobs, which workflows have none of")
+	case o.inPlace:
+		return exit.Usage("--in-place: the jobs of a workflow begin in an empty folder, as on GitHub").Hinted("actions/checkout brings your work tree there")
+	}
+	for _, pair := range o.matrix {
+		if !strings.Contains(pair, ":") {
+			return exit.Usage("--matrix: %q is not NAME:VALUE", pair)
+		}
+	}
+	return nil
+}
+
+// runWorkflow runs the jobs.
+func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen *github.Selection) error {
+	var names []string
+	several := false
+	for _, row := range p.List(chosen) {
+		names = append(names, row.Legs...)
+		several = several || row.Calls != "" || len(row.Legs) != 1
+	}
+	several = several || len(names) != 1
+	if o.outputFile != "" && several {
+		return exit.Usage("--output-file is for one job, and there are several").Hinted("give --job-name, or --output-dir DIR for the traces of all")
+	}
+	if err := o.checkTraces(); err != nil {
+		return err
+	}
+	shown, err := o.view(names, several)
+	if err != nil {
+		return err
+	}
+	ctx, kill, stop := signals.Handle(ctx, nil)
+	defer stop()
+	places := levels.New(o.app.Program, &o.event.From, p.Repository.Root)
+	defer places.Close()
+	options := github.RunOptions{Options: o.runOptions(places, kill, shown), Selection: chosen, RealCheckout: o.realCheckout}
+	o.introduceWorkflow(p, shown)
+	began := time.Now()
+	results := p.Run(ctx, options)
+	return o.ended(shown, results, time.Since(began))
+}
+
+// introduceWorkflow says what was assumed, and what is hardly meant.
+func (o *localFlags) introduceWorkflow(p *github.Project, shown *jobsView) {
+	for _, w := range p.Workflow.Notes {
+		shown.Warn("", w.Error(), w.Hint)
+	}
+	for _, note := range p.Notes {
+		shown.Say("", note)
+	}
+	if !p.Starts {
+		shown.Say("", "GitHub would not run it: "+p.Why)
+	}
+}

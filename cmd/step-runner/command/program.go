@@ -1,0 +1,94 @@
+// Package command is what all commands of the program share: the world around it, and how a command is made.
+package command
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/internal/wholefile"
+	"github.com/rungci/rung/steps/source"
+)
+
+// Program is the world around the program, which main alone decides.
+type Program struct {
+	Stdin          io.Reader
+	Stdout, Stderr *os.File
+	Getenv         func(string) string
+	Env            []string // NAME=VALUE
+	Version        string
+}
+
+// LookupEnv reads a variable of the environment.
+func (p *Program) LookupEnv(name string) (string, bool) {
+	for _, pair := range p.Env {
+		if n, text, _ := strings.Cut(pair, "="); n == name {
+			return text, true
+		}
+	}
+	return "", false
+}
+
+// Read reads a file, or standard input for "-".
+func (p *Program) Read(path string) (name string, text []byte, err error) {
+	if path == "-" {
+		text, err = io.ReadAll(io.LimitReader(p.Stdin, source.MaxFileSize+1))
+		if err == nil && len(text) > source.MaxFileSize {
+			err = exit.Coded(exit.Definition, "standard input is larger than %d MiB", source.MaxFileSize>>20)
+		}
+		return "stdin", text, err
+	}
+	text, err = source.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		err = exit.Coded(exit.Definition, "%v", err)
+	}
+	return path, text, err
+}
+
+// WriteTo gives write standard output, or a file that appears only when it is complete.
+func (p *Program) WriteTo(path string, write func(io.Writer) error) error {
+	if path == "-" || path == "" {
+		return write(p.Stdout)
+	}
+	if err := wholefile.Write(path, 0o600, write); err != nil {
+		return exit.Coded(exit.System, "writing %s: %v", path, err)
+	}
+	return nil
+}
+
+// suggestionDistance is how many letters a mistyped command may differ by to be suggested.
+const suggestionDistance = 2
+
+// Group makes cmd one that holds others: alone it prints its help, and a word that is none of them is a usage error.
+func Group(cmd *cobra.Command) {
+	cmd.SuggestionsMinimumDistance = suggestionDistance
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		err := exit.Usage("unknown command %q for %q", args[0], cmd.CommandPath())
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return err.Hinted("did you mean `%s %s`?", cmd.CommandPath(), near[0])
+		}
+		return err.Hinted("see `%s --help`", cmd.CommandPath())
+	}
+}
+
+// Arguments checks the number of arguments; cobra's own checks are not usage errors to us.
+func Arguments(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		if len(args) < least {
+			return exit.Usage("%s is missing", what).Hinted("see `%s --help`", cmd.CommandPath())
+		}
+		return exit.Usage("too many arguments: %q", strings.Join(args[most:], " ")).Hinted("see `%s --help`", cmd.CommandPath())
+	}
+}

@@ -1,0 +1,151 @@
+// Package project opens the pipeline or workflow that a command line names.
+package project
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/components"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/internal/lazyregexp"
+	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+)
+
+// Flags say which pipeline it is: of which file, for what, with which variables.
+type Flags struct {
+	Format     string
+	ProjectDir string
+	variables  []string
+	inputs     []string
+	inputFile  string
+	source     string
+	eventFile  string
+	fromCommit string
+	target     string
+	tag        string
+	branch     string
+	projects   []string
+	From       components.Flags
+}
+
+// Declare declares the flags.
+func (o *Flags) Declare(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline variable, or the configuration variable of a workflow, `NAME=VALUE`; NAME alone takes your environment's")
+	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs, workflow_dispatch), or a job its own: JOB:NAME=VALUE")
+	f.StringVar(&o.inputFile, "input-file", "", "read inputs from the YAML or JSON `FILE`")
+	f.StringVar(&o.source, "event", "", "what starts the pipeline: `EVENT` is "+strings.Join(repository.Sources, ", ")+"; of a workflow, what GitHub calls it, or tag (default push)")
+	f.StringVar(&o.eventFile, "event-file", "", "of a workflow: what GitHub says of the event stands in the JSON `FILE`; it goes over what the repository says")
+	f.StringVar(&o.fromCommit, "from-commit", "", "count what changed from `COMMIT`")
+	f.StringVar(&o.target, "target", "", "the target `BRANCH` of the merge or pull request (default: the default branch)")
+	f.StringVar(&o.tag, "tag", "", "make it a pipeline for the `TAG`")
+	f.StringVar(&o.branch, "branch", "", "make it a pipeline for the `BRANCH` (default: the one that is checked out)")
+	f.StringVar(&o.ProjectDir, "project-dir", "", "the project is that around `DIR` (default: the current folder)")
+	f.StringArrayVar(&o.projects, "project", nil, "what is included of another project, and artifacts of its jobs, come from a folder: `PROJECT=DIR`")
+	o.From.Declare(f)
+}
+
+// Open makes the pipeline that the flags ask for.
+func (o *Flags) Open(ctx context.Context, p *command.Program, file string) (*gitlab.Project, error) {
+	options, err := o.Options(p, file)
+	if err != nil {
+		return nil, err
+	}
+	project, err := gitlab.Open(ctx, options)
+	if err != nil {
+		return nil, OpenError(err)
+	}
+	return project, nil
+}
+
+// OpenError gives the errors of a pipeline that cannot be made their exit codes.
+func OpenError(err error) error {
+	var event *gitlab.EventError
+	var given *gitlab.GivenError
+	var unloaded *gitlab.LoadError
+	switch {
+	case errors.As(err, &unloaded):
+		return exit.WithProblems(unloaded.Problems, unloaded.Err)
+	case errors.As(err, &event):
+		return exit.Usage("%v", err)
+	case errors.As(err, &given):
+		return exit.Usage("%v", err).Hinted("%s", given.Hint)
+	case diag.Of(err) == nil && errors.Is(err, fs.ErrNotExist):
+		return exit.Coded(exit.NotFound, "%v", err).Hinted("name the file, as the first argument")
+	}
+	return err
+}
+
+// Options are those for gitlab.Open.
+func (o *Flags) Options(p *command.Program, file string) (gitlab.Options, error) {
+	out := gitlab.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Loader: o.includes(p)}
+	vars, err := values.Assignments("--variable", o.variables, values.PassedOn(p, "--variable"))
+	if err != nil {
+		return out, err
+	}
+	for _, pair := range o.variables { // in their order
+		name, _, _ := strings.Cut(pair, "=")
+		out.Variables = append(out.Variables, variable.Variable{Name: name, Value: vars[name]})
+	}
+	var own []string
+	own, out.JobInputs = o.splitInputs()
+	given := values.Inputs{Pairs: own, File: o.inputFile} // the definition says what types they have
+	if out.Inputs, err = given.Values(nil); err != nil {
+		return out, err
+	}
+	if out.Projects, err = projectFolders(o.projects); err != nil {
+		return out, err
+	}
+	out.Event = repository.Event{Source: o.source, Ref: o.branch, Tag: o.tag, TargetBranch: o.target, Since: o.fromCommit}
+	if file == "-" {
+		_, text, err := p.Read("-")
+		if err != nil {
+			return out, err
+		}
+		if len(text) > config.MaxFileSize {
+			return out, exit.Coded(exit.Definition, "standard input is larger than %d MiB", config.MaxFileSize>>20)
+		}
+		out.File, out.Text = "stdin", text
+	} else if file != "" && o.ProjectDir == "" {
+		if full, err := filepath.Abs(file); err == nil {
+			out.Dir, out.File = filepath.Dir(full), full
+		}
+	}
+	return out, nil
+}
+
+// jobInputForm is JOB:NAME=VALUE. Names of jobs may hold colons, those of inputs may not.
+var jobInputForm = lazyregexp.New(`(?s)^(.+?):([A-Za-z0-9_-]+)=(.*)$`)
+
+// splitInputs tells the inputs of the definition (NAME=VALUE) from those of jobs.
+func (o *Flags) splitInputs() (own []string, ofJobs []gitlab.JobInput) {
+	for _, pair := range o.inputs {
+		name, _, _ := strings.Cut(pair, "=")
+		found := jobInputForm().FindStringSubmatch(pair)
+		if !strings.Contains(name, ":") || found == nil {
+			own = append(own, pair)
+			continue
+		}
+		ofJobs = append(ofJobs, gitlab.JobInput{Job: found[1], Name: found[2], Text: found[3]})
+	}
+	return own, ofJobs
+}
+
+// UnknownJob makes the error of a name that is none of a job one with an exit code.
+func UnknownJob(err error) error {
+	var unknown *gitlab.UnknownJobError
+	if errors.As(err, &unknown) {
+		return exit.Coded(exit.NotFound, "%v", err).Hinted("%s", unknown.Hint)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/local/github"
+	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/local/include"
+	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/diag"
+	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
+)
+
+// The formats of pipelines.
+const (
+	formatGitLabCI = "gitlab-ci"
+	formatActions  = "github-actions"
+)
+
+func checkFormat(format string) error {
+	switch format {
+	case "", formatGitLabCI, formatActions:
+		return nil
+	}
+	return exit.Usage("--format: %q is not known; it is gitlab-ci or github-actions", format)
+}
+
+// WorkflowFile finds out whether a workflow of GitHub is meant, and which file that is. file is what was named, "" for none.
+func (o *Flags) WorkflowFile(file string) (found string, is bool, err error) {
+	if err := checkFormat(o.Format); err != nil || o.Format == formatGitLabCI {
+		return file, false, err
+	}
+	if file != "" {
+		return file, o.Format == formatActions || IsWorkflow(file), nil
+	}
+	root, files, err := github.Find(o.ProjectDir)
+	if err != nil {
+		return "", false, exit.Coded(exit.System, "looking for workflows: %v", err)
+	}
+	if o.Format == "" {
+		if _, err := os.Stat(filepath.Join(root, gitlab.DefaultFile)); err == nil || len(files) == 0 {
+			return "", false, nil // where there is nothing, a .gitlab-ci.yml is what is missing
+		}
+	}
+	switch len(files) {
+	case 0:
+		return "", false, exit.Coded(exit.NotFound, "there are no workflows in %s", filepath.Join(root, filepath.FromSlash(github.Folder))).
+			Hinted("name the file, as the first argument")
+	case 1:
+		return filepath.Join(root, filepath.FromSlash(files[0])), true, nil
+	}
+	return "", false, exit.Usage("there are %d workflows", len(files)).Hinted("name one: %s", strings.Join(files, ", "))
+}
+
+// IsWorkflow reports whether a file is where GitHub has its workflows.
+func IsWorkflow(file string) bool {
+	full, err := filepath.Abs(file)
+	return err == nil && strings.HasSuffix(filepath.ToSlash(filepath.Dir(full)), "/"+github.Folder)
+}
+
+// OpenWorkflow reads a workflow for the event that the flags name.
+func (o *Flags) OpenWorkflow(ctx context.Context, p *command.Program, file string, secrets map[string]string) (*github.Project, error) {
+	options := github.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Secrets: secrets, Load: o.workflowLoader(p), Lock: o.From.OwnLock}
+	var err error
+	if options.Variables, err = values.Assignments("--variable", o.variables, values.PassedOn(p, "--variable")); err != nil {
+		return nil, err
+	}
+	options.Event = github.Event{Name: o.source, File: o.eventFile, Branch: o.branch, Tag: o.tag, Target: o.target, Since: o.fromCommit}
+	given := values.Inputs{Pairs: o.inputs, File: o.inputFile}
+	inputs, err := given.Values(nil)
+	if err != nil {
+		return nil, err
+	}
+	options.Event.Inputs = map[string]string{}
+	for name, v := range inputs {
+		options.Event.Inputs[name] = v.Text()
+	}
+	if file == "-" {
+		if _, options.Text, err = p.Read("-"); err != nil {
+			return nil, err
+		}
+		options.File = "stdin"
+	} else if !filepath.IsAbs(file) {
+		if options.File, err = filepath.Abs(file); err != nil {
+			return nil, exit.Coded(exit.System, "finding the workflow: %v", err)
+		}
+	}
+	if options.Dir == "" && file != "-" {
+		options.Dir = filepath.Dir(options.File)
+	}
+	project, err := github.Open(ctx, options)
+	return project, WorkflowError(err)
+}
+
+// WorkflowError gives the errors of a workflow that cannot be had their exit codes.
+func WorkflowError(err error) error {
+	var event *github.EventError
+	var unknown *github.UnknownJobError
+	switch {
+	case errors.As(err, &event):
+		return exit.Usage("%v", err).Hinted("%s", event.Hint)
+	case errors.As(err, &unknown):
+		return exit.Coded(exit.NotFound, "%v", err).Hinted("%s", unknown.Hint)
+	case err != nil && diag.Of(err) == nil && errors.Is(err, fs.ErrNotExist):
+		return exit.Coded(exit.NotFound, "%v", err).Hinted("name the file, as the first argument")
+	}
+	return err
+}
+
+// workflowLoader reads workflows of other repositories, by the user's sources, cache and credentials.
+func (o *Flags) workflowLoader(p *command.Program) func(context.Context, *repository.Repository, string, string, string) ([]byte, error) {
+	var once sync.Once
+	var loader *include.Loader
+	var wrong error
+	return func(ctx context.Context, of *repository.Repository, name, ref, path string) ([]byte, error) {
+		once.Do(func() {
+			projects, err := projectFolders(o.projects)
+			if err == nil {
+				loader, err = o.openIncludes(p, of, projects)
+			}
+			wrong = err
+		})
+		if wrong != nil {
+			return nil, wrong
+		}
+		file, err := loader.Load(ctx, config.Place{Kind: config.Project, Project: name, Ref: ref, Path: path})
+		return file.Data, err
+	}
+}
+
+// Leg is the one leg of a job that a name stands for.
+func Leg(ctx context.Context, p *github.Project, name string) (*definition.Compiled, error) {
+	chosen, err := p.Select([]string{name}, nil, false)
+	if err != nil {
+		return nil, WorkflowError(err)
+	}
+	legs, err := p.Plan(ctx, chosen, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(legs) > 1:
+		var names []string
+		for _, l := range legs {
+			names = append(names, fmt.Sprintf("%q", l.Name))
+		}
+		return nil, exit.Usage("%s is %d jobs", name, len(legs)).Hinted("name one of %s", strings.Join(names, ", "))
+	case len(legs) == 0 || legs[0].Compiled == nil:
+		return nil, exit.Coded(exit.Definition, "the job %s has no steps of its own", name)
+	}
+	return legs[0].Compiled, nil
+}

@@ -1,0 +1,404 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/components"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/runner"
+	"github.com/rungci/rung/cmd/step-runner/command/screen"
+	"github.com/rungci/rung/cmd/step-runner/command/session"
+	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
+	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/publish/bundle"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/replay"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/stepproto"
+	"github.com/rungci/rung/steps/toolkit/github"
+	"github.com/rungci/rung/steps/trace"
+)
+
+// replaying is what `replay` was told, and what it has found out.
+type replaying struct {
+	*session.Session
+	options   replay.Options
+	compare   replay.CompareOptions
+	runtime   string // a step-runner that may be the one of the recorded run
+	steps     string // the file with the steps
+	asJSON    bool
+	isolation string       // auto, or none
+	packages  source.Store // what came with the trace
+	notes     []string
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	r := &replaying{Session: session.New(a.Program)}
+	cmd := &cobra.Command{
+		Use:   "replay TRACE|BUNDLE",
+		Short: "Run a recorded run again, and say what came out differently",
+		Long: `replay runs the steps of a trace again: from the same components, by the same version of step-runner where it is at hand, with the
+same inputs, job variables and environment. Then it compares what came out: outputs, exports, exit codes, statuses and logs. When all
+is the same it prints one line and exits with 0; else it prints what differs, step by step, and exits with 1. A run that fails as the
+recorded one failed is the same.
+
+It runs in the current folder, or in --work-dir; a run that was in a container, in one of the same image, with its services.
+Components that were fetched are fetched by what their references pointed to then; local ones have to be what they were. What a
+trace rightly does not hold (secrets, sensitive job variables and inputs) is given with --secret, and has to be what it was. In logs,
+times and temporary paths make no difference; --exact compares every byte.
+
+A replay runs what the trace says: replay only what you would run.
+
+` + replayExitCodesHelp,
+		Example: `  step-runner replay trace.json
+  step-runner replay trace.json --secret DEPLOY_TOKEN --output-file again.json
+  step-runner replay trace.json --from build/compile --until test
+  step-runner replay run.bundle --offline`,
+		Args: command.Arguments(1, 1, "the trace or bundle to replay"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer r.Close()
+			return r.run(cmd.Context(), args[0])
+		},
+	}
+	r.flags(cmd)
+	return cmd
+}
+
+const replayExitCodesHelp = `Exit codes: 0 the same · 1 different · 2 usage · 3 the trace or a definition is wrong · 4 not what it was, or not allowed ·
+5 our system failed · 6 not found · 124 timeout · 130 interrupted`
+
+func (r *replaying) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.WorkDir, "work-dir", "", "run commands in `DIR` (default: the current folder)")
+	f.StringVar(&r.TraceFile, "output-file", "", "keep the trace of the new run in `FILE`")
+	f.StringVar(&r.options.From, "from", "", "begin with `STEP` (2.1, or build/compile); what the steps before it gave is taken from the trace")
+	f.StringVar(&r.options.Until, "until", "", "end with `STEP`")
+	f.StringArrayVar(&r.Secrets, "secret", nil, "a secret, or another sensitive value, of the recorded run: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
+	f.BoolVar(&r.options.OtherSecrets, "other-secrets", false, "take secrets that are not those of the recorded run")
+	f.StringArrayVar(&r.Env, "env", nil, "give every step the environment variable `NAME=VALUE` instead of the recorded one; NAME alone passes the host's on")
+	f.BoolVar(&r.options.Changed, "changed", false, "use components as they are now, and show what that changes")
+	f.BoolVar(&r.options.AnyPlatform, "any-platform", false, "run although the recorded run was on another system or architecture")
+	f.StringVar(&r.runtime, "runtime", "", "let `FILE`, a step-runner, run it, if it is the one that made the recorded run")
+	f.StringVar(&r.steps, "steps", "", "take the steps from `FILE`, when secrets stood in the text of the recorded ones")
+	f.StringVar(&r.isolation, "isolation", "auto", "run `WHERE`: auto is where the recorded run was, in a container of the same image, say; none is this machine")
+	f.BoolVar(&r.compare.Exact, "exact", false, "take times and temporary paths in logs for differences too")
+	f.BoolVar(&r.asJSON, "json", false, "print what differs as JSON")
+	f.StringVar(&r.Progress, "progress", "", "show the run on standard error: `MODE` is auto, tty, plain, quiet or json (default: do not)")
+	f.StringVar(&r.Show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
+	f.CountVarP(&r.Verbose, "verbose", "v", "show the run (--progress auto), its inputs and resolved references; -vv commands and environment too")
+	f.BoolVarP(&r.Quiet, "quiet", "q", false, "do not show the run")
+	f.DurationVar(&r.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 never does")
+	f.DurationVar(&r.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
+	r.Session.From.Declare(f)
+	for _, name := range []string{"lock-file", "locked", "refresh"} { // the trace is the lock
+		_ = f.MarkHidden(name)
+	}
+}
+
+// run replays the trace, or that of the bundle, in the file.
+func (r *replaying) run(ctx context.Context, file string) error {
+	if r.Timeout < 0 || r.Grace < 0 {
+		return exit.Usage("--timeout and --grace cannot be less than 0")
+	}
+	recorded, err := r.load(file)
+	if err != nil {
+		return err
+	}
+	if err := r.handOver(ctx, recorded); err != nil {
+		return err
+	}
+	if r.options.Given, err = givenValues(r.Program, r.Secrets); err != nil { // once: it may come through a pipe
+		return err
+	}
+	if elsewhere, err := r.wantsPlace(recorded); err != nil {
+		return err
+	} else if elsewhere {
+		return r.inPlace(ctx, recorded, file)
+	}
+	clean, err := r.freshFolder(recorded)
+	if err != nil {
+		return err
+	}
+	defer clean()
+	end, err := r.services(ctx, recorded)
+	if err != nil {
+		return err
+	}
+	defer end()
+	traceFile, remove, err := r.target(file)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	again, err := r.prepare(recorded)
+	if err != nil {
+		return replayError(err)
+	}
+	components, err := again.Components(ctx, r.Components, r.packages)
+	if err != nil {
+		return replayError(err)
+	}
+	r.notes = append(r.notes, again.Notes...)
+	for _, note := range r.notes {
+		fmt.Fprintln(r.Program.Stderr, "note: "+note)
+	}
+	result, err := r.execute(ctx, recorded, again, components, traceFile)
+	if err != nil {
+		return err
+	}
+	if result.Status == event.Cancelled && recorded.Run.Status != event.Cancelled {
+		return exit.Coded(exit.Interrupted, "%s", result.Error.Message)
+	}
+	fresh, err := tracefile.Read(traceFile)
+	if err != nil {
+		return err
+	}
+	r.compare.Logs = true
+	recorded.Run.Environment = nil // that it was made again is seen to; the new run does not know of it
+	d, err := again.Compare(fresh, r.compare)
+	if err != nil {
+		return err
+	}
+	return r.tell(recorded, fresh, d, result)
+}
+
+// freshFolder gives a run that began in an empty work directory one again, unless --work-dir names another: what stands in the current
+// folder is not what it worked on.
+func (r *replaying) freshFolder(recorded *trace.Trace) (clean func(), err error) {
+	if r.WorkDir != "" || !recorded.Run.FreshWorkDir {
+		return func() {}, nil
+	}
+	parent, err := os.MkdirTemp("", "step-runner-replay-")
+	if err != nil {
+		return nil, exit.Coded(exit.System, "making a folder for the replay: %v", err)
+	}
+	r.WorkDir = filepath.Join(parent, filepath.Base(recorded.Run.WorkDir)) // some jobs look at the name
+	if err := os.Mkdir(r.WorkDir, 0o755); err != nil {
+		return nil, exit.Coded(exit.System, "making a folder for the replay: %v", err)
+	}
+	clean = func() { engine.RemoveFolder(parent) }
+	if err := r.variableFiles(recorded); err != nil {
+		clean()
+		return nil, err
+	}
+	return clean, nil
+}
+
+// variableFiles writes the files of variables beside the work directory, where they were in the recorded run.
+func (r *replaying) variableFiles(recorded *trace.Trace) error {
+	if recorded.Run.Environment == nil {
+		return nil
+	}
+	described, err := filled(recorded.Run.Environment, r.options.Given)
+	if err != nil {
+		return err
+	}
+	for _, f := range described.Files {
+		folder := r.WorkDir + ".tmp"
+		if path.Dir(f.To) != filepath.ToSlash(recorded.Run.WorkDir)+".tmp" {
+			continue
+		}
+		err := os.MkdirAll(folder, 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, path.Base(f.To)), []byte(f.Text), 0o600)
+		}
+		if err != nil {
+			return exit.Coded(exit.System, "writing the file of the variable %s: %v", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// load reads the trace, or opens the bundle and reads its trace.
+func (r *replaying) load(path string) (*trace.Trace, error) {
+	if !bundle.IsBundle(path) {
+		return tracefile.Read(path)
+	}
+	b, err := components.OpenBundle(path)
+	if err != nil {
+		return nil, err
+	}
+	r.packages = b
+	t, err := b.Trace()
+	if err != nil {
+		return nil, exit.Coded(exit.Definition, "%v", err)
+	}
+	return t, nil
+}
+
+// prepare finds out what was run, with what is given.
+func (r *replaying) prepare(recorded *trace.Trace) (*replay.Replay, error) {
+	o := &r.options
+	o.OS, o.Arch = runtime.GOOS, runtime.GOARCH
+	o.Parsers = []replay.Parser{gitlabsteps.ParseSteps, func(_ string, text []byte) (*plan.Component, error) { return stepproto.ParseText(text) }}
+	var err error
+	if o.WorkDir, err = r.Directory(); err != nil {
+		return nil, err
+	}
+	o.Env, err = values.Assignments("--env", r.Session.Env, values.PassedOn(r.Program, "--env"))
+	if err != nil {
+		return nil, err
+	}
+	if r.steps != "" {
+		if o.TextName, o.Text, err = r.Program.Read(r.steps); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.Open(); err != nil {
+		return nil, err
+	}
+	if r.packages != nil {
+		r.Components.Stores = append(r.Components.Stores, r.packages)
+	}
+	return replay.New(recorded, *o)
+}
+
+// givenValues reads --secret where it gives any sensitive value of a recorded run, however short.
+func givenValues(p *command.Program, specs []string) (map[string]string, error) {
+	given := map[string]string{}
+	for _, spec := range specs {
+		name, from, ok := strings.Cut(spec, "=")
+		if !values.VariableName.MatchString(name) {
+			return nil, exit.Usage("--secret: %q is not a name: letters, digits and underscores, not beginning with a digit", name)
+		}
+		if !ok {
+			from = "env:" + name
+		}
+		text, err := values.ReadSecret(name, from, p.LookupEnv)
+		if err != nil {
+			return nil, err
+		}
+		given[name] = text
+	}
+	return given, nil
+}
+
+// replayError gives the error of a component that is not what it was its exit code.
+func replayError(err error) error {
+	var changed *replay.ChangedError
+	if errors.As(err, &changed) {
+		return exit.Coded(exit.Denied, "%v", changed).Hinted("replay it in a checkout of that time, from a bundle, or with --changed, which shows what the change does")
+	}
+	return err
+}
+
+// target is the file for the trace of the new run, which remove removes where nobody wants to keep it.
+func (r *replaying) target(recorded string) (path string, remove func(), err error) {
+	if r.TraceFile != "" {
+		was, werr := os.Stat(recorded)
+		if now, nerr := os.Stat(r.TraceFile); werr == nil && nerr == nil && os.SameFile(was, now) {
+			return "", nil, exit.Usage("--output-file would replace the recorded trace").Hinted("name another file")
+		}
+		return r.TraceFile, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "step-runner-replay-")
+	if err != nil {
+		return "", nil, exit.Coded(exit.System, "making a folder for the trace: %v", err)
+	}
+	return filepath.Join(dir, "trace.json"), func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// execute runs the recorded run again.
+func (r *replaying) execute(ctx context.Context, recorded *trace.Trace, again *replay.Replay, components source.Source, traceFile string) (*engine.Result, error) {
+	recorder, err := trace.NewRecorder(traceFile, trace.Options{RuntimeDigest: runner.Digest})
+	if err != nil {
+		return nil, exit.Coded(exit.System, "%v", err).Hinted("--output-file names a file in a folder that exists")
+	}
+	sink := session.Sinks{recorder}
+	if !r.Quiet && (r.Verbose > 0 || r.Progress != "") {
+		if r.Progress == "" {
+			r.Progress = "auto"
+		}
+		r.ToStderr = true
+		view, err := r.View()
+		if err != nil {
+			return nil, err
+		}
+		defer view.Close()
+		sink = append(sink, view)
+	}
+	ctx, kill, stop := signals.Handle(ctx, nil)
+	defer stop()
+	opts := runner.EngineOptions(r.Program)
+	toolkit, functions := github.Again(recorded.Run.Started)
+	opts.Toolkits[plan.ToolkitGitHub], opts.Toolkits[plan.ToolkitGitHubAction] = toolkit, toolkit
+	maps.Copy(opts.Functions, functions)
+	again.Apply(&opts)
+	opts.Folder, opts.Source, opts.Sink = r.Folder, components, sink
+	opts.Kill, opts.Timeout = kill, r.Timeout
+	opts.Grace = max(r.Grace, time.Nanosecond) // the engine's 0 is its default
+	result := engine.Run(ctx, opts)
+	if err := recorder.Close(); err != nil {
+		return nil, exit.Coded(exit.System, "%v", err)
+	}
+	return result, nil
+}
+
+// replayResult is what --json prints.
+type replayResult struct {
+	*trace.Difference
+	Notes    []string      `json:"notes,omitempty"`
+	Recorded time.Duration `json:"recorded_ns"` // how long the recorded run took
+	Again    time.Duration `json:"again_ns"`
+}
+
+// tell prints what differs, and returns the error with the exit code for that.
+func (r *replaying) tell(recorded, fresh *trace.Trace, d *trace.Difference, result *engine.Result) error {
+	err := ownError(recorded, result)
+	if err != nil && !d.Same && len(fresh.Steps) == 0 && !r.asJSON {
+		return err // nothing ran, so that there is nothing to compare
+	}
+	var werr error
+	switch {
+	case r.asJSON:
+		werr = command.WriteJSON(r.Program.Stdout, replayResult{d, r.notes, recorded.Run.Duration, fresh.Run.Duration})
+	case d.Same:
+		steps := "1 step"
+		if d.Compared != 1 {
+			steps = fmt.Sprintf("%d steps", d.Compared)
+		}
+		line := fmt.Sprintf("same: %s, %s (recorded: %s)", steps, fresh.Run.Duration.Round(time.Millisecond), recorded.Run.Duration.Round(time.Millisecond))
+		if n := len(d.NotCompared); n > 0 {
+			line += fmt.Sprintf("; %d sensitive values could not be compared", n)
+		}
+		_, werr = fmt.Fprintln(r.Program.Stdout, line)
+	default:
+		werr = d.WriteText(r.Program.Stdout, trace.DiffTextOptions{
+			Color: screen.Color(r.Program, r.Program.Stdout), ASCII: screen.ASCIIOnly(r.Program.Getenv), A: "the recorded run", B: "the replay",
+		})
+	}
+	switch {
+	case werr != nil:
+		return werr
+	case d.Same:
+		return nil
+	case err != nil:
+		return err
+	}
+	return exit.Shown(exit.Different)
+}
+
+// ownError is the error of a run that did not fail by its steps and not as the recorded run did.
+func ownError(recorded *trace.Trace, result *engine.Result) error {
+	code := exit.OfRun(result.Status, result.Error)
+	if code == exit.OK || code == exit.StepsFailed || recorded.Run.Error != nil && recorded.Run.Error.Kind == result.Error.Kind {
+		return nil
+	}
+	return replayError(result.Error)
+}

@@ -1,0 +1,327 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/levels"
+	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/archive"
+	place "github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/internal/wholefile"
+	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/publish/bundle"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/trace"
+)
+
+// A run that had a place made for it is replayed in such a place: there the same program replays it, and its word is ours.
+//
+//	trace.run.environment -> executor.Prepare -> files of the run, the trace -> step-runner replay, in it
+
+// wantsPlace reports whether the recorded run was somewhere else than on its machine.
+func (r *replaying) wantsPlace(recorded *trace.Trace) (bool, error) {
+	env := recorded.Run.Environment
+	elsewhere := env != nil && env.Level != string(executor.None)
+	switch r.isolation {
+	case "none":
+		if elsewhere {
+			r.notes = append(r.notes, "the recorded run was in a "+env.Level+", and this one is on the machine itself (--isolation none)")
+		}
+		return false, nil
+	case "auto":
+		return elsewhere, nil
+	case inEnvironment:
+		return false, nil
+	}
+	return false, exit.Usage("--isolation: %q is none of auto, none", r.isolation)
+}
+
+// inEnvironment is the --isolation of the replay that runs in the environment.
+const inEnvironment = "here"
+
+// replayFolder is where the replay's own files are in an environment, below the folder for temporary files.
+const replayFolder = "replay"
+
+// inPlace replays the trace at path in an environment like that of the recorded run.
+func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path string) error {
+	if err := r.refuseOutside(); err != nil {
+		return err
+	}
+	described, err := filled(recorded.Run.Environment, r.options.Given)
+	if err != nil {
+		return err
+	}
+	if described.Level != string(executor.Container) {
+		return exit.Coded(exit.Definition, "the recorded run was in a %s, which this version cannot make", described.Level).Hinted("--isolation none replays it on this machine")
+	}
+	ctx, _, stop := signals.Handle(ctx, nil)
+	defer stop()
+	places := levels.New(r.Program, &r.Session.From, "")
+	defer places.Close()
+	level, err := places.OpenContainer()
+	if err != nil {
+		return exit.Coded(exit.System, "the recorded run was in a container, and there is no engine: %v", err).Hinted("start Docker or Podman; --isolation none replays it on this machine")
+	}
+	job := place.Job(described)
+	job.ID, job.ProjectName = "replay", filepath.Base(recorded.Run.WorkDir)
+	env, err := level.Prepare(ctx, job, func(line string) {
+		if !r.Quiet {
+			fmt.Fprintln(r.Program.Stderr, line)
+		}
+	})
+	if err != nil {
+		return placeError(ctx, err)
+	}
+	defer func() {
+		if err := place.End(ctx, env.Close); err != nil {
+			fmt.Fprintf(r.Program.Stderr, "warning: the environment is not removed: %v\n", err)
+		}
+	}()
+	if err := r.sameImages(described, env.Layout()); err != nil {
+		return err
+	}
+	code, err := r.inside(ctx, env, recorded, described, path)
+	if err != nil {
+		return placeError(ctx, err)
+	}
+	if code != exit.OK {
+		return exit.Shown(code) // it has said why
+	}
+	return nil
+}
+
+// placeError gives an error of an environment its exit code.
+func placeError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return exit.Coded(exit.Interrupted, "%v", context.Cause(ctx))
+	}
+	return place.AsError(ctx, err)
+}
+
+// refuseOutside refuses flags that say something of this machine, which the replay does not see.
+func (r *replaying) refuseOutside() error {
+	from := r.Session.From
+	if r.WorkDir != "" || from.Sources != "" || from.CacheDir != "" || len(from.Bundles) > 0 {
+		return exit.Usage("--work-dir, --sources, --cache and --bundle are about this machine, and the recorded run was in a container").
+			Hinted("--isolation none replays it on this machine")
+	}
+	return nil
+}
+
+// filled returns the description with what was given in the place of what is masked in it.
+func filled(described *event.Environment, given map[string]string) (*event.Environment, error) {
+	out := *described
+	var missing []string
+	texts := func(in map[string]string) map[string]string {
+		in = maps.Clone(in)
+		for _, name := range slices.Sorted(maps.Keys(in)) {
+			if strings.Contains(in[name], mask.Replacement) {
+				text, ok := given[name]
+				if in[name] = text; !ok && !slices.Contains(missing, name) {
+					missing = append(missing, name)
+				}
+			}
+		}
+		return in
+	}
+	out.Variables = texts(out.Variables)
+	out.Services = slices.Clone(out.Services)
+	for i := range out.Services {
+		out.Services[i].Variables = texts(out.Services[i].Variables)
+		if strings.Contains(strings.Join(out.Services[i].Command, " "), mask.Replacement) {
+			return nil, exit.Coded(exit.Denied, "the command of the service %s held a masked value, which the trace does not", out.Services[i].Name).
+				Hinted("--isolation none replays the run on this machine")
+		}
+	}
+	out.Files = slices.Clone(out.Files)
+	for i := range out.Files {
+		f := &out.Files[i]
+		f.Text = texts(map[string]string{f.Name: f.Text})[f.Name]
+	}
+	if len(missing) > 0 {
+		return nil, exit.Coded(exit.Denied, "the trace does not hold the variables %s, which are masked", strings.Join(missing, ", ")).
+			Hinted("give each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
+	}
+	return &out, nil
+}
+
+// sameImages refuses images that are not those of the recorded run.
+func (r *replaying) sameImages(described *event.Environment, layout executor.Layout) error {
+	images := []*event.Image{described.Image}
+	for i := range described.Services {
+		images = append(images, &described.Services[i].Image)
+	}
+	for i, was := range images {
+		if was == nil || was.Digest == "" || i >= len(layout.Images) || layout.Images[i].ID == was.Digest {
+			continue
+		}
+		text := fmt.Sprintf("the image %s is not that of the recorded run (%s → %s)", was.Name, was.Digest, layout.Images[i].ID)
+		if !r.options.Changed {
+			return exit.Coded(exit.Denied, "%s", text).Hinted("replay it where that image is, or with --changed, which shows what the change does")
+		}
+		fmt.Fprintln(r.Program.Stderr, "note: "+text)
+	}
+	return nil
+}
+
+// inside brings everything to the environment and replays the trace there.
+func (r *replaying) inside(ctx context.Context, env executor.Environment, recorded *trace.Trace, described *event.Environment, file string) (int, error) {
+	layout := env.Layout()
+	if recorded.Run.WorkDir != layout.Project {
+		r.notes = append(r.notes, fmt.Sprintf("the recorded run was in %s, and this is in %s", recorded.Run.WorkDir, layout.Project))
+	}
+	missing, err := place.Bring(ctx, env, described.Files, store.Folder)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range missing {
+		r.notes = append(r.notes, name+" is not here any more, and the recorded run had it")
+	}
+	for _, note := range r.notes {
+		fmt.Fprintln(r.Program.Stderr, "note: "+note)
+	}
+	own := path.Join(layout.Temp, replayFolder)
+	args := []string{path.Join(layout.Bin, "step-runner"), "replay", "--isolation", inEnvironment, "--work-dir", layout.Project}
+	send := func(name, from string) error {
+		data, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		return place.SendText(ctx, env, path.Join(own, name), string(data))
+	}
+	const recordedName, stepsName, againName = "recorded", "steps.yml", "again.json"
+	if err := sendTrace(ctx, env, own, recordedName, file, recorded); err != nil {
+		return 0, fmt.Errorf("sending the trace: %w", err)
+	}
+	if r.steps != "" {
+		if err := send(stepsName, r.steps); err != nil {
+			return 0, err
+		}
+		args = append(args, "--steps", path.Join(own, stepsName))
+	}
+	secrets, err := r.secretArguments(ctx, env, recorded, own)
+	if err != nil {
+		return 0, err
+	}
+	args = append(args, secrets...)
+	if r.TraceFile != "" {
+		args = append(args, "--output-file", path.Join(own, againName))
+	}
+	more, variables, err := r.passedOn()
+	if err != nil {
+		return 0, err
+	}
+	args = append(append(args, more...), path.Join(own, recordedName))
+	code, err := env.Shell(ctx, &executor.Shell{Args: args, Dir: layout.Project, Env: variables, Stdout: r.Program.Stdout, Stderr: r.Program.Stderr})
+	if err != nil || r.TraceFile == "" {
+		return code, err
+	}
+	return code, r.fetchTrace(ctx, env, path.Join(own, againName))
+}
+
+// sendTrace sends a trace to a folder of an environment, as one document under a name.
+func sendTrace(ctx context.Context, env executor.Environment, dir, name, path string, t *trace.Trace) error {
+	temp, err := os.MkdirTemp("", "step-runner-replay-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	document := filepath.Join(temp, name)
+	if bundle.IsBundle(path) || !t.Incomplete && !t.LogsBeside() {
+		err = wholefile.Place(path, document)
+	} else {
+		err = wholefile.Write(document, 0o600, func(w io.Writer) error { return trace.Export(w, t, "json") })
+	}
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(archive.Pack(ctx, w, document)) }()
+	err = env.Send(ctx, dir, r)
+	r.CloseWithError(err)
+	return err
+}
+
+// secretArguments brings secrets to the environment as files, so that no list of processes shows them. Those that only services needed
+// stay here.
+func (r *replaying) secretArguments(ctx context.Context, env executor.Environment, recorded *trace.Trace, own string) ([]string, error) {
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(r.options.Given)) {
+		if was, ok := recorded.Run.Environment.Variables[name]; ok && strings.Contains(was, mask.Replacement) && !isSensitive(recorded, name) {
+			continue
+		}
+		file := path.Join(own, "secrets", name)
+		if err := place.SendText(ctx, env, file, r.options.Given[name]); err != nil {
+			return nil, err
+		}
+		args = append(args, "--secret", name+"=@"+file)
+	}
+	return args, nil
+}
+
+// isSensitive reports whether the run itself had a secret or a job variable of the name.
+func isSensitive(recorded *trace.Trace, name string) bool {
+	_, secret := recorded.Run.Secrets[name]
+	_, variable := recorded.Run.Job[name]
+	return secret || variable
+}
+
+// passedOn are the flags that mean the same in the environment. The values of variables go the way of the environment: a list of processes
+// does not show them.
+func (r *replaying) passedOn() (args, variables []string, err error) {
+	env, err := values.Assignments("--env", r.Session.Env, values.PassedOn(r.Program, "--env"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		args, variables = append(args, "--env", name), append(variables, name+"="+env[name])
+	}
+	for name, text := range map[string]string{"--from": r.options.From, "--until": r.options.Until, "--progress": r.Progress, "--show": r.Show} {
+		if text != "" {
+			args = append(args, name+"="+text)
+		}
+	}
+	for name, on := range map[string]bool{
+		"--other-secrets": r.options.OtherSecrets, "--changed": r.options.Changed, "--any-platform": r.options.AnyPlatform,
+		"--exact": r.compare.Exact, "--json": r.asJSON, "--quiet": r.Quiet,
+		"--offline": r.Session.From.Offline, "--verbose": r.Verbose > 0,
+	} {
+		if on {
+			args = append(args, name)
+		}
+	}
+	if r.Verbose > 1 {
+		args = append(args, "--verbose")
+	}
+	return append(args, "--timeout", r.Timeout.String(), "--grace", r.Grace.String()), variables, nil
+}
+
+// fetchTrace brings the trace of the new run here.
+func (r *replaying) fetchTrace(ctx context.Context, env executor.Environment, from string) error {
+	temp, err := os.MkdirTemp("", "step-runner-replay-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	if err := place.Fetch(ctx, env, path.Dir(from), filepath.Join(temp, "all")); err != nil {
+		return err
+	}
+	made := filepath.Join(temp, "all", path.Base(from))
+	if _, err := os.Stat(made); errors.Is(err, os.ErrNotExist) {
+		return nil // nothing ran
+	}
+	return trace.HandOver(made, r.TraceFile)
+}

@@ -1,0 +1,56 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/levels"
+	"github.com/rungci/rung/executor"
+	place "github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/steps/trace"
+)
+
+// services starts what ran beside a recorded run on the machine itself, behind the same ports: the steps know them. end removes it.
+func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end func(), err error) {
+	env := recorded.Run.Environment
+	if env == nil || env.Level != string(executor.None) || len(env.Services) == 0 || r.isolation == inEnvironment {
+		return func() {}, nil
+	}
+	if r.isolation == "none" {
+		r.notes = append(r.notes, "the recorded run had services, and this one has not (--isolation none)")
+		return func() {}, nil
+	}
+	described, err := filled(env, r.options.Given)
+	if err != nil {
+		return nil, err
+	}
+	places := levels.New(r.Program, &r.Session.From, "")
+	level, err := places.OpenContainer()
+	if err != nil {
+		places.Close()
+		return nil, exit.Coded(exit.System, "the recorded run had services, and there is no engine: %v", err).Hinted("start Docker or Podman; --isolation none replays it without them")
+	}
+	starter, ok := level.(executor.ServiceStarter)
+	if !ok {
+		places.Close()
+		return nil, exit.Coded(exit.System, "the recorded run had services, which this engine cannot start beside it")
+	}
+	job := place.Job(described)
+	job.ID, job.ProjectName = "replay-services", "replay"
+	started, err := starter.StartServices(ctx, job, func(line string) {
+		if !r.Quiet {
+			fmt.Fprintln(r.Program.Stderr, line)
+		}
+	})
+	if err != nil {
+		places.Close()
+		return nil, placeError(ctx, err)
+	}
+	return func() {
+		if err := place.End(ctx, started.Close); err != nil {
+			fmt.Fprintf(r.Program.Stderr, "warning: the services are not removed: %v\n", err)
+		}
+		places.Close()
+	}, nil
+}

@@ -1,0 +1,103 @@
+// Package screen is what the program knows of the terminal that it writes to.
+package screen
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/ui"
+)
+
+// Color reports whether text for f should be coloured.
+func Color(p *command.Program, f *os.File) bool {
+	return ui.ColorWanted(p.Getenv, "auto", IsTerminal(f))
+}
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// Size returns the width and height of a terminal, and a common size for what is none.
+func Size(f *os.File) (width, height int) {
+	w, h, err := term.GetSize(int(f.Fd()))
+	if err != nil || w <= 0 || h <= 0 {
+		return 80, 24
+	}
+	return w, h
+}
+
+// ASCIIOnly reports whether the locale cannot show more than ASCII.
+func ASCIIOnly(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := getenv(name); locale != "" {
+			upper := strings.ToUpper(locale)
+			return !strings.Contains(upper, "UTF-8") && !strings.Contains(upper, "UTF8") && (upper == "C" || upper == "POSIX" || strings.Contains(upper, "."))
+		}
+	}
+	return false
+}
+
+// resizeEvery is how often the size of the terminal is looked at while a shell is open: not every system tells of changes.
+const resizeEvery = 500 * time.Millisecond
+
+// WatchSize sends the size of a terminal, and every new one.
+func WatchSize(f *os.File) (<-chan executor.Size, func()) {
+	sizes, done := make(chan executor.Size, 1), make(chan struct{})
+	go func() {
+		tick := time.NewTicker(resizeEvery)
+		defer tick.Stop()
+		var last executor.Size
+		for {
+			w, h := Size(f)
+			if size := (executor.Size{Columns: uint16(w), Rows: uint16(h)}); size != last {
+				last = size
+				select {
+				case sizes <- size:
+				case <-done:
+					return
+				}
+			}
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return sizes, func() { close(done) }
+}
+
+// ViewFlags say how a run is shown.
+type ViewFlags struct {
+	Progress string
+	Show     string
+	Verbose  int
+	Quiet    bool
+}
+
+// Options are those of a view that writes what is for standard output to stdout.
+func (o *ViewFlags) Options(p *command.Program, stdout *os.File) (ui.Options, error) {
+	mode, err := ui.ParseMode(o.Progress)
+	if err != nil {
+		return ui.Options{}, exit.Usage("--progress: %v", err)
+	}
+	show, err := ui.ParseShow(o.Show)
+	if err != nil {
+		return ui.Options{}, exit.Usage("--show: %v", err)
+	}
+	if o.Quiet {
+		mode = ui.ModeQuiet
+	}
+	return ui.Options{
+		Mode: mode, Show: show, Verbose: o.Verbose, Stdout: stdout, Stderr: p.Stderr,
+		StdoutTTY: IsTerminal(stdout), StderrTTY: IsTerminal(p.Stderr),
+		Width:  func() int { w, _ := Size(p.Stderr); return w },
+		Height: func() int { _, h := Size(p.Stderr); return h },
+		Color:  Color(p, p.Stderr), ASCII: ASCIIOnly(p.Getenv),
+	}, nil
+}

@@ -1,0 +1,263 @@
+// Package session is one run of steps on this machine, from its flags to its exit code.
+package session
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/components"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/runner"
+	"github.com/rungci/rung/cmd/step-runner/command/screen"
+	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/trace"
+	"github.com/rungci/rung/steps/value"
+	"github.com/rungci/rung/ui"
+)
+
+// Session is one run: what `ci` and `run` share, from their flags to the exit code.
+type Session struct {
+	Program *command.Program
+	screen.ViewFlags
+
+	TraceFile  string
+	Env        []string
+	Secrets    []string
+	known      map[string]string // the values of secrets, once they are read
+	hostHome   bool
+	WorkDir    string
+	Timeout    time.Duration
+	Grace      time.Duration
+	stepExit   bool
+	results    stepResults
+	ToStderr   bool // keep stdout for data
+	JobVars    map[string]engine.Variable
+	Also       event.Sink      // who else is told what happens; may be nil
+	Force      <-chan struct{} // closed to end everything at once, as a second interrupt does; may be nil
+	Folder     string          // the run's own; made by Open
+	From       components.Flags
+	Components *source.Resolver
+}
+
+// New makes a session; Declare gives it its flags.
+func New(p *command.Program) *Session { return &Session{Program: p} }
+
+// Open makes the run's own folder, and what finds components. Close has to be called.
+func (s *Session) Open() error {
+	if s.Components != nil {
+		return nil
+	}
+	var err error
+	if s.Folder, err = engine.MakeFolder(); err != nil {
+		return exit.Coded(exit.System, "making the run's own folder: %v", err)
+	}
+	workDir, err := s.Directory()
+	if err != nil {
+		return err
+	}
+	s.Components, err = s.From.Open(s.Program, s.Folder, workDir)
+	return err
+}
+
+// Close removes the folder that Open made.
+func (s *Session) Close() { engine.RemoveFolder(s.Folder) }
+
+// Declare declares the flags; defaultDir says where commands run without --work-dir.
+func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
+	f.StringVar(&s.TraceFile, "output-file", "", "write the trace of the run to `FILE`")
+	f.StringArrayVar(&s.Env, "env", nil, "give every step the environment variable `NAME=VALUE`; NAME alone passes the host's on")
+	f.StringArrayVar(&s.Secrets, "secret", nil, "a secret that steps can be granted: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
+	f.StringVar(&s.Progress, "progress", "auto", "how to show the run: `MODE` is auto, tty, plain, quiet or json")
+	f.StringVar(&s.Show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
+	f.CountVarP(&s.Verbose, "verbose", "v", "show inputs and resolved references; -vv (or CI_STEPS_LOG_LEVEL=debug) commands and environment too")
+	f.BoolVarP(&s.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")
+	f.BoolVar(&s.hostHome, "host-home", false, "let steps use your home, temporary and XDG folders and git configuration")
+	f.StringVar(&s.WorkDir, "work-dir", "", "run commands in `DIR` (default: "+defaultDir+")")
+	f.DurationVar(&s.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 never does")
+	f.DurationVar(&s.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
+	f.BoolVar(&s.stepExit, "exit-code-from-step", false, "when a step fails, exit with its own code")
+	s.From.Declare(f)
+	s.results.flags(f, s.Program.Getenv)
+}
+
+// Job is what a session runs.
+type Job struct {
+	Component *plan.Component
+	Text      []byte
+	Inputs    map[string]value.Value
+}
+
+// Execute runs the job and shows it.
+func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
+	if s.Timeout < 0 || s.Grace < 0 {
+		return nil, exit.Usage("--timeout and --grace cannot be less than 0")
+	}
+	if err := s.Open(); err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	workDir, err := s.Directory()
+	if err != nil {
+		return nil, err
+	}
+	env, err := s.environment()
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := s.SecretValues()
+	if err != nil {
+		return nil, err
+	}
+	view, err := s.View()
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	record, err := s.recorder()
+	if err != nil {
+		return nil, err
+	}
+	defer record.remove()
+
+	ctx, kill, stop := signals.Handle(ctx, s.Force)
+	defer stop()
+	opts := runner.EngineOptions(s.Program)
+	opts.Component, opts.Text, opts.Inputs = j.Component, j.Text, j.Inputs
+	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.Folder
+	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.JobVars, secrets
+	opts.Source = s.Components
+	out := Sinks{record, view}
+	if s.Also != nil {
+		out = append(out, s.Also)
+	}
+	opts.Sink = out
+	opts.Kill, opts.Timeout = kill, s.Timeout
+	opts.Grace = max(s.Grace, time.Nanosecond) // the engine's 0 is its default
+	result := engine.Run(ctx, opts)
+	recordErr, viewErr := record.close(), view.Close()
+	if recordErr != nil && result.Status == event.Success {
+		recordErr = exit.Coded(exit.System, "the steps succeeded, but what was to be written of them is not complete: %v", recordErr)
+	}
+	if viewErr != nil {
+		viewErr = exit.Coded(exit.System, "writing the output: %v", viewErr)
+	}
+	for _, err := range []error{recordErr, viewErr} {
+		if err != nil {
+			_, text := exit.Report(err)
+			_, _ = io.WriteString(s.Program.Stderr, text)
+		}
+	}
+	if code := exit.OfRun(result.Status, result.Error); code != exit.OK {
+		if s.stepExit && code == exit.StepsFailed && result.ExitCode != nil && *result.ExitCode != 0 {
+			code = *result.ExitCode
+		}
+		return result, exit.Shown(code)
+	}
+	if recordErr != nil || viewErr != nil {
+		return result, exit.Shown(exit.System)
+	}
+	return result, nil
+}
+
+// Directory is the run's work directory, absolute.
+func (s *Session) Directory() (string, error) {
+	dir, err := filepath.Abs(s.WorkDir)
+	if err != nil {
+		return "", exit.Coded(exit.System, "finding the work directory: %v", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", exit.Coded(exit.NotFound, "the work directory cannot be used: %v", err)
+	}
+	if !info.IsDir() {
+		return "", exit.Usage("the work directory %s is not a directory", dir)
+	}
+	return dir, nil
+}
+
+// View makes the view that the flags ask for.
+func (s *Session) View() (ui.View, error) {
+	stdout := s.Program.Stdout
+	if s.ToStderr {
+		stdout = s.Program.Stderr
+	}
+	options, err := s.Options(s.Program, stdout)
+	if err != nil {
+		return nil, err
+	}
+	options.TraceFile = s.TraceFile
+	return ui.New(options), nil
+}
+
+// Sinks pass every event on to each, in order.
+type Sinks []event.Sink
+
+// Event implements event.Sink.
+func (s Sinks) Event(e event.Event) {
+	for _, sink := range s {
+		sink.Event(e)
+	}
+}
+
+// recording is the trace that a session writes, if any.
+type recording struct {
+	*trace.Recorder
+	path    string
+	results stepResults
+	temp    string
+}
+
+// recorder opens the trace. Step results are made from a trace, so that asking for them alone makes one too.
+func (s *Session) recorder() (*recording, error) {
+	rec := &recording{path: s.TraceFile, results: s.results}
+	if rec.path == "" {
+		if !s.results.wanted() {
+			return rec, nil
+		}
+		dir, err := os.MkdirTemp("", "step-runner-results-")
+		if err != nil {
+			return nil, exit.Coded(exit.System, "making a folder for the step results: %v", err)
+		}
+		rec.temp, rec.path = dir, filepath.Join(dir, "trace.json")
+	}
+	opened, err := trace.NewRecorder(rec.path, trace.Options{RuntimeDigest: runner.Digest})
+	if err != nil {
+		rec.remove()
+		return nil, exit.Coded(exit.System, "%v", err).Hinted("--output-file names a file in a folder that exists")
+	}
+	rec.Recorder = opened
+	return rec, nil
+}
+
+// Event implements event.Sink.
+func (r *recording) Event(e event.Event) {
+	if r.Recorder != nil {
+		r.Recorder.Event(e)
+	}
+}
+
+func (r *recording) close() error {
+	if r.Recorder == nil {
+		return nil
+	}
+	if err := r.Recorder.Close(); err != nil {
+		return err
+	}
+	return r.results.write(r.path)
+}
+
+func (r *recording) remove() {
+	if r.temp != "" {
+		_ = os.RemoveAll(r.temp)
+	}
+}

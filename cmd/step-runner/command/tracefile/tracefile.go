@@ -1,0 +1,81 @@
+// Package tracefile reads traces, also those in bundles, and writes them in other formats.
+package tracefile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/publish/bundle"
+	"github.com/rungci/rung/steps/stepproto"
+	"github.com/rungci/rung/steps/trace"
+)
+
+// Read reads a trace, or that of a bundle.
+func Read(path string) (*trace.Trace, error) {
+	read := trace.Read
+	if bundle.IsBundle(path) {
+		read = func(path string) (*trace.Trace, error) {
+			b, err := bundle.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			return b.Trace()
+		}
+	}
+	t, err := read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.Coded(exit.Definition, "%v", err)
+	}
+	return t, err
+}
+
+// The formats of results, which are made here, because the trace package does not know the existing step-runner's messages.
+const (
+	FormatResults     = "step-results"
+	FormatResultsText = "step-results-text"
+)
+
+// Formats are those of the trace package and ours.
+func Formats() []trace.ExportFormat {
+	return append(trace.Formats(),
+		trace.ExportFormat{Name: formatSARIF, Summary: "the annotations of the steps, for code scanners (SARIF 2.1.0)"},
+		trace.ExportFormat{Name: formatCodeQuality, Summary: "the annotations of the steps, as GitLab's code quality report"},
+		trace.ExportFormat{Name: FormatResults, Summary: "the existing step-runner's StepResult, as JSON"},
+		trace.ExportFormat{Name: FormatResultsText, Summary: "the existing step-runner's StepResult, as text protocol buffer"},
+	)
+}
+
+// FormatNames are the names of Formats.
+func FormatNames() []string {
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Export writes a trace in one of Formats.
+func Export(w io.Writer, t *trace.Trace, format string) error {
+	switch format {
+	case formatSARIF, formatCodeQuality:
+		return exportAnnotations(w, t, format)
+	case FormatResults, FormatResultsText:
+	default:
+		return trace.Export(w, t, format)
+	}
+	result, err := stepproto.FromTrace(t)
+	if err != nil {
+		return err
+	}
+	encode := stepproto.JSON
+	if format == FormatResultsText {
+		encode = stepproto.Text
+	}
+	data, err := encode(result)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
+}

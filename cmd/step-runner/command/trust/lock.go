@@ -1,0 +1,269 @@
+package trust
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/components"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/project"
+	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/internal/wholefile"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/frontend/actions/lockfile"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
+	"github.com/rungci/rung/steps/source/locker"
+)
+
+// exitNotLocked is what lock --check exits with when the lock file is not as it should be.
+const exitNotLocked = 1
+
+// lockOptions are the flags of lock.
+type lockOptions struct {
+	from   components.Flags
+	check  bool
+	update bool
+	github bool
+	output string
+	named  bool // output was given
+}
+
+// lockCommands write lock files.
+type lockCommands struct{ *command.Program }
+
+func (a *lockCommands) lockCommand() *cobra.Command {
+	var o lockOptions
+	cmd := &cobra.Command{
+		Use:   "lock FILE|REF...",
+		Short: "Write down what references point to, so that they point to the same ever after",
+		Long: `lock follows every reference in each FILE of steps, and each REF, and on through the components that they lead to: in lists and
+parallel groups, behind conditions, in other files. It fetches them and writes ` + lock.Name + `: what each name points to, and the
+content digest of what is there. Runs use what it says, and with --locked nothing else.
+
+Packages that are in the file already stay as they are; --update asks anew what their names point to. Those that nothing refers to
+any more are dropped. Relative references are seen from the current folder, as by ` + "`run` and `ci`" + `.
+
+FILE can be a workflow of GitHub, in ` + "`" + `.github/workflows` + "`" + `: then all that its jobs use is locked, through composite actions and the
+workflows that it calls, in ` + "`" + `steps.lock` + "`" + ` at the root of its repository. With --github ` + "`" + `.github/workflows/actions.lock` + "`" + ` is written as
+well, for GitHub; its API is asked for the numbers that belong there. What stands there already is kept until --update --github.
+
+A reference with expressions is known only when it runs. lock names each, and locks what it will be when that is one more REF.
+
+With --check nothing is written: it says whether the file is complete, and whether its names point to the same now.
+With --offline it says whether it is complete, as far as the cache tells.
+
+Exit codes: 0 written, or all is well · 1 the file is not complete or a name points elsewhere (--check) · 2 usage ·
+3 a definition is wrong · 4 not allowed · 5 our system failed · 6 not found`,
+		Example: `  step-runner lock steps.yml
+  step-runner lock --update steps.yml gitlab.com/group/steps/-/deploy@v2
+  step-runner lock --check steps.yml
+  step-runner lock --github .github/workflows/ci.yml`,
+		Args: command.Arguments(1, -1, "the file or reference to lock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.named = cmd.Flags().Changed("lock-file") || cmd.Flags().Changed("output")
+			return a.lock(cmd.Context(), &o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.check, "check", false, "write nothing, and say what is missing or moved")
+	f.BoolVar(&o.update, "update", false, "ask anew what names point to")
+	f.BoolVar(&o.github, "github", false, "write, or check, GitHub's own lock file of workflows too")
+	f.StringVar(&o.output, "lock-file", lock.Name, "write, or check, `FILE`")
+	f.StringVarP(&o.output, "output", "o", lock.Name, "the same")
+	_ = f.MarkHidden("output") // for those who look for an -o
+	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.from.Declare(shared)
+	for _, name := range []string{"sources", "cache", "offline", "bundle"} {
+		f.AddFlag(shared.Lookup(name))
+	}
+	return cmd
+}
+
+func (a *lockCommands) lock(ctx context.Context, o *lockOptions, args []string) error {
+	if o.update && (o.check || o.from.Offline) {
+		return exit.Usage("--update asks servers and writes the file: it goes with neither --check nor --offline")
+	}
+	workflows, err := workflowsOf(args)
+	switch {
+	case err != nil:
+		return err
+	case workflows == nil && o.github:
+		return exit.Usage("--github: there is no workflow among what shall be locked")
+	case workflows != nil && !o.named:
+		o.output = workflows.besideWorkflows()
+	}
+	old, err := lock.ReadIfThere(o.output)
+	if err != nil {
+		return exit.Coded(exit.Definition, "reading the lock file: %v", err)
+	}
+	if o.check && old == nil {
+		return exit.Coded(exit.NotFound, "there is no %s to check", o.output).Hinted("step-runner lock writes one")
+	}
+	ctx, stop := components.Fetching(ctx, a.Program, 0)
+	defer stop()
+	folder, err := engine.MakeFolder()
+	if err != nil {
+		return exit.Coded(exit.System, "making a folder to work in: %v", err)
+	}
+	defer engine.RemoveFolder(folder)
+	l, resolver, err := a.walkToLock(ctx, o, old, args, workflows, folder)
+	if err != nil {
+		return err
+	}
+	for _, d := range l.Warnings {
+		fmt.Fprint(a.Stderr, "warning"+strings.TrimPrefix(source.MaskUserinfo(d.Render()), "error"))
+	}
+	if o.check {
+		err := a.reportLock(o, locker.Compare(old, &l.New), l.Failures)
+		if o.github {
+			err = cmp.Or(a.writeActionsLock(ctx, o, workflows, resolver), err)
+		}
+		return err
+	}
+	if o.github { // first: it can fail, and the two files must not contradict each other
+		if err := a.writeActionsLock(ctx, o, workflows, resolver); err != nil {
+			return err
+		}
+	}
+	text, err := l.New.Encode()
+	if err == nil {
+		err = wholefile.WriteText(o.output, 0o644, text)
+	}
+	if err != nil {
+		return exit.Coded(exit.System, "writing the lock file: %v", err)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s: %s\n", o.output, summary(old, &l.New))
+	return err
+}
+
+// walkToLock follows all references of the arguments.
+func (a *lockCommands) walkToLock(ctx context.Context, o *lockOptions, old *lock.File, args []string, workflows *workflowsToLock, folder string) (*locker.Locker, *source.Resolver, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, nil, exit.Coded(exit.System, "finding the current folder: %v", err)
+	}
+	if workflows != nil {
+		dir = workflows.root
+	}
+	resolver, err := o.from.Open(a.Program, folder, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	resolver.Local.Parse = parseToLock
+	// To check, names are asked anew where that is possible; to write, what is in the file stays unless it is to be updated.
+	anew := o.update || o.check && !o.from.Offline
+	resolver.Lock, resolver.Fresh = old, anew
+	if anew {
+		resolver.Lock = nil
+	}
+	if workflows != nil && !(anew && o.github) {
+		if resolver.Lock, err = lock.Join(resolver.Lock, o.output, workflows.pins(), lockfile.Path); err != nil {
+			return nil, nil, exit.Coded(exit.Definition, "%v", err).Hinted("step-runner lock --update writes the first one anew, with --github both")
+		}
+	}
+	l := &locker.Locker{
+		Source: resolver, Old: old, KeepGoing: o.check && o.from.Offline,
+		Variant: func(kind plan.RefKind) string {
+			if f := resolver.Fetchers[kind]; f != nil {
+				return f.Variant()
+			}
+			return ""
+		},
+	}
+	for _, arg := range args {
+		if err := a.lockArgument(ctx, l, arg, dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	return l, resolver, nil
+}
+
+// lockArgument locks what one argument refers to. A list of steps sees relative references from the current folder, a component
+// from its own.
+func (a *lockCommands) lockArgument(ctx context.Context, l *locker.Locker, arg, dir string) error {
+	if info, err := os.Stat(arg); arg != "-" && (err != nil || info.IsDir()) {
+		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
+		if err != nil {
+			return exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err)
+		}
+		return l.Reference(ctx, ref, dir)
+	}
+	if arg != "-" && project.IsWorkflow(arg) {
+		return lockWorkflow(ctx, l, arg)
+	}
+	name, text, err := a.Read(arg)
+	if err != nil {
+		return err
+	}
+	component, err := gitlabsteps.ParseSteps(name, text)
+	if err != nil {
+		return err
+	}
+	if arg != "-" && !components.IsList(component) {
+		full, err := filepath.Abs(arg)
+		if err != nil {
+			return err
+		}
+		dir = filepath.Dir(full)
+	}
+	return l.Definition(ctx, component, text, dir)
+}
+
+// reportLock says how a lock file differs from what it should be. That it holds more than is needed is no fault.
+func (a *lockCommands) reportLock(o *lockOptions, all []locker.Difference, failures []locker.Failure) error {
+	bad := len(failures) > 0
+	for _, d := range all {
+		bad = bad || d.Change != locker.Unused
+		if _, err := fmt.Fprintln(a.Stdout, d); err != nil {
+			return err
+		}
+	}
+	for _, f := range failures {
+		if _, err := fmt.Fprintf(a.Stdout, "not at hand: %s: %s\n", f.Reference, source.MaskUserinfo(f.Err.Error())); err != nil {
+			return err
+		}
+	}
+	if bad {
+		return exit.Shown(exitNotLocked)
+	}
+	what := "is complete, and every name points to what it says"
+	if o.from.Offline {
+		what = "is complete"
+	}
+	_, err := fmt.Fprintf(a.Stdout, "%s %s\n", o.output, what)
+	return err
+}
+
+// summary says what was written.
+func summary(old, now *lock.File) string {
+	total := 0
+	for _, p := range now.Packages {
+		total += len(p.Components)
+	}
+	counts := map[locker.Change]int{}
+	for _, d := range locker.Compare(old, now) {
+		counts[d.Change]++
+	}
+	text := quantity.Count(len(now.Packages), "package") + ", " + quantity.Count(total, "component")
+	for _, part := range []struct {
+		change locker.Change
+		word   string
+	}{{locker.Missing, "added"}, {locker.Moved, "moved"}, {locker.Changed, "changed"}, {locker.Unused, "dropped"}} {
+		if n := counts[part.change]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, part.word)
+		}
+	}
+	return text
+}
