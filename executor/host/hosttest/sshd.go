@@ -65,7 +65,7 @@ func StartSSHD(t testing.TB, config ...string) *SSHD {
 	}
 	lines := append(config, // the first value of each keyword counts
 		"HostKey "+hostKey, "AuthorizedKeysFile "+filepath.Join(dir, "authorized_keys"), "StrictModes no", "UsePAM no", "PasswordAuthentication no",
-		"PermitRootLogin yes", "PidFile none", "SetEnv HOME="+s.Home, "LogLevel VERBOSE", "PermitUserRC no",
+		"PermitRootLogin yes", "PidFile none", "SetEnv HOME="+s.Home+" GORACE=atexit_sleep_ms=0", "LogLevel VERBOSE", "PermitUserRC no",
 	)
 	s.config = filepath.Join(dir, "sshd_config")
 	if err := os.WriteFile(s.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {

@@ -22,7 +22,11 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 		if err != nil {
 			return nil, err
 		}
-		inner, err := l.client.DialContext(ctx, network, address)
+		dialing, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(l.alive, cancel)
+		inner, err := l.client.DialContext(dialing, network, address)
+		stop()
+		cancel()
 		if err == nil {
 			return newConn(inner, func() { h.pool.release(l) }), nil
 		}
@@ -37,7 +41,7 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 			return nil, lost(h.name, err)
 		}
 		_ = l.client.Close() // whoever watches it forgets it
-		<-l.lost
+		<-l.alive.Done()
 	}
 }
 

@@ -171,7 +171,7 @@ func (p *proc) refused(what string, err error) error {
 // silent is the error of a shell that did not answer.
 func (p *proc) silent(err error, stderr *complaint) error {
 	select {
-	case <-p.link.lost:
+	case <-p.link.alive.Done():
 		return lost(p.host.name, errors.New("the connection ended while a command was started"))
 	case <-p.exited:
 	case <-time.After(endTime):
@@ -293,7 +293,7 @@ func (p *proc) supervise(ctx context.Context, over <-chan struct{}) (stopped err
 		case <-giveUp:
 			giveUp = nil
 			_ = p.channel.Close()
-		case <-p.link.lost:
+		case <-p.link.alive.Done():
 			<-over
 			return stopped
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -19,6 +20,8 @@ import (
 const (
 	// maxLinks bounds the connections to one host.
 	maxLinks = 16
+	// maxRefusals is how many new connections may refuse a session before that is an error.
+	maxRefusals = 3
 	// retryPause is the pause between two attempts to reach a host again.
 	retryPause = 500 * time.Millisecond
 )
@@ -30,7 +33,10 @@ var errClosed = errors.New("the host was closed")
 type link struct {
 	client *ssh.Client
 	conn   *heardConn
-	lost   chan struct{} // closed when the connection is over
+	// alive ends with the connection. Whoever waits for an answer watches it: a channel that is opened while a connection ends may
+	// never get one.
+	alive context.Context
+	end   context.CancelFunc
 
 	// Under pool.mu:
 	uses int  // open channels, and those that are being opened
@@ -128,13 +134,15 @@ func (p *pool) dial(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.context, cancel)()
-	l := &link{lost: make(chan struct{}), uses: 1}
+	l := &link{uses: 1}
+	l.alive, l.end = context.WithCancel(context.Background())
 	client, err := sshclient.Dial(ctx, p.target, func(conn net.Conn) net.Conn {
 		l.conn = &heardConn{Conn: conn}
 		l.conn.heard.Store(time.Now().UnixNano())
 		return l.conn
 	})
 	if err != nil {
+		l.end()
 		return nil, p.explain(ctx, err)
 	}
 	l.client = client
@@ -145,6 +153,7 @@ func (p *pool) dial(ctx context.Context) (*link, error) {
 	}
 	p.mu.Unlock()
 	if reason != nil {
+		l.end()
 		_ = client.Close()
 		return nil, reason
 	}
@@ -225,9 +234,13 @@ func (p *pool) drop(l *link, why error) {
 	revive := len(p.links) == 0 && p.reason == nil && !p.reviver
 	p.reviver = p.reviver || revive
 	p.mu.Unlock()
-	close(l.lost)
+	l.end()
 	if revive {
-		p.revive(time.Unix(0, l.conn.heard.Load()).Add(p.lostAfter), why)
+		until := time.Unix(0, l.conn.heard.Load()).Add(p.lostAfter)
+		if least := time.Now().Add(p.lostAfter / 4); until.Before(least) { // this machine may have been asleep
+			until = least
+		}
+		p.revive(until, why)
 	}
 }
 
@@ -309,7 +322,7 @@ func (p *pool) release(l *link) {
 
 // session opens a session, on another connection where the server refuses it, and on a new one where one turns out to be broken.
 func (p *pool) session(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, *link, error) {
-	broken := 0
+	broken, refusals := 0, 0
 	for {
 		l, fresh, err := p.take(ctx)
 		if err != nil {
@@ -320,7 +333,10 @@ func (p *pool) session(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, *
 			return channel, requests, l, nil
 		}
 		var refused *ssh.OpenChannelError
-		if errors.As(err, &refused) && !fresh {
+		if errors.As(err, &refused) && fresh { // by itself, or because others were faster to use it
+			refusals++
+		}
+		if refused != nil && refusals < maxRefusals {
 			p.mu.Lock()
 			l.uses--
 			l.full = true
@@ -338,7 +354,7 @@ func (p *pool) session(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, *
 			return nil, nil, nil, lost(p.name, err)
 		}
 		_ = l.client.Close() // whoever watches it forgets it
-		<-l.lost
+		<-l.alive.Done()
 	}
 }
 
@@ -357,11 +373,17 @@ func openSession(ctx context.Context, l *link) (ssh.Channel, <-chan *ssh.Request
 	select {
 	case o := <-result:
 		return o.channel, o.requests, o.err
+	case <-l.alive.Done():
+		return nil, nil, io.ErrUnexpectedEOF
 	case <-ctx.Done():
 		go func() {
-			if o := <-result; o.err == nil {
-				go ssh.DiscardRequests(o.requests)
-				_ = o.channel.Close()
+			select {
+			case o := <-result:
+				if o.err == nil {
+					go ssh.DiscardRequests(o.requests)
+					_ = o.channel.Close()
+				}
+			case <-l.alive.Done():
 			}
 		}()
 		return nil, nil, context.Cause(ctx)
