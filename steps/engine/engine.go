@@ -84,6 +84,8 @@ type Options struct {
 	// from (see State.Fits), but for Folder, and Timeout, which can only shorten what that run had left. HostEnv and Env are not used: the
 	// environment is part of the state.
 	From *State
+	// Given stands for what else a run and the one that goes on from its state have in common; "" is nothing.
+	Given string
 	// Files is the folder that Control.State has filled; "" where there are none. It is left as it is.
 	Files string
 }

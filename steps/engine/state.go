@@ -144,6 +144,7 @@ type encodedScope struct {
 	Inputs  encodedValue      `json:"inputs"`
 	Context encodedValue      `json:"context"`
 	Steps   []encodedField    `json:"steps,omitempty"`
+	Shared  bool              `json:"shared,omitempty"` // the steps are those of the run's own list, later ones too
 	Own     []encodedVariable `json:"own,omitempty"`
 	Secrets []encodedVariable `json:"secrets,omitempty"`
 	Known   []encodedVariable `json:"known,omitempty"`
@@ -335,7 +336,7 @@ func (s *State) fit(opts *Options, files, folder string) (*document, error) {
 	case d.Inputs != seal.Inputs:
 		return nil, errors.New("the state belongs to a run with other inputs")
 	case d.Job != seal.Job:
-		return nil, errors.New("the state belongs to a run with other job variables")
+		return nil, errors.New("the state is that of a run with other job variables, files or locked components")
 	case d.WorkDir.string != opts.WorkDir:
 		return nil, fmt.Errorf("the run was in the work directory %s and cannot go on in %s", d.WorkDir.string, opts.WorkDir)
 	case d.HostHome != opts.HostHome:
@@ -377,7 +378,7 @@ func sealOf(opts *Options, digest func(string) string) (*document, error) {
 		}
 		job = append(job, encodedVariable{text{string: name}, text{string: v.Value}, v.Sensitive})
 	}
-	variables, err := json.Marshal(job)
+	variables, err := json.Marshal([]any{job, opts.Mask, opts.Given})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -247,7 +248,8 @@ func (h *hider) hide(node any) (any, error) {
 			}
 		}
 	case map[string]any:
-		for key, encoded := range n {
+		for _, key := range slices.Sorted(maps.Keys(n)) { // in order, so that the numbers are the same every time
+			encoded := n[key]
 			if key != clearKey && key != bytesKey {
 				var err error
 				if n[key], err = h.hide(encoded); err != nil {
@@ -377,11 +379,4 @@ func relocated(s, from, to string) string {
 // longerName reports whether a name goes on with c.
 func longerName(c byte) bool {
 	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
-}
-
-// unique reports whether no two of the names are the same.
-func unique(names []string) bool {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return len(slices.Compact(names)) == len(names)
 }

@@ -154,17 +154,18 @@ func (m *mover) hook(h *hook, e *encodedScope) *event.Error {
 	if e == nil {
 		return stateError("the scope of what step %s has to clean up is missing", inv.id)
 	}
-	st, around, found, err := m.find(inv.id)
+	at, err := m.find(inv.id)
 	if err != nil {
 		return err
 	}
-	inv.step, inv.found = st, found
+	inv.step, inv.found = at.step, at.found
+	around := at.around
 	switch {
-	case found != nil:
-		around = found
-		inv.spec, inv.def = &found.Plan.Spec, &found.Plan.Definition
-	case st.Inline != nil:
-		inv.spec, inv.def = &st.Inline.Spec, &st.Inline.Definition
+	case at.found != nil:
+		around = at.found
+		inv.spec, inv.def = &at.found.Plan.Spec, &at.found.Plan.Definition
+	case at.step.Inline != nil:
+		inv.spec, inv.def = &at.step.Inline.Spec, &at.step.Inline.Definition
 	default:
 		return stateError("step %s runs nothing of its own", inv.id)
 	}
@@ -174,6 +175,10 @@ func (m *mover) hook(h *hook, e *encodedScope) *event.Error {
 	h.scope = &scope{
 		run: r, dir: r.opts.Dir, workDir: r.opts.WorkDir, inputs: e.Inputs.Value, own: variables(e.Own), secrets: texts(e.Secrets), known: texts(e.Known),
 		steps: fields(e.Steps), top: e.Top, depth: e.Depth, path: e.Path.string, context: e.Context.Value,
+		call: at.call,
+	}
+	if e.Shared {
+		h.scope.steps = r.hooks.top.steps
 	}
 	for name, v := range h.scope.own {
 		v.sensitive = true
@@ -185,31 +190,46 @@ func (m *mover) hook(h *hook, e *encodedScope) *event.Error {
 	return nil
 }
 
-// find returns the step with the ID, the component that it is written in (nil is the run's own), and the one that it refers to.
-func (m *mover) find(id string) (st *plan.Step, around, found *source.Component, err *event.Error) {
-	list, path := m.steps, ""
+// spot is a step that was found again.
+type spot struct {
+	step   *plan.Step
+	around *source.Component // that the step is written in; nil is the run's own
+	found  *source.Component // that it refers to; nil where it is no reference
+	call   *call             // of the innermost of these
+}
+
+// find returns the step with the ID.
+func (m *mover) find(id string) (*spot, *event.Error) {
+	at, list, path := &spot{}, m.steps, ""
 	for part := range strings.SplitSeq(id, ".") {
-		if found != nil {
-			around, list = found, found.Plan.Definition.Steps
+		if at.found != nil {
+			at.around, list = at.found, at.found.Plan.Definition.Steps
 		}
-		n, aerr := strconv.Atoi(part)
-		if aerr != nil || n < 1 || n > len(list) {
-			return nil, nil, nil, stateError("there is no step %.100q", id)
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 || n > len(list) {
+			return nil, stateError("there is no step %.100q", id)
 		}
-		st, found = &list[n-1], nil
+		st := &list[n-1]
+		at.step, at.found = st, nil
 		path = strings.TrimPrefix(path+"."+part, ".")
 		switch {
 		case st.Ref != nil:
-			if found, err = m.component(path, st, around); err != nil {
-				return nil, nil, nil, err
+			var err *event.Error
+			if at.found, err = m.component(path, st, at.around); err != nil {
+				return nil, err
 			}
+			from := &scope{run: m.run, call: at.call}
+			if at.around != nil {
+				from.origin = at.around.Origin
+			}
+			at.call = &call{step: st, from: from}
 		case st.Inline != nil:
 			list = st.Inline.Definition.Steps
 		default:
 			list = st.Parallel
 		}
 	}
-	return st, around, found, nil
+	return at, nil
 }
 
 // component loads the component of a step again, which must be the one that it was.

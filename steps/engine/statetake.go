@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -153,8 +154,12 @@ func (r *run) encodeHooks(d *document) error {
 		s := one.scope
 		e.Over = encodedVariables(one.over)
 		e.Scope = &encodedScope{
-			Path: text{string: s.path}, Depth: s.depth, Top: s.top, Inputs: encodedValue{s.inputs}, Context: encodedValue{s.context}, Steps: encodedFields(s.steps),
-			Own: encodedVariables(s.own), Secrets: encodedTexts(s.secrets, true), Known: encodedTexts(s.known, true),
+			Path: text{string: s.path}, Depth: s.depth, Top: s.top, Inputs: encodedValue{s.inputs}, Context: encodedValue{s.context},
+			Shared: sameMap(s.steps, h.top.steps),
+			Own:    encodedVariables(s.own), Secrets: encodedTexts(s.secrets, true), Known: encodedTexts(s.known, true),
+		}
+		if !e.Scope.Shared {
+			e.Scope.Steps = encodedFields(s.steps)
 		}
 		d.Posts = append(d.Posts, numbers[one])
 		if err := r.encodeComponents(d, one.inv.id); err != nil {
@@ -162,6 +167,11 @@ func (r *run) encodeHooks(d *document) error {
 		}
 	}
 	return nil
+}
+
+// sameMap reports whether a change of one map is one of the other.
+func sameMap(a, b map[string]value.Value) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
 func encodedNames(names []string) (out []text) {

@@ -82,14 +82,13 @@ func TestPause(t *testing.T) {
 		t.Parallel()
 		w := serve(t)
 		marker := filepath.Join(w.dir, "go")
-		w.run("1", "- {name: long, script: '"+waitFor(marker)+"'}\n- script: echo b\n")
-		await(t, "the first step", func() bool {
-			_, waiting, err := w.client.Pause(soon(t), "1", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return waiting == `step 1 ("long") is running`
-		})
+		started := filepath.Join(w.dir, "started")
+		w.run("1", "- {name: long, script: 'touch "+started+"; "+waitFor(marker)+"'}\n- script: echo b\n")
+		await(t, "the first step", func() bool { return exists(started) })
+		at, waiting, err := w.client.Pause(soon(t), "1", 0)
+		if err != nil || at != nil || waiting != `step 1 ("long") is running` {
+			t.Errorf("%v, %q, %v", at, waiting, err)
+		}
 		touch(t, marker)
 		if at := w.pause("1"); at != "2" {
 			t.Errorf("it stands before step %s", at)
@@ -202,6 +201,7 @@ func TestMoving(t *testing.T) {
 			"must be passed again":           func(r *client.Request) { r.Secrets = nil },
 			"differs from the run":           func(r *client.Request) { r.Secrets = map[string]string{"TOKEN": "other-value"} },
 			"other job variables":            func(r *client.Request) { r.Variables = nil },
+			"files or locked components":     func(r *client.Request) { r.Variables[0].Value = "other content" },
 			"not in its canonical form":      func(r *client.Request) { r.From.State.Document = append(bytes.Clone(state.Document), ' ') },
 			"is not JSON":                    func(r *client.Request) { r.From.State.Document = []byte("x") },
 			"is not an absolute path":        func(r *client.Request) { r.From.Folder = "here" },

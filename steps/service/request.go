@@ -35,6 +35,7 @@ type request struct {
 	lock      *lock.File // nil is the server's own
 	from      *engine.State
 	files     string // the folder that goes with from
+	given     string // a digest of what has to be the same to go on from a state, beyond what the engine looks at
 	paused    bool
 	logPath   string   // where the client wants the log; "" is the server's own file
 	logFile   *os.File // opened by prepare
@@ -222,7 +223,7 @@ func (q *request) options(opts *engine.Options, folder string) {
 	opts.Component, opts.Text, opts.Inputs = q.component, []byte(q.text), q.inputs
 	opts.Dir, opts.WorkDir, opts.Folder = q.workDir, q.workDir, folder
 	opts.Env, opts.Secrets, opts.Mask, opts.Job = q.env, q.secrets, q.maskedFiles(), q.jobVariables(folder)
-	opts.From, opts.Files = q.from, q.files
+	opts.From, opts.Files, opts.Given = q.from, q.files, q.given
 }
 
 // maskedFiles returns the contents of file variables that are masked: their paths may be shown, what is in the files may not.

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -71,6 +72,11 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 		req.files = from.GetFolder()
 	}
 	req.paused = in.GetPaused()
+	given, err := digestOf(&runnerv1.RunRequest{Variables: in.GetVariables(), Lock: in.GetLock()})
+	if err != nil {
+		return nil, err
+	}
+	req.given = hex.EncodeToString(given[:])
 	for _, v := range in.GetVariables() {
 		req.variables = append(req.variables, variable{name: v.GetName(), value: v.GetValue(), masked: v.GetMasked(), file: v.GetFile()})
 	}

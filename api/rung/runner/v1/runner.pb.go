@@ -301,8 +301,8 @@ type RunRequest struct {
 	// Where the server keeps the log of the run, for a client that shares a file system with it: the absolute path of an empty file that the
 	// client made. The server appends to it and leaves it in place. Empty is a file of the server's own.
 	LogFile string `protobuf:"bytes,12,opt,name=log_file,json=logFile,proto3" json:"log_file,omitempty"`
-	// What the run goes on from. The steps, inputs, variables and secrets have to be those of the run that the state was taken from; env is
-	// part of the state. Absent begins with the first step.
+	// What the run goes on from. The steps, inputs, variables, secrets and lock have to be those of the run that the state was taken from; env
+	// is part of the state. Absent begins with the first step.
 	From *Origin `protobuf:"bytes,30,opt,name=from,proto3" json:"from,omitempty"`
 	// The run stops before its first step, or where it goes on from, as if Pause had been called in time.
 	Paused        bool `protobuf:"varint,31,opt,name=paused,proto3" json:"paused,omitempty"`
