@@ -127,7 +127,7 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 		if a.beside, err = a.place.Starter.StartServices(ctx, a.place.Services, report); err != nil {
 			return err
 		}
-		defer a.end(ctx, a.Name(), "its services are not removed", a.beside.Close)
+		defer a.end(ctx, a.Name(), "cannot remove its services", a.beside.Close)
 		var ports []map[uint16]uint16
 		for i := range a.place.Services.Services {
 			ports = append(ports, a.beside.Ports(i))
@@ -157,7 +157,7 @@ func (a *attempt) close(ctx context.Context) {
 	if a.Keep {
 		a.Observer.Say(a.Name(), session.WhereKept(a.env.Layout()))
 	}
-	a.end(ctx, a.Name(), "its environment is not removed", a.env.Close)
+	a.end(ctx, a.Name(), "cannot remove its environment", a.env.Close)
 }
 
 // inside runs the steps in the environment that stands.
@@ -191,7 +191,7 @@ func (a *attempt) inside(ctx context.Context, out *Ended) (err error) {
 	}
 	if err := a.fetch(ctx, outcome); err != nil {
 		out.Lost = true
-		return session.Problem(event.ErrorSystem, "", "what the job left cannot be fetched: %v", err)
+		return session.Problem(event.ErrorSystem, "", "cannot fetch the files that the job produced: %v", err)
 	}
 	return nil
 }
@@ -303,7 +303,7 @@ func (a *attempt) handOver(out *Ended) error {
 		return nil
 	}
 	if err := trace.HandOver(out.Trace, to); err != nil {
-		return session.Problem(event.ErrorSystem, "the trace is in "+out.Trace, "the trace cannot be written: %v", err)
+		return session.Problem(event.ErrorSystem, "the trace is in "+out.Trace, "cannot write the trace: %v", err)
 	}
 	out.Trace = to
 	return nil

@@ -378,7 +378,7 @@ func (s *Schedule) finish(u *Unit) {
 }
 
 // errReplaced is why one that waits in a concurrency group does not run.
-var errReplaced = errors.New("a later job waits for the same concurrency group, which keeps one")
+var errReplaced = errors.New("a later job replaced it in the queue of its concurrency group")
 
 // enqueue asks for the concurrency group of a unit. Of those that wait for one, the last stays, unless they queue.
 func (s *Schedule) enqueue(u *Unit) {
@@ -396,7 +396,7 @@ func (s *Schedule) enqueue(u *Unit) {
 	}
 	for c := u.node.caller; c != nil; c = c.node.caller {
 		if c == q.holder {
-			u.cancel(fmt.Errorf("the job that calls it, %s, holds the concurrency group %s itself", c.Name, u.Group.Name))
+			u.cancel(fmt.Errorf("its caller, %s, already holds the concurrency group %s", c.Name, u.Group.Name))
 			return
 		}
 	}
@@ -407,7 +407,7 @@ func (s *Schedule) enqueue(u *Unit) {
 	}
 	q.next = append(q.next, u)
 	if u.Group.Cancel {
-		q.holder.cancel(fmt.Errorf("%s cancels what is in progress in the concurrency group %s", u.Name, u.Group.Name))
+		q.holder.cancel(fmt.Errorf("%s cancels running jobs in the concurrency group %s", u.Name, u.Group.Name))
 	}
 }
 

@@ -26,7 +26,7 @@ func (r *reporter) startLine(s *step) string {
 
 // heldLine says why there is no output yet.
 func (r *reporter) heldLine(s *step) string {
-	return indent(s.depth+1) + r.look.paint(styleFaint, "output is held back until the step ends: it gives a secret that is not known yet") + "\n"
+	return indent(s.depth+1) + r.look.paint(styleFaint, "output is held back until the step ends: it may contain a secret that is not known yet") + "\n"
 }
 
 func (r *reporter) skipLine(s *step, b event.StepSkipped) string {

@@ -90,10 +90,10 @@ func (a *attempt) masks() func(string) string {
 // announce says what a job asks for that is something else on one machine than on GitHub.
 func (a *attempt) announce() {
 	if group := a.leg.RunsOn.Group; group != "" {
-		a.SayOnce(a.leg.name, fmt.Sprintf("runs-on: group: %s: there is no group of runners to choose from here", group))
+		a.SayOnce(a.leg.name, fmt.Sprintf("runs-on: group: %s: runner groups do not exist here", group))
 	}
 	if e := a.leg.Environment; e != nil {
-		a.SayOnce(a.leg.name, fmt.Sprintf("environment: %s: it gets the variables of that scope; nobody has to approve it, and no deployment is made on GitHub", e.Name))
+		a.SayOnce(a.leg.name, fmt.Sprintf("environment: %s: the job gets the variables of that scope; no approval is required, and no deployment is created on GitHub", e.Name))
 	}
 }
 

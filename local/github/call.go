@@ -37,7 +37,7 @@ func (p *Project) call(ctx context.Context, n *node, l *leg) (*scope, error) {
 func (p *Project) load(ctx context.Context, from *scope, c *definition.Call) (*scope, error) {
 	s := &scope{source: from.source, depth: from.depth + 1}
 	if s.depth > definition.MaxCallDepth {
-		return nil, wrongCall(c, "", "workflows call each other more than %d deep", definition.MaxCallDepth)
+		return nil, wrongCall(c, "", "workflows call each other more than %d levels deep", definition.MaxCallDepth)
 	}
 	if !filepath.IsLocal(filepath.FromSlash(c.Path)) {
 		return nil, wrongCall(c, "", "%s is outside of its repository", c.Path)
@@ -71,16 +71,16 @@ func (p *Project) text(ctx context.Context, from *definition.Source, c *definiti
 	if from == nil {
 		text, err = readDefinition(filepath.Join(p.Repository.Root, filepath.FromSlash(c.Path)), c.Path)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = wrongCall(c, "a local one is in the work tree, below "+Folder, "there is no workflow %s", c.Uses)
+			err = wrongCall(c, "a local workflow is in the work tree, in "+Folder, "there is no workflow %s", c.Uses)
 		}
 		return c.Path, text, err
 	}
 	name = from.Repository + "/" + c.Path + "@" + from.Ref
 	if p.options.Load == nil {
-		return name, nil, wrongCall(c, "", "workflows of other repositories cannot be fetched here")
+		return name, nil, wrongCall(c, "", "workflows in other repositories cannot be fetched here")
 	}
 	if text, err = p.options.Load(ctx, p.Repository, from.Repository, from.Ref, c.Path); err != nil {
-		err = wrongCall(c, "--project "+from.Repository+"=DIR takes it from a folder", "the workflow %s cannot be had: %v", name, err)
+		err = wrongCall(c, "--project "+from.Repository+"=DIR takes it from a folder", "cannot fetch the workflow %s: %v", name, err)
 	}
 	return name, text, err
 }

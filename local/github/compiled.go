@@ -113,7 +113,7 @@ func (r *runner) keep(results []local.Result) {
 		})
 	}
 	if err != nil {
-		r.Observer.Warn("", fmt.Sprintf("the artifacts are not kept: %v", err), "")
+		r.Observer.Warn("", fmt.Sprintf("cannot keep the artifacts: %v", err), "")
 	}
 }
 

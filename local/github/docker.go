@@ -118,12 +118,12 @@ func readPort(text string) (inside, here uint16, err error) {
 	}
 	parts := strings.Split(text, ":")
 	if len(parts) > 3 {
-		return 0, 0, errors.New("it is no port")
+		return 0, 0, errors.New("it is not a port")
 	}
 	number := func(text string) uint16 {
 		n, parse := strconv.ParseUint(text, 10, 16)
 		if parse != nil || n == 0 {
-			err = fmt.Errorf("%q is no port", text)
+			err = fmt.Errorf("%q is not a port", text)
 		}
 		return uint16(n)
 	}

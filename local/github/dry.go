@@ -58,7 +58,7 @@ func (p *Project) Plan(ctx context.Context, chosen *Selection, realCheckout bool
 		}
 		switch {
 		case err != nil && len(j.Needs) > 0: // what they give is not known
-			out = append(out, Planned{Name: j.ID, Why: "not known yet: " + session.OneLine(err.Error())})
+			out = append(out, Planned{Name: j.ID, Why: "unknown yet: " + session.OneLine(err.Error())})
 			continue
 		case err != nil:
 			return nil, err

@@ -85,16 +85,16 @@ func openFacts(ctx context.Context, r *repository.Repository, e Event, also obje
 	case f.name == tagPush, f.name == release:
 		if e.Tag == "" {
 			if e.Tag = r.Tag(); e.Tag == "" {
-				return nil, &EventError{fmt.Sprintf("the commit that is checked out has no tag, so there is no event %q", f.name), "make one with git tag NAME, or name one with --tag"}
+				return nil, &EventError{fmt.Sprintf("the checked-out commit has no tag, so there is no event %q", f.name), "create one with git tag NAME, or pass --tag NAME"}
 			}
 		}
 		if f.name == tagPush {
 			f.name = push
 		}
 	case f.name == "merge_request":
-		return nil, &EventError{`GitHub has no event "merge_request"`, "it calls that pull_request"}
+		return nil, &EventError{`GitHub has no event "merge_request"`, "GitHub calls it pull_request"}
 	case !slices.Contains(events, f.name):
-		hint := "the documents of GitHub list the events that trigger workflows"
+		hint := "GitHub's documentation lists the events that trigger workflows"
 		if like := diag.Suggest(f.name, events); like != "" {
 			hint = fmt.Sprintf("did you mean %q?", like)
 		}
@@ -138,7 +138,7 @@ func readPayload(file string) (value.Value, error) {
 		err = fmt.Errorf("it holds %s", v.Kind().WithArticle())
 	}
 	if err != nil {
-		return value.Value{}, &EventError{fmt.Sprintf("--event-file: %s is no payload: %v", file, err), "a payload is a JSON object"}
+		return value.Value{}, &EventError{fmt.Sprintf("--event-file: %s is not a payload: %v", file, err), "a payload is a JSON object"}
 	}
 	return v, nil
 }
@@ -248,7 +248,7 @@ func (f *facts) changed(ctx context.Context) []string {
 	}
 	files, err := f.repository.Changed(ctx, f.base)
 	if err != nil {
-		f.notes = append(f.notes, "what was changed is not known, filters of paths hold: "+err.Error())
+		f.notes = append(f.notes, "the changed files are unknown, so path filters match: "+err.Error())
 		return nil
 	}
 	if files == nil {

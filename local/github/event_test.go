@@ -128,12 +128,12 @@ func TestWhatAnEventSays(t *testing.T) {
 func TestEventsThatAreNone(t *testing.T) {
 	dir := project(t, anyEvent)
 	for want, e := range map[string]Event{
-		`there is no event "pushed"`:    {Name: "pushed"},
-		"it calls that pull_request":    {Name: "merge_request"},
-		"is no payload":                 {File: filepath.Join(dir, filepath.FromSlash(Folder), "ci.yml")},
-		"only workflow_dispatch":        {Inputs: map[string]string{"a": "b"}},
-		"is no branch, tag or commit":   {Since: "nothing-like-it"},
-		`there is no file "nothing.js"`: {File: "nothing.js"},
+		`there is no event "pushed"`:           {Name: "pushed"},
+		"GitHub calls it pull_request":         {Name: "merge_request"},
+		"is not a payload":                     {File: filepath.Join(dir, filepath.FromSlash(Folder), "ci.yml")},
+		"only workflow_dispatch":               {Inputs: map[string]string{"a": "b"}},
+		"is not a branch, tag or commit":       {Since: "nothing-like-it"},
+		`the file "nothing.js" does not exist`: {File: "nothing.js"},
 	} {
 		_, err := openWith(t, dir, e)
 		var event *EventError

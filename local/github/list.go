@@ -100,14 +100,14 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 }
 
 // notKnown is said of a job that depends on outputs of jobs that have not run.
-const notKnown = "if what it needs gives the outputs that it asks for"
+const notKnown = "if the jobs that it needs produce the outputs that it uses"
 
 // LegsText is what a row says of its legs, for people.
 func (r *Row) LegsText() string {
 	const most = 4
 	switch {
 	case r.unknown:
-		return "not known yet"
+		return "unknown yet"
 	case len(r.Legs) == 1 && r.names == nil:
 		if r.Calls != "" {
 			return r.Calls

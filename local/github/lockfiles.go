@@ -33,7 +33,7 @@ func (p *Project) readLocks(ctx context.Context) (err error) {
 		return err
 	}
 	if p.locks != nil && p.locks.Locks(p.File) {
-		p.Notes = append(p.Notes, "actions are the commits that "+lockfile.Path+" says")
+		p.Notes = append(p.Notes, "actions are pinned to the commits in "+lockfile.Path+"")
 	}
 	p.lock, err = p.lockOf(ctx, nil, p.File)
 	return err
@@ -49,7 +49,7 @@ func (p *Project) lockOf(ctx context.Context, from *definition.Source, workflow 
 		case errors.Is(err, fs.ErrNotExist):
 			locks = nil
 		case err != nil:
-			return nil, fmt.Errorf("reading the lock file of a workflow that is called: %w", err)
+			return nil, fmt.Errorf("reading the lock file of a called workflow: %w", err)
 		default:
 			if locks, err = lockfile.Parse(name, text); err != nil {
 				return nil, err

@@ -51,7 +51,7 @@ func (f *facts) made(ctx context.Context, also object) (value.Value, error) {
 			"head_sha": f.sha, "head_ref": f.ref, "base_sha": f.orZeros(f.base), "base_ref": "refs/heads/" + f.repository.DefaultBranch,
 		}
 	default:
-		f.notes = append(f.notes, "the payload of the event "+f.name+" holds the repository and the sender only; --event-file gives the rest")
+		f.notes = append(f.notes, "the payload of the event "+f.name+" holds only the repository and the sender; --event-file provides the rest")
 	}
 	maps.Copy(out, also)
 	return value.Of(out)

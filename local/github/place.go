@@ -73,7 +73,7 @@ func (a *attempt) besides(place *local.Place, containers bool, reason string) *e
 			a.services(place.Services, true)
 			return nil
 		}
-		reason = "this level of isolation cannot start them for a job on this machine"
+		reason = "this isolation level cannot start them for a job on this machine"
 	}
 	var names []string
 	for _, s := range a.leg.Services {
@@ -90,7 +90,7 @@ func (a *attempt) inContainer(place *local.Place, wanted *definition.Container) 
 	if wanted == nil {
 		label := strings.Join(a.leg.RunsOn.Labels[:min(1, len(a.leg.RunsOn.Labels))], "")
 		return session.Problem(event.ErrorDefinition, fmt.Sprintf("write %s: {image: NAME} into .rung/%s", label, RunnersFile),
-			"it is to run in a container, and nothing names an image")
+			"it runs in a container, but no image is configured")
 	}
 	a.env = maps.Clone(wanted.Env)
 	if a.env == nil {
@@ -131,7 +131,7 @@ func (a *attempt) services(job *executor.Job, published bool) {
 			for _, text := range service.Ports {
 				inside, here, err := readPort(text)
 				if err != nil {
-					a.Observer.Warn(a.leg.name, fmt.Sprintf("service %s: the port %s is left out: %v", service.ID, text, err), "")
+					a.Observer.Warn(a.leg.name, fmt.Sprintf("service %s: the port %s is ignored: %v", service.ID, text, err), "")
 					continue
 				}
 				out.Ports[inside] = here
@@ -146,10 +146,10 @@ func (a *attempt) services(job *executor.Job, published bool) {
 // leftOut says what a container asks for that it is not given.
 func (a *attempt) leftOut(what string, c *definition.Container, o options) {
 	if len(c.Volumes) > 0 {
-		a.Observer.Warn(a.leg.name, what+": volumes are left out: nothing of this machine goes into a container here", "")
+		a.Observer.Warn(a.leg.name, what+": volumes are ignored: nothing on this machine is mounted into a container", "")
 	}
 	for _, option := range o.others {
-		a.Observer.Warn(a.leg.name, fmt.Sprintf("%s: the option %s is left out", what, option), "")
+		a.Observer.Warn(a.leg.name, fmt.Sprintf("%s: the option %s is ignored", what, option), "")
 	}
 }
 

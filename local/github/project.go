@@ -169,13 +169,13 @@ func readDefinition(file, name string) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the workflow cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot read the workflow: %w", err)
 	case info.Size() > maxFile:
 		return nil, diag.List{{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)}}
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("the workflow cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot read the workflow: %w", err)
 	}
 	return text, nil
 }
@@ -276,7 +276,7 @@ func (p *Project) decide(ctx context.Context) error {
 	asks := strings.Contains(string(o.Text), "paths")
 	p.Starts, p.Why = w.On.Matches(p.facts.filtered(ctx, asks))
 	if word := skipWord(p.Repository.Commit); word != "" && slices.Contains([]string{"push", "pull_request"}, p.facts.name) {
-		p.Notes = append(p.Notes, fmt.Sprintf("the message of the commit says %s: GitHub would run nothing", word))
+		p.Notes = append(p.Notes, fmt.Sprintf("the message of the commit says %s: GitHub would not run anything", word))
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (p *Project) asCalled() error {
 		case given && in.Type != "string":
 			v, err := value.ParseJSON([]byte(text))
 			if err != nil || v.Kind().String() != in.Type {
-				return &EventError{fmt.Sprintf("the input %s is a %s, and not %q", in.Name, in.Type, text), ""}
+				return &EventError{fmt.Sprintf("the input %s must be a %s, not %q", in.Name, in.Type, text), ""}
 			}
 			fields[in.Name] = v
 		case given:
@@ -321,7 +321,7 @@ func (p *Project) asCalled() error {
 		}
 	}
 	if missing != nil {
-		return &EventError{"the inputs " + strings.Join(missing, ", ") + " are required", "give each with --input NAME=VALUE"}
+		return &EventError{"the inputs " + strings.Join(missing, ", ") + " are required", "pass each with --input NAME=VALUE"}
 	}
 	p.inputs = value.OfStruct(fields)
 	return nil
@@ -340,5 +340,5 @@ func inputsHint(inputs []definition.Input) string {
 		}
 	}
 	slices.Sort(names)
-	return "its inputs are " + strings.Join(names, ", ") + "; give one with --input NAME=VALUE"
+	return "its inputs are " + strings.Join(names, ", ") + "; pass one with --input NAME=VALUE"
 }

@@ -37,7 +37,7 @@ func (p *Project) Run(ctx context.Context, o RunOptions) []local.Result {
 		slots: r.Concurrency, decide: r.decide, expand: r.expand, run: r.run, called: r.called, report: o.Observer.Finished,
 	}
 	if c, err := p.Workflow.Concurrency(p.contexts()); err == nil && c != nil && o.Verbose {
-		o.Observer.Say("", fmt.Sprintf("concurrency: %s: on one machine there is no other run of the group", c.Group))
+		o.Observer.Say("", fmt.Sprintf("concurrency: %s: a local run has no other runs in the group", c.Group))
 	}
 	results := s.all(ctx, root)
 	r.keep(results)
@@ -63,7 +63,7 @@ func (p *Project) root(chosen *Selection) *scope {
 func (r *runner) decide(n *node) (runs bool, why string, err *event.Error) {
 	for _, id := range n.job.Needs {
 		if n.scope.node(id) == nil {
-			r.SayOnce(n.scope.prefix()+n.job.ID, fmt.Sprintf("%s, which it needs, does not run: it is taken to have succeeded, and to give nothing; --needs runs it", id))
+			r.SayOnce(n.scope.prefix()+n.job.ID, fmt.Sprintf("it needs %s, which does not run: it counts as succeeded without outputs; --needs runs it", id))
 		}
 	}
 	runs, why, wrong := n.job.Runs(definition.Status{Results: n.before(), Cancelled: r.ctx.Err() != nil}, n.contexts())
@@ -112,7 +112,7 @@ func (r *runner) legs(n *node) (*legs, error) {
 					return nil, err
 				}
 			} else if c, err := made.call.Concurrency(made.call.contexts); err == nil && c != nil {
-				r.SayOnce(made.name, fmt.Sprintf("the concurrency group %s of the workflow that it calls is left out: it has one of its own", c.Group))
+				r.SayOnce(made.name, fmt.Sprintf("the concurrency group %s of the called workflow is ignored: the job has its own", c.Group))
 			}
 		}
 		out.list = append(out.list, made)

@@ -52,7 +52,7 @@ func ParseRunners(name string, data []byte) (Runners, error) {
 	for _, doc := range file.Documents {
 		if doc.Kind != yamlsource.Mapping {
 			if doc.Kind != yamlsource.Null {
-				file.Report(doc.Span, "write LABEL: {image: NAME} lines", "the file is a map of labels, and this is %s", doc.Kind)
+				file.Report(doc.Span, "write LABEL: {image: NAME} lines", "the file must be a map of labels, not %s", doc.Kind)
 			}
 			continue
 		}
@@ -66,7 +66,7 @@ func ParseRunners(name string, data []byte) (Runners, error) {
 func readRunner(file *yamlsource.File, e yamlsource.Entry) Runner {
 	r := Runner{Isolation: local.IsolateNone}
 	if e.Value.Kind != yamlsource.Mapping {
-		file.Report(e.Value.Span, "write {isolation: none} or {image: NAME}", "a runner is a map, and this is %s", e.Value.Kind)
+		file.Report(e.Value.Span, "write {isolation: none} or {image: NAME}", "a runner must be a map, not %s", e.Value.Kind)
 		return r
 	}
 	isolation := ""
@@ -74,7 +74,7 @@ func readRunner(file *yamlsource.File, e yamlsource.Entry) Runner {
 		switch f.Key.Text {
 		case "image":
 			if r.Image = f.Value.Text; f.Value.Kind != yamlsource.String || r.Image == "" {
-				file.Report(f.Value.Span, "", "image is the name of an image")
+				file.Report(f.Value.Span, "", "image must be the name of an image")
 			}
 			r.Isolation = local.IsolateContainer
 		case "isolation":
@@ -87,9 +87,9 @@ func readRunner(file *yamlsource.File, e yamlsource.Entry) Runner {
 	}
 	switch {
 	case isolation == string(local.IsolateContainer) && r.Image == "":
-		file.Report(e.Key.Span, "add image: NAME", "the runner %s is a container and has no image", e.Key.Text)
+		file.Report(e.Key.Span, "add image: NAME", "the runner %s is a container but has no image", e.Key.Text)
 	case isolation == string(local.IsolateNone) && r.Image != "":
-		file.Report(e.Key.Span, "leave one of them out", "the runner %s has an image, and isolation none has no containers", e.Key.Text)
+		file.Report(e.Key.Span, "remove one of them", "the runner %s has an image, but isolation none uses no containers", e.Key.Text)
 	}
 	return r
 }

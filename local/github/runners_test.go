@@ -27,12 +27,12 @@ func TestRunnersAreRead(t *testing.T) {
 
 func TestRunnersThatAreWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"[a]":                              "the file is a map of labels",
-		"a: b":                             "a runner is a map",
+		"[a]":                              "the file must be a map of labels",
+		"a: b":                             "a runner must be a map",
 		"a: {isolation: vm}":               "isolation must be none or container",
 		"a: {isolation: container}":        "has no image",
-		"a: {isolation: none, image: x}":   "isolation none has no containers",
-		"a: {image: [x]}":                  "image is the name of an image",
+		"a: {isolation: none, image: x}":   "isolation none uses no containers",
+		"a: {image: [x]}":                  "image must be the name of an image",
 		"a: {imge: x}":                     `"imge" is not a key of a runner`,
 		"a: {image: x}\na: {image: y}":     "a",
 		"a: {image: x}\nb: {isolation: 1}": ":2:",

@@ -130,7 +130,7 @@ func (p *Project) CheckMatrix(s *Selection) error {
 			found = found || row.unknown || slices.Contains(row.names, name)
 		}
 		if !found {
-			return &EventError{fmt.Sprintf("--matrix: no job that is chosen has %s:%s in its matrix", name, s.matrix[name]), "--list shows the legs"}
+			return &EventError{fmt.Sprintf("--matrix: no selected job has %s:%s in its matrix", name, s.matrix[name]), "--list shows the matrix jobs"}
 		}
 	}
 	return nil

@@ -21,31 +21,31 @@ func (r *runner) announce(j *pipeline.Job, vars *variable.Collection) {
 	say := func(format string, args ...any) { r.Observer.Say(j.Name, fmt.Sprintf(format, args...)) }
 	expand := r.expander(vars)
 	if len(k.Tags) > 0 && r.Verbose {
-		say("tags: %s: a runner is not chosen here, this machine runs the job", strings.Join(k.Tags, ", "))
+		say("tags: %s: tags select no runner here; this machine runs the job", strings.Join(k.Tags, ", "))
 	}
 	if k.Confirmation != "" && j.When == when.Manual {
 		say("manual_confirmation: GitLab would ask: %s", expand(k.Confirmation))
 	}
 	if j.Interruptible && r.Verbose {
-		say("interruptible: GitLab would cancel the job when a newer commit is pushed; here Ctrl-C does")
+		say("interruptible: GitLab would cancel the job when a newer commit is pushed; here, press Ctrl-C")
 	}
 	if a := k.Artifacts; a != nil && a.ExposeAs != "" {
-		say("artifacts: expose_as: %q is a link of merge requests", a.ExposeAs)
+		say("artifacts: expose_as: %q is shown in merge requests only", a.ExposeAs)
 	}
 	if a := k.Artifacts; a != nil && r.Verbose && (a.Access != "" || a.Public != nil) {
-		say("artifacts: who may see them is for GitLab to say; here they are files in %s", store.Folder)
+		say("artifacts: access rules apply on GitLab; here they are files in %s", store.Folder)
 	}
 	if p := k.Pages; p != nil && p.ExpireIn != "" {
-		say("pages: expire_in: GitLab would remove them after %s; here they stay", expand(p.ExpireIn))
+		say("pages: expire_in: GitLab would remove them after %s; here they are kept", expand(p.ExpireIn))
 	}
 	if e := k.Environment; e != nil {
 		if e.AutoStopIn != "" {
-			say("environment: auto_stop_in: GitLab would stop it after %s; nothing does here", expand(e.AutoStopIn))
+			say("environment: auto_stop_in: GitLab would stop it after %s; here it keeps running", expand(e.AutoStopIn))
 		}
 		name := expand(e.Name)
-		say("environment: %s (%s); a deployment is recorded in %s, and nobody has to approve it", name, cmp.Or(e.Action, "start"), store.Folder)
+		say("environment: %s (%s); the deployment is recorded in %s and needs no approval", name, cmp.Or(e.Action, "start"), store.Folder)
 		if e.Kubernetes.Exists() {
-			say("environment: kubernetes: the agent is GitLab's; the job gets no cluster")
+			say("environment: kubernetes: the agent is part of GitLab; the job has no cluster")
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, status loc
 	d.Tier = cmp.Or(e.DeploymentTier, repository.EnvironmentTier(d.Environment))
 	if d.Action == "start" || d.Action == "stop" {
 		if err := r.project.Store.Deployed(d); err != nil {
-			r.Observer.Warn(j.Name, fmt.Sprintf("the deployment is not recorded: %v", err), "")
+			r.Observer.Warn(j.Name, fmt.Sprintf("cannot record the deployment: %v", err), "")
 		}
 	}
 	if status != local.Success && status != local.Allowed {

@@ -30,13 +30,13 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job) local.Admission {
 		return ended(r.elsewhere(j, vars))
 	}
 	if r.project.depth >= MaxChildDepth {
-		return ended(r.refused(j, session.Problem(event.ErrorDefinition, "", "child pipelines nest %d levels deep, and no deeper", MaxChildDepth)))
+		return ended(r.refused(j, session.Problem(event.ErrorDefinition, "", "child pipelines can nest at most %d levels deep", MaxChildDepth)))
 	}
 	began := time.Now()
 	r.Observer.Started(j.Name)
 	child, err := r.child(ctx, j, vars)
 	if err != nil {
-		return ended(r.refused(j, asError(ctx, fmt.Errorf("the child pipeline cannot be made: %w", err))))
+		return ended(r.refused(j, asError(ctx, fmt.Errorf("cannot create the child pipeline: %w", err))))
 	}
 	call := &local.Call{Pipeline: child.schedule().pipeline()}
 	if !t.Depend && !t.Mirror {
@@ -95,7 +95,7 @@ func (r *runner) triggerVariables(j *pipeline.Job) (*variable.Collection, error)
 func (r *runner) mirrored(j *pipeline.Job) string {
 	for _, need := range j.Upstream {
 		if need.UpstreamJob == "" {
-			return "needs: pipeline: GitLab would wait for the latest pipeline of " + need.Pipeline + ", and end the job as that ended"
+			return "needs: pipeline: GitLab would wait for the latest pipeline of " + need.Pipeline + ", and mirror its status"
 		}
 	}
 	return ""

@@ -46,7 +46,7 @@ func (l *childLoader) artifact(j *pipeline.Job, job, file string) (string, error
 	}
 	m := l.runner.leftBy(j, from)
 	if m.ArchivePath() == "" {
-		return "", fmt.Errorf("the child pipeline comes from the artifact %q of the job %q, which has left none", file, job)
+		return "", fmt.Errorf("the child pipeline comes from the artifact %q of the job %q, which produced none", file, job)
 	}
 	data, err := readFromArchive(m.ArchivePath(), file)
 	if err != nil {
@@ -69,7 +69,7 @@ func readFromArchive(archive, name string) ([]byte, error) {
 	defer z.Close()
 	f, err := z.Open(path.Clean(name))
 	if err != nil {
-		return nil, errors.New("the archive has no such file")
+		return nil, errors.New("the archive does not contain the file")
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, config.MaxFileSize+1))
@@ -93,7 +93,7 @@ func (l *childLoader) Load(ctx context.Context, p config.Place) (config.File, er
 // local reads a file of the project where there is no loader.
 func (l *childLoader) local(p config.Place) (config.File, error) {
 	if p.Kind != config.Local || !filepath.IsLocal(filepath.FromSlash(p.Path)) {
-		return config.File{}, fmt.Errorf("nothing here fetches %s", p)
+		return config.File{}, fmt.Errorf("cannot fetch %s here", p)
 	}
 	root, err := os.OpenRoot(l.runner.project.Repository.Root)
 	if err != nil {
@@ -107,7 +107,7 @@ func (l *childLoader) local(p config.Place) (config.File, error) {
 // Glob implements config.Loader.
 func (l *childLoader) Glob(ctx context.Context, pattern config.Place) ([]string, error) {
 	if l.Loader == nil {
-		return nil, fmt.Errorf("nothing here looks for %s", pattern)
+		return nil, fmt.Errorf("cannot search for %s here", pattern)
 	}
 	return l.Loader.Glob(ctx, pattern)
 }
@@ -115,7 +115,7 @@ func (l *childLoader) Glob(ctx context.Context, pattern config.Place) ([]string,
 // ProjectFiles implements Loader.
 func (l *childLoader) ProjectFiles(ctx context.Context, project, ref string) ([]string, error) {
 	if l.Loader == nil {
-		return nil, fmt.Errorf("nothing here lists the files of %s", project)
+		return nil, fmt.Errorf("cannot list the files of %s here", project)
 	}
 	return l.Loader.ProjectFiles(ctx, project, ref)
 }

@@ -58,14 +58,14 @@ func (p *Project) checkOptions() error {
 		hint := "it can be " + strings.Join(v.Options, ", ")
 		for _, given := range p.options.Variables {
 			if !fits(given) {
-				return &GivenError{fmt.Sprintf("the variable %s was given a value that is none of its options", v.Name), hint}
+				return &GivenError{fmt.Sprintf("the variable %s was set to a value that is not one of its options", v.Name), hint}
 			}
 		}
 		for _, given := range p.Settings.Variables {
 			if !fits(given.Variable) {
 				return diag.List{{
 					Span:    diag.Span{File: store.Folder + "/" + store.VariablesFile},
-					Message: fmt.Sprintf("the variable %s has a value that is none of its options", v.Name), Hint: hint,
+					Message: fmt.Sprintf("the variable %s has a value that is not one of its options", v.Name), Hint: hint,
 				}}
 			}
 		}
@@ -84,7 +84,7 @@ func (p *Project) jobInput(in JobInput) (value.Value, error) {
 		if like := diag.Suggest(in.Job, p.Names()); like != "" {
 			hint = fmt.Sprintf("did you mean %q?", like)
 		}
-		return wrong(hint, "there is no such job")
+		return wrong(hint, "the job does not exist")
 	}
 	declared := p.Definition.Jobs[at].Inputs
 	names := make([]string, len(declared))
@@ -94,21 +94,21 @@ func (p *Project) jobInput(in JobInput) (value.Value, error) {
 	which := slices.Index(names, in.Name)
 	switch {
 	case len(names) == 0:
-		return wrong("values for spec:inputs are given without a job: NAME=VALUE", "the job has no inputs")
+		return wrong("pass values for spec:inputs without a job: NAME=VALUE", "the job has no inputs")
 	case which < 0:
-		return wrong("its inputs are "+strings.Join(names, ", "), "the job has no such input")
+		return wrong("its inputs are "+strings.Join(names, ", "), "the job does not have this input")
 	}
 	d := declared[which]
 	v, ok := typed(d.Type, in.Text)
 	if !ok {
-		return wrong(inputForms[d.Type], "it is of the type %s, and %q is not", d.Type, in.Text)
+		return wrong(inputForms[d.Type], "its type is %s, and %q does not match", d.Type, in.Text)
 	}
 	if len(d.Options) > 0 && !slices.ContainsFunc(d.Options, func(n config.Node) bool { return value.Equal(n.Value(), v) }) {
 		options := make([]string, len(d.Options))
 		for i, n := range d.Options {
 			options[i] = n.Text()
 		}
-		return wrong("it can be "+strings.Join(options, ", "), "%q is none of its options", in.Text)
+		return wrong("it can be "+strings.Join(options, ", "), "%q is not one of its options", in.Text)
 	}
 	if d.Regex != "" {
 		pattern, err := regexp.Compile(bare(d.Regex))

@@ -35,7 +35,7 @@ func ruleOf(n config.Node, cache *rule.Cache) (when.Rule, error) {
 		switch key.Text() {
 		case "if":
 			if v.Kind() != yamlsource.String {
-				return r, fmt.Errorf("`if` is a condition, and this is %s", v.Kind())
+				return r, fmt.Errorf("`if` must be a condition, not %s", v.Kind())
 			}
 			e, err := cache.Parse(v.Text())
 			if err != nil {
@@ -59,7 +59,7 @@ func ruleOf(n config.Node, cache *rule.Cache) (when.Rule, error) {
 			}
 		case "when":
 		default:
-			return r, fmt.Errorf("a rule of an include has no %q", key.Text())
+			return r, fmt.Errorf("a rule of an include does not support %q", key.Text())
 		}
 	}
 	return r, nil
@@ -81,12 +81,12 @@ func patterns(n config.Node) ([]string, error) {
 		return []string{n.Text()}, nil
 	}
 	if n.Kind() != yamlsource.Sequence {
-		return nil, fmt.Errorf("it is a list of patterns, and this is %s", n.Kind())
+		return nil, fmt.Errorf("must be a list of patterns, not %s", n.Kind())
 	}
 	var out []string
 	for _, item := range n.Items() {
 		if item.Kind() != yamlsource.String {
-			return nil, fmt.Errorf("a pattern is a text, and this is %s", item.Kind())
+			return nil, fmt.Errorf("a pattern must be a string, not %s", item.Kind())
 		}
 		out = append(out, item.Text())
 	}

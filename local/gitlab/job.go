@@ -101,7 +101,7 @@ func (r *runner) keep(j *pipeline.Job, left *store.Manifest, status local.Status
 	left.Ref, left.SHA = r.project.Facts.Pipeline.Ref, r.project.Repository.SHA()
 	left.Expires = expiry(j, left)
 	if err := r.project.Store.Keep(left); err != nil {
-		r.Observer.Warn(j.Name, fmt.Sprintf("its artifacts are not kept: %v", err), "")
+		r.Observer.Warn(j.Name, fmt.Sprintf("cannot keep its artifacts: %v", err), "")
 		return
 	}
 	r.mu.Lock()
@@ -161,10 +161,10 @@ func (r *runner) wait(ctx context.Context, j *pipeline.Job, vars *variable.Colle
 	}
 	name, err := variable.ExpandText(group, vars.Lookup)
 	if err != nil {
-		return nil, session.Problem(event.ErrorDefinition, "", "its resource group cannot be expanded: %v", err)
+		return nil, session.Problem(event.ErrorDefinition, "", "cannot expand its resource group: %v", err)
 	}
 	release, err = r.project.Store.Lock(ctx, name, func() {
-		r.Observer.Say(j.Name, "waiting for the resource group "+name)
+		r.Observer.Say(j.Name, "waiting for resource group "+name)
 	})
 	if err != nil {
 		return nil, asError(ctx, err)

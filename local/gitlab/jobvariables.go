@@ -78,7 +78,7 @@ func (r *runner) tokens(j *pipeline.Job, vars *variable.Collection, timeout time
 			return nil, err
 		}
 		out = append(out, variable.Variable{Name: t.Name, Value: token, Raw: true, Masked: true})
-		r.SayOnce("", "id_tokens: signed by a key of this run; who shall accept them finds the public key in "+store.Folder+"/jwks.json")
+		r.SayOnce("", "id_tokens: signed by a key of this run; the public key is in "+store.Folder+"/jwks.json")
 	}
 	return out, nil
 }
@@ -105,7 +105,7 @@ func (r *runner) secrets(j *pipeline.Job) ([]variable.Variable, error) {
 		first, _, _ := strings.Cut(missing[0], " ")
 		return nil, session.Problem(event.ErrorDenied, fmt.Sprintf("use --secret %s=env:VARIABLE or %s=@FILE, or put %s into %s/%s",
 			first, first, first, store.Folder, store.VariablesFile),
-			"local runs reach no vault for the secrets %s", strings.Join(missing, ", "))
+			"local runs cannot reach the vaults of the secrets %s", strings.Join(missing, ", "))
 	}
 	return out, nil
 }

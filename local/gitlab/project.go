@@ -186,13 +186,13 @@ func (p *Project) read() (err error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("the definition cannot be read: %w", err)
+		return fmt.Errorf("cannot read the definition: %w", err)
 	}
 	if info.Size() > config.MaxFileSize {
 		return diag.List{{Span: diag.Span{File: p.File}, Message: fmt.Sprintf("the file is larger than %d MiB", config.MaxFileSize>>20)}}
 	}
 	if p.Text, err = os.ReadFile(path); err != nil {
-		return fmt.Errorf("the definition cannot be read: %w", err)
+		return fmt.Errorf("cannot read the definition: %w", err)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (p *Project) runner(o *RunOptions, r *local.Runner) *runner {
 func (p *Project) Run(ctx context.Context, o RunOptions) []local.Result {
 	r := p.runner(&o, local.NewRunner(o.Options))
 	if on := p.Definition.Workflow.OnNewCommit; on != "" && o.Verbose {
-		o.Observer.Say("", "workflow: auto_cancel: on_new_commit: "+on+" is about a newer pipeline, and there is none on one machine")
+		o.Observer.Say("", "workflow: auto_cancel: on_new_commit: "+on+" concerns newer pipelines; a local run has none")
 	}
 	return r.schedule().all(ctx, r.Concurrency, r.Observer.Finished)
 }

@@ -96,7 +96,7 @@ func (n *node) Concluded(results []local.Result) {
 			t.culprit = n.job.Name
 		}
 		if n.stopOnFailure {
-			n.runs.Stop(fmt.Errorf("the job %s failed, and `auto_cancel: on_job_failure` is all", n.job.Name))
+			n.runs.Stop(fmt.Errorf("the job %s failed and `auto_cancel: on_job_failure` is all", n.job.Name))
 		}
 	case local.Skipped:
 		t.skipped++
@@ -131,13 +131,13 @@ func (n *node) Decide() local.Decision {
 	case undecided:
 		return local.Decision{Wait: true}
 	case local.Manual:
-		return local.Decision{Status: local.Skipped, Note: fmt.Sprintf("it waits for the manual job %s; --manual %q runs that", b.who, b.who)}
+		return local.Decision{Status: local.Skipped, Note: fmt.Sprintf("it waits for the manual job %s; --manual %q starts it", b.who, b.who)}
 	}
 	if ok, why := fits(j.When, b, dag); !ok {
 		return local.Decision{Status: local.Skipped, Note: why}
 	}
 	if j.When == when.Manual && !n.manual(j) {
-		return local.Decision{Status: local.Manual, Note: fmt.Sprintf("--manual %q runs it", j.Name)}
+		return local.Decision{Status: local.Manual, Note: fmt.Sprintf("--manual %q starts it", j.Name)}
 	}
 	return local.Decision{}
 }
@@ -148,14 +148,14 @@ func fits(w when.When, b before, dag bool) (ok bool, why string) {
 	case when.Always:
 		return b.status != local.Cancelled, b.who + " was stopped"
 	case when.OnFailure:
-		return b.status == local.Failed, "when: on_failure, and nothing before it failed"
+		return b.status == local.Failed, "when: on_failure, but no earlier job failed"
 	}
 	switch b.status {
 	case local.Success:
 		return true, ""
 	case local.Skipped:
 		// After stages of which nothing ran a job runs; after a job that it needs and that did not run it does not.
-		return !dag, fmt.Sprintf("%s, which it needs, did not run", b.who)
+		return !dag, fmt.Sprintf("it needs %s, which did not run", b.who)
 	case local.Cancelled:
 		return false, b.who + " was stopped"
 	}

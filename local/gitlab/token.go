@@ -75,7 +75,7 @@ func encoded(data []byte) string { return base64.RawURLEncoding.EncodeToString(d
 // token makes the identity token of a job, with the claims that GitLab makes of the job's variables.
 func (i *issuer) token(t keyword.IDToken, vars *variable.Collection, timeout time.Duration) (string, error) {
 	if err := i.open(); err != nil {
-		return "", fmt.Errorf("making a key for the token %s: %w", t.Name, err)
+		return "", fmt.Errorf("creating a key for the token %s: %w", t.Name, err)
 	}
 	var audience any = t.Audience
 	if len(t.Audience) == 1 {

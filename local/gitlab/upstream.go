@@ -57,8 +57,8 @@ func (r *runner) projectLeft(j *pipeline.Job, project, ref, job string) []foreig
 	name := job + " of " + project
 	dir, ok := r.project.folderOf(project)
 	if !ok {
-		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s are not here: they are on GitLab", name),
-			fmt.Sprintf("--project %s=DIR takes them from a folder in which the job has run", project))
+		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s are not available locally: they are on GitLab", name),
+			fmt.Sprintf("--project %s=DIR takes them from a folder where the job has run", project))
 		return nil
 	}
 	m, err := store.Open(dir).Latest(job)
@@ -67,7 +67,7 @@ func (r *runner) projectLeft(j *pipeline.Job, project, ref, job string) []foreig
 		return nil
 	}
 	if m.Ref != ref && r.First(j.Name+"\x00"+name+"\x00ref") {
-		r.Observer.Say(j.Name, fmt.Sprintf("%s ran for %s, and %s is asked for", name, m.Ref, ref))
+		r.Observer.Say(j.Name, fmt.Sprintf("%s ran for %s, but %s is required", name, m.Ref, ref))
 	}
 	return []foreign{{name, m}}
 }
@@ -90,11 +90,11 @@ func (r *runner) parentLeft(j *pipeline.Job, need keyword.Need, id, job string) 
 		up = up.parent
 	}
 	if up == nil {
-		hint := "only a pipeline that started this one can be named"
+		hint := "only a pipeline that started this one can be referenced"
 		if r.parent != nil {
 			hint = "give the job that triggers this pipeline `variables: {PARENT_PIPELINE_ID: $CI_PIPELINE_ID}`, and write `pipeline: $PARENT_PIPELINE_ID`"
 		}
-		r.warnOnce(j, need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not here: no pipeline %q (%s) started this one", job, id, need.Pipeline), hint)
+		r.warnOnce(j, need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not available: no pipeline %q (%s) started this one", job, id, need.Pipeline), hint)
 		return nil
 	}
 	jobs := up.project.Pipeline.Group(job)
@@ -102,7 +102,7 @@ func (r *runner) parentLeft(j *pipeline.Job, need keyword.Need, id, job string) 
 		jobs = []*pipeline.Job{one}
 	}
 	if len(jobs) == 0 {
-		r.warnOnce(j, need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not here: the pipeline that started this one has no such job", job), "")
+		r.warnOnce(j, need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not available: the pipeline that started this one does not have the job", job), "")
 		return nil
 	}
 	var out []foreign
@@ -154,10 +154,10 @@ func (r *runner) leftBy(j, from *pipeline.Job) *store.Manifest {
 func (r *runner) kept(j *pipeline.Job, name string, m *store.Manifest, err error, ref, missing, hint string) *store.Manifest {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s are not here: %s", name, missing), hint)
+		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s are not available: %s", name, missing), hint)
 		return nil
 	case err != nil:
-		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s cannot be read: %v", name, err), "")
+		r.warnOnce(j, name, fmt.Sprintf("cannot read the artifacts of %s: %v", name, err), "")
 		return nil
 	}
 	expired := !m.Expires.IsZero() && time.Now().After(m.Expires)
@@ -166,9 +166,9 @@ func (r *runner) kept(j *pipeline.Job, name string, m *store.Manifest, err error
 		return nil
 	}
 	if (m.Archive != "" || len(m.Reports) > 0) && r.First(j.Name+"\x00"+name) {
-		text := fmt.Sprintf("the artifacts of %s are those of its run on %s", name, moment(m.Finished))
+		text := fmt.Sprintf("using the artifacts of %s from its run on %s", name, moment(m.Finished))
 		if expired {
-			text += "; they have expired, and the latest are kept"
+			text += "; they have expired, but the latest are kept"
 		}
 		r.Observer.Say(j.Name, text)
 	}

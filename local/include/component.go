@@ -40,9 +40,9 @@ func parseAddress(text string) (address, error) {
 	case version == "" || strings.ContainsAny(version, "@ \t\r\n") || strings.HasPrefix(version, "-"):
 		return address{}, fmt.Errorf("it has no version: write host/group/project/name@version, with a tag, a branch, a commit or %s", latest)
 	case host == "" || !strings.Contains(rest, "/") || strings.ContainsAny(host, "?#%@\\ "):
-		return address{}, errors.New("a component is named by host/group/project/name@version")
+		return address{}, errors.New("a component reference is host/group/project/name@version")
 	case !componentName.MatchString(a.name):
-		return address{}, fmt.Errorf("%q is not the name of a component: it has letters, digits, - and _", a.name)
+		return address{}, fmt.Errorf("%q is not a component name: use letters, digits, - and _", a.name)
 	}
 	return a, checkProject(a.project)
 }
@@ -54,7 +54,7 @@ func (l *Loader) component(ctx context.Context, place config.Place) (config.File
 		return config.File{}, err
 	}
 	if own := l.o.Repository.Server.FQDN(); !strings.EqualFold(a.host, own) {
-		l.note(fmt.Sprintf("the component %s is on %s: a GitLab takes only components of its own, and this project's is %s", place.Path, a.host, own))
+		l.note(fmt.Sprintf("the component %s is on %s: GitLab accepts only components on the same instance, and this project is on %s", place.Path, a.host, own))
 	}
 	c := &config.Component{Name: a.name, Reference: a.version}
 	if strings.EqualFold(a.host, l.o.Repository.Server.FQDN()) && l.isOwn(a.project, a.version) {

@@ -34,7 +34,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type offlineError struct{ what string }
 
 func (e *offlineError) Error() string {
-	return e.what + ": it is not in the cache, and nothing is fetched offline"
+	return e.what + ": it is not in the cache, and --offline prevents fetching it"
 }
 
 // explain makes an error for people of one of a source. Instead is another way to get the file.
@@ -58,7 +58,7 @@ func explain(err error, instead string) error {
 		}
 		return &Error{What: denied.What, Why: denied.Why, Hint: hint, Err: err}
 	case errors.As(err, &offline):
-		return &Error{What: offline.what, Why: "it is not in the cache, and nothing is fetched offline", Hint: "run once without --offline, or " + instead, Err: err}
+		return &Error{What: offline.what, Why: "it is not in the cache, and --offline prevents fetching it", Hint: "run once without --offline, or " + instead, Err: err}
 	case errors.As(err, &failed) && (errors.As(err, &status) || errors.Is(err, fs.ErrNotExist)):
 		return &Error{What: failed.What, Why: source.MaskUserinfo(failed.Err.Error()), Hint: instead, Err: err}
 	case errors.As(err, &failed):
@@ -73,7 +73,7 @@ func explain(err error, instead string) error {
 
 // notFound says where something was looked for.
 func notFound(e *source.NotFoundError) string {
-	text := "it is not there"
+	text := "it does not exist"
 	if len(e.Looked) > 0 {
 		text += "; looked for " + strings.Join(e.Looked, " and ")
 	}
@@ -87,7 +87,7 @@ func notFound(e *source.NotFoundError) string {
 func unreachable(err error) string {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound {
-		return fmt.Sprintf("there is no host %s, as far as this network knows", dns.Name)
+		return fmt.Sprintf("the host %s cannot be resolved", dns.Name)
 	}
 	return "it cannot be reached: " + source.MaskUserinfo(download.Plain(err).Error())
 }
@@ -106,7 +106,7 @@ func failure(at *source.Location, err error) error {
 	case 404, 410:
 		return &source.NotFoundError{Ref: at.Name, Err: status}
 	case 401, 403:
-		return &source.DeniedError{What: at.Name, Why: status.Error(), Hint: "give a name and a password for the host in sources.toml or in netrc"}
+		return &source.DeniedError{What: at.Name, Why: status.Error(), Hint: "configure credentials for the host in sources.toml or netrc"}
 	}
 	return &source.FetchError{What: at.Name, Err: status}
 }

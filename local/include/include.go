@@ -121,7 +121,7 @@ func (l *Loader) Save() error {
 		return nil
 	}
 	if err := l.lock.write(l.o.LockFile); err != nil {
-		return fmt.Errorf("noting what was included: %w", err)
+		return fmt.Errorf("recording the includes: %w", err)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (l *Loader) Load(ctx context.Context, place config.Place) (config.File, err
 	case config.CatalogComponent:
 		return l.component(ctx, place)
 	}
-	return config.File{}, fmt.Errorf("there is no such kind of include")
+	return config.File{}, fmt.Errorf("unknown kind of include")
 }
 
 // Glob implements config.Loader.
@@ -239,7 +239,7 @@ func (f *files) has(name string) bool {
 // load reads a file of a project. The error wraps fs.ErrNotExist where there is none.
 func (f *files) load(name string) ([]byte, error) {
 	if !f.has(name) {
-		return nil, fmt.Errorf("there is no file %s: %w", name, fs.ErrNotExist)
+		return nil, fmt.Errorf("the file %s does not exist: %w", name, fs.ErrNotExist)
 	}
 	return f.read(name)
 }

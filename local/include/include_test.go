@@ -38,7 +38,7 @@ func TestLocal(t *testing.T) {
 	})
 	t.Run("what is no file of the project is an error", func(t *testing.T) {
 		t.Parallel()
-		for path, part := range map[string]string{"none.yml": "none.yml", "ci/build.yml/x.yml": "x.yml", "ci": "folder", ".git/x.yml": "Git's"} {
+		for path, part := range map[string]string{"none.yml": "none.yml", "ci/build.yml/x.yml": "x.yml", "ci": "folder", ".git/x.yml": "belongs to Git"} {
 			err := w.fails(l, at(path), part)
 			if got, want := errors.Is(err, fs.ErrNotExist), strings.HasSuffix(part, ".yml"); got != want {
 				t.Errorf("%s: fs.ErrNotExist is %v: %v", path, got, err)
@@ -63,7 +63,7 @@ func TestLocal(t *testing.T) {
 			t.Errorf("got %q", f.Data)
 		}
 		for _, path := range []string{"out.yml", "whole.yml", "dir/secret.yml"} {
-			w.fails(l, at(path), "leads out of the project")
+			w.fails(l, at(path), "leads outside the project")
 		}
 	})
 	t.Run("stars find files that are not committed, and none of the run's own", func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestLock(t *testing.T) {
 		at := strings.Index(string(text), "sha256:")
 		write(t, w.o.LockFile, string(text[:at])+"sha256:"+strings.Repeat("0", 64)+string(text[at+71:]))
 		w.t = t
-		err := w.fails(w.loader(), place, "not what it was", "--refresh")
+		err := w.fails(w.loader(), place, "it has changed", "--refresh")
 		var denied *source.DeniedError
 		if !errors.As(err, &denied) {
 			t.Errorf("error = %T", err)
@@ -294,7 +294,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("the error holds a secret: %v", err)
 		}
 		pinned := rules{trust: source.Trust{Pinned: true}}
-		w.fails(with(pinned), project("a/b", "main", "a.yml"), "always means the same")
+		w.fails(with(pinned), project("a/b", "main", "a.yml"), "immutable references")
 		w.load(with(pinned), project("a/b", commit, "a.yml"))
 		signed := rules{trust: source.Trust{Verify: func([]byte, string) ([]string, error) { return nil, nil }}}
 		w.fails(with(signed), project("a/b", commit, "a.yml"), "signatures")

@@ -26,7 +26,7 @@ func (l *Loader) local(name string) (config.File, error) {
 // readBelow reads a file below a folder. No link leads out of the folder, and Git's own files are none of the project's.
 func readBelow(dir, name string) ([]byte, error) {
 	if glob.InGit(name) {
-		return nil, fmt.Errorf("%s is Git's, and no file of the project", name)
+		return nil, fmt.Errorf("%s belongs to Git and is not a project file", name)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -62,7 +62,7 @@ func readBelow(dir, name string) ([]byte, error) {
 func escaped(err error, name string) error {
 	switch {
 	case strings.Contains(err.Error(), "escapes"):
-		return fmt.Errorf("%s leads out of the project by a symbolic link", name)
+		return fmt.Errorf("%s leads outside the project through a symbolic link", name)
 	case errors.Is(err, syscall.ENOTDIR): // what should be a folder on the way there is a file
 		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
@@ -85,9 +85,9 @@ func (l *Loader) folder(ctx context.Context, project, dir string) (*files, error
 	}
 	r, err := repository.Open(ctx, dir, l.o.Env)
 	if err != nil {
-		return nil, fmt.Errorf("the folder that stands for %s: %w", project, err)
+		return nil, fmt.Errorf("the folder that replaces %s: %w", project, err)
 	}
-	l.note(fmt.Sprintf("%s is taken from %s, whatever its ref", project, dir))
+	l.note(fmt.Sprintf("%s is taken from %s, regardless of its ref", project, dir))
 	names, err := r.Files(ctx)
 	if err != nil {
 		return nil, err

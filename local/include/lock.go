@@ -79,7 +79,7 @@ func readLock(path string) (*lockFile, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxLockSize {
-		return nil, fmt.Errorf("%s is no lock file: it has to be a file of at most %d MiB", path, maxLockSize>>20)
+		return nil, fmt.Errorf("%s is not a lock file: it must be a file of at most %d MiB", path, maxLockSize>>20)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -96,16 +96,16 @@ func parseLock(name string, text []byte) (*lockFile, error) {
 		var at *toml.DecodeError
 		if errors.As(err, &at) {
 			line, column := at.Position()
-			return nil, fmt.Errorf("%s:%d:%d: %s; remove the file to have it written anew", name, line, column, strings.TrimPrefix(at.Error(), "toml: "))
+			return nil, fmt.Errorf("%s:%d:%d: %s; remove the file to create it again", name, line, column, strings.TrimPrefix(at.Error(), "toml: "))
 		}
-		return nil, fmt.Errorf("%s: %w; remove the file to have it written anew", name, err)
+		return nil, fmt.Errorf("%s: %w; remove the file to create it again", name, err)
 	}
 	if f.Version != lockVersion {
-		return nil, fmt.Errorf("%s has version %d, and this program reads version %d: remove the file to have it written anew", name, f.Version, lockVersion)
+		return nil, fmt.Errorf("%s has version %d, but this program reads version %d: remove the file to create it again", name, f.Version, lockVersion)
 	}
 	for i, e := range f.Include {
 		if err := e.check(); err != nil {
-			return nil, fmt.Errorf("%s: include %d (%s) %w: remove the file to have it written anew", name, i+1, e.entryKey, err)
+			return nil, fmt.Errorf("%s: include %d (%s) %w: remove the file to create it again", name, i+1, e.entryKey, err)
 		}
 	}
 	return &f, nil
@@ -121,13 +121,13 @@ func (e *entry) check() error {
 	case e.Place == "":
 		return errors.New("has no place")
 	case e.Kind == kindProject && (!isCommit(e.Pin) || !isDigest(e.Content)):
-		return errors.New("has a pin that is no commit, or a content that is no digest")
+		return errors.New("has a pin that is not a commit, or content that is not a digest")
 	case e.Kind == kindVersion && !isRelease(e.Pin) && e.Pin != e.Ref:
-		return errors.New("has a pin that is no version")
+		return errors.New("has a pin that is not a version")
 	case (e.Kind == kindRemote || e.Kind == kindTemplate) && !isDigest(e.Pin):
-		return errors.New("has a pin that is no digest")
+		return errors.New("has a pin that is not a digest")
 	case !slices.Contains([]string{kindProject, kindVersion, kindRemote, kindTemplate}, e.Kind):
-		return fmt.Errorf("is of the kind %q, which there is not", e.Kind)
+		return fmt.Errorf("has the unknown kind %q", e.Kind)
 	}
 	return nil
 }

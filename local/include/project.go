@@ -125,8 +125,8 @@ func (l *Loader) fetched(ctx context.Context, at *source.Location) (*files, erro
 		locked = nil
 	}
 	if trust.Pinned && locked == nil && !isCommit(at.Rev) {
-		return nil, &source.DeniedError{What: at.Name + "@" + at.Rev, Why: "your sources demand a reference that always means the same, and this one can change",
-			Hint: "name a full commit"}
+		return nil, &source.DeniedError{What: at.Name + "@" + at.Rev, Why: "sources.toml requires immutable references, and this one can change",
+			Hint: "use a full commit"}
 	}
 	pin, err := l.pin(ctx, at, key, locked, trust.Refresh)
 	if err != nil {
@@ -163,7 +163,7 @@ func (l *Loader) apply(at *source.Location) (source.Trust, error) {
 	}
 	trust, err := l.o.Rules.Apply(at)
 	if err == nil && trust.Verify != nil {
-		err = &source.DeniedError{What: at.Name, Why: "your sources demand signatures, and files that are included have none", Hint: "take what you trust from a folder, with --project"}
+		err = &source.DeniedError{What: at.Name, Why: "sources.toml requires signatures, and included files have none", Hint: "use --project to take trusted files from a folder"}
 	}
 	return trust, err
 }
@@ -242,9 +242,9 @@ func (l *Loader) open(content, pin string) (*files, error) {
 	switch {
 	case errors.As(err, &corrupt):
 		_ = l.o.Cache.Remove(content)
-		return nil, fmt.Errorf("%w; it was removed from the cache and is fetched anew the next time", err)
+		return nil, fmt.Errorf("%w; it was removed from the cache and will be fetched again", err)
 	case errors.Is(err, cache.ErrChanged):
-		return nil, fmt.Errorf("%w: `step-runner cache verify --repair` puts it right", err)
+		return nil, fmt.Errorf("%w: `step-runner cache verify --repair` repairs it", err)
 	case err != nil:
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (l *Loader) open(content, pin string) (*files, error) {
 func (l *Loader) differs(key entryKey, want, got string) error {
 	return &source.DeniedError{
 		What: key.String(),
-		Why:  fmt.Sprintf("it is not what it was: %s has %s, and now it is %s", filepath.Base(l.o.LockFile), want, got),
-		Hint: "find out what changed; --refresh takes it as it is now",
+		Why:  fmt.Sprintf("it has changed: %s has %s, now it is %s", filepath.Base(l.o.LockFile), want, got),
+		Hint: "check what changed; --refresh accepts the new content",
 	}
 }

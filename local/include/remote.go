@@ -36,7 +36,7 @@ const remoteFile = "include.yml"
 func (l *Loader) template(ctx context.Context, place config.Place) (config.File, error) {
 	name := path.Clean(place.Path)
 	if !fs.ValidPath(name) || name != place.Path || !strings.HasSuffix(name, templateSuffix) {
-		return config.File{}, fmt.Errorf("it is not the name of a template: those end with %s, such as Jobs/Build%s", templateSuffix, templateSuffix)
+		return config.File{}, fmt.Errorf("it is not a template name: template names end with %s, such as Jobs/Build%s", templateSuffix, templateSuffix)
 	}
 	file := templateFolder + "/" + name
 	dir, ok := l.projects[templateProject]
@@ -61,7 +61,7 @@ func (l *Loader) template(ctx context.Context, place config.Place) (config.File,
 func (l *Loader) remote(ctx context.Context, place config.Place) (config.File, error) {
 	u, err := url.Parse(place.Path)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return config.File{}, errors.New("it is not an address that begins with https://") // the error would show what is in it
+		return config.File{}, errors.New("it is not a URL that starts with https://") // the error would show what is in it
 	}
 	data, err := l.web(ctx, kindRemote, shownAddress(u), place.Path)
 	return config.File{Data: data}, explain(err, "a copy in the project can be included by `local:`")
@@ -71,7 +71,7 @@ func (l *Loader) remote(ctx context.Context, place config.Place) (config.File, e
 func (l *Loader) web(ctx context.Context, kind, name, address string) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("it is not an address")
+		return nil, errors.New("it is not a URL")
 	}
 	u.Fragment = ""
 	bare := *u
@@ -92,7 +92,7 @@ func (l *Loader) web(ctx context.Context, kind, name, address string) ([]byte, e
 		locked = nil
 	}
 	if trust.Pinned && locked == nil {
-		return nil, &source.DeniedError{What: at.Name, Why: "your sources demand a reference that always means the same, and an address can change"}
+		return nil, &source.DeniedError{What: at.Name, Why: "sources.toml requires immutable references, and a URL can change"}
 	}
 	data, pin, err := l.webFile(ctx, at, key, locked)
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *Loader) web(ctx context.Context, kind, name, address string) ([]byte, e
 func (l *Loader) webFile(ctx context.Context, at *source.Location, key entryKey, locked *entry) ([]byte, string, error) {
 	where, err := url.Parse(at.URL)
 	if err != nil {
-		return nil, "", errors.New("your sources lead to what is not an address")
+		return nil, "", errors.New("sources.toml rewrites it to something that is not a URL")
 	}
 	if where.Scheme == "file" {
 		return readAddress(where)
@@ -201,8 +201,8 @@ func (l *Loader) get(ctx context.Context, at *source.Location, where *url.URL) (
 	}
 	data, err := os.ReadFile(file)
 	if err == nil && isPage(data) {
-		return nil, &source.DeniedError{What: at.Name, Why: "the server answers with a web page, and not with YAML",
-			Hint: "it may want somebody to sign in: include a private project's file by `project:`"}
+		return nil, &source.DeniedError{What: at.Name, Why: "the server returned a web page instead of YAML",
+			Hint: "it may require authentication: include a file of a private project with `project:`"}
 	}
 	return data, err
 }

@@ -123,7 +123,7 @@ func TestRemote(t *testing.T) {
 			t.Error("the server was asked for what is noted and in the cache")
 		}
 		empty := newWorld(t)
-		w.fails(w.loader(func(o *include.Options) { o.Cache = empty.o.Cache }), place, "not what it was", "--refresh")
+		w.fails(w.loader(func(o *include.Options) { o.Cache = empty.o.Cache }), place, "it has changed", "--refresh")
 		l = w.loader(refresh)
 		if f := w.load(l, place); string(f.Data) != "two\n" {
 			t.Errorf("got %q", f.Data)
@@ -210,6 +210,6 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("a later run: got %q", f.Data)
 	}
 	for _, name := range []string{"Build.yml", "../x.gitlab-ci.yml", "/etc/x.gitlab-ci.yml", "a//b.gitlab-ci.yml", "https://x/a.gitlab-ci.yml"} {
-		w.fails(l, place(name), "not the name of a template")
+		w.fails(l, place(name), "not a template name")
 	}
 }

@@ -40,11 +40,11 @@ func (f *Facts) Changed(ctx context.Context, c when.Changes) (when.Answer, error
 	case err != nil:
 		return when.Answer{}, err
 	case v.Assumed:
-		return when.Answer{Yes: true, Why: fmt.Sprintf("%d files were changed %s, too many to compare", len(changed), how)}, nil
+		return when.Answer{Yes: true, Why: fmt.Sprintf("%d files changed %s, too many to compare", len(changed), how)}, nil
 	case v.Match:
 		return when.Answer{Yes: true, Why: fmt.Sprintf("%s was changed %s", shown(v.File), how)}, nil
 	case len(changed) == 0:
-		return when.Answer{Why: "nothing was changed " + how}, nil
+		return when.Answer{Why: "nothing changed " + how}, nil
 	}
 	return when.Answer{Why: fmt.Sprintf("%s was changed %s", none(c.Paths, c.Regexp), how)}, nil
 }
@@ -64,7 +64,7 @@ func (f *Facts) compareTo(ctx context.Context, ref string) (base, how string, er
 		return "", "", err
 	}
 	if base == "" {
-		return "", "no commit is known that the branch has in common with " + ref, nil
+		return "", "the branch has no known common ancestor with " + ref, nil
 	}
 	return base, "since it left " + strings.TrimPrefix(ref, "refs/heads/"), nil
 }
@@ -137,7 +137,7 @@ func (f *Facts) filesOf(ctx context.Context, e when.Exists) (files []string, whe
 		where += "@" + e.Ref
 	}
 	if f.ProjectFiles == nil {
-		return nil, "", fmt.Errorf("whether files exist%s cannot be told here: the files of other projects are not at hand", where)
+		return nil, "", fmt.Errorf("cannot check whether files exist%s: the files of other projects are not available", where)
 	}
 	files, err = f.ProjectFiles(ctx, project, e.Ref)
 	if err != nil {

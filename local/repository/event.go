@@ -111,24 +111,24 @@ func (f *Facts) start(ctx context.Context) error {
 	case "merge_request", "merge_request_event":
 		p.Kind, p.Source = when.MergeRequest, "merge_request_event"
 		if e.Tag != "" {
-			return fmt.Errorf("a merge request has no tag: choose between --event %s and a tag", "merge_request")
+			return fmt.Errorf("a merge request has no tag: use either --event %s or a tag", "merge_request")
 		}
 	case "tag":
 		p.Source = "push"
 		if e.Tag == "" {
 			if e.Tag = f.repository.Tag(); e.Tag == "" {
-				return fmt.Errorf("the commit that is checked out has no tag, so there is no event %q: make one with git tag NAME, or name one that is to be assumed", "tag")
+				return fmt.Errorf("the checked-out commit has no tag, so there is no event %q: create one with git tag NAME, or name a tag to assume", "tag")
 			}
 		}
 	default:
 		if !slices.Contains(Sources, p.Source) && !slices.Contains(gitLabSources, p.Source) {
-			return fmt.Errorf("there is no event %q: it is one of %s", p.Source, strings.Join(Sources, ", "))
+			return fmt.Errorf("unknown event %q: it must be one of %s", p.Source, strings.Join(Sources, ", "))
 		}
 	}
 	if e.Tag != "" {
 		p.Kind, p.Ref = when.Tag, e.Tag
 		if !slices.Contains(f.repository.Tags, e.Tag) {
-			f.note(fmt.Sprintf("the tag %s is assumed to be on what is checked out", e.Tag))
+			f.note(fmt.Sprintf("assuming that the tag %s points to the checked-out commit", e.Tag))
 		}
 		return nil
 	}
@@ -140,7 +140,7 @@ func (f *Facts) start(ctx context.Context) error {
 	if p.Kind == when.MergeRequest {
 		e.TargetBranch = orElse(e.TargetBranch, f.repository.DefaultBranch)
 		if e.TargetBranch == p.Ref {
-			f.note(fmt.Sprintf("the merge request is from %s to itself: check out a branch, or name another target", p.Ref))
+			f.note(fmt.Sprintf("the merge request would be from %s to itself: check out a branch or choose another target", p.Ref))
 		}
 	}
 	return nil
@@ -167,7 +167,7 @@ func (f *Facts) detached(ctx context.Context) string {
 		f.note("HEAD is detached, at the same commit as " + found[0] + ": the pipeline runs for that branch")
 		return found[0]
 	}
-	f.note("HEAD is detached: the pipeline runs for a branch that is called HEAD")
+	f.note("HEAD is detached: the pipeline runs for a branch named HEAD")
 	return "HEAD"
 }
 
@@ -186,13 +186,13 @@ func (f *Facts) compare(ctx context.Context) error {
 	case !r.Git || r.Commit == nil:
 		f.BaseWhy = "there is no commit to compare with"
 	case f.Pipeline.Kind == when.Tag:
-		f.BaseWhy = "pipelines for tags compare with nothing"
+		f.BaseWhy = "pipelines for tags have nothing to compare with"
 	case f.Pipeline.Kind == when.MergeRequest:
 		return f.compareTarget(ctx)
 	case f.Pipeline.Source == "push":
 		return f.comparePushed(ctx)
 	default:
-		f.BaseWhy = fmt.Sprintf("pipelines started by %s compare with nothing", f.Pipeline.Source)
+		f.BaseWhy = fmt.Sprintf("pipelines started by %s have nothing to compare with", f.Pipeline.Source)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (f *Facts) compareTarget(ctx context.Context) error {
 	}
 	if commit == "" {
 		f.BaseWhy = fmt.Sprintf("the target branch %s is not in this repository", target)
-		f.note(f.BaseWhy + ": `changes` is taken to be true (git fetch gets it)")
+		f.note(f.BaseWhy + ": `changes` counts as true (run git fetch)")
 		return nil
 	}
 	base, err := f.repository.question(ctx, "merge-base", "HEAD", commit)
@@ -214,8 +214,8 @@ func (f *Facts) compareTarget(ctx context.Context) error {
 		return err
 	}
 	if base == "" {
-		f.BaseWhy = fmt.Sprintf("no commit is known that the branch has in common with %s", target)
-		f.note(f.BaseWhy + ": `changes` is taken to be true")
+		f.BaseWhy = fmt.Sprintf("the branch has no known common ancestor with %s", target)
+		f.note(f.BaseWhy + ": `changes` counts as true")
 		return nil
 	}
 	f.Base, f.BaseWhy = base, "since it left "+target
@@ -236,7 +236,7 @@ func (f *Facts) comparePushed(ctx context.Context) error {
 	case pushed != "" && pushed != r.Commit.SHA:
 		f.Base, f.BaseWhy = pushed, "since the last push"
 	case pushed == "" && !r.Protected(f.Pipeline.Ref):
-		f.BaseWhy = fmt.Sprintf("the branch %s was not pushed yet, and the first pipeline of a branch compares with nothing", f.Pipeline.Ref)
+		f.BaseWhy = fmt.Sprintf("the branch %s has not been pushed, and the first pipeline of a branch has nothing to compare with", f.Pipeline.Ref)
 	case r.Commit.Parent == "":
 		f.BaseWhy = "there is no commit before this one"
 	default:

@@ -187,7 +187,7 @@ func TestBase(t *testing.T) {
 			}
 		}
 		for _, since := range []string{"nowhere", "--all", "a..b", "HEAD:a.txt", "a\nb"} {
-			if _, err := g.open().Facts(t.Context(), repository.Event{Since: since}); err == nil || !strings.Contains(err.Error(), "no branch, tag or commit") {
+			if _, err := g.open().Facts(t.Context(), repository.Event{Since: since}); err == nil || !strings.Contains(err.Error(), "not a branch, tag or commit") {
 				t.Errorf("%q: error = %v", since, err)
 			}
 		}

@@ -150,7 +150,7 @@ func (r *Repository) Untracked(ctx context.Context) ([]string, error) {
 // that was moved, both names are among them.
 func (r *Repository) Changed(ctx context.Context, from string) ([]string, error) {
 	if !r.Git {
-		return nil, fmt.Errorf("%q cannot be compared with: there is no Git repository to look it up in", from)
+		return nil, fmt.Errorf("cannot compare with %q: this is not a Git repository", from)
 	}
 	r.mu.Lock()
 	known, ok := r.changes[from]

@@ -151,10 +151,10 @@ func (r *Repository) takePlaces(ctx context.Context, a answer) bool {
 func (r *Repository) takeCommit(a answer) {
 	fields := strings.SplitN(strings.TrimSuffix(a.text, "\n"), "\x00", 7)
 	if a.err != nil || len(fields) != 7 {
-		if why := "the repository has no commit yet"; a.err == nil || r.Branch != "" {
+		if why := "the repository has no commits"; a.err == nil || r.Branch != "" {
 			r.note(why + ": CI_COMMIT_SHA is all zeros")
 		} else {
-			r.note("the commit that is checked out cannot be read (" + a.err.Error() + "): CI_COMMIT_SHA is all zeros")
+			r.note("cannot read the checked-out commit (" + a.err.Error() + "): CI_COMMIT_SHA is all zeros")
 		}
 		return
 	}
@@ -269,14 +269,14 @@ func (r *Repository) takeDefaultBranch(ctx context.Context, config config) {
 
 // guessDefaultBranch is for repositories that do not know the default branch of their remote.
 func (r *Repository) guessDefaultBranch(initial string) {
-	how := "no remote says which branch is the default one"
+	how := "no remote defines the default branch"
 	if r.Remote != "" {
-		how = fmt.Sprintf("%s/HEAD is not set, which says what the default branch is (git remote set-head %s --auto sets it)", r.Remote, r.Remote)
+		how = fmt.Sprintf("%s/HEAD, which defines the default branch, is not set (git remote set-head %s --auto sets it)", r.Remote, r.Remote)
 	}
 	for _, name := range []string{initial, "main", "master"} {
 		if name != "" && r.branches[name] {
 			r.DefaultBranch = name
-			r.note(how + ": " + name + " is taken for it")
+			r.note(how + ": assuming " + name)
 			return
 		}
 	}
@@ -290,7 +290,7 @@ func (r *Repository) guessDefaultBranch(initial string) {
 	default:
 		r.DefaultBranch = "main"
 	}
-	r.note(how + ": " + r.DefaultBranch + " is taken for it")
+	r.note(how + ": assuming " + r.DefaultBranch)
 }
 
 // takeProject fills in what a remote did not say.
@@ -303,7 +303,7 @@ func (r *Repository) takeProject() {
 		if r.Git && r.RemoteURL == "" {
 			r.note("the repository has no remote: CI_SERVER_HOST is " + r.Server.Host)
 		} else if r.Git {
-			r.note("the remote " + r.Remote + " is on no server: CI_SERVER_HOST is " + r.Server.Host)
+			r.note("the remote " + r.Remote + " is not on a server: CI_SERVER_HOST is " + r.Server.Host)
 		}
 	}
 	if r.Project == "" {
@@ -329,7 +329,7 @@ func projectName(folder string) string {
 // noteLayout tells of repositories that are not what one may think.
 func (r *Repository) noteLayout() {
 	if r.Shallow {
-		r.note("the history is shallow: what needs older commits cannot be told (git fetch --unshallow gets them)")
+		r.note("the history is shallow, so older commits are unknown (git fetch --unshallow fetches them)")
 	}
 	const maxLink = 64 << 10 // bytes; the file holds one path
 	file := filepath.Join(r.Root, ".git")
@@ -337,7 +337,7 @@ func (r *Repository) noteLayout() {
 		return
 	}
 	if text, err := os.ReadFile(file); err == nil && strings.Contains(filepath.ToSlash(string(text)), "/modules/") {
-		r.note("this is a submodule: the pipeline runs for it, and not for the repository around it")
+		r.note("this is a submodule: the pipeline runs for the submodule, not for the repository around it")
 	}
 }
 
@@ -348,18 +348,18 @@ func (r *Repository) withoutGit(err error) {
 	case errors.As(err, &start):
 		r.readFolder()
 		if r.Branch != "" || r.Commit != nil {
-			r.note("git cannot be run (" + start.Reason + "): messages, tags and changes of commits are not known")
+			r.note("git cannot be run (" + start.Reason + "): commit messages, tags and changes are unknown")
 		} else {
-			r.note("git cannot be run (" + start.Reason + "): nothing is known of commits")
+			r.note("git cannot be run (" + start.Reason + "): commits are unknown")
 		}
 	case err != nil && strings.Contains(err.Error(), "not a git repository"):
-		r.note("there is no Git repository here: the branch is called main, and CI_COMMIT_SHA is all zeros")
+		r.note("this is not a Git repository: the branch is main and CI_COMMIT_SHA is all zeros")
 	case err != nil && strings.Contains(err.Error(), "dubious ownership"):
-		r.note("git does not trust this repository, because it belongs to somebody else: git config --global --add safe.directory '" + r.Root + "' makes it")
+		r.note("git does not trust this repository because another user owns it; to trust it: git config --global --add safe.directory '" + r.Root + "'")
 	case err != nil && strings.Contains(err.Error(), "work tree"):
-		r.note("this is a repository without a work tree: run in one that has its files")
+		r.note("this repository has no work tree: run in one that has")
 	case err != nil:
-		r.note("git cannot be asked about this folder (" + err.Error() + "): nothing is known of commits")
+		r.note("git failed in this folder (" + err.Error() + "): commits are unknown")
 	}
 	if r.Branch == "" && r.Commit == nil {
 		r.Branch = "main"

@@ -114,7 +114,7 @@ func TestUnusualRepositories(t *testing.T) {
 		g.git("symbolic-ref", "HEAD", "refs/heads/begin/here")
 		g.write("x.txt", "")
 		r := g.open()
-		if r.Commit != nil || r.Branch != "begin/here" || r.DefaultBranch != "begin/here" || r.SHA() != zeros || !noted(r.Notes, "no commit yet") {
+		if r.Commit != nil || r.Branch != "begin/here" || r.DefaultBranch != "begin/here" || r.SHA() != zeros || !noted(r.Notes, "has no commits") {
 			t.Errorf("got %+v", r)
 		}
 		f := facts(t, r, repository.Event{})

@@ -9,18 +9,18 @@ import (
 // resolve returns the commit that a name stands for.
 func (r *Repository) resolve(ctx context.Context, name string) (string, error) {
 	if !r.Git {
-		return "", fmt.Errorf("%q cannot be compared with: there is no Git repository to look it up in", name)
+		return "", fmt.Errorf("cannot compare with %q: this is not a Git repository", name)
 	}
 	commit, err := r.lookUp(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	if commit == "" {
-		hint := "git fetch may bring it"
+		hint := "git fetch may get it"
 		if r.Shallow {
-			hint = "git fetch --unshallow brings older commits"
+			hint = "git fetch --unshallow gets older commits"
 		}
-		return "", fmt.Errorf("%q is no branch, tag or commit of this repository: %s", name, hint)
+		return "", fmt.Errorf("%q is not a branch, tag or commit in this repository: %s", name, hint)
 	}
 	return commit, nil
 }

@@ -105,12 +105,12 @@ func (r *reader) document(doc *yamlsource.Node) {
 		return
 	case yamlsource.Mapping:
 	default:
-		r.file.Report(doc.Span, "write NAME: VALUE lines", "the file is a map of variables, and this is %s", doc.Kind)
+		r.file.Report(doc.Span, "write NAME: VALUE lines", "the file must be a map of variables, not %s", doc.Kind)
 		return
 	}
 	for _, e := range doc.Entries {
 		if !nameForm.MatchString(e.Key.Text) {
-			r.file.Report(e.Key.Span, "use letters, digits and underscores", "%q is no name of a variable", e.Key.Text)
+			r.file.Report(e.Key.Span, "use letters, digits and underscores", "%q is not a variable name", e.Key.Text)
 			continue
 		}
 		if e.Value.Kind == yamlsource.Sequence {
@@ -134,7 +134,7 @@ func (r *reader) variable(name string, node *yamlsource.Node) {
 		return
 	}
 	if node.Kind != yamlsource.Mapping {
-		r.file.Report(node.Span, "write a text, or a map with `value:`", "the variable %s is a text or a map, and this is %s", name, node.Kind)
+		r.file.Report(node.Span, "write a string, or a map with `value:`", "the variable %s must be a string or a map, not %s", name, node.Kind)
 		return
 	}
 	given := false
@@ -142,7 +142,7 @@ func (r *reader) variable(name string, node *yamlsource.Node) {
 		switch key := e.Key.Text; key {
 		case "value", "environment_scope", "description":
 			if !e.Value.Kind.IsScalar() {
-				r.file.Report(e.Value.Span, "write a text", "%q is a text, and this is %s", key, e.Value.Kind)
+				r.file.Report(e.Value.Span, "write a string", "%q must be a string, not %s", key, e.Value.Kind)
 				continue
 			}
 			switch key {
@@ -166,7 +166,7 @@ func (r *reader) variable(name string, node *yamlsource.Node) {
 			if like := diag.Suggest(key, keys); like != "" {
 				hint = "did you mean \"" + like + "\"?"
 			}
-			r.file.Report(e.Key.Span, hint, "a variable has no %q", key)
+			r.file.Report(e.Key.Span, hint, "a variable does not support the key %q", key)
 		}
 	}
 	if !given {
@@ -178,7 +178,7 @@ func (r *reader) variable(name string, node *yamlsource.Node) {
 
 func (r *reader) truth(key string, node *yamlsource.Node) bool {
 	if node.Kind != yamlsource.Boolean {
-		r.file.Report(node.Span, "write true or false", "%q is true or false, and this is %s", key, node.Kind)
+		r.file.Report(node.Span, "write true or false", "%q must be true or false, not %s", key, node.Kind)
 	}
 	return node.Text == "true"
 }
@@ -187,7 +187,7 @@ func (r *reader) truth(key string, node *yamlsource.Node) bool {
 func (r *reader) add(v Variable, node *yamlsource.Node) {
 	switch {
 	case strings.ContainsRune(v.Value, 0):
-		r.file.Report(node.Span, "", "the value of %s holds a NUL byte, which no environment variable can", v.Name)
+		r.file.Report(node.Span, "", "the value of %s contains a NUL byte, which environment variables cannot", v.Name)
 	case len(v.Value) > variable.MaxValue:
 		r.file.Report(node.Span, "", "the value of %s is longer than %d bytes", v.Name, variable.MaxValue)
 	case v.Masked && v.Value != "" && len(strings.TrimSpace(v.Value)) < mask.MinLength:

@@ -46,8 +46,8 @@ func TestParse(t *testing.T) {
 func TestWhatIsWrongIsSaidWithItsPlaceAndWithoutTheValue(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"a list at the top", "- a", "variables.yml:1:1"},
-		{"a name that is none", "A-B: hidden-value", `"A-B" is no name`},
-		{"an unknown key", "A: {value: hidden-value, maskd: true}", `a variable has no "maskd"`},
+		{"a name that is none", "A-B: hidden-value", `"A-B" is not a variable name`},
+		{"an unknown key", "A: {value: hidden-value, maskd: true}", `a variable does not support the key "maskd"`},
 		{"no value", "A: {masked: true}", "has no value"},
 		{"a masked value that is too short", "A: {value: abc, masked: true}", "too short to be masked"},
 		{"a NUL byte", `A: "hidden-value\0"`, "NUL byte"},

@@ -92,7 +92,7 @@ func (s *Store) make() error {
 		return err
 	}
 	if err := os.MkdirAll(s.root, 0o755); err != nil {
-		return fmt.Errorf("making the folder for what jobs leave: %w", err)
+		return fmt.Errorf("creating the folder for artifacts and caches: %w", err)
 	}
 	path := filepath.Join(s.root, ".gitignore")
 	if _, err := os.Lstat(path); err == nil {
@@ -128,9 +128,9 @@ func (s *Store) contained(path string) error {
 		case err != nil:
 			return err
 		case info.Mode()&fs.ModeSymlink != 0:
-			return fmt.Errorf("%s is a symbolic link, and what jobs leave stays in the project; remove it", at)
+			return fmt.Errorf("%s is a symbolic link that could lead outside the project; remove it", at)
 		case !info.IsDir():
-			return fmt.Errorf("%s is no folder; remove it", at)
+			return fmt.Errorf("%s is not a folder; remove it", at)
 		}
 	}
 	return nil
@@ -369,7 +369,7 @@ func readJSON(path string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%s is damaged: %w; remove it to go on", path, err)
+		return fmt.Errorf("%s is damaged: %w; remove it to continue", path, err)
 	}
 	return nil
 }

@@ -290,7 +290,7 @@ func TestAFileWhereTheStoreShouldBeIsSaid(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(project, Folder), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(project).Cache(); err == nil || !strings.Contains(err.Error(), "is no folder") {
+	if _, err := Open(project).Cache(); err == nil || !strings.Contains(err.Error(), "is not a folder") {
 		t.Errorf("the error is %v", err)
 	}
 }

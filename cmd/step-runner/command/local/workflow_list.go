@@ -31,7 +31,7 @@ func (o *localFlags) printWorkflow(p *github.Project, chosen *github.Selection) 
 	if !p.Starts {
 		fmt.Fprintf(w, "GitHub would not run it: %s\n\n", p.Why)
 	}
-	table(w, []string{"JOB", "NEEDS", "LEGS", "RUNS-ON", "RUNS", "WHY"}, len(rows), func(i int) []string {
+	table(w, []string{"JOB", "NEEDS", "MATRIX", "RUNS-ON", "RUNS", "WHY"}, len(rows), func(i int) []string {
 		r := &rows[i]
 		runs := "no"
 		if r.Runs {
