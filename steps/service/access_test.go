@@ -175,7 +175,7 @@ func TestSockets(t *testing.T) {
 		if exists(stale) {
 			t.Error("the socket is left")
 		}
-		if _, err := service.ListenUnix(w.write("file", "precious")); err == nil || !strings.Contains(err.Error(), "no socket") {
+		if _, err := service.ListenUnix(w.write("file", "precious")); err == nil || !strings.Contains(err.Error(), "not a socket") {
 			t.Errorf("in the place of a file: %v", err)
 		}
 	})

@@ -28,10 +28,10 @@ type Token struct{ digest [sha256.Size]byte }
 func NewToken(text string) (*Token, error) {
 	text = strings.TrimSpace(text)
 	if len(text) < MinToken {
-		return nil, fmt.Errorf("a token has at least %d characters; `openssl rand -hex 32` makes a good one", MinToken)
+		return nil, fmt.Errorf("a token must have at least %d characters; `openssl rand -hex 32` makes a good one", MinToken)
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("a token is one line of printable ASCII characters without spaces")
+		return nil, fmt.Errorf("a token must be one line of printable ASCII characters without spaces")
 	}
 	return &Token{sha256.Sum256([]byte(text))}, nil
 }
@@ -40,7 +40,7 @@ func NewToken(text string) (*Token, error) {
 func (t *Token) check(md metadata.MD) error {
 	given := md.Get(tokenHeader)
 	if len(given) == 0 {
-		return apiErrorf(codes.Unauthenticated, "the call brings no token: send it as the metadata authorization: Bearer TOKEN", nil)
+		return apiErrorf(codes.Unauthenticated, "the call has no token: send it as the metadata authorization: Bearer TOKEN", nil)
 	}
 	text := given[0]
 	if len(text) < len(tokenScheme) || !strings.EqualFold(text[:len(tokenScheme)], tokenScheme) {
@@ -48,7 +48,7 @@ func (t *Token) check(md metadata.MD) error {
 	}
 	digest := sha256.Sum256([]byte(text[len(tokenScheme):]))
 	if len(given) > 1 || subtle.ConstantTimeCompare(digest[:], t.digest[:]) != 1 {
-		return apiErrorf(codes.Unauthenticated, "the token is not that of this server", nil)
+		return apiErrorf(codes.Unauthenticated, "the token is wrong", nil)
 	}
 	return nil
 }

@@ -84,16 +84,16 @@ func (k *checker) waits(steps []plan.Step) {
 		s := &steps[i]
 		for j := range s.Parallel {
 			if s.Parallel[j].Background || s.Parallel[j].Await != nil {
-				k.report(s.Parallel[j].Span, "the step %q is in a parallel group, so that it cannot be in the background, and cannot wait", s.Parallel[j].Name)
+				k.report(s.Parallel[j].Span, "the step %q is in a parallel group and cannot run in the background or wait", s.Parallel[j].Name)
 			}
 		}
 		if s.Background && s.Ref == nil && s.Inline == nil {
-			k.report(s.Span, "the step %q runs nothing that could be in the background", s.Name)
+			k.report(s.Span, "the step %q has nothing to run in the background", s.Name)
 		}
 		if s.Await != nil {
 			for _, name := range s.Await.Steps {
 				if !background[name] {
-					k.report(s.Span, "the step %q waits for %q, which is no background step before it", s.Name, name)
+					k.report(s.Span, "the step %q waits for %q, which is not an earlier background step", s.Name, name)
 				}
 			}
 		}
@@ -118,7 +118,7 @@ func (k *checker) exec(e *plan.Exec, span diag.Span) {
 		k.field("script", e.Script.Text)
 		shells := []string{"", plan.ShellBash, plan.ShellSh, plan.ShellPwsh, plan.ShellPowershell, plan.ShellCmd}
 		if shell := e.Script.Shell; !slices.Contains(shells, shell) && !expr.Has(shell) && !strings.Contains(shell, "{0}") {
-			k.report(e.Script.Text.Span, "there is no shell %q", e.Script.Shell)
+			k.report(e.Script.Text.Span, "unknown shell %q", e.Script.Shell)
 		}
 	}
 	for _, arg := range e.Command {
@@ -131,10 +131,10 @@ func (k *checker) exec(e *plan.Exec, span diag.Span) {
 		k.field("log_file", *e.LogFile)
 	}
 	if !slices.Contains([]string{"", plan.ToolkitGitHub, plan.ToolkitGitHubAction}, e.Toolkit) {
-		k.report(span, "there is no toolkit %q", e.Toolkit)
+		k.report(span, "unknown toolkit %q", e.Toolkit)
 	}
 	if e.Timeout < 0 {
-		k.report(span, "a timeout cannot be less than 0")
+		k.report(span, "a timeout must not be negative")
 	}
 }
 
@@ -148,7 +148,7 @@ func (k *checker) steps(steps []plan.Step, names map[string]bool) {
 func (k *checker) step(s *plan.Step, names map[string]bool) {
 	switch {
 	case !isName(s.Name):
-		k.report(s.Span, "the step name %q is not one of letters, digits and underscores that begins with no digit", s.Name)
+		k.report(s.Span, "the step name %q must consist of letters, digits and underscores and must not start with a digit", s.Name)
 	case names[s.Name]:
 		k.report(s.Span, "two steps are named %q", s.Name)
 	}
@@ -179,7 +179,7 @@ func (k *checker) step(s *plan.Step, names map[string]bool) {
 		k.condition("allow_failure.if", s.AllowFailure.If)
 	}
 	if s.Timeout < 0 || s.Limit < 0 || s.Retry != nil && (s.Retry.Max < 0 || s.Retry.Delay < 0) {
-		k.report(s.Span, "the step %q has a timeout, limit or retry that is less than 0", s.Name)
+		k.report(s.Span, "the step %q has a negative timeout, limit or retry", s.Name)
 	}
 }
 

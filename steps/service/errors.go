@@ -107,7 +107,7 @@ func contextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return apiErrorf(codes.DeadlineExceeded, "the call's deadline has passed", nil)
 	}
-	return apiErrorf(codes.Canceled, "the client has left", nil)
+	return apiErrorf(codes.Canceled, "the client disconnected", nil)
 }
 
 func toDiagnostics(list diag.List) []*runnerv1.Diagnostic {

@@ -23,7 +23,7 @@ const (
 func makeFolder() (path string, lock *os.File, err error) {
 	path, err = os.MkdirTemp("", nascentPrefix)
 	if err != nil {
-		return "", nil, fmt.Errorf("making a folder for logs: %w", err)
+		return "", nil, fmt.Errorf("creating a folder for logs: %w", err)
 	}
 	if lock = lockFolder(path); lock == nil {
 		return path, nil, nil
@@ -32,7 +32,7 @@ func makeFolder() (path string, lock *os.File, err error) {
 	if err := os.Rename(path, final); err != nil {
 		_ = lock.Close()
 		_ = os.Remove(path)
-		return "", nil, fmt.Errorf("making a folder for logs: %w", err)
+		return "", nil, fmt.Errorf("creating a folder for logs: %w", err)
 	}
 	return final, lock, nil
 }
@@ -50,7 +50,7 @@ func (s *Service) removeLeft() {
 		}
 		engine.RemoveFolder(path)
 		_ = lock.Close()
-		s.opts.Log("removed what a server that was killed has left in " + path)
+		s.opts.Log("removed the files of a server that was killed in " + path)
 	}
 }
 

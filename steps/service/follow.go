@@ -21,7 +21,7 @@ const maxChunk = 32 << 10
 // followLog sends the log from an offset until the run ends.
 func (r *run) followLog(ctx context.Context, offset int64, send func([]byte) error) error {
 	if offset < 0 {
-		return invalid("the offset %d is less than 0", offset)
+		return invalid("the offset %d is negative", offset)
 	}
 	buf := make([]byte, maxChunk)
 	for {
@@ -62,19 +62,19 @@ func readError(err error) error {
 	case errors.Is(err, os.ErrClosed):
 		return notFound("the run was closed")
 	default:
-		return internal("reading what was kept of the run: %v", err)
+		return internal("reading the stored run: %v", err)
 	}
 }
 
 // logCut is the error of a log whose rest is lost.
 func logCut(cut error) error {
-	return dataLoss("the log ends here, the rest could not be kept: %v; the run goes on", cut)
+	return dataLoss("the log ends here because the rest could not be stored: %v; the run continues", cut)
 }
 
 // followStepLog sends the log of one step, of which the client has so many bytes.
 func (r *run) followStepLog(ctx context.Context, step string, skip int64, send func([]byte) error) error {
 	if skip < 0 {
-		return invalid("the offset %d is less than 0", skip)
+		return invalid("the offset %d is negative", skip)
 	}
 	buf := make([]byte, maxChunk)
 	err := r.records(ctx, func(kind byte, body []byte) error {
@@ -138,7 +138,7 @@ func (r *run) records(ctx context.Context, visit func(kind byte, body []byte) er
 			}
 		}
 		if cut != nil {
-			return dataLoss("the events end here, the rest could not be kept: %v; the run goes on", cut)
+			return dataLoss("the events end here because the rest could not be stored: %v; the run continues", cut)
 		}
 		if done {
 			return nil

@@ -72,7 +72,7 @@ func (f *gitlabFace) FollowLogs(in *stepsv0.FollowLogsRequest, out stepsv0.StepR
 		return err
 	}
 	if in.GetOffset() <= size {
-		note := fmt.Sprintf("\nstep-runner: the log ends here, the rest could not be kept: %v\n", cut)
+		note := fmt.Sprintf("\nstep-runner: the log ends here because the rest could not be stored: %v\n", cut)
 		if err := send([]byte(note)); err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ func (s *Server) Stop(ctx context.Context) {
 // bug makes the error of a call that panicked.
 func (s *Service) bug(method string, cause any) error {
 	s.opts.Log(fmt.Sprintf("%s: a bug: %v\n%s", method, cause, debug.Stack()))
-	return internal("the step-runner hit a bug in %s; the server's log says where", method)
+	return internal("internal error in %s; the server's log has the details", method)
 }
 
 func (s *Service) recoverUnary(ctx context.Context, in any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {

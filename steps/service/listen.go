@@ -20,7 +20,7 @@ const dialWait = time.Second
 func DefaultSocket() string { return filepath.Join(os.TempDir(), SocketName) }
 
 // ErrInUse says that another server listens on a socket.
-var ErrInUse = errors.New("another step-runner listens there")
+var ErrInUse = errors.New("another step-runner is listening there")
 
 // maxSocketPath is how long the path of a unix socket may be, in bytes, on every system.
 const maxSocketPath = 103
@@ -112,7 +112,7 @@ func checkStale(path string) error {
 		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return errors.New("it exists and is no socket")
+		return errors.New("it exists and is not a socket")
 	}
 	conn, err := net.DialTimeout("unix", path, dialWait)
 	if err == nil {

@@ -218,7 +218,7 @@ func TestLimits(t *testing.T) {
 		for _, id := range []string{"1", "2"} {
 			w.run(id, script(waitFor("go")))
 		}
-		if err := w.client.Run(soon(t), w.request("3", script("true"))); !errors.Is(err, client.ErrBusy) || !strings.Contains(err.Error(), "2 runs are going on") {
+		if err := w.client.Run(soon(t), w.request("3", script("true"))); !errors.Is(err, client.ErrBusy) || !strings.Contains(err.Error(), "2 runs are active") {
 			t.Errorf("a third one: %v", err)
 		}
 		touch(t, filepath.Join(w.dir, "go"))
@@ -274,7 +274,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("Execute does not wait for the end: %+v, %v", st, err)
 		}
 		var tr strings.Builder
-		if err := w.client.GetTrace(soon(t), "1", &tr, false); err != nil || !strings.Contains(tr.String(), "the logs are not complete") {
+		if err := w.client.GetTrace(soon(t), "1", &tr, false); err != nil || !strings.Contains(tr.String(), "the logs are incomplete") {
 			t.Errorf("the trace does not say so: %v", err)
 		}
 	})

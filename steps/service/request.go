@@ -77,7 +77,7 @@ func (q *request) compile(parse func(name string, text []byte) (*plan.Component,
 // prepare checks the rest of the request, fills in defaults and makes the work directory.
 func (q *request) prepare(limits *Limits) error {
 	if q.id == "" || len(q.id) > MaxID {
-		return invalid("the id of a run has 1 to %d bytes, not %d", MaxID, len(q.id))
+		return invalid("the ID of a run must have 1 to %d bytes, not %d", MaxID, len(q.id))
 	}
 	if err := checkVariables(q.variables); err != nil {
 		return err
@@ -90,11 +90,11 @@ func (q *request) prepare(limits *Limits) error {
 	}
 	switch {
 	case q.timeout < 0 || q.grace < 0:
-		return invalid("timeout and grace cannot be less than 0")
+		return invalid("timeout and grace must not be negative")
 	case q.timeout > limits.Duration:
-		return invalid("a timeout of %s is more than the %s that a run may take on this server", q.timeout, limits.Duration)
+		return invalid("a timeout of %s exceeds this server's limit of %s", q.timeout, limits.Duration)
 	case q.grace > MaxGrace:
-		return invalid("a grace of %s is more than %s", q.grace, MaxGrace)
+		return invalid("a grace of %s exceeds the limit of %s", q.grace, MaxGrace)
 	case q.timeout == 0 && limits.Duration < math.MaxInt64:
 		q.timeout = limits.Duration
 	}
@@ -143,9 +143,9 @@ func checkVariables(variables []variable) error {
 		case v.name == "":
 			return invalid("a job variable has no name")
 		case v.file && (outside || len(v.name) > maxFileName):
-			return invalid("the job variable %q is a file, and no file can have that name", v.name)
+			return invalid("the job variable %q is a file variable, and its name cannot be a file name", v.name)
 		case seen[v.name]:
-			return invalid("the job variable %q is there twice", v.name)
+			return invalid("the job variable %q is defined twice", v.name)
 		}
 		seen[v.name] = true
 	}
@@ -159,7 +159,7 @@ func checkEnvironment(what string, variables map[string]string) error {
 			return invalid("%s %q cannot have that name", what, name)
 		}
 		if strings.Contains(text, "\x00") {
-			return invalid("%s %q holds a NUL byte, which nothing in an environment can", what, name)
+			return invalid("%s %q contains a NUL byte, which an environment variable cannot", what, name)
 		}
 	}
 	return nil
@@ -209,7 +209,7 @@ func (q *request) writeVariables(folder string) error {
 			continue
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("making a folder for file variables: %w", err)
+			return fmt.Errorf("creating a folder for file variables: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, v.name), []byte(v.value), 0o600); err != nil {
 			return fmt.Errorf("writing the file variable %s: %w", v.name, err)

@@ -76,12 +76,12 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 	defer func() {
 		if bug := recover(); bug != nil {
 			r.service.opts.Log(fmt.Sprintf("run %q: a bug: %v\n%s", r.id, bug, debug.Stack()))
-			failure = system("the step-runner hit a bug; the server's log says where")
+			failure = system("internal error; the server's log has the details")
 		}
 	}()
 	folder, err := r.service.runFolder(r.number)
 	if err != nil {
-		return "", system("making the run's own folder: %v", err)
+		return "", system("creating the run's folder: %v", err)
 	}
 	opts := r.service.opts.Engine()
 	if opts.Source, err = r.service.opts.Sources(folder, req.workDir, req.lock); err != nil {
@@ -150,7 +150,7 @@ func (r *run) finish(failure *event.Error) {
 	r.mu.Lock()
 	if r.state.status == running {
 		if failure == nil {
-			failure = system("the run ended without saying how")
+			failure = system("the run ended without a result")
 		}
 		r.state.status, r.state.err = event.Failure, failure
 		if failure.Kind == event.ErrorCancelled {
@@ -194,8 +194,8 @@ func (r *run) discard() {
 // same says whether a request is the one that the run was started with.
 func (r *run) same(req *request) error {
 	if r.digest != req.digest {
-		return alreadyExists("the id %q is that of a run with other steps, or with other variables, secrets or inputs", r.id).
-			hinted("close that run, or choose another id")
+		return alreadyExists("the ID %q belongs to a run with different steps, variables, secrets or inputs", r.id).
+			hinted("close that run or choose another ID")
 	}
 	r.touch()
 	return nil

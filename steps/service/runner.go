@@ -98,7 +98,7 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 	if in.GetTimeout() != nil {
 		req.timeout = in.GetTimeout().AsDuration()
 		if req.timeout == 0 {
-			return nil, invalid("a timeout of 0 leaves no time at all; leave it out for the server's limit")
+			return nil, invalid("a timeout of 0 leaves no time; omit it to use the server's limit")
 		}
 	}
 	if in.GetGrace() != nil {

@@ -90,7 +90,7 @@ func (s *Service) start(req *request) (started bool, err error) {
 		return false, err
 	}
 	if s.opts.FollowOnly {
-		return false, failedPrecondition("this server lets you follow one job; it starts none").hinted("run `step-runner serve` for a server that does")
+		return false, failedPrecondition("this server lets clients follow one job and does not start jobs").hinted("run `step-runner serve` for a server that does")
 	}
 	if err := req.compile(s.opts.Parse); err != nil {
 		return false, err
@@ -132,9 +132,9 @@ func (s *Service) register(r *run, req *request) (again bool, err error) {
 	}
 	switch {
 	case s.closing:
-		err = unavailable("the server is about to end and takes no more runs")
+		err = unavailable("the server is shutting down and accepts no more runs")
 	case len(s.live) >= s.limits.Runs:
-		err = exhausted("%d runs are going on, as many as this server runs at once", len(s.live)).hinted("try again when one has ended")
+		err = exhausted("%d runs are active, the limit of this server", len(s.live)).hinted("try again when one has ended")
 	default:
 		s.admit(r)
 	}
@@ -175,7 +175,7 @@ func (s *Service) find(id string) (*run, error) {
 	r := s.runs[id]
 	s.mu.Unlock()
 	if r == nil {
-		return nil, notFound("no job with id %q", id).hinted("it was closed, it has expired, or the server has been started anew")
+		return nil, notFound("no job with id %q", id).hinted("it was closed, it has expired, or the server was restarted")
 	}
 	r.touch()
 	return r, nil
@@ -244,7 +244,7 @@ func (s *Service) follow(r *run) (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.followers >= s.limits.Followers {
-		return nil, exhausted("%d clients follow runs, as many as this server serves at once", s.followers).hinted("try again when one has ended")
+		return nil, exhausted("%d clients follow runs, the limit of this server", s.followers).hinted("try again when one has ended")
 	}
 	s.followers++
 	r.streams.Add(1)

@@ -89,12 +89,12 @@ exec:
 			"two steps are named":    {Definition: plan.Definition{Steps: []plan.Step{echo("a"), echo("a")}}},
 			"at least one word":      {Definition: plan.Definition{Exec: &plan.Exec{}}},
 			"needs one of":           {Definition: plan.Definition{Steps: []plan.Step{{Name: "a"}}}},
-			"not one of letters":     {Definition: plan.Definition{Steps: []plan.Step{echo("a b")}}},
+			"must consist of":        {Definition: plan.Definition{Steps: []plan.Step{echo("a b")}}},
 			"no step here is named":  {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Delegate: "b"}},
 			"an exec needs either":   {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Post: &plan.Hook{Exec: &plan.Exec{}}}},
 			"pre.if: ":               {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Pre: &plan.Hook{Exec: &plan.Exec{Command: []plan.Field{{Value: value.OfString("a")}}}, If: &plan.Field{Value: value.OfString("a ==")}}}},
 			`waits for "b"`:          {Definition: plan.Definition{Steps: []plan.Step{echo("b"), {Name: "w", Await: &plan.Await{Steps: []string{"b"}}}}}},
-			"runs nothing that":      {Definition: plan.Definition{Steps: []plan.Step{{Name: "w", Background: true, Await: &plan.Await{}}}}},
+			"nothing to run in":      {Definition: plan.Definition{Steps: []plan.Step{{Name: "w", Background: true, Await: &plan.Await{}}}}},
 			"context.x: ":            {Definition: plan.Definition{Steps: []plan.Step{echo("a")}, Context: map[string]plan.Field{"x": {Value: value.OfString("${{ a")}}}},
 			"is not closed":          {Definition: plan.Definition{Exec: &plan.Exec{Command: []plan.Field{{Value: value.OfString("${{ a")}}}}},
 		} {
@@ -109,7 +109,7 @@ exec:
 		w := serve(t)
 		w.run("1", script("echo first"))
 		err := w.client.Run(soon(t), w.request("1", script("echo second")))
-		if !errors.Is(err, client.ErrIDTaken) || !strings.Contains(err.Error(), "other steps") {
+		if !errors.Is(err, client.ErrIDTaken) || !strings.Contains(err.Error(), "different steps") {
 			t.Errorf("other steps: %v", err)
 		}
 		err = w.client.Run(soon(t), w.request("1", script("echo first"), func(r *client.Request) { r.Secrets = map[string]string{"A": "bbbbbb"} }))
@@ -135,11 +135,11 @@ exec:
 		for want, change := range map[string]func(*client.Request){
 			"1 to 256 bytes":            func(r *client.Request) { r.ID = strings.Repeat("x", 257) },
 			"not an absolute path":      func(r *client.Request) { r.WorkDir = "here" },
-			"more than the 1h0m0s":      func(r *client.Request) { r.Timeout = 2 * time.Hour },
-			"less than 0":               func(r *client.Request) { r.Timeout = -1 },
+			"limit of 1h0m0s":           func(r *client.Request) { r.Timeout = 2 * time.Hour },
+			"not be negative":           func(r *client.Request) { r.Timeout = -1 },
 			"a grace of":                func(r *client.Request) { r.Grace = time.Hour },
 			"environment variable":      func(r *client.Request) { r.Env = map[string]string{"A=B": "c"} },
-			"no file can have that":     func(r *client.Request) { r.Variables = []client.Variable{{Name: "../x", File: true}} },
+			"cannot be a file name":     func(r *client.Request) { r.Variables = []client.Variable{{Name: "../x", File: true}} },
 			"the job variable \"A\" is": func(r *client.Request) { r.Variables = []client.Variable{{Name: "A"}, {Name: "A"}} },
 		} {
 			if err := w.client.Run(soon(t), w.request("1", script("true"), change)); err == nil || !strings.Contains(err.Error(), want) {
@@ -345,7 +345,7 @@ func TestFollow(t *testing.T) {
 			}
 			return len(p), nil
 		}), client.LogOptions{})
-		if !errors.Is(err, client.ErrNoRun) || !strings.Contains(err.Error(), "started anew") {
+		if !errors.Is(err, client.ErrNoRun) || !strings.Contains(err.Error(), "server was restarted") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 // sendTrace sends the trace of the run as one document. It is made of the spools while it is sent, and is never on disk.
 func (r *run) sendTrace(ctx context.Context, incomplete bool, send func([]byte) error) error {
 	if !r.finished() && !incomplete {
-		return failedPrecondition("the run goes on, and its trace is not complete").hinted("wait for its end, or ask for the incomplete trace")
+		return failedPrecondition("the run has not ended, so its trace is incomplete").hinted("wait for its end, or ask for the incomplete trace")
 	}
 	size, _, _ := r.events.extent()
 	t, err := trace.Of(func(visit func(event.Event) error) error { return r.replay(ctx, size, visit) },
@@ -72,7 +72,7 @@ func (r *run) replay(ctx context.Context, size int64, visit func(event.Event) er
 		}
 		if _, last := e.Body.(event.RunFinished); last {
 			if _, _, cut := r.log.extent(); cut != nil {
-				lost := event.Warning{Message: fmt.Sprintf("the logs are not complete, the service could not keep the rest: %v", cut)}
+				lost := event.Warning{Message: fmt.Sprintf("the logs are incomplete because the service could not store the rest: %v", cut)}
 				if err := visit(event.Event{Seq: e.Seq, Time: e.Time, Body: lost}); err != nil {
 					return err
 				}

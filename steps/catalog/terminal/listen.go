@@ -47,7 +47,7 @@ func vacate(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists, and is no socket", path)
+		return fmt.Errorf("%s exists and is not a socket", path)
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
 		conn.Close()

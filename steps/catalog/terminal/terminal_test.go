@@ -400,7 +400,7 @@ func TestTheSocketsPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, t.Context(), inputs(path))
-		if s.wait(); s.err == nil || !strings.Contains(s.err.Error(), "is no socket") {
+		if s.wait(); s.err == nil || !strings.Contains(s.err.Error(), "is not a socket") {
 			t.Error(s.err)
 		}
 		if text, _ := os.ReadFile(path); string(text) != "mine" {

@@ -132,14 +132,14 @@ func (c *Client) Run(ctx context.Context, r Request) error {
 // Status says how a run is.
 func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 	if id == "" {
-		return nil, errors.New("the id of a run is not empty")
+		return nil, errors.New("the ID of a run must not be empty")
 	}
 	out, err := c.api.Status(ctx, &runnerv1.StatusRequest{Id: id})
 	if err != nil {
-		return nil, callError("asking for", id, err)
+		return nil, callError("getting the status of", id, err)
 	}
 	if len(out.GetRuns()) != 1 {
-		return nil, fmt.Errorf("asking for the run %q: the server answers with %d runs", id, len(out.GetRuns()))
+		return nil, fmt.Errorf("getting the status of the run %q: the server answered with %d runs", id, len(out.GetRuns()))
 	}
 	return fromRunStatus(out.GetRuns()[0])
 }

@@ -53,15 +53,15 @@ type (
 // The ways in which a call does not succeed.
 var (
 	// ErrNoRun says that the server does not know the id: the run was closed, it has expired, or the server is a new one.
-	ErrNoRun = errors.New("there is no such run")
+	ErrNoRun = errors.New("the run does not exist")
 	// ErrIDTaken says that the id is that of a run with another request.
-	ErrIDTaken = errors.New("the id is taken")
+	ErrIDTaken = errors.New("the ID is taken")
 	// ErrBusy says that the server has as many runs, or followers, as it may.
-	ErrBusy = errors.New("the server is at its limit")
+	ErrBusy = errors.New("the server has reached its limit")
 	// ErrUnauthenticated says that the token is missing or wrong.
-	ErrUnauthenticated = errors.New("the token is not accepted")
+	ErrUnauthenticated = errors.New("the token was rejected")
 	// ErrLogLost says that the rest of a log could not be kept.
-	ErrLogLost = errors.New("the log is not complete")
+	ErrLogLost = errors.New("the log is incomplete")
 	// ErrNotEnded says that a run has not ended, whose trace was to be got.
 	ErrNotEnded = errors.New("the run has not ended")
 	// ErrNotPaused says that a run is not paused, or cannot be: it has ended, it is being stopped, or something of it cannot be moved.

@@ -166,7 +166,7 @@ func (c *Client) GetTrace(ctx context.Context, id string, w io.Writer, incomplet
 // localError is an error of the caller's own.
 type localError struct{ err error }
 
-func (e *localError) Error() string { return fmt.Sprintf("handing it on: %v", e.err) }
+func (e *localError) Error() string { return fmt.Sprintf("passing it on: %v", e.err) }
 func (e *localError) Unwrap() error { return e.err }
 
 // again follows a stream to its end, and begins anew, where it was, whenever the connection is lost.
