@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
@@ -135,8 +134,6 @@ func explained(err error) (code int, text string) {
 		return Definition, d.Render() // as in a list
 	case errors.As(err, &missing), errors.Is(err, fs.ErrNotExist):
 		return NotFound, d.Render()
-	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown flag"):
-		return BadUsage, d.Render()
 	case errors.Is(err, fs.ErrPermission):
 		return Denied, d.Render()
 	}
