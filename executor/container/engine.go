@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -127,10 +128,15 @@ func (e *Engine) ping(ctx context.Context, limit time.Duration) error {
 
 // connect makes a client, without a word to the engine.
 func (e *Engine) connect() (*engine.Client, error) {
+	return engine.NewThrough(e.dialer(), e.Host, e.tls)
+}
+
+// dialer connects to addresses of the engine's machine.
+func (e *Engine) dialer() engine.Dialer {
 	if e.on != nil {
-		return engine.NewThrough(e.on.Dial, e.Host, e.tls)
+		return e.on.Dial
 	}
-	return engine.New(e.Host, e.tls)
+	return new(net.Dialer).DialContext
 }
 
 // finder looks for engines.

@@ -28,6 +28,9 @@ func (e *Executor) StartServices(ctx context.Context, job *executor.Job, report 
 	if err := errors.Join(job.Validate(), context.Cause(ctx)); err != nil {
 		return nil, err
 	}
+	if e.engine.owns {
+		return nil, fmt.Errorf("the services of a job on this machine cannot be reached in the engine at %s; use an engine on this machine, or run the job in a container, too", e.engine)
+	}
 	alone := *job
 	alone.Image = nil
 	ports := make([]map[uint16]uint16, len(job.Services))
@@ -141,14 +144,15 @@ func (v *environment) reaching(s *service, found *engine.ContainerState, port ui
 	if here == 0 {
 		return func(context.Context) error { return nil }, nil // nobody can reach it from here
 	}
-	return func(ctx context.Context) error { return dial(ctx, net.JoinHostPort(loopback, strconv.Itoa(int(here)))) }, nil
+	return func(ctx context.Context) error {
+		return awaitPort(ctx, v.executor.engine.dialer(), net.JoinHostPort(loopback, strconv.Itoa(int(here))))
+	}, nil
 }
 
-// dial waits until an address takes connections and keeps them.
-func dial(ctx context.Context, address string) error {
+// awaitPort waits until an address takes connections and keeps them.
+func awaitPort(ctx context.Context, dial engine.Dialer, address string) error {
 	for {
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, "tcp", address)
+		conn, err := dial(ctx, "tcp", address)
 		if err == nil {
 			_ = conn.SetReadDeadline(time.Now().Add(listens))
 			_, err = conn.Read(make([]byte, 1))

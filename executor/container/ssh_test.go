@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
@@ -120,6 +121,17 @@ func TestTheEngineOfAnotherMachine(t *testing.T) {
 		e, err := container.Detect(t.Context(), []string{"DOCKER_HOST=ssh://" + s.Address + socket})
 		if err != nil || e.String() != "unix://"+socket+" on ssh://"+s.Address+" (DOCKER_HOST)" {
 			t.Errorf("%v, %v", e, err)
+		}
+		level, err := container.New(t.Context(), container.Options{Engine: e, State: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := &executor.Job{ID: "services", ProjectName: "project", Services: []executor.Service{{Image: executor.Image{Name: "redis"}}}}
+		if _, err := level.StartServices(t.Context(), job, func(string) {}); err == nil || !strings.Contains(err.Error(), "use an engine on this machine") {
+			t.Errorf("services of a job on this machine: %v", err)
+		}
+		if err := level.Close(); err != nil {
+			t.Error(err)
 		}
 		if _, err := container.Detect(t.Context(), []string{"DOCKER_HOST=ssh://" + s.Address + "/nowhere"}); !errors.Is(err, container.ErrNoEngine) || !strings.Contains(err.Error(), "/nowhere on ssh://") {
 			t.Error(err)

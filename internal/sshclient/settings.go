@@ -59,7 +59,7 @@ func readSettings(t *Target) *settings {
 		command := get("ProxyCommand")
 		s.command = s.command || command != "" && !strings.EqualFold(command, "none")
 	}
-	if strings.EqualFold(s.jump, "none") {
+	if hop, err := ParseTarget(s.jump); strings.EqualFold(s.jump, "none") || err == nil && hop.Host == t.Host { // nobody jumps to itself
 		s.jump = ""
 	}
 	s.user = cmp.Or(s.user, t.DefaultUser)
