@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -530,5 +531,84 @@ func TestAStateThatWasChangedIsRefused(t *testing.T) {
 	}
 	if _, err := engine.ParseState(make([]byte, engine.MaxState+1), nil); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Error(err)
+	}
+}
+
+func TestARunFromAStateThatSomebodyMadeUpEnds(t *testing.T) {
+	t.Parallel()
+	j := boundaries["hooks"]
+	j.dir = t.TempDir()
+	writeFiles(t, j.dir, j.files)
+	state, folder := stateAt(t, j, "18") // the last of them
+	var tree any
+	if err := json.Unmarshal(state.Document, &tree); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	mutate(tree, func() {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(tree); err != nil {
+			t.Fatal(err)
+		}
+		changed, err := engine.ParseState(bytes.TrimSuffix(b.Bytes(), []byte("\n")), state.Sensitive)
+		if err != nil {
+			return
+		}
+		ran++
+		made := j
+		made, _, _ = made.talking(t)
+		made.opts.From, made.opts.Files = changed, folder
+		r := made.run(t) // to its end, without a panic
+		if last, ok := r.events[len(r.events)-1].Body.(event.RunFinished); !ok || last.Status != r.Status {
+			t.Errorf("the last event is %+v", last)
+		}
+	})
+	if ran < 20 {
+		t.Errorf("only %d changed states have the right form", ran)
+	}
+}
+
+// mutate replaces everything in a tree in turn by something small, and calls try each time.
+func mutate(node any, try func()) {
+	switch n := node.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(n)) {
+			was := n[key]
+			n[key] = smaller(was)
+			try()
+			n[key] = was
+			mutate(was, try)
+		}
+	case []any:
+		for i, was := range n {
+			if i == maxMutated {
+				return
+			}
+			n[i] = smaller(was)
+			try()
+			n[i] = was
+			mutate(was, try)
+		}
+	}
+}
+
+// maxMutated is how many items of a list are replaced: they are alike.
+const maxMutated = 2
+
+// smaller is a value of the same type that says nothing.
+func smaller(v any) any {
+	switch v.(type) {
+	case string:
+		return "1"
+	case float64:
+		return 0
+	case bool:
+		return false
+	case []any:
+		return []any{}
+	default:
+		return nil
 	}
 }

@@ -274,6 +274,9 @@ func (l *encodedList) check() error {
 	if (l.First != nil) != (l.Failed || l.Cancelled) {
 		return errors.New("a list has failed exactly when a step of it has")
 	}
+	if l.First != nil && l.First.Status != event.Failure && l.First.Status != event.Cancelled {
+		return errors.New("the step that decided the failure of a list did not fail")
+	}
 	if err := checkCounts(l.Counts); err != nil {
 		return err
 	}
@@ -336,7 +339,7 @@ func (s *State) fit(opts *Options, files, folder string) (*document, error) {
 	case d.Inputs != seal.Inputs:
 		return nil, errors.New("the state belongs to a run with other inputs")
 	case d.Job != seal.Job:
-		return nil, errors.New("the state is that of a run with other job variables, files or locked components")
+		return nil, errors.New("the state belongs to a run with other job variables, files or locked components")
 	case d.WorkDir.string != opts.WorkDir:
 		return nil, fmt.Errorf("the run was in the work directory %s and cannot go on in %s", d.WorkDir.string, opts.WorkDir)
 	case d.HostHome != opts.HostHome:

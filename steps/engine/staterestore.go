@@ -86,15 +86,17 @@ func (r *run) restore(l *listRun, steps []plan.Step) *event.Error {
 	s := l.scope
 	s.env.vars, s.context, s.steps = variables(d.Env), d.Context.Value, fields(d.Steps)
 	*l.state = listState{failed: d.List.Failed, cancelled: d.List.Cancelled, cut: d.List.Cut, first: d.List.First.outcome(), counts: d.List.Counts, live: l.ctx}
+	last := 0
 	for _, e := range d.Background {
 		at, err := strconv.Atoi(e.Step)
-		if err != nil || at < 1 || at >= d.next || at > len(steps) || !steps[at-1].Background {
+		if err != nil || at <= last || at >= d.next || at > len(steps) || !steps[at-1].Background {
 			return stateError("%q is not a background step of the run", e.Step)
 		}
 		b := &background{
 			id: e.Step, step: &steps[at-1], cancel: func(error) {}, barrier: &barrier{exports: variables(e.Exports)}, done: make(chan struct{}),
 			outcome: e.Outcome.outcome(), asked: e.Asked, settled: e.Settled,
 		}
+		last = at
 		close(b.done)
 		l.background = append(l.background, b)
 	}
