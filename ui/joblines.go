@@ -37,10 +37,10 @@ type jobLines struct {
 	preparing
 }
 
-// repeated is something that was said of a job, and then of others.
+// repeated is something that was said of a job, and of others after it.
 type repeated struct {
 	text string
-	jobs []string // the others
+	jobs []string
 }
 
 // jobNotes are what the steps of a job annotated: how much, and the errors of the step that failed.
@@ -308,24 +308,26 @@ func (v *jobLines) first(job, text string) bool {
 		}
 	}
 	if len(v.repeated) < maxRepeated {
-		v.repeated = append(v.repeated, repeated{text: text})
+		v.repeated = append(v.repeated, repeated{text, []string{job}})
 	}
 	return true
 }
 
-// alsoSaid tells of which other jobs something was said. The caller holds the lock.
-func (v *jobLines) alsoSaid() string {
+// saidOfSeveral tells what was said of several jobs, and of which. The caller holds the lock.
+func (v *jobLines) saidOfSeveral() string {
 	var b strings.Builder
 	for _, r := range v.repeated {
+		slices.Sort(r.jobs) // which one came first is chance
 		jobs := slices.Compact(r.jobs)
-		if len(jobs) == 0 || v.o.Mode == ModeQuiet {
+		if len(jobs) < 2 || v.o.Mode == ModeQuiet {
 			continue
 		}
 		names := strings.Join(jobs[:min(len(jobs), maxNamed)], ", ")
 		if more := len(jobs) - maxNamed; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		b.WriteString(v.look.paint(styleFaint, cleanText("also "+names+": "+brief(r.text))) + "\n")
+		text := fmt.Sprintf("%s (%s): %s", plural(len(jobs), "job"), names, brief(r.text))
+		b.WriteString(v.look.paint(styleFaint, cleanText(text)) + "\n")
 	}
 	return b.String()
 }
@@ -385,7 +387,7 @@ func (v *jobLines) symbol(s JobStatus) string {
 // Ended implements JobsView.
 func (v *jobLines) Ended(results []JobResult, took time.Duration) {
 	v.mu.Lock()
-	text := v.alsoSaid() + v.summary(results, took)
+	text := v.saidOfSeveral() + v.summary(results, took)
 	v.mu.Unlock()
 	v.lines("", text)
 }

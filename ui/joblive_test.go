@@ -153,7 +153,7 @@ func TestWhatIsSaidOfSeveralJobsIsToldOnce(t *testing.T) {
 	v.Say("", "of all")
 	v.Ended(nil, 0)
 	text := err.String()
-	for sentence, want := range map[string]int{"Ctrl-C does that here": 2, "volumes are left out": 2, "of all": 2, "also b, c, d and 2 more: volumes": 1} {
+	for sentence, want := range map[string]int{"Ctrl-C does that here": 2, "volumes are left out": 2, "of all": 2, "6 jobs (a, b, c and 3 more): volumes": 1} {
 		if got := strings.Count(text, sentence); got != want {
 			t.Errorf("%q is said %d times:\n%s", sentence, got, text)
 		}
