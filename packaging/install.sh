@@ -31,7 +31,6 @@ esac
 case $(uname -m) in
 x86_64 | amd64) arch=amd64 ;;
 aarch64 | arm64) arch=arm64 ;;
-armv7*) arch=arm ;;
 *) fail "there is no build for $(uname -m); go install github.com/rungci/rung/cmd/step-runner@latest builds one" ;;
 esac
 

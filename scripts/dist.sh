@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-targets=${TARGETS:-linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64 freebsd/amd64}
+targets=${TARGETS:-linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64 freebsd/amd64}
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 export VERSION=$version
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
@@ -48,8 +48,7 @@ dist() { # dist WORK OUT
     [ "${target%/*}" = linux ] || continue
     platform=${target/\//-}
     for package in deb rpm apk; do
-      ARCH=${platform#linux-} && [ "$ARCH" != arm ] || ARCH=arm7
-      ARCH=$ARCH WORK=$work/$platform SHARE=$work/share \
+      ARCH=${platform#linux-} WORK=$work/$platform SHARE=$work/share \
         go tool -modfile=scripts/tools/nfpm.mod nfpm package --config packaging/nfpm.yaml --packager "$package" --target "$out/" >/dev/null
     done
   done
@@ -58,7 +57,7 @@ dist() { # dist WORK OUT
   # An image of nothing but the program: COPY --from brings it into other images, and "bootstrap" into environments.
   local platforms=()
   for target in $targets; do
-    [ "${target%/*}" != linux ] || platforms+=(--platform "${target/%\/arm//arm/v7}=$work/${target/\//-}/step-runner=step-runner")
+    [ "${target%/*}" != linux ] || platforms+=(--platform "$target=$work/${target/\//-}/step-runner=step-runner")
   done
   if [ "${#platforms[@]}" -gt 0 ]; then
     mkdir -p "$work/image" && cp LICENSE "$work/image/"
