@@ -15,3 +15,5 @@ func TestMain(m *testing.M) { hosttest.Main(m) }
 func TestThisMachineIsAHost(t *testing.T) {
 	hosttest.Run(t, func(*testing.T) host.Host { return local.New() })
 }
+
+func BenchmarkHost(b *testing.B) { hosttest.Benchmark(b, local.New()) }

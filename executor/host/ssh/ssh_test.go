@@ -133,20 +133,22 @@ func TestABrokenConnection(t *testing.T) {
 		default:
 		}
 	})
-	t.Run("does not end commands that need no output", func(t *testing.T) {
+	t.Run("does not end commands that need no output, nor does closing the host", func(t *testing.T) {
 		s := hosttest.StartSSHD(t)
-		h := connect(t, options(s))
-		file := filepath.Join(t.TempDir(), "file")
-		p, err := h.Exec(t.Context(), &host.Command{Args: []string{"sh", "-c", `cat; echo done >"$1"`, "sh", file}, Stdin: neverEnds{t.Context()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Cut()
-		if _, err := p.Wait(); !errors.Is(err, host.ErrLost) {
-			t.Error(err)
-		}
-		if _, err := run(t, h, "until test -s "+file+"; do sleep 0.02; done"); err != nil {
-			t.Error(err)
+		for _, cut := range []func(*ssh.Host){func(*ssh.Host) { s.Cut() }, func(h *ssh.Host) { _ = h.Close() }} {
+			h := connect(t, options(s))
+			file := filepath.Join(t.TempDir(), "file")
+			p, err := h.Exec(t.Context(), &host.Command{Args: []string{"sh", "-c", `cat; echo done >"$1"`, "sh", file}, Stdin: neverEnds{t.Context()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut(h)
+			if _, err := p.Wait(); !errors.Is(err, host.ErrLost) {
+				t.Error(err)
+			}
+			if _, err := run(t, connect(t, options(s)), "until test -s "+file+"; do sleep 0.02; done"); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	t.Run("to a server that is gone ends the host", func(t *testing.T) {
@@ -359,4 +361,9 @@ func TestWhatAHostLacks(t *testing.T) {
 	if _, err := connect(t, o).Files().Temp(t.Context()); err == nil || !strings.Contains(err.Error(), "step-runner") {
 		t.Error(err)
 	}
+}
+
+func BenchmarkHost(b *testing.B) {
+	s := hosttest.StartSSHD(b)
+	hosttest.Benchmark(b, connect(b, options(s)))
 }
