@@ -39,10 +39,10 @@ func (s *Set) Add(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range secrets {
-		secret = strings.Trim(secret, space)
-		if len(withoutBreaks(secret)) < MinLength {
+		if !Maskable(secret) {
 			continue
 		}
+		secret = strings.Trim(secret, space)
 		if _, known := s.secrets[secret]; known {
 			continue
 		}
@@ -50,6 +50,11 @@ func (s *Set) Add(secrets ...string) {
 		s.secrets[strings.Clone(secret)] = struct{}{}
 		s.current.Store(nil)
 	}
+}
+
+// Maskable reports whether a secret is long enough to be masked.
+func Maskable(secret string) bool {
+	return len(withoutBreaks(strings.Trim(secret, space))) >= MinLength
 }
 
 // Len returns the number of different secrets that are masked.

@@ -27,6 +27,10 @@ type emitter struct {
 	mask *mask.Set
 	key  []byte // of the digests of sensitive values
 
+	// maskMu is held for reading from where something is masked until its event is sent, and for writing while a mask is added: nothing
+	// that was masked without a text comes after the event that says that the text is masked.
+	maskMu sync.RWMutex
+
 	mu    sync.Mutex
 	seq   int64
 	ended bool // no event follows
@@ -36,6 +40,7 @@ type emitter struct {
 	given     map[string]bool   // those of them that the run was started with
 	digests   map[string]string // they are slow to compute
 	madeUp    []string          // secrets that are others in every run
+	told      int               // how many of secrets have an event with a digest
 }
 
 // newEmitter makes the emitter of one run. Its key is fresh where none is given.
@@ -52,8 +57,15 @@ func newEmitter(sink event.Sink, key []byte) *emitter {
 // emit sends one event. Everything but log data, which is masked on its way here, is masked now.
 func (e *emitter) emit(step string, body event.Body) {
 	if _, isLog := body.(event.Log); !isLog {
+		e.maskMu.RLock()
+		defer e.maskMu.RUnlock()
 		body = e.masked(body)
 	}
+	e.send(step, body)
+}
+
+// send sends an event that is masked.
+func (e *emitter) send(step string, body event.Body) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended {
@@ -133,15 +145,48 @@ func (e *emitter) maskError(err *event.Error) *event.Error {
 	return masked.Error
 }
 
-// addSecret makes the text masked from now on.
+// maxToldMasks is how many masks of a run have their digest in an event: each takes a millisecond.
+const maxToldMasks = 100
+
+// addSecret makes the text masked from now on. In a run that has begun an event says so.
 func (e *emitter) addSecret(text string) {
-	e.secretsMu.Lock()
-	defer e.secretsMu.Unlock()
-	if text == "" || e.secrets[text] {
+	if text == "" || e.knows(text) {
 		return
 	}
-	e.secrets[text] = true
+	e.mu.Lock()
+	begun := e.seq > 0
+	e.mu.Unlock()
+	digest := ""
+	if begun && e.tell() && mask.Maskable(text) {
+		digest = e.digest(text)
+	}
+	e.secretsMu.Lock()
+	defer e.secretsMu.Unlock()
+	if e.secrets[text] {
+		return
+	}
+	e.maskMu.Lock()
+	defer e.maskMu.Unlock()
+	known := e.mask.Len()
 	e.mask.Add(text)
+	e.secrets[text] = true
+	if begun && e.mask.Len() > known {
+		e.send("", event.Masked{Digest: digest})
+	}
+}
+
+func (e *emitter) knows(text string) bool {
+	e.secretsMu.Lock()
+	defer e.secretsMu.Unlock()
+	return e.secrets[text]
+}
+
+// tell reports whether one more mask gets a digest.
+func (e *emitter) tell() bool {
+	e.secretsMu.Lock()
+	defer e.secretsMu.Unlock()
+	e.told++
+	return e.told <= maxToldMasks
 }
 
 // addMadeUp makes a text masked that was made for this run alone: what is recorded of values that hold it is the same in another run.

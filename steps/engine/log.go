@@ -42,9 +42,27 @@ func (l *stepLog) emit(stream event.Stream, data []byte, tee *teeFile) {
 // attemptLog takes what one process writes.
 type attemptLog struct {
 	stdout, stderr io.Writer
-	masks          []*mask.Writer
+	masks          []maskedWriter
 	tee            *teeFile // nil when no file takes the log as well
 	held           *heldLog // nil when the log is shown as it comes
+}
+
+// maskedWriter masks what is written and sends it on before another mask is added.
+type maskedWriter struct {
+	*mask.Writer
+	adding *sync.RWMutex
+}
+
+func (w maskedWriter) Write(p []byte) (int, error) {
+	w.adding.RLock()
+	defer w.adding.RUnlock()
+	return w.Writer.Write(p)
+}
+
+func (w maskedWriter) Flush() {
+	w.adding.RLock()
+	defer w.adding.RUnlock()
+	w.Writer.Flush()
 }
 
 // attempt opens the log for one process. With hold, nothing is shown before end. file, which may be nil, takes it as well.
@@ -55,7 +73,8 @@ func (l *stepLog) attempt(hold bool, dir string, file io.WriteCloser) *attemptLo
 	}
 	out := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stdout, data, a.tee) })
 	err := l.out.mask.NewWriter(func(data []byte) { l.emit(event.Stderr, data, a.tee) })
-	a.stdout, a.stderr, a.masks = out, err, []*mask.Writer{out, err}
+	a.masks = []maskedWriter{{out, &l.out.maskMu}, {err, &l.out.maskMu}}
+	a.stdout, a.stderr = a.masks[0], a.masks[1]
 	if hold {
 		a.held = &heldLog{dir: dir}
 		a.stdout, a.stderr = a.held.writer(0), a.held.writer(1)
@@ -138,7 +157,7 @@ func (h *heldLog) spill() {
 }
 
 // release passes everything on, in order.
-func (h *heldLog) release(to []*mask.Writer) error {
+func (h *heldLog) release(to []maskedWriter) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var from io.Reader = &h.memory

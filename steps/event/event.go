@@ -242,6 +242,13 @@ const (
 	AnnotationNotice  AnnotationLevel = "notice"
 )
 
+// Masked says that a text is masked in the events that follow, in logs as well; those before it stay as they are. Texts that a run was started
+// with have no such event: RunStarted has the names of secrets.
+type Masked struct {
+	// Digest is the keyed digest of the text, as Redacted values have it; empty beyond the first hundred of a run, as it takes time.
+	Digest string `json:"digest,omitempty"`
+}
+
 // Summary is what a step wrote about itself for people, in Markdown. A step has one at most.
 type Summary struct {
 	Markdown string `json:"markdown"`
@@ -310,6 +317,7 @@ func (Progress) Type() string     { return "progress" }
 func (Preparing) Type() string    { return "job.preparing" }
 func (Warning) Type() string      { return "warning" }
 func (Annotation) Type() string   { return "step.annotation" }
+func (Masked) Type() string       { return "run.masked" }
 func (Summary) Type() string      { return "step.summary" }
 func (Subjects) Type() string     { return "step.subjects" }
 func (Stopping) Type() string     { return "run.stopping" }
@@ -333,6 +341,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	"job.preparing":   decode[Preparing],
 	"warning":         decode[Warning],
 	"step.annotation": decode[Annotation],
+	"run.masked":      decode[Masked],
 	"step.summary":    decode[Summary],
 	"step.subjects":   decode[Subjects],
 	"run.stopping":    decode[Stopping],

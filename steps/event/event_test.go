@@ -26,6 +26,7 @@ var bodies = []event.Body{
 	event.StepFinished{Status: event.Success, Outputs: map[string]value.Value{"o": event.Redacted("d")}, Duration: 5},
 	event.StepSkipped{Name: "a", Reason: "r"},
 	event.Progress{ID: "p", Title: "t", Current: 1, Total: 2, Unit: "bytes", Done: true},
+	event.Masked{Digest: "pbkdf2-sha256:00"},
 	event.Preparing{Phase: event.PhasePulling, Subject: "node:20", Current: 1, Total: 2, Unit: "bytes", Done: true, Duration: 7, Message: "m"},
 	event.Warning{Message: "m"},
 	event.Stopping{Reason: "r", Grace: plan.Duration(time.Minute), Force: true},
