@@ -222,3 +222,11 @@ func FuzzParseState(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkBoundary is what a boundary costs a step of a run that can be paused and is not.
+func BenchmarkBoundary(b *testing.B) {
+	l := &listRun{run: &run{opts: Options{Control: &Control{}}}}
+	for b.Loop() {
+		l.boundary("1", "step")
+	}
+}
