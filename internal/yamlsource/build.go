@@ -176,7 +176,7 @@ func (b *builder) alias(y *yaml.Node, level int) *Node {
 	target, known := b.done[y.Alias]
 	if target == nil {
 		if known {
-			b.refuse(place, "*%s stands inside the value that it repeats", y.Value)
+			b.refuse(place, "*%s is inside the value that it repeats", y.Value)
 		} else {
 			b.refuse(place, "*%s repeats a value that is not in this document", y.Value)
 		}

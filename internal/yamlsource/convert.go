@@ -27,7 +27,7 @@ func Value(name string, data []byte) (value.Value, error) {
 		v := file.Documents[0].Value()
 		return v, file.Err()
 	default:
-		return value.Value{}, diag.List{file.Diagnostic(file.Documents[1].Span, "", "only one document is expected")}
+		return value.Value{}, diag.List{file.Diagnostic(file.Documents[1].Span, "", "expected a single document")}
 	}
 }
 

@@ -98,7 +98,7 @@ func (b *builder) merge(n, from *Node, keys *keySet, level int) {
 	}
 	for _, source := range sources {
 		if source.Kind != Mapping {
-			b.file.Report(source.Span, "give it an alias of a map (<<: *name)", "<< merges maps, and this is %s", source.Kind)
+			b.file.Report(source.Span, "give it an alias of a map (<<: *name)", "<< merges maps, not %s", source.Kind)
 			continue
 		}
 		for _, e := range source.Entries {

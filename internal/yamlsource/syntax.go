@@ -39,7 +39,7 @@ func (f *File) checkCharacters() (diag.Diagnostic, bool) {
 
 // rewording says in plain words what the parser says in terms of its grammar.
 var rewording = []struct{ problem, context, message, hint string }{
-	{"mapping values are not allowed", "", "a : cannot stand here", "quote text that holds \": \", and indent keys of one map alike"},
+	{"mapping values are not allowed", "", "a : is not allowed here", "quote text that contains \": \", and indent the keys of a map equally"},
 	{"block sequence entries are not allowed", "", "a list cannot begin here", "begin it on a line of its own"},
 	{"cannot start any token", "tab", "a tab cannot indent", "indent with spaces"},
 	{"found a tab character", "", "a tab cannot indent", "indent with spaces"},
@@ -47,12 +47,12 @@ var rewording = []struct{ problem, context, message, hint string }{
 	{"unexpected end of stream", "quoted scalar", "the quoted text is never closed", "close the quote"},
 	{"unexpected document indicator", "quoted scalar", "the quoted text is never closed", "close the quote"},
 	{"unknown escape character", "", `no such escape in a double-quoted string`, `write \\ for a backslash, or use single quotes`},
-	{"expected ',' or ']'", "", "expected , or ] here", "quote text that holds { } [ ] or ,"},
-	{"expected ',' or '}'", "", "expected , or } here", "quote text that holds { } [ ] or ,"},
+	{"expected ',' or ']'", "", "expected , or ] here", "quote text that contains { } [ ] or ,"},
+	{"expected ',' or '}'", "", "expected , or } here", "quote text that contains { } [ ] or ,"},
 	{"expected '-' indicator", "", "expected a list item that begins with -", "indent what belongs to the item above further than its -"},
-	{"did not find expected key", "", "expected a key here", "indent keys of one map alike, and quote text that begins with a quote or bracket"},
+	{"did not find expected key", "", "expected a key here", "indent the keys of a map equally, and quote text that begins with a quote or bracket"},
 	{"could not find expected ':'", "", "expected : after the key", "end the key with : and a space"},
-	{"incompatible YAML document", "", "only YAML 1.1 can be named in a %YAML line", "delete the line"},
+	{"incompatible YAML document", "", "a %YAML line can only name YAML 1.1", "delete the line"},
 	{"exceeded max depth", "", fmt.Sprintf("values nest deeper than %d levels, which is the limit", MaxDepth), ""},
 }
 
@@ -82,7 +82,7 @@ func (f *File) syntaxError(err error) diag.Diagnostic {
 	if name, ok := strings.CutPrefix(load.Message, "unknown anchor '"); ok {
 		name = strings.TrimSuffix(name, "' referenced")
 		place.Length = utf8.RuneCountInString(name) + 1
-		return f.Diagnostic(place, "quote text that begins with *", fmt.Sprintf("*%s repeats nothing: there is no &%s above it", name, name))
+		return f.Diagnostic(place, "quote text that begins with *", fmt.Sprintf("*%s has no anchor: there is no &%s above it", name, name))
 	}
 	message, hint := load.Message, ""
 	for _, r := range rewording {
@@ -92,7 +92,7 @@ func (f *File) syntaxError(err error) diag.Diagnostic {
 		}
 	}
 	if strings.Contains(source, "${{") && strings.Contains(hint, "quote text") {
-		hint = "quote text that holds ${{ }}"
+		hint = "quote text that contains ${{ }}"
 	}
 	if message == load.Message && load.ContextMsg != "" {
 		message = load.ContextMsg + ": " + message

@@ -92,20 +92,20 @@ func TestProblems(t *testing.T) {
 		{"two merge keys", "- &a {}\n- {<<: *a, <<: *a}", `f.yml:2:12: the key "<<" is already set on line 2`},
 		{"a map as a key", "{a: {{ b }: 1}}", "f.yml:1:6: a map cannot be a key"},
 		{"null as a key", "~: 1", "f.yml:1:1: null cannot be a key"},
-		{"merging a scalar", "a: {<<: 1}", "f.yml:1:9: << merges maps, and this is a number"},
+		{"merging a scalar", "a: {<<: 1}", "f.yml:1:9: << merges maps, not a number"},
 		{"infinity", "a: .inf", "f.yml:1:4: .inf is not a number a step can use"},
 		{"not a number", "a: .NaN", "f.yml:1:4: .NaN is not a number a step can use"},
 		{"a tag that does not fit", "a: !!int x", "f.yml:1:10: x is not a number a step can use"},
 		{"an unknown tag", "a: !foo x", "f.yml:1:4: the tag !foo is not supported here"},
 		{"a binary tag", "a: !!binary eA==", "f.yml:1:4: the tag !!binary is not supported here"},
-		{"a recursive alias", "a: &x [*x]", "f.yml:1:8: *x stands inside the value that it repeats"},
-		{"an unknown alias", "a: *x", "f.yml:1:4: *x repeats nothing: there is no &x above it"},
+		{"a recursive alias", "a: &x [*x]", "f.yml:1:8: *x is inside the value that it repeats"},
+		{"an unknown alias", "a: *x", "f.yml:1:4: *x has no anchor: there is no &x above it"},
 		{"a tab as indentation", "a:\n\tb: 1", "f.yml:2:1: this is not YAML: a tab cannot indent"},
 		{"an unclosed bracket", "a: [1, 2\n", "f.yml:1:4: the [ is never closed"},
 		{"an unclosed brace", "a: {b: 1\n\n", "f.yml:1:4: the { is never closed"},
 		{"an unclosed quote", "a: \"x\n", "f.yml:1:4: this is not YAML: the quoted text is never closed"},
-		{"a colon too many", "a: b: c", "f.yml:1:5: this is not YAML: a : cannot stand here"},
-		{"columns count characters", "é: ü: c", "f.yml:1:5: this is not YAML: a : cannot stand here"},
+		{"a colon too many", "a: b: c", "f.yml:1:5: this is not YAML: a : is not allowed here"},
+		{"columns count characters", "é: ü: c", "f.yml:1:5: this is not YAML: a : is not allowed here"},
 		{"invalid UTF-8", "a: 1\nb: \xff", "f.yml:2:4: the byte 0xFF is not valid UTF-8"},
 		{"UTF-16", "\xff\xfea\x00", "f.yml: the file is in UTF-16"},
 		{"a NUL", "a: é\x00", "f.yml:1:5: the control character U+0000 is not allowed in YAML"},
@@ -122,7 +122,7 @@ func TestProblems(t *testing.T) {
 
 func TestProblemIsRenderedWithItsLine(t *testing.T) {
 	_, err := yamlsource.Parse("f.yml", []byte("a: 1\nrun: [${{ x }}]\n"))
-	want := "error: this is not YAML: expected , or ] here\n  --> f.yml:2:8\n   |\n 2 | run: [${{ x }}]\n   |        ^\nhint: quote text that holds ${{ }}\n"
+	want := "error: this is not YAML: expected , or ] here\n  --> f.yml:2:8\n   |\n 2 | run: [${{ x }}]\n   |        ^\nhint: quote text that contains ${{ }}\n"
 	if diff := cmp.Diff(want, diag.Of(err).Render()); diff != "" {
 		t.Error(diff)
 	}

@@ -39,7 +39,7 @@ func TestOldLanguage(t *testing.T) {
 			"${{ Job.id }}":               {Offset: 4, Length: 3, Hint: `did you mean "job"?`},
 			`${{ job["nmae"] }}`:          {Offset: 7, Length: 8, Hint: `did you mean "name"?`},
 			`x ${{ 1 + "${{ a.b.c }}" }}`: {Offset: 17, Length: 1},
-			"${{ inputs.b-c }}":           {Offset: 11, Length: 1, Hint: `"-" subtracts; a key with a dash stands in brackets: a["b-c"]`},
+			"${{ inputs.b-c }}":           {Offset: 11, Length: 1, Hint: `"-" subtracts; write a key with a dash in brackets: a["b-c"]`},
 		} {
 			_, err := evalTemplate(t, text)
 			got, ok := err.(*expr.Error)

@@ -238,7 +238,7 @@ func (ev *evaluation) dashHint(n *chain, i int, err error) error {
 	start, _ := n.rest[i].operand.span()
 	tight := position > 0 && nameLength("_"+ev.source[position-1:position]) == 2 && start == position+1
 	if tight && n.rest[i].operator == "-" && nameLength(ev.source[start:]) > 0 && errors.As(err, &e) && e.Hint == "" {
-		e.Hint = `"-" subtracts; a key with a dash stands in brackets: a["b-c"]`
+		e.Hint = `"-" subtracts; write a key with a dash in brackets: a["b-c"]`
 	}
 	return err
 }

@@ -145,7 +145,7 @@ var symbolHints = map[string]string{
 	"&":   "logical and is &&",
 	"|":   "logical or is ||",
 	"?":   `there is no ?: operator; write: condition && "yes" || "no"`,
-	"`":   "strings stand in double or single quotes",
+	"`":   "put strings in double or single quotes",
 	"$":   `expressions use names as they are: env.HOME, not $HOME`,
 	"and": "logical and is &&",
 	"or":  "logical or is ||",

@@ -179,7 +179,7 @@ func (p *parser) parseAttribute() (access, error) {
 	}
 	if p.tok.kind != tokenName {
 		err := p.unexpected(`a name after "."`)
-		err.Hint = `other keys stand in brackets: a["b-c"], a[0]`
+		err.Hint = `write other keys in brackets: a["b-c"], a[0]`
 		return access{}, err
 	}
 	step := access{name: p.tok.text, end: p.tok.end}

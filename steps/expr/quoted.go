@@ -97,7 +97,7 @@ func (p *parser) readEscape(b *strings.Builder) error {
 		_, size := utf8.DecodeRuneInString(rest[1:])
 		length += size
 	}
-	hint := `the escapes are \\ \" \/ \n \r \t \a \b \f \v \uXXXX and \${{; a single-quoted string has none but \\ and \'`
+	hint := `the escapes are \\ \" \/ \n \r \t \a \b \f \v \uXXXX and \${{; a single-quoted string has only \\ and \'`
 	return newError(p.source, p.pos, p.pos+length, hint, "%s is not an escape sequence", rest[:length])
 }
 

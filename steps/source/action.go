@@ -41,7 +41,7 @@ func anchored(ref *plan.Reference, root string) (*plan.Reference, error) {
 }
 
 func noAction(ref *plan.Reference, err error) error {
-	return fmt.Errorf("%q is no action: %w; write owner/repository@version, ./folder or docker://image", ref.Action, err)
+	return fmt.Errorf("%q is not an action: %w; write owner/repository@version, ./folder or docker://image", ref.Action, err)
 }
 
 // image makes the component of a container image that is used as an action. It has no files, and so no digest.

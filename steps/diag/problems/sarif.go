@@ -61,7 +61,7 @@ func SARIF(w io.Writer, problems []Problem, version string) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "step-runner", Version: version, Rules: []sarifRule{
 		{"invalid", &sarifMessage{"The file is not what GitLab, or step-runner, accepts."}},
-		{"suspicious", &sarifMessage{"The file is accepted, and hardly meant as it is."}},
+		{"suspicious", &sarifMessage{"The file is accepted but probably not what its author meant."}},
 	}}
 	if slices.ContainsFunc(problems, func(p Problem) bool { return p.Rule != "" }) {
 		run.Tool.Driver.Rules = rulesOf(problems)

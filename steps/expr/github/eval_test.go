@@ -148,14 +148,14 @@ func TestNumbersInText(t *testing.T) {
 func TestMistakesWhenEvaluated(t *testing.T) {
 	for _, c := range []struct{ name, source, want, hint string }{
 		{"format names a parameter that is not there", "format('{1}', 'a')", "format: the text names {1}, and there are 1 parameters after it", "{0} is the first"},
-		{"a brace alone", "format('}{0}', 'a')", "format: the text has a brace that stands for nothing", "{{ or }}"},
-		{"a brace that is not closed", "format('{0', 'a')", "a brace that stands for nothing", ""},
-		{"a brace around a word", "format('{a}', 'a')", "a brace that stands for nothing", ""},
-		{"braces with a format", "format('{0:x}', 'a')", "a brace that stands for nothing", ""},
+		{"a brace alone", "format('}{0}', 'a')", "format: the text has an unmatched brace", "{{ or }}"},
+		{"a brace that is not closed", "format('{0', 'a')", "an unmatched brace", ""},
+		{"a brace around a word", "format('{a}', 'a')", "an unmatched brace", ""},
+		{"braces with a format", "format('{0:x}', 'a')", "an unmatched brace", ""},
 		{"text that is no JSON", "fromJSON('{')", "fromJSON: the text is not JSON", ""},
 		{"nothing is no JSON", "fromJSON(github.nothing)", "fromJSON: the text is not JSON", "what it reads is empty"},
 		{"an object is no JSON", "fromJSON(github.map)", "fromJSON: the text is not JSON", "an object already"},
-		{"a condition of case that is no truth value", "case('x', 1, 2)", "a condition of case must be true or false, and is a string", "compare it"},
+		{"a condition of case that is no truth value", "case('x', 1, 2)", "a condition of case must be true or false, not a string", "compare it"},
 		{"a function of the run where there is none", "success()", "the function success cannot be used here", "a job that runs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func (ev *evaluation) format(n *node) (result, error) {
 		}
 		number, after, closed := strings.Cut(rest, "}")
 		if brace == '}' || !closed || !allDigits(number) {
-			return result{}, ev.fail(n.args[0], "write {0} for the first parameter after the text, and {{ or }} for a brace", "format: the text has a brace that stands for nothing")
+			return result{}, ev.fail(n.args[0], "write {0} for the first parameter after the text, and {{ or }} for a brace", "format: the text has an unmatched brace")
 		}
 		index, err := strconv.Atoi(number)
 		if err != nil || index > len(n.args)-2 {

@@ -126,7 +126,7 @@ func (ev *evaluation) choose(n *node) (result, error) {
 		case err != nil:
 			return result{}, err
 		case condition.Kind() != value.Boolean:
-			return result{}, ev.fail(n.args[i], "compare it, as in inputs.x == 'y'", "a condition of case must be true or false, and is %s", kindName(condition.Value))
+			return result{}, ev.fail(n.args[i], "compare it, as in inputs.x == 'y'", "a condition of case must be true or false, not %s", kindName(condition.Value))
 		case condition.Bool():
 			return ev.eval(n.args[i+1])
 		}
@@ -174,7 +174,7 @@ func (ev *evaluation) fromJSON(n *node, text value.Value) (result, error) {
 		case text.IsNull() || text.Str() == "" && text.Kind() == value.String:
 			hint = "what it reads is empty: the output or input may not be set"
 		case !isScalar(text):
-			hint = "it reads text, and this is " + kindName(text) + " already"
+			hint = "it needs text, not " + kindName(text) + " already"
 		}
 		if text.Sensitive() {
 			return result{}, ev.fail(n, hint, "fromJSON: the text is not JSON")

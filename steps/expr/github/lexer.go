@@ -123,7 +123,7 @@ func (p *parser) readString() error {
 		p.tok.text = strings.ReplaceAll(p.source[start+1:i], "''", "'")
 		return nil
 	}
-	return newError(p.source, start, start+1, "two quotes, '', stand for one in a string", "the string is not closed: its second ' is missing")
+	return newError(p.source, start, start+1, "write '' for a quote in a string", "the string is not closed: its second ' is missing")
 }
 
 // isName reports whether the text can be the name of a context, a function or a property after a point.
@@ -163,7 +163,7 @@ var (
 		'|': "logical or is ||",
 		'?': "there is no ?: operator; write case(condition, 'yes', 'no')",
 		'$': "write the name as it is: env.HOME, not $HOME; and no ${{ }} inside of an expression",
-		'+': "there is no arithmetic; texts are put together by format('{0}{1}', a, b)",
+		'+': "there is no arithmetic; use format('{0}{1}', a, b)",
 		'-': "there is no arithmetic",
 		'*': "there is no arithmetic; a filter is written foo.* or foo[*]",
 		'/': "there is no arithmetic",

@@ -16,13 +16,13 @@ func TestMistakesInExpressions(t *testing.T) {
 		length int
 		hint   string
 	}{
-		{"", "an expression was expected, and there is none", 0, 1, ""},
-		{"  ", "an expression was expected, and there is none", 0, 2, ""},
+		{"", "expected an expression", 0, 1, ""},
+		{"  ", "expected an expression", 0, 2, ""},
 		{"1 <", "the expression ends too early", 3, 1, ""},
 		{"(1", "the expression ends too early: its closing ) is missing", 2, 1, ""},
 		{"github.list[0", "the expression ends too early: its closing ] is missing", 13, 1, ""},
 		{"format('a',", "the expression ends too early", 11, 1, ""},
-		{"'a", "the string is not closed: its second ' is missing", 0, 1, "two quotes"},
+		{"'a", "the string is not closed: its second ' is missing", 0, 1, "write '' for a quote"},
 		{"'é' == 'b", "the string is not closed: its second ' is missing", 7, 1, ""},
 		{`github.ref == "main"`, `unexpected symbol "\"main\""`, 14, 6, "single quotes"},
 		{"github.ref = 'a'", `unexpected symbol "="`, 11, 1, "compare with =="},

@@ -53,7 +53,7 @@ func parse(source string, start, end int) (*Expr, error) {
 		return nil, err
 	}
 	if p.tok.kind == tokenEnd {
-		return nil, newError(source, start, end, "", "an expression was expected, and there is none")
+		return nil, newError(source, start, end, "", "expected an expression")
 	}
 	root, err := p.binary(1)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestMistakesInTemplates(t *testing.T) {
 	}{
 		{"é ${{ github.ref", "the expression is not closed: its }} is missing", 2},
 		{"${{ 'a }}", "the expression is not closed: its }} is missing", 0},
-		{"a ${{ }}", "an expression was expected, and there is none", 5},
+		{"a ${{ }}", "expected an expression", 5},
 		{"é${{ github.ref }} ${{ 1 + 1 }}", `unexpected symbol "+"`, 25},
 		{"é${{ nothing }}", `unrecognized named-value "nothing"`, 5},
 		{"a ${{ '" + strings.Repeat("a", MaxLength) + "' }}", "the expression is longer than 21000 characters", 5},

@@ -254,7 +254,7 @@ func TestMistakes(t *testing.T) {
 		"an empty post":                 {"runs: {using: node20, main: a.js, post: ^''}\n", []string{`"post" is empty`}},
 		"no using":                      {"runs: ^{main: a.js}\n", []string{"does not say what it runs on"}},
 		"another Node":                  {"runs: {using: ^nodejs, main: a.js}\n", []string{`"nodejs" is nothing that an action can run on`}},
-		"a condition of nothing":        {"runs: {using: node20, main: a.js, post-if: ^always()}\n", []string{`no "post"`}},
+		"a condition of nothing":        {"runs: {using: node20, main: a.js, post-if: ^always()}\n", []string{`"post", which does not exist`}},
 		"a broken condition":            {"runs: {using: node20, main: a.js, post: b.js, post-if: always(^}\n", []string{""}},
 		"text around a condition":       {steps + "{run: a, shell: sh, if: '^!${{ true }}'}\n", []string{"one that always holds"}},
 		"no image":                      {"runs: ^{using: docker}\n", []string{"the action has no image"}},

@@ -100,7 +100,7 @@ func (p *parser) hook(runs *yamlsource.Node, key, conditionOf string, exec func(
 	n, condition := runs.Get(key), runs.Get(conditionOf+"-if")
 	if n == nil {
 		if condition != nil && !p.fetched {
-			p.Report(condition.Span, "write `"+key+":` as well", "there is no %q that the condition is for", key)
+			p.Report(condition.Span, "write `"+key+":` as well", "the condition is for %q, which does not exist", key)
 		}
 		return nil
 	}

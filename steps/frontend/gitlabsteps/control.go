@@ -146,7 +146,7 @@ func (p controlReader) await(e yamlsource.Entry) *plan.Await {
 		names = e.Value.Items
 	}
 	if len(names) == 0 {
-		p.report(e.Value.Span, "write `all`, or name background steps", "%q names no step", e.Key.Text)
+		p.report(e.Value.Span, "write `all`, or name background steps", "%q must name a step", e.Key.Text)
 	}
 	for _, n := range names {
 		if p.name(n, "a step") {

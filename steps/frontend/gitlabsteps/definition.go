@@ -21,7 +21,7 @@ func (p stepReader) definition(doc *yamlsource.Node) plan.Definition {
 		return d
 	}
 	if isStep(doc) && !looksLikeDefinition(doc) {
-		p.report(doc.Span, "write `run:` and begin the step with `- `", "the definition must have run or exec, and this is a single step")
+		p.report(doc.Span, "write `run:` and begin the step with `- `", "the definition must have run or exec, not a single step")
 		return d
 	}
 	if !p.object(doc, "the definition", "run", "exec", "env", "outputs", "delegate", "context", "pre", "post", "input_prefix", "type", "steps") {

@@ -287,7 +287,7 @@ var actionInputPattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_. -]*$`)
 func (p stepReader) refuseNestedGroups(group *yamlsource.Node) {
 	for _, member := range group.Items {
 		if nested := member.Get("parallel"); nested != nil {
-			p.report(nested.Span, "move its steps into the group around it; steps that follow each other go into a `run`", "a parallel group cannot stand in a parallel group")
+			p.report(nested.Span, "move its steps into the group around it; steps that follow each other go into a `run`", "parallel groups cannot be nested")
 		}
 	}
 }

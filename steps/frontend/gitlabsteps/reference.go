@@ -113,7 +113,7 @@ const actionPrefix = "action:"
 func (r *reference) action(text string) {
 	r.Kind, r.Action = plan.RefAction, text
 	if err := checkAction(text); err != nil {
-		r.fail("it is no action: "+err.Error(), actionHint)
+		r.fail("not an action: "+err.Error(), actionHint)
 	}
 }
 

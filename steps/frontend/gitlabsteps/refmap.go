@@ -180,7 +180,7 @@ func (p referenceReader) action(n *yamlsource.Node) *plan.Reference {
 	}
 	if !expr.Has(text) {
 		if err := checkAction(text); err != nil {
-			p.report(n.Span, actionHint, "%q is no action: %v", shorten(text), err)
+			p.report(n.Span, actionHint, "%q is not an action: %v", shorten(text), err)
 		}
 	}
 	return &plan.Reference{Kind: plan.RefAction, Text: text, Action: text, Span: n.Span}

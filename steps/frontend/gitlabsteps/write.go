@@ -16,7 +16,7 @@ import (
 // Write writes a plan as the YAML that ParseSteps reads: a component that has no spec as one document with `run`, any other as the
 // two documents of a file. Environments that steps share are written once and repeated by an alias.
 //
-// What comes out always reads back to an equal plan. A plan that the syntax has no words for is an error: one with an inline component
+// What comes out always reads back to an equal plan. A plan that the syntax cannot express is an error: one with an inline component
 // that has an environment or inputs of its own.
 func Write(c *plan.Component) ([]byte, error) {
 	w := &writer{}
@@ -44,7 +44,7 @@ func check(c *plan.Component, written []byte) error {
 	}
 	again, err := ParseSteps("the plan", written)
 	if err != nil {
-		return fmt.Errorf("writing the plan as steps: the syntax has no words for a part of it: %w", err)
+		return fmt.Errorf("writing the plan as steps: the syntax cannot express a part of it: %w", err)
 	}
 	got, err := plan.Canonical(again)
 	if err != nil || bytes.Equal(want, got) {
@@ -54,10 +54,10 @@ func check(c *plan.Component, written []byte) error {
 	for i := range wanted {
 		wanted[i] = strings.TrimSuffix(wanted[i], ",")
 		if i >= len(gotten) || wanted[i] != strings.TrimSuffix(gotten[i], ",") {
-			return fmt.Errorf("writing the plan as steps: the syntax has no words for %s", strings.TrimSpace(wanted[i]))
+			return fmt.Errorf("writing the plan as steps: the syntax cannot express %s", strings.TrimSpace(wanted[i]))
 		}
 	}
-	return fmt.Errorf("writing the plan as steps: the syntax has no words for a part of it")
+	return fmt.Errorf("writing the plan as steps: the syntax cannot express a part of it")
 }
 
 // isBare reports whether a spec is that of a job, which is not written.

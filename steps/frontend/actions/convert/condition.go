@@ -287,7 +287,7 @@ func (s *scope) jobIf(n *yamlsource.Node) jobCondition {
 	}
 	text, ok := l.holds(t, false)
 	if !ok {
-		out.note = s.note(n.Span, "the condition of the job cannot be said in rules, so that the job always runs: if: %s", shorten(c.Expr.String()))
+		out.note = s.note(n.Span, "the condition of the job cannot be expressed in rules, so the job always runs: if: %s", shorten(c.Expr.String()))
 	}
 	out.text = text
 	return out

@@ -210,5 +210,5 @@ func (e *WrittenError) Error() string {
 	if errors.As(e.Err, &list) {
 		text = list.Render()
 	}
-	return "what was written is no .gitlab-ci.yml, which is a mistake of step-runner: " + text
+	return "internal error: the result is not a valid .gitlab-ci.yml: " + text
 }

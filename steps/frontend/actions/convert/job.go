@@ -270,7 +270,7 @@ func (s *scope) limits(out *mapping, n *yamlsource.Node) {
 		if minutes, err := strconv.ParseFloat(t.Text, 64); err == nil {
 			if minutes > maxMinutes {
 				minutes = maxMinutes
-				s.note(t.Span, "the timeout is %d minutes: GitLab takes no longer one", maxMinutes)
+				s.note(t.Span, "the timeout is %d minutes: that exceeds GitLab's limit", maxMinutes)
 			}
 			out.add("timeout", strconv.FormatFloat(minutes, 'f', -1, 64)+" minutes")
 		} else {
@@ -342,7 +342,7 @@ func (s *scope) deployment(out *mapping, n *yamlsource.Node) {
 	for _, e := range permissions.Entries {
 		if e.Key.Text == "id-token" && e.Value.Text == "write" {
 			out.add("id_tokens", mapping{{nil, "GITLAB_OIDC_TOKEN", mapping{{nil, "aud", "$CI_SERVER_URL"}}}},
-				s.note(e.Key.Span, "id-token: write becomes the variable GITLAB_OIDC_TOKEN: write who it is for into `aud`, and let them trust GitLab's issuer"))
+				s.note(e.Key.Span, "id-token: write becomes the variable GITLAB_OIDC_TOKEN: put its audience into `aud`, and make them trust GitLab's issuer"))
 		} else {
 			others = true
 		}

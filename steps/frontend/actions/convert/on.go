@@ -20,7 +20,7 @@ func (c *converter) workflow(doc *mapping) {
 		if text, ok := s.dollars(name); ok {
 			w.add("name", text)
 		} else {
-			w.remark(c.note(name.Span, "the name of runs cannot be said: %s", shorten(name.Text)))
+			w.remark(c.note(name.Span, "the name of runs cannot be expressed: %s", shorten(name.Text)))
 		}
 	}
 	if n := c.root.Get("concurrency"); n != nil {
@@ -159,7 +159,7 @@ func (c *converter) named(n *yamlsource.Node, name, key string) string {
 		case minus:
 			areNot = append(areNot, matches(name, rest, true))
 		case len(areNot) > 0:
-			c.note(n.Span, "%s: %s stands behind a pattern with !, which now has the last word", key, text)
+			c.note(n.Span, "%s: %s comes after a pattern with !, which now takes precedence", key, text)
 			fallthrough
 		default:
 			are = append(are, matches(name, text, false))

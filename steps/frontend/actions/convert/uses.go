@@ -199,7 +199,7 @@ func (c *converter) findUploads(j *workflow.Job) {
 func (b *stepsOf) upload(n *yamlsource.Node) ([]string, bool) {
 	u, ok := b.readUpload(n)
 	if !ok {
-		b.note(n.Span, "actions/upload-artifact stays an action: `artifacts` has no words for what it does, and jobs of GitLab do not see what it keeps")
+		b.note(n.Span, "actions/upload-artifact stays an action: `artifacts` cannot express what it does, and GitLab jobs do not see what it keeps")
 		return nil, false
 	}
 	if !b.keeps {
@@ -263,7 +263,7 @@ func (b *stepsOf) cache(n *yamlsource.Node) ([]string, bool) {
 		return nil, false
 	}
 	if !only(inputs, "path", "key", "restore-keys") || n.Get("if") != nil || len(b.caches) == maxCaches {
-		return refuse("`cache` has no words for what it does")
+		return refuse("`cache` cannot express what it does")
 	}
 	var paths list
 	for _, text := range lines(inputs["path"]) {

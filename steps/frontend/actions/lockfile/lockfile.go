@@ -68,7 +68,7 @@ func (f *File) Commit(workflow, repository, ref string) (string, error) {
 	if d, ok := f.Dependencies[key]; ok && slices.Contains(f.Workflows[workflow], key) {
 		return d.Commit, nil
 	}
-	return "", fmt.Errorf("%s locks %s, and has no %s for it; lock it anew", Path, workflow, key)
+	return "", fmt.Errorf("%s locks %s, and has no %s for it; lock it again", Path, workflow, key)
 }
 
 // Lock notes that a workflow depends on a repository at a ref. With the same key, what is not known of the new dependency is taken from

@@ -149,8 +149,8 @@ func TestLockFilesThatAreWrong(t *testing.T) {
 		"a dependency that is not there": {"version: v0.0.2\nworkflows: {x.yml: [a/b@c]}", "is not among the dependencies"},
 		"uses that are not there":        {dependency("a/b@c", "c", "sha1-"+one, ", uses: [d/e@f]"), "d/e@f is not among the dependencies"},
 		"one that uses itself":           {dependency("a/b@c", "c", "sha1-"+one, ", uses: [a/b@c]"), "uses itself"},
-		"a path out of the repository":   {"version: v0.0.2\nworkflows: {../x.yml: []}", "no path of a workflow"},
-		"an absolute path":               {"version: v0.0.2\nworkflows: {/x.yml: []}", "no path of a workflow"},
+		"a path out of the repository":   {"version: v0.0.2\nworkflows: {../x.yml: []}", "not the path of a workflow"},
+		"an absolute path":               {"version: v0.0.2\nworkflows: {/x.yml: []}", "not the path of a workflow"},
 		"a list that is none":            {"version: v0.0.2\nworkflows: {x.yml: y}", "must be a list"},
 		"too long":                       {"#" + strings.Repeat("x", lockfile.MaxSize), "longer than"},
 	} {

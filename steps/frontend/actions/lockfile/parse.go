@@ -165,7 +165,7 @@ func (p *parser) key(n *yamlsource.Node) (string, bool) {
 func (p *parser) path(n *yamlsource.Node) bool {
 	odd := strings.ContainsFunc(n.Text, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' || c == ':' })
 	if !n.Kind.IsScalar() || n.Text == "" || n.Text[0] == '/' || odd || slices.Contains(strings.Split(n.Text, "/"), "..") {
-		p.source.Report(n.Span, "", "%q is no path of a workflow in the repository", n.Text)
+		p.source.Report(n.Span, "", "%q is not the path of a workflow in the repository", n.Text)
 		return false
 	}
 	return true

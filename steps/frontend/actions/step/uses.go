@@ -26,9 +26,9 @@ func (r *Reader) uses(s *plan.Step, n, uses *yamlsource.Node) {
 	action, err := plan.ParseAction(text)
 	switch {
 	case err != nil:
-		r.Report(uses.Span, usesHint, "%q is no action: %v", Shorten(text), err)
+		r.Report(uses.Span, usesHint, "%q is not an action: %v", Shorten(text), err)
 	case action.Folder != "" && !action.Own && !strings.HasPrefix(text, "./"):
-		r.Report(uses.Span, "write ./ and the folder as the work directory has it", "%q is no action: local ones begin with ./", Shorten(text))
+		r.Report(uses.Span, "write ./ and the folder as the work directory has it", "%q is not an action: local ones begin with ./", Shorten(text))
 	default:
 		s.Ref = &plan.Reference{Kind: plan.RefAction, Text: text, Action: text, Span: uses.Span}
 		if rest, local := strings.CutPrefix(text, "./"); local { // GitHub finds local ones from the workspace, whoever uses them

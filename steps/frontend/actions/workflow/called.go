@@ -123,7 +123,7 @@ func (w *Workflow) calledInputs(ev *evaluation, caller *Job, args *Arguments, c 
 		case ok:
 			v, problem := in.given(given)
 			if problem != "" {
-				ev.fail(caller.argument(caller.node.with, in.Name), "the input %q of %s %s, and is %s", in.Name, w.File, problem, shownValue(given))
+				ev.fail(caller.argument(caller.node.with, in.Name), "the input %q of %s %s, not %s", in.Name, w.File, problem, shownValue(given))
 			}
 			out[in.Name] = v
 		case in.Required:

@@ -43,7 +43,7 @@ func checkCron(text string) error {
 func (f cronField) check(item string) error {
 	span, step, stepped := strings.Cut(item, "/")
 	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1 || n > f.max+1) {
-		return fmt.Errorf("%q is no step of the %s", shorten(step), f.name)
+		return fmt.Errorf("%q is not a valid step for the %s", shorten(step), f.name)
 	}
 	if span == "*" {
 		return nil
@@ -66,7 +66,7 @@ func (f cronField) number(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < f.min || n > f.max {
-		return 0, fmt.Errorf("%q is no %s, which is from %d to %d", shorten(text), f.name, f.min, f.max)
+		return 0, fmt.Errorf("%q is not a valid %s, which must be from %d to %d", shorten(text), f.name, f.min, f.max)
 	}
 	return n, nil
 }

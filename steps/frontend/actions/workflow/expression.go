@@ -209,7 +209,7 @@ func (ev *evaluation) boolean(n *yamlsource.Node, what string) bool {
 	case v.Kind() == value.String && (strings.EqualFold(v.Str(), "true") || strings.EqualFold(v.Str(), "false")):
 		return strings.EqualFold(v.Str(), "true")
 	}
-	ev.unless(n, "%s must be true or false, and is %s", what, shownValue(v))
+	ev.unless(n, "%s must be true or false, not %s", what, shownValue(v))
 	return false
 }
 
@@ -223,7 +223,7 @@ func (ev *evaluation) number(n *yamlsource.Node, what string) float64 {
 		}
 	}
 	if !(number > 0) {
-		ev.unless(n, "%s must be a number above 0, and is %s", what, shownValue(v))
+		ev.unless(n, "%s must be a number above 0, not %s", what, shownValue(v))
 		return 0
 	}
 	return number

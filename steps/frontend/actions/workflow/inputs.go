@@ -90,9 +90,9 @@ func (r *reader) input(e yamlsource.Entry, dispatch bool) Input {
 	case kind == nil && !dispatch:
 		r.report(e.Key.Span, "the types are "+strings.Join(types, ", "), "the input %q has no type", in.Name)
 	case kind != nil && dispatch && kind.Kind.IsScalar() && !slices.Contains(types, kind.Text):
-		r.note(kind.Span, r.suggest(kind.Text, types, "the types are "), "%s is no type of an input: GitHub takes it for a string", r.shown(kind))
+		r.note(kind.Span, r.suggest(kind.Text, types, "the types are "), "%s is not an input type: GitHub treats it as a string", r.shown(kind))
 	case kind != nil && !slices.Contains(types, kind.Text):
-		r.report(kind.Span, r.suggest(kind.Text, types, "the types are "), "%s is no type of an input", r.shown(kind))
+		r.report(kind.Span, r.suggest(kind.Text, types, "the types are "), "%s is not an input type", r.shown(kind))
 	case kind != nil:
 		in.Type = kind.Text
 	}

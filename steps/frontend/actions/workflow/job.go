@@ -207,7 +207,7 @@ func (r *reader) needs(n *yamlsource.Node) {
 			}
 			switch {
 			case r.w.Job(id) == nil:
-				r.report(place.Span, r.suggest(id, ids, "the jobs are "), "the job %q needs %q, which is not there", j.ID, shorten(id))
+				r.report(place.Span, r.suggest(id, ids, "the jobs are "), "the job %q needs %q, which does not exist", j.ID, shorten(id))
 			case strings.EqualFold(id, j.ID):
 				r.report(place.Span, "", "the job %q needs itself", j.ID)
 			case slices.ContainsFunc(j.Needs[:k], func(before string) bool { return strings.EqualFold(before, id) }):
@@ -333,7 +333,7 @@ func (c *Call) parse(text string) (problem string) {
 	if !c.Local {
 		parts := strings.SplitN(path, "/", 3)
 		if len(parts) < 3 || parts[0] == "" || parts[1] == "" || !hasRef || ref == "" {
-			return strconv.Quote(shorten(text)) + " is no reference of a workflow"
+			return strconv.Quote(shorten(text)) + " is not a reference to a workflow"
 		}
 		c.Repository, c.Ref, path = parts[0]+"/"+parts[1], ref, parts[2]
 	}

@@ -106,8 +106,8 @@ func TestLegsThatCannotBe(t *testing.T) {
 	many := "[" + strings.TrimSuffix(strings.Repeat("1,", 257), ",") + "]"
 	for name, c := range map[string]struct{ matrix, v, want string }{
 		"257 of them":                    {"{v: '${{ fromJSON(vars.v) }}'}", many, "ci.yml:6:24: the matrix makes 257 jobs, and 256 is the most"},
-		"a string for a list":            {"{v: '${{ vars.v }}'}", "x", `ci.yml:6:28: "v" in the matrix must be a list, and is "x"`},
-		"a list for a map":               {"'${{ fromJSON(vars.v) }}'", "[1]", "the matrix must be a map, and is an array"},
+		"a string for a list":            {"{v: '${{ vars.v }}'}", "x", `ci.yml:6:28: "v" in the matrix must be a list, not "x"`},
+		"a list for a map":               {"'${{ fromJSON(vars.v) }}'", "[1]", "the matrix must be a map, not an array"},
 		"no values":                      {"{v: '${{ fromJSON(vars.v) }}'}", "[]", `"v" in the matrix has no values`},
 		"text that is no JSON":           {"{v: '${{ fromJSON(vars.v) }}'}", "[", "fromJSON"},
 		"a name of exclude that is none": {"'${{ fromJSON(vars.v) }}'", `{"a":[1],"exclude":[{"b":1}]}`, `"b" is excluded`},

@@ -78,7 +78,7 @@ func (ev *evaluation) legs(n *yamlsource.Node) []row {
 	if isExpression(n) {
 		v := ev.value(n)
 		if v.Kind() != value.Struct {
-			ev.unless(n, "the matrix must be a map, and is %s", shownValue(v))
+			ev.unless(n, "the matrix must be a map, not %s", shownValue(v))
 			return nil
 		}
 		return ev.build(n, matrixOf(v))
@@ -105,7 +105,7 @@ func (ev *evaluation) cells(e yamlsource.Entry) []cell {
 	if isExpression(e.Value) {
 		v := ev.value(e.Value)
 		if v.Kind() != value.Array {
-			ev.unless(e.Value, "%q in the matrix must be a list, and is %s", e.Key.Text, shownValue(v))
+			ev.unless(e.Value, "%q in the matrix must be a list, not %s", e.Key.Text, shownValue(v))
 		}
 		var out []cell
 		for _, item := range v.Items() {
@@ -174,7 +174,7 @@ func (ev *evaluation) rows(n *yamlsource.Node, what string) []row {
 	if isExpression(n) {
 		v := ev.value(n)
 		if v.Kind() != value.Array {
-			ev.unless(n, "%q must be a list, and is %s", what, shownValue(v))
+			ev.unless(n, "%q must be a list, not %s", what, shownValue(v))
 		}
 		return rowsOf(v)
 	}
@@ -266,7 +266,7 @@ func (ev *evaluation) build(n *yamlsource.Node, m *matrix) []row {
 	for _, x := range m.exclude {
 		for _, p := range x {
 			if !slices.ContainsFunc(m.vectors, func(v vector) bool { return strings.EqualFold(v.name, p.name) }) {
-				ev.fail(at(p.cell.place), "%q is excluded, and is no name in the matrix", p.name)
+				ev.fail(at(p.cell.place), "%q is excluded, but is not a name in the matrix", p.name)
 				return nil
 			}
 		}

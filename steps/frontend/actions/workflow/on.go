@@ -130,7 +130,7 @@ func (r *reader) event(name string, n *yamlsource.Node) {
 	}
 	for _, key := range []string{"branches", "tags", "paths"} {
 		if ignore := n.Get(key + "-ignore"); ignore != nil && n.Get(key) != nil {
-			r.report(ignore.Span, `write "`+key+`", and patterns that begin with ! in it`, `%q and %q cannot stand together`, key, key+"-ignore")
+			r.report(ignore.Span, `write "`+key+`", and patterns that begin with ! in it`, `%q and %q exclude each other`, key, key+"-ignore")
 		}
 	}
 	if name == "workflow_run" && len(event.workflows) == 0 {
@@ -199,7 +199,7 @@ func (r *reader) schedule(n *yamlsource.Node) {
 		}
 		line := Schedule{}
 		if cron := item.Get("cron"); cron == nil {
-			r.report(item.Span, "add `cron: '0 5 * * *'`", "the line of the schedule has no time")
+			r.report(item.Span, "add `cron: '0 5 * * *'`", "the schedule has no time")
 		} else if text, ok := r.filled(cron, "the cron line"); ok {
 			if err := checkCron(text); err != nil {
 				r.report(cron.Span, "", "%s", err)
@@ -208,7 +208,7 @@ func (r *reader) schedule(n *yamlsource.Node) {
 		}
 		if zone := item.Get("timezone"); zone != nil {
 			if line.Timezone, _ = r.filled(zone, "the time zone"); strings.ContainsAny(line.Timezone, " \t:\\") {
-				r.report(zone.Span, "use the name of a place, such as Europe/London", "%q is no time zone", shorten(line.Timezone))
+				r.report(zone.Span, "use the name of a place, such as Europe/London", "%q is not a time zone", shorten(line.Timezone))
 			}
 		}
 		r.w.On.schedules = append(r.w.On.schedules, line)

@@ -86,7 +86,7 @@ func (r *reader) cacheMode(n *yamlsource.Node) CacheMode {
 	}
 	modes := []string{string(CacheRead), string(CacheWrite), string(CacheWriteOnly), string(CacheNone)}
 	if !slices.Contains(modes, n.Text) {
-		r.report(n.Span, r.suggest(n.Text, modes, "write "), "%s is no mode of caches", r.shown(n))
+		r.report(n.Span, r.suggest(n.Text, modes, "write "), "%s is not a cache mode", r.shown(n))
 	}
 	return CacheMode(n.Text)
 }
@@ -143,9 +143,9 @@ func (r *reader) concurrency(n *yamlsource.Node, a available) *yamlsource.Node {
 		switch {
 		case queue == nil:
 		case queue.Text != "single" && queue.Text != "max":
-			r.report(queue.Span, "write single or max", "%s is no queue", r.shown(queue))
+			r.report(queue.Span, "write single or max", "%s is not a queue", r.shown(queue))
 		case queue.Text == "max" && cancel != nil && strings.EqualFold(cancel.Text, "true"):
-			r.report(queue.Span, "leave one of them out", "`queue: max` and `cancel-in-progress: true` cannot stand together")
+			r.report(queue.Span, "leave one of them out", "`queue: max` and `cancel-in-progress: true` exclude each other")
 		}
 	}
 	return n

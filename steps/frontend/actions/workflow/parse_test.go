@@ -27,10 +27,10 @@ func TestMistakesOfAWorkflow(t *testing.T) {
 		"a name that is a list":           {"on: push\nname: §[a]\n" + jobs, []string{"the name must be a string, not a list"}},
 		"a run name with the job":         {"on: push\nrun-name: a ${{ §needs.x }}\n" + jobs, []string{"needs"}},
 		"merge keys":                      {"on: push\nenv: &e {A: b}\njobs: {a: {runs-on: x, env: §{<<: *e}, steps: [{run: x}]}}\n", []string{"no merge keys"}},
-		"an unknown cache mode":           {"on: push\ncache-mode: §reed\n" + jobs, []string{"no mode of caches"}},
+		"an unknown cache mode":           {"on: push\ncache-mode: §reed\n" + jobs, []string{"not a cache mode"}},
 		"a concurrency without group":     {"on: push\nconcurrency: §{cancel-in-progress: true}\n" + jobs, []string{"no group"}},
-		"a queue that cancels":            {"on: push\nconcurrency: {group: g, cancel-in-progress: true, queue: §max}\n" + jobs, []string{"cannot stand together"}},
-		"a strange queue":                 {"on: push\nconcurrency: {group: g, queue: §many}\n" + jobs, []string{"no queue"}},
+		"a queue that cancels":            {"on: push\nconcurrency: {group: g, cancel-in-progress: true, queue: §max}\n" + jobs, []string{"exclude each other"}},
+		"a strange queue":                 {"on: push\nconcurrency: {group: g, queue: §many}\n" + jobs, []string{"not a queue"}},
 		"an empty group":                  {"on: push\nconcurrency: §''\n" + jobs, []string{"the concurrency group is empty"}},
 		"jobs in the workflow's env":      {"on: push\nenv: {A: '${{ §matrix.x }}'}\n" + jobs, []string{"matrix"}},
 		"env that is a list":              {"on: push\nenv: §[A]\n" + jobs, []string{`"env" must be a map`}},
@@ -39,7 +39,7 @@ func TestMistakesOfAWorkflow(t *testing.T) {
 		"expressions in defaults":         {"on: push\ndefaults: {run: {shell: '${{ §github.x }}'}}\n" + jobs, []string{"github"}},
 		"permissions for nothing":         {"on: push\npermissions: {§content: read}\n" + jobs, []string{`unknown key "content"`}},
 		"a permission too far":            {"on: push\npermissions: {models: §write, id-token: §read, contents: §admin}\n" + jobs, []string{`"models" can be read or none`, `"id-token" can be write or none`, `"contents" can be write, read or none`}},
-		"permissions for all that are no": {"on: push\npermissions: §all\n" + jobs, []string{"no permission for all scopes"}},
+		"permissions for all that are no": {"on: push\npermissions: §all\n" + jobs, []string{"not a permission for all scopes"}},
 	} {
 		t.Run(name, func(t *testing.T) { mistakes(t, c.text, c.want) })
 	}
@@ -52,7 +52,7 @@ func TestMistakesOfAJob(t *testing.T) {
 		want []string
 	}{
 		"an unknown key":                  {"§neds: b", []string{`unknown key "neds"`}},
-		"needs that do not exist":         {"needs: §b", []string{`the job "a" needs "b", which is not there`}},
+		"needs that do not exist":         {"needs: §b", []string{`the job "a" needs "b", which does not exist`}},
 		"needs in a list":                 {"needs: [§b, §c]", []string{`needs "b"`, `needs "c"`}},
 		"needs itself":                    {"needs: §a", []string{`the job "a" needs itself`}},
 		"secrets in if":                   {"if: §secrets.X", []string{"secrets"}},
@@ -64,7 +64,7 @@ func TestMistakesOfAJob(t *testing.T) {
 		"a vector without values":         {"strategy: {matrix: {os: §[]}}", []string{`"os" in the matrix has no values`}},
 		"an empty matrix":                 {"strategy: {matrix: §{}}", []string{"the matrix has no values"}},
 		"only exclude":                    {"strategy: {matrix: §{exclude: [{a: b}]}}", []string{"the matrix has no values"}},
-		"exclude of another name":         {"strategy: {matrix: {os: [a], exclude: [{§so: a}]}}", []string{`"so" is excluded, and is no name`}},
+		"exclude of another name":         {"strategy: {matrix: {os: [a], exclude: [{§so: a}]}}", []string{`"so" is excluded, but is not a name`}},
 		"include of a string":             {"strategy: {matrix: {include: [§a]}}", []string{"must be a map"}},
 		"a computed matrix with a string": {"strategy: {matrix: {a: ['${{ github.x }}'], b: §c}}", []string{`"b" in a matrix must be a list`}},
 		"fail-fast by chance":             {"strategy: {fail-fast: §maybe}", []string{"must be true or false"}},
@@ -120,8 +120,8 @@ func TestMistakesOfACall(t *testing.T) {
 		keys string
 		want []string
 	}{
-		"an action":                {"uses: §actions/checkout@v6", []string{"is no reference of a workflow"}},
-		"no ref":                   {"uses: §o/r/.github/workflows/a.yml", []string{"is no reference of a workflow"}},
+		"an action":                {"uses: §actions/checkout@v6", []string{"is not a reference to a workflow"}},
+		"no ref":                   {"uses: §o/r/.github/workflows/a.yml", []string{"is not a reference to a workflow"}},
 		"a local one with a ref":   {"uses: §./.github/workflows/a.yml@v1", []string{"without @"}},
 		"another folder":           {"uses: §./workflows/a.yml", []string{"right in .github/workflows"}},
 		"a folder below":           {"uses: §./.github/workflows/x/a.yml", []string{"right in .github/workflows"}},
@@ -195,7 +195,7 @@ func TestNotesTellWhatIsNotDone(t *testing.T) {
 		"text around a job's if":  {withJob("if: a${{ true }}\n"), "always holds"},
 		"text around a step's if": {"on: push\njobs: {a: {runs-on: x, steps: [{run: x, if: '(${{ success() }})'}]}}\n", "always holds"},
 		"the file of variables":   {"on: push\njobs: {a: {runs-on: x, steps: [{run: 'echo A=b >> ${{ github.env }}'}]}}\n", "github.env is known to processes only"},
-		"a type of no input":      {"on: {workflow_dispatch: {inputs: {a: {type: int}}}}\n" + jobs, "GitHub takes it for a string"},
+		"a type of no input":      {"on: {workflow_dispatch: {inputs: {a: {type: int}}}}\n" + jobs, "GitHub treats it as a string"},
 		"nothing to note":         {withJob("name: x\n"), ""},
 		"an output that there":    {"on: push\njobs:\n  b: {runs-on: x, outputs: {O: x}, steps: [{run: x}]}\n  a: {needs: b, runs-on: x, if: needs.b.outputs.o, steps: [{run: 'echo ${{ needs.*.result }}'}]}\n", ""},
 	} {

@@ -65,7 +65,7 @@ func translate(in []rune) (string, error) {
 			continue
 		case c == '?' || c == '+':
 			if !repeats {
-				return "", fmt.Errorf("the %c in the pattern repeats the character before it, and there is none", c)
+				return "", fmt.Errorf("the %c in the pattern repeats the character before it, but there is none", c)
 			}
 			out.WriteRune(c)
 			repeats = false

@@ -115,7 +115,7 @@ func (r *reader) permissions(n *yamlsource.Node) *Permissions {
 		case "write-all":
 			return AllPermissions(Write)
 		}
-		r.report(n.Span, "write read-all, write-all, {} or a map of scopes", "%q is no permission for all scopes", shorten(n.Text))
+		r.report(n.Span, "write read-all, write-all, {} or a map of scopes", "%q is not a permission for all scopes", shorten(n.Text))
 		return nil
 	}
 	p := &Permissions{levels: map[string]Level{}}

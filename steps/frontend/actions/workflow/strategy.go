@@ -90,7 +90,7 @@ func (j *Job) Legs(c Contexts) (*Legs, error) {
 			if v := ev.value(n); v.Kind() == value.Struct {
 				rows = legs.fromValue(ev, n, v)
 			} else {
-				ev.unless(n, "the strategy must be a map, and is %s", shownValue(v))
+				ev.unless(n, "the strategy must be a map, not %s", shownValue(v))
 			}
 		}
 		if s != nil {

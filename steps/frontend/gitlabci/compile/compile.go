@@ -273,7 +273,7 @@ func (c *compiler) coverage() {
 		c.note("the coverage is not looked for: the steps of `run` have a log each; let one of them call builtin://coverage")
 		return
 	case c.temp == "":
-		c.fail("the coverage cannot be looked for: there is no folder for the log")
+		c.fail("cannot compute the coverage: there is no folder for the log")
 	}
 	in := inputs{}
 	c.addText(in, "pattern", c.job.Coverage)
@@ -313,7 +313,7 @@ func (c *compiler) flag(name string, byDefault bool) bool {
 	}
 	b, err := strconv.ParseBool(text)
 	if err != nil {
-		c.note("%s is %q, which is neither true nor false; it is taken as %t", name, text, byDefault)
+		c.note("%s is %q, which is neither true nor false; using %t", name, text, byDefault)
 		return byDefault
 	}
 	return b
@@ -327,7 +327,7 @@ func (c *compiler) count(name string, byDefault int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		c.note("%s is %q, which is no number; it is taken as %d", name, text, byDefault)
+		c.note("%s is %q, which is not a number; using %d", name, text, byDefault)
 		return byDefault
 	}
 	return n
@@ -337,7 +337,7 @@ func (c *compiler) count(name string, byDefault int) int {
 func (c *compiler) attempts(name string) int {
 	n := c.count(name, 1)
 	if clamped := min(max(n, 1), MaxAttempts); clamped != n {
-		c.note("%s is %d; it is taken as %d", name, n, clamped)
+		c.note("%s is %d; using %d", name, n, clamped)
 		return clamped
 	}
 	return n
@@ -351,7 +351,7 @@ func (c *compiler) timeout(name string) time.Duration {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		c.note("%s is %q, which is no time such as 1h30m; it is left out", name, text)
+		c.note("%s is %q, which is not a duration such as 1h30m; ignored", name, text)
 		return 0
 	}
 	return d
@@ -364,7 +364,7 @@ func (c *compiler) choice(name, byDefault string, words ...string) string {
 		return ""
 	}
 	if !slices.Contains(words, text) {
-		c.note("%s is %q, and can be %s; it is taken as %s", name, text, strings.Join(words, ", "), byDefault)
+		c.note("%s is %q, but must be one of %s; using %s", name, text, strings.Join(words, ", "), byDefault)
 		return ""
 	}
 	return text

@@ -275,14 +275,14 @@ func TestWhatIsDoneInAnotherWayIsSaid(t *testing.T) {
 		job  compile.Job
 		want string
 	}{
-		{compile.Job{Variables: vars("GET_SOURCES_ATTEMPTS=11"), Source: fromGitLab()}, "GET_SOURCES_ATTEMPTS is 11; it is taken as 10"},
-		{compile.Job{Variables: vars("RESTORE_CACHE_ATTEMPTS=0")}, "RESTORE_CACHE_ATTEMPTS is 0; it is taken as 1"},
-		{compile.Job{Variables: vars("GIT_DEPTH=all"), Source: fromGitLab()}, `GIT_DEPTH is "all", which is no number; it is taken as 20`},
-		{compile.Job{Variables: vars("GIT_CHECKOUT=maybe"), Source: fromGitLab()}, `GIT_CHECKOUT is "maybe", which is neither true nor false; it is taken as true`},
+		{compile.Job{Variables: vars("GET_SOURCES_ATTEMPTS=11"), Source: fromGitLab()}, "GET_SOURCES_ATTEMPTS is 11; using 10"},
+		{compile.Job{Variables: vars("RESTORE_CACHE_ATTEMPTS=0")}, "RESTORE_CACHE_ATTEMPTS is 0; using 1"},
+		{compile.Job{Variables: vars("GIT_DEPTH=all"), Source: fromGitLab()}, `GIT_DEPTH is "all", which is not a number; using 20`},
+		{compile.Job{Variables: vars("GIT_CHECKOUT=maybe"), Source: fromGitLab()}, `GIT_CHECKOUT is "maybe", which is neither true nor false; using true`},
 		{compile.Job{Variables: vars("RUNNER_SCRIPT_TIMEOUT=soon")}, `RUNNER_SCRIPT_TIMEOUT is "soon"`},
 		{compile.Job{Variables: vars("CACHE_COMPRESSION_LEVEL=best"), Cache: []compile.Cache{{Key: "a", Paths: []string{"b"}}}}, `CACHE_COMPRESSION_LEVEL is "best"`},
 		{compile.Job{Variables: vars("TRANSFER_METER_FREQUENCY=5s")}, "TRANSFER_METER_FREQUENCY changes nothing"},
-		{compile.Job{Variables: vars("GIT_STRATEGY=empty"), Source: compile.Source{None: true}}, "GIT_STRATEGY is empty, and is not heeded"},
+		{compile.Job{Variables: vars("GIT_STRATEGY=empty"), Source: compile.Source{None: true}}, "GIT_STRATEGY is empty; ignored"},
 		{compile.Job{Variables: vars("not.a.name=1")}, `"not.a.name" is not given`},
 		{compile.Job{Cache: []compile.Cache{{Key: "..", Paths: []string{"a"}}}}, `the cache key ".." cannot be used`},
 		{compile.Job{Variables: vars("CACHE_FALLBACK_KEY=main-protected"), Cache: []compile.Cache{{Key: "a", Paths: []string{"a"}}}}, "CACHE_FALLBACK_KEY"},

@@ -69,7 +69,7 @@ func FromPipeline(p *pipeline.Job, vars *variable.Collection, o Options) (*Job, 
 	j.Variables = f.vars // in which secrets are now files
 	for _, token := range k.IDTokens {
 		if _, ok := f.vars.Get(token.Name); !ok {
-			f.note("the id token %s is not there: nobody made one", token.Name)
+			f.note("the ID token %s is not available", token.Name)
 		}
 	}
 	for _, what := range []struct{ keyword, says string }{{"identity", k.Identity}, {"dast_configuration", dast(k.DAST)}} {
@@ -234,7 +234,7 @@ func (f *fromPipeline) dependencies(j *Job) {
 		}
 		if !ok {
 			if a := before.Keywords.Artifacts; a != nil && (len(a.Paths) > 0 || a.Untracked) {
-				f.note("there are no artifacts of the job %q", before.Name)
+				f.note("the job %q has no artifacts", before.Name)
 			}
 			continue
 		}

@@ -17,7 +17,7 @@ func (c *compiler) sources() {
 	switch {
 	case src.None:
 		if strategy == "clone" || strategy == "empty" {
-			c.note("GIT_STRATEGY is %s, and is not heeded: the job runs in the folder as it is", strategy)
+			c.note("GIT_STRATEGY is %s; ignored: the job runs in the folder as it is", strategy)
 		}
 		in.add("strategy", value.OfString("none"))
 	case strategy == "none" || strategy == "empty":

@@ -120,7 +120,7 @@ func (b *blocks) access(path string) (item, error) {
 		switch i {
 		case 0:
 			if (name != "inputs" && name != "component") || len(indexes) > 0 {
-				return item{}, fmt.Errorf("%q is not known here: there are inputs and component", shorten(name))
+				return item{}, fmt.Errorf("%q is unknown here: use inputs or component", shorten(name))
 			}
 		case 1:
 			if at, err = b.named(names[0], name); err != nil {
@@ -206,7 +206,7 @@ func (b *blocks) call(call string, t *tree) (*tree, error) {
 		return nil, unknownName{kind: "function", name: name, candidates: []string{"expand_vars", "truncate", "posix_escape", "split"}}
 	}
 	if t.kind != yamlsource.String {
-		return nil, fmt.Errorf("%s wants a string, and this is %s", name, t.kind)
+		return nil, fmt.Errorf("%s must be a string, not %s", name, t.kind)
 	}
 	if hasArguments && (name == "expand_vars" || name == "posix_escape") {
 		return nil, fmt.Errorf("%s takes no arguments", name)
@@ -284,7 +284,7 @@ func posixEscape(text string) string {
 // textOf is how a value reads inside other text: a scalar as it is, null as nothing, all else as JSON.
 func textOf(t *tree) (string, error) {
 	if t.refers {
-		return "", fmt.Errorf("a !reference cannot stand in text: files are put together before references are looked up")
+		return "", fmt.Errorf("a !reference is not allowed in text: files are merged before references are resolved")
 	}
 	if t.kind.IsScalar() {
 		if t.kind == yamlsource.Null {

@@ -155,14 +155,14 @@ func TestAnEmptyConfiguration(t *testing.T) {
 		{"nothing", "", "a.yml: the file is empty"},
 		{"comments", "# x\n", "a.yml: the file is empty"},
 		{"null", "~", "a.yml: the file is empty"},
-		{"a list", "- a", "a configuration is a map, and this is a list"},
-		{"a string", "a", "a configuration is a map, and this is a string"},
+		{"a list", "- a", "a configuration must be a map, not a list"},
+		{"a string", "a", "a configuration must be a map, not a string"},
 		{"no YAML", "a: [1", "the [ is never closed"},
-		{"a map of nothing", "{}", "has no job that is not hidden"},
-		{"hidden jobs alone", ".a: {script: x}", "has no job that is not hidden"},
-		{"a header alone", "spec: {inputs: {a: {default: b}}}", "has no job that is not hidden"},
+		{"a map of nothing", "{}", "has no visible jobs"},
+		{"hidden jobs alone", ".a: {script: x}", "has no visible jobs"},
+		{"a header alone", "spec: {inputs: {a: {default: b}}}", "has no visible jobs"},
 		{"three documents", "a: {script: x}\n---\nb: {script: x}", "only one document can be the configuration"},
-		{"a header in the configuration", "spec: {}\na: {script: x}", "a header holds nothing but `spec`"},
+		{"a header in the configuration", "spec: {}\na: {script: x}", "a header can only contain `spec`"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := config.Resolve(t.Context(), "a.yml", []byte(tt.text), config.Options{})

@@ -95,7 +95,7 @@ func (x *extender) entry(i int) *extension {
 	if deep { // which has been reported
 		d.depth = MaxExtendsDepth + 1
 	} else if d.depth > MaxExtendsDepth {
-		x.report(Node{tree: extends.value}, "give the job directly what it takes over from so far", "%q extends more than %d levels of jobs, which is the limit", shorten(e.key.text), MaxExtendsDepth)
+		x.report(Node{tree: extends.value}, "extend a job closer to the root, or repeat the keywords", "%q extends more than %d levels of jobs, which is the limit", shorten(e.key.text), MaxExtendsDepth)
 		ok = false
 	}
 	d.state = good

@@ -54,7 +54,7 @@ func (r *resolver) header(s *Source, doc Node, given map[string]item) *blocks {
 		return b
 	}
 	if spec.Kind() != yamlsource.Mapping {
-		r.report(spec, "write `inputs:` under it", "`spec` is a map, and this is %s", spec.Kind())
+		r.report(spec, "write `inputs:` under it", "`spec` must be a map, not %s", spec.Kind())
 		return b
 	}
 	var declared []*Input
@@ -70,7 +70,7 @@ func (r *resolver) header(s *Source, doc Node, given map[string]item) *blocks {
 			r.componentContext(s, v, b.component)
 		case "description":
 			if !v.Kind().IsScalar() {
-				r.report(v, "write a text", "`spec:description` is a text, and this is %s", v.Kind())
+				r.report(v, "write a text", "`spec:description` must be a text, not %s", v.Kind())
 			}
 		default:
 			r.report(key, r.suggest(key.Text(), []string{"inputs", "include", "component", "description"}, "delete it"), "`spec` has no key %q", shorten(key.Text()))
@@ -108,7 +108,7 @@ func (r *resolver) headerIncludes(s *Source, key, include Node) []Node {
 		n := Node{tree: child.converter().tree(doc)}
 		for k := range n.Entries() {
 			if k.Text() != "inputs" {
-				r.report(k, "delete it", "a file that `spec:include` includes holds nothing but `inputs`, and this is %q", shorten(k.Text()))
+				r.report(k, "delete it", "a file that `spec:include` includes can only contain `inputs`, not %q", shorten(k.Text()))
 			}
 		}
 		lists = append(lists, n.Get("inputs"))
@@ -137,7 +137,7 @@ func (r *resolver) headerFile(parent *Source, inc inclusion) (*Source, *yamlsour
 // componentContext reads `spec:component`: which fields of the component the file uses.
 func (r *resolver) componentContext(s *Source, list Node, fields map[string]item) {
 	if list.Kind() != yamlsource.Sequence {
-		r.report(list, "write a list of fields, such as [name, version]", "`spec:component` is a list, and this is %s", list.Kind())
+		r.report(list, "write a list of fields, such as [name, version]", "`spec:component` must be a list, not %s", list.Kind())
 		return
 	}
 	component := s.component
@@ -169,7 +169,7 @@ func (r *resolver) declarations(inputs Node, declared []*Input) []*Input {
 		return declared
 	}
 	if inputs.Kind() != yamlsource.Mapping {
-		r.report(inputs, "write the names of inputs under it", "`inputs` is a map, and this is %s", inputs.Kind())
+		r.report(inputs, "write the names of inputs under it", "`inputs` must be a map, not %s", inputs.Kind())
 		return declared
 	}
 	known := map[string]*Input{}
@@ -197,7 +197,7 @@ func (r *resolver) declaration(key, v Node) *Input {
 		return in
 	}
 	if v.Kind() != yamlsource.Mapping {
-		r.report(v, "write `default:`, `type:` and so on under it", "the input %q is described by a map, and this is %s", shorten(in.Name), v.Kind())
+		r.report(v, "write `default:`, `type:` and so on under it", "the input %q must be described by a map, not %s", shorten(in.Name), v.Kind())
 		in.bad = true
 		return in
 	}
@@ -207,7 +207,7 @@ func (r *resolver) declaration(key, v Node) *Input {
 			in.Default = what
 		case "type":
 			if !slices.Contains(InputTypes, what.Text()) {
-				r.report(what, r.suggest(what.Text(), InputTypes, "write string, number, boolean or array"), "there is no type %q of inputs", shorten(what.Text()))
+				r.report(what, r.suggest(what.Text(), InputTypes, "write string, number, boolean or array"), "%q is not an input type", shorten(what.Text()))
 				in.bad = true
 				continue
 			}
@@ -215,7 +215,7 @@ func (r *resolver) declaration(key, v Node) *Input {
 		case "description":
 			in.Description = what.Text()
 			if !what.Kind().IsScalar() {
-				r.report(what, "write a text", "the description of an input is a text, and this is %s", what.Kind())
+				r.report(what, "write a text", "the description of an input must be a text, not %s", what.Kind())
 			}
 			if utf8.RuneCountInString(in.Description) > MaxDescription {
 				r.report(what, "shorten it", "the description is longer than %d characters, which is the limit", MaxDescription)
@@ -237,7 +237,7 @@ func (r *resolver) declaration(key, v Node) *Input {
 // optionList reads the values that an input may have.
 func (r *resolver) optionList(list Node) []Node {
 	if list.Kind() != yamlsource.Sequence {
-		r.report(list, "write a list", "`options` is a list, and this is %s", list.Kind())
+		r.report(list, "write a list", "`options` must be a list, not %s", list.Kind())
 		return nil
 	}
 	if list.Len() > MaxOptions {

@@ -60,7 +60,7 @@ func (r *resolver) inclusion(s *Source, n Node) []inclusion {
 	case yamlsource.Mapping:
 		return r.includeMap(s, n)
 	default:
-		r.report(n, "write a path, or a map with `local:`, `project:`, `remote:`, `template:` or `component:`", "`include` wants a string or a map, and this is %s", n.Kind())
+		r.report(n, "write a path, or a map with `local:`, `project:`, `remote:`, `template:` or `component:`", "`include` must be a string or a map, not %s", n.Kind())
 		return nil
 	}
 }
@@ -161,14 +161,14 @@ func (r *resolver) checkPartners(n, integrity Node) bool {
 // location is the text that names a file, its variables expanded.
 func (r *resolver) location(n Node, key string) (string, bool) {
 	if n.Kind() != yamlsource.String {
-		r.report(n, "write a string", "`%s` wants a string, and this is %s", key, n.Kind())
+		r.report(n, "write a string", "`%s` must be a string, not %s", key, n.Kind())
 		return "", false
 	}
 	text := strings.TrimSpace(r.options.Expand(n.Text()))
 	if text == "" {
 		hint := "name a file"
 		if n.Text() != "" {
-			hint = "set the variables that it is made of; those that the configuration itself defines are not known here"
+			hint = "set the variables that it is made of; those defined in the configuration itself are unknown here"
 		}
 		r.report(n, hint, "`%s` is empty", key)
 		return "", false
@@ -186,7 +186,7 @@ func (r *resolver) projectFiles(n Node, inc inclusion) []inclusion {
 	ref := ""
 	if given := n.Get("ref"); !given.IsNull() {
 		if !given.Kind().IsScalar() {
-			r.report(given, "write a branch, tag or commit", "`ref` wants a string, and this is %s", given.Kind())
+			r.report(given, "write a branch, tag or commit", "`ref` must be a string, not %s", given.Kind())
 		}
 		ref = strings.TrimSpace(r.options.Expand(given.Text()))
 	}
@@ -287,12 +287,12 @@ func (r *resolver) included(rules Node) bool {
 		return true
 	}
 	if rules.Kind() != yamlsource.Sequence {
-		r.report(rules, "write a list of rules", "the `rules` of an include are a list, and this is %s", rules.Kind())
+		r.report(rules, "write a list of rules", "the `rules` of an include must be a list, not %s", rules.Kind())
 		return true
 	}
 	for _, rule := range rules.Items() {
 		if rule.Kind() != yamlsource.Mapping {
-			r.report(rule, "write `if:`, `exists:` or `changes:`", "a rule is a map, and this is %s", rule.Kind())
+			r.report(rule, "write `if:`, `exists:` or `changes:`", "a rule must be a map, not %s", rule.Kind())
 			continue
 		}
 		for key := range rule.Entries() {

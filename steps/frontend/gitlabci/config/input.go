@@ -15,7 +15,7 @@ func (r *resolver) given(inputs Node) map[string]item {
 		return nil
 	}
 	if inputs.Kind() != yamlsource.Mapping {
-		r.report(inputs, "write names and values under it", "`inputs` is a map, and this is %s", inputs.Kind())
+		r.report(inputs, "write names and values under it", "`inputs` must be a map, not %s", inputs.Kind())
 		return nil
 	}
 	given := make(map[string]item, inputs.Len())
@@ -193,7 +193,7 @@ func (r *resolver) checkValue(s *Source, in *Input, v item, isGiven bool) {
 		}
 		for _, one := range values {
 			if !in.allows(one) {
-				report("choose one of "+in.listOptions(), "%s is no option of the input %q", shown(one), shorten(in.Name))
+				report("choose one of "+in.listOptions(), "%s is not an option of the input %q", shown(one), shorten(in.Name))
 			}
 		}
 	}
@@ -271,7 +271,7 @@ func namesIn(condition string) []string {
 // to be given when it has no default then: it has not when no rule holds.
 func (r *resolver) applyRules(in *Input, byName map[string]*Input) (required bool) {
 	if in.rules.Kind() != yamlsource.Sequence {
-		r.report(in.rules, "write a list of rules", "`rules` is a list, and this is %s", in.rules.Kind())
+		r.report(in.rules, "write a list of rules", "`rules` must be a list, not %s", in.rules.Kind())
 		in.bad = true
 		return false
 	}
@@ -317,7 +317,7 @@ func (r *resolver) applyRules(in *Input, byName map[string]*Input) (required boo
 // checkRule reports a rule of an input that cannot be one.
 func (r *resolver) checkRule(in *Input, rule Node) bool {
 	if rule.Kind() != yamlsource.Mapping {
-		r.report(rule, "write `if:`, `options:` and `default:`", "a rule of an input is a map, and this is %s", rule.Kind())
+		r.report(rule, "write `if:`, `options:` and `default:`", "a rule of an input must be a map, not %s", rule.Kind())
 		return false
 	}
 	ok := true
@@ -332,10 +332,10 @@ func (r *resolver) checkRule(in *Input, rule Node) bool {
 	condition, options, v := rule.Get("if"), rule.Get("options"), rule.Get("default")
 	switch {
 	case condition.Exists() && condition.Kind() != yamlsource.String:
-		r.report(condition, "write an expression", "`if` is an expression, and this is %s", condition.Kind())
+		r.report(condition, "write an expression", "`if` must be an expression, not %s", condition.Kind())
 		return false
 	case condition.Exists() && !options.Exists() && !v.Exists():
-		r.report(rule, "add `options:` or `default:`", "the rule of the input %q says nothing", shorten(in.Name))
+		r.report(rule, "add `options:` or `default:`", "the rule of the input %q has no effect", shorten(in.Name))
 		return false
 	case !condition.Exists() && !options.Exists():
 		r.report(rule, "add `options:`, or an `if:`", "a rule of an input without `if` needs `options`")

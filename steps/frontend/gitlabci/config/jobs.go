@@ -31,7 +31,7 @@ func (r *resolver) jobs(c *Config) {
 		c.Jobs = append(c.Jobs, job)
 	}
 	if len(c.Jobs) == 0 && len(r.found) == 0 {
-		r.report(c.Root, "add a job: a name, and under it `script:`", "the configuration has no job that is not hidden")
+		r.report(c.Root, "add a job: a name, and under it `script:`", "the configuration has no visible jobs")
 	}
 }
 
@@ -47,7 +47,7 @@ func (r *resolver) checkJob(key, body Node) bool {
 		if like := diag.Suggest(key.Text(), globalNames()); like != "" {
 			hint = "did you mean \"" + like + "\"?"
 		}
-		r.report(key, hint, "%q is neither a keyword nor a job: a job is a map, and this is %s", name, body.Kind())
+		r.report(key, hint, "%q is neither a keyword nor a job: a job must be a map, not %s", name, body.Kind())
 		return false
 	case key.Text() == "":
 		r.report(key, "give it a name", "the name of a job is empty")
@@ -112,7 +112,7 @@ func (r *resolver) inherit(job *Job) {
 		return
 	}
 	if inherit.Kind() != yamlsource.Mapping {
-		r.report(inherit, "write `default:` and `variables:` under it", "`inherit` is a map, and this is %s", inherit.Kind())
+		r.report(inherit, "write `default:` and `variables:` under it", "`inherit` must be a map, not %s", inherit.Kind())
 		return
 	}
 	for key, v := range inherit.Entries() {
@@ -149,7 +149,7 @@ func (r *resolver) inherited(v Node, otherwise Inherit) Inherit {
 	case v.IsNull():
 		return otherwise
 	default:
-		r.report(v, "write true, false or a list of names", "`inherit` wants a boolean or a list, and this is %s", v.Kind())
+		r.report(v, "write true, false or a list of names", "`inherit` must be a boolean or a list, not %s", v.Kind())
 		return otherwise
 	}
 }
@@ -163,7 +163,7 @@ type defaults struct {
 func (r *resolver) defaults(root Node) defaults {
 	key, body := root.Entry("default")
 	if body.Exists() && !body.IsNull() && body.Kind() != yamlsource.Mapping {
-		r.report(body, "write keywords of jobs under it", "`default` is a map, and this is %s", body.Kind())
+		r.report(body, "write keywords of jobs under it", "`default` must be a map, not %s", body.Kind())
 		body = Node{}
 	}
 	for k := range body.Entries() {

@@ -105,7 +105,7 @@ func (r *resolver) read(s *Source, data []byte, given map[string]item) *tree {
 		return nil
 	}
 	if root.kind != yamlsource.Mapping {
-		r.report(Node{tree: root}, "write keywords and jobs, each with a colon", "a configuration is a map, and this is %s", root.kind)
+		r.report(Node{tree: root}, "write keywords and jobs, each with a colon", "a configuration must be a map, not %s", root.kind)
 		return nil
 	}
 	return r.include(s, root)
@@ -130,7 +130,7 @@ func (r *resolver) documents(s *Source, file *yamlsource.File) (header, content 
 		header, docs = docs[0], docs[1:]
 		for _, e := range header.Entries {
 			if e.Key.Text != "spec" {
-				r.report(Node{tree: &tree{raw: e.Key, source: s}}, "write --- on a line of its own between `spec:` and the configuration", "a header holds nothing but `spec`, and this is %q", shorten(e.Key.Text))
+				r.report(Node{tree: &tree{raw: e.Key, source: s}}, "write --- on a line of its own between `spec:` and the configuration", "a header can only contain `spec`, not %q", shorten(e.Key.Text))
 				break
 			}
 		}
@@ -139,7 +139,7 @@ func (r *resolver) documents(s *Source, file *yamlsource.File) (header, content 
 		return header, nil
 	}
 	for _, d := range docs[1:] {
-		r.report(Node{tree: &tree{raw: d, source: s}}, "put it all into one document: after a header only the first ---, and without one none, may stand", "only one document can be the configuration")
+		r.report(Node{tree: &tree{raw: d, source: s}}, "use a single document, after at most one header", "only one document can be the configuration")
 	}
 	return header, docs[0]
 }

@@ -158,7 +158,7 @@ func (f *referrer) follow(t *tree) resolved {
 func (f *referrer) path(n Node) (path []string, ok bool) {
 	const hint = "write !reference [job, keyword]"
 	if n.Kind() != yamlsource.Sequence {
-		f.report(n, hint, "!reference stands before %s, and wants a list", n.Kind())
+		f.report(n, hint, "!reference is applied to %s, but needs a list", n.Kind())
 		return nil, false
 	}
 	for _, key := range n.Items() {
@@ -217,7 +217,7 @@ func (f *referrer) missing(n Node, path []string, level int, candidates []string
 		f.report(key, f.suggest(path[0], candidates, "define it, or include the file that does"), "!reference names %q, which is not defined", shorten(path[0]))
 		return
 	}
-	f.report(key, f.suggest(path[level], candidates, "name a keyword that it has"), "!reference names %q, and %q has no such key", shorten(path[level]), shorten(strings.Join(path[:level], ", ")))
+	f.report(key, f.suggest(path[level], candidates, "name a keyword that it has"), "!reference names %q, but %q has no such key", shorten(path[level]), shorten(strings.Join(path[:level], ", ")))
 }
 
 func (f *referrer) candidates() []string {

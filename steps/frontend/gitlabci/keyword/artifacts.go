@@ -77,11 +77,11 @@ func (r artifactReader) exposeAs(n, artifacts config.Node) string {
 	case len([]rune(text)) > MaxExposeAs:
 		r.report(n, "shorten it", "`artifacts:expose_as` is longer than %d characters, which is the limit", MaxExposeAs)
 	case !isLabel(text):
-		r.report(n, "use letters, digits, -, _ and spaces, and begin with no space or -", "`artifacts:expose_as` cannot be %q", shorten(text))
+		r.report(n, "use letters, digits, -, _ and spaces, not starting with a space or -", "`artifacts:expose_as` cannot be %q", shorten(text))
 	}
 	paths := artifacts.Get("paths")
 	if paths.IsNull() || paths.Len() == 0 {
-		r.report(n, "add `paths:`", "`artifacts:expose_as` shows the paths, and there are none")
+		r.report(n, "add `paths:`", "`artifacts:expose_as` shows the paths, but there are none")
 	}
 	for _, it := range paths.Items() {
 		if strings.Contains(it.Text(), "*") {
@@ -107,7 +107,7 @@ func isLabel(text string) bool {
 func (r artifactReader) reports(n config.Node) []Report {
 	if n.Kind() == yamlsource.Mapping {
 		if key, v := n.Entry("cobertura"); !v.IsNull() {
-			r.report(key, "write `coverage_report: {coverage_format: cobertura, path: …}`", "GitLab has no `artifacts:reports:cobertura` any more")
+			r.report(key, "write `coverage_report: {coverage_format: cobertura, path: …}`", "GitLab no longer has `artifacts:reports:cobertura`")
 			return nil
 		}
 	}

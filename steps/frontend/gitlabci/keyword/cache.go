@@ -46,7 +46,7 @@ func (r cacheReader) caches(n config.Node) []Cache {
 		}
 		return out
 	default:
-		r.report(n, "write `paths:` and `key:` under it; `cache: {}` is none", "`cache` is a map or a list of maps, and this is %s", n.Kind())
+		r.report(n, "write `paths:` and `key:` under it; `cache: {}` means no cache", "`cache` must be a map or a list of maps, not %s", n.Kind())
 		return nil
 	}
 }
@@ -97,7 +97,7 @@ func (r cacheReader) cacheKey(n config.Node) CacheKey {
 	out := CacheKey{}
 	if n.Kind() != yamlsource.Mapping {
 		if n.Kind() == yamlsource.Sequence {
-			r.report(n, "write a text, or `files:` under it", "`cache:key` is a string or a map, and this is %s", n.Kind())
+			r.report(n, "write a text, or `files:` under it", "`cache:key` must be a string or a map, not %s", n.Kind())
 			return out
 		}
 		out.Text = r.text(n, "cache:key")

@@ -47,7 +47,7 @@ func TestRules(t *testing.T) {
 	}, []refuses{
 		{"a broken condition, at its place", of(" [{if: $A == }]"), "3:21: `rules:if`: the expression ends where a value is expected"},
 		{"braces around a variable", of(` [{if: '${A} == "b"'}]`), "3:17: `rules:if`"},
-		{"a condition that is a boolean", of(" [{if: true}]"), "`rules:if` is a string, and this is a boolean"},
+		{"a condition that is a boolean", of(" [{if: true}]"), "`rules:if` must be a string, not a boolean"},
 		{"only besides", of(" [{when: always}]\nonly: [main]"), "4:3: `only` and `rules` exclude each other"},
 		{"except besides", of(" [{when: always}]\nexcept: [main]"), "4:3: `except` and `rules` exclude each other"},
 		{"a delay without start_in", of(" [{when: delayed}]"), "the rule is delayed and does not say how long"},
@@ -57,15 +57,15 @@ func TestRules(t *testing.T) {
 		{"changes without paths", of(" [{changes: {compare_to: main}}]"), "`rules:changes` has no paths"},
 		{"an empty list", of(" []"), "`rules` is empty"},
 		{"paths and a regular expression", of(" [{changes: {paths: [a], regexp: b}}]"), "`rules:changes` has paths and regexp, and can have only one of them"},
-		{"a regular expression that looks ahead", of(" [{changes: {regexp: '\\A(?!docs/).*'}}]"), "`rules:changes:regexp`: the pattern looks ahead or behind with (?!"},
+		{"a regular expression that looks ahead", of(" [{changes: {regexp: '\\A(?!docs/).*'}}]"), "`rules:changes:regexp`: the pattern uses the look-around (?!"},
 		{"a regular expression that is none", of(" [{exists: {regexp: '(a'}}]"), "`rules:exists:regexp`: the pattern is not one of RE2: missing closing )"},
 		{"a regular expression that is too long", of(" [{exists: {regexp: " + strings.Repeat("a", 256) + "}}]"), "`rules:exists:regexp`: the pattern is 256 characters long, and the limit is 255"},
 		{"changes that are a text", of(" [{changes: a}]"), "hint: put brackets around it: [a]"},
 		{"a ref without a project", of(" [{exists: {paths: [a], ref: b}}]"), "`rules:exists:ref` is for the files of another project"},
-		{"exit codes in a rule", of(" [{allow_failure: {exit_codes: 1}}]"), "`rules:allow_failure` is a boolean, and this is a map"},
+		{"exit codes in a rule", of(" [{allow_failure: {exit_codes: 1}}]"), "`rules:allow_failure` must be a boolean, not a map"},
 		{"an empty rule", of(" [{}]"), "a rule of `rules` is empty"},
-		{"a text", of(" always"), "`rules` is a list of maps, and this is a string"},
-		{"a rule that is a text", of(" [always]"), "a rule of `rules` is a map, and this is a string"},
+		{"a text", of(" always"), "`rules` must be a list of maps, not a string"},
+		{"a rule that is a text", of(" [always]"), "a rule of `rules` must be a map, not a string"},
 		{"a misspelt key", of(" [{iff: $A}]"), "hint: did you mean \"if\"?"},
 		{"deep lists", of(" " + strings.Repeat("[", 11) + "{when: never}" + strings.Repeat("]", 11)), "`rules` nests lists deeper than 10 levels"},
 		{"needs of other pipelines", of(" [{needs: [{pipeline: $P, job: a}]}]"), "`rules:needs` cannot need other pipelines or projects"},
@@ -87,7 +87,7 @@ func policies(t *testing.T, name string, pick func(*keyword.Job) any) {
 		{"a broken condition", of("{variables: ['$A ==']}"), "`" + name + ":variables`: "},
 		{"an inactive cluster", of("{kubernetes: inactive}"), "`" + name + ":kubernetes` cannot be \"inactive\""},
 		{"another key", of("{branches: [a]}"), "`" + name + "` has no key \"branches\""},
-		{"a number", of("[1]"), "`" + name + "` is a list of strings, and this item is a number"},
+		{"a number", of("[1]"), "`" + name + "` must be a list of strings, not a number"},
 	})
 }
 
@@ -111,7 +111,7 @@ func TestWhen(t *testing.T) {
 	check(t, "when", good, []refuses{
 		{"never, which is for rules", job("when: never"), "3:9: `when: never` is for rules"},
 		{"another word", job("when: alway"), "3:9: `when` cannot be \"alway\"\n  hint: did you mean \"always\"?"},
-		{"a boolean", job("when: true"), "3:9: `when` is a string, and this is a boolean"},
+		{"a boolean", job("when: true"), "3:9: `when` must be a string, not a boolean"},
 		{"delayed without start_in", job("when: delayed"), "3:9: the job is delayed and does not say how long"},
 		{"delayed with rules", job("when: delayed\nrules: [{if: $A}]"), "a job with rules cannot be delayed as a whole"},
 	})
@@ -127,9 +127,9 @@ func TestStartIn(t *testing.T) {
 	}, []refuses{
 		{"more than a week", of("8 days"), "4:13: `start_in` is longer than a week"},
 		{"a job that is not delayed", job("start_in: 1 day"), "3:3: `start_in` is for jobs with `when: delayed`"},
-		{"a number", of("5"), "4:13: `start_in` is a duration, and this is a number"},
-		{"no duration", of("soon"), "`start_in`: \"soon\" is no unit of time"},
-		{"never", of("never"), "`start_in`: \"never\" is no unit of time"},
+		{"a number", of("5"), "4:13: `start_in` must be a duration, not a number"},
+		{"no duration", of("soon"), "`start_in`: \"soon\" is not a unit of time"},
+		{"never", of("never"), "`start_in`: \"never\" is not a unit of time"},
 		{"rules besides", job("start_in: 1 day\nrules: [{if: $A}]"), "3:3: `start_in` and `rules` exclude each other"},
 	})
 }
@@ -140,9 +140,9 @@ func TestManualConfirmation(t *testing.T) {
 		{"a text for a manual job", job("when: manual\nmanual_confirmation: Really?"), text, "Really?"},
 		{"a text for a manual rule", job("rules: [{when: manual}]\nmanual_confirmation: Really?"), text, "Really?"},
 	}, []refuses{
-		{"a boolean", job("when: manual\nmanual_confirmation: true"), "`manual_confirmation` is a string, and this is a boolean"},
+		{"a boolean", job("when: manual\nmanual_confirmation: true"), "`manual_confirmation` must be a string, not a boolean"},
 		{"an empty text", job("when: manual\nmanual_confirmation: ''"), "`manual_confirmation` is empty"},
-		{"a list", job("when: manual\nmanual_confirmation: [a]"), "`manual_confirmation` is a string, and this is a list"},
+		{"a list", job("when: manual\nmanual_confirmation: [a]"), "`manual_confirmation` must be a string, not a list"},
 	})
 }
 
@@ -155,11 +155,11 @@ func TestAllowFailure(t *testing.T) {
 		{"an exit code", job("allow_failure: {exit_codes: 137}"), allow, keyword.AllowFailure{Set: true, ExitCodes: []int{137}}},
 		{"exit codes", job("allow_failure: {exit_codes: [1, 255]}"), allow, keyword.AllowFailure{Set: true, ExitCodes: []int{1, 255}}},
 	}, []refuses{
-		{"a text", job("allow_failure: 'true'"), "`allow_failure` is a boolean or a map, and this is a string"},
+		{"a text", job("allow_failure: 'true'"), "`allow_failure` must be a boolean or a map, not a string"},
 		{"an empty map", job("allow_failure: {}"), "`allow_failure` has no exit codes"},
-		{"exit codes that are texts", job("allow_failure: {exit_codes: [a]}"), "`allow_failure:exit_codes` is a list of whole numbers, and this item is a string"},
+		{"exit codes that are texts", job("allow_failure: {exit_codes: [a]}"), "`allow_failure:exit_codes` must be a list of whole numbers, not a string"},
 		{"no exit codes", job("allow_failure: {exit_codes: []}"), "`allow_failure:exit_codes` is empty"},
-		{"a fraction", job("allow_failure: {exit_codes: 1.5}"), "`allow_failure:exit_codes` is a whole number or a list of them"},
+		{"a fraction", job("allow_failure: {exit_codes: 1.5}"), "`allow_failure:exit_codes` must be a whole number or a list of them"},
 	})
 }
 
@@ -170,9 +170,9 @@ func TestInterruptible(t *testing.T) {
 		{"false", job("interruptible: false"), flag, false},
 		{"an input", "spec: {inputs: {x: {default: 'true'}}}\n---\n" + job("interruptible: $[[ inputs.x ]]"), flag, true},
 	}, []refuses{
-		{"a text", job("interruptible: 'true'"), "`interruptible` is a boolean, and this is a string\n  hint: take the quotes off"},
-		{"a number", job("interruptible: 1"), "`interruptible` is a boolean, and this is a number"},
-		{"a list", job("interruptible: [true]"), "`interruptible` is a boolean, and this is a list"},
+		{"a text", job("interruptible: 'true'"), "`interruptible` must be a boolean, not a string\n  hint: take the quotes off"},
+		{"a number", job("interruptible: 1"), "`interruptible` must be a boolean, not a number"},
+		{"a list", job("interruptible: [true]"), "`interruptible` must be a boolean, not a list"},
 	})
 }
 
@@ -187,13 +187,13 @@ func TestRetry(t *testing.T) {
 			keyword.Retry{Max: 2, When: []string{"stuck_or_timeout_failure", "runner_interrupted"}, ExitCodes: []int{1, 2}},
 		},
 	}, []refuses{
-		{"three", job("retry: 3"), "3:10: `retry` is from 0 to 2, and this is 3"},
-		{"less than none", job("retry: -1"), "`retry` is from 0 to 2, and this is -1"},
-		{"a number in quotes", job("retry: '1'"), "`retry` is a whole number, and this is a string\n  hint: take the quotes off"},
-		{"too many in a map", job("retry: {max: 5}"), "`retry:max` is from 0 to 2, and this is 5"},
+		{"three", job("retry: 3"), "3:10: `retry` must be from 0 to 2, not 3"},
+		{"less than none", job("retry: -1"), "`retry` must be from 0 to 2, not -1"},
+		{"a number in quotes", job("retry: '1'"), "`retry` must be a whole number, not a string\n  hint: take the quotes off"},
+		{"too many in a map", job("retry: {max: 5}"), "`retry:max` must be from 0 to 2, not 5"},
 		{"a reason that does not exist", job("retry: {when: script_failed}"), "`retry:when` cannot be \"script_failed\"\n  hint: did you mean \"script_failure\"?"},
-		{"a list", job("retry: [1]"), "`retry` is a whole number or a map, and this is a list"},
-		{"exit codes that are texts", job("retry: {exit_codes: a}"), "`retry:exit_codes` is a whole number or a list of them"},
+		{"a list", job("retry: [1]"), "`retry` must be a whole number or a map, not a list"},
+		{"exit codes that are texts", job("retry: {exit_codes: a}"), "`retry:exit_codes` must be a whole number or a list of them"},
 	})
 }
 
@@ -205,9 +205,9 @@ func TestTimeout(t *testing.T) {
 		{"a month", job("timeout: 1 month"), timeout, 30 * 24 * time.Hour},
 	}, []refuses{
 		{"more than a month", job("timeout: 31 days"), "`timeout` is longer than a month"},
-		{"a number", job("timeout: 3600"), "`timeout` is a duration, and this is a number\n  hint: write it as a text, in quotes and best with a unit: \"3600 seconds\""},
-		{"no time", job("timeout: 0 minutes"), "`timeout`: \"0 minutes\" is no duration"},
-		{"another unit", job("timeout: 3 moons"), "`timeout`: \"moons\" is no unit of time"},
+		{"a number", job("timeout: 3600"), "`timeout` must be a duration, not a number\n  hint: write it as a text, in quotes and best with a unit: \"3600 seconds\""},
+		{"no time", job("timeout: 0 minutes"), "`timeout`: \"0 minutes\" is not a duration"},
+		{"another unit", job("timeout: 3 moons"), "`timeout`: \"moons\" is not a unit of time"},
 	})
 }
 
@@ -217,8 +217,8 @@ func TestTags(t *testing.T) {
 		{"a list", job("tags: [linux, $SIZE]"), tags, []string{"linux", "$SIZE"}},
 		{"an empty list", job("tags: []"), tags, []string{}},
 	}, []refuses{
-		{"a text", job("tags: linux"), "3:9: `tags` is a list of strings, and this is a string\n  hint: put brackets around it: [linux]"},
-		{"a number", job("tags: [1]"), "`tags` is a list of strings, and this item is a number"},
+		{"a text", job("tags: linux"), "3:9: `tags` must be a list of strings, not a string\n  hint: put brackets around it: [linux]"},
+		{"a number", job("tags: [1]"), "`tags` must be a list of strings, not a number"},
 		{"fifty-one", job("tags: [" + strings.Repeat("a, ", 50) + "a]"), "`tags` has 51 items, and the limit is 50"},
 	})
 }
@@ -230,8 +230,8 @@ func TestResourceGroup(t *testing.T) {
 		{"variables", job("resource_group: $CI_ENVIRONMENT_NAME"), group, "$CI_ENVIRONMENT_NAME"},
 	}, []refuses{
 		{"an empty text", job("resource_group: ''"), "`resource_group` is empty"},
-		{"a number", job("resource_group: 1"), "`resource_group` is a string, and this is a number"},
-		{"a list", job("resource_group: [a]"), "`resource_group` is a string, and this is a list"},
+		{"a number", job("resource_group: 1"), "`resource_group` must be a string, not a number"},
+		{"a list", job("resource_group: [a]"), "`resource_group` must be a string, not a list"},
 	})
 }
 
@@ -253,17 +253,17 @@ func TestParallel(t *testing.T) {
 		{"a matrix", job("parallel: {matrix: [{A: [x, y], B: 1}, {A: z}]}"), parallel, "0 [[{A [x y]} {B [1]}] [{A [z]}]]"},
 		{"a matrix of 200", job("parallel: {matrix: [{A: " + numbers(20) + ", B: " + numbers(10) + "}]}"), nil, nil},
 	}, []refuses{
-		{"none", job("parallel: 0"), "3:13: `parallel` is from 1 to 200, and this is 0"},
-		{"201", job("parallel: 201"), "3:13: `parallel` is from 1 to 200, and this is 201"},
-		{"a fraction", job("parallel: 1.5"), "`parallel` is a whole number, and this is 1.5"},
-		{"a text", job("parallel: '2'"), "`parallel` is a whole number, and this is a string\n  hint: take the quotes off"},
+		{"none", job("parallel: 0"), "3:13: `parallel` must be from 1 to 200, not 0"},
+		{"201", job("parallel: 201"), "3:13: `parallel` must be from 1 to 200, not 201"},
+		{"a fraction", job("parallel: 1.5"), "`parallel` must be a whole number, not 1.5"},
+		{"a text", job("parallel: '2'"), "`parallel` must be a whole number, not a string\n  hint: take the quotes off"},
 		{"a matrix of 200 x 200", job("parallel: {matrix: [{A: " + numbers(200) + ", B: " + numbers(200) + "}]}"), "`parallel:matrix` makes more than 200 jobs"},
 		{"entries that are 201 together", job("parallel: {matrix: [{A: " + numbers(200) + "}, {B: 1}]}"), "`parallel:matrix` makes more than 200 jobs"},
-		{"a matrix that is a map", job("parallel: {matrix: {A: [x]}}"), "`parallel:matrix` is a list of maps, and this is a map"},
+		{"a matrix that is a map", job("parallel: {matrix: {A: [x]}}"), "`parallel:matrix` must be a list of maps, not a map"},
 		{"an empty matrix", job("parallel: {matrix: []}"), "`parallel:matrix` is empty"},
 		{"an empty entry", job("parallel: {matrix: [{}]}"), "an entry of `parallel:matrix` is empty"},
 		{"a variable without values", job("parallel: {matrix: [{A: []}]}"), "`parallel:matrix:A` is empty"},
-		{"a value that is a map", job("parallel: {matrix: [{A: [{b: c}]}]}"), "a value of `parallel:matrix:A` is a string, and this is a map"},
+		{"a value that is a map", job("parallel: {matrix: [{A: [{b: c}]}]}"), "a value of `parallel:matrix:A` must be a string, not a map"},
 		{"a map without a matrix", job("parallel: {}"), "`parallel` has no matrix"},
 		{"values that make a name too long", job("parallel: {matrix: [{A: " + strings.Repeat("x", 250) + "}]}"), "the name of the job is up to 257 characters long, and the limit is 255"},
 		{"a matrix that refers to itself", job("parallel: {matrix: [{A: '$[[ matrix.B ]]'}]}"), "a matrix cannot refer to itself"},

@@ -35,12 +35,12 @@ func TestCache(t *testing.T) {
 		{"an empty map, which takes the default away", "default: {cache: {paths: [a]}}\n" + of("{}"), cache, []seen(nil)},
 	}, []refuses{
 		{"five", of("[{paths: [a]}, {paths: [b]}, {paths: [c]}, {paths: [d]}, {paths: [e]}]"), "3:10: a job can have 4 caches, and here are 5"},
-		{"a text", of("vendor"), "`cache` is a map or a list of maps, and this is a string"},
-		{"paths that are a text", of("{paths: vendor}"), "`cache:paths` is a list of strings, and this is a string"},
+		{"a text", of("vendor"), "`cache` must be a map or a list of maps, not a string"},
+		{"paths that are a text", of("{paths: vendor}"), "`cache:paths` must be a list of strings, not a string"},
 		{"a key with a slash", of("{key: a/b}"), "`cache:key` cannot have a slash"},
 		{"a key with an escaped slash", of("{key: a%2Fb}"), "`cache:key` cannot have a slash"},
 		{"a key of dots", of("{key: ..}"), "`cache:key` cannot be \"..\""},
-		{"a key that is a number", of("{key: 1}"), "`cache:key` is a string, and this is a number\n  hint: put quotes around it"},
+		{"a key that is a number", of("{key: 1}"), "`cache:key` must be a string, not a number\n  hint: put quotes around it"},
 		{"a key of three files", of("{key: {files: [a, b, c]}}"), "`cache:key:files` has 3 items, and the limit is 2"},
 		{"a key of no file", of("{key: {files: []}}"), "`cache:key:files` is empty"},
 		{"a key with a prefix only", of("{key: {prefix: a}}"), "`cache:key` has neither files nor files_commits"},
@@ -48,7 +48,7 @@ func TestCache(t *testing.T) {
 		{"six fallback keys", of("{fallback_keys: [a, b, c, d, e, f]}"), "`cache:fallback_keys` has 6 items, and the limit is 5"},
 		{"another policy", of("{policy: pul}"), "`cache:policy` cannot be \"pul\"\n  hint: did you mean \"pull\"?"},
 		{"another moment", of("{when: manual}"), "`cache:when` cannot be \"manual\""},
-		{"an untracked that is a text", of("{untracked: yes please}"), "`cache:untracked` is a boolean"},
+		{"an untracked that is a text", of("{untracked: yes please}"), "`cache:untracked` must be a boolean"},
 		{"another key", of("{path: [a]}"), "`cache` has no key \"path\"\n  hint: did you mean \"paths\"?"},
 	})
 }
@@ -82,24 +82,24 @@ func TestArtifacts(t *testing.T) {
 		}
 	}
 	check(t, "artifacts", good, []refuses{
-		{"a list", of("[a]"), "3:14: `artifacts` is a map, and this is a list"},
-		{"paths that are a text", of("{paths: a}"), "`artifacts:paths` is a list of strings, and this is a string"},
+		{"a list", of("[a]"), "3:14: `artifacts` must be a map, not a list"},
+		{"paths that are a text", of("{paths: a}"), "`artifacts:paths` must be a list of strings, not a string"},
 		{"public and access", of("{paths: [a], public: true, access: all}"), "`artifacts:access` and `artifacts:public` exclude each other"},
 		{"another access", of("{access: everybody}"), "`artifacts:access` cannot be \"everybody\""},
-		{"a name for no paths", of("{expose_as: a}"), "`artifacts:expose_as` shows the paths, and there are none"},
+		{"a name for no paths", of("{expose_as: a}"), "`artifacts:expose_as` shows the paths, but there are none"},
 		{"a name for patterns", of("{expose_as: a, paths: ['*.txt']}"), "with `artifacts:expose_as`, a path cannot have a *"},
 		{"a name with other characters", of("{expose_as: a/b, paths: [c]}"), "`artifacts:expose_as` cannot be \"a/b\""},
 		{"a name that is too long", of("{expose_as: " + strings.Repeat("a", 101) + ", paths: [c]}"), "`artifacts:expose_as` is longer than 100 characters"},
-		{"a time without sense", of("{expire_in: someday}"), "`artifacts:expire_in`: \"someday\" is no unit of time"},
-		{"a time that is a number", of("{expire_in: 3600}"), "`artifacts:expire_in` is a duration, and this is a number"},
+		{"a time without sense", of("{expire_in: someday}"), "`artifacts:expire_in`: \"someday\" is not a unit of time"},
+		{"a time that is a number", of("{expire_in: 3600}"), "`artifacts:expire_in` must be a duration, not a number"},
 		{"another moment", of("{when: manual}"), "`artifacts:when` cannot be \"manual\""},
 		{"another report", of("{reports: {junt: a}}"), "`artifacts:reports` has no key \"junt\"\n  hint: did you mean \"junit\"?"},
-		{"a report that is no more", of("{reports: {cobertura: a}}"), "GitLab has no `artifacts:reports:cobertura` any more"},
-		{"a report that is a map", of("{reports: {junit: {path: a}}}"), "`artifacts:reports:junit` is a string or a list of strings, and this is a map"},
-		{"a coverage report that is a text", of("{reports: {coverage_report: a.xml}}"), "`artifacts:reports:coverage_report` is a map, and this is a string"},
+		{"a report that is no more", of("{reports: {cobertura: a}}"), "GitLab no longer has `artifacts:reports:cobertura`"},
+		{"a report that is a map", of("{reports: {junit: {path: a}}}"), "`artifacts:reports:junit` must be a string or a list of strings, not a map"},
+		{"a coverage report that is a text", of("{reports: {coverage_report: a.xml}}"), "`artifacts:reports:coverage_report` must be a map, not a string"},
 		{"a coverage report without a format", of("{reports: {coverage_report: {path: a}}}"), "`artifacts:reports:coverage_report` has no coverage_format"},
 		{"a coverage report of another format", of("{reports: {coverage_report: {path: a, coverage_format: lcov}}}"), "`artifacts:reports:coverage_report:coverage_format` cannot be \"lcov\""},
-		{"a public that is a text", of("{public: 'no'}"), "`artifacts:public` is a boolean"},
+		{"a public that is a text", of("{public: 'no'}"), "`artifacts:public` must be a boolean"},
 	})
 }
 
@@ -111,7 +111,7 @@ func TestCoverage(t *testing.T) {
 	}, []refuses{
 		{"a pattern without slashes", job("coverage: total"), "3:13: `coverage` is a pattern between slashes\n  hint: put slashes around it: '/total/'"},
 		{"a pattern that RE2 does not know", job("coverage: '/(?=a)/'"), "`coverage`: "},
-		{"a list", job("coverage: [/a/]"), "`coverage` is a string, and this is a list"},
+		{"a list", job("coverage: [/a/]"), "`coverage` must be a string, not a list"},
 	})
 }
 
@@ -134,7 +134,7 @@ func TestEnvironment(t *testing.T) {
 		{"a job that stops it", stop("  environment: {name: prod, action: stop}\n"), nil, nil},
 		{"a time with variables, and never", of("{name: a, auto_stop_in: $DAYS days}") + "b: {script: x, environment: {name: b, auto_stop_in: never}}\n", nil, nil},
 	}, []refuses{
-		{"a list", of("[prod]"), "`environment` is a string or a map, and this is a list"},
+		{"a list", of("[prod]"), "`environment` must be a string or a map, not a list"},
 		{"an empty name", of("''"), "`environment` is empty"},
 		{"a map without a name", of("{url: https://x}"), "`environment` has no name"},
 		{"another action", of("{name: a, action: restart}"), "`environment:action` cannot be \"restart\"\n  hint: did you mean \"start\"?"},
@@ -142,12 +142,12 @@ func TestEnvironment(t *testing.T) {
 		{"a name with other characters", of("'a:b'"), "\"a:b\" cannot be the name of an environment"},
 		{"a name that begins with a slash", of("/a"), "the name of an environment neither begins nor ends with a slash"},
 		{"a URL that is too long", of("{name: a, url: " + strings.Repeat("u", 256) + "}"), "`environment:url` is longer than 255 characters"},
-		{"a time without sense", of("{name: a, auto_stop_in: later}"), "`environment:auto_stop_in`: \"later\" is no unit of time"},
+		{"a time without sense", of("{name: a, auto_stop_in: later}"), "`environment:auto_stop_in`: \"later\" is not a unit of time"},
 		{"a stop job that does not exist", of("{name: a, on_stop: stopp}") + "stop: {script: x}\n", "the job of `on_stop` \"stopp\" does not exist\n  hint: did you mean \"stop\"?"},
-		{"a stop job without an environment", stop(""), "the job \"stop\", which is to stop the environment, has none"},
-		{"a stop job of another environment", stop("  environment: {name: test, action: stop}\n"), "the job \"stop\" stops the environment \"test\", and this is \"prod\""},
+		{"a stop job without an environment", stop(""), "the job \"stop\", which should stop the environment, has no environment"},
+		{"a stop job of another environment", stop("  environment: {name: test, action: stop}\n"), "the job \"stop\" stops the environment \"test\", not \"prod\""},
 		{"a stop job that starts", stop("  environment: {name: prod}\n"), "the job \"stop\" has the environment and does not stop it"},
-		{"a cluster that is a text", of("{name: a, kubernetes: b}"), "`environment:kubernetes` is a map, and this is a string"},
+		{"a cluster that is a text", of("{name: a, kubernetes: b}"), "`environment:kubernetes` must be a map, not a string"},
 	})
 }
 
@@ -166,10 +166,10 @@ func TestRelease(t *testing.T) {
 	}, []refuses{
 		{"no tag", of("{description: d}"), "`release` has no tag_name"},
 		{"no description", of("{tag_name: t}"), "`release` has no description"},
-		{"a text", of("v1"), "`release` is a map, and this is a string"},
+		{"a text", of("v1"), "`release` must be a map, not a string"},
 		{"a date without sense", of("{tag_name: t, description: d, released_at: tomorrow}"), "`release:released_at` is not a date of ISO 8601"},
 		{"a link without a URL", of("{tag_name: t, description: d, assets: {links: [{name: a}]}}"), "a link of `release:assets:links` has no url"},
-		{"no links", of("{tag_name: t, description: d, assets: {links: []}}"), "`release:assets:links` is a list of links, and this is an empty one"},
+		{"no links", of("{tag_name: t, description: d, assets: {links: []}}"), "`release:assets:links` must be a list of links, not an empty one"},
 		{"assets without links", of("{tag_name: t, description: d, assets: {}}"), "`release:assets` has no links"},
 		{"another type of link", of("{tag_name: t, description: d, assets: {links: [{name: a, url: b, link_type: c}]}}"), "`release:assets:links:link_type` cannot be \"c\""},
 	})
@@ -190,10 +190,10 @@ func TestPages(t *testing.T) {
 		{"a map", job("pages: {publish: site, path_prefix: $CI_COMMIT_REF_SLUG, expire_in: never}"), pages, "site|$CI_COMMIT_REF_SLUG|never"},
 		{"nothing", someJob, pages, "none"},
 	}, []refuses{
-		{"a text", job("pages: public"), "`pages` is a boolean or a map, and this is a string"},
+		{"a text", job("pages: public"), "`pages` must be a boolean or a map, not a string"},
 		{"another key", job("pages: {path: a}"), "`pages` has no key \"path\""},
-		{"a time without sense", job("pages: {expire_in: later}"), "`pages:expire_in`: \"later\" is no unit of time"},
-		{"a folder that is a list", job("pages: {publish: [a]}"), "`pages:publish` is a string, and this is a list"},
+		{"a time without sense", job("pages: {expire_in: later}"), "`pages:expire_in`: \"later\" is not a unit of time"},
+		{"a folder that is a list", job("pages: {publish: [a]}"), "`pages:publish` must be a string, not a list"},
 	})
 }
 
@@ -205,6 +205,6 @@ func TestPublish(t *testing.T) {
 	}, []refuses{
 		{"another job", job("publish: site"), "3:3: `publish` is for jobs that deploy pages"},
 		{"pages:publish besides", job("pages: {publish: a}\npublish: b"), "4:3: `publish` and `pages:publish` exclude each other"},
-		{"a list", "pages: {script: make, publish: [site]}\n", "`publish` is a string, and this is a list"},
+		{"a list", "pages: {script: make, publish: [site]}\n", "`publish` must be a string, not a list"},
 	})
 }

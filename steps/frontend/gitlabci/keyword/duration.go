@@ -54,7 +54,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 	switch {
 	case len(words) == 0 || sum == 0:
-		return 0, fmt.Errorf("%q is no duration", shorten(text))
+		return 0, fmt.Errorf("%q is not a duration", shorten(text))
 	case sum >= math.MaxInt64/float64(time.Second):
 		return 0, fmt.Errorf("%q is too long", shorten(text))
 	}
@@ -93,7 +93,7 @@ func durationWords(text string) ([]durationWord, error) {
 		n := strings.IndexAny(rest, " \t\r\n,0123456789.")
 		switch n {
 		case 0:
-			return nil, fmt.Errorf("%q is no duration", shorten(text))
+			return nil, fmt.Errorf("%q is not a duration", shorten(text))
 		case -1:
 			n = len(rest)
 		}
@@ -106,7 +106,7 @@ func durationWords(text string) ([]durationWord, error) {
 		if unit, ok := unitOf(word); ok {
 			words = append(words, durationWord{unit: unit})
 		} else if word != "and" && word != "with" && word != "plus" {
-			return nil, fmt.Errorf("%q is no unit of time", shorten(word))
+			return nil, fmt.Errorf("%q is not a unit of time", shorten(word))
 		}
 	}
 	return spoken.end(words), nil
@@ -139,7 +139,7 @@ func clock(text string) ([]durationWord, error) {
 	var words []durationWord
 	for i, part := range parts {
 		if part == "" || numberLength(part) != len(part) {
-			return nil, fmt.Errorf("%q is no duration", shorten(text))
+			return nil, fmt.Errorf("%q is not a duration", shorten(text))
 		}
 		value, err := strconv.ParseFloat(part, 64)
 		if err != nil {

@@ -27,7 +27,7 @@ func (r deliveryReader) environment(n config.Node) *Environment {
 		return out
 	case yamlsource.Mapping:
 	default:
-		r.report(n, "write the name of the environment", "`environment` is a string or a map, and this is %s", n.Kind())
+		r.report(n, "write the name of the environment", "`environment` must be a string or a map, not %s", n.Kind())
 		return nil
 	}
 	for key, v := range r.fields(n, "environment", environmentKeys) {
@@ -146,7 +146,7 @@ func (r deliveryReader) assets(n config.Node) []ReleaseLink {
 	var out []ReleaseLink
 	for _, links := range r.fields(n, "release:assets", []string{"links"}) {
 		if links.Kind() != yamlsource.Sequence || links.Len() == 0 {
-			r.report(links, "write a list of maps with `name:` and `url:`", "`%s` is a list of links, and this is %s", name, listKind(links))
+			r.report(links, "write a list of maps with `name:` and `url:`", "`%s` must be a list of links, not %s", name, listKind(links))
 			continue
 		}
 		for _, it := range links.Items() {
@@ -208,7 +208,7 @@ func (r deliveryReader) pages(j *Job) *Pages {
 			}
 		}
 	default:
-		r.report(n, "write true, false, or `publish:` under it", "`pages` is a boolean or a map, and this is %s", n.Kind())
+		r.report(n, "write true, false, or `publish:` under it", "`pages` must be a boolean or a map, not %s", n.Kind())
 		return nil
 	}
 	switch {

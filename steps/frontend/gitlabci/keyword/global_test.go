@@ -19,10 +19,10 @@ func TestStages(t *testing.T) {
 		{"lists in the list, flat", "stages: [[a, [b]], test]\n" + someJob, stages, ".pre a b test .post"},
 		{"null", "stages:\n" + someJob, stages, ".pre build test deploy .post"},
 	}, []refuses{
-		{"a text", "stages: test\n" + someJob, "1:9: `stages` is a list of strings, and this is a string\n  hint: put brackets around it: [test]"},
-		{"a number in it", "stages: [test, 1]\n" + someJob, "1:16: `stages` is a list of strings, and this item is a number\n  hint: put quotes around it"},
+		{"a text", "stages: test\n" + someJob, "1:9: `stages` must be a list of strings, not a string\n  hint: put brackets around it: [test]"},
+		{"a number in it", "stages: [test, 1]\n" + someJob, "1:16: `stages` must be a list of strings, not a number\n  hint: put quotes around it"},
 		{"lists nested too deep", "stages: [test, " + strings.Repeat("[", 10) + "a" + strings.Repeat("]", 10) + "]\n" + someJob, "1:26: `stages` nests lists deeper than 10 levels"},
-		{"a number in a list in it", "stages: [test, [1]]\n" + someJob, "1:17: `stages` is a list of strings, and this item is a number"},
+		{"a number in a list in it", "stages: [test, [1]]\n" + someJob, "1:17: `stages` must be a list of strings, not a number"},
 		{"lists without names", "stages: [[]]\njob:\n  stage: .pre\n  script: make\n", "1:9: `stages` is empty"},
 		{"an empty list", "stages: []\njob:\n  stage: .pre\n  script: make\n", "1:9: `stages` is empty"},
 		{"an empty name", "stages: [test, '']\n" + someJob, "1:16: the name of a stage is empty"},
@@ -37,9 +37,9 @@ func TestStage(t *testing.T) {
 		{".pre, which is always there", job("stage: .pre"), stage, ".pre"},
 	}, []refuses{
 		{"one that is not there, with what may be meant", job("stage: deplyo"), `3:10: there is no stage "deplyo"; there are .pre, build, test, deploy, .post` + "\n  hint: did you mean \"deploy\"?"},
-		{"a list", job("stage: [build]"), "3:10: `stage` is a string, and this is a list"},
+		{"a list", job("stage: [build]"), "3:10: `stage` must be a string, not a list"},
 		{"an empty text", job("stage: ''"), "3:10: `stage` is empty"},
-		{"none where there is no test", "stages: [build]\n" + someJob, "2:1: the job has no stage, and the default one, test, is not among the stages: .pre, build, .post"},
+		{"none where there is no test", "stages: [build]\n" + someJob, "2:1: the job has no stage, and the default stage, test, is not one of: .pre, build, .post"},
 	})
 }
 
@@ -69,7 +69,7 @@ func TestWorkflow(t *testing.T) {
 		{"needs in a rule", "workflow:\n  rules: [{when: always, needs: []}]\n" + someJob, "2:26: `workflow:rules` has no key \"needs\""},
 		{"a name that is too long", "workflow:\n  name: " + strings.Repeat("x", 256) + "\n" + someJob, "2:9: the name of the workflow is longer than 255 characters"},
 		{"an auto_cancel that GitLab does not know", "workflow:\n  auto_cancel: {on_new_commit: all}\n" + someJob, "2:32: `workflow:auto_cancel:on_new_commit` cannot be \"all\""},
-		{"a list", "workflow: [name]\n" + someJob, "1:11: `workflow` is a map, and this is a list"},
+		{"a list", "workflow: [name]\n" + someJob, "1:11: `workflow` must be a map, not a list"},
 		{"a misspelt key", "workflow:\n  rule: []\n" + someJob, "2:3: `workflow` has no key \"rule\"\n  hint: did you mean \"rules\"?"},
 	})
 }
@@ -99,13 +99,13 @@ func TestVariables(t *testing.T) {
 			func(d *keyword.Definition) any { return []bool{first(d).Variables[0].Raw, first(d).Variables[1].Raw} }, []bool{true, false},
 		},
 	}, []refuses{
-		{"a list", "variables: {A: [a]}\n" + someJob, "1:16: `variables:A` is a string, and this is a list"},
-		{"a list for all", "variables: [A]\n" + someJob, "1:12: `variables` is a map, and this is a list\n  hint: write NAME: value under it"},
+		{"a list", "variables: {A: [a]}\n" + someJob, "1:16: `variables:A` must be a string, not a list"},
+		{"a list for all", "variables: [A]\n" + someJob, "1:12: `variables` must be a map, not a list\n  hint: write NAME: value under it"},
 		{"a value that is no option", "variables: {A: {value: c, options: [a, b]}}\n" + someJob, "1:24: `variables:A:value` is \"c\", and that is not among the options"},
 		{"options without a value", "variables: {A: {options: [a, b]}}\n" + someJob, "1:26: `variables:A` has options and no value"},
 		{"a description in a job", job("variables: {A: {value: a, description: b}}"), "3:29: `variables:A` has no key \"description\""},
-		{"an expand that is a text", job(`variables: {A: {value: a, expand: "false"}}`), "3:37: `variables:A:expand` is a boolean, and this is a string\n  hint: take the quotes off"},
-		{"a map in a rule", job("rules: [{variables: {A: {value: a}}}]"), "3:27: `rules:variables:A` is a string, and this is a map"},
+		{"an expand that is a text", job(`variables: {A: {value: a, expand: "false"}}`), "3:37: `variables:A:expand` must be a boolean, not a string\n  hint: take the quotes off"},
+		{"a map in a rule", job("rules: [{variables: {A: {value: a}}}]"), "3:27: `rules:variables:A` must be a string, not a map"},
 		{"a value that is too long", "variables: {A: " + strings.Repeat("x", 1<<20+1) + "}\n" + someJob, "1:16: `variables:A` is longer than 1048576 bytes"},
 	})
 }
@@ -115,9 +115,9 @@ func TestDefault(t *testing.T) {
 		{"keywords for all jobs", "default:\n  retry: 2\n  tags: [a]\n" + someJob, func(d *keyword.Definition) any { return []any{first(d).Retry.Max, first(d).Tags} }, []any{2, []string{"a"}}},
 		{"the older global keywords", "image: alpine\n" + someJob, func(d *keyword.Definition) any { return first(d).Image.Name }, "alpine"},
 	}, []refuses{
-		{"a mistake, told once for all jobs", "default:\n  retry: 3\na: {script: x}\nb: {script: x}\n", "2:10: `retry` is from 0 to 2, and this is 3 (by `default:` at ci.yml:1)"},
-		{"a mistake that no job inherits", "default:\n  retry: 3\na: {script: x, retry: 1}\n", "2:10: `retry` is from 0 to 2, and this is 3"},
-		{"a mistake in a global keyword that no job inherits", "cache: 3\na: {script: x, cache: {}}\n", "1:8: `cache` is a map or a list of maps, and this is a number"},
+		{"a mistake, told once for all jobs", "default:\n  retry: 3\na: {script: x}\nb: {script: x}\n", "2:10: `retry` must be from 0 to 2, not 3 (by `default:` at ci.yml:1)"},
+		{"a mistake that no job inherits", "default:\n  retry: 3\na: {script: x, retry: 1}\n", "2:10: `retry` must be from 0 to 2, not 3"},
+		{"a mistake in a global keyword that no job inherits", "cache: 3\na: {script: x, cache: {}}\n", "1:8: `cache` must be a map or a list of maps, not a number"},
 	})
 }
 
@@ -139,8 +139,8 @@ func TestExtends(t *testing.T) {
 		{"a hidden job", ".a: {tags: [x]}\njob: {extends: .a, script: make}\n", func(d *keyword.Definition) any { return first(d).Tags }, []string{"x"}},
 		{"several", ".a: {tags: [x]}\n.b: {tags: [y], retry: 1}\njob: {extends: [.a, .b], script: make}\n", func(d *keyword.Definition) any { return []any{first(d).Tags, first(d).Retry.Max} }, []any{[]string{"y"}, 1}},
 	}, []refuses{
-		{"a mistake in what is extended, with the way", ".a: {tags: x}\njob: {extends: .a, script: make}\n", "1:12: `tags` is a list of strings, and this is a string (by `extends: .a` at ci.yml:2)"},
-		{"a mistake that two jobs inherit, once", ".a: {tags: x}\na: {extends: .a, script: make}\nb: {extends: .a, script: make}\n", "1:12: `tags` is a list"},
-		{"a mistake through a reference", ".a: {tags: [[x]]}\na: {script: make, tags: !reference [.a, tags]}\n", "1:13: `tags` is a list of strings, and this item is a list (by `!reference [.a, tags]` at ci.yml:2)"},
+		{"a mistake in what is extended, with the way", ".a: {tags: x}\njob: {extends: .a, script: make}\n", "1:12: `tags` must be a list of strings, not a string (by `extends: .a` at ci.yml:2)"},
+		{"a mistake that two jobs inherit, once", ".a: {tags: x}\na: {extends: .a, script: make}\nb: {extends: .a, script: make}\n", "1:12: `tags` must be a list"},
+		{"a mistake through a reference", ".a: {tags: [[x]]}\na: {script: make, tags: !reference [.a, tags]}\n", "1:13: `tags` must be a list of strings, not a list (by `!reference [.a, tags]` at ci.yml:2)"},
 	})
 }

@@ -41,7 +41,7 @@ func (r imageReader) services(n config.Node) []Service {
 		if n.Kind() == yamlsource.String {
 			hint = "put brackets around it: [" + shorten(n.Text()) + "]"
 		}
-		r.report(n, hint, "`services` is a list of images, and this is %s", n.Kind())
+		r.report(n, hint, "`services` must be a list of images, not %s", n.Kind())
 		return nil
 	}
 	out := make([]Service, 0, n.Len())
@@ -53,10 +53,10 @@ func (r imageReader) services(n config.Node) []Service {
 		case yamlsource.Mapping:
 			r.service(it, &s)
 		case yamlsource.Sequence:
-			r.report(it, "write the items into the list itself; a `!reference` can stand for the whole list", "a service is a string or a map, and this is %s", it.Kind())
+			r.report(it, "write the items into the list itself; a `!reference` can replace the whole list", "a service must be a string or a map, not %s", it.Kind())
 			continue
 		default:
-			r.report(it, "write the name of an image", "a service is a string or a map, and this is %s", it.Kind())
+			r.report(it, "write the name of an image", "a service must be a string or a map, not %s", it.Kind())
 			continue
 		}
 		out = append(out, s)
@@ -116,7 +116,7 @@ func (r imageReader) imageField(image *Image, of, key string, v config.Node) {
 	case "kubernetes":
 		for _, v := range r.fields(v, name, []string{"user"}) {
 			if _, ok := number(v); !ok && v.Kind() != yamlsource.String {
-				r.report(v, `write a user such as 1000 or "1000:1000"`, "`%s:user` is a string or a whole number, and this is %s", name, v.Kind())
+				r.report(v, `write a user such as 1000 or "1000:1000"`, "`%s:user` must be a string or a whole number, not %s", name, v.Kind())
 			} else if image.User == "" {
 				image.User = scalar(v)
 			}

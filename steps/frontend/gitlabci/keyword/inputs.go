@@ -99,7 +99,7 @@ func isOf(n config.Node, typ string) bool {
 
 func (r inputReader) inputOptions(n config.Node, name, typ string) []config.Node {
 	if n.Kind() != yamlsource.Sequence || n.Len() == 0 {
-		r.report(n, "list the values", "`%s:options` is a list of values, and this is %s", name, listKind(n))
+		r.report(n, "list the values", "`%s:options` must be a list of values, not %s", name, listKind(n))
 		return nil
 	}
 	if n.Len() > config.MaxOptions {
@@ -112,7 +112,7 @@ func (r inputReader) inputOptions(n config.Node, name, typ string) []config.Node
 	var out []config.Node
 	for _, it := range n.Items() {
 		if !isOf(it, typ) {
-			r.report(it, "write a "+typ, "an option of `%s` is a %s, and this is %s", name, typ, it.Kind())
+			r.report(it, "write a "+typ, "an option of `%s` must be a %s, not %s", name, typ, it.Kind())
 			continue
 		}
 		out = append(out, it)
@@ -126,7 +126,7 @@ func (r inputReader) inputDefault(in *Input, name string) {
 		if in.Type == "string" {
 			hint = "put quotes around it, or set `type:`"
 		}
-		r.report(in.Default, hint, "`%s:default` is of the type %s, and this is %s", name, in.Type, in.Default.Kind())
+		r.report(in.Default, hint, "`%s:default` must be of the type %s, not %s", name, in.Type, in.Default.Kind())
 		return
 	}
 	same := func(n config.Node) bool { return value.Equal(n.Value(), in.Default.Value()) }

@@ -148,7 +148,7 @@ func (r *jobReader) notInTrigger(key, body config.Node) {
 		r.report(key, "delete it, or make two jobs", "a job with `trigger` runs nothing itself and cannot have `%s`", key.Text())
 		return
 	}
-	r.report(key, "delete it, or add a `script:`", "a job that takes over the status of another pipeline runs nothing itself and cannot have `%s`", key.Text())
+	r.report(key, "delete it, or add a `script:`", "a job that mirrors the status of another pipeline runs nothing itself and cannot have `%s`", key.Text())
 }
 
 // scripting reads the keywords of what runs and in what. It reports false for others, as the next two do.
@@ -247,7 +247,7 @@ func (r *jobReader) when(n config.Node, trigger bool) when.When {
 		r.report(n, "use `rules:` with `when: never`, or delete the job", "`when: never` is for rules")
 		return when.OnSuccess
 	case trigger && text == string(when.Delayed):
-		r.report(n, "delay a job that it needs", "a job that triggers a pipeline cannot be delayed")
+		r.report(n, "delay a job that it needs instead", "a job that triggers a pipeline cannot be delayed")
 		return when.OnSuccess
 	}
 	if w := r.choice(n, "when", words(options...)...); w != "" {
@@ -270,7 +270,7 @@ func (r *jobReader) allowFailure(n config.Node, trigger bool) AllowFailure {
 			r.report(n, "add `exit_codes:`, or write true or false", "`allow_failure` has no exit codes")
 		}
 	default:
-		r.report(n, "write true, false, or `exit_codes:` under it", "`allow_failure` is a boolean or a map, and this is %s", n.Kind())
+		r.report(n, "write true, false, or `exit_codes:` under it", "`allow_failure` must be a boolean or a map, not %s", n.Kind())
 	}
 	return out
 }
@@ -280,7 +280,7 @@ func (r *jobReader) retry(n config.Node) Retry {
 	out := Retry{}
 	if n.Kind() != yamlsource.Mapping {
 		if _, ok := number(n); !ok && n.Kind() != yamlsource.Number && n.Kind() != yamlsource.String {
-			r.report(n, "write 0, 1, 2, or a map with `max:`", "`retry` is a whole number or a map, and this is %s", n.Kind())
+			r.report(n, "write 0, 1, 2, or a map with `max:`", "`retry` must be a whole number or a map, not %s", n.Kind())
 			return out
 		}
 		out.Max = r.integer(n, "retry", 0, MaxRetries)

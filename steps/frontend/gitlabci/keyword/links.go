@@ -209,9 +209,9 @@ func (r *linker) onStop(j *Job) {
 	switch {
 	case stop == nil:
 	case stop.Environment == nil:
-		r.report(at, "give that job `environment:` with the same name and `action: stop`", "the job %q, which is to stop the environment, has none", shorten(stop.Name))
+		r.report(at, "give that job `environment:` with the same name and `action: stop`", "the job %q, which should stop the environment, has no environment", shorten(stop.Name))
 	case stop.Environment.Name != j.Environment.Name:
-		r.report(at, "give both the same name", "the job %q stops the environment %q, and this is %q", shorten(stop.Name), shorten(stop.Environment.Name), shorten(j.Environment.Name))
+		r.report(at, "give both the same name", "the job %q stops the environment %q, not %q", shorten(stop.Name), shorten(stop.Environment.Name), shorten(j.Environment.Name))
 	case stop.Environment.Action != "stop":
 		r.report(at, "give its environment `action: stop`", "the job %q has the environment and does not stop it", shorten(stop.Name))
 	}

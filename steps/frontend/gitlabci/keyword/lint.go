@@ -137,7 +137,7 @@ func (l *linter) legacy() {
 
 func (l *linter) variableName(v Variable) {
 	if !isShellName(v.Name) {
-		l.warn(v.Node, "use letters, digits and _, and begin with no digit", "no shell can read a variable called %q", shorten(v.Name))
+		l.warn(v.Node, "use letters, digits and _, not starting with a digit", "no shell can read a variable called %q", shorten(v.Name))
 	}
 }
 
@@ -178,7 +178,7 @@ func (l *linter) job(j *Job) {
 	l.policies(j)
 	l.files(j)
 	if key, v := j.Node.Entry("manual_confirmation"); !v.IsNull() && j.When != when.Manual && !slices.ContainsFunc(j.Rules, func(r Rule) bool { return r.When == when.Manual }) {
-		l.warn(key, "add `when: manual`, or delete it", "nobody is asked: the job is not manual")
+		l.warn(key, "add `when: manual`, or delete it", "no confirmation is asked for: the job is not manual")
 	}
 	if j.Run.Exists() {
 		l.steps(j.Run)
@@ -215,7 +215,7 @@ func (l *linter) files(j *Job) {
 	}
 	if a := j.Artifacts; a != nil {
 		if len(a.Paths) == 0 && !a.Untracked && len(a.Reports) == 0 && j.Pages == nil {
-			l.warn(a.Node, "add `paths:`", "the artifacts hold nothing: there are neither paths, untracked nor reports")
+			l.warn(a.Node, "add `paths:`", "the artifacts are empty: add paths, untracked or reports")
 		}
 		l.outside(a.Node.Get("paths"), "kept")
 	}

@@ -43,14 +43,14 @@ func TestLint(t *testing.T) {
 		"a hidden job that only an unused one extends":     {".a: {retry: 1}\n.b: {extends: .a}\n" + someJob, "nothing uses the hidden job \".b\""},
 		"a stage without jobs":                             {"stages: [test, deploy]\n" + someJob, "the stage \"deploy\" has no job"},
 		"a cache of nothing":                               {job("cache: {key: a}"), "the cache keeps nothing"},
-		"artifacts of nothing":                             {job("artifacts: {when: always}"), "the artifacts hold nothing"},
+		"artifacts of nothing":                             {job("artifacts: {when: always}"), "the artifacts are empty"},
 		"only":                                             {job("only: [main]"), "`only` and `except` are deprecated"},
 		"a variable that no shell can read":                {job("variables: {1A: b}"), "no shell can read a variable called \"1A\""},
 		"dependencies on a job without artifacts":          {"a: {stage: build, script: x}\n" + job("dependencies: [a]"), "the job \"a\" has no artifacts"},
 		"a path outside of the project":                    {job("cache: {paths: [../a]}"), "../a is not in the project"},
 		"a rule behind one that always applies":            {job("rules: [{when: manual}, {if: $A}]"), "this rule of the job never applies"},
 		"what GitLab does not know in a step":              {"job: {run: [{name: a, script: b, if: failure()}]}", "GitLab refuses `if` in a step of `run`"},
-		"a question that nobody is asked":                  {job("manual_confirmation: sure?"), "nobody is asked: the job is not manual"},
+		"a question that nobody is asked":                  {job("manual_confirmation: sure?"), "no confirmation is asked for: the job is not manual"},
 		"jobs in .pre alone":                               {job("stage: .pre"), "all jobs are in .pre or .post"},
 		"a workflow by which one push makes two pipelines": {"workflow:\n  rules:\n    - if: $CI_PIPELINE_SOURCE == \"merge_request_event\"\n    - if: $CI_COMMIT_BRANCH\n" + someJob, "a push to a branch with a merge request makes two pipelines"},
 	}
@@ -70,7 +70,7 @@ func TestPartial(t *testing.T) {
 		t.Fatal("the include was found")
 	}
 	d, problems := keyword.Read(c)
-	if got := tell(problems); strings.Count(got, "ci.yml") != 1 || !strings.Contains(got, "`retry` is from 0 to 2") {
+	if got := tell(problems); strings.Count(got, "ci.yml") != 1 || !strings.Contains(got, "`retry` must be from 0 to 2") {
 		t.Error(got)
 	}
 	if warnings := keyword.Lint(d, c); len(warnings) > 0 {

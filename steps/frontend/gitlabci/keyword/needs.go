@@ -44,7 +44,7 @@ func (r needReader) needs(n config.Node, name string, of needsOf) []Need {
 		if k == yamlsource.String {
 			hint = "put brackets around it: [" + shorten(n.Text()) + "]"
 		}
-		r.report(n, hint, "`%s` is a list of jobs, and this is %s", name, k)
+		r.report(n, hint, "`%s` must be a list of jobs, not %s", name, k)
 		return out
 	}
 	for _, it := range n.Flat() {
@@ -59,7 +59,7 @@ func (r needReader) needs(n config.Node, name string, of needsOf) []Need {
 				out = append(out, need)
 			}
 		default:
-			r.report(it, "write the name of a job, or a map with `job:`", "an item of `%s` is a string or a map, and this is %s", name, it.Kind())
+			r.report(it, "write the name of a job, or a map with `job:`", "an item of `%s` must be a string or a map, not %s", name, it.Kind())
 		}
 	}
 	r.countNeeds(n, name, out)
@@ -90,7 +90,7 @@ func (r needReader) countNeeds(n config.Node, name string, needs []Need) {
 		r.report(n, "", "`%s` names %d jobs of other pipelines, and the limit is %d", name, pipelines, MaxCrossNeeds)
 	}
 	if mirrors > 1 {
-		r.report(n, "keep one", "`%s` names %d pipelines whose status the job takes over, and can name one", name, mirrors)
+		r.report(n, "keep one", "`%s` names %d pipelines to mirror, but only one is allowed", name, mirrors)
 	}
 }
 
@@ -152,7 +152,7 @@ func (r needReader) need(n config.Node, name string, of needsOf) (Need, bool) {
 		r.report(n, "let a job with a script fetch the artifacts", "a job that triggers a pipeline cannot need jobs of other pipelines or projects")
 		return out, false
 	case of == needsOfJob && out.Pipeline != "" && !foreign:
-		r.report(n, "add `job:` to get its artifacts", "only a job without a script can take over the status of another pipeline by `%s:pipeline`", name)
+		r.report(n, "add `job:` to get its artifacts", "only a job without a script can mirror the status of another pipeline with `%s:pipeline`", name)
 		return out, false
 	}
 	return out, out.Job != "" || foreign || out.Pipeline != ""

@@ -51,7 +51,7 @@ func TestNeeds(t *testing.T) {
 		{"a copy of a job with such a name", of("['m: [x]: [y]']") + "'m: [x]': {script: x, parallel: {matrix: [{A: [y]}]}}\n", needs, []string{"m: [x]: [y] true false []"}},
 		{"matrix expressions in a file with inputs", "spec: {inputs: {x: {default: y}}}\n---\n" + fmt.Sprintf(own, "OS") + matrix, nil, nil},
 	}, []refuses{
-		{"a text", of("a"), "3:10: `needs` is a list of jobs, and this is a string\n  hint: put brackets around it: [a]"},
+		{"a text", of("a"), "3:10: `needs` must be a list of jobs, not a string\n  hint: put brackets around it: [a]"},
 		{"a job that does not exist", of("[lte]"), "3:11: the needed job \"lte\" does not exist\n  hint: did you mean \"late\"?"},
 		{"a hidden job", of("[.a]") + ".a: {script: x}\n", "the needed job \".a\" is hidden: it never runs"},
 		{"itself", of("[job]"), "3:11: the job \"job\" needs itself"},
@@ -61,7 +61,7 @@ func TestNeeds(t *testing.T) {
 		{"six jobs of other pipelines", of("[" + strings.Repeat("{pipeline: $P, job: j}, ", 6) + "]"), "`needs` names 6 jobs of other pipelines, and the limit is 5"},
 		{"a project without a ref", of("[{project: g/p, job: j}]"), "an item of `needs` has no ref"},
 		{"a map without a job", of("[{artifacts: true}]"), "an item of `needs` has no job"},
-		{"a pipeline without a job", of("[{pipeline: g/p}]"), "only a job without a script can take over the status of another pipeline"},
+		{"a pipeline without a job", of("[{pipeline: g/p}]"), "only a job without a script can mirror the status of another pipeline"},
 		{"a job of another pipeline in a trigger", "job: {trigger: g/p, needs: [{pipeline: $P, job: j}]}\n", "a job that triggers a pipeline cannot need jobs of other pipelines"},
 		{"two pipelines whose status is taken over", "job: {trigger: g/p, needs: [{pipeline: g/a}, {pipeline: g/b}]}\n", "`needs` names 2 pipelines"},
 		{"a circle", "a: {script: x, needs: [b]}\nb: {script: x, needs: [c]}\nc: {script: x, needs: [a]}\n", "3:24: jobs need each other in a circle: a → b → c → a"},
@@ -75,9 +75,9 @@ func TestNeeds(t *testing.T) {
 		{"variables in another order", ofMatrix("{GO: 1, OS: linux}"), "the needed job \"m\" has no copy for [1, linux]"},
 		{"copies of a job without a matrix", job("needs: [{job: a, parallel: {matrix: [{A: b}]}}]") + others, "the needed job \"a\" has no matrix"},
 		{"a matrix expression of another matrix", fmt.Sprintf(own, "GO") + matrix, "$[[ matrix.GO ]] is not in the matrix of the job"},
-		{"a number of copies", job("needs: [{job: a, parallel: 2}]") + others, "`needs:parallel` is a map, and this is a number"},
-		{"null in the list", of("[a, null]"), "an item of `needs` is a string or a map, and this is null"},
-		{"an optional that is a text", of("[{job: a, optional: maybe}]"), "`needs:optional` is a boolean, and this is a string"},
+		{"a number of copies", job("needs: [{job: a, parallel: 2}]") + others, "`needs:parallel` must be a map, not a number"},
+		{"null in the list", of("[a, null]"), "an item of `needs` must be a string or a map, not null"},
+		{"an optional that is a text", of("[{job: a, optional: maybe}]"), "`needs:optional` must be a boolean, not a string"},
 		{"a job that does not exist in a rule", job("rules: [{needs: [c]}]") + others, "the needed job \"c\" does not exist"},
 	})
 }
@@ -93,7 +93,7 @@ func TestDependencies(t *testing.T) {
 		{"a copy", of("[m 2/3]") + "m: {stage: build, script: x, parallel: 3}\n", names, []string{"m 2/3"}},
 		{"jobs that are needed", job("needs: [a]\ndependencies: [a]") + others, names, []string{"a"}},
 	}, []refuses{
-		{"a text", of("a"), "`dependencies` is a list of strings, and this is a string"},
+		{"a text", of("a"), "`dependencies` must be a list of strings, not a string"},
 		{"a job that does not exist", of("[b]"), "3:18: the job of `dependencies` \"b\" does not exist"},
 		{"a job of a later stage", of("[late]"), "3:18: the job \"late\" is in the stage deploy, which is after test"},
 		{"itself", of("[job]"), "the job \"job\" depends on itself"},

@@ -29,10 +29,10 @@ func (r matrixReader) parallel(n config.Node, trigger bool) *Parallel {
 			r.report(n, "add `matrix:`, or write a number", "`parallel` has no matrix")
 		}
 	case trigger:
-		r.report(n, "write a `matrix:` under it", "`parallel` of a job that triggers a pipeline is a map with a matrix, and this is %s", n.Kind())
+		r.report(n, "write a `matrix:` under it", "`parallel` of a job that triggers a pipeline must be a map with a matrix, not %s", n.Kind())
 	default:
 		if _, ok := number(n); !ok && n.Kind() != yamlsource.Number && n.Kind() != yamlsource.String {
-			r.report(n, "write a number, or a map with `matrix:`", "`parallel` is a whole number or a map, and this is %s", n.Kind())
+			r.report(n, "write a number, or a map with `matrix:`", "`parallel` must be a whole number or a map, not %s", n.Kind())
 			return nil
 		}
 		out.Count = r.integer(n, "parallel", 1, MaxParallel)
@@ -43,7 +43,7 @@ func (r matrixReader) parallel(n config.Node, trigger bool) *Parallel {
 // matrix reads a list of maps with variables and their values. One that makes too many jobs is refused before any is made.
 func (r matrixReader) matrix(n config.Node, name string) []MatrixEntry {
 	if n.Kind() != yamlsource.Sequence {
-		r.report(n, "write a list: put a dash before the first variable", "`%s` is a list of maps, and this is %s", name, n.Kind())
+		r.report(n, "write a list: put a dash before the first variable", "`%s` must be a list of maps, not %s", name, n.Kind())
 		return nil
 	}
 	if n.Len() == 0 {
@@ -76,7 +76,7 @@ func (r matrixReader) matrix(n config.Node, name string) []MatrixEntry {
 func (r matrixReader) matrixValues(n config.Node, name string) []string {
 	if n.Kind() != yamlsource.Sequence {
 		if n.Kind() == yamlsource.Mapping || n.IsNull() {
-			r.report(n, "write a value or a list of values", "`%s` is a string or a list of strings, and this is %s", name, n.Kind())
+			r.report(n, "write a value or a list of values", "`%s` must be a string or a list of strings, not %s", name, n.Kind())
 			return nil
 		}
 		if n.Text() == "" {
@@ -90,7 +90,7 @@ func (r matrixReader) matrixValues(n config.Node, name string) []string {
 	out := make([]string, 0, n.Len())
 	for _, it := range n.Items() {
 		if !it.Kind().IsScalar() || it.IsNull() {
-			r.report(it, "write a string or a number", "a value of `%s` is a string, and this is %s", name, it.Kind())
+			r.report(it, "write a string or a number", "a value of `%s` must be a string, not %s", name, it.Kind())
 			continue
 		}
 		out = append(out, scalar(it))

@@ -50,7 +50,7 @@ type ruleReader struct {
 func (r ruleReader) ruleList(n config.Node, name string, kind ruleKind) []Rule {
 	out := []Rule{}
 	if n.Kind() != yamlsource.Sequence {
-		r.report(n, "write a list of rules, each with a dash before it", "`%s` is a list of maps, and this is %s", name, n.Kind())
+		r.report(n, "write a list of rules, each with a dash before it", "`%s` must be a list of maps, not %s", name, n.Kind())
 		return out
 	}
 	if n.Len() == 0 {
@@ -66,7 +66,7 @@ func (r ruleReader) ruleList(n config.Node, name string, kind ruleKind) []Rule {
 			continue
 		}
 		if it.Kind() != yamlsource.Mapping {
-			r.report(it, "write a map with `if:`, `changes:`, `exists:` or `when:`", "a rule of `%s` is a map, and this is %s", name, it.Kind())
+			r.report(it, "write a map with `if:`, `changes:`, `exists:` or `when:`", "a rule of `%s` must be a map, not %s", name, it.Kind())
 			continue
 		}
 		out = append(out, r.rule(it, name, kind))
@@ -198,7 +198,7 @@ func (r *values) listOrMap(n config.Node, name string, keys ...string) func(func
 	if n.Kind() == yamlsource.String {
 		hint = "put brackets around it: [" + shorten(n.Text()) + "]"
 	}
-	r.report(n, hint, "`%s` is a list of patterns, or a map with %s, and this is %s", name, strings.Join(keys, ", "), n.Kind())
+	r.report(n, hint, "`%s` must be a list of patterns, or a map with %s, not %s", name, strings.Join(keys, ", "), n.Kind())
 	return func(func(string, config.Node) bool) {}
 }
 
@@ -257,7 +257,7 @@ func (r ruleReader) policy(n config.Node, name string) *when.Policy {
 		if n.Kind() == yamlsource.String {
 			hint = "put brackets around it: [" + shorten(n.Text()) + "]"
 		}
-		r.report(n, hint, "`%s` is a list or a map, and this is %s", name, n.Kind())
+		r.report(n, hint, "`%s` must be a list or a map, not %s", name, n.Kind())
 	}
 	return out
 }

@@ -21,7 +21,7 @@ func (r scriptReader) lines(n config.Node, name string) []Line {
 		if k != yamlsource.Mapping {
 			hint = "put quotes around it"
 		}
-		r.report(n, hint, "`%s` is a command or a list of commands, and this is %s", name, k)
+		r.report(n, hint, "`%s` must be a command or a list of commands, not %s", name, k)
 		return nil
 	}
 	out := make([]Line, 0, n.Len())
@@ -100,7 +100,7 @@ var stepName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // run checks the form of `run:`: the steps themselves are read by their own compiler.
 func (r scriptReader) run(n config.Node) config.Node {
 	if n.Kind() != yamlsource.Sequence {
-		r.report(n, "write a list of steps under it", "`run` is a list of steps, and this is %s", n.Kind())
+		r.report(n, "write a list of steps under it", "`run` must be a list of steps, not %s", n.Kind())
 		return n
 	}
 	if n.Len() == 0 {

@@ -30,7 +30,7 @@ func TestScript(t *testing.T) {
 		{"a command that YAML takes for a map", of("\n    - echo hello: world"), "3:7: a command of `script` is a map\n  hint: put quotes around the whole command: YAML takes `echo hello: …` for a map"},
 		{"a number", of("[1]"), "2:12: a command of `script` is a number\n  hint: put quotes around it"},
 		{"null in the list", of("\n    - a\n    -"), "4:6: a command of `script` is null"},
-		{"a map", of("{a: b}"), "2:11: `script` is a command or a list of commands, and this is a map"},
+		{"a map", of("{a: b}"), "2:11: `script` must be a command or a list of commands, not a map"},
 		{"lists eleven levels deep", of(nested(11)), "`script` nests lists deeper than 10 levels"},
 	})
 }
@@ -42,7 +42,7 @@ func TestBeforeScript(t *testing.T) {
 		{"a list with lists", job("before_script: [a, [b]]"), lines, []string{"a", "b"}},
 		{"an empty list, which takes the default away", "default: {before_script: [a]}\n" + job("before_script: []"), lines, []string(nil)},
 	}, []refuses{
-		{"a boolean", job("before_script: true"), "3:18: `before_script` is a command or a list of commands, and this is a boolean"},
+		{"a boolean", job("before_script: true"), "3:18: `before_script` must be a command or a list of commands, not a boolean"},
 		{"a map in the list", job("before_script: ['a', b: c]"), "3:24: a command of `before_script` is a map"},
 		{"deep lists", job("before_script: " + nested(11)), "deeper than 10 levels"},
 	})
@@ -54,8 +54,8 @@ func TestAfterScript(t *testing.T) {
 		{"a string", job("after_script: a"), lines, []string{"a"}},
 		{"a list", job("after_script: [a, b]"), lines, []string{"a", "b"}},
 	}, []refuses{
-		{"a number", job("after_script: 1"), "3:17: `after_script` is a command or a list of commands, and this is a number"},
-		{"a map", job("after_script: {a: b}"), "`after_script` is a command or a list of commands, and this is a map"},
+		{"a number", job("after_script: 1"), "3:17: `after_script` must be a command or a list of commands, not a number"},
+		{"a map", job("after_script: {a: b}"), "`after_script` must be a command or a list of commands, not a map"},
 		{"null in the list", job("after_script: [a, null]"), "3:21: a command of `after_script` is null"},
 	})
 }
@@ -67,8 +67,8 @@ func TestHooks(t *testing.T) {
 		{"a string", job("hooks: {pre_get_sources_script: a}"), lines, []string{"a"}},
 	}, []refuses{
 		{"another hook", job("hooks: {post_get_sources_script: [a]}"), "3:11: `hooks` has no key \"post_get_sources_script\"\n  hint: did you mean \"pre_get_sources_script\"?"},
-		{"a list of hooks", job("hooks: [a]"), "3:10: `hooks` is a map, and this is a list"},
-		{"a hook that is a map", job("hooks: {pre_get_sources_script: {a: b}}"), "`hooks:pre_get_sources_script` is a command or a list of commands, and this is a map"},
+		{"a list of hooks", job("hooks: [a]"), "3:10: `hooks` must be a map, not a list"},
+		{"a hook that is a map", job("hooks: {pre_get_sources_script: {a: b}}"), "`hooks:pre_get_sources_script` must be a command or a list of commands, not a map"},
 	})
 }
 
@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 	}, []refuses{
 		{"a script besides", "job:\n  script: make\n  run: [{name: a, script: b}]\n", "2:3: `script` and `run` exclude each other"},
 		{"an after_script besides", of("[{name: a, script: b}]\n  after_script: [c]"), "3:3: `after_script` and `run` exclude each other"},
-		{"a text", of("make"), "2:8: `run` is a list of steps, and this is a string"},
+		{"a text", of("make"), "2:8: `run` must be a list of steps, not a string"},
 		{"an empty list", of("[]"), "2:8: `run` is empty"},
 		{"a step without a name", of("[{script: a}]"), "a step of `run` has no name"},
 		{"a name with a dash", of("[{name: a-b, script: a}]"), "2:16: \"a-b\" cannot be the name of a step"},
@@ -116,10 +116,10 @@ func TestImage(t *testing.T) {
 		},
 		{"one policy, and a user of Kubernetes that is a number", job("image: {name: a, pull_policy: never, kubernetes: {user: 1001}}"), image, seen{Name: "a", User: "1001", Policies: []string{"never"}}},
 	}, []refuses{
-		{"a list", job("image: [alpine]"), "3:10: `image` is a map, and this is a list"},
+		{"a list", job("image: [alpine]"), "3:10: `image` must be a map, not a list"},
 		{"an empty name", job("image: ''"), "3:10: `image` is empty"},
 		{"a map without a name", job("image: {entrypoint: [a]}"), "`image` has no name"},
-		{"an entrypoint that is a text", job("image: {name: a, entrypoint: sh}"), "`image:entrypoint` is a list of strings, and this is a string\n  hint: put brackets around it: [sh]"},
+		{"an entrypoint that is a text", job("image: {name: a, entrypoint: sh}"), "`image:entrypoint` must be a list of strings, not a string\n  hint: put brackets around it: [sh]"},
 		{"a policy that does not exist", job("image: {name: a, pull_policy: sometimes}"), "`image:pull_policy` cannot be \"sometimes\""},
 		{"another option of Docker", job("image: {name: a, docker: {privileged: true}}"), "`image:docker` has no key \"privileged\""},
 		{"ports", job("image: {name: a, ports: [80]}"), "`image` cannot have `ports` in a pipeline"},
@@ -147,11 +147,11 @@ func TestServices(t *testing.T) {
 		},
 		{"an empty list, which takes the default away", "default: {services: [a]}\n" + job("services: []"), services, [][]string(nil)},
 	}, []refuses{
-		{"a text", job("services: postgres"), "3:13: `services` is a list of images, and this is a string\n  hint: put brackets around it: [postgres]"},
+		{"a text", job("services: postgres"), "3:13: `services` must be a list of images, not a string\n  hint: put brackets around it: [postgres]"},
 		{"a service without a name", job("services: [{alias: a}]"), "`services` has no name"},
-		{"a list in it", job("services: [[a]]"), "a service is a string or a map, and this is a list"},
-		{"a list of aliases", job("services: [{name: a, alias: [b]}]"), "`services:alias` is a string, and this is a list"},
-		{"a variable that is a map", job("services: [{name: a, variables: {B: {value: c}}}]"), "`services:variables:B` is a string, and this is a map"},
+		{"a list in it", job("services: [[a]]"), "a service must be a string or a map, not a list"},
+		{"a list of aliases", job("services: [{name: a, alias: [b]}]"), "`services:alias` must be a string, not a list"},
+		{"a variable that is a map", job("services: [{name: a, variables: {B: {value: c}}}]"), "`services:variables:B` must be a string, not a map"},
 		{"ports", job("services: [{name: a, ports: [80]}]"), "`services` cannot have `ports`"},
 	})
 }

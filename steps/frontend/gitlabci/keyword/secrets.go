@@ -27,7 +27,7 @@ func (r secretReader) idTokens(n config.Node) []IDToken {
 			}
 		}
 		if v.Kind() == yamlsource.Mapping && v.Get("aud").IsNull() {
-			r.report(key, "add `aud:` with who the token is for", "`%s` has no aud", of)
+			r.report(key, "add `aud:` with the audience of the token", "`%s` has no aud", of)
 		}
 		out = append(out, token)
 	}

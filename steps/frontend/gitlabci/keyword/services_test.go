@@ -37,9 +37,9 @@ func TestTrigger(t *testing.T) {
 		{"an artifact without a job", of("{include: [{artifact: a.yml}]}"), "an item of `trigger:include` with artifact has no job"},
 		{"an artifact of a job that does not exist", of("{include: [{artifact: a.yml, job: gen}]}"), "the job of the artifact \"gen\" does not exist"},
 		{"an include of no kind", of("{include: [{locl: a.yml}]}"), "an item of `trigger:include` does not say where the file is\n  hint: did you mean \"local\"?"},
-		{"a list", of("[g/p]"), "`trigger` is a string or a map, and this is a list"},
+		{"a list", of("[g/p]"), "`trigger` must be a string or a map, not a list"},
 		{"a delay", of("g/p\n  when: delayed"), "a job that triggers a pipeline cannot be delayed"},
-		{"a number of copies", of("g/p\n  parallel: 2"), "`parallel` of a job that triggers a pipeline is a map with a matrix"},
+		{"a number of copies", of("g/p\n  parallel: 2"), "`parallel` of a job that triggers a pipeline must be a map with a matrix"},
 	})
 }
 
@@ -53,9 +53,9 @@ func TestIDTokens(t *testing.T) {
 	}, []refuses{
 		{"a token without an audience", of("{A: {}}"), "`id_tokens:A` has no aud"},
 		{"an empty audience", of("{A: {aud: []}}"), "`id_tokens:A:aud` is empty"},
-		{"a text", of("{A: x}"), "`id_tokens:A` is a map, and this is a string"},
+		{"a text", of("{A: x}"), "`id_tokens:A` must be a map, not a string"},
 		{"another key", of("{A: {aud: x, sub: y}}"), "`id_tokens:A` has no key \"sub\""},
-		{"a list", of("[A]"), "`id_tokens` is a map, and this is a list"},
+		{"a list", of("[A]"), "`id_tokens` must be a map, not a list"},
 	})
 }
 
@@ -84,8 +84,8 @@ func TestSecrets(t *testing.T) {
 		{"Google's without a token", of("{gcp_secret_manager: {name: n}}"), "`secrets:A` has no token, which gcp_secret_manager needs"},
 		{"Azure's without a name", of("{azure_key_vault: {version: v}}"), "`secrets:A:azure_key_vault` has no name"},
 		{"another place", of("{valt: a/b}"), "`secrets:A` has no key \"valt\"\n  hint: did you mean \"vault\"?"},
-		{"a text", of("a"), "`secrets:A` is a map, and this is a string"},
-		{"a file that is a text", of("{vault: a/b, file: x}"), "`secrets:A:file` is a boolean, and this is a string"},
+		{"a text", of("a"), "`secrets:A` must be a map, not a string"},
+		{"a file that is a text", of("{vault: a/b, file: x}"), "`secrets:A:file` must be a boolean, not a string"},
 	})
 }
 
@@ -96,8 +96,8 @@ func TestIdentity(t *testing.T) {
 		{"none", someJob, identity, ""},
 	}, []refuses{
 		{"another one", job("identity: google"), "`identity` cannot be \"google\"\n"},
-		{"a list", job("identity: [google_cloud]"), "`identity` is a string, and this is a list"},
-		{"a boolean", job("identity: true"), "`identity` is a string, and this is a boolean"},
+		{"a list", job("identity: [google_cloud]"), "`identity` must be a string, not a list"},
+		{"a boolean", job("identity: true"), "`identity` must be a string, not a boolean"},
 	})
 }
 
@@ -108,7 +108,7 @@ func TestDASTConfiguration(t *testing.T) {
 		{"one profile", job("dast_configuration: {site_profile: a}"), dast, keyword.DAST{SiteProfile: "a"}},
 	}, []refuses{
 		{"an empty map", job("dast_configuration: {}"), "`dast_configuration` is empty"},
-		{"a text", job("dast_configuration: a"), "`dast_configuration` is a map, and this is a string"},
+		{"a text", job("dast_configuration: a"), "`dast_configuration` must be a map, not a string"},
 		{"another key", job("dast_configuration: {profile: a}"), "`dast_configuration` has no key \"profile\""},
 	})
 }
@@ -129,7 +129,7 @@ func TestInputs(t *testing.T) {
 	}, []refuses{
 		{"an input without a default", of("{a: {type: string}}"), "`inputs:a` has no default"},
 		{"an input that says nothing", of("{a: null}"), "`inputs:a` has no default"},
-		{"a default of another type", of("{a: {type: number, default: b}}"), "`inputs:a:default` is of the type number, and this is a string"},
+		{"a default of another type", of("{a: {type: number, default: b}}"), "`inputs:a:default` must be of the type number, not a string"},
 		{"a default that is no option", of("{a: {default: c, options: [a, b]}}"), "`inputs:a:default` is \"c\", and that is not among the options"},
 		{"a default that does not match", of("{a: {default: c, regex: '^v'}}"), "`inputs:a:default` does not match the regex ^v"},
 		{"a broken pattern", of("{a: {default: c, regex: '('}}"), "`inputs:a:regex`: "},
@@ -137,7 +137,7 @@ func TestInputs(t *testing.T) {
 		{"another type", of("{a: {type: text, default: b}}"), "`inputs:a:type` cannot be \"text\""},
 		{"a name with a dot", of("{a.b: {default: c}}"), "\"a.b\" cannot be the name of an input"},
 		{"fifty-one", of("{" + manyInputs(51) + "}"), "a job can have 50 inputs, and here are 51"},
-		{"a list", of("[a]"), "`inputs` is a map, and this is a list"},
+		{"a list", of("[a]"), "`inputs` must be a map, not a list"},
 	})
 }
 
@@ -154,8 +154,8 @@ func TestInOneGo(t *testing.T) {
 	_, problems := read(t, "stages: [a]\nb:\n  stage: c\n  script: []\n  retry: 9\na:\n  stage: a\n  script: x\n  timeout: x\n  needs: [c]\n")
 	want := `ci.yml:3:10: there is no stage "c"; there are .pre, a, .post
 ci.yml:4:11: ` + "`script`" + ` is empty
-ci.yml:5:10: ` + "`retry`" + ` is from 0 to 2, and this is 9
-ci.yml:9:12: ` + "`timeout`" + `: "x" is no unit of time
+ci.yml:5:10: ` + "`retry`" + ` must be from 0 to 2, not 9
+ci.yml:9:12: ` + "`timeout`" + `: "x" is not a unit of time
 ci.yml:10:11: the needed job "c" does not exist`
 	if diff := cmp.Diff(want, problems.Error()); diff != "" {
 		t.Error(diff)

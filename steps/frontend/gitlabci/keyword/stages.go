@@ -83,7 +83,7 @@ func (r *stageReader) stage(name string, at config.Node) {
 	}
 	list := strings.Join(r.names, ", ")
 	if at.Text() != name {
-		r.report(at, "give it a `stage:`, or list test in `stages:`", "the job has no stage, and the default one, test, is not among the stages: %s", shorten(list))
+		r.report(at, "give it a `stage:`, or list test in `stages:`", "the job has no stage, and the default stage, test, is not one of: %s", shorten(list))
 		return
 	}
 	r.report(at, r.suggest(name, r.names, "add it to `stages:`"), "there is no stage %q; there are %s", shorten(name), shorten(list))

@@ -35,7 +35,7 @@ func (r triggerReader) trigger(n config.Node) *Trigger {
 		return out
 	case yamlsource.Mapping:
 	default:
-		r.report(n, "write the path of a project, or `include:` under it", "`trigger` is a string or a map, and this is %s", n.Kind())
+		r.report(n, "write the path of a project, or `include:` under it", "`trigger` must be a string or a map, not %s", n.Kind())
 		return out
 	}
 	child := !n.Get("include").IsNull()
@@ -103,7 +103,7 @@ func (r triggerReader) triggerIncludes(n config.Node) []config.Node {
 		return []config.Node{n}
 	case yamlsource.Sequence:
 	default:
-		r.report(n, "write the path of a file", "`%s` is a string, a map or a list of them, and this is %s", name, n.Kind())
+		r.report(n, "write the path of a file", "`%s` must be a string, a map or a list of them, not %s", name, n.Kind())
 		return nil
 	}
 	if n.Len() == 0 {
@@ -120,7 +120,7 @@ func (r triggerReader) triggerIncludes(n config.Node) []config.Node {
 		case yamlsource.Mapping:
 			r.triggerInclude(it)
 		default:
-			r.report(it, "write the path of a file", "an item of `%s` is a string or a map, and this is %s", name, it.Kind())
+			r.report(it, "write the path of a file", "an item of `%s` must be a string or a map, not %s", name, it.Kind())
 			continue
 		}
 		out = append(out, it)

@@ -24,13 +24,13 @@ type values struct {
 func (r *values) fields(n config.Node, name string, keys []string) iter.Seq2[string, config.Node] {
 	return func(yield func(string, config.Node) bool) {
 		if n.Kind() != yamlsource.Mapping {
-			r.report(n, "write its keys under it: "+strings.Join(keys, ", "), "`%s` is a map, and this is %s", name, n.Kind())
+			r.report(n, "write its keys under it: "+strings.Join(keys, ", "), "`%s` must be a map, not %s", name, n.Kind())
 			return
 		}
 		for key, v := range n.Entries() {
 			switch {
 			case !slices.Contains(keys, key.Text()):
-				r.report(key, r.suggest(key.Text(), keys, "delete it; there are "+strings.Join(keys, ", ")), "`%s` has no key %q", name, shorten(key.Text()))
+				r.report(key, r.suggest(key.Text(), keys, "delete it, or use one of "+strings.Join(keys, ", ")), "`%s` has no key %q", name, shorten(key.Text()))
 			case v.IsNull():
 			case !yield(key.Text(), v):
 				return
@@ -53,7 +53,7 @@ func strange(n config.Node, keys []string) bool {
 func (r *values) named(n config.Node, name, hint string) iter.Seq2[config.Node, config.Node] {
 	return func(yield func(config.Node, config.Node) bool) {
 		if n.Kind() != yamlsource.Mapping {
-			r.report(n, hint, "`%s` is a map, and this is %s", name, n.Kind())
+			r.report(n, hint, "`%s` must be a map, not %s", name, n.Kind())
 			return
 		}
 		for key, v := range n.Entries() {
@@ -73,11 +73,11 @@ func (r *values) text(n config.Node, name string) string {
 	case yamlsource.String:
 		return n.Text()
 	case yamlsource.Number, yamlsource.Boolean:
-		r.report(n, "put quotes around it", "`%s` is a string, and this is %s", name, n.Kind())
+		r.report(n, "put quotes around it", "`%s` must be a string, not %s", name, n.Kind())
 	case yamlsource.Sequence:
-		r.report(n, "write one text", "`%s` is a string, and this is %s", name, n.Kind())
+		r.report(n, "write one text", "`%s` must be a string, not %s", name, n.Kind())
 	default:
-		r.report(n, "write a text", "`%s` is a string, and this is %s", name, n.Kind())
+		r.report(n, "write a text", "`%s` must be a string, not %s", name, n.Kind())
 	}
 	return ""
 }
@@ -98,7 +98,7 @@ func (r *values) texts(n config.Node, name string) []string {
 		if n.Kind() == yamlsource.String {
 			hint = "put brackets around it: [" + shorten(n.Text()) + "]"
 		}
-		r.report(n, hint, "`%s` is a list of strings, and this is %s", name, n.Kind())
+		r.report(n, hint, "`%s` must be a list of strings, not %s", name, n.Kind())
 		return nil
 	}
 	out := make([]string, 0, n.Len())
@@ -117,13 +117,13 @@ func (r *values) item(n config.Node, name string) {
 	hint := "put quotes around it"
 	switch n.Kind() {
 	case yamlsource.Sequence:
-		hint = "write the items into the list itself; a `!reference` can stand for the whole list"
+		hint = "write the items into the list itself; a `!reference` can replace the whole list"
 	case yamlsource.Mapping:
 		hint = "YAML takes `name: text` for a map: put quotes around the whole item"
 	case yamlsource.Null:
 		hint = "delete the item, or write a text"
 	}
-	r.report(n, hint, "`%s` is a list of strings, and this item is %s", name, n.Kind())
+	r.report(n, hint, "`%s` must be a list of strings, not %s", name, n.Kind())
 }
 
 // atMost is a list of strings that has a limit.
@@ -143,7 +143,7 @@ func (r *values) textOrTexts(n config.Node, name string) []string {
 	case yamlsource.Sequence:
 		return r.texts(n, name)
 	default:
-		r.report(n, "write a text or a list of texts", "`%s` is a string or a list of strings, and this is %s", name, n.Kind())
+		r.report(n, "write a text or a list of texts", "`%s` must be a string or a list of strings, not %s", name, n.Kind())
 		return nil
 	}
 }
@@ -159,7 +159,7 @@ func (r *values) boolean(n config.Node, name string) bool {
 		if n.Kind() == yamlsource.String && (n.Text() == "true" || n.Text() == "false") {
 			hint = "take the quotes off"
 		}
-		r.report(n, hint, "`%s` is a boolean, and this is %s", name, n.Kind())
+		r.report(n, hint, "`%s` must be a boolean, not %s", name, n.Kind())
 		return false
 	}
 	return n.Text() == "true"
@@ -184,15 +184,15 @@ func (r *values) integer(n config.Node, name string, least, most int) int {
 	i, ok := number(n)
 	switch {
 	case !ok && n.Kind() == yamlsource.Number:
-		r.report(n, "write a whole number", "`%s` is a whole number, and this is %s", name, shorten(n.Text()))
+		r.report(n, "write a whole number", "`%s` must be a whole number, not %s", name, shorten(n.Text()))
 	case !ok:
 		hint := "write a number"
 		if _, err := strconv.Atoi(n.Text()); err == nil && n.Kind() == yamlsource.String {
 			hint = "take the quotes off"
 		}
-		r.report(n, hint, "`%s` is a whole number, and this is %s", name, n.Kind())
+		r.report(n, hint, "`%s` must be a whole number, not %s", name, n.Kind())
 	case i < least || i > most:
-		r.report(n, "choose a number in between", "`%s` is from %d to %d, and this is %s", name, least, most, shorten(n.Text()))
+		r.report(n, "choose a number in between", "`%s` must be from %d to %d, not %s", name, least, most, shorten(n.Text()))
 	default:
 		return i
 	}
@@ -223,7 +223,7 @@ func (r *values) choices(n config.Node, name string, options ...string) []string
 	case yamlsource.String:
 		return []string{r.choice(n, name, options...)}
 	default:
-		r.report(n, "choose one or a list of "+strings.Join(options, ", "), "`%s` is a string or a list of strings, and this is %s", name, n.Kind())
+		r.report(n, "choose one or a list of "+strings.Join(options, ", "), "`%s` must be a string or a list of strings, not %s", name, n.Kind())
 		return nil
 	}
 }
@@ -234,14 +234,14 @@ func (r *values) numbers(n config.Node, name string) []int {
 		if i, ok := number(n); ok {
 			return []int{i}
 		}
-		r.report(n, "write a number or a list of numbers", "`%s` is a whole number or a list of them, and this is %s", name, n.Kind())
+		r.report(n, "write a number or a list of numbers", "`%s` must be a whole number or a list of them, not %s", name, n.Kind())
 		return nil
 	}
 	out := make([]int, 0, n.Len())
 	for _, it := range n.Items() {
 		i, ok := number(it)
 		if !ok {
-			r.report(it, "write a number", "`%s` is a list of whole numbers, and this item is %s", name, it.Kind())
+			r.report(it, "write a number", "`%s` must be a list of whole numbers, not %s", name, it.Kind())
 			continue
 		}
 		out = append(out, i)
@@ -265,10 +265,10 @@ func (r *values) duration(n config.Node, name string, p period) (string, time.Du
 	text := n.Text()
 	switch {
 	case n.Kind() == yamlsource.Number:
-		r.report(n, `write it as a text, in quotes and best with a unit: "`+shorten(text)+` seconds"`, "`%s` is a duration, and this is a number", name)
+		r.report(n, `write it as a text, in quotes and best with a unit: "`+shorten(text)+` seconds"`, "`%s` must be a duration, not a number", name)
 		return "", 0
 	case n.Kind() != yamlsource.String:
-		r.report(n, "write a text such as 1h 30m", "`%s` is a duration, and this is %s", name, n.Kind())
+		r.report(n, "write a text such as 1h 30m", "`%s` must be a duration, not %s", name, n.Kind())
 		return "", 0
 	case p.never && strings.EqualFold(strings.TrimSpace(text), Never):
 		return text, 0

@@ -41,12 +41,12 @@ func (r variableReader) variables(n config.Node, name string, kind variableKind)
 		of := Variable{Variable: variable.Variable{Name: key.Text()}, Node: v}
 		switch {
 		case v.Kind() == yamlsource.Mapping && kind == plainVariable:
-			r.report(v, "write its value alone: `expand` and `description` are for the variables of jobs and of the file", "`%s:%s` is a string, and this is a map", name, shorten(key.Text()))
+			r.report(v, "write its value alone: `expand` and `description` are for the variables of jobs and of the file", "`%s:%s` must be a string, not a map", name, shorten(key.Text()))
 			continue
 		case v.Kind() == yamlsource.Mapping:
 			r.variableMap(v, name+":"+shorten(key.Text()), kind, &of)
 		case v.Kind() == yamlsource.Sequence:
-			r.report(v, "a variable is one text: join the items", "`%s:%s` is a string, and this is a list", name, shorten(key.Text()))
+			r.report(v, "a variable is one text: join the items", "`%s:%s` must be a string, not a list", name, shorten(key.Text()))
 			continue
 		default:
 			of.Value = scalar(v)
@@ -66,7 +66,7 @@ func (r variableReader) variableMap(n config.Node, name string, kind variableKin
 		case "value":
 			value = v
 			if !v.Kind().IsScalar() {
-				r.report(v, "write a text", "`%s:value` is a string, and this is %s", name, v.Kind())
+				r.report(v, "write a text", "`%s:value` must be a string, not %s", name, v.Kind())
 			}
 			out.Value = scalar(v)
 		case "description":
@@ -88,7 +88,7 @@ func (r variableReader) variableMap(n config.Node, name string, kind variableKin
 		return
 	}
 	if !value.Exists() {
-		r.report(options, "add `value:` with the one that is chosen when nobody chooses", "`%s` has options and no value", name)
+		r.report(options, "add `value:` with the default choice", "`%s` has options and no value", name)
 		return
 	}
 	r.report(value, "choose one of them, or add it to `options:`", "`%s:value` is %q, and that is not among the options", name, shorten(out.Value))

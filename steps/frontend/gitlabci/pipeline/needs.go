@@ -145,7 +145,7 @@ func (b *builder) named(j *Job, n *keyword.Need) ([]*Job, bool) {
 		return nil, false // it could not be made, which has been reported
 	}
 	if k := copies[0].Keywords; k.Parallel == nil {
-		b.warn(b.at(j, n), "remove `parallel` from the need", fmt.Sprintf("the job %q needs copies of the job %q, which has none", j.Group, n.Job))
+		b.warn(b.at(j, n), "remove `parallel` from the need", fmt.Sprintf("the job %q needs matrix jobs of %q, which has none", j.Group, n.Job))
 		return copies, true
 	}
 	if combinations(n.Matrix) > MaxCopies {

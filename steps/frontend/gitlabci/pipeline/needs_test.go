@@ -106,7 +106,7 @@ func TestNeedsThatCannotBe(t *testing.T) {
 		if diff := cmp.Diff([]string{"a"}, edges(mustJob(t, p, "x"))); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]string{"the job \"x\" needs copies of the job \"a\", which has none | remove `parallel` from the need"}, texts(p.Warnings)); diff != "" {
+		if diff := cmp.Diff([]string{"the job \"x\" needs matrix jobs of \"a\", which has none | remove `parallel` from the need"}, texts(p.Warnings)); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -141,7 +141,7 @@ func (s *state) match(n *node, left, right Value) (bool, *Error) {
 		return false, nil // nothing matches null; GitLab's !~ is true then
 	}
 	if right.IsTruth() {
-		return false, newError(s.source, n.right.start, n.right.end, "write a pattern, such as /^v[0-9]+$/", "a pattern is expected after %s, and this is true", n.kind)
+		return false, newError(s.source, n.right.start, n.right.end, "write a pattern, such as /^v[0-9]+$/", "expected a pattern after %s, found true", n.kind)
 	}
 	pattern := right.pattern
 	if pattern == nil {

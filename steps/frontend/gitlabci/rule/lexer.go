@@ -124,7 +124,7 @@ func dollar(text string, at int) (token, *Error) {
 func input(text string, at int) (token, *Error) {
 	n := strings.Index(text[at:], "]]")
 	if n < 0 {
-		return token{}, newError(text, at, at+3, "write $[[ inputs.NAME ]]", "$[[ has no end")
+		return token{}, newError(text, at, at+3, "write $[[ inputs.NAME ]]", "$[[ is not closed")
 	}
 	end := at + n + 2
 	name, ok := strings.CutPrefix(strings.Trim(text[at+3:end-2], spaces), "inputs.")
@@ -140,7 +140,7 @@ func quoted(text string, at int) (token, *Error) {
 	n := strings.IndexByte(text[at+1:], mark)
 	if n < 0 || strings.IndexByte(text[at+1:at+1+n], '\n') >= 0 {
 		line, _, _ := strings.Cut(text[at:], "\n")
-		return token{}, newError(text, at, at+len(line), "end it with "+string(mark)+" on the same line; there are no escapes inside of quotes", "the text has no end")
+		return token{}, newError(text, at, at+len(line), "end it with "+string(mark)+" on the same line; quoted text has no escapes", "the string is not closed")
 	}
 	return token{kind: tokenString, start: at, end: at + n + 2, text: text[at+1 : at+1+n]}, nil
 }

@@ -73,7 +73,7 @@ func parse(source string, tokens []token) (*node, *Error) {
 	case t.kind == tokenEnd:
 		return root, nil
 	case t.kind == tokenClose:
-		return nil, p.error(t, "", "there is no ( for this )")
+		return nil, p.error(t, "", "unmatched )")
 	default:
 		return nil, p.missingOperator(t)
 	}
@@ -148,7 +148,7 @@ func (p *parser) group(open token) (*node, *Error) {
 	case tokenClose:
 	case tokenEnd:
 		open := p.opened[len(p.opened)-1]
-		return nil, p.error(open, "add a ) where the group ends", "there is no ) for this (")
+		return nil, p.error(open, "add a ) where the group ends", "unmatched (")
 	default:
 		return nil, p.missingOperator(t)
 	}

@@ -30,7 +30,7 @@ func patternEnd(text string, at int) (int, *Error) {
 	}
 	switch {
 	case slash < 0:
-		return 0, newError(text, at, len(text), "end it with /; write / inside of it as \\/", "the pattern has no end")
+		return 0, newError(text, at, len(text), "end it with /; write / inside of it as \\/", "the pattern is not closed")
 	case slash == 0:
 		return 0, newError(text, at, at+2, "write == \"\" or == null for an empty text", "the pattern is empty")
 	case slash+1 < len(body) && body[slash+1] == '/' && (slash < 2 || body[slash-2:slash] != `\/`):

@@ -23,7 +23,7 @@ func CompilePaths(text string) (*regexp.Regexp, error) {
 	}
 	for _, look := range []string{"(?!", "(?=", "(?<!", "(?<="} {
 		if strings.Contains(text, look) {
-			return nil, fmt.Errorf("the pattern looks ahead or behind with %s, which only Ruby can do and patterns here cannot: they are RE2", look)
+			return nil, fmt.Errorf("the pattern uses the look-around %s, which RE2 does not support (GitLab uses Ruby here)", look)
 		}
 	}
 	re, err := regexp.Compile("(?m)" + text)
