@@ -1,8 +1,8 @@
-// Package event is the one vocabulary of what happens in a run.
+// Package event defines everything that can happen in a run.
 //
-// The engine emits events, in order, and nothing else leaves it: the trace, the terminal, the JSON stream and the gRPC
-// stream are all made from them. An event holds no sensitive value in clear: logs and texts are masked, and a sensitive
-// value is replaced by a Redacted one before the event is made.
+// The engine emits events, in order, and nothing else: the trace, the terminal, the JSON stream and the gRPC stream are all
+// built from them. Events contain no sensitive value in clear text: logs and messages are masked, and a sensitive value is
+// replaced by a Redacted one before the event is created.
 package event
 
 import (
@@ -19,20 +19,20 @@ import (
 type Event struct {
 	Seq  int64     // counts from 1, without gaps
 	Time time.Time // UTC
-	// Step is the step it happened in, as the path of positions from the root ("2.1" is the first step of the second step);
-	// "" is the run itself. What components prepare before the first step (plan.Definition.Pre) stands in "0", as "0.1", "0.2"; what they
-	// clean up after the last one (Post) is counted on from it: "4" after three steps.
+	// Step is the ID of the step it happened in: the path of positions from the root ("2.1" is the first step of the second step);
+	// "" is the run itself. The steps that components run before the first step (plan.Definition.Pre) are in "0", as "0.1", "0.2";
+	// those that they run after the last one (Post) continue the count: "4" after three steps.
 	Step string
 	Body Body
 }
 
-// Sink takes events in order, one at a time. It must not keep Log.Data after it returns.
+// Sink receives events in order, one at a time. It must not retain Log.Data after it returns.
 type Sink interface{ Event(Event) }
 
-// Body is what happened; its type says what kind of thing.
+// Body is the content of an event; its type is the kind of event.
 type Body interface{ Type() string }
 
-// Status is how a step or a run stands.
+// Status is the status of a step or a run.
 type Status string
 
 // The statuses.
@@ -51,33 +51,33 @@ type RunStarted struct {
 	Continues *Continuation `json:"continues,omitempty"`
 	Runtime   Runtime       `json:"runtime"`
 	WorkDir   string        `json:"work_dir"`
-	// FreshWorkDir says that the work directory was empty when the run began: the run brought all its files there itself.
+	// FreshWorkDir reports whether the work directory was empty when the run started, so that the run created all files in it.
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
-	// Environment is the place that was made for the run; nil where nobody said.
+	// Environment is the environment that was created for the run; nil if unknown.
 	Environment *Environment `json:"environment,omitempty"`
-	// Env is the base environment: what every step of the run is given unless it is overridden.
+	// Env is the base environment, which every step of the run gets unless it overrides it.
 	Env map[string]string `json:"env"`
 	// Job holds the job variables that expressions can read.
 	Job map[string]string `json:"job,omitempty"`
-	// Secrets are the names of the secrets that the run holds, with a keyed digest of each.
+	// Secrets maps the names of the run's secrets to a keyed digest of each.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// DigestKey is the key of the keyed digests in this run, in hexadecimal.
+	// DigestKey is the key of the keyed digests in this run, in hexadecimal form.
 	DigestKey string `json:"digest_key,omitempty"`
-	// Source is the text that the run was started with: the list of steps or the reference.
+	// Source is the text that started the run: the list of steps or the reference.
 	Source string `json:"source,omitempty"`
-	// Component is what the run runs.
+	// Component is the component that the run executes.
 	Component *plan.Component `json:"component"`
-	// Inputs are those of the run's component.
+	// Inputs are the inputs of the run's component.
 	Inputs map[string]value.Value `json:"inputs,omitempty"`
 }
 
-// Continuation is where a run goes on that was stopped at a boundary.
+// Continuation is the point at which a run continues that was stopped at a boundary.
 type Continuation struct {
 	Run    string `json:"run"`    // the ID of the run that the state was taken from
 	Before string `json:"before"` // the step that comes next
 }
 
-// Runtime says which program ran the steps, and on what.
+// Runtime is the program that ran the steps, and its platform.
 type Runtime struct {
 	Version string `json:"version"`
 	OS      string `json:"os"`
@@ -93,7 +93,7 @@ type StepStarted struct {
 	Span  diag.Span `json:"span,omitzero"`
 }
 
-// StepKind is what a step is made of.
+// StepKind is the kind of a step.
 type StepKind string
 
 // The kinds of step.
@@ -106,7 +106,7 @@ const (
 	KindAwait     StepKind = "await" // waits for background steps, or cancels them
 )
 
-// StepResolved follows StepStarted when the step has a reference: it says what the reference turned out to be.
+// StepResolved follows StepStarted if the step has a reference: it is the result of resolving the reference.
 type StepResolved struct {
 	Ref    string `json:"ref"`              // as resolved, without expressions
 	Dir    string `json:"dir"`              // the directory of the definition file
@@ -114,11 +114,11 @@ type StepResolved struct {
 	Digest string `json:"digest,omitempty"` // content digest of that directory, "sha256:…"
 	// Origin is where the component was fetched; nil when it is local.
 	Origin *plan.Origin `json:"origin,omitempty"`
-	// Component is given the first time that a run meets this digest and file.
+	// Component is set the first time that a run uses this digest and file.
 	Component *plan.Component `json:"component,omitempty"`
 }
 
-// Key tells the components of a run apart: by the content of their folder and the file in it.
+// Key identifies a component in a run: by the content of its folder and the file in it.
 func (r StepResolved) Key() string { return ComponentKey(r.Digest, r.File) }
 
 // ComponentKey is the key of a component with a content digest and a file; "" without a digest.
@@ -129,29 +129,29 @@ func ComponentKey(digest, file string) string {
 	return digest + "/" + file
 }
 
-// StepInputs says what a step was given, after evaluation.
+// StepInputs holds the evaluated inputs, environment and secret names of a step.
 type StepInputs struct {
 	Inputs map[string]value.Value `json:"inputs,omitempty"`
-	// Env is what the step's caller and definition set, over the environment of the list it stands in.
+	// Env is what the step's caller and definition set on top of the environment of its list.
 	Env map[string]string `json:"env,omitempty"`
 	// Secrets are the names of the secrets that were requested and granted.
 	Secrets []string `json:"secrets,omitempty"`
 }
 
-// ExecStarted says that a process starts. A step that is retried has one for every attempt.
+// ExecStarted reports that a process starts. A retried step has one for every attempt.
 type ExecStarted struct {
 	Attempt int      `json:"attempt"` // counts from 1
 	Command []string `json:"command"`
 	WorkDir string   `json:"work_dir"`
-	// Env is what the process was given beyond, or different from, RunStarted.Env.
+	// Env holds the variables of the process that are not in, or differ from, RunStarted.Env.
 	Env map[string]string `json:"env,omitempty"`
-	// Unset are the names in RunStarted.Env that the process was not given.
+	// Unset are the names in RunStarted.Env that the process does not have.
 	Unset []string `json:"unset,omitempty"`
-	// LogHeld says that the log comes when the process has ended, because only then all that must be masked in it is known.
+	// LogHeld reports whether the log is held back until the process has ended, because only then everything to mask in it is known.
 	LogHeld bool `json:"log_held,omitempty"`
 }
 
-// Stream names where log data came from.
+// Stream is the origin of log data.
 type Stream string
 
 // The streams of a process.
@@ -160,21 +160,21 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// Log is a piece of a step's log: what its process wrote, masked, otherwise byte for byte. Pieces need not end at line ends.
+// Log is a chunk of a step's log: the masked output of its process, otherwise byte for byte. Chunks may end within a line.
 type Log struct {
 	Stream Stream `json:"stream"`
-	Offset int64  `json:"offset"` // where Data begins in the step's log, in bytes, both streams counted together
+	Offset int64  `json:"offset"` // of Data in the step's log, in bytes of both streams together
 	Data   []byte `json:"-"`      // see MarshalJSON
 }
 
-// ExecFinished says that the process of the latest ExecStarted ended and that nothing of it is left behind.
+// ExecFinished reports that the process of the latest ExecStarted ended and left no processes behind.
 type ExecFinished struct {
 	Attempt  int    `json:"attempt"`
 	ExitCode int    `json:"exit_code"`        // -1 when there is none
 	Signal   string `json:"signal,omitempty"` // the name of the signal that ended it
 }
 
-// StepRetrying says that a failed step will run again.
+// StepRetrying reports that a failed step will run again.
 type StepRetrying struct {
 	Attempt int           `json:"attempt"` // the one that failed
 	Max     int           `json:"max"`     // attempts in all
@@ -185,7 +185,7 @@ type StepRetrying struct {
 // StepFinished is the last event of a step that was started.
 type StepFinished struct {
 	Status   Status                 `json:"status"`
-	Allowed  bool                   `json:"allowed,omitempty"` // the failure was allowed: the list goes on
+	Allowed  bool                   `json:"allowed,omitempty"` // the failure is allowed: the list continues
 	ExitCode *int                   `json:"exit_code,omitempty"`
 	Outputs  map[string]value.Value `json:"outputs,omitempty"`
 	Exports  map[string]string      `json:"exports,omitempty"`
@@ -202,7 +202,7 @@ type StepSkipped struct {
 	Span   diag.Span `json:"span,omitzero"`
 }
 
-// Progress says how far a long piece of work is. The last one of an ID has Done set.
+// Progress reports the progress of a long operation. The last event of an ID has Done set.
 type Progress struct {
 	ID      string `json:"id"`    // unique in the run
 	Title   string `json:"title"` // "fetching gitlab.com/…"
@@ -212,18 +212,18 @@ type Progress struct {
 	Done    bool   `json:"done,omitempty"`
 }
 
-// Warning is something the user should know that did not stop the run.
+// Warning is a problem that the user should know about and that did not stop the run.
 type Warning struct {
 	Message    string           `json:"message"`
 	Diagnostic *diag.Diagnostic `json:"diagnostic,omitempty"`
 }
 
-// Annotation is something that a step says about a place in a file, or about itself.
+// Annotation is a message of a step about a position in a file, or about the step itself.
 type Annotation struct {
 	Level   AnnotationLevel `json:"level"`
 	Message string          `json:"message"`
 	Title   string          `json:"title,omitempty"`
-	// File is as the step names it. Lines and columns count from 1; 0 is not known.
+	// File is the name that the step uses. Lines and columns count from 1; 0 is unknown.
 	File      string `json:"file,omitempty"`
 	Line      int    `json:"line,omitempty"`
 	EndLine   int    `json:"end_line,omitempty"`
@@ -232,7 +232,7 @@ type Annotation struct {
 	Code      string `json:"code,omitempty"` // of a compiler's message: "TS2304"
 }
 
-// AnnotationLevel is how bad what an annotation says is.
+// AnnotationLevel is the severity of an annotation.
 type AnnotationLevel string
 
 // The levels.
@@ -249,23 +249,23 @@ type Masked struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Summary is what a step wrote about itself for people, in Markdown. A step has one at most.
+// Summary is a Markdown text that a step wrote about itself. A step has at most one.
 type Summary struct {
 	Markdown string `json:"markdown"`
 }
 
-// Subjects are what a step says that it made, for the statement that is signed about the run.
+// Subjects are the artifacts that a step reports, for the signed statement about the run.
 type Subjects struct {
 	Subjects []Subject `json:"subjects"`
 }
 
-// Subject is one thing that a step made.
+// Subject is an artifact of a step.
 type Subject struct {
 	Name   string `json:"name"`   // of a file, without its folders, or a reference to an image
 	Digest string `json:"digest"` // "sha256:…"
 }
 
-// Stopping says that the run was asked to stop and what happens now.
+// Stopping reports that the run was asked to stop, and how it stops.
 type Stopping struct {
 	Code   Code          `json:"code,omitempty"` // who asked: one of the kind ErrorCancelled or ErrorTimeout
 	Reason string        `json:"reason"`         // for people
@@ -273,17 +273,17 @@ type Stopping struct {
 	Force  bool          `json:"force,omitempty"`
 }
 
-// Paused says that the run stands at a boundary: nothing of it is under way. It is the last event of a run that goes on elsewhere.
+// Paused reports that the run is at a boundary and nothing of it is running. It is the last event of a run that continues elsewhere.
 type Paused struct {
 	Before string `json:"before"` // the step that comes next, as Event.Step names it
 }
 
-// Resumed says that a paused run goes on.
+// Resumed reports that a paused run continues.
 type Resumed struct {
 	Before string `json:"before"` // as in Paused
 }
 
-// RunFinished is always the last event of a run that was not killed, and does not go on elsewhere.
+// RunFinished is always the last event of a run that was not killed and does not continue elsewhere.
 type RunFinished struct {
 	Status   Status                 `json:"status"`
 	Outputs  map[string]value.Value `json:"outputs,omitempty"`
@@ -293,7 +293,7 @@ type RunFinished struct {
 	Counts   Counts                 `json:"counts"`
 }
 
-// Counts says how many steps ended how. A list of steps or parallel group counts only through the steps in it.
+// Counts is the number of steps by outcome. A list of steps or a parallel group counts only through its steps.
 type Counts struct {
 	Success   int `json:"success"`
 	Failure   int `json:"failure"` // allowed failures are counted in Allowed instead
@@ -302,7 +302,7 @@ type Counts struct {
 	Skipped   int `json:"skipped,omitempty"`
 }
 
-// Type names the event in JSON.
+// Type is the name of the event in JSON.
 func (RunStarted) Type() string   { return "run.started" }
 func (StepStarted) Type() string  { return "step.started" }
 func (StepResolved) Type() string { return "step.resolved" }
@@ -374,7 +374,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(envelope{e.Seq, e.Time.UTC(), e.Body.Type(), e.Step, data})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. A type that this version does not know is an error.
+// UnmarshalJSON reads what MarshalJSON writes. An unknown type is an error.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var env envelope
 	if err := json.Unmarshal(data, &env); err != nil {
