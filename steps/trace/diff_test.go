@@ -3,6 +3,7 @@ package trace
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"strings"
@@ -397,5 +398,37 @@ func TestWhatARunMadeForItselfIsTheSameInAnother(t *testing.T) {
 	}
 	if got := p.text("/tmp/rung-1/other"); got != "/tmp/rung-1/other" {
 		t.Errorf("what stands beside somebody's own work directory is %s", got)
+	}
+}
+
+// TestATraceOfBeforeCodesIsTheSame compares traces of the same failure by an older version, whose message names the step, and by this one.
+func TestATraceOfBeforeCodesIsTheSame(t *testing.T) {
+	t.Parallel()
+	read := func(run, inner string) *Trace {
+		doc := `{"format":"rung.trace/v1","run":{"id":"1","status":"failure","error":` + run + `,"started":"2026-01-01T00:00:00Z","duration_ns":0,` +
+			`"counts":{"success":0,"failure":1,"skipped":0},"work_dir":"/w","env":{},"component":null},"runtime":{"version":"v","os":"linux","arch":"amd64"},` +
+			`"steps":[{"id":"1","name":"crew","kind":"steps","status":"failure","error":` + inner + `,"duration_ns":0,"steps":[` +
+			`{"id":"1.1","name":"greet","kind":"script","status":"failure","duration_ns":0}]}],"logs":[]}`
+		tr, err := ReadFrom("trace", func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(doc)), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	before := read(`{"kind":"step","message":"step \"crew/greet\": exec: exit status 2"}`, `{"kind":"step","message":"step \"greet\": exec: exit status 2"}`)
+	now := `{"code":"exit_status","kind":"step","fault":"user","step":"1.1","step_name":"crew/greet","message":"exec: exit status 2"}`
+	d, err := Diff(before, read(now, now), DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Same {
+		t.Errorf("they differ: %+v", d)
+	}
+	d, err = Diff(before, read(strings.Replace(now, "status 2", "status 3", 1), now), DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Same {
+		t.Error("another error is taken for the same")
 	}
 }

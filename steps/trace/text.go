@@ -263,6 +263,9 @@ func (p *textPrinter) notes(s *Step) string {
 
 func (p *textPrinter) failure(indent int, err *event.Error, text string) {
 	p.line(indent, "31", "error: "+text)
+	if p.opts.Verbose > 0 && err.Code != "" {
+		p.line(indent, colorDim, fmt.Sprintf("code %s, fault %s", err.Code, err.Fault()))
+	}
 	for _, d := range err.Diagnostics {
 		place := d.Error()
 		if err.Message == d.Message {

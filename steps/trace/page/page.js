@@ -87,7 +87,7 @@
   // ---- header ----
   const plainID = (id) => id.replace(/#\d+/g, "");
   const errorText = (e, at) => (e.step_name && e.step !== plainID(at) ? `step "${e.step_name}": ` : "") + e.message;
-  const problem = (e, at, extra) => h("div", { class: "notice bad" }, h("strong", {}, errorText(e, at)), extra,
+  const problem = (e, at, extra) => h("div", { class: "notice bad" }, h("strong", { title: e.code && `${e.code}, fault: ${e.fault}` }, errorText(e, at)), extra,
     (e.diagnostics || []).map((d) => h("pre", {}, (place(d) ? place(d) + ": " : "") + d.message + (d.source ? "\n" + d.source : "") + (d.hint ? "\nhint: " + d.hint : ""))),
     e.hint && h("span", { class: "hint" }, e.hint));
   const firstFailure = () => run.error && run.error.step && nodes.findLast((n) => n.step && plainID(n.step.id) === run.error.step) ||
