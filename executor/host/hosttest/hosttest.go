@@ -83,7 +83,7 @@ func run(t testing.TB, h host.Host, c *host.Command) result {
 // awaitGone waits until a process of the host has ended; one that nobody has collected yet has.
 func awaitGone(t testing.TB, h host.Host, pid string) {
 	t.Helper()
-	Sh(t, h, `while :; do case $(ps -o stat= -p "$1") in ""|Z*) exit 0;; esac; sleep 0.02; done`, pid)
+	Sh(t, h, `while kill -0 "$1" 2>/dev/null; do case $(cut -d" " -f3 "/proc/$1/stat" 2>/dev/null) in Z) exit 0;; esac; sleep 0.02; done`, pid)
 }
 
 // lines hands on what is written, a line at a time.

@@ -154,7 +154,7 @@ func TestABrokenConnection(t *testing.T) {
 	t.Run("to a server that is gone ends the host", func(t *testing.T) {
 		s := hosttest.StartSSHD(t)
 		o := options(s)
-		o.LostAfter = time.Second
+		o.LostAfter = 3 * time.Second // long enough for a busy machine to answer
 		h := connect(t, o)
 		s.Away(true)
 		s.Cut()
@@ -172,7 +172,7 @@ func TestABrokenConnection(t *testing.T) {
 	t.Run("that is open, but silent, ends the host", func(t *testing.T) {
 		s := hosttest.StartSSHD(t)
 		o := options(s)
-		o.LostAfter = time.Second
+		o.LostAfter = 3 * time.Second // long enough for a busy machine to answer
 		h := connect(t, o)
 		in, feed := io.Pipe()
 		defer feed.Close()
