@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the tests of every package that asks executor/executortest/enginetest, or executor/host/hosttest, for what a bare machine does not
+# engines.sh [PACKAGE…] runs the tests of the packages, or of every package that asks executor/executortest/enginetest, or executor/host/hosttest, for what a bare machine does not
 # have: a container engine, which is started for them, and servers such as sshd. A test that is skipped for want of one is a failure
 # here, unless internal/house/allowed-skips.txt lists it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 helpers='/executor/(executortest/enginetest|host/hosttest)$'
-packages=()
-while IFS= read -r package; do
+packages=("$@")
+[ "$#" -gt 0 ] || while IFS= read -r package; do
   packages+=("$package")
 done < <(go list -f '{{range .TestImports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}' ./... |
   awk -v helpers="$helpers" '$2 ~ helpers { print $1 }' | sort -u)
