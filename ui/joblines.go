@@ -282,12 +282,16 @@ func (v *jobLines) Prepare(job string, p event.Preparing) {
 		return
 	}
 	v.mu.Lock()
-	if v.live != nil && p.Message == "" {
+	hasRow := false
+	if v.live != nil {
 		if j := v.live.find(job); j != nil {
-			j.doing = preparingText(p)
+			hasRow = true
+			if p.Message == "" {
+				j.doing = preparingText(p)
+			}
 		}
 	}
-	text := v.preparing.line(job, p, v.live != nil, v.o.Now())
+	text := v.preparing.line(job, p, hasRow, v.o.Now())
 	v.mu.Unlock()
 	if text != "" {
 		v.lines(job, v.look.paint(styleFaint, cleanText(text))+"\n")

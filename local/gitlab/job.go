@@ -163,11 +163,18 @@ func (r *runner) wait(ctx context.Context, j *pipeline.Job, vars *variable.Colle
 	if err != nil {
 		return nil, session.Problem(event.ErrorDefinition, "", "cannot expand its resource group: %v", err)
 	}
+	var began time.Time
+	queued := event.Preparing{Phase: event.PhaseQueued, Subject: "resource group " + name}
 	release, err = r.project.Store.Lock(ctx, name, func() {
-		r.Observer.Say(j.Name, "waiting for resource group "+name)
+		began = time.Now()
+		r.Observer.Prepare(j.Name, queued)
 	})
 	if err != nil {
 		return nil, asError(ctx, err)
+	}
+	if !began.IsZero() {
+		queued.Done, queued.Duration = true, time.Since(began)
+		r.Observer.Prepare(j.Name, queued)
 	}
 	return release, nil
 }
