@@ -198,7 +198,7 @@ var (
 		"executor/container/engine.Client":         40,
 		"local/gitlab.runner":                      38,
 		"local/include.Loader":                     33,
-		"local/repository.Repository":              41,
+		"local/repository.Repository":              37,
 		"steps/engine.run":                         56,
 		"steps/engine.scope":                       46,
 		"steps/frontend/actions/workflow.reader":   51,

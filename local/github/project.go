@@ -94,11 +94,7 @@ func Open(ctx context.Context, o Options) (*Project, error) {
 	root := rootOf(o)
 	repositories := make(chan opened, 1)
 	go func() { // git may take as long as all else together
-		open := repository.OpenQuick
-		if o.Event.Name == tagPush || o.Event.Name == release { // which ask for the tags of the commit
-			open = repository.Open
-		}
-		r, err := open(ctx, root, o.Env)
+		r, err := repository.Open(ctx, root, o.Env)
 		repositories <- opened{r, err}
 	}()
 	err := p.read(root)
