@@ -229,7 +229,7 @@ func (p *puller) pullError(ctx context.Context, i *executor.Image, err error, au
 	text := strings.ToLower(err.Error())
 	mistaken := slices.Contains(mistakes, engine.Status(err)) || slices.ContainsFunc(refusals, func(part string) bool { return strings.Contains(text, part) })
 	if !mistaken {
-		return fmt.Errorf("pulling image %s%s: %w", i.Name, forPlatform(i), err)
+		return fmt.Errorf("pulling image %s%s: %w", i.Name, forPlatform(i), &executor.PullError{Image: i.Name, Err: err})
 	}
 	hint := "correct its name"
 	switch {
@@ -241,7 +241,7 @@ func (p *puller) pullError(ctx context.Context, i *executor.Image, err error, au
 			hint = "the credentials that were sent may not read it, or there is no such image"
 		}
 	}
-	return &executor.UserError{Message: fmt.Sprintf("image %s%s cannot be pulled: %v", i.Name, forPlatform(i), err), Hint: hint, Err: err}
+	return &executor.UserError{Message: fmt.Sprintf("image %s%s cannot be pulled: %v", i.Name, forPlatform(i), err), Hint: hint, Err: &executor.PullError{Image: i.Name, Err: err}}
 }
 
 // credentials are those for the registry of an image, and where they are from: the job's own DOCKER_AUTH_CONFIG, the job's

@@ -15,6 +15,7 @@ import (
 func AsError(ctx context.Context, err error) *event.Error {
 	var refusal *executor.Refusal
 	var user *executor.UserError
+	var pull *executor.PullError
 	var own *event.Error
 	switch {
 	case err == nil:
@@ -25,9 +26,15 @@ func AsError(ctx context.Context, err error) *event.Error {
 	case errors.As(err, &refusal):
 		return event.NewError(event.CodeEnvironmentInvalid, "%v", err)
 	case errors.As(err, &user):
-		e := event.NewError(event.CodeEnvironmentInvalid, "%s", user.Message)
+		code := event.CodeEnvironmentInvalid
+		if errors.As(err, &pull) {
+			code = event.CodeImageUnavailable
+		}
+		e := event.NewError(code, "%s", user.Message)
 		e.Hint = user.Hint
 		return e
+	case errors.As(err, &pull):
+		return event.NewError(event.CodeImagePullFailed, "%v", err)
 	case errors.As(err, &own):
 		return own
 	}

@@ -79,6 +79,7 @@ const (
 	CodeSecretNotRequested Code = "secret_not_requested"
 	CodeEnvironmentInvalid Code = "environment_invalid"
 	CodeStateInvalid       Code = "state_invalid"
+	CodeImageUnavailable   Code = "image_unavailable"
 	CodeDenied             Code = "denied"
 	CodeSecretNotGranted   Code = "secret_not_granted"
 	CodeComponentDenied    Code = "component_denied"
@@ -132,6 +133,7 @@ var Codes = []CodeInfo{
 	{CodeSecretNotRequested, ErrorDefinition, ReasonConfiguration, "a secret is granted to a component that does not request it, or under a name that cannot be a variable"},
 	{CodeEnvironmentInvalid, ErrorDefinition, ReasonConfiguration, "the environment that a job asks for cannot be made: its image, its services or its level of isolation do not allow it"},
 	{CodeStateInvalid, ErrorDefinition, ReasonConfiguration, "the state that a run is to go on from is not that of the run"},
+	{CodeImageUnavailable, ErrorDefinition, ReasonImagePull, "an image does not exist, not for this platform, or its registry does not give it to the job"},
 
 	{CodeDenied, ErrorDenied, ReasonConfiguration, "something was requested that is not granted"},
 	{CodeSecretNotGranted, ErrorDenied, ReasonConfiguration, "a component requests a secret that its caller does not grant"},
