@@ -99,6 +99,54 @@ func TestATraceSharesTheLogOfTheService(t *testing.T) {
 	}
 }
 
+func TestAnotherProcessTakesOverTheTraceOfARunThatGoesOn(t *testing.T) {
+	t.Parallel()
+	w := serve(t)
+	path, goOn := filepath.Join(w.dir, "trace.json"), filepath.Join(w.dir, "go-on")
+	first, err := trace.NewRecorder(path, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := first.SharedLog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run("1", script("seq 20000; "+waitFor(goOn)+"; seq 20000"), withLogFile(shared))
+	gone := errors.New("the process is gone")
+	if _, err := w.client.FollowSteps(soon(t), "1", client.StepOptions{Logs: true, LogFile: shared}, func(e event.Event) error {
+		if first.Event(e); e.Body.Type() == "log" {
+			return gone // in the middle of the log; it closes nothing
+		}
+		return nil
+	}); !errors.Is(err, gone) {
+		t.Fatal(err)
+	}
+	second, err := trace.NewRecorder(path, trace.Options{Adopt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := second.SharedLog(); err != nil || again != shared {
+		t.Fatalf("the log is %s, and was %s: %v", again, shared, err)
+	}
+	touch(t, goOn)
+	if _, err := w.client.FollowSteps(soon(t), "1", client.StepOptions{Logs: true, LogFile: shared}, func(e event.Event) error {
+		second.Event(e)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var sent bytes.Buffer
+	if err := w.client.GetTrace(soon(t), "1", &sent, false); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, sent.Bytes()) {
+		t.Errorf("the trace (%d bytes) is not the one that the service sends (%d): %v", len(got), sent.Len(), err)
+	}
+}
+
 func TestAFileThatCannotTakeTheLogIsRefused(t *testing.T) {
 	t.Parallel()
 	w := serve(t)

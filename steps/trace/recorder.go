@@ -28,6 +28,9 @@ type Options struct {
 	RuntimeDigest func() string
 	// Volatile skips syncing the document to disk: a power failure may lose it. For traces that are made by the way, of many runs.
 	Volatile bool
+	// Adopt takes over the trace of a run that goes on though the process that recorded it is gone: SharedLog returns the log file that the
+	// step-runner still appends to. The recorder has to be given the run's events from the first one on.
+	Adopt bool
 }
 
 // Recorder is an event.Sink that writes a trace. Close may be called while a late event arrives; otherwise events come one at
@@ -59,6 +62,9 @@ func NewRecorder(path string, opts Options) (*Recorder, error) {
 	events := path + EventsSuffix
 	// A recorder that is still writing there keeps its own files: only their names are removed.
 	for _, old := range []string{events, events + LogSuffix} {
+		if opts.Adopt && old != events {
+			continue
+		}
 		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("cannot record the trace: %w; is another run writing it?", err)
 		}
@@ -83,7 +89,11 @@ func (r *Recorder) SharedLog() (string, error) {
 		return "", errors.New("the trace has a log file already")
 	}
 	path, err := filepath.Abs(r.log.path)
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.opts.Adopt:
+		r.log.file, err = os.OpenFile(path, os.O_RDWR, 0)
+	default:
 		err = r.log.create()
 	}
 	if err != nil {
