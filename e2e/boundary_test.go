@@ -31,6 +31,27 @@ type travelling struct {
 var travellers = map[string]travelling{
 	"the demo": {folder: "demo"},
 	"actions":  {folder: "actions", program: "node", prepare: "./repositories.sh github >/dev/null", env: map[string]string{"BUILDER": "me"}, serve: []string{"--sources", "sources.toml"}},
+	"a job of GitLab, as it compiles": {steps: `
+- {name: get_sources, func: builtin://git/checkout, inputs: {strategy: none}}
+- {name: restore_cache, func: builtin://cache/restore, inputs: {key: k, location: "${{ work_dir }}/.rung/cache"}}
+- name: script
+  func: builtin://script
+  inputs:
+    lines:
+      - echo before
+      - echo "hello $WHO" >out.txt
+      - exit 1
+  env: {WHO: me}
+- name: after_script
+  if: steps.script.status != "skipped" && steps.script.timeout != "run"
+  when: always
+  timeout: 5m
+  allow_failure: true
+  func: builtin://script
+  inputs: {lines: ['echo "after ${{ steps.script.status }}"']}
+- {name: save_cache, when: always, allow_failure: true, func: builtin://cache/save, inputs: {key: k, location: "${{ work_dir }}/.rung/cache", paths: [out.txt]}}
+- {name: upload_artifacts, when: always, func: builtin://artifacts/upload, inputs: {location: "${{ work_dir }}/.rung/artifacts", paths: [out.txt]}}
+`},
 	"all sorts of steps": {
 		steps: `
 - name: login
