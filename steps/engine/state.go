@@ -215,11 +215,30 @@ func (s *State) open(secret func(name string) (string, error), folder string) (*
 	if err := dec.Decode(d); err != nil {
 		return nil, fmt.Errorf("invalid state: %w", err)
 	}
+	if written, err := d.plain(); err != nil || !bytes.Equal(written, plain) {
+		return nil, errors.New("the state is wrong: something in it is missing, or has another form than this version gives it")
+	}
 	d.Folder = from
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("invalid state: %w", err)
 	}
 	return d, nil
+}
+
+// plain is what the document would be if all its texts stood in it.
+func (d *document) plain() ([]byte, error) {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := parseTree(data)
+	if err != nil {
+		return nil, err
+	}
+	if tree, err = uncover(tree); err != nil {
+		return nil, err
+	}
+	return canonicalJSON(tree)
 }
 
 // check holds the document against what its fields may be.

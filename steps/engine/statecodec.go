@@ -281,6 +281,31 @@ func (h *hider) reference(s string) any {
 	return map[string]any{sensitiveKey: n}
 }
 
+// uncover returns the tree with the texts that a hider would take out as they are.
+func uncover(node any) (any, error) {
+	switch n := node.(type) {
+	case []any:
+		for i := range n {
+			var err error
+			if n[i], err = uncover(n[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		if encoded, ok := n[clearKey].(string); ok {
+			raw, err := base64.StdEncoding.DecodeString(encoded)
+			return (&revealer{}).text(string(raw)), err
+		}
+		for key := range n {
+			var err error
+			if n[key], err = uncover(n[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return node, nil
+}
+
 // revealer puts back what a hider took out, and moves texts to the folder of another run.
 type revealer struct {
 	sensitive [][]byte
