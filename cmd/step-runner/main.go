@@ -66,29 +66,34 @@ func execute(ctx context.Context, p *command.Program, args []string) int {
 func rootCommand(p *command.Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "step-runner",
-		Short: "Run a list of steps with least privilege and leave a trace",
-		Long: `step-runner runs a list of steps: GitLab Steps, scripts and commands. Each step gets the least information it needs, and
-the run leaves a trace that says exactly what ran.
+		Short: "Run CI jobs and steps with least privilege, and leave a trace",
+		Long: `step-runner runs CI jobs on this machine, and steps wherever jobs run: GitLab Steps, GitHub Actions, scripts and commands.
+Each step gets only what it requests, and the run leaves a trace of exactly what ran.
 
 ` + exit.CodesHelp,
-		Example: `  STEPS="$(cat steps.yml)" step-runner ci --output-file trace.json
+		Example: `  step-runner local --list
+  step-runner local test
   step-runner run ./hello --input greeting="hello world"
   step-runner trace export --format html -o trace.html trace.json`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: false},
+		Version:       p.Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	command.Group(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return exit.Usage("%v", err).Hinted("see `%s --help`", cmd.CommandPath())
-	})
-	root.AddCommand(local.Command(p))
-	root.AddCommand(runcommands.Commands(p)...)
-	root.AddCommand(inspect.Commands(p, trust.TraceCommands(p))...)
-	root.AddCommand(trust.Commands(p)...)
-	root.AddCommand(serve.Commands(p)...)
+	root.SetFlagErrorFunc(command.FlagError)
+	root.SetVersionTemplate(inspect.VersionText(p))
+	command.InGroup(root, "Run", append([]*cobra.Command{local.Command(p)}, runcommands.Commands(p)...)...)
+	command.InGroup(root, "Inspect", inspect.Commands(p, trust.TraceCommands(p))...)
+	command.InGroup(root, "Trust", trust.Commands(p)...)
+	command.InGroup(root, "Serve", serve.Commands(p)...)
+	root.SetHelpCommandGroupID("inspect")
+	root.SetCompletionCommandGroupID("inspect")
+	command.FitHelp(root)
 	return root
 }
+
+// The help text lists commands in the order of their use, and each group in the order of its package.
+func init() { cobra.EnableCommandSorting = false }
 
 // buildVersion is set by the linker: -X main.buildVersion=v1.2.3.
 var buildVersion string

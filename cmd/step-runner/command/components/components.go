@@ -48,12 +48,12 @@ func (o *Flags) Locking(given *lock.File) *Flags {
 
 // Declare declares them.
 func (o *Flags) Declare(f *pflag.FlagSet) {
-	f.StringVar(&o.Sources, "sources", "", "read where components come from in `FILE` (default: your configuration folder's rung/sources.toml and the project's .rung/sources.toml)")
-	f.StringVar(&o.CacheDir, "cache", "", "keep what is fetched in `DIR` (default: $STEP_RUNNER_CACHE, or step-runner in your cache folder)")
-	f.StringVar(&o.lockFile, "lock-file", "", "use what references are locked to in `FILE` (default: "+lock.Name+" in the work directory, if it is there)")
+	f.StringVar(&o.Sources, "sources", "", "read the sources of components from `FILE` (default: rung/sources.toml in your configuration folder, and .rung/sources.toml in the project)")
+	f.StringVar(&o.CacheDir, "cache", "", "cache fetched components in `DIR` (default: $STEP_RUNNER_CACHE, or step-runner in your cache folder)")
+	f.StringVar(&o.lockFile, "lock-file", "", "use the lock file `FILE` (default: "+lock.Name+" in the work directory, if it exists)")
 	f.BoolVar(&o.locked, "locked", false, "refuse components that are not in the lock file")
-	f.BoolVar(&o.Offline, "offline", false, "fetch nothing: use what is in the cache and in bundles")
-	f.BoolVar(&o.Refresh, "refresh", false, "ask anew what tags and branches point to, however lately that was asked")
+	f.BoolVar(&o.Offline, "offline", false, "fetch nothing; use the cache and bundles")
+	f.BoolVar(&o.Refresh, "refresh", false, "resolve tags and branches again, even if they were resolved recently")
 	f.StringArrayVar(&o.Bundles, "bundle", nil, "use the components in `FILE`, written by trace bundle")
 }
 

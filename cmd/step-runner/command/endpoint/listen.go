@@ -37,11 +37,11 @@ type Flags struct {
 func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.socket, "socket", "", "listen on the unix socket `PATH`")
 	f.StringVar(&o.listen, "listen", "", "listen on the TCP address `HOST:PORT`; port 0 takes a free one")
-	f.StringVar(&o.tlsCert, "tls-cert", "", "the server's certificate, and those between it and its authority, are in the PEM `FILE`")
-	f.StringVar(&o.tlsKey, "tls-key", "", "the key of that certificate is in the PEM `FILE`")
-	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "let in clients whose certificates are of an authority in the PEM `FILE`")
-	f.StringVar(&o.tokenFile, "token-file", "", "let in clients that show the token in `FILE`")
-	f.BoolVar(&o.noAuth, "no-auth", false, "let in everybody; only on a loopback address, to every user of this machine")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "use the certificate chain in the PEM `FILE`")
+	f.StringVar(&o.tlsKey, "tls-key", "", "use the private key in the PEM `FILE`")
+	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "accept clients with a certificate from a CA in the PEM `FILE`")
+	f.StringVar(&o.tokenFile, "token-file", "", "accept clients that present the token in `FILE`")
+	f.BoolVar(&o.noAuth, "no-auth", false, "accept every user on this machine; loopback addresses only")
 	o.Service.flags(f)
 }
 

@@ -40,15 +40,15 @@ type ServiceFlags struct {
 
 func (o *ServiceFlags) flags(f *pflag.FlagSet) {
 	l := &o.limits
-	f.IntVar(&l.Runs, "max-runs", service.DefaultRuns, "let at most `N` runs go on at once")
-	f.IntVar(&l.Kept, "max-kept", service.DefaultKept, "keep at most `N` finished runs for their clients")
-	f.IntVar(&l.Followers, "max-followers", service.DefaultFollowers, "let at most `N` clients follow runs at once")
+	f.IntVar(&l.Runs, "max-runs", service.DefaultRuns, "run at most `N` runs at once")
+	f.IntVar(&l.Kept, "max-kept", service.DefaultKept, "keep at most `N` finished runs for clients")
+	f.IntVar(&l.Followers, "max-followers", service.DefaultFollowers, "serve at most `N` followers at once")
 	l.LogBytes, l.RequestBytes = service.DefaultLogBytes, service.DefaultRequestBytes
-	f.Var(quantity.SizeVar(&l.LogBytes), "max-log", "keep at most `SIZE` (500MB, 2GiB) of the log of a run, which goes on beyond")
+	f.Var(quantity.SizeVar(&l.LogBytes), "max-log", "keep at most `SIZE` (500MB, 2GiB) of the log of a run")
 	f.Var(quantity.SizeVar(&l.RequestBytes), "max-request", "accept requests of at most `SIZE`")
 	f.DurationVar(&l.Duration, "max-duration", service.DefaultDuration, "stop a run after `TIME`")
-	f.DurationVar(&l.Keep, "keep", service.DefaultKeep, "keep a finished run that no client closes for `TIME`")
-	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run when no client has asked for it for `TIME`")
+	f.DurationVar(&l.Keep, "keep", service.DefaultKeep, "keep a finished run for `TIME` if no client closes it")
+	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run if no client asks for it for `TIME`")
 	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
 	o.From.Declare(f)
 }

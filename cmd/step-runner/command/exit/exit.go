@@ -28,11 +28,11 @@ const (
 )
 
 // CodesHelp is for the commands that run steps.
-const CodesHelp = `Exit codes: 0 fine · 1 the steps failed · 2 usage · 3 a definition is wrong · 4 not allowed · 5 our system failed ·
-6 not found · 124 timeout · 130 interrupted`
+const CodesHelp = `Exit codes: 0 success · 1 the steps failed · 2 usage · 3 invalid definition · 4 not allowed · 5 internal error · 6 not found
+· 124 timeout · 130 interrupted`
 
 // ReaderCodesHelp is for the commands that run nothing.
-const ReaderCodesHelp = `Exit codes: 0 fine · 2 usage · 3 the file is wrong · 4 not allowed to read it · 5 our system failed · 6 not found`
+const ReaderCodesHelp = `Exit codes: 0 success · 2 usage · 3 invalid file · 4 permission denied · 5 internal error · 6 not found`
 
 // Error is an error with an exit code and what to do about it.
 type Error struct {

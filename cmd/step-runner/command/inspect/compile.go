@@ -38,13 +38,11 @@ func (a *app) compileCommand() *cobra.Command {
 	var o compileFlags
 	cmd := &cobra.Command{
 		Use:   "compile FILE|-",
-		Short: "Print what a file of steps, or a job of a pipeline or workflow, means in steps",
-		Long: `compile prints the baseline definition that a file of steps, or a job's list of steps, compiles to. The text is canonical:
-it depends on the meaning of the input alone, so that two inputs can be compared. Nothing runs and nothing is fetched.
+		Short: "Print a step file or a CI job as canonical steps",
+		Long: `compile prints the plan of a step file, or of a CI job. The output is canonical: inputs with the same meaning produce the
+same text. It runs and fetches nothing.
 
-With --job-name, FILE is a .gitlab-ci.yml, and what is printed are the steps that ` + "`local`" + ` runs for the job, as a file that
-` + "`run`" + ` takes, on this machine: comments at its top say how. Change it as you like. Files that the definition includes are fetched.
-FILE may be a workflow of GitHub, too: then the steps are those of a job, or of one leg of its matrix ("test (20)").
+With --job-name, FILE is a .gitlab-ci.yml or a GitHub workflow, and compile prints the steps that ` + "`local`" + ` would run for the job, as a file that ` + "`run`" + ` accepts. Comments at the top of the file explain how to run it. Included files are fetched. Name one job of a matrix as GitHub does: "test (20)".
 
 ` + exit.ReaderCodesHelp,
 		Example: `  step-runner compile steps.yml
@@ -54,21 +52,24 @@ FILE may be a workflow of GitHub, too: then the steps are those of a job, or of 
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.format, "format", "f", "", "print `FORMAT`: json or yaml (default: json, and yaml with --job-name)")
-	f.StringVarP(&o.format, "output", "o", "", "the same") // its first name
+	f.StringVarP(&o.format, "output", "o", "", "same as --format") // its first name
 	_ = f.MarkHidden("output")
-	f.BoolVar(&o.spans, "spans", false, "print the place of everything in the source too")
-	f.StringVar(&o.job, "job-name", "", "print the steps of the `JOB` of a .gitlab-ci.yml or workflow")
-	f.StringVar(&o.workDir, "work-dir", "", "with --job-name: the job's project is to be in `DIR` (default: a folder for temporary files)")
-	f.StringArrayVar(&o.secrets, "secret", nil, "with --job-name: the secret `NAME` is supplied, as to run; its value is not printed")
+	f.BoolVar(&o.spans, "spans", false, "include source positions")
+	f.StringVar(&o.job, "job-name", "", "print the steps of `JOB` in a .gitlab-ci.yml or workflow")
+	f.StringVar(&o.workDir, "work-dir", "", "with --job-name: use `DIR` as the project folder (default: a temporary folder)")
+	f.StringArrayVar(&o.secrets, "secret", nil, "with --job-name: supply the secret `NAME`, as for run; its value is not printed")
 	o.event.Declare(f)
+	command.CompleteWith(cmd, "job-name", o.event.CompleteJobs(a.Program, func(args []string) string { return strings.Join(args, "") }))
+	command.Complete(cmd, "format", "json", "yaml")
+	project.Complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		byDefault := "json"
 		if o.job != "" {
 			byDefault = "yaml"
 		}
 		o.format = cmp.Or(o.format, byDefault)
-		if o.format != "json" && o.format != "yaml" {
-			return exit.Usage("--format: %q is neither json nor yaml", o.format)
+		if err := command.OneOf("--format", o.format, "json", "yaml"); err != nil {
+			return err
 		}
 		if o.job != "" {
 			return a.compileJob(cmd.Context(), &o, args[0])

@@ -22,14 +22,15 @@ func (a *app) convertCommand() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "convert FILE",
-		Short: "Write a workflow of GitHub as a .gitlab-ci.yml",
-		Long: `convert writes the jobs of a workflow of GitHub as jobs of a .gitlab-ci.yml, whose steps stand in run:. Actions stay actions, which our
-runner runs. Nothing runs. FILE is a workflow; - is standard input.
+		Short: "Convert a GitHub workflow to a .gitlab-ci.yml",
+		Long: `convert writes the jobs of a GitHub workflow as jobs of a .gitlab-ci.yml whose run: keyword holds the steps. Actions stay
+actions. FILE is a workflow, or - for standard input. Nothing runs.
 
-Each note on standard error tells what is done in another way, or could not be carried over, with its place; a comment in the result stands where
-it would.
+Notes on standard error list what behaves differently or cannot be converted, with its position; a comment marks the place
+in the result.
 
-Exit codes: 0 fine · 1 with --strict there are notes · 2 usage · 3 the file is wrong · 4 not allowed to read it · 5 our system failed · 6 not found`,
+Exit codes: 0 success · 1 notes, with --strict · 2 usage · 3 invalid file · 4 permission denied · 5 internal error · 6 not
+found`,
 		Example: `  step-runner convert .github/workflows/ci.yml -o .gitlab-ci.yml
   step-runner convert .github/workflows/ci.yml --job-name test --strict`,
 		Args: command.Arguments(1, 1, "FILE"),
@@ -60,9 +61,9 @@ Exit codes: 0 fine · 1 with --strict there are notes · 2 usage · 3 the file i
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&o.Job, "job-name", "", "convert only the job with the id `NAME`")
+	cmd.Flags().StringVar(&o.Job, "job-name", "", "convert only the job with the ID `NAME`")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`")
-	cmd.Flags().BoolVar(&strict, "strict", false, "end with 1 when there are notes")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 if there are notes")
 	return cmd
 }
 

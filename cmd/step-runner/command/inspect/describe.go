@@ -44,28 +44,31 @@ func (a *app) describeCommand() *cobra.Command {
 	var o describeOptions
 	cmd := &cobra.Command{
 		Use:   "describe REF | --catalog FOLDER",
-		Short: "Show what a step takes, gives and asks for, and exactly which one it is",
-		Long: `describe prints a step's page: its inputs and outputs, the environment variables and secrets it asks for, the steps it uses
-itself, the content digest of its folder, and who signed it. REF is what a job would write: ./hello, or a step in a repository,
-an archive or an image.
+		Short: "Show the inputs, outputs, secrets and digest of a step",
+		Long: `describe prints the page of a step: its inputs and outputs, the environment variables and secrets it requests, the steps it
+uses, its content digest, and who signed it. REF is what a job would use: ./hello, or a step in a repository, an archive or
+an image.
 
-With --catalog it does so for every step below FOLDER: one page a step and a list of them in README.md, written to --output.
+With --catalog it writes a page for every step below FOLDER, and an index in README.md, to --output.
 
-Exit codes: 0 fine · 2 usage · 3 a definition is wrong · 4 not allowed · 5 our system failed · 6 not found`,
+Exit codes: 0 success · 2 usage · 3 invalid definition · 4 not allowed · 5 internal error · 6 not found`,
 		Example: `  step-runner describe ./hello
-  step-runner describe gitlab.com/group/steps/-/hello@v1 --format markdown >hello.md
-  step-runner describe --catalog steps --format markdown --output docs/steps --as gitlab.com/group/steps/-/@v1`,
+  step-runner describe gitlab.com/group/steps/-/hello@v1 --format markdown
+  step-runner describe --catalog steps --format markdown --output docs/steps \\
+    --as gitlab.com/group/steps/-/@v1`,
 		Args: command.Arguments(1, 1, "the step to describe"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.describe(cmd.Context(), args[0], &o) },
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.format, "format", "f", "text", "print `FORMAT`: text, json or markdown")
 	f.BoolVar(&o.json, "json", false, "print JSON (--format json)")
-	f.StringArrayVarP(&o.keys, "key", "k", nil, "check signatures with the public key in `FILE`; may be given several times")
+	f.StringArrayVarP(&o.keys, "key", "k", nil, "check signatures with the public key in `FILE`; can be repeated")
 	f.BoolVar(&o.catalog, "catalog", false, "describe every step below a folder")
-	f.StringVarP(&o.out, "output", "o", "", "write the pages of a catalog into `DIR`, which is made")
-	f.StringVar(&o.base, "as", "", "in the pages of a catalog, refer to a step by `REF`, with the step's folder in the place of the last / before its @")
+	f.StringVarP(&o.out, "output", "o", "", "write the pages of a catalog to `DIR`")
+	f.StringVar(&o.base, "as", "", "in the pages of a catalog, refer to steps as `REF`, with the step's folder inserted before its @")
 	o.from.Declare(f)
+	cmd.ValidArgsFunction = components.CompleteReference
+	command.Complete(cmd, "format", "text", "json", "markdown")
 	return cmd
 }
 

@@ -35,8 +35,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether this machine can run steps, and say what to mend",
-		Long:  "doctor checks what step-runner needs of this machine. It exits with 5 when something is broken.",
+		Short: "Check whether this machine can run steps and jobs",
+		Long:  "doctor checks what step-runner needs on this machine, and tells you what to fix. It exits with 5 if something that steps need is broken.",
 		Args:  command.Arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			findings := []finding{

@@ -15,11 +15,12 @@ func (a *app) explainCommand() *cobra.Command {
 	var asJSON, schema bool
 	cmd := &cobra.Command{
 		Use:   "explain [KEYWORD]",
-		Short: "Say what a keyword of .gitlab-ci.yml does, and what becomes of it here",
-		Long: `explain says what a keyword does, what its value looks like, and what step-runner local makes of it. Without a keyword it lists all
-of them. A part of a name will do: dotenv finds artifacts:reports:dotenv.
+		Short: "Explain a keyword of .gitlab-ci.yml",
+		Long: `explain describes a keyword, its values, and how step-runner local treats it. Without a keyword it lists all of them. Part
+of a name is enough: dotenv finds artifacts:reports:dotenv.
 
-With --schema it prints the JSON schema of the file, for editors: in VS Code, set "yaml.schemas" to {"FILE": ".gitlab-ci.yml"}.
+With --schema it prints the JSON schema of the file, for editors. In VS Code, set "yaml.schemas" to {"FILE":
+".gitlab-ci.yml"}.
 
 ` + exit.ReaderCodesHelp,
 		Example: `  step-runner explain rules:changes
@@ -54,6 +55,15 @@ With --schema it prints the JSON schema of the file, for editors: in VS Code, se
 			_, err = io.WriteString(a.Stdout, reference.Explain(keyword, below))
 			return err
 		},
+	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, typed string) (found []string, _ cobra.ShellCompDirective) {
+		all, err := reference.All()
+		for _, k := range all {
+			if err == nil && len(args) == 0 && strings.HasPrefix(k.Name, typed) {
+				found = append(found, k.Name)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON schema of the file")

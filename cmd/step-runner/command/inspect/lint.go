@@ -31,19 +31,21 @@ func (a *app) lintCommand() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "lint [FILE]",
-		Short: "Report everything that is wrong with a .gitlab-ci.yml, or a workflow of GitHub",
-		Long: `lint reads a .gitlab-ci.yml with all that it includes, or a workflow of GitHub with those that it calls, and reports every problem at once: each with its file, line and column, how
-it came there through includes and extends, and what to do. Nothing runs. Rules are decided for the event, as by step-runner local.
+		Short: "Check .gitlab-ci.yml files and GitHub workflows",
+		Long: `lint reads a .gitlab-ci.yml with all that it includes, or a workflow of GitHub with those that it calls, and reports every
+problem at once: each with its file, line and column, how it came there through includes and extends, and what to do.
+Nothing runs. Rules are decided for the event, as by step-runner local.
 
 A warning is what GitLab accepts and is hardly meant.
 
-Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict warnings · 4 not allowed to read it · 5 our system failed · 6 not found`,
+Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict warnings · 4 permission denied · 5 internal
+error · 6 not found`,
 		Example: `  step-runner lint
   step-runner lint --format codequality --output gl-code-quality-problems.json`,
 		Args: command.Arguments(0, 1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(lintFormats, format) {
-				return exit.Usage("--format: %q is none of %s", format, strings.Join(lintFormats, ", "))
+			if err := command.OneOf("--format", format, lintFormats...); err != nil {
+				return err
 			}
 			all, err := a.lint(cmd.Context(), &o, strings.Join(args, ""))
 			var unloaded *gitlab.LoadError
@@ -66,7 +68,9 @@ Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict wa
 	o.Declare(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "format", "f", "text", "print `FORMAT`: "+strings.Join(lintFormats, ", "))
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`")
-	cmd.Flags().BoolVar(&strict, "strict", false, "let warnings count as errors")
+	cmd.Flags().BoolVar(&strict, "strict", false, "treat warnings as errors")
+	command.Complete(cmd, "format", lintFormats...)
+	project.Complete(cmd)
 	return cmd
 }
 

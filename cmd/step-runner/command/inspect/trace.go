@@ -3,7 +3,6 @@ package inspect
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,9 +17,9 @@ import (
 func (a *app) traceCommand(more []*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Look at the trace of a run, compare, sign and pack it",
-		Long: `A trace is the record of one run, as run, ci and replay write it with --output-file. These commands read one, also in
-a bundle.`,
+		Short: "Show, compare, export, sign and bundle traces",
+		Long: `A trace is the record of a run. run, ci, local and replay write one with --output-file. These commands also read the trace
+in a bundle.`,
 		Example: `  step-runner trace show -v --logs trace.json
   step-runner trace diff yesterday.json today.json
   step-runner trace export --format html -o trace.html trace.json`,
@@ -36,9 +35,9 @@ func (a *app) traceShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show TRACE",
-		Short: "Print the tree of steps of a trace",
-		Long: `show prints what ran, how it ended and how long it took. Of a run that was killed it shows what had happened by then: the
-events are in TRACE.events until the run ends.
+		Short: "Print the steps of a trace",
+		Long: `show prints what ran, how it ended and how long it took. For a run that was killed it shows what happened until then, from
+TRACE.events.
 
 ` + exit.ReaderCodesHelp,
 		Example: `  step-runner trace show trace.json
@@ -76,8 +75,8 @@ func (a *app) traceExportCommand() *cobra.Command {
   step-runner trace export --format junit trace.json > report.xml`,
 		Args: command.Arguments(1, 1, "the trace"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !slices.Contains(names, format) {
-				return exit.Usage("--format: %q is none of %s", format, strings.Join(names, ", "))
+			if err := command.OneOf("--format", format, names...); err != nil {
+				return err
 			}
 			t, err := tracefile.Read(args[0])
 			if err != nil {
@@ -89,14 +88,18 @@ func (a *app) traceExportCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&format, "format", "f", "text", "the `FORMAT`: "+strings.Join(names, ", "))
 	f.StringVarP(&out, "output", "o", "-", "write to `FILE` instead of standard output")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "format", names...)
 	return cmd
 }
+
+// formatColumn is the width of the names of formats in the help text.
+const formatColumn = 18
 
 func formatHelp() string {
 	var b strings.Builder
 	for _, f := range tracefile.Formats() {
-		fmt.Fprintf(&b, "  %-22s %s\n", f.Name, f.Summary)
+		text := command.Wrap(f.Summary, command.HelpWidth-formatColumn-3)
+		fmt.Fprintf(&b, "  %-*s %s\n", formatColumn, f.Name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", formatColumn+3)))
 	}
 	return b.String()
 }

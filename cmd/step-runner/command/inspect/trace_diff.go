@@ -14,14 +14,14 @@ func (a *app) traceDiffCommand() *cobra.Command {
 	var logs, times, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "Print what changed between two runs of the same job",
+		Short: "Compare two traces of the same job",
 		Long: `diff compares two traces: the run (status, source, program, environment, job variables, inputs, secrets) and each step
-(reference, definition, inputs, environment, command, outputs, exit code, log). Steps are matched by their names, then by
-position. What differs between any two runs is left out: IDs, times, and the paths of the run's own folders. Sensitive values
-are compared by their keyed digests where both traces have the same key; otherwise diff says that they cannot be compared.
-Times make no difference, but are shown where they changed much.
+(reference, definition, inputs, environment, command, outputs, exit code, log). Steps are matched by name, then by position.
+Differences that any two runs have are ignored: IDs, times, and paths of temporary folders. Sensitive values are compared by
+keyed digest if both traces have the same key; otherwise diff reports that it cannot compare them. Durations are shown if
+they changed much, but never count as a difference.
 
-Exit codes: 0 the same · 1 different · 2 usage · 3 a file is wrong · 4 not allowed to read it · 5 our system failed · 6 not found`,
+Exit codes: 0 same · 1 different · 2 usage · 3 invalid file · 4 permission denied · 5 internal error · 6 not found`,
 		Example: `  step-runner trace diff yesterday.json today.json
   step-runner trace diff --logs a.json b.json
   step-runner trace diff --json a.json b.json | jq '.steps[].path'`,
@@ -52,8 +52,8 @@ Exit codes: 0 the same · 1 different · 2 usage · 3 a file is wrong · 4 not a
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&logs, "logs", false, "show the lines of the logs that differ")
-	f.BoolVar(&times, "times", false, "show every time, not only those that changed much")
+	f.BoolVar(&logs, "logs", false, "show log lines that differ")
+	f.BoolVar(&times, "times", false, "show all durations, not only large changes")
 	f.BoolVar(&asJSON, "json", false, "print the difference as JSON")
 	return cmd
 }

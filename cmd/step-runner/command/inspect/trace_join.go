@@ -15,9 +15,9 @@ func (a *app) traceJoinCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "join TRACE...",
-		Short: "Make one trace of the parts of a run that was moved",
-		Long: `join makes one trace of the traces that a run left which was stopped between two steps and went on in other processes. The parts may
-come in any order; all of them are needed, from the one that began with the first step.
+		Short: "Join the traces of a run that moved between processes",
+		Long: `join combines the traces of a run that was paused between two steps and resumed in another process. Pass all parts, in any
+order.
 
 ` + exit.ReaderCodesHelp,
 		Example: `  step-runner trace join -o whole.json part-1.json part-2.json`,

@@ -3,12 +3,18 @@ package inspect
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 )
+
+// VersionText is the version in one line.
+func VersionText(p *command.Program) string {
+	return fmt.Sprintf("step-runner %s (%s, %s/%s)\n", p.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
 
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
@@ -22,7 +28,7 @@ func (a *app) versionCommand() *cobra.Command {
 					"version": a.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 				})
 			}
-			_, err := fmt.Fprintf(a.Stdout, "step-runner %s (%s, %s/%s)\n", a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(a.Stdout, VersionText(a.Program))
 			return err
 		},
 	}

@@ -25,12 +25,12 @@ import (
 const keyPasswordName = "STEP_RUNNER_KEY_PASSWORD"
 
 // PrivateKeysHelp is for commands that sign.
-const PrivateKeysHelp = `The key is ed25519 or ECDSA (P-256, P-384, P-521), in PEM as openssl and ssh-keygen write it. Others than its owner must not be
-able to read it. A password comes from --password-file, else from ` + keyPasswordName + `, else it is asked for.`
+const PrivateKeysHelp = `The key is ed25519 or ECDSA (P-256, P-384, P-521) in PEM, as openssl and ssh-keygen write it. Only its owner may have access
+to the file. The password comes from --password-file or` + keyPasswordName + `; otherwise sign asks for it.`
 
 // PublicKeysHelp is for commands that verify.
-const PublicKeysHelp = `A key is a public key in PEM or in OpenSSH's one line, as openssl and ssh-keygen write them, or a private key, of which the public
-part is taken.`
+const PublicKeysHelp = `A key is a public key in PEM or OpenSSH format, as openssl and ssh-keygen write it, or a private key, whose public part is
+used.`
 
 // SigningKey is the private key that the command line names.
 type SigningKey struct{ file, passwordFile string }
@@ -146,8 +146,8 @@ type TrustedKeys struct {
 
 // Declare declares the flags.
 func (k *TrustedKeys) Declare(f *pflag.FlagSet) {
-	f.StringArrayVarP(&k.Files, "key", "k", nil, "demand a signature by the public key in `FILE`; may be given several times")
-	f.IntVar(&k.threshold, "threshold", 0, "be content with signatures of `N` of the keys; 0 demands all")
+	f.StringArrayVarP(&k.Files, "key", "k", nil, "require a signature by the public key in `FILE`; can be repeated")
+	f.IntVar(&k.threshold, "threshold", 0, "require signatures by `N` of the keys; 0 requires all")
 }
 
 // PublicKey is a public key, and the file that it was given as.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
@@ -62,63 +63,92 @@ type localFlags struct {
 	realCheckout bool
 }
 
+// isolations are the values of --isolation.
+var isolations = []string{string(local.IsolateAuto), string(local.IsolateNone), string(local.IsolateContainer)}
+
 func (a *app) localCommand() *cobra.Command {
 	o := &localFlags{app: a}
 	cmd := &cobra.Command{
 		Use:   "local [FILE] [JOB...]",
-		Short: "Run jobs of a .gitlab-ci.yml, or of a workflow of GitHub, on this machine",
-		Long: `local runs the jobs of a pipeline here: those that are named, or without a name all of them, stage by stage and as their needs
-allow. FILE is .gitlab-ci.yml at the top of the project when it is not given.
+		Short: "Run CI jobs on this machine: .gitlab-ci.yml or GitHub workflows",
+		Long: `local runs the jobs of a pipeline: the named jobs, or all of them, stage by stage and as their needs allow. FILE defaults to
+.gitlab-ci.yml at the top of the project.
 
-Jobs work on a copy of your work tree as it is, uncommitted changes included and ignored files left out. Nothing is brought back:
-artifacts, caches, releases, pages and traces are kept in .rung, where later jobs and later runs find them. Variables that GitLab has
-in the settings of the project stand in .rung/variables.yml.
+Jobs work on a copy of your work tree with uncommitted changes and without ignored files. Your files are never changed:
+artifacts, caches, releases, pages and traces are stored in .rung, where later jobs and runs find them. Put the variables of
+the project's CI/CD settings in .rung/variables.yml.
 
-A job that names an image or services runs in a container when Docker or Podman is there, and else on this machine.
+A job with an image or services runs in a container if Docker or Podman is available, otherwise on this machine.
 
-FILE may be a workflow of GitHub as well, and is when the project has no .gitlab-ci.yml and one workflow. Its jobs begin in an empty
-folder, and actions/checkout brings your work tree there. Where they run is for runs-on to say, and for .rung/runners.yml, which maps
-labels to images or to this machine.
+FILE can be a GitHub workflow, and defaults to the only workflow of a project without .gitlab-ci.yml. Its jobs start in an
+empty folder, and actions/checkout copies your work tree there. runs-on and .rung/runners.yml, which maps labels to images,
+decide where jobs run.
 
-Exit codes: 0 fine · 1 a job failed that may not · 2 usage · 3 the definition is wrong · 4 not allowed, or a secret is missing ·
-5 our system failed · 6 there is no such job · 124 timeout · 130 interrupted`,
+Exit codes: 0 success · 1 a required job failed · 2 usage · 3 invalid definition · 4 not allowed, or a secret is missing · 5
+internal error · 6 no such job · 124 timeout · 130 interrupted`,
 		Example: `  step-runner local
   step-runner local --list
   step-runner local --job-name test --needs
-  step-runner local .gitlab-ci.yml --format gitlab-ci --job-name hello-world --output-file trace.json
+  step-runner local .gitlab-ci.yml --job-name test --output-file trace.json
   step-runner local --event merge_request --target main --variable DEPLOY=true
   step-runner local .github/workflows/ci.yml --job-name test --matrix node:20`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.command(cmd.Context(), args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.event.Format, "format", "", "what the file is: `FORMAT` is gitlab-ci or github-actions (default: what its name says)")
-	f.StringArrayVar(&o.jobs, "job-name", nil, "run the `JOB`; may be given several times")
-	f.BoolVar(&o.needs, "needs", false, "run what the named jobs depend on first")
-	f.BoolVar(&o.list, "list", false, "list the jobs and why they are in the pipeline, and run nothing")
-	f.BoolVar(&o.all, "all", false, "with --list: the jobs that are not in the pipeline too")
+	f.StringVar(&o.event.Format, "format", "", "treat the file as `FORMAT`: gitlab-ci or github-actions (default: by its name)")
+	f.StringArrayVar(&o.jobs, "job-name", nil, "run `JOB`; can be repeated")
+	f.BoolVar(&o.needs, "needs", false, "run the jobs that the named jobs need first")
+	f.BoolVar(&o.list, "list", false, "list the jobs, and why each is in the pipeline")
+	f.BoolVar(&o.all, "all", false, "with --list: include jobs that are not in the pipeline")
 	f.BoolVar(&o.asJSON, "json", false, "with --list and --dry-run: print JSON")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show what would run, in order and with its steps, and run nothing")
-	f.BoolVar(&o.watch, "watch", false, "run again whenever files of the work tree change")
-	f.StringArrayVar(&o.manual, "manual", nil, "start the manual `JOB` when its turn comes; '*' starts all")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the jobs and steps that would run, in order")
+	f.BoolVar(&o.watch, "watch", false, "run again when files in the work tree change")
+	f.StringArrayVar(&o.manual, "manual", nil, "start the manual `JOB`; '*' starts all")
 	f.IntVar(&o.concurrency, "concurrency", runtime.NumCPU(), "run at most `N` jobs at a time")
-	f.BoolVar(&o.waitDelayed, "wait-delayed", false, "wait as long as delayed jobs say; else they start at once")
-	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "where jobs run: `HOW` is auto, none (this machine) or container")
-	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services where there is no engine for them")
-	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself, on this machine")
-	f.StringArrayVar(&o.matrix, "matrix", nil, "of a workflow: run only what has the value `NAME:VALUE` in its matrix")
-	f.BoolVar(&o.realCheckout, "real-checkout", false, "of a workflow: let actions/checkout fetch the project, instead of giving it the work tree")
-	f.BoolVar(&o.keep, "keep", false, "leave the folders of jobs, and say where they are")
-	f.BoolVar(&o.shell, "shell", false, "open a shell in a job that failed, before it is removed")
-	f.StringArrayVar(&o.secrets, "secret", nil, "the value of a secret of the job: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
-	f.StringVar(&o.outputFile, "output-file", "", "write the trace of the one job to `FILE` (default: in .rung/traces)")
-	f.StringVar(&o.outputDir, "output-dir", "", "write the traces of the jobs to `DIR`")
-	f.StringVar(&o.Progress, "progress", "auto", "how to show the run: `MODE` is auto, tty, plain, quiet or json")
-	f.StringVar(&o.Show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
-	f.CountVarP(&o.Verbose, "verbose", "v", "show steps, inputs and what is assumed; -vv commands and environment too")
+	f.BoolVar(&o.waitDelayed, "wait-delayed", false, "wait for the delay of delayed jobs instead of starting them at once")
+	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "run jobs in `LEVEL`: auto, none (this machine) or container")
+	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services if there is no container engine")
+	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself instead of a copy")
+	f.StringArrayVar(&o.matrix, "matrix", nil, "run only the matrix jobs with `NAME:VALUE`")
+	f.BoolVar(&o.realCheckout, "real-checkout", false, "let actions/checkout fetch the project instead of copying the work tree")
+	f.BoolVar(&o.keep, "keep", false, "keep the folders of jobs, and print their paths")
+	f.BoolVar(&o.shell, "shell", false, "open a shell in a job that failed")
+	f.StringArrayVar(&o.secrets, "secret", nil, "pass the secret `NAME` from the environment; or NAME=env:OTHER, NAME=@FILE")
+	f.StringVar(&o.outputFile, "output-file", "", "write the trace of the job to `FILE` (default: in .rung/traces)")
+	f.StringVar(&o.outputDir, "output-dir", "", "write the traces to `DIR`")
+	f.StringVar(&o.Progress, "progress", "auto", "show progress as `MODE`: auto, tty, plain, quiet or json")
+	f.StringVar(&o.Show, "show", "all", "show the output of `WHICH` jobs: all, fail or none")
+	f.CountVarP(&o.Verbose, "verbose", "v", "show steps, inputs and assumptions; -vv also commands and environment")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")
-	f.DurationVar(&o.grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
+	f.DurationVar(&o.grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
 	o.event.Declare(f)
+	o.complete(cmd)
 	return cmd
+}
+
+// complete completes the arguments and the values of flags.
+func (o *localFlags) complete(cmd *cobra.Command) {
+	file := func(args []string) string {
+		if len(args) > 0 && isDefinition(args[0]) {
+			return args[0]
+		}
+		return ""
+	}
+	jobs := o.event.CompleteJobs(o.app.Program, file)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		found, _ := jobs(cmd, args, typed)
+		if len(args) > 0 {
+			return found, cobra.ShellCompDirectiveNoFileComp
+		}
+		return found, cobra.ShellCompDirectiveDefault
+	}
+	for _, flag := range []string{"job-name", "manual"} {
+		command.CompleteWith(cmd, flag, jobs)
+	}
+	command.Complete(cmd, "isolation", isolations...)
+	command.Complete(cmd, "format", project.Formats...)
+	project.Complete(cmd)
+	screen.CompleteView(cmd)
 }
 
 // command does what the flags say.
@@ -169,10 +199,8 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 		file, args = args[0], args[1:]
 	}
 	names = append(slices.Clone(o.jobs), args...)
-	switch local.Isolation(o.isolation) {
-	case local.IsolateAuto, local.IsolateNone, local.IsolateContainer:
-	default:
-		return "", nil, exit.Usage("--isolation is auto, none or container, not %q", o.isolation)
+	if err := command.OneOf("--isolation", o.isolation, isolations...); err != nil {
+		return "", nil, err
 	}
 	switch {
 	case o.inPlace && o.isolation == string(local.IsolateContainer):

@@ -41,17 +41,17 @@ type Flags struct {
 
 // Declare declares the flags.
 func (o *Flags) Declare(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline variable, or the configuration variable of a workflow, `NAME=VALUE`; NAME alone takes your environment's")
-	f.StringArrayVar(&o.inputs, "input", nil, "give the definition the input `NAME=VALUE` (spec:inputs, workflow_dispatch), or a job its own: JOB:NAME=VALUE")
+	f.StringArrayVar(&o.variables, "variable", nil, "set the pipeline or workflow variable `NAME=VALUE`; NAME alone takes it from your environment")
+	f.StringArrayVar(&o.inputs, "input", nil, "set the input `NAME=VALUE` (spec:inputs, workflow_dispatch), or a job input: JOB:NAME=VALUE")
 	f.StringVar(&o.inputFile, "input-file", "", "read inputs from the YAML or JSON `FILE`")
-	f.StringVar(&o.source, "event", "", "what starts the pipeline: `EVENT` is "+strings.Join(repository.Sources, ", ")+"; of a workflow, what GitHub calls it, or tag (default push)")
-	f.StringVar(&o.eventFile, "event-file", "", "of a workflow: what GitHub says of the event stands in the JSON `FILE`; it goes over what the repository says")
-	f.StringVar(&o.fromCommit, "from-commit", "", "count what changed from `COMMIT`")
-	f.StringVar(&o.target, "target", "", "the target `BRANCH` of the merge or pull request (default: the default branch)")
-	f.StringVar(&o.tag, "tag", "", "make it a pipeline for the `TAG`")
-	f.StringVar(&o.branch, "branch", "", "make it a pipeline for the `BRANCH` (default: the one that is checked out)")
-	f.StringVar(&o.ProjectDir, "project-dir", "", "the project is that around `DIR` (default: the current folder)")
-	f.StringArrayVar(&o.projects, "project", nil, "what is included of another project, and artifacts of its jobs, come from a folder: `PROJECT=DIR`")
+	f.StringVar(&o.source, "event", "", "run as for `EVENT`: "+strings.Join(repository.Sources, ", ")+"; for a workflow, an event of GitHub, or tag (default push)")
+	f.StringVar(&o.eventFile, "event-file", "", "for a workflow: read the event payload from the JSON `FILE`; it overrides what the repository provides")
+	f.StringVar(&o.fromCommit, "from-commit", "", "compare changes with `COMMIT`")
+	f.StringVar(&o.target, "target", "", "set the target `BRANCH` of the merge or pull request (default: the default branch)")
+	f.StringVar(&o.tag, "tag", "", "run the pipeline for `TAG`")
+	f.StringVar(&o.branch, "branch", "", "run the pipeline for `BRANCH` (default: the current branch)")
+	f.StringVar(&o.ProjectDir, "project-dir", "", "use the project that contains `DIR` (default: the current folder)")
+	f.StringArrayVar(&o.projects, "project", nil, "take includes and artifacts of another project from a folder: `PROJECT=DIR`")
 	o.From.Declare(f)
 }
 

@@ -28,12 +28,14 @@ const (
 	formatActions  = "github-actions"
 )
 
+// Formats are the values of --format.
+var Formats = []string{formatGitLabCI, formatActions}
+
 func checkFormat(format string) error {
-	switch format {
-	case "", formatGitLabCI, formatActions:
+	if format == "" {
 		return nil
 	}
-	return exit.Usage("--format: %q is not known; it is gitlab-ci or github-actions", format)
+	return command.OneOf("--format", format, Formats...)
 }
 
 // WorkflowFile finds out whether a workflow of GitHub is meant, and which file that is. file is what was named, "" for none.

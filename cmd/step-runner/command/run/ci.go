@@ -7,6 +7,7 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/steps/engine"
@@ -21,15 +22,15 @@ func (a *app) ciCommand() *cobra.Command {
 	var o portFlags
 	cmd := &cobra.Command{
 		Use:   "ci [FILE|-]",
-		Short: "Run the list of steps in the variable STEPS, a file or standard input",
-		Long: `ci runs a job's list of steps: the YAML in the environment variable STEPS, or in FILE, or on standard input (-).
+		Short: "Run the steps in $STEPS, a file or standard input",
+		Long: `ci runs a list of steps: the YAML in the environment variable STEPS, in FILE, or on standard input (-).
 
-Variables of the environment whose names begin with CI_, GITLAB_ or DOCKER_ are the job's variables: expressions read them
-as ${{ job.NAME }} or ${{ vars.NAME }}. They are not in the environment of the steps. Of yours, only PATH, USER, LOGNAME,
-SHELL, TERM and what sets locale, time zone and proxies are; --env and --secret give more.
+Environment variables whose names begin with CI_, GITLAB_ or DOCKER_ are the job variables: expressions read them as ${{
+job.NAME }} or ${{ vars.NAME }}. Steps do not see them in their environment. Of your environment, steps get PATH, USER,
+LOGNAME, SHELL, TERM, the locale, the time zone and proxies; add more with --env and --secret.
 
-With --port, gRPC clients on this machine that show a token can follow the job, as the run "ci", and cancel it (docs/service.md).
-Where there are no steps, they send some, as with ` + "`serve`" + `.
+With --port, gRPC clients on this machine that present a token can follow and cancel the job as the run "ci"
+(docs/service.md). Without steps, they send some, as with` + "`serve`" + `.
 
 ` + exit.CodesHelp,
 		Example: `  STEPS="$(cat steps.yml)" step-runner ci --output-file trace.json
@@ -65,6 +66,8 @@ Where there are no steps, they send some, as with ` + "`serve`" + `.
 	}
 	s.Declare(cmd.Flags(), "CI_PROJECT_DIR, or the current folder")
 	o.flags(cmd.Flags())
+	screen.CompleteView(cmd)
+	command.Complete(cmd, "step-results-format", "json", "prototext")
 	return cmd
 }
 

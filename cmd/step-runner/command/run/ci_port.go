@@ -32,8 +32,8 @@ type portFlags struct {
 
 func (o *portFlags) flags(f *pflag.FlagSet) {
 	o.set = f
-	f.IntVar(&o.port, "port", 0, "let clients follow the job on `PORT` of 127.0.0.1 (0 takes a free one); without steps, run those that they send")
-	f.StringVar(&o.tokenFile, "token-file", "", "with --port, let in clients that show the token in `FILE` (default: one is made)")
+	f.IntVar(&o.port, "port", 0, "let clients follow the job on `PORT` of 127.0.0.1 (0: any free port); without steps, run what they send")
+	f.StringVar(&o.tokenFile, "token-file", "", "with --port: accept clients that present the token in `FILE` (default: a new token)")
 }
 
 func (o *portFlags) wanted() bool { return o.set.Changed("port") }

@@ -52,18 +52,18 @@ func (a *app) replayCommand() *cobra.Command {
 	r := &replaying{Session: session.New(a.Program)}
 	cmd := &cobra.Command{
 		Use:   "replay TRACE|BUNDLE",
-		Short: "Run a recorded run again, and say what came out differently",
-		Long: `replay runs the steps of a trace again: from the same components, by the same version of step-runner where it is at hand, with the
-same inputs, job variables and environment. Then it compares what came out: outputs, exports, exit codes, statuses and logs. When all
-is the same it prints one line and exits with 0; else it prints what differs, step by step, and exits with 1. A run that fails as the
-recorded one failed is the same.
+		Short: "Re-run a trace and show differences",
+		Long: `replay runs the steps of a trace again with the same components, inputs, job variables and environment, and with the same
+version of step-runner if it is available. It compares outputs, exports, exit codes, statuses and logs. If all are the same
+it prints one line and exits with 0; otherwise it prints the differences by step and exits with 1. A run that fails as the
+recorded one did counts as the same.
 
-It runs in the current folder, or in --work-dir; a run that was in a container, in one of the same image, with its services.
-Components that were fetched are fetched by what their references pointed to then; local ones have to be what they were. What a
-trace rightly does not hold (secrets, sensitive job variables and inputs) is given with --secret, and has to be what it was. In logs,
-times and temporary paths make no difference; --exact compares every byte.
+It runs in the current folder or --work-dir; a run that was in a container runs in one of the same image, with its services.
+Fetched components are pinned to what the trace recorded; local ones must not have changed. Pass what a trace does not hold
+(secrets, sensitive job variables and inputs) with --secret; the values must be the recorded ones. Times and temporary paths
+in logs are ignored; --exact compares every byte.
 
-A replay runs what the trace says: replay only what you would run.
+A replay runs the commands in the trace: replay only traces that you trust.
 
 ` + replayExitCodesHelp,
 		Example: `  step-runner replay trace.json
@@ -77,34 +77,36 @@ A replay runs what the trace says: replay only what you would run.
 		},
 	}
 	r.flags(cmd)
+	screen.CompleteView(cmd)
+	command.Complete(cmd, "isolation", "auto", "none")
 	return cmd
 }
 
-const replayExitCodesHelp = `Exit codes: 0 the same · 1 different · 2 usage · 3 the trace or a definition is wrong · 4 not what it was, or not allowed ·
-5 our system failed · 6 not found · 124 timeout · 130 interrupted`
+const replayExitCodesHelp = `Exit codes: 0 same · 1 different · 2 usage · 3 invalid trace or definition · 4 a component or secret changed, or not allowed
+· 5 internal error · 6 not found · 124 timeout · 130 interrupted`
 
 func (r *replaying) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&r.WorkDir, "work-dir", "", "run commands in `DIR` (default: the current folder)")
 	f.StringVar(&r.TraceFile, "output-file", "", "keep the trace of the new run in `FILE`")
-	f.StringVar(&r.options.From, "from", "", "begin with `STEP` (2.1, or build/compile); what the steps before it gave is taken from the trace")
-	f.StringVar(&r.options.Until, "until", "", "end with `STEP`")
-	f.StringArrayVar(&r.Secrets, "secret", nil, "a secret, or another sensitive value, of the recorded run: `NAME` (from the environment variable of that name), NAME=env:OTHER or NAME=@FILE")
-	f.BoolVar(&r.options.OtherSecrets, "other-secrets", false, "take secrets that are not those of the recorded run")
-	f.StringArrayVar(&r.Env, "env", nil, "give every step the environment variable `NAME=VALUE` instead of the recorded one; NAME alone passes the host's on")
-	f.BoolVar(&r.options.Changed, "changed", false, "use components as they are now, and show what that changes")
-	f.BoolVar(&r.options.AnyPlatform, "any-platform", false, "run although the recorded run was on another system or architecture")
-	f.StringVar(&r.runtime, "runtime", "", "let `FILE`, a step-runner, run it, if it is the one that made the recorded run")
-	f.StringVar(&r.steps, "steps", "", "take the steps from `FILE`, when secrets stood in the text of the recorded ones")
-	f.StringVar(&r.isolation, "isolation", "auto", "run `WHERE`: auto is where the recorded run was, in a container of the same image, say; none is this machine")
-	f.BoolVar(&r.compare.Exact, "exact", false, "take times and temporary paths in logs for differences too")
-	f.BoolVar(&r.asJSON, "json", false, "print what differs as JSON")
-	f.StringVar(&r.Progress, "progress", "", "show the run on standard error: `MODE` is auto, tty, plain, quiet or json (default: do not)")
-	f.StringVar(&r.Show, "show", "all", "whose output to show: `WHICH` is all, fail or none")
-	f.CountVarP(&r.Verbose, "verbose", "v", "show the run (--progress auto), its inputs and resolved references; -vv commands and environment too")
+	f.StringVar(&r.options.From, "from", "", "start at `STEP` (2.1, or build/compile); take earlier results from the trace")
+	f.StringVar(&r.options.Until, "until", "", "stop after `STEP`")
+	f.StringArrayVar(&r.Secrets, "secret", nil, "pass the secret, or other sensitive value, `NAME` from the environment; or NAME=env:OTHER, NAME=@FILE")
+	f.BoolVar(&r.options.OtherSecrets, "other-secrets", false, "accept secrets that differ from the recorded ones")
+	f.StringArrayVar(&r.Env, "env", nil, "set the environment variable `NAME=VALUE` instead of the recorded one; NAME alone passes on the host's")
+	f.BoolVar(&r.options.Changed, "changed", false, "use components as they are now, and show the effect")
+	f.BoolVar(&r.options.AnyPlatform, "any-platform", false, "run even if the trace is from another system or architecture")
+	f.StringVar(&r.runtime, "runtime", "", "use the step-runner `FILE`, if it made the trace")
+	f.StringVar(&r.steps, "steps", "", "read the steps from `FILE`, if the recorded text held secrets")
+	f.StringVar(&r.isolation, "isolation", "auto", "run in `LEVEL`: auto (as recorded, such as a container of the same image) or none (this machine)")
+	f.BoolVar(&r.compare.Exact, "exact", false, "also compare times and temporary paths in logs")
+	f.BoolVar(&r.asJSON, "json", false, "print the differences as JSON")
+	f.StringVar(&r.Progress, "progress", "", "show progress on standard error as `MODE`: auto, tty, plain, quiet or json (default: none)")
+	f.StringVar(&r.Show, "show", "all", "show the output of `WHICH` steps: all, fail or none")
+	f.CountVarP(&r.Verbose, "verbose", "v", "show the run (--progress auto), inputs and resolved references; -vv also commands and environment")
 	f.BoolVarP(&r.Quiet, "quiet", "q", false, "do not show the run")
-	f.DurationVar(&r.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 never does")
-	f.DurationVar(&r.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to end when they are stopped, then kill them")
+	f.DurationVar(&r.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 means never")
+	f.DurationVar(&r.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
 	r.Session.From.Declare(f)
 	for _, name := range []string{"lock-file", "locked", "refresh"} { // the trace is the lock
 		_ = f.MarkHidden(name)

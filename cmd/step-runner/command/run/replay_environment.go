@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
@@ -46,7 +47,7 @@ func (r *replaying) wantsPlace(recorded *trace.Trace) (bool, error) {
 	case inEnvironment:
 		return false, nil
 	}
-	return false, exit.Usage("--isolation: %q is none of auto, none", r.isolation)
+	return false, command.OneOf("--isolation", r.isolation, "auto", "none")
 }
 
 // inEnvironment is the --isolation of the replay that runs in the environment.

@@ -14,6 +14,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/steps/diag"
@@ -39,17 +40,17 @@ func (a *app) runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run REF|FILE|-",
-		Short: "Run one step by its reference, or a file of steps",
-		Long: `run runs a step by its reference (./hello), a step file (./hello/step.yml), or a file that holds a list of steps.
+		Short: "Run a step by its reference, or a step file",
+		Long: `run runs a step by its reference (./hello), a step definition (./hello/step.yml), or a file with a list of steps.
 
-Inputs are typed by the step's spec: --input count=3 is a number where the step declares one. The secrets that are given
-with --secret are granted to the step that is named; a list of steps grants them itself (secrets: [NAME]).
+Inputs have the types that the step declares: --input count=3 is a number if the step declares one. A step that you run by
+reference gets the secrets you pass with --secret; a list of steps grants them itself (secrets: [NAME]).
 
-Job variables are those given with --job. Of your environment, steps see what those of ` + "`ci`" + ` do.
+Set job variables with --job. Steps see the same part of your environment as with ` + "`ci`" + `.
 
 ` + exit.CodesHelp,
 		Example: `  step-runner run ./hello --input greeting="hello world"
-  step-runner run ./deploy --secret DEPLOY_TOKEN --input-file inputs.yml --output-file trace.json
+  step-runner run ./deploy --secret DEPLOY_TOKEN --output-file trace.json
   step-runner run steps.yml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.textProto != "" {
@@ -64,11 +65,14 @@ Job variables are those given with --job. Of your environment, steps see what th
 	}
 	f := cmd.Flags()
 	s.Declare(f, "the current folder")
-	f.StringArrayVar(&o.inputs.Pairs, "input", nil, "give the step the input `NAME=VALUE`")
+	f.StringArrayVar(&o.inputs.Pairs, "input", nil, "set the input `NAME=VALUE`")
 	f.StringVar(&o.inputs.File, "input-file", "", "read inputs from the YAML or JSON `FILE`")
 	f.StringArrayVar(&o.jobVars, "job", nil, "set the job variable `NAME=VALUE`, for ${{ job.NAME }}")
-	f.BoolVar(&o.outputs, "print-outputs", false, "print the outputs as JSON on standard output, and everything else on standard error")
+	f.BoolVar(&o.outputs, "print-outputs", false, "print the outputs as JSON on standard output, all else on standard error")
 	f.StringVar(&o.textProto, "text-proto-step-file", "", "run the SpecDefinition in the text protocol buffer `FILE`")
+	cmd.ValidArgsFunction = components.CompleteReference
+	screen.CompleteView(cmd)
+	command.Complete(cmd, "step-results-format", "json", "prototext")
 	return cmd
 }
 

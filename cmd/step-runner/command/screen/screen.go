@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"golang.org/x/term"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
-	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/ui"
 )
@@ -72,6 +73,18 @@ func WatchSize(f *os.File) (<-chan executor.Size, func()) {
 	return sizes, func() { close(done) }
 }
 
+// The values of --progress and --show.
+var (
+	progressModes = []string{string(ui.ModeAuto), string(ui.ModeTTY), string(ui.ModePlain), string(ui.ModeQuiet), string(ui.ModeJSON)}
+	showModes     = []string{string(ui.ShowAll), string(ui.ShowFail), string(ui.ShowNone)}
+)
+
+// CompleteView completes the values of the flags of a view.
+func CompleteView(cmd *cobra.Command) {
+	command.Complete(cmd, "progress", progressModes...)
+	command.Complete(cmd, "show", showModes...)
+}
+
 // ViewFlags say how a run is shown.
 type ViewFlags struct {
 	Progress string
@@ -84,11 +97,11 @@ type ViewFlags struct {
 func (o *ViewFlags) Options(p *command.Program, stdout *os.File) (ui.Options, error) {
 	mode, err := ui.ParseMode(o.Progress)
 	if err != nil {
-		return ui.Options{}, exit.Usage("--progress: %v", err)
+		return ui.Options{}, command.OneOf("--progress", o.Progress, progressModes...)
 	}
 	show, err := ui.ParseShow(o.Show)
 	if err != nil {
-		return ui.Options{}, exit.Usage("--show: %v", err)
+		return ui.Options{}, command.OneOf("--show", o.Show, showModes...)
 	}
 	if o.Quiet {
 		mode = ui.ModeQuiet

@@ -17,12 +17,12 @@ import (
 func (a *app) bootstrapCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bootstrap DIR",
-		Short: "Copy this program into a folder",
-		Long: `bootstrap copies this program to DIR/step-runner, executable for everybody, so that another environment that sees the folder,
-such as a container, can run it. DIR is made when it does not exist. The copy appears at once and whole, and where the same
-program is there already, nothing is done.
+		Short: "Copy this program to a folder",
+		Long: `bootstrap copies this program to DIR/step-runner, executable for everyone, so that another environment that shares the
+folder, such as a container, can run it. It creates DIR if needed, writes the copy atomically, and does nothing if the same
+program already exists.
 
-Exit codes: 0 fine · 2 usage · 4 not allowed to write there · 5 our system failed`,
+Exit codes: 0 success · 2 usage · 4 permission denied · 5 internal error`,
 		Example: `  step-runner bootstrap /shared/bin`,
 		Args:    command.Arguments(1, 1, "the folder to copy this program to"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -29,14 +29,13 @@ func (a *app) proxyCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "proxy",
-		Short: "Connect standard input and output to a server on this machine",
-		Long: `proxy carries bytes between its standard input and output and the socket of a server (step-runner serve), so that a client
-reaches the server through whatever runs commands: ssh HOST step-runner proxy, docker exec -i CONTAINER step-runner proxy.
+		Short: "Connect standard input and output to a local server",
+		Long: `proxy connects its standard input and output to the socket of a server (step-runner serve), so that clients reach the server
+through any command channel: ssh HOST step-runner proxy, docker exec -i CONTAINER step-runner proxy.
 
-The end of the one direction is handed on, and the other goes on; proxy ends when both have ended. When the server goes away,
-it ends at once.
+It passes on the end of each direction and exits when both have ended, or at once when the server goes away.
 
-Exit codes: 0 fine · 2 usage · 4 the server is another user's · 5 there is no server, or our system failed`,
+Exit codes: 0 success · 2 usage · 4 the server belongs to another user · 5 no server, or internal error`,
 		Example: `  step-runner proxy
   ssh build.example.com step-runner proxy --socket /run/step-runner.sock`,
 		Args: command.Arguments(0, 0, ""),
@@ -48,7 +47,7 @@ Exit codes: 0 fine · 2 usage · 4 the server is another user's · 5 there is no
 			return carry(a.Stdin, a.Stdout, conn)
 		},
 	}
-	cmd.Flags().StringVar(&socket, "socket", service.DefaultSocket(), "connect to the unix socket `PATH` (default: step-runner.sock in the folder for temporary files)")
+	cmd.Flags().StringVar(&socket, "socket", service.DefaultSocket(), "connect to the unix socket `PATH` (default: step-runner.sock in the temporary folder)")
 	cmd.Flags().Lookup("socket").DefValue = "" // it differs from machine to machine
 	cmd.Flags().DurationVar(&wait, "wait", proxyWait, "wait up to `TIME` for the server to start")
 	return cmd

@@ -11,25 +11,25 @@ func (a *app) serveCommand() *cobra.Command {
 	var o endpoint.Flags
 	cmd := &cobra.Command{
 		Use:   "serve [DIR]",
-		Short: "Run steps for other programs, over gRPC",
-		Long: `serve waits for clients and runs the steps that they send. docs/service.md says how to write one; those of the existing
-step-runner (v0.11) work as they are.
+		Short: "Run steps for gRPC clients",
+		Long: `serve runs steps for gRPC clients. docs/service.md explains how to write one; clients of the existing step-runner (v0.11)
+work unchanged.
 
-It listens on the unix socket step-runner.sock in DIR, or in the folder for temporary files, to which only your user can
-connect. When it is ready it says so on standard error: "step-runner is listening on socket PATH". A socket that a killed
-server has left is replaced.
+It listens on the unix socket step-runner.sock in DIR, or in the temporary folder, to which only your user can connect. When
+it is ready it prints "step-runner is listening on socket PATH" to standard error. It replaces the socket of a server that
+was killed.
 
-With --listen it listens on a TCP port instead (or as well, when a socket is named). That takes TLS and, for its clients, a
-certificate (--tls-client-ca) or a token (--token-file); on a loopback address a token will do. Whoever can connect can run
-commands as your user.
+With --listen it listens on a TCP port instead, or as well if you name a socket. TCP requires TLS and a client certificate
+(--tls-client-ca) or a token (--token-file); on a loopback address a token is enough. Whoever can connect can run commands
+as your user.
 
-The first SIGTERM or SIGINT stops the runs that go on, gracefully, and ends the server; the second one ends all at once.
+The first SIGTERM or SIGINT stops runs gracefully and ends the server; the second ends everything at once. The results of
+runs do not change the exit code of the server.
 
-How a run ends does not change the exit code of the server.
-
-Exit codes: 0 it was told to end · 2 usage · 4 not allowed · 5 our system failed · 6 a folder or file is missing`,
+Exit codes: 0 stopped · 2 usage · 4 not allowed · 5 internal error · 6 a folder or file is missing`,
 		Example: `  step-runner serve
-  step-runner serve --listen 0.0.0.0:7443 --tls-cert cert.pem --tls-key key.pem --tls-client-ca clients.pem
+  step-runner serve --listen 0.0.0.0:7443 --tls-cert cert.pem \\
+    --tls-key key.pem --tls-client-ca clients.pem
   step-runner serve --listen 127.0.0.1:7000 --token-file token`,
 		Args: command.Arguments(0, 1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,15 +22,15 @@ import (
 func (a *app) terminalCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "terminal SOCKET",
-		Short: "Attach to a terminal that a step has opened",
-		Long: `terminal attaches to the shell that a step builtin://terminal has opened, on the same machine and as the same user. The step's log
-says what SOCKET is. The terminal is closed when the shell ends, and the step with it.
+		Short: "Attach to the terminal of a step",
+		Long: `terminal attaches to the shell that the step builtin://terminal opened, on the same machine and as the same user. The log of
+the step shows SOCKET. When the shell exits, the step ends.
 
-Typed at the beginning of a line, ~. detaches and leaves the shell as it is, so that one can attach again; ~~ is one ~. What is not typed
-but piped in is given to the shell, and its end is the end of the shell's input.
+At the beginning of a line, ~. detaches and leaves the shell running; ~~ sends one ~. Piped input is sent to the shell, and
+its end is the end of the shell's input.
 
-Exit codes: 0 detached · 2 usage · 4 not allowed, or somebody else is attached · 5 the connection broke, or the terminal was closed by
-its step · 6 there is no terminal · 130 interrupted; otherwise that of the shell`,
+Exit codes: 0 detached · 2 usage · 4 not allowed, or already attached · 5 the connection broke, or the step closed the
+terminal · 6 no such terminal · 130 interrupted; otherwise that of the shell`,
 		Example: `  step-runner terminal /tmp/terminal-123/socket
   echo 'env | sort' | step-runner terminal /tmp/terminal-123/socket`,
 		Args: command.Arguments(1, 1, "the socket of the terminal"),

@@ -18,9 +18,9 @@ type stepResults struct {
 }
 
 func (r *stepResults) flags(f *pflag.FlagSet, getenv func(string) string) {
-	f.BoolVar(&r.on, "write-steps-results", getenv("CI_STEPS_DEBUG") == "true", "write a StepResult, as the existing step-runner does (set by CI_STEPS_DEBUG=true too)")
-	f.StringVar(&r.file, "step-results-file", "", "the `FILE` for --write-steps-results (default: step-results.json, or .txtpb)")
-	f.StringVar(&r.format, "step-results-format", "json", "the `FORMAT` for --write-steps-results: json or prototext")
+	f.BoolVar(&r.on, "write-steps-results", getenv("CI_STEPS_DEBUG") == "true", "write a StepResult as the existing step-runner does (also set by CI_STEPS_DEBUG=true)")
+	f.StringVar(&r.file, "step-results-file", "", "write the StepResult to `FILE` (default: step-results.json, or .txtpb)")
+	f.StringVar(&r.format, "step-results-format", "json", "write the StepResult as `FORMAT`: json or prototext")
 }
 
 func (r *stepResults) wanted() bool { return r.on || r.file != "" }

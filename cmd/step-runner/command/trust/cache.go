@@ -29,9 +29,9 @@ func (a *cacheCommands) cacheCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Show, check and clear what was fetched",
-		Long: `step-runner keeps what it fetches in a folder of yours, by content digest, and checks it whenever it is used. Everything there
-can be removed at any time: it is fetched again when it is needed.
+		Short: "List, verify and prune fetched components",
+		Long: `step-runner keeps what it fetches in a folder of yours, by content digest, and checks it whenever it is used. Everything
+there can be removed at any time: it is fetched again when it is needed.
 
 The cache keeps itself within ` + quantity.Bytes(cache.DefaultMaxSize) + ` and removes what was not used for ` + quantity.Age(cache.DefaultMaxAge) + `; it looks once a day.`,
 		Example: `  step-runner cache ls
@@ -64,13 +64,13 @@ func (a *cacheCommands) cacheListCommand(open func() (*cache.Cache, error)) *cob
 	cmd := &cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list", "show"},
-		Short:      "List what is in the cache",
-		Long: `ls lists packages (what was fetched, by content digest), mirrors of repositories, and downloads that broke off. What was used
-last comes first. FROM are the references that are known to lead to a package.
+		Short:      "List the cache",
+		Long: `ls lists packages (what was fetched, by content digest), mirrors of repositories, and downloads that broke off. What was
+used last comes first. FROM are the references that are known to lead to a package.
 
-Exit codes: 0 fine · 2 usage · 5 our system failed · 6 you have no cache folder`,
+Exit codes: 0 success · 2 usage · 5 internal error · 6 no cache folder`,
 		Example: `  step-runner cache ls
-  step-runner cache ls --json | jq -r '.[] | select(.size > 1000000) | .name'`,
+  step-runner cache ls --json | jq -r '.[] | select(.size > 1e6) | .name'`,
 		Args: command.Arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			c, err := open()
@@ -121,10 +121,10 @@ func (a *cacheCommands) cachePruneCommand(open func() (*cache.Cache, error)) *co
 	cmd := &cobra.Command{
 		Use:        "prune",
 		SuggestFor: []string{"clear", "clean", "gc", "rm"},
-		Short:      "Remove what was not used for long",
+		Short:      "Remove what was not used recently",
 		Long: `prune removes what was not used for longest, until the rest is within --max-size and --max-age. Runs may go on meanwhile.
 
-Exit codes: 0 fine · 2 usage · 5 our system failed · 6 you have no cache folder`,
+Exit codes: 0 success · 2 usage · 5 internal error · 6 no cache folder`,
 		Example: `  step-runner cache prune
   step-runner cache prune --max-size 500MB --max-age 30d
   step-runner cache prune --all --dry-run`,
@@ -144,7 +144,7 @@ Exit codes: 0 fine · 2 usage · 5 our system failed · 6 you have no cache fold
 	f.StringVar(&maxSize, "max-size", quantity.Bytes(cache.DefaultMaxSize), "keep at most `SIZE` (500MB, 2GiB)")
 	f.StringVar(&maxAge, "max-age", quantity.Age(cache.DefaultMaxAge), "keep what was used within `TIME` (12h, 30d)")
 	f.BoolVar(&o.All, "all", false, "remove everything")
-	f.BoolVar(&o.DryRun, "dry-run", false, "remove nothing, and say what would be removed")
+	f.BoolVar(&o.DryRun, "dry-run", false, "print what would be removed")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -178,11 +178,11 @@ func (a *cacheCommands) cacheVerifyCommand(open func() (*cache.Cache, error)) *c
 	var repair, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check that the cache holds what it says",
-		Long: `verify reads every package and compares its content with its digest. Runs do so, too, with what they use: this is for all the
-rest, and for those who want to know.
+		Short: "Check the cache against its digests",
+		Long: `verify reads every package and compares its content with its digest. Runs do so, too, with what they use: this is for all
+the rest, and for those who want to know.
 
-Exit codes: 0 all is well, or was repaired · 1 something is damaged · 2 usage · 5 our system failed`,
+Exit codes: 0 all is well, or was repaired · 1 something is damaged · 2 usage · 5 internal error`,
 		Example: `  step-runner cache verify
   step-runner cache verify --repair`,
 		Args: command.Arguments(0, 0, ""),
@@ -208,7 +208,7 @@ Exit codes: 0 all is well, or was repaired · 1 something is damaged · 2 usage 
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "remove what is damaged")
+	cmd.Flags().BoolVar(&repair, "repair", false, "remove damaged packages")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -228,7 +228,7 @@ func (a *cacheCommands) printChecked(c *cache.Checked) error {
 func (a *cacheCommands) cacheDirCommand(open func() (*cache.Cache, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     "dir",
-		Short:   "Print where the cache is",
+		Short:   "Print the path of the cache",
 		Example: `  du -sh "$(step-runner cache dir)"`,
 		Args:    command.Arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {

@@ -1,4 +1,4 @@
-// Package trust holds the commands that say what may run and prove what ran: locks, sources, the cache, signatures and packages.
+// Package trust holds the commands that report what may run and prove what ran: locks, sources, the cache, signatures and packages.
 package trust
 
 import (

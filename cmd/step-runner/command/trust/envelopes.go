@@ -17,12 +17,12 @@ import (
 )
 
 // signExitCodesHelp is for the commands that sign.
-const signExitCodesHelp = `Exit codes: 0 signed · 2 usage · 3 a key, an envelope or the trace is wrong · 4 the password is wrong, or others can read the
-key · 5 our system failed · 6 a file is missing`
+const signExitCodesHelp = `Exit codes: 0 signed · 2 usage · 3 a key, an envelope or the trace is wrong · 4 the password is wrong, or others can read
+the key · 5 internal error · 6 a file is missing`
 
 // signaturesExitCodesHelp is for the commands that check signatures.
-const signaturesExitCodesHelp = `Exit codes: 0 all is as it was signed · 2 usage · 3 a key or an envelope is malformed · 4 a signature is missing or wrong, or the
-content differs · 5 our system failed · 6 a file is missing`
+const signaturesExitCodesHelp = `Exit codes: 0 all is as it was signed · 2 usage · 3 a key or an envelope is malformed · 4 a signature is missing or wrong,
+or the content differs · 5 internal error · 6 a file is missing`
 
 // signInto adds a signature over the statement to the envelope in the file out; "-" writes a new one to standard output. An
 // envelope about something else is replaced only by force.

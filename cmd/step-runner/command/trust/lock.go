@@ -47,25 +47,19 @@ func (a *lockCommands) lockCommand() *cobra.Command {
 	var o lockOptions
 	cmd := &cobra.Command{
 		Use:   "lock FILE|REF...",
-		Short: "Write down what references point to, so that they point to the same ever after",
-		Long: `lock follows every reference in each FILE of steps, and each REF, and on through the components that they lead to: in lists and
-parallel groups, behind conditions, in other files. It fetches them and writes ` + lock.Name + `: what each name points to, and the
-content digest of what is there. Runs use what it says, and with --locked nothing else.
+		Short: "Pin references to what they point to now",
+		Long: `lock follows every reference in each FILE of steps, and each REF, through the components they use. It fetches them and
+writes` + lock.Name + ` with what each name points to and its content digest. Runs use these pins; with --locked they use nothing else.
 
-Packages that are in the file already stay as they are; --update asks anew what their names point to. Those that nothing refers to
-any more are dropped. Relative references are seen from the current folder, as by ` + "`run` and `ci`" + `.
+Packages that are already locked stay as they are; --update resolves them again. Unused packages are removed. Relative references start at the current folder, as for ` + "`run` and `ci`" + `.
 
-FILE can be a workflow of GitHub, in ` + "`" + `.github/workflows` + "`" + `: then all that its jobs use is locked, through composite actions and the
-workflows that it calls, in ` + "`" + `steps.lock` + "`" + ` at the root of its repository. With --github ` + "`" + `.github/workflows/actions.lock` + "`" + ` is written as
-well, for GitHub; its API is asked for the numbers that belong there. What stands there already is kept until --update --github.
+FILE can be a GitHub workflow in .github/workflows. lock then pins all actions and workflows that its jobs use, in ` + lock.Name + ` at the root of the repository. With --github it also writes .github/workflows/actions.lock, GitHub's own lock file, for which it asks GitHub's API for IDs. Existing entries are kept unless you pass --update --github.
 
-A reference with expressions is known only when it runs. lock names each, and locks what it will be when that is one more REF.
+A reference with expressions is known only at run time. lock lists such references; pass what they become as further REFs.
 
-With --check nothing is written: it says whether the file is complete, and whether its names point to the same now.
-With --offline it says whether it is complete, as far as the cache tells.
+With --check, lock writes nothing and reports whether the file is complete and up to date; with --offline, whether it is complete according to the cache.
 
-Exit codes: 0 written, or all is well · 1 the file is not complete or a name points elsewhere (--check) · 2 usage ·
-3 a definition is wrong · 4 not allowed · 5 our system failed · 6 not found`,
+Exit codes: 0 written, or up to date · 1 incomplete or out of date (--check) · 2 usage · 3 invalid definition · 4 not allowed · 5 internal error · 6 not found`,
 		Example: `  step-runner lock steps.yml
   step-runner lock --update steps.yml gitlab.com/group/steps/-/deploy@v2
   step-runner lock --check steps.yml
@@ -77,11 +71,11 @@ Exit codes: 0 written, or all is well · 1 the file is not complete or a name po
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.check, "check", false, "write nothing, and say what is missing or moved")
-	f.BoolVar(&o.update, "update", false, "ask anew what names point to")
-	f.BoolVar(&o.github, "github", false, "write, or check, GitHub's own lock file of workflows too")
-	f.StringVar(&o.output, "lock-file", lock.Name, "write, or check, `FILE`")
-	f.StringVarP(&o.output, "output", "o", lock.Name, "the same")
+	f.BoolVar(&o.check, "check", false, "write nothing; report missing and moved references")
+	f.BoolVar(&o.update, "update", false, "resolve all references again")
+	f.BoolVar(&o.github, "github", false, "also write or check GitHub's lock file of workflows")
+	f.StringVar(&o.output, "lock-file", lock.Name, "write or check `FILE`")
+	f.StringVarP(&o.output, "output", "o", lock.Name, "same as --lock-file")
 	_ = f.MarkHidden("output") // for those who look for an -o
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.from.Declare(shared)

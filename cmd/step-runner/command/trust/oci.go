@@ -31,8 +31,8 @@ func (a *app) ociCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "oci",
 		Short: "Publish a step to a container registry",
-		Long: `oci makes an image of a step, for one platform or several, and brings it to a registry. Jobs then refer to it as
-registry/repository:version. The existing step-runner can read it, too.`,
+		Long: `oci builds an image of a step for one or more platforms and pushes it to a registry. Jobs refer to it as
+registry/repository:version. The existing step-runner can read it too.`,
 		Example: `  step-runner oci build ./hello -o hello.tar
   step-runner oci push hello.tar registry.example.com/steps/hello:1.2.3`,
 	}
@@ -42,28 +42,31 @@ registry/repository:version. The existing step-runner can read it, too.`,
 }
 
 // platformHelp describes --platform for both commands.
-const platformHelp = `All files in DIR are for every platform. --platform PLATFORM=SOURCE adds the files in the folder SOURCE, or the one file SOURCE, for
-one of them; with =TARGET behind it they stand at that path. A platform is written as linux/amd64, linux/arm/v7 or
-windows/amd64:10.0.20348. What stands in DIR and is some platform's is for that platform only. Without --platform the step is for
-every platform.
+const platformHelp = `All files in DIR are for every platform. --platform PLATFORM=SOURCE adds the files in the folder SOURCE, or the one file
+SOURCE, for one of them; with =TARGET behind it they stand at that path. A platform is written as linux/amd64, linux/arm/v7
+or windows/amd64:10.0.20348. What stands in DIR and is some platform's is for that platform only. Without --platform the
+step is for every platform.
 
-Every definition file in DIR (func.yml, step.yml) must be right. The same files give the same digest, everywhere: all times are
-SOURCE_DATE_EPOCH, or the beginning of 1970, and of modes only the executable bit counts. Sockets, pipes and devices are left out.`
+Every definition file in DIR (func.yml, step.yml) must be right. The same files give the same digest, everywhere: all times
+are SOURCE_DATE_EPOCH, or the beginning of 1970, and of modes only the executable bit counts. Sockets, pipes and devices are
+left out.`
 
 func (a *app) ociBuildCommand() *cobra.Command {
 	var platforms []string
 	var out, entrypoint string
 	cmd := &cobra.Command{
 		Use:   "build DIR",
-		Short: "Make an image of the step in a folder",
-		Long: `build writes the step in a folder as an OCI image layout: a tar archive where OUT ends with .tar, else a folder. What is there is
-replaced when it is of that kind.
+		Short: "Build an OCI image of a step",
+		Long: `build writes the step in a folder as an OCI image layout: a tar archive where OUT ends with .tar, else a folder. What is
+there is replaced when it is of that kind.
 
 ` + platformHelp + `
 
-Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our system failed · 6 not found`,
+Exit codes: 0 success · 2 usage · 3 invalid step · 4 not allowed · 5 internal error · 6 not found`,
 		Example: `  step-runner oci build ./hello -o hello.tar
-  step-runner oci build ./hello --platform linux/amd64=build/hello-amd64=bin/hello --platform linux/arm64=build/hello-arm64=bin/hello -o hello.tar`,
+  step-runner oci build ./hello -o hello.tar \\
+    --platform linux/amd64=build/hello-amd64=bin/hello \\
+    --platform linux/arm64=build/hello-arm64=bin/hello`,
 		Args: command.Arguments(1, 1, "the folder of the step"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -93,18 +96,18 @@ func (a *app) ociPushCommand() *cobra.Command {
 	var force, noFloat, plainHTTP bool
 	cmd := &cobra.Command{
 		Use:   "push DIR|OUT REGISTRY/REPOSITORY:VERSION",
-		Short: "Bring a step to a registry",
+		Short: "Push a step to a registry",
 		Long: `push brings a step to a registry: one that oci build wrote, or the one in a folder, which is built first.
 
-A full version, 1.2.3 or v1.2.3, also sets the tags 1.2, 1 and latest, each where the registry has no newer version that it would
-be for. A version before a release (1.2.3-rc.1) and any other tag are set alone. A version that is in the registry with other
-content is refused; other tags move.
+A full version, 1.2.3 or v1.2.3, also sets the tags 1.2, 1 and latest, each where the registry has no newer version that it
+would be for. A version before a release (1.2.3-rc.1) and any other tag are set alone. A version that is in the registry
+with other content is refused; other tags move.
 
 Name and password for the registry are those of docker login: Docker's config.json, DOCKER_AUTH_CONFIG, credential helpers.
 
 ` + platformHelp + `
 
-Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our system or the registry failed · 6 not found`,
+Exit codes: 0 success · 2 usage · 3 invalid step · 4 not allowed · 5 internal error or the registry failed · 6 not found`,
 		Example: `  step-runner oci push ./hello registry.example.com/steps/hello:1.2.3
   step-runner oci push hello.tar registry.example.com/steps/hello:2.0.0-rc.1`,
 		Args: command.Arguments(2, 2, "what to push, or where to"),
@@ -139,9 +142,9 @@ Exit codes: 0 fine · 2 usage · 3 the step is wrong · 4 not allowed · 5 our s
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&platforms, "platform", nil, "add files for one platform: `PLATFORM=SOURCE[=TARGET]`")
-	f.BoolVar(&force, "force", false, "replace a version that is there with other content")
-	f.BoolVar(&noFloat, "no-float", false, "set no tag but the one that was named")
-	f.BoolVar(&plainHTTP, "plain-http", false, "speak to a registry that has no TLS; one on this machine needs no flag")
+	f.BoolVar(&force, "force", false, "replace a version that exists with other content")
+	f.BoolVar(&noFloat, "no-float", false, "set only the named tag")
+	f.BoolVar(&plainHTTP, "plain-http", false, "use HTTP without TLS; not needed for a registry on this machine")
 	return cmd
 }
 

@@ -22,7 +22,7 @@ func (a *app) signCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "sign --key KEY FOLDER",
-		Short: "Sign a step, so that others can demand your signature",
+		Short: "Sign a step",
 		Long: `sign writes FOLDER/` + signature.ComponentFile + `: a signature over the content digest of the folder, which holds for a copy of it from
 anywhere. Publish it with the step. The files named *` + signature.Suffix + ` are no part of what is signed: somebody else can add a signature with
 another key. After a change to the step, sign it anew with --force.
@@ -73,7 +73,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify --key KEY FOLDER",
-		Short: "Check who signed a step, and that it is what they signed",
+		Short: "Verify the signatures of a step",
 		Long: `verify checks the signatures in FOLDER/` + signature.ComponentFile + `: that every given key has signed, and that the files of the folder are
 those that were signed.
 

@@ -23,9 +23,9 @@ func (a *app) sourcesCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sources [REF]",
-		Short: "Show where a reference leads, by your sources.toml",
-		Long: `sources prints which files say where components come from. With REF it prints where that leads: the address after mapping, whose
-credentials would be used (not what they are), and what is demanded of what is found there. Nothing is fetched.
+		Short: "Show how sources.toml resolves a reference",
+		Long: `sources prints which sources.toml files are in effect. With REF it prints where that reference leads: the address after
+mapping, whose credentials would be used (never the credentials), and the required signatures. Nothing is fetched.
 
 ` + exit.ReaderCodesHelp,
 		Example: `  step-runner sources
@@ -52,7 +52,7 @@ credentials would be used (not what they are), and what is demanded of what is f
 			return a.printSources(out)
 		},
 	}
-	cmd.Flags().StringVar(&from.Sources, "sources", "", "read `FILE` (default: your configuration folder's rung/sources.toml and the project's .rung/sources.toml)")
+	cmd.Flags().StringVar(&from.Sources, "sources", "", "read `FILE` (default: rung/sources.toml in your configuration folder, and .rung/sources.toml in the project)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

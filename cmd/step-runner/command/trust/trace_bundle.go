@@ -27,12 +27,12 @@ func (a *app) traceBundleCommand() *cobra.Command {
 	var noLocal, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bundle TRACE -o FILE",
-		Short: "Pack a trace with its components into one file",
-		Long: `bundle packs a trace and every component of its run into one file, which replays on another machine without a network, and from which
-run and ci take components with --bundle. Components that were fetched come from the cache, or from where they were; those in
-local folders have to be what they were when the trace was recorded. The same trace and components give the same bytes.
+		Short: "Bundle a trace with its components",
+		Long: `bundle packs a trace and all components of its run into one file. The file replays on another machine without a network, and
+run and ci take components from it with --bundle. Fetched components come from the cache or their source; local ones must
+not have changed since the run. The same trace and components produce the same bytes.
 
-A bundle holds no secrets that the trace does not hold. It holds the files of the components.
+A bundle contains the files of the components, and no secrets that the trace does not contain.
 
 ` + exit.ReaderCodesHelp,
 		Example: `  step-runner trace bundle trace.json -o run.bundle

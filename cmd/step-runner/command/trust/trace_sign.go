@@ -34,7 +34,7 @@ func (a *app) traceSignCommand() *cobra.Command {
 	var s traceSigning
 	cmd := &cobra.Command{
 		Use:   "sign --key KEY TRACE",
-		Short: "Sign a trace, and what the run made",
+		Short: "Sign a trace and the artifacts of its run",
 		Long: `sign writes TRACE` + signature.Suffix + `: a signed statement, in-toto's with SLSA's provenance, that this run, of these components, had these outputs
 and made these artifacts. It covers every byte of the trace. Signing again with another key adds a signature, where the trace
 and the artifacts are the same. The trace of a run that has not ended cannot be signed.
@@ -51,7 +51,7 @@ and the artifacts are the same. The trace of a run that has not ended cannot be 
 	}
 	f := cmd.Flags()
 	s.key.Declare(f)
-	f.StringArrayVar(&s.artifacts, "artifact", nil, "sign that the run made `FILE`; may be given several times")
+	f.StringArrayVar(&s.artifacts, "artifact", nil, "include the artifact `FILE`; can be repeated")
 	f.StringVarP(&s.out, "output", "o", "", "write to `FILE` instead of TRACE"+signature.Suffix+"; - is standard output")
 	f.BoolVar(&s.force, "force", false, "replace signatures over something else")
 	return cmd

@@ -28,7 +28,7 @@ func (a *app) traceVerifyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify --key KEY TRACE",
-		Short: "Check who signed a trace, and that it is what they signed",
+		Short: "Verify the signatures of a trace",
 		Long: `verify checks the signatures in TRACE` + signature.Suffix + `: that every given key has signed, and that the trace and the given artifacts are
 those that were signed. It prints a line for each thing that it found. Artifacts that are not given are not checked.
 
@@ -36,7 +36,7 @@ those that were signed. It prints a line for each thing that it found. Artifacts
 
 ` + signaturesExitCodesHelp,
 		Example: `  step-runner trace verify --key ci.pub trace.json
-  step-runner trace verify --key ci.pub --key release.pub --artifact dist/app.tar.gz trace.json
+  step-runner trace verify --key ci.pub --artifact dist/app.tar.gz trace.json
   step-runner trace verify --key ci.pub --json trace.json | jq .run`,
 		Args: command.Arguments(1, 1, "the trace"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -49,7 +49,7 @@ those that were signed. It prints a line for each thing that it found. Artifacts
 	}
 	f := cmd.Flags()
 	o.trusted.Declare(f)
-	f.StringArrayVar(&o.artifacts, "artifact", nil, "check that the run made `FILE`; may be given several times")
+	f.StringArrayVar(&o.artifacts, "artifact", nil, "verify the artifact `FILE`; can be repeated")
 	f.StringVar(&o.envelope, "envelope", "", "read the signatures from `FILE` instead of TRACE"+signature.Suffix)
 	f.BoolVar(&asJSON, "json", false, "print what was found as JSON")
 	return cmd

@@ -1,0 +1,126 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/steps/diag"
+)
+
+// HelpWidth is the width of all help texts, in columns.
+const HelpWidth = 80
+
+// InGroup puts commands under a heading of the help text of their parent.
+func InGroup(parent *cobra.Command, title string, commands ...*cobra.Command) {
+	id := strings.ToLower(title)
+	parent.AddGroup(&cobra.Group{ID: id, Title: title + ":"})
+	for _, cmd := range commands {
+		cmd.GroupID = id
+	}
+	parent.AddCommand(commands...)
+}
+
+// FitHelp wraps the help texts of root and of everything below it to HelpWidth.
+func FitHelp(root *cobra.Command) {
+	wrapped := fmt.Sprintf("Flags.FlagUsagesWrapped %d", HelpWidth)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", wrapped))
+	wrapLong(root)
+}
+
+func wrapLong(cmd *cobra.Command) {
+	cmd.Long = Wrap(cmd.Long, HelpWidth)
+	for _, sub := range cmd.Commands() {
+		wrapLong(sub)
+	}
+}
+
+// Wrap breaks the lines of every paragraph. A paragraph with an indented line is a table, and stays as it is.
+func Wrap(text string, width int) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
+			continue
+		}
+		var lines []string
+		line := ""
+		for word := range strings.FieldsSeq(keepItems(p)) {
+			word = strings.ReplaceAll(word, itemSpace, " ")
+			switch {
+			case line == "":
+				line = word
+			case len([]rune(line))+1+len([]rune(word)) > width:
+				lines = append(lines, line)
+				line = word
+			default:
+				line += " " + word
+			}
+		}
+		paragraphs[i] = strings.Join(append(lines, line), "\n")
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// itemSpace stands for a space at which no line may break.
+const itemSpace = "\u00a0"
+
+// keepItems keeps the items of a list such as "0 success · 1 failure" on one line each.
+func keepItems(text string) string {
+	head, list, ok := strings.Cut(text, ": ")
+	if !ok || !strings.Contains(list, " · ") {
+		return text
+	}
+	items := strings.Split(strings.Join(strings.Fields(list), " "), " · ")
+	for i, item := range items {
+		items[i] = strings.ReplaceAll(item, " ", itemSpace)
+	}
+	return head + ": " + strings.Join(items, itemSpace+"· ")
+}
+
+// FlagError makes an error of the command line one of ours, which names the flag that was probably meant.
+func FlagError(cmd *cobra.Command, err error) error {
+	wrong := exit.Usage("%v", err)
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := diag.Suggest(unknown.GetSpecifiedName(), names); near != "" {
+			return wrong.Hinted("did you mean --%s?", near)
+		}
+	}
+	return wrong.Hinted("see `%s --help`", cmd.CommandPath())
+}
+
+// OneOf checks the value of a flag that takes one of a few.
+func OneOf(flag, given string, choices ...string) error {
+	for _, choice := range choices {
+		if given == choice {
+			return nil
+		}
+	}
+	err := exit.Usage("%s must be one of %s, not %q", flag, strings.Join(choices, ", "), given)
+	if near := diag.Suggest(given, choices); near != "" {
+		return err.Hinted("did you mean %s?", near)
+	}
+	return err
+}
+
+// CompleteWith gives a flag its values for completion in a shell.
+func CompleteWith(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+		panic(err) // there is no such flag, which every start would tell
+	}
+}
+
+// Complete gives a flag that takes one of a few its values for completion in a shell.
+func Complete(cmd *cobra.Command, flag string, choices ...string) {
+	CompleteWith(cmd, flag, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+)
+
+func TestHelpFitsEightyColumns(t *testing.T) {
+	t.Parallel()
+	eachCommand(func(_ string, cmd *cobra.Command) {
+		var help bytes.Buffer
+		cmd.SetOut(&help)
+		if err := cmd.Help(); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(help.String()) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > command.HelpWidth {
+				t.Errorf("%s --help has a line of %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
+	})
+}
+
+func TestHelpListsCommandsInGroupsAndLocalFirst(t *testing.T) {
+	t.Parallel()
+	root := rootCommand(&command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
+	var groups []string
+	for _, g := range root.Groups() {
+		groups = append(groups, g.Title)
+	}
+	if got := strings.Join(groups, " "); got != "Run: Inspect: Trust: Serve:" {
+		t.Errorf("the groups are %s", got)
+	}
+	if first := root.Commands()[0].Name(); first != "local" {
+		t.Errorf("help begins with %s, not with local", first)
+	}
+	for _, cmd := range root.Commands() {
+		if !cmd.Hidden && cmd.GroupID == "" {
+			t.Errorf("%s is in no group", cmd.Name())
+		}
+	}
+}
+
+// TestCompletionOffersValues completes values as a shell does.
+func TestCompletionOffersValues(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		".gitlab-ci.yml":           "stages: [a, b]\nmake:\n  stage: a\n  script: [make]\ntest it:\n  stage: b\n  script: [make]\n",
+		".github/workflows/ci.yml": "on: push\njobs:\n  docs:\n    runs-on: x\n    steps: [{run: true}]\n",
+	} {
+		writePage(t, dir+"/"+name, text)
+	}
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"local --project-dir DIR --job-name ", "make|test it"},
+		{"local --project-dir DIR ma", "make"},
+		{"local --isolation ", "auto|none|container"},
+		{"local --event mer", "merge_request"},
+		{"local --progress ", "auto|tty|plain|quiet|json"},
+		{"local --format ", "gitlab-ci|github-actions"},
+		{"compile DIR/.github/workflows/ci.yml --job-name ", "docs"},
+		{"lint --format ", "text|json|sarif|codequality"},
+		{"trace export --format h", "html"},
+		{"explain rules:cha", "rules:changes"},
+		{"describe builtin://cache/", "builtin://cache/restore|builtin://cache/save"},
+		{"run builtin://doc", "builtin://docker/login|builtin://docker/run"},
+		{"replay --isolation ", "auto|none"},
+	} {
+		words := strings.Split(strings.ReplaceAll(c.args, "DIR", dir), " ")
+		var out bytes.Buffer
+		root := rootCommand(&command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
+		root.SetOut(&out)
+		root.SetErr(&bytes.Buffer{})
+		root.SetArgs(append([]string{"__complete"}, words...))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		offered := map[string]bool{}
+		for line := range strings.Lines(out.String()) {
+			value, _, _ := strings.Cut(strings.TrimRight(line, "\n"), "\t")
+			offered[value] = true
+		}
+		for want := range strings.SplitSeq(c.want, "|") {
+			if !offered[want] {
+				t.Errorf("%s: %q is not offered: %s", c.args, want, out.String())
+			}
+		}
+	}
+}
