@@ -196,7 +196,6 @@ var (
 	manyMethods = map[string]int{
 		"executor/container.environment":           41,
 		"executor/container/engine.Client":         40,
-		"local/gitlab.runner":                      38,
 		"local/include.Loader":                     33,
 		"local/repository.Repository":              37,
 		"steps/engine.run":                         56,

@@ -18,25 +18,31 @@ import (
 // MaxChildDepth is how deep child pipelines may nest, as on GitLab.
 const MaxChildDepth = 2
 
-// trigger makes the child pipeline of a job, or says which pipeline of another project GitLab would start.
-func (r *runner) trigger(ctx context.Context, j *pipeline.Job) local.Admission {
+// trigger is a job that starts a pipeline.
+type trigger struct {
+	*runner
+	job *pipeline.Job
+}
+
+// start makes the child pipeline of the job, or says which pipeline of another project GitLab would start.
+func (r trigger) start(ctx context.Context) local.Admission {
 	ended := func(result local.Result) local.Admission { return local.Admission{Done: &result} }
-	t := j.Keywords.Trigger
-	vars, err := r.triggerVariables(j)
+	t := r.job.Keywords.Trigger
+	vars, err := r.jobVariables()
 	if err != nil {
-		return ended(r.refused(j, asError(ctx, err)))
+		return ended(r.refused(r.job, asError(ctx, err)))
 	}
 	if t.Project != "" {
-		return ended(r.elsewhere(j, vars))
+		return ended(r.elsewhere(vars))
 	}
 	if r.project.depth >= MaxChildDepth {
-		return ended(r.refused(j, session.Problem(event.ErrorDefinition, "", "child pipelines can nest at most %d levels deep", MaxChildDepth)))
+		return ended(r.refused(r.job, session.Problem(event.ErrorDefinition, "", "child pipelines can nest at most %d levels deep", MaxChildDepth)))
 	}
 	began := time.Now()
-	r.Observer.Started(j.Name)
-	child, err := r.child(ctx, j, vars)
+	r.Observer.Started(r.job.Name)
+	child, err := r.child(ctx, vars)
 	if err != nil {
-		return ended(r.refused(j, asError(ctx, fmt.Errorf("cannot create the child pipeline: %w", err))))
+		return ended(r.refused(r.job, asError(ctx, fmt.Errorf("cannot create the child pipeline: %w", err))))
 	}
 	call := &local.Call{Pipeline: child.schedule().pipeline()}
 	if !t.Depend && !t.Mirror {
@@ -45,7 +51,7 @@ func (r *runner) trigger(ctx context.Context, j *pipeline.Job) local.Admission {
 	}
 	call.Ended = func(results []local.Result) local.Result {
 		out := childResult(results, child.Prefix)
-		if out.Duration = time.Since(began); out.Status == local.Failed && j.AllowFailure.Always {
+		if out.Duration = time.Since(began); out.Status == local.Failed && r.job.AllowFailure.Always {
 			out.Status = local.Allowed
 		}
 		return out
@@ -75,20 +81,20 @@ func childResult(results []local.Result, prefix string) local.Result {
 	return out
 }
 
-// triggerVariables are the variables of a job that triggers a pipeline. It runs nowhere, and knows its own pipeline all the same: with
+// jobVariables are the variables of a job that triggers a pipeline. It runs nowhere, and knows its own pipeline all the same: with
 // `PARENT_PIPELINE_ID: $CI_PIPELINE_ID` it tells another one of it.
-func (r *runner) triggerVariables(j *pipeline.Job) (*variable.Collection, error) {
-	layers, err := r.layers(j)
+func (r trigger) jobVariables() (*variable.Collection, error) {
+	layers, err := r.layers(r.job)
 	if err != nil {
 		return nil, err
 	}
 	known := variable.Layer{Level: variable.Predefined}
-	for _, v := range r.project.Facts.RunVariables(r.project.jobFacts(j)) {
+	for _, v := range r.project.Facts.RunVariables(r.project.jobFacts(r.job)) {
 		if strings.HasPrefix(v.Name, "CI_PIPELINE_") || strings.HasPrefix(v.Name, "CI_UPSTREAM_") {
 			known.Variables = append(known.Variables, v)
 		}
 	}
-	return j.VariablesWith(append(layers, known)...)
+	return r.job.VariablesWith(append(layers, known)...)
 }
 
 // mirrored says whose status a job would take over on GitLab; "" when it has none such.
@@ -102,8 +108,8 @@ func (r *runner) mirrored(j *pipeline.Job) string {
 }
 
 // elsewhere says what a job would do in another project.
-func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) local.Result {
-	t := j.Keywords.Trigger
+func (r trigger) elsewhere(vars *variable.Collection) local.Result {
+	t := r.job.Keywords.Trigger
 	expand := r.expander(vars)
 	where := expand(t.Project)
 	if t.Branch != "" {
@@ -111,7 +117,7 @@ func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) local.Res
 	}
 	text := "GitLab would start a pipeline of the project " + where
 	var given []string
-	for _, v := range r.forwarded(j, vars) {
+	for _, v := range r.forwarded(vars) {
 		if v.Masked {
 			given = append(given, v.Name+"=[MASKED]")
 		} else {
@@ -124,13 +130,13 @@ func (r *runner) elsewhere(j *pipeline.Job, vars *variable.Collection) local.Res
 	if t.Depend || t.Mirror {
 		text += ", and wait for it"
 	}
-	r.Observer.Say(j.Name, text)
+	r.Observer.Say(r.job.Name, text)
 	return local.Result{Status: local.Success, Note: text}
 }
 
 // forwarded are the variables that a downstream pipeline gets.
-func (r *runner) forwarded(j *pipeline.Job, vars *variable.Collection) []variable.Variable {
-	t := j.Keywords.Trigger
+func (r trigger) forwarded(vars *variable.Collection) []variable.Variable {
+	t := r.job.Keywords.Trigger
 	var out []variable.Variable
 	if t.ForwardPipeline {
 		for _, layer := range r.project.variables {
@@ -150,42 +156,42 @@ func (r *runner) forwarded(j *pipeline.Job, vars *variable.Collection) []variabl
 		}
 	}
 	for _, v := range r.project.Definition.Variables {
-		if j.Keywords.Inherits.Has(v.Name) {
+		if r.job.Keywords.Inherits.Has(v.Name) {
 			add(v.Name)
 		}
 	}
 	for _, v := range r.project.Pipeline.Verdict.Variables {
-		if j.Keywords.Inherits.Has(v.Name) {
+		if r.job.Keywords.Inherits.Has(v.Name) {
 			add(v.Name)
 		}
 	}
-	for _, v := range j.Keywords.Variables {
+	for _, v := range r.job.Keywords.Variables {
 		add(v.Name)
 	}
-	for _, v := range j.Matrix {
+	for _, v := range r.job.Matrix {
 		add(v.Name)
 	}
-	for _, v := range j.Verdict.Variables {
+	for _, v := range r.job.Verdict.Variables {
 		add(v.Name)
 	}
 	return out
 }
 
 // child makes the pipeline that a job triggers, ready to run.
-func (r *runner) child(ctx context.Context, j *pipeline.Job, vars *variable.Collection) (*runner, error) {
+func (r trigger) child(ctx context.Context, vars *variable.Collection) (*runner, error) {
 	p := &Project{
-		Repository: r.project.Repository, Settings: r.project.Settings, Store: r.project.Store.Child(j.Name),
+		Repository: r.project.Repository, Settings: r.project.Settings, Store: r.project.Store.Child(r.job.Name),
 		options: r.project.options, parent: r.project, depth: r.project.depth + 1,
 	}
 	p.options.Inputs = nil
-	if err := r.definition(ctx, p, j, vars); err != nil {
+	if err := r.definition(ctx, p, vars); err != nil {
 		return nil, err
 	}
 	p.Facts = r.project.Facts.Child(ctx, int(r.Number())+1, p.File) // the first pipeline is 1
 	p.variables = []variable.Layer{
 		{Level: variable.Predefined, Variables: p.Facts.Variables},
 		{Level: variable.Project, Variables: p.Settings.For("", r.project.protected())},
-		{Level: variable.Pipeline, Variables: r.forwarded(j, vars)},
+		{Level: variable.Pipeline, Variables: r.forwarded(vars)},
 	}
 	if err := p.resolve(ctx); err != nil {
 		return nil, err
@@ -195,19 +201,19 @@ func (r *runner) child(ctx context.Context, j *pipeline.Job, vars *variable.Coll
 	}
 	o := *r.o
 	o.Jobs, o.Named = p.Pipeline.Jobs, nil
-	out := p.runner(&o, r.Under(j.Name))
-	out.issuer, out.parent = r.issuer, r
+	out := p.runner(&o, r.Under(r.job.Name))
+	out.issuer, out.parent = r.issuer, r.runner
 	return out, nil
 }
 
 // definition finds the text of a child pipeline. One file is that text; several, or one from elsewhere, become its includes.
-func (r *runner) definition(ctx context.Context, p *Project, j *pipeline.Job, vars *variable.Collection) error {
-	t := j.Keywords.Trigger
-	loader := &childLoader{Loader: r.project.loader, runner: r}
+func (r trigger) definition(ctx context.Context, p *Project, vars *variable.Collection) error {
+	t := r.job.Keywords.Trigger
+	loader := &childLoader{Loader: r.project.loader, runner: r.runner}
 	p.loader = loader
 	var includes []map[string]value.Value
 	for _, n := range t.Includes {
-		include, err := r.include(loader, j, n.Value(), vars)
+		include, err := r.include(loader, n.Value(), vars)
 		if err != nil {
 			return err
 		}
@@ -231,7 +237,7 @@ func (r *runner) definition(ctx context.Context, p *Project, j *pipeline.Job, va
 		}
 	}
 	text, err := json.Marshal(map[string]any{"include": includes})
-	p.File, p.Text = fmt.Sprintf("the child pipeline of %s", j.Name), text
+	p.File, p.Text = fmt.Sprintf("the child pipeline of %s", r.job.Name), text
 	return err
 }
 
@@ -242,7 +248,7 @@ func onlyInputs(include map[string]value.Value) bool {
 }
 
 // include makes one include of a child pipeline one that a file could have: an artifact becomes a file that the loader knows.
-func (r *runner) include(loader *childLoader, j *pipeline.Job, v value.Value, vars *variable.Collection) (map[string]value.Value, error) {
+func (r trigger) include(loader *childLoader, v value.Value, vars *variable.Collection) (map[string]value.Value, error) {
 	if v.Kind() == value.String {
 		text, err := variable.ExpandText(v.Str(), vars.Lookup)
 		if err != nil {
@@ -268,7 +274,7 @@ func (r *runner) include(loader *childLoader, j *pipeline.Job, v value.Value, va
 	if !ok {
 		return out, nil
 	}
-	path, err := loader.artifact(j, out["job"].Str(), artifact.Str())
+	path, err := loader.artifact(r.job, out["job"].Str(), artifact.Str())
 	if err != nil {
 		return nil, err
 	}

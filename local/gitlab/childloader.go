@@ -44,7 +44,7 @@ func (l *childLoader) artifact(j *pipeline.Job, job, file string) (string, error
 	if from == nil {
 		return "", fmt.Errorf("the child pipeline comes from an artifact of the job %q, which is not part of the pipeline", job)
 	}
-	m := l.runner.leftBy(j, from)
+	m := l.runner.consumer(j).leftBy(from)
 	if m.ArchivePath() == "" {
 		return "", fmt.Errorf("the child pipeline comes from the artifact %q of the job %q, which produced none", file, job)
 	}

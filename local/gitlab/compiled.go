@@ -59,7 +59,7 @@ func (a *attempt) dependency(from *pipeline.Job) (string, bool) {
 	if a.dry && slices.Contains(a.o.Jobs, from) && from.Keywords.Artifacts != nil && len(from.Keywords.Artifacts.Paths) > 0 {
 		return filepath.Join(a.runner.project.Store.Root(), "artifacts", store.Slug(from.Name), a.ID, "artifacts.zip"), true // to be
 	}
-	return a.incoming(from.Name, a.leftBy(a.job, from))
+	return a.incoming(from.Name, a.consumer(a.job).leftBy(from))
 }
 
 func (a *attempt) incoming(name string, m *store.Manifest) (string, bool) {

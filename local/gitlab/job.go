@@ -142,7 +142,7 @@ func (r *runner) admit(ctx context.Context, j *pipeline.Job) local.Admission {
 		}
 	}
 	if j.Keywords.Trigger != nil {
-		out = r.trigger(ctx, j)
+		out = trigger{r, j}.start(ctx)
 	}
 	out.Release = release
 	return out

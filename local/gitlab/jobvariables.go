@@ -135,7 +135,7 @@ func (r *runner) hasVault(j *pipeline.Job) bool {
 func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
 	var out []variable.Variable
 	for _, from := range j.Artifacts {
-		m := r.leftBy(j, from)
+		m := r.consumer(j).leftBy(from)
 		if m == nil {
 			continue
 		}
@@ -145,7 +145,7 @@ func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
 		}
 		out = append(out, read...)
 	}
-	upstream, err := r.foreignLeft(j)
+	upstream, err := r.consumer(j).foreignLeft()
 	if err != nil {
 		return nil, err
 	}

@@ -21,12 +21,20 @@ type foreign struct {
 	*store.Manifest
 }
 
+// consumer is a job that gets what others left.
+type consumer struct {
+	*runner
+	job *pipeline.Job
+}
+
+func (r *runner) consumer(j *pipeline.Job) consumer { return consumer{r, j} }
+
 // foreignLeft is what the jobs of other pipelines and projects left that a job needs artifacts of. What is not here is said, once.
-func (r *runner) foreignLeft(j *pipeline.Job) ([]foreign, error) {
-	if len(j.Upstream) == 0 {
+func (r consumer) foreignLeft() ([]foreign, error) {
+	if len(r.job.Upstream) == 0 {
 		return nil, nil
 	}
-	vars, err := j.Variables()
+	vars, err := r.job.Variables()
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +45,15 @@ func (r *runner) foreignLeft(j *pipeline.Job) ([]foreign, error) {
 		return text
 	}
 	var out []foreign
-	for _, need := range j.Upstream {
+	for _, need := range r.job.Upstream {
 		if need.UpstreamJob == "" || !need.Artifacts {
 			continue
 		}
 		for _, name := range pipeline.CopyNames(expand(need.UpstreamJob), need.Matrix) {
 			if need.Project != "" {
-				out = append(out, r.projectLeft(j, strings.Trim(expand(need.Project), "/"), expand(need.Ref), name)...)
+				out = append(out, r.projectLeft(strings.Trim(expand(need.Project), "/"), expand(need.Ref), name)...)
 			} else {
-				out = append(out, r.parentLeft(j, need, expand(need.Pipeline), name)...)
+				out = append(out, r.parentLeft(need, expand(need.Pipeline), name)...)
 			}
 		}
 	}
@@ -53,21 +61,21 @@ func (r *runner) foreignLeft(j *pipeline.Job) ([]foreign, error) {
 }
 
 // projectLeft is what the last run of a job of another project left, in the folder that stands for it.
-func (r *runner) projectLeft(j *pipeline.Job, project, ref, job string) []foreign {
+func (r consumer) projectLeft(project, ref, job string) []foreign {
 	name := job + " of " + project
 	dir, ok := r.project.folderOf(project)
 	if !ok {
-		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s are not available locally: they are on GitLab", name),
+		r.warnOnce(name, fmt.Sprintf("the artifacts of %s are not available locally: they are on GitLab", name),
 			fmt.Sprintf("--project %s=DIR takes them from a folder where the job has run", project))
 		return nil
 	}
 	m, err := store.Open(dir).Latest(job)
 	how := fmt.Sprintf("step-runner local --project-dir %s %q makes them", dir, job)
-	if m = r.kept(j, name, m, err, ref, "it has not run in "+dir, how); m == nil {
+	if m = r.kept(name, m, err, ref, "it has not run in "+dir, how); m == nil {
 		return nil
 	}
-	if m.Ref != ref && r.First(j.Name+"\x00"+name+"\x00ref") {
-		r.Observer.Say(j.Name, fmt.Sprintf("%s ran for %s, but %s is required", name, m.Ref, ref))
+	if m.Ref != ref && r.First(r.job.Name+"\x00"+name+"\x00ref") {
+		r.Observer.Say(r.job.Name, fmt.Sprintf("%s ran for %s, but %s is required", name, m.Ref, ref))
 	}
 	return []foreign{{name, m}}
 }
@@ -84,7 +92,7 @@ func (p *Project) folderOf(project string) (string, bool) {
 }
 
 // parentLeft is what a job of a pipeline left that started this one, at first or second hand.
-func (r *runner) parentLeft(j *pipeline.Job, need keyword.Need, id, job string) []foreign {
+func (r consumer) parentLeft(need keyword.Need, id, job string) []foreign {
 	up := r.parent
 	for up != nil && strconv.Itoa(up.project.Facts.PipelineID) != id {
 		up = up.parent
@@ -94,7 +102,7 @@ func (r *runner) parentLeft(j *pipeline.Job, need keyword.Need, id, job string) 
 		if r.parent != nil {
 			hint = "give the job that triggers this pipeline `variables: {PARENT_PIPELINE_ID: $CI_PIPELINE_ID}`, and write `pipeline: $PARENT_PIPELINE_ID`"
 		}
-		r.warnOnce(j, need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not available: no pipeline %q (%s) started this one", job, id, need.Pipeline), hint)
+		r.warnOnce(need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not available: no pipeline %q (%s) started this one", job, id, need.Pipeline), hint)
 		return nil
 	}
 	jobs := up.project.Pipeline.Group(job)
@@ -102,14 +110,14 @@ func (r *runner) parentLeft(j *pipeline.Job, need keyword.Need, id, job string) 
 		jobs = []*pipeline.Job{one}
 	}
 	if len(jobs) == 0 {
-		r.warnOnce(j, need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not available: the pipeline that started this one does not have the job", job), "")
+		r.warnOnce(need.Pipeline+"\x00"+job, fmt.Sprintf("the artifacts of %s are not available: the pipeline that started this one does not have the job", job), "")
 		return nil
 	}
 	var out []foreign
 	for _, from := range jobs {
 		m, earlier, err := up.left(from)
 		if earlier {
-			m = r.kept(j, from.Name, m, err, r.project.Facts.Pipeline.Ref, "it has not run on this machine", fmt.Sprintf("run %s first", from.Name))
+			m = r.kept(from.Name, m, err, r.project.Facts.Pipeline.Ref, "it has not run on this machine", fmt.Sprintf("run %s first", from.Name))
 		}
 		if m != nil {
 			out = append(out, foreign{from.Name, m})
@@ -141,36 +149,36 @@ func (r *runner) isPart(j *pipeline.Job) bool {
 }
 
 // leftBy is what a job left that another one gets: in this run, or else in the last run that there was. It is nil when that is nothing.
-func (r *runner) leftBy(j, from *pipeline.Job) *store.Manifest {
+func (r consumer) leftBy(from *pipeline.Job) *store.Manifest {
 	m, earlier, err := r.left(from)
 	if !earlier {
 		return m
 	}
-	return r.kept(j, from.Name, m, err, r.project.Facts.Pipeline.Ref, "it has not run on this machine", "--needs runs what the job depends on first")
+	return r.kept(from.Name, m, err, r.project.Facts.Pipeline.Ref, "it has not run on this machine", "--needs runs what the job depends on first")
 }
 
 // kept says of what an earlier run of a job left that a job gets it, or why not; it is nil then. As on GitLab, the latest artifacts of a
 // branch stay after their time.
-func (r *runner) kept(j *pipeline.Job, name string, m *store.Manifest, err error, ref, missing, hint string) *store.Manifest {
+func (r consumer) kept(name string, m *store.Manifest, err error, ref, missing, hint string) *store.Manifest {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s are not available: %s", name, missing), hint)
+		r.warnOnce(name, fmt.Sprintf("the artifacts of %s are not available: %s", name, missing), hint)
 		return nil
 	case err != nil:
-		r.warnOnce(j, name, fmt.Sprintf("cannot read the artifacts of %s: %v", name, err), "")
+		r.warnOnce(name, fmt.Sprintf("cannot read the artifacts of %s: %v", name, err), "")
 		return nil
 	}
 	expired := !m.Expires.IsZero() && time.Now().After(m.Expires)
 	if expired && m.Ref != ref {
-		r.warnOnce(j, name, fmt.Sprintf("the artifacts of %s have expired: its last run here was for %s, on %s", name, m.Ref, moment(m.Finished)), hint)
+		r.warnOnce(name, fmt.Sprintf("the artifacts of %s have expired: its last run here was for %s, on %s", name, m.Ref, moment(m.Finished)), hint)
 		return nil
 	}
-	if (m.Archive != "" || len(m.Reports) > 0) && r.First(j.Name+"\x00"+name) {
+	if (m.Archive != "" || len(m.Reports) > 0) && r.First(r.job.Name+"\x00"+name) {
 		text := fmt.Sprintf("using the artifacts of %s from its run on %s", name, moment(m.Finished))
 		if expired {
 			text += "; they have expired, but the latest are kept"
 		}
-		r.Observer.Say(j.Name, text)
+		r.Observer.Say(r.job.Name, text)
 	}
 	return m
 }
@@ -178,9 +186,9 @@ func (r *runner) kept(j *pipeline.Job, name string, m *store.Manifest, err error
 func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // warnOnce warns of what another job left, once for all attempts of a job.
-func (r *runner) warnOnce(j *pipeline.Job, about, text, hint string) {
-	if r.First(j.Name + "\x00" + about) {
-		r.Observer.Warn(j.Name, text, hint)
+func (r consumer) warnOnce(about, text, hint string) {
+	if r.First(r.job.Name + "\x00" + about) {
+		r.Observer.Warn(r.job.Name, text, hint)
 	}
 }
 
@@ -196,7 +204,7 @@ func (a *attempt) ownNeeds() *pipeline.Job {
 
 // upstream adds the artifacts of jobs of other pipelines.
 func (a *attempt) upstream(all []compile.Dependency) ([]compile.Dependency, error) {
-	found, err := a.foreignLeft(a.job)
+	found, err := a.consumer(a.job).foreignLeft()
 	for _, f := range found {
 		if file, ok := a.incoming(f.name, f.Manifest); ok {
 			all = append(all, compile.Dependency{Name: f.name, File: file})
