@@ -97,5 +97,5 @@ func (f *File) syntaxError(err error) diag.Diagnostic {
 	if message == load.Message && load.ContextMsg != "" {
 		message = load.ContextMsg + ": " + message
 	}
-	return f.Diagnostic(place, hint, "this is not YAML: "+message)
+	return f.Diagnostic(place, hint, "invalid YAML: "+message)
 }

@@ -100,12 +100,12 @@ func TestProblems(t *testing.T) {
 		{"a binary tag", "a: !!binary eA==", "f.yml:1:4: the tag !!binary is not supported here"},
 		{"a recursive alias", "a: &x [*x]", "f.yml:1:8: *x is inside the value that it repeats"},
 		{"an unknown alias", "a: *x", "f.yml:1:4: *x has no anchor: there is no &x above it"},
-		{"a tab as indentation", "a:\n\tb: 1", "f.yml:2:1: this is not YAML: a tab cannot indent"},
+		{"a tab as indentation", "a:\n\tb: 1", "f.yml:2:1: invalid YAML: a tab cannot indent"},
 		{"an unclosed bracket", "a: [1, 2\n", "f.yml:1:4: the [ is never closed"},
 		{"an unclosed brace", "a: {b: 1\n\n", "f.yml:1:4: the { is never closed"},
-		{"an unclosed quote", "a: \"x\n", "f.yml:1:4: this is not YAML: the quoted text is never closed"},
-		{"a colon too many", "a: b: c", "f.yml:1:5: this is not YAML: a : is not allowed here"},
-		{"columns count characters", "é: ü: c", "f.yml:1:5: this is not YAML: a : is not allowed here"},
+		{"an unclosed quote", "a: \"x\n", "f.yml:1:4: invalid YAML: the quoted text is never closed"},
+		{"a colon too many", "a: b: c", "f.yml:1:5: invalid YAML: a : is not allowed here"},
+		{"columns count characters", "é: ü: c", "f.yml:1:5: invalid YAML: a : is not allowed here"},
 		{"invalid UTF-8", "a: 1\nb: \xff", "f.yml:2:4: the byte 0xFF is not valid UTF-8"},
 		{"UTF-16", "\xff\xfea\x00", "f.yml: the file is in UTF-16"},
 		{"a NUL", "a: é\x00", "f.yml:1:5: the control character U+0000 is not allowed in YAML"},
@@ -122,7 +122,7 @@ func TestProblems(t *testing.T) {
 
 func TestProblemIsRenderedWithItsLine(t *testing.T) {
 	_, err := yamlsource.Parse("f.yml", []byte("a: 1\nrun: [${{ x }}]\n"))
-	want := "error: this is not YAML: expected , or ] here\n  --> f.yml:2:8\n   |\n 2 | run: [${{ x }}]\n   |        ^\nhint: quote text that contains ${{ }}\n"
+	want := "error: invalid YAML: expected , or ] here\n  --> f.yml:2:8\n   |\n 2 | run: [${{ x }}]\n   |        ^\nhint: quote text that contains ${{ }}\n"
 	if diff := cmp.Diff(want, diag.Of(err).Render()); diff != "" {
 		t.Error(diff)
 	}

@@ -249,7 +249,7 @@ func TestPredefinedVariables(t *testing.T) {
 	seen := map[string]bool{}
 	for _, v := range variables {
 		if seen[v.Name] {
-			t.Errorf("%s is there twice", v.Name)
+			t.Errorf("%s is defined twice", v.Name)
 		}
 		seen[v.Name] = true
 		if strings.Contains(v.Value, "glcbt-secret") && !v.Masked {

@@ -153,7 +153,7 @@ func (b *builder) build() (*Result, error) {
 	for _, p := range platforms {
 		name := p.Platform.Normal().String()
 		if seen[name] {
-			return nil, fmt.Errorf("the platform %s is there twice", name)
+			return nil, fmt.Errorf("the platform %s is defined twice", name)
 		}
 		seen[name] = true
 		if p.Source == "" {

@@ -323,7 +323,7 @@ func TestWhatIsNotBuilt(t *testing.T) {
 		"nothing at all":                        {nil, nil, "holds no step"},
 		"a wrong definition":                    {[]string{"func.yml", "wrong"}, nil, "line 1: wrong"},
 		"a wrong definition in a folder":        {[]string{"func.yml", "x", "sub/step.yml", "wrong"}, nil, "line 1: wrong"},
-		"C125 a platform twice":                 {[]string{"func.yml", "x"}, []string{"linux/amd64=" + own, "linux/x86_64=" + own}, "linux/amd64 is there twice"},
+		"C125 a platform twice":                 {[]string{"func.yml", "x"}, []string{"linux/amd64=" + own, "linux/x86_64=" + own}, "linux/amd64 is defined twice"},
 		"a link that leads out":                 {[]string{"func.yml", "x", "a", "->../b"}, nil, "outside"},
 		"an absolute link":                      {[]string{"func.yml", "x", "a", "->/etc/passwd"}, nil, "relative"},
 		"a name that an image cannot have":      {[]string{"func.yml", "x", ".wh.a", "x"}, nil, ".wh."},

@@ -230,7 +230,7 @@ func TestDiffMatchesSteps(t *testing.T) {
 		{"with new steps between", "x y", "u x v y w", "+u +v +w"},
 		{"with new steps between steps that changed places", "x y", "y u x", "+u"},
 		{"by a title, where the names come from the place", "script:make script_2:test", "script:lint script_2:make script_3:test", "+script"},
-		{"by name, where a title is there twice", "a:t b:t", "a:t c:u b:t", "+c"},
+		{"by name, where a title is defined twice", "a:t b:t", "a:t c:u b:t", "+c"},
 		{"by place, behind steps that match", "x old y", "x new y", "old name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func (p *parser) file() *plan.Component {
 	}
 	runs := doc.Get("runs")
 	if runs == nil {
-		p.Report(doc.Span, "write `runs:` with `using: node24` and `main:`, or `using: composite` and `steps:`", "the action does not say what it runs")
+		p.Report(doc.Span, "write `runs:` with `using: node24` and `main:`, or `using: composite` and `steps:`", "the action has no `runs`")
 		return nil
 	}
 	p.runs(c, runs)
@@ -108,7 +108,7 @@ func (p *parser) input(spec *plan.Spec, e yamlsource.Entry) {
 		return
 	}
 	if _, again := p.inputs[strings.ToLower(name)]; again {
-		p.Report(e.Key.Span, "upper and lower case are the same here", "the input %q is declared twice", name)
+		p.Report(e.Key.Span, "names are case-insensitive", "the input %q is declared twice", name)
 		return
 	}
 	p.inputs[strings.ToLower(name)] = name

@@ -27,7 +27,7 @@ const UsingContext = "using"
 func (p *parser) runs(c *plan.Component, n *yamlsource.Node) {
 	using := n.Get("using")
 	if n.Kind != yamlsource.Mapping || using == nil {
-		p.Report(n.Span, "write `using: node24`, `using: composite` or `using: docker`", "the action does not say what it runs on")
+		p.Report(n.Span, "write `using: node24`, `using: composite` or `using: docker`", "the action has no `using`")
 		return
 	}
 	kind := strings.ToLower(using.Text)

@@ -112,7 +112,7 @@ func (p processReader) exec(n *yamlsource.Node) *plan.Exec {
 		p.report(n.Span, "write `command: [program, argument]`", "exec has no command")
 	}
 	if n.Get("shell") != nil && script == nil {
-		p.report(keySpan(n, "shell"), "only script has a shell; a command names its program itself", "exec has a shell, and no script")
+		p.report(keySpan(n, "shell"), "only script has a shell; a command names its own program", "exec has a shell, and no script")
 	}
 	if dir, ok := p.either(n, "work_dir", "workdir", "working_dir"); ok {
 		if _, ok := p.filled(dir.Value, "the work directory"); ok {

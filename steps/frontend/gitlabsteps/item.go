@@ -29,9 +29,9 @@ type ownKey struct {
 var ownKeys = []ownKey{
 	{"inputs", []string{"step", "func", "action"}, "only step, func and action take inputs; elsewhere write ${{ inputs.name }} where the value is needed"},
 	{"secrets", []string{"step", "func", "script", "exec", "run", "action"}, "grant the secrets to the steps of the group that need them"},
-	{"shell", []string{"script"}, "only script has a shell; an exec names its program itself"},
-	{"log_file", []string{"script"}, "an exec names its log file itself, as `exec: {log_file: …}`"},
-	{"toolkit", []string{"script"}, "an exec names its toolkit itself, as `exec: {toolkit: …}`"},
+	{"shell", []string{"script"}, "only script has a shell; an exec names its own program"},
+	{"log_file", []string{"script"}, "an exec has its own log file: `exec: {log_file: …}`"},
+	{"toolkit", []string{"script"}, "an exec has its own toolkit: `exec: {toolkit: …}`"},
 	{"background", []string{"step", "func", "script", "exec", "run", "action"}, "only a step that runs something can be in the background"},
 	{"outputs", []string{"run"}, "only run lists its outputs; a command writes them to the output file"},
 	{"delegate", []string{"run"}, "only run passes on the outputs of a step in it"},
@@ -116,7 +116,7 @@ func (p stepReader) checkKeys(n *yamlsource.Node) (present []string) {
 			first = e
 			continue
 		}
-		p.report(e.Key.Span, fmt.Sprintf("%q is on line %d; make two steps of it", first.Key.Text, first.Key.Span.Line),
+		p.report(e.Key.Span, fmt.Sprintf("%q is on line %d; split it into two steps", first.Key.Text, first.Key.Span.Line),
 			"a step has %s or %s, not both", first.Key.Text, e.Key.Text)
 	}
 	allowed := allowedKeys(present)

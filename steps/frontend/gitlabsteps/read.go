@@ -92,7 +92,7 @@ func (p *reader) checkTemplates(n *yamlsource.Node) {
 // object checks that a node is a map with no keys but the given ones. what names the map in messages ("the spec").
 func (p *reader) object(n *yamlsource.Node, what string, keys ...string) bool {
 	if n.Kind != yamlsource.Mapping {
-		p.report(n.Span, "the keys here are "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
+		p.report(n.Span, "valid keys: "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
 		return false
 	}
 	for _, e := range n.Entries {
@@ -109,7 +109,7 @@ func (p *reader) unknown(key *yamlsource.Node, keys []string) {
 		p.report(key.Span, "", "unknown key %q", shorten(key.Text))
 		return
 	}
-	hint := "the keys here are " + strings.Join(keys, ", ")
+	hint := "valid keys: " + strings.Join(keys, ", ")
 	if like := diag.Suggest(key.Text, keys); like != "" {
 		hint = fmt.Sprintf("did you mean %q?", like)
 	}

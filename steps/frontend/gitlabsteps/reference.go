@@ -58,7 +58,7 @@ func ParseStaticReference(text string, span diag.Span) (*plan.Reference, error) 
 	case strings.Contains(text, "/"):
 		r.fail("the reference has no revision", "add @ and a tag, branch or commit; a local path begins with ./")
 	default:
-		r.fail("cannot tell where this reference leads", formsHint)
+		r.fail("cannot tell what this reference means", formsHint)
 	}
 	if r.problem != nil {
 		return nil, *r.problem
@@ -92,7 +92,7 @@ func (r *reference) setPath(text string) {
 		r.Path, r.File = r.Path[:n-1], r.Path[n-1]
 	}
 	if strings.ContainsAny(text, "\\\x00\n") {
-		r.fail("the path has a character that no path here can have", "separate folders with /")
+		r.fail("the path has a character that is not allowed here", "separate folders with /")
 	}
 }
 
@@ -228,7 +228,7 @@ func (r *reference) setArchiveURL(url string) {
 	scheme, rest, remote := strings.Cut(r.URL, "://")
 	host, _, _ := strings.Cut(rest, "/")
 	if remote && (!slices.Contains([]string{"http", "https", "file"}, scheme) || host == "" && scheme != "file") {
-		r.fail("an archive cannot be fetched from there", "write https://host/file.zip, file:///folder/file.zip or ./file.zip")
+		r.fail("cannot fetch an archive from this address", "write https://host/file.zip, file:///folder/file.zip or ./file.zip")
 	}
 	if strings.ContainsAny(url, " \t\r\n\x00") {
 		r.fail("the URL has white space in it", "")

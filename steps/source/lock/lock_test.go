@@ -52,7 +52,7 @@ func TestALockFileThatWasWrittenByHand(t *testing.T) {
 		{"a digest of another kind", digest, "md5:" + digest[7:], "no digest"},
 		{"no pin", "pin = '" + commit + "'\n", "", "has no kind, url, pin or content"},
 		{"a kind that is not locked", "'git'", "'local'", "has no kind, url, pin or content"},
-		{"a package that is there twice", "version = 1\n", "version = 1\n" + good[strings.Index(good, "[[package]]"):], "is there twice"},
+		{"a package that is defined twice", "version = 1\n", "version = 1\n" + good[strings.Index(good, "[[package]]"):], "is there twice"},
 		{"a key of another version", "rev = ", "revision = ", `"package.revision" is not known`},
 		{"another version", "version = 1", "version = 2", "reads version 1"},
 		{"no TOML", "version", "[[version", ":3:"},

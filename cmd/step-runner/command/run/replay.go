@@ -364,7 +364,7 @@ type replayResult struct {
 func (r *replaying) tell(recorded, fresh *trace.Trace, d *trace.Difference, result *engine.Result) error {
 	err := ownError(recorded, result)
 	if err != nil && !d.Same && len(fresh.Steps) == 0 && !r.asJSON {
-		return err // nothing ran, so that there is nothing to compare
+		return err // nothing ran, so there is nothing to compare
 	}
 	var werr error
 	switch {

@@ -181,7 +181,7 @@ func (s *scope) needs(out *mapping, n *yamlsource.Node) {
 			continue
 		}
 		if !s.isChosen(id) {
-			out.remark(s.note(n.Get("needs").Span, "the job %s is not here, so that nothing waits for it", id))
+			out.remark(s.note(n.Get("needs").Span, "the job %s is not included, so nothing waits for it", id))
 			continue
 		}
 		need := s.w.Job(id)
@@ -227,7 +227,7 @@ func (s *scope) implied(n *yamlsource.Node) (left []string) {
 		s.note(n.Get("needs").Span, "the job %s does not wait for all of the jobs that it needs: GitLab takes %d", s.job.ID, keyword.MaxNeeds)
 	}
 	if len(left) > 0 {
-		s.note(n.Get("needs").Span, "left out of needs, so that their outputs and artifacts do not come: %s", strings.Join(left, ", "))
+		s.note(n.Get("needs").Span, "left out of needs, so their outputs and artifacts are missing: %s", strings.Join(left, ", "))
 	}
 	return left
 }

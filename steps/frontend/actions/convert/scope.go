@@ -57,7 +57,7 @@ func (c *converter) setting(out *mapping, key *yamlsource.Node, text string) {
 	name := identifier(key.Text)
 	switch {
 	case out.has(name):
-		out.remark(c.note(key.Span, "the variable %s is left out: another one is called %s here", key.Text, name))
+		out.remark(c.note(key.Span, "the variable %s is left out: another one is already called %s", key.Text, name))
 		return
 	case name != key.Text:
 		c.note(key.Span, "the variable %s is called %s here", key.Text, name)
@@ -97,7 +97,7 @@ var elsewhere = []string{"github.ref", "github.ref_type", "github.ref_protected"
 	"github.workflow", "github.token", "github.api_url", "github.graphql_url", "github.action_path", "job.status"}
 
 // tokenNote is told of GitHub's token.
-const tokenNote = "GitLab has no token of GitHub: what asks GitHub needs one, as the secret GITHUB_TOKEN; CI_JOB_TOKEN is GitLab's own"
+const tokenNote = "GitLab has no GitHub token: steps that call GitHub need one, as the secret GITHUB_TOKEN; CI_JOB_TOKEN is GitLab's own"
 
 // variable finds the variable that has the value of a context's field.
 func (s *scope) variable(path []string, place diag.Span) (variable, bool) {

@@ -165,7 +165,7 @@ func (b *stepsOf) step(n *yamlsource.Node) mapping {
 			var inputs mapping
 			for _, e := range with.Entries {
 				if !inputName().MatchString(e.Key.Text) {
-					inputs.remark(b.note(e.Key.Span, "the input %s is left out: no action can have one of that name", shorten(e.Key.Text)))
+					inputs.remark(b.note(e.Key.Span, "the input %s is left out: actions cannot have an input of that name", shorten(e.Key.Text)))
 					continue
 				}
 				inputs.add(e.Key.Text, s.template(e.Value))
@@ -354,7 +354,7 @@ func (b *stepsOf) outputs(n *yamlsource.Node) list {
 	}
 	b.note(n.Span, "outputs of the job %s become variables of jobs that need it, by a dotenv report: one line each, and none when the job fails", id)
 	if strategy := b.job.Get("strategy"); strategy != nil {
-		b.note(n.Span, "the job %s has a matrix: which of its jobs gives the outputs is not certain", id)
+		b.note(n.Span, "the job %s has a matrix: it is undefined which of its jobs provides the outputs", id)
 	}
 	name := "job_outputs"
 	for slices.ContainsFunc(b.job.Get("steps").Items, func(item *yamlsource.Node) bool { return strings.EqualFold(b.names[item], name) }) {

@@ -145,7 +145,7 @@ func TestLockFilesThatAreWrong(t *testing.T) {
 		"a commit that is another":       {dependency("a/b@"+one, "v1", "sha1-"+two, ""), "names a commit, and is locked to another one"},
 		"no owner":                       {"version: v0.0.2\ndependencies: {a/b@c: {ref: c, commit: sha1-" + one + ", repo_id: 2}}", "has no owner_id"},
 		"a folder in the key":            {dependency("a/b/d@c", "c", "sha1-"+one, ""), "is written OWNER/NAME@REF"},
-		"the same twice":                 {"version: v0.0.2\ndependencies: {a/b@c: &d {ref: c, commit: sha1-" + one + ", owner_id: 1, repo_id: 2}, A/b@c: *d}", "is there twice"},
+		"the same twice":                 {"version: v0.0.2\ndependencies: {a/b@c: &d {ref: c, commit: sha1-" + one + ", owner_id: 1, repo_id: 2}, A/b@c: *d}", "is defined twice"},
 		"a dependency that is not there": {"version: v0.0.2\nworkflows: {x.yml: [a/b@c]}", "is not among the dependencies"},
 		"uses that are not there":        {dependency("a/b@c", "c", "sha1-"+one, ", uses: [d/e@f]"), "d/e@f is not among the dependencies"},
 		"one that uses itself":           {dependency("a/b@c", "c", "sha1-"+one, ", uses: [a/b@c]"), "uses itself"},

@@ -66,7 +66,7 @@ func (p *parser) root(n *yamlsource.Node) {
 	for _, e := range p.entries(n.Get("dependencies"), "dependencies") {
 		if key, ok := p.key(e.Key); ok {
 			if _, again := p.file.Dependencies[key]; again {
-				p.source.Report(e.Key.Span, "", "%s is there twice", key)
+				p.source.Report(e.Key.Span, "", "%s is defined twice", key)
 			}
 			p.file.Dependencies[key] = p.dependency(key, e.Value)
 			p.named = append(p.named, entry{key, e.Key.Span})
@@ -209,7 +209,7 @@ func (p *parser) entries(n *yamlsource.Node, what string) []yamlsource.Entry {
 func (p *parser) keys(n *yamlsource.Node, keys ...string) {
 	for _, e := range n.Entries {
 		if !slices.Contains(keys, e.Key.Text) {
-			p.source.Report(e.Key.Span, "the keys here are "+strings.Join(keys, ", "), "unknown key %q", e.Key.Text)
+			p.source.Report(e.Key.Span, "valid keys: "+strings.Join(keys, ", "), "unknown key %q", e.Key.Text)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestEveryFeatureIsDescribed(t *testing.T) {
 			t.Errorf("%s is supported as %q", f.Name, f.Support)
 		}
 		if known[f.Name] {
-			t.Errorf("%s is there twice", f.Name)
+			t.Errorf("%s is defined twice", f.Name)
 		}
 		known[f.Name] = true
 	}

@@ -62,7 +62,7 @@ func (r *Reader) awaited(s *plan.Step, kind string, n *yamlsource.Node) {
 	if like := diag.Suggest(strings.ToLower(id), near); like != "" {
 		hint = "did you mean \"" + like + "\"?"
 	}
-	r.Report(n.Span, hint, "no step before this one runs in the background with the id %q, so that there is nothing to %s", Shorten(id), strings.Replace(kind, "wait", "wait for", 1))
+	r.Report(n.Span, hint, "no step before this one runs in the background with the id %q, so there is nothing to %s", Shorten(id), strings.Replace(kind, "wait", "wait for", 1))
 }
 
 // parallel reads a group of steps that run at the same time.

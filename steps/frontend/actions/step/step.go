@@ -124,7 +124,7 @@ func (r *Reader) kind(n *yamlsource.Node, grouped bool) string {
 			return ""
 		case !slices.Contains(kinds, key):
 		case kind != "":
-			r.Report(e.Key.Span, "make two steps of it", "a step has %s or %s, not both", kind, key)
+			r.Report(e.Key.Span, "split it into two steps", "a step has %s or %s, not both", kind, key)
 			return ""
 		default:
 			kind = key

@@ -23,7 +23,7 @@ func NewText(file *yamlsource.File) *Text { return &Text{File: file} }
 // Object checks that a node is a map with no keys but the given ones. What names the map in messages ("a step").
 func (t *Text) Object(n *yamlsource.Node, what string, keys ...string) bool {
 	if n.Kind != yamlsource.Mapping {
-		t.Report(n.Span, "the keys here are "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
+		t.Report(n.Span, "valid keys: "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
 		return false
 	}
 	for _, e := range n.Entries {
@@ -36,7 +36,7 @@ func (t *Text) Object(n *yamlsource.Node, what string, keys ...string) bool {
 
 // UnknownKey reports a key that is none of those.
 func (t *Text) UnknownKey(key *yamlsource.Node, keys []string) {
-	hint := "the keys here are " + strings.Join(keys, ", ")
+	hint := "valid keys: " + strings.Join(keys, ", ")
 	if t.Full() {
 		hint = ""
 	} else if like := diag.Suggest(key.Text, keys); like != "" {

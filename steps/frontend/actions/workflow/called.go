@@ -127,7 +127,7 @@ func (w *Workflow) calledInputs(ev *evaluation, caller *Job, args *Arguments, c 
 			}
 			out[in.Name] = v
 		case in.Required:
-			ev.fail(caller.Call.Span, "%s demands the input %q", w.File, in.Name)
+			ev.fail(caller.Call.Span, "%s requires the input %q", w.File, in.Name)
 		case in.computed != nil:
 			defaults := w.evaluate(c)
 			v, problem := in.convert(defaults.value(in.computed))

@@ -108,7 +108,7 @@ func TestCallsOfWorkflows(t *testing.T) {
 		})
 	}
 	for name, s := range map[string]struct{ keys, want string }{
-		"an input is missing":      {"secrets: {token: x}", `ci.yml:5:11: ci.yml demands the input "name"`},
+		"an input is missing":      {"secrets: {token: x}", `ci.yml:5:11: ci.yml requires the input "name"`},
 		"an input that is not":     {"with: {name: n, nme: x}\nsecrets: {token: x}", `ci.yml:8:21: ci.yml has no input "nme"`},
 		"a string for a truth":     {"with: {name: n, flag: 'true'}\nsecrets: {token: x}", `"flag" of ci.yml must be true or false, not "true"`},
 		"a string for a number":    {"with: {name: n, count: '3'}\nsecrets: {token: x}", `"count" of ci.yml must be a number, not "3"`},

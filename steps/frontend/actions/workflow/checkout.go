@@ -32,7 +32,7 @@ func (k *compiler) checkout(s *plan.Step, n *yamlsource.Node) bool {
 			continue
 		}
 		if k.dynamic(e.Value) {
-			k.note("actions/checkout runs itself: its input %q is known only when the job runs", name)
+			k.note("actions/checkout runs as it is: its input %q is known only at run time", name)
 			return false
 		}
 		if text := strings.TrimSpace(k.string(e.Value)); text != "" {
@@ -47,7 +47,7 @@ func (k *compiler) checkout(s *plan.Step, n *yamlsource.Node) bool {
 	}
 	for _, name := range slices.Concat(checkoutRefused, []string{"clean"}) {
 		if text, ok := with[name]; ok && !(name == "clean" && strings.EqualFold(text, "true")) {
-			k.note("actions/checkout runs itself: a copy of the work tree does not know its input %q", name)
+			k.note("actions/checkout runs as it is: a copy of the work tree does not support its input %q", name)
 			return false
 		}
 	}

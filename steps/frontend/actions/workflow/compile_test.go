@@ -146,10 +146,10 @@ func TestCheckoutOfTheWorkTree(t *testing.T) {
 		"clean, as it is anyway":   {"clean: true", `{"excludes_file":"/ex","work_tree":"/src"}`, ""},
 		"another repository":       {"repository: a/b", "", ""},
 		"another ref":              {"ref: v1", "", ""},
-		"a ref of a step":          {"ref: '${{ steps.x.outputs.y }}'", "", `its input "ref" is known only when the job runs`},
+		"a ref of a step":          {"ref: '${{ steps.x.outputs.y }}'", "", `its input "ref" is known only at run time`},
 		"a folder of the runner":   {"path: '${{ runner.temp }}'", "", `its input "path" is known only`},
-		"a part of the repository": {"sparse-checkout: src", "", `does not know its input "sparse-checkout"`},
-		"what is left there":       {"clean: false", "", `does not know its input "clean"`},
+		"a part of the repository": {"sparse-checkout: src", "", `does not support its input "sparse-checkout"`},
+		"what is left there":       {"clean: false", "", `does not support its input "clean"`},
 		"a folder outside":         {"path: ../x", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

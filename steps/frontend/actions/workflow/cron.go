@@ -24,7 +24,7 @@ func checkCron(text string) error {
 	fields := []cronField{{"minute", 0, 59, nil}, {"hour", 0, 23, nil}, {"day of the month", 1, 31, nil}, {"month", 1, 12, months}, {"day of the week", 0, 6, weekdays}}
 	parts := strings.Fields(text)
 	if strings.HasPrefix(text, "@") {
-		return fmt.Errorf("GitHub knows no %s; write five fields, such as 0 0 * * *", shorten(text))
+		return fmt.Errorf("GitHub does not support %s; write five fields, such as 0 0 * * *", shorten(text))
 	}
 	if len(parts) != len(fields) {
 		return fmt.Errorf("a cron line has five fields (minute, hour, day of the month, month, day of the week), not %d", len(parts))

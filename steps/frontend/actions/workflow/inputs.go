@@ -61,7 +61,7 @@ func (r *reader) inputs(n *yamlsource.Node, dispatch bool) []Input {
 			r.report(e.Key.Span, idHint, "%q cannot be the name of an input", shorten(e.Key.Text))
 		}
 		if slices.ContainsFunc(all, func(i Input) bool { return strings.EqualFold(i.Name, e.Key.Text) }) {
-			r.report(e.Key.Span, "upper and lower case are the same here", "the input %q is declared twice", e.Key.Text)
+			r.report(e.Key.Span, "names are case-insensitive", "the input %q is declared twice", e.Key.Text)
 		}
 		all = append(all, r.input(e, dispatch))
 	}

@@ -35,7 +35,7 @@ func (r *reader) jobs(n *yamlsource.Node) {
 		case !idPattern.MatchString(id) || strings.HasPrefix(id, "__") || len(id) > maxJobID:
 			r.report(e.Key.Span, idHint+"; __ at the start is GitHub's own", "%q cannot be the id of a job", shorten(id))
 		case r.w.Job(id) != nil:
-			r.report(e.Key.Span, "upper and lower case are the same here", "the job %q is there twice", id)
+			r.report(e.Key.Span, "names are case-insensitive", "the job %q is defined twice", id)
 		}
 		j := &Job{ID: id, Span: e.Key.Span, workflow: r.w, CacheMode: r.w.CacheMode}
 		r.w.Jobs = append(r.w.Jobs, j)
@@ -95,7 +95,7 @@ func (r *reader) machine(j *Job, n *yamlsource.Node) {
 	j.node.runsOn, j.node.container, j.node.services = n.Get("runs-on"), n.Get("container"), n.Get("services")
 	j.node.timeout, j.node.continueOnError = n.Get("timeout-minutes"), n.Get("continue-on-error")
 	if j.node.runsOn == nil {
-		r.report(j.Span, "write `runs-on: ubuntu-latest`, say", "the job %q does not say what it runs on", j.ID)
+		r.report(j.Span, "write `runs-on: ubuntu-latest`, say", "the job %q has no runs-on", j.ID)
 	} else {
 		r.runsOn(j.node.runsOn)
 	}
@@ -113,7 +113,7 @@ func (r *reader) machine(j *Job, n *yamlsource.Node) {
 	r.minutes(j.node.timeout, "timeout-minutes")
 	if cancel := n.Get("cancel-timeout-minutes"); cancel != nil {
 		r.minutes(cancel, "cancel-timeout-minutes")
-		r.note(cancel.Span, "", "cancel-timeout-minutes changes nothing here: what cleans up after a cancel has the run's own time limit")
+		r.note(cancel.Span, "", "cancel-timeout-minutes is ignored: cleanup after a cancellation has its own time limit")
 	}
 	r.booleanOr(j.node.continueOnError, `"continue-on-error"`)
 	if j.node.continueOnError != nil {
@@ -170,7 +170,7 @@ func (r *reader) snapshot(n *yamlsource.Node) {
 	} else {
 		r.filled(n, "the snapshot")
 	}
-	r.note(n.Span, "", "snapshot is not done here: the job runs, and no image of its machine is kept")
+	r.note(n.Span, "", "snapshot is ignored: the job runs, but no image of its machine is kept")
 }
 
 // minutes reads a number above 0, or an expression.

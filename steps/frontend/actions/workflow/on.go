@@ -178,7 +178,7 @@ func (r *reader) patterns(key string, n *yamlsource.Node) []pattern {
 	case len(items) == 0:
 		r.report(n.Span, "", "%q has no patterns", key)
 	case !plus && len(out) > 0 && !strings.HasSuffix(key, "-ignore"):
-		r.report(n.Span, `use "`+key+`-ignore", or add a pattern without !`, "%q leaves out only, so that nothing is left to take", key)
+		r.report(n.Span, `use "`+key+`-ignore", or add a pattern without !`, "%q only excludes, so nothing matches", key)
 	}
 	return out
 }
@@ -208,7 +208,7 @@ func (r *reader) schedule(n *yamlsource.Node) {
 		}
 		if zone := item.Get("timezone"); zone != nil {
 			if line.Timezone, _ = r.filled(zone, "the time zone"); strings.ContainsAny(line.Timezone, " \t:\\") {
-				r.report(zone.Span, "use the name of a place, such as Europe/London", "%q is not a time zone", shorten(line.Timezone))
+				r.report(zone.Span, "use a name such as Europe/London", "%q is not a time zone", shorten(line.Timezone))
 			}
 		}
 		r.w.On.schedules = append(r.w.On.schedules, line)

@@ -47,7 +47,7 @@ var rootKeys = []string{"name", "description", "run-name", "on", "permissions", 
 
 func (r *reader) root(n *yamlsource.Node) {
 	if n.Kind != yamlsource.Mapping {
-		r.report(n.Span, "the keys here are "+strings.Join(rootKeys, ", "), "a workflow must be a map, not %s", n.Kind)
+		r.report(n.Span, "valid keys: "+strings.Join(rootKeys, ", "), "a workflow must be a map, not %s", n.Kind)
 		return
 	}
 	known, on := rootKeys, n.Get("on")
@@ -55,7 +55,7 @@ func (r *reader) root(n *yamlsource.Node) {
 		r.report(n.Entries[i].Key.Span, "write `on:`; some tools read `on` as true, and write it so", "the workflow has `true:` where `on:` belongs")
 		known, on = append(slices.Clone(known), "true"), n.Entries[i].Value
 	} else if on == nil {
-		r.report(n.Span, "write `on: push`, say", "the workflow does not say what it runs on")
+		r.report(n.Span, "write `on: push`, say", "the workflow has no `on`")
 	}
 	r.keys(n, "a workflow", known...)
 	w := r.w

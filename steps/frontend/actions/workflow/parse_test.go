@@ -20,7 +20,7 @@ func TestMistakesOfAWorkflow(t *testing.T) {
 		"no text":                         {"", []string{"one document, not 0"}},
 		"a list":                          {"§- a\n", []string{"a workflow must be a map, not a list"}},
 		"an unknown key":                  {"on: push\n§jbos: {}\n" + jobs, []string{`unknown key "jbos"`}},
-		"nothing starts it":               {"§" + jobs, []string{"does not say what it runs on"}},
+		"nothing starts it":               {"§" + jobs, []string{"the workflow has no `on`"}},
 		"on became true":                  {"§true: push\n" + jobs, []string{"has `true:` where `on:` belongs"}},
 		"no jobs":                         {"§on: push\n", []string{"the workflow has no jobs"}},
 		"jobs without a job":              {"on: push\njobs: §{}\n", []string{"the workflow has no jobs"}},
@@ -96,7 +96,7 @@ func TestMistakesOfAJob(t *testing.T) {
 		text string
 		want []string
 	}{
-		"no machine":               {"on: push\njobs:\n  §a: {steps: [{run: x}]}\n", []string{"does not say what it runs on"}},
+		"no machine":               {"on: push\njobs:\n  §a: {steps: [{run: x}]}\n", []string{"has no runs-on"}},
 		"an empty machine":         {"on: push\njobs:\n  a: {runs-on: §[], steps: [{run: x}]}\n", []string{"runs on nothing"}},
 		"a machine of a map":       {"on: push\njobs:\n  a: {runs-on: {§label: x}, steps: [{run: x}]}\n", []string{`unknown key "label"`}},
 		"nothing to do":            {"on: push\njobs:\n  §a: {runs-on: x}\n", []string{"has nothing to do"}},
@@ -105,7 +105,7 @@ func TestMistakesOfAJob(t *testing.T) {
 		"two steps with one id":    {"on: push\njobs:\n  a: {runs-on: x, steps: [{id: b, run: x}, {id: §B, run: x}]}\n", []string{"already taken"}},
 		"an id like GitHub's":      {"on: push\njobs:\n  §__a: {runs-on: x, steps: [{run: x}]}\n", []string{"cannot be the id of a job"}},
 		"an id with a digit first": {"on: push\njobs:\n  §1: {runs-on: x, steps: [{run: x}]}\n", []string{"cannot be the id of a job"}},
-		"ids that differ by case":  {"on: push\njobs:\n  a: {runs-on: x, steps: [{run: x}]}\n  §A: {runs-on: x, steps: [{run: x}]}\n", []string{"is there twice"}},
+		"ids that differ by case":  {"on: push\njobs:\n  a: {runs-on: x, steps: [{run: x}]}\n  §A: {runs-on: x, steps: [{run: x}]}\n", []string{"is defined twice"}},
 		"a job that is a string":   {"on: push\njobs:\n  a: §x\n", []string{"the job a must be a map"}},
 		"a cycle":                  {"on: push\njobs:\n  §a: {needs: b, runs-on: x, steps: [{run: x}]}\n  b: {needs: [c], runs-on: x, steps: [{run: x}]}\n  c: {needs: a, runs-on: x, steps: [{run: x}]}\n", []string{"a needs b needs c needs a"}},
 		"the same need twice":      {"on: push\njobs:\n  a: {needs: [b, §B], runs-on: x, steps: [{run: x}]}\n  b: {runs-on: x, steps: [{run: x}]}\n", []string{`needs "B" twice`}},
@@ -188,8 +188,8 @@ func TestHostileWorkflows(t *testing.T) {
 func TestNotesTellWhatIsNotDone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"a snapshot":              {withJob("snapshot: image\n"), "snapshot is not done here"},
-		"time for a cancel":       {withJob("cancel-timeout-minutes: 5\n"), "cancel-timeout-minutes changes nothing"},
+		"a snapshot":              {withJob("snapshot: image\n"), "snapshot is ignored"},
+		"time for a cancel":       {withJob("cancel-timeout-minutes: 5\n"), "cancel-timeout-minutes is ignored"},
 		"a job it needs not":      {withJob("env: {A: '${{ needs.b.result }}'}\n"), `the job "a" does not need "b"`},
 		"an output not there":     {"on: push\njobs:\n  b: {runs-on: x, steps: [{run: x}]}\n  a: {needs: b, runs-on: x, if: needs.b.outputs.o, steps: [{run: x}]}\n", `"b" has no output "o"`},
 		"text around a job's if":  {withJob("if: a${{ true }}\n"), "always holds"},

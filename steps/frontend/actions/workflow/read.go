@@ -28,12 +28,12 @@ func (r *reader) note(place diag.Span, hint, format string, args ...any) {
 // keys checks that a node is a map with no keys but the given ones. what names the map in messages.
 func (r *reader) keys(n *yamlsource.Node, what string, keys ...string) bool {
 	if n.Kind != yamlsource.Mapping {
-		r.report(n.Span, "the keys here are "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
+		r.report(n.Span, "valid keys: "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
 		return false
 	}
 	for _, e := range n.Entries {
 		if !slices.Contains(keys, e.Key.Text) {
-			r.report(e.Key.Span, r.suggest(e.Key.Text, keys, "the keys here are "), "unknown key %q", shorten(e.Key.Text))
+			r.report(e.Key.Span, r.suggest(e.Key.Text, keys, "valid keys: "), "unknown key %q", shorten(e.Key.Text))
 		}
 	}
 	return true

@@ -270,7 +270,7 @@ func (c *compiler) coverage() {
 	case c.job.Coverage == "":
 		return
 	case len(c.job.Steps) > 0:
-		c.note("the coverage is not looked for: the steps of `run` have a log each; let one of them call builtin://coverage")
+		c.note("coverage is not computed: the steps of `run` have a log each; call builtin://coverage in one of them")
 		return
 	case c.temp == "":
 		c.fail("cannot compute the coverage: there is no folder for the log")

@@ -277,7 +277,7 @@ func (f *fromPipeline) secrets(j *Job) {
 		server, _ := f.vars.Lookup("VAULT_SERVER_URL")
 		if s.Provider != "vault" || server == "" {
 			f.list = append(f.list, s.Node.Diagnostic("supply it with `--secret "+s.Name+"=…`, or as a variable in .rung/variables.yml",
-				fmt.Sprintf("the secret %s is in %s, which cannot be asked here", s.Name, cmp.Or(s.Provider, "a place that is not named"))))
+				fmt.Sprintf("the secret %s is in %s, which is not accessible here", s.Name, cmp.Or(s.Provider, "a place that is not named"))))
 			continue
 		}
 		lookup := func(name string) string {

@@ -54,7 +54,7 @@ func (c *compiler) clonePath() {
 	path, ok := c.setting("GIT_CLONE_PATH")
 	dir, _ := c.setting("CI_PROJECT_DIR")
 	if ok && path != dir {
-		c.fail("GIT_CLONE_PATH is %q: a job cannot choose its folder here; delete the variable, or make it $CI_PROJECT_DIR", path)
+		c.fail("GIT_CLONE_PATH is %q: a job cannot choose its folder here; delete the variable, or set it to $CI_PROJECT_DIR", path)
 	}
 }
 

@@ -227,7 +227,7 @@ func (b *blocks) call(call string, t *tree) (*tree, error) {
 		offset, err1 := strconv.ParseUint(arguments[0], 10, 31)
 		length, err2 := strconv.ParseUint(arguments[1], 10, 31)
 		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("truncate wants two whole numbers, such as truncate(0,8)")
+			return nil, fmt.Errorf("truncate takes two whole numbers, such as truncate(0,8)")
 		}
 		runes := []rune(t.text)
 		start := min(int(offset), len(runes))

@@ -142,7 +142,7 @@ func TestPathsCannotLeaveTheProject(t *testing.T) {
 
 func TestNestedLocalIncludesOfRemoteFiles(t *testing.T) {
 	_, err := resolve(t, "include: https://example.com/a.yml", files{"https://example.com/a.yml": "include: b.yml"})
-	wantError(t, err, `https://example.com/a.yml:1:10: "b.yml" cannot be a local file: what includes it is in no project (included at .gitlab-ci.yml:1)`)
+	wantError(t, err, `https://example.com/a.yml:1:10: "b.yml" cannot be a local file: the file that includes it is not in a project (included at .gitlab-ci.yml:1)`)
 }
 
 func TestMaskedVariablesAreNotExpanded(t *testing.T) {

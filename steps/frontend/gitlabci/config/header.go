@@ -70,7 +70,7 @@ func (r *resolver) header(s *Source, doc Node, given map[string]item) *blocks {
 			r.componentContext(s, v, b.component)
 		case "description":
 			if !v.Kind().IsScalar() {
-				r.report(v, "write a text", "`spec:description` must be a text, not %s", v.Kind())
+				r.report(v, "write a string", "`spec:description` must be a string, not %s", v.Kind())
 			}
 		default:
 			r.report(key, r.suggest(key.Text(), []string{"inputs", "include", "component", "description"}, "delete it"), "`spec` has no key %q", shorten(key.Text()))
@@ -215,7 +215,7 @@ func (r *resolver) declaration(key, v Node) *Input {
 		case "description":
 			in.Description = what.Text()
 			if !what.Kind().IsScalar() {
-				r.report(what, "write a text", "the description of an input must be a text, not %s", what.Kind())
+				r.report(what, "write a string", "the description of an input must be a string, not %s", what.Kind())
 			}
 			if utf8.RuneCountInString(in.Description) > MaxDescription {
 				r.report(what, "shorten it", "the description is longer than %d characters, which is the limit", MaxDescription)

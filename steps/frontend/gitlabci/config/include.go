@@ -220,7 +220,7 @@ func (r *resolver) local(s *Source, inc inclusion, text string) []inclusion {
 		place.Kind = Project
 	}
 	if place.Kind == Remote || place.Kind == Template || place.Kind == Project && place.Project == "" {
-		r.report(inc.at, "include it by `remote:` or `project:`", "%q cannot be a local file: what includes it is in no project", shorten(text))
+		r.report(inc.at, "include it by `remote:` or `project:`", "%q cannot be a local file: the file that includes it is not in a project", shorten(text))
 		r.partial = true
 		return nil
 	}
@@ -236,7 +236,7 @@ func (r *resolver) local(s *Source, inc inclusion, text string) []inclusion {
 		return nil
 	}
 	if r.options.Loader == nil {
-		r.report(inc.at, "", "%q cannot be included: nothing here loads files", shorten(text))
+		r.report(inc.at, "", "%q cannot be included: files cannot be loaded here", shorten(text))
 		r.partial = true
 		return nil
 	}
@@ -303,7 +303,7 @@ func (r *resolver) included(rules Node) bool {
 			}
 		}
 		if r.options.Rule == nil {
-			r.report(rule, "", "nothing here decides the rules of includes")
+			r.report(rule, "", "rules of includes cannot be evaluated here")
 			return true
 		}
 		holds, err := r.options.Rule(rule)

@@ -108,7 +108,7 @@ func (r *resolver) missingInput(s *Source, in *Input) {
 		r.report(in.Key, "give it a value, or a `default:`", "the input %q has no value", shorten(in.Name))
 		return
 	}
-	message := fmt.Sprintf("%s wants the input %q, which is declared at %s", s.Name, shorten(in.Name), line(in.Key.Span()))
+	message := fmt.Sprintf("%s needs the input %q, which is declared at %s", s.Name, shorten(in.Name), line(in.Key.Span()))
 	if r.first(s.At, message) {
 		r.found = append(r.found, s.Parent.diagnostic(s.At, fmt.Sprintf("add `%s:` under `inputs:` of the include", in.Name), s.Parent.included(message)))
 	}
@@ -289,7 +289,7 @@ func (r *resolver) applyRules(in *Input, byName map[string]*Input) (required boo
 		}
 		if condition := rule.Get("if"); condition.Exists() {
 			if r.options.InputRule == nil {
-				r.report(condition, "", "nothing here decides the rules of inputs")
+				r.report(condition, "", "rules of inputs cannot be evaluated here")
 				in.bad = true
 				return false
 			}

@@ -169,10 +169,10 @@ func TestResolveStopsWithItsContext(t *testing.T) {
 
 func TestWithoutFunctionsThereAreErrorsAndNoPanics(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"include: a.yml", "a.yml cannot be included: nothing here loads files"},
-		{"include: '*.yml'", "nothing here loads files"},
-		{"include: {local: a.yml, rules: [{if: $A}]}", "nothing here decides the rules of includes"},
-		{"spec: {inputs: {a: {rules: [{if: x, default: y}]}}}\n---\na: {script: x}", "nothing here decides the rules of inputs"},
+		{"include: a.yml", "a.yml cannot be included: files cannot be loaded here"},
+		{"include: '*.yml'", "files cannot be loaded here"},
+		{"include: {local: a.yml, rules: [{if: $A}]}", "rules of includes cannot be evaluated here"},
+		{"spec: {inputs: {a: {rules: [{if: x, default: y}]}}}\n---\na: {script: x}", "rules of inputs cannot be evaluated here"},
 	} {
 		_, err := config.Resolve(t.Context(), "a.yml", []byte(tt.text), config.Options{})
 		wantError(t, err, tt.want)

@@ -183,7 +183,7 @@ func (r *resolver) fetch(parent *Source, inc inclusion) (*Source, []byte, bool) 
 		return nil, nil, false
 	}
 	if r.options.Loader == nil {
-		r.report(inc.at, "", "%s cannot be included: nothing here loads files", inc.place)
+		r.report(inc.at, "", "%s cannot be included: files cannot be loaded here", inc.place)
 		return nil, nil, false
 	}
 	if s := parent.repeats(inc); s != nil {
@@ -212,7 +212,7 @@ func (r *resolver) fetch(parent *Source, inc inclusion) (*Source, []byte, bool) 
 	if want := inc.integrity.Text(); want != "" {
 		sum := sha256.Sum256(file.Data)
 		if got := "sha256-" + base64.StdEncoding.EncodeToString(sum[:]); got != want {
-			r.report(inc.integrity, "look at what changed in it before you write its new integrity here", "%s is not what it was: its integrity is %s", inc.place, got)
+			r.report(inc.integrity, "review what changed in it before you update the integrity", "%s has changed: its integrity is now %s", inc.place, got)
 			return nil, nil, false
 		}
 	}

@@ -37,7 +37,7 @@ func (r cacheReader) caches(n config.Node) []Cache {
 		return []Cache{r.cache(n)}
 	case yamlsource.Sequence:
 		if n.Len() > MaxCaches {
-			r.report(n, "merge some of them", "a job can have %d caches, and here are %d", MaxCaches, n.Len())
+			r.report(n, "merge some of them", "a job can have at most %d caches, not %d", MaxCaches, n.Len())
 			return nil
 		}
 		out := make([]Cache, 0, n.Len())
@@ -97,7 +97,7 @@ func (r cacheReader) cacheKey(n config.Node) CacheKey {
 	out := CacheKey{}
 	if n.Kind() != yamlsource.Mapping {
 		if n.Kind() == yamlsource.Sequence {
-			r.report(n, "write a text, or `files:` under it", "`cache:key` must be a string or a map, not %s", n.Kind())
+			r.report(n, "write a string, or `files:` under it", "`cache:key` must be a string or a map, not %s", n.Kind())
 			return out
 		}
 		out.Text = r.text(n, "cache:key")
@@ -120,7 +120,7 @@ func (r cacheReader) cacheKey(n config.Node) CacheKey {
 	commitsKey, commits := n.Entry("files_commits")
 	switch {
 	case files.IsNull() && commits.IsNull():
-		r.report(n, "add `files:`, or write the key as a text", "`cache:key` has neither files nor files_commits")
+		r.report(n, "add `files:`, or write the key as a string", "`cache:key` has neither files nor files_commits")
 	case !files.IsNull() && !commits.IsNull():
 		r.report(commitsKey, "keep one of them", "`cache:key:files` and `cache:key:files_commits` exclude each other")
 	}

@@ -112,7 +112,7 @@ func TestWhen(t *testing.T) {
 		{"never, which is for rules", job("when: never"), "3:9: `when: never` is for rules"},
 		{"another word", job("when: alway"), "3:9: `when` cannot be \"alway\"\n  hint: did you mean \"always\"?"},
 		{"a boolean", job("when: true"), "3:9: `when` must be a string, not a boolean"},
-		{"delayed without start_in", job("when: delayed"), "3:9: the job is delayed and does not say how long"},
+		{"delayed without start_in", job("when: delayed"), "3:9: the job is delayed but has no `start_in`"},
 		{"delayed with rules", job("when: delayed\nrules: [{if: $A}]"), "a job with rules cannot be delayed as a whole"},
 	})
 }
@@ -205,7 +205,7 @@ func TestTimeout(t *testing.T) {
 		{"a month", job("timeout: 1 month"), timeout, 30 * 24 * time.Hour},
 	}, []refuses{
 		{"more than a month", job("timeout: 31 days"), "`timeout` is longer than a month"},
-		{"a number", job("timeout: 3600"), "`timeout` must be a duration, not a number\n  hint: write it as a text, in quotes and best with a unit: \"3600 seconds\""},
+		{"a number", job("timeout: 3600"), "`timeout` must be a duration, not a number\n  hint: write it as a string, in quotes and preferably with a unit: \"3600 seconds\""},
 		{"no time", job("timeout: 0 minutes"), "`timeout`: \"0 minutes\" is not a duration"},
 		{"another unit", job("timeout: 3 moons"), "`timeout`: \"moons\" is not a unit of time"},
 	})

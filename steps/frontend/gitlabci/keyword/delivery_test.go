@@ -34,7 +34,7 @@ func TestCache(t *testing.T) {
 		{"a policy with variables", of("{policy: $POLICY}"), func(d *keyword.Definition) any { return first(d).Cache[0].Policy }, "$POLICY"},
 		{"an empty map, which takes the default away", "default: {cache: {paths: [a]}}\n" + of("{}"), cache, []seen(nil)},
 	}, []refuses{
-		{"five", of("[{paths: [a]}, {paths: [b]}, {paths: [c]}, {paths: [d]}, {paths: [e]}]"), "3:10: a job can have 4 caches, and here are 5"},
+		{"five", of("[{paths: [a]}, {paths: [b]}, {paths: [c]}, {paths: [d]}, {paths: [e]}]"), "3:10: a job can have at most 4 caches, not 5"},
 		{"a text", of("vendor"), "`cache` must be a map or a list of maps, not a string"},
 		{"paths that are a text", of("{paths: vendor}"), "`cache:paths` must be a list of strings, not a string"},
 		{"a key with a slash", of("{key: a/b}"), "`cache:key` cannot have a slash"},

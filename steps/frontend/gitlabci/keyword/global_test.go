@@ -36,7 +36,7 @@ func TestStage(t *testing.T) {
 		{"one of the stages", job("stage: deploy"), stage, "deploy"},
 		{".pre, which is always there", job("stage: .pre"), stage, ".pre"},
 	}, []refuses{
-		{"one that is not there, with what may be meant", job("stage: deplyo"), `3:10: there is no stage "deplyo"; there are .pre, build, test, deploy, .post` + "\n  hint: did you mean \"deploy\"?"},
+		{"one that is not there, with what may be meant", job("stage: deplyo"), `3:10: there is no stage "deplyo"; the stages are .pre, build, test, deploy, .post` + "\n  hint: did you mean \"deploy\"?"},
 		{"a list", job("stage: [build]"), "3:10: `stage` must be a string, not a list"},
 		{"an empty text", job("stage: ''"), "3:10: `stage` is empty"},
 		{"none where there is no test", "stages: [build]\n" + someJob, "2:1: the job has no stage, and the default stage, test, is not one of: .pre, build, .post"},

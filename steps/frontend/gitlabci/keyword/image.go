@@ -127,6 +127,6 @@ func (r imageReader) imageField(image *Image, of, key string, v config.Node) {
 // ports refuses `ports:`, as GitLab does: it is for the file of the web terminal.
 func (r imageReader) ports(n config.Node, name string) {
 	if key, v := n.Entry("ports"); !v.IsNull() {
-		r.report(key, "delete it: a job reaches the ports of its services without it", "`%s` cannot have `ports` in a pipeline: only web terminals (.gitlab-webide.yml) can", name)
+		r.report(key, "delete it: a job can reach the ports of its services anyway", "`%s` cannot have `ports` in a pipeline: only web terminals (.gitlab-webide.yml) can", name)
 	}
 }

@@ -25,7 +25,7 @@ type inputReader struct {
 // inputs reads `inputs:` of a job: values that a person may change when the job is started by hand.
 func (r inputReader) inputs(n config.Node) []Input {
 	if n.Len() > MaxJobInputs {
-		r.report(n, "use fewer, or variables", "a job can have %d inputs, and here are %d", MaxJobInputs, n.Len())
+		r.report(n, "use fewer, or variables", "a job can have at most %d inputs, not %d", MaxJobInputs, n.Len())
 		return nil
 	}
 	var out []Input

@@ -326,14 +326,14 @@ func (r *jobReader) agree(j *Job, trigger bool) {
 	if j.Rules != nil {
 		for _, name := range []string{"only", "except", "start_in"} {
 			if key, ok := given(name); ok {
-				r.report(key, "say it in the rules", "`%s` and `rules` exclude each other", name)
+				r.report(key, "move it into the rules", "`%s` and `rules` exclude each other", name)
 			}
 		}
 		if j.When == when.Delayed && !delayed {
 			r.report(j.Node.Get("when"), "write `when: delayed` and `start_in:` into a rule", "a job with rules cannot be delayed as a whole")
 		}
 	} else if j.When == when.Delayed && !delayed {
-		r.report(j.Node.Get("when"), "add `start_in:`, such as 30 minutes", "the job is delayed and does not say how long")
+		r.report(j.Node.Get("when"), "add `start_in:`, such as 30 minutes", "the job is delayed but has no `start_in`")
 	} else if j.When != when.Delayed && delayed {
 		r.report(startIn, "add `when: delayed`", "`start_in` is for jobs with `when: delayed`")
 	}
@@ -355,7 +355,7 @@ func (r *jobReader) agree(j *Job, trigger bool) {
 func (r *jobReader) withRun(j *Job) {
 	for _, name := range []string{"script", "before_script", "after_script"} {
 		if key, v := j.Node.Entry(name); !v.IsNull() && !byDefault(key) {
-			r.report(key, "make a step with `script:` of it", "`%s` and `run` exclude each other", name)
+			r.report(key, "turn it into a step with `script:`", "`%s` and `run` exclude each other", name)
 		}
 	}
 	j.BeforeScript, j.AfterScript = nil, nil

@@ -150,7 +150,7 @@ func (r *linker) linkMatrix(j *Job, need *Need, target *Job) {
 		}
 		for _, values := range combinations([]MatrixEntry{entry}) {
 			if !made[values] {
-				r.report(at, "write all variables of its matrix, in the order in which they are there", "the needed job %q has no copy for [%s]", shorten(target.Name), shorten(values))
+				r.report(at, "write all variables of its matrix, in their original order", "the needed job %q has no copy for [%s]", shorten(target.Name), shorten(values))
 				break
 			}
 		}

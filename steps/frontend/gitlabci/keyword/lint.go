@@ -184,7 +184,7 @@ func (l *linter) job(j *Job) {
 		l.steps(j.Run)
 		for _, name := range []string{"before_script", "after_script"} {
 			if key, v := j.Node.Entry(name); !v.IsNull() && byDefault(key) {
-				l.warn(j.Node.Get("run"), "make a step of it, or say `inherit: {default: false}`", "the default `%s` does not run in a job with `run`", name)
+				l.warn(j.Node.Get("run"), "turn it into a step, or set `inherit: {default: false}`", "the default `%s` does not run in a job with `run`", name)
 			}
 		}
 	}

@@ -149,7 +149,7 @@ func (r needReader) need(n config.Node, name string, of needsOf) (Need, bool) {
 		r.report(n, "name jobs of this pipeline", "`%s` cannot need other pipelines or projects", name)
 		return out, false
 	case of == needsOfTrigger && foreign:
-		r.report(n, "let a job with a script fetch the artifacts", "a job that triggers a pipeline cannot need jobs of other pipelines or projects")
+		r.report(n, "fetch the artifacts in a job with a script", "a job that triggers a pipeline cannot need jobs of other pipelines or projects")
 		return out, false
 	case of == needsOfJob && out.Pipeline != "" && !foreign:
 		r.report(n, "add `job:` to get its artifacts", "only a job without a script can mirror the status of another pipeline with `%s:pipeline`", name)

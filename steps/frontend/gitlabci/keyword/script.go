@@ -140,7 +140,7 @@ func (r scriptReader) run(n config.Node) config.Node {
 		case len(purposes) == 0 && !strange(step, keys):
 			r.report(step, "give it a `func:` or a `script:`", "a step of `run` does nothing")
 		case len(purposes) > 1:
-			r.report(step, "make two steps of it", "a step of `run` has %s and %s, and can have only one of them", purposes[0], purposes[1])
+			r.report(step, "split it into two steps", "a step of `run` has %s and %s, and can have only one of them", purposes[0], purposes[1])
 		}
 	}
 	return n

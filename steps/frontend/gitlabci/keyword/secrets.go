@@ -90,7 +90,7 @@ func (r secretReader) secret(key, n config.Node) Secret {
 	}
 	switch {
 	case len(from) == 0 && !strange(n, keys):
-		r.report(key, "add one of "+strings.Join(providerNames(), ", "), "`%s` does not say where the secret is", name)
+		r.report(key, "add one of "+strings.Join(providerNames(), ", "), "`%s` does not name a place for the secret", name)
 	case len(from) > 1:
 		r.report(key, "keep one", "`%s` has %s, and can have only one of them", name, strings.Join(from, " and "))
 	case out.Provider == "gcp_secret_manager" && n.Get("token").IsNull():

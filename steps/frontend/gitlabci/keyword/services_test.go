@@ -36,7 +36,7 @@ func TestTrigger(t *testing.T) {
 		{"four files", of("{include: [a.yml, b.yml, c.yml, d.yml]}"), "`trigger:include` names 4 files, and the limit is 3"},
 		{"an artifact without a job", of("{include: [{artifact: a.yml}]}"), "an item of `trigger:include` with artifact has no job"},
 		{"an artifact of a job that does not exist", of("{include: [{artifact: a.yml, job: gen}]}"), "the job of the artifact \"gen\" does not exist"},
-		{"an include of no kind", of("{include: [{locl: a.yml}]}"), "an item of `trigger:include` does not say where the file is\n  hint: did you mean \"local\"?"},
+		{"an include of no kind", of("{include: [{locl: a.yml}]}"), "an item of `trigger:include` does not name a place for the file\n  hint: did you mean \"local\"?"},
 		{"a list", of("[g/p]"), "`trigger` must be a string or a map, not a list"},
 		{"a delay", of("g/p\n  when: delayed"), "a job that triggers a pipeline cannot be delayed"},
 		{"a number of copies", of("g/p\n  parallel: 2"), "`parallel` of a job that triggers a pipeline must be a map with a matrix"},
@@ -76,7 +76,7 @@ func TestSecrets(t *testing.T) {
 		{"GitLab's", of("{gitlab_secrets_manager: {name: n}}"), secret, []any{"A", "gitlab_secrets_manager", true, "", map[string]string{"name": "n"}}},
 		{"Akeyless's", of("{akeyless: {name: n, data_key: k}}"), secret, []any{"A", "akeyless", true, "", map[string]string{"name": "n", "data_key": "k"}}},
 	}, []refuses{
-		{"a secret from nowhere", of("{file: true}"), "`secrets:A` does not say where the secret is"},
+		{"a secret from nowhere", of("{file: true}"), "`secrets:A` does not name a place for the secret"},
 		{"a secret from two places", of("{vault: a/b, azure_key_vault: {name: n}}"), "`secrets:A` has vault and azure_key_vault, and can have only one of them"},
 		{"a vault without a field", of("{vault: password}"), "`secrets:A:vault` has neither a map nor a path and a field"},
 		{"a vault's map without a path", of("{vault: {engine: {name: a, path: b}, field: f}}"), "`secrets:A:vault` has no path"},
@@ -136,7 +136,7 @@ func TestInputs(t *testing.T) {
 		{"options of booleans", of("{a: {type: boolean, default: true, options: [true]}}"), "`inputs:a:options` is for strings and numbers"},
 		{"another type", of("{a: {type: text, default: b}}"), "`inputs:a:type` cannot be \"text\""},
 		{"a name with a dot", of("{a.b: {default: c}}"), "\"a.b\" cannot be the name of an input"},
-		{"fifty-one", of("{" + manyInputs(51) + "}"), "a job can have 50 inputs, and here are 51"},
+		{"fifty-one", of("{" + manyInputs(51) + "}"), "a job can have at most 50 inputs, not 51"},
 		{"a list", of("[a]"), "`inputs` must be a map, not a list"},
 	})
 }
@@ -152,7 +152,7 @@ func manyInputs(n int) string {
 // TestInOneGo makes sure that all mistakes are told together, in the order of the text.
 func TestInOneGo(t *testing.T) {
 	_, problems := read(t, "stages: [a]\nb:\n  stage: c\n  script: []\n  retry: 9\na:\n  stage: a\n  script: x\n  timeout: x\n  needs: [c]\n")
-	want := `ci.yml:3:10: there is no stage "c"; there are .pre, a, .post
+	want := `ci.yml:3:10: there is no stage "c"; the stages are .pre, a, .post
 ci.yml:4:11: ` + "`script`" + ` is empty
 ci.yml:5:10: ` + "`retry`" + ` must be from 0 to 2, not 9
 ci.yml:9:12: ` + "`timeout`" + `: "x" is not a unit of time

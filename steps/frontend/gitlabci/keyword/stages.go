@@ -86,7 +86,7 @@ func (r *stageReader) stage(name string, at config.Node) {
 		r.report(at, "give it a `stage:`, or list test in `stages:`", "the job has no stage, and the default stage, test, is not one of: %s", shorten(list))
 		return
 	}
-	r.report(at, r.suggest(name, r.names, "add it to `stages:`"), "there is no stage %q; there are %s", shorten(name), shorten(list))
+	r.report(at, r.suggest(name, r.names, "add it to `stages:`"), "there is no stage %q; the stages are %s", shorten(name), shorten(list))
 }
 
 // workflowReader reads `workflow:`.

@@ -164,5 +164,5 @@ func (r triggerReader) triggerInclude(n config.Node) {
 		hint = r.suggest(key.Text(), forms, hint)
 		break
 	}
-	r.report(n, hint, "an item of `%s` does not say where the file is", name)
+	r.report(n, hint, "an item of `%s` does not name a place for the file", name)
 }

@@ -75,9 +75,9 @@ func (r *values) text(n config.Node, name string) string {
 	case yamlsource.Number, yamlsource.Boolean:
 		r.report(n, "put quotes around it", "`%s` must be a string, not %s", name, n.Kind())
 	case yamlsource.Sequence:
-		r.report(n, "write one text", "`%s` must be a string, not %s", name, n.Kind())
+		r.report(n, "write one string", "`%s` must be a string, not %s", name, n.Kind())
 	default:
-		r.report(n, "write a text", "`%s` must be a string, not %s", name, n.Kind())
+		r.report(n, "write a string", "`%s` must be a string, not %s", name, n.Kind())
 	}
 	return ""
 }
@@ -86,7 +86,7 @@ func (r *values) text(n config.Node, name string) string {
 func (r *values) filled(n config.Node, name string) string {
 	text := r.text(n, name)
 	if n.Kind() == yamlsource.String && strings.TrimSpace(text) == "" {
-		r.report(n, "write a text, or delete the keyword", "`%s` is empty", name)
+		r.report(n, "write a string, or delete the keyword", "`%s` is empty", name)
 	}
 	return text
 }
@@ -119,9 +119,9 @@ func (r *values) item(n config.Node, name string) {
 	case yamlsource.Sequence:
 		hint = "write the items into the list itself; a `!reference` can replace the whole list"
 	case yamlsource.Mapping:
-		hint = "YAML takes `name: text` for a map: put quotes around the whole item"
+		hint = "YAML reads `name: text` as a map: put quotes around the whole item"
 	case yamlsource.Null:
-		hint = "delete the item, or write a text"
+		hint = "delete the item, or write a string"
 	}
 	r.report(n, hint, "`%s` must be a list of strings, not %s", name, n.Kind())
 }
@@ -143,7 +143,7 @@ func (r *values) textOrTexts(n config.Node, name string) []string {
 	case yamlsource.Sequence:
 		return r.texts(n, name)
 	default:
-		r.report(n, "write a text or a list of texts", "`%s` must be a string or a list of strings, not %s", name, n.Kind())
+		r.report(n, "write a string or a list of strings", "`%s` must be a string or a list of strings, not %s", name, n.Kind())
 		return nil
 	}
 }
@@ -265,10 +265,10 @@ func (r *values) duration(n config.Node, name string, p period) (string, time.Du
 	text := n.Text()
 	switch {
 	case n.Kind() == yamlsource.Number:
-		r.report(n, `write it as a text, in quotes and best with a unit: "`+shorten(text)+` seconds"`, "`%s` must be a duration, not a number", name)
+		r.report(n, `write it as a string, in quotes and preferably with a unit: "`+shorten(text)+` seconds"`, "`%s` must be a duration, not a number", name)
 		return "", 0
 	case n.Kind() != yamlsource.String:
-		r.report(n, "write a text such as 1h 30m", "`%s` must be a duration, not %s", name, n.Kind())
+		r.report(n, "write a string such as 1h 30m", "`%s` must be a duration, not %s", name, n.Kind())
 		return "", 0
 	case p.never && strings.EqualFold(strings.TrimSpace(text), Never):
 		return text, 0

@@ -46,7 +46,7 @@ func (r variableReader) variables(n config.Node, name string, kind variableKind)
 		case v.Kind() == yamlsource.Mapping:
 			r.variableMap(v, name+":"+shorten(key.Text()), kind, &of)
 		case v.Kind() == yamlsource.Sequence:
-			r.report(v, "a variable is one text: join the items", "`%s:%s` must be a string, not a list", name, shorten(key.Text()))
+			r.report(v, "a variable is a single string: join the items", "`%s:%s` must be a string, not a list", name, shorten(key.Text()))
 			continue
 		default:
 			of.Value = scalar(v)
@@ -66,7 +66,7 @@ func (r variableReader) variableMap(n config.Node, name string, kind variableKin
 		case "value":
 			value = v
 			if !v.Kind().IsScalar() {
-				r.report(v, "write a text", "`%s:value` must be a string, not %s", name, v.Kind())
+				r.report(v, "write a string", "`%s:value` must be a string, not %s", name, v.Kind())
 			}
 			out.Value = scalar(v)
 		case "description":

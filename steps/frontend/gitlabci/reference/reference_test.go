@@ -32,7 +32,7 @@ func TestEveryKeywordIsDescribed(t *testing.T) {
 	known := map[string]bool{}
 	for _, k := range all(t) {
 		if known[k.Name] {
-			t.Errorf("%s is there twice", k.Name)
+			t.Errorf("%s is defined twice", k.Name)
 		}
 		known[k.Name] = true
 		if k.Text == "" || k.Form == "" || len(k.Where) == 0 || k.Test == "" {

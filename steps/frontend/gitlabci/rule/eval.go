@@ -106,7 +106,7 @@ func (s *state) compute(n *node) (Value, *Error) {
 	switch n.kind {
 	case tokenEqual, tokenNotEqual:
 		if left.kind == tokenPattern && right.kind != tokenPattern {
-			return Value{}, newError(s.source, n.start, n.end, "write =~ to hold a text against a pattern, the pattern on the right", "a pattern cannot be compared with %s", n.kind)
+			return Value{}, newError(s.source, n.start, n.end, "use =~ to match a string against a pattern, with the pattern on the right", "a pattern cannot be compared with %s", n.kind)
 		}
 		return Truth(left.equals(right) == (n.kind == tokenEqual)), nil
 	case tokenMatch, tokenNotMatch:

@@ -129,7 +129,7 @@ func (x *explainer) whyMatch(n *node) string {
 	}
 	probe := state{}
 	if _, ok := probe.patternOf(n, right.text); !ok {
-		why += " (as a text: it is not a pattern)"
+		why += " (as a string: it is not a pattern)"
 	}
 	return why
 }

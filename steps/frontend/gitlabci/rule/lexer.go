@@ -115,7 +115,7 @@ func dollar(text string, at int) (token, *Error) {
 			end = at + n + 1
 			hint = "write $" + excerpt(text[at+2:end-1])
 		}
-		return token{}, newError(text, at, end, hint, "%s is not allowed in an expression: GitLab knows no braces here", excerpt(text[at:end]))
+		return token{}, newError(text, at, end, hint, "%s is not allowed in an expression: GitLab has no braces here", excerpt(text[at:end]))
 	}
 	return token{}, newError(text, at, at+1, "write a variable as $NAME", "the name of a variable is expected after $")
 }
@@ -173,15 +173,15 @@ func word(text string, at int) (token, *Error) {
 	case "true", "false", "null":
 		hint = "write " + strings.ToLower(name) + " in lower case"
 	case "in", "matches", "contains":
-		hint = "write =~ and a pattern, such as $NAME =~ /^(one|two)$/"
+		hint = "use =~ with a pattern, such as $NAME =~ /^(one|two)$/"
 	}
-	return token{}, newError(text, at, end, hint, "the word %s means nothing here", quote(name))
+	return token{}, newError(text, at, end, hint, "unexpected word %s", quote(name))
 }
 
 // unknown says what is wrong with a character that begins no token.
 func unknown(text string, at int) *Error {
 	r, size := utf8.DecodeRuneInString(text[at:])
-	hint := "expressions know $NAME, \"text\", /pattern/, null, true, false, == != =~ !~ && || ! and ( )"
+	hint := "expressions can use $NAME, \"text\", /pattern/, null, true, false, == != =~ !~ && || ! and ( )"
 	switch r {
 	case '=':
 		hint = "write == to compare"
@@ -192,13 +192,13 @@ func unknown(text string, at int) *Error {
 	case '~':
 		hint = "write =~ to hold against a pattern"
 	case '<', '>':
-		hint = "there is no comparison by size; write =~ and a pattern"
+		hint = "there are no size comparisons; use =~ with a pattern"
 	case '%':
 		hint = "write a variable as $NAME"
 	case '`', '“', '”', '‘', '’', '„':
 		hint = "write plain quotes: \" or '"
 	case '{', '}', '[', ']':
-		hint = "there are no lists; write =~ and a pattern, such as $NAME =~ /^(one|two)$/"
+		hint = "there are no lists; use =~ with a pattern, such as $NAME =~ /^(one|two)$/"
 	}
 	return newError(text, at, at+size, hint, "%s is not an operator", quote(text[at:at+size]))
 }

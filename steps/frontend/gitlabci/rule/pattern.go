@@ -118,7 +118,7 @@ func patternError(err error) error {
 // Match reports whether the text holds a match. It fails when pattern and text are so large that looking would take long.
 func (p *Pattern) Match(text string) (bool, error) {
 	if p.size*len(text) > MaxMatchWork { // at most 50,000 times the length of a text in memory: no overflow
-		return false, fmt.Errorf("pattern and text are too large: %d instructions held against %d bytes", p.size, len(text))
+		return false, fmt.Errorf("pattern and text are too large: %d instructions for %d bytes", p.size, len(text))
 	}
 	return p.re.MatchString(text), nil
 }
