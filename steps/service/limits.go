@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Limits bound what clients can make a server hold. Zero stands for the default, and less than zero for none.
+// Limits bound the resources that clients can use on a server. Zero is the default; a negative value is no limit.
 type Limits struct {
-	// Runs is how many runs may go on at once.
+	// Runs is the maximum number of active runs.
 	Runs int
-	// Kept is how many finished runs are kept for their clients. When there are more, the oldest are removed.
+	// Kept is the maximum number of finished runs that are kept for their clients. The oldest are removed first.
 	Kept int
-	// Followers is how many streams of logs and events may be open at once.
+	// Followers is the maximum number of open streams of logs and events.
 	Followers int
-	// LogBytes is how much of a run's log is kept, in bytes. The run goes on beyond it.
+	// LogBytes is the maximum size of the stored log of a run, in bytes. The run continues beyond it.
 	LogBytes int64
-	// RequestBytes is how large a request may be.
+	// RequestBytes is the maximum size of a request, in bytes.
 	RequestBytes int
-	// Duration is how long a run may take.
+	// Duration is the maximum duration of a run.
 	Duration time.Duration
-	// Keep is how long a finished run is kept that nobody closes.
+	// Keep is how long a finished run is kept if nobody closes it.
 	Keep time.Duration
-	// AbandonAfter is how long a run goes on whose client is not heard of: no call names it, and no stream of it is open.
+	// AbandonAfter is how long a run continues without its client: no call names it, and no stream of it is open.
 	AbandonAfter time.Duration
 	// Pause is how long a run may be paused at a time. Then it is stopped.
 	Pause time.Duration
@@ -43,7 +43,7 @@ const (
 const (
 	// MaxID bounds the id of a run, in bytes.
 	MaxID = 256
-	// MaxReason bounds what a client gives as the reason of a cancel, in bytes. The rest is left out.
+	// MaxReason bounds the reason that a client passes to Cancel, in bytes. The rest is cut off.
 	MaxReason = 1024
 	// MaxGrace bounds how long a client may let processes take to end.
 	MaxGrace = 10 * time.Minute

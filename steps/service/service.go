@@ -1,10 +1,10 @@
-// Package service runs jobs for clients over gRPC: the API of rung.runner.v1, and that of the existing step-runner v0.11.
+// Package service runs jobs for clients over gRPC: with the API of rung.runner.v1, and with that of the existing step-runner v0.11.
 //
-// A run belongs to an id. It goes on whether a client is connected or not; its log and its events are spooled on disk, so
-// that a client that comes back goes on where it was, and memory does not grow with what steps write. Runs share nothing:
-// each has folders, a source of components and masked secrets of its own. What clients do, or fail to do, never holds up a run.
+// A run is identified by an ID. It continues whether or not a client is connected; its log and events are spooled to disk, so
+// that a client that reconnects resumes where it was, and memory does not grow with the output of steps. Runs share nothing:
+// each has its own folders, source of components and masked secrets. A slow or stalled client never blocks a run.
 //
-// The package knows no syntax and assembles no engine: Options bring in both.
+// The package neither parses steps nor assembles an engine: Options provide both.
 package service
 
 import (
@@ -27,25 +27,25 @@ import (
 	"github.com/rungci/rung/steps/source/lock"
 )
 
-// Options are what a service is made of. Parse, Engine and Sources are required.
+// Options configure a service. Parse, Engine and Sources are required.
 type Options struct {
 	// Parse compiles a job from text. Its errors are diag.Lists. name is what diagnostics call the text.
 	Parse func(name string, text []byte) (*plan.Component, error)
-	// Engine returns what every run has, whoever asks for it.
+	// Engine returns the engine options that all runs share.
 	Engine func() engine.Options
 	// Sources makes the source of one run's components, which lays out in folder what it fetches. The run's work directory is
 	// workDir; lock is what the client says that references are locked to; nil is what the server finds.
 	Sources func(folder, workDir string, lock *lock.File) (source.Source, error)
-	// RuntimeDigest returns the digest of the program, for traces. It may be nil.
+	// RuntimeDigest returns the digest of the program for traces. It may be nil.
 	RuntimeDigest func() string
-	// Log takes what the operator of the server should know, a line each, without its end. Nil discards it.
+	// Log receives messages for the operator of the server, one line each, without a line end. Nil discards them.
 	Log    func(line string)
 	Limits Limits
 	// FollowOnly refuses new runs: clients may follow those that were adopted.
 	FollowOnly bool
 }
 
-// Service holds the runs. Its methods are safe for concurrent use.
+// Service manages runs. Its methods are safe for concurrent use.
 type Service struct {
 	opts    Options
 	limits  Limits
@@ -63,7 +63,7 @@ type Service struct {
 	closing   bool
 }
 
-// New makes a service. Close ends it and removes all that it left on disk.
+// New creates a service. Close stops it and removes everything that it stored on disk.
 func New(opts Options) (*Service, error) {
 	if opts.Parse == nil || opts.Engine == nil || opts.Sources == nil {
 		return nil, errors.New("a service needs a parser, an engine and sources")
@@ -257,14 +257,14 @@ func (s *Service) follow(r *run) (end func(), err error) {
 	}, nil
 }
 
-// Active returns how many runs have not ended.
+// Active returns the number of runs that have not ended.
 func (s *Service) Active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live)
 }
 
-// Stop takes no more runs, stops those that go on, and waits for their end. When ctx is done, they are killed. Followers get
+// Stop refuses new runs, stops the active ones, and waits for their end. When ctx is done, they are killed. Followers get
 // the rest of every log; Close removes it.
 func (s *Service) Stop(ctx context.Context) {
 	s.mu.Lock()
@@ -313,7 +313,7 @@ func (s *Service) Settled(ctx context.Context) {
 	}
 }
 
-// Close kills what still runs and removes all that the service has on disk. Call Stop first to end runs gracefully.
+// Close kills the active runs and removes everything that the service stored on disk. Call Stop first to end runs gracefully.
 func (s *Service) Close() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()

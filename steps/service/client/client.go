@@ -1,12 +1,12 @@
-// Package client talks to a step-runner: it runs lists of steps somewhere else and follows them.
+// Package client is the Go client of the service: it runs lists of steps on a server and follows them.
 //
 //	c, err := client.Dial("unix:/run/step-runner.sock")
 //	…
 //	status, err := c.Execute(ctx, client.Request{ID: "42", Text: "- script: make test"}, os.Stdout)
 //
-// A call waits for its server until its context ends. Follow calls survive a lost connection: they connect again and go on
-// where they were. How a run ended is an error of its own type: StepFailure, Timeout, Definition, Denied, Missing, Cancelled,
-// System.
+// A call waits for its server until its context ends. Follow calls survive a lost connection: they reconnect and resume
+// where they were. Each way in which a run fails has an error type: StepFailure, Timeout, Definition, Denied, Missing, Cancelled,
+// System; their Failure.Err has the code and the step.
 package client
 
 import (
@@ -49,11 +49,11 @@ type Option func(*settings)
 // WithTLS connects with TLS.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
-// WithToken shows a token with every call. Without TLS, use it to loopback addresses only: it crosses the network in clear.
+// WithToken sends a token with every call. Without TLS, use it on loopback addresses only: it crosses the network in clear text.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithDialer makes connections with dial, such as to the standard input and output of `step-runner proxy` on another machine:
-// see Stdio. It is called anew when a connection is lost.
+// WithDialer connects with dial, for example to the standard input and output of `step-runner proxy` on another machine:
+// see Stdio. It is called again when a connection is lost.
 func WithDialer(dial func(context.Context) (net.Conn, error)) Option {
 	return func(s *settings) { s.dial = dial }
 }
@@ -102,10 +102,10 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	return &Client{conn: conn, api: runnerv1.NewStepRunnerClient(conn)}, nil
 }
 
-// Disconnect gives up the connection. Runs go on without it.
+// Disconnect closes the connection. Runs continue without it.
 func (c *Client) Disconnect() error { return c.conn.Close() }
 
-// Conn is the connection, for what this package does not wrap.
+// Conn returns the connection, for calls that this package does not wrap.
 func (c *Client) Conn() *grpc.ClientConn { return c.conn }
 
 // bearer is a token as gRPC's credentials.
@@ -119,7 +119,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // RequireTransportSecurity implements credentials.PerRPCCredentials: a token is fine on a loopback address.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// Run starts a run. The same request again does nothing. Steps that are wrong give a *Definition.
+// Run starts a run. Repeating the same request does nothing. Invalid steps return a *Definition.
 func (c *Client) Run(ctx context.Context, r Request) error {
 	message, err := r.message()
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Client) Run(ctx context.Context, r Request) error {
 	return callError("running", r.ID, err)
 }
 
-// Status says how a run is.
+// Status returns the status of a run.
 func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 	if id == "" {
 		return nil, errors.New("the ID of a run must not be empty")
@@ -144,7 +144,7 @@ func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 	return fromRunStatus(out.GetRuns()[0])
 }
 
-// List says how every run is, in the order in which they were started.
+// List returns the status of every run, in start order.
 func (c *Client) List(ctx context.Context) ([]*Status, error) {
 	out, err := c.api.Status(ctx, &runnerv1.StatusRequest{})
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *Client) Cancel(ctx context.Context, id string, why event.Stop, force bo
 	return callError("cancelling", id, err)
 }
 
-// Close stops a run that has not ended, waits for its end, and removes it from the server. A run that is not there is no error.
+// Close stops a run that has not ended, waits for its end, and removes it from the server. An unknown run is not an error.
 func (c *Client) Close(ctx context.Context, id string) error {
 	_, err := c.api.Close(ctx, &runnerv1.CloseRequest{Id: id})
 	return callError("closing", id, err)

@@ -29,40 +29,40 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Err, f.Err.Diagnostics}
 }
 
-// The ways in which a run does not succeed.
+// The ways in which a run can fail.
 type (
 	// StepFailure says that the command of a step failed.
 	StepFailure struct {
 		Failure
 		ExitCode int // of the process; -1 when it had none
 	}
-	// Timeout says that the run, or a step, took longer than it was allowed to.
+	// Timeout says that the run or a step exceeded its time limit.
 	Timeout struct{ Failure }
-	// Definition says that the steps, an input or an output are wrong.
+	// Definition says that the steps, an input or an output are invalid.
 	Definition struct{ Failure }
-	// Denied says that something was asked for that was not granted.
+	// Denied says that something was requested that is not granted.
 	Denied struct{ Failure }
 	// Missing says that a component does not exist.
 	Missing struct{ Failure }
 	// Cancelled says that somebody stopped the run.
 	Cancelled struct{ Failure }
-	// System says that the server failed: host, disk, network.
+	// System says that the server has an internal error: host, disk, network.
 	System struct{ Failure }
 )
 
-// The ways in which a call does not succeed.
+// The ways in which a call can fail.
 var (
-	// ErrNoRun says that the server does not know the id: the run was closed, it has expired, or the server is a new one.
+	// ErrNoRun says that the server does not know the ID: the run was closed, it expired, or the server was restarted.
 	ErrNoRun = errors.New("the run does not exist")
-	// ErrIDTaken says that the id is that of a run with another request.
+	// ErrIDTaken says that the ID belongs to a run with a different request.
 	ErrIDTaken = errors.New("the ID is taken")
-	// ErrBusy says that the server has as many runs, or followers, as it may.
+	// ErrBusy says that the server has reached its limit of runs or followers.
 	ErrBusy = errors.New("the server has reached its limit")
 	// ErrUnauthenticated says that the token is missing or wrong.
 	ErrUnauthenticated = errors.New("the token was rejected")
-	// ErrLogLost says that the rest of a log could not be kept.
+	// ErrLogLost says that the rest of a log could not be stored.
 	ErrLogLost = errors.New("the log is incomplete")
-	// ErrNotEnded says that a run has not ended, whose trace was to be got.
+	// ErrNotEnded says that a run has not ended, so that its trace is incomplete.
 	ErrNotEnded = errors.New("the run has not ended")
 	// ErrNotPaused says that a run is not paused, or cannot be: it has ended, it is being stopped, or something of it cannot be moved.
 	ErrNotPaused = errors.New("the run is not paused")
