@@ -52,7 +52,7 @@ var answers = map[reflect.Type]map[string]string{
 	},
 	reflect.TypeFor[emitter](): {
 		"sink": "given again", "mask": "made again", "key": "moves", "mu": "-", "seq": "begins with 1", "ended": "of this process", "secretsMu": "-", "secrets": "moves",
-		"given": "given again", "digests": "computed again", "madeUp": "moves",
+		"given": "given again", "digests": "computed again", "madeUp": "moves", "maskMu": "-", "told": "begins with 0",
 	},
 }
 
