@@ -196,8 +196,6 @@ var (
 	manyMethods = map[string]int{
 		"executor/container.environment":           41,
 		"executor/container/engine.Client":         40,
-		"local/include.Loader":                     33,
-		"local/repository.Repository":              37,
 		"steps/engine.run":                         56,
 		"steps/engine.scope":                       46,
 		"steps/frontend/actions/workflow.reader":   51,

@@ -47,8 +47,11 @@ func parseAddress(text string) (address, error) {
 	return a, checkProject(a.project)
 }
 
+// componentLoader finds what includes of components name.
+type componentLoader struct{ *Loader }
+
 // component reads the template of a component.
-func (l *Loader) component(ctx context.Context, place config.Place) (config.File, error) {
+func (l componentLoader) component(ctx context.Context, place config.Place) (config.File, error) {
 	a, err := parseAddress(place.Path)
 	if err != nil {
 		return config.File{}, err
@@ -88,7 +91,7 @@ func (l *Loader) component(ctx context.Context, place config.Place) (config.File
 
 // ownComponent reads a component of the project that the pipeline runs for, from the work tree: projects of components try
 // theirs in this way.
-func (l *Loader) ownComponent(ctx context.Context, a address, c *config.Component) (config.File, error) {
+func (l componentLoader) ownComponent(ctx context.Context, a address, c *config.Component) (config.File, error) {
 	names, err := l.o.Repository.Files(ctx)
 	if err != nil {
 		return config.File{}, err
@@ -145,7 +148,7 @@ func components(f *files) []string {
 
 // version finds the revision that a component's version means: ~latest and the beginning of a version are the highest release
 // that fits; everything else is a revision as it is.
-func (l *Loader) version(ctx context.Context, a address) (string, error) {
+func (l componentLoader) version(ctx context.Context, a address) (string, error) {
 	if a.version != latest && !isPartial(a.version) {
 		return a.version, nil
 	}
@@ -167,7 +170,7 @@ func (l *Loader) version(ctx context.Context, a address) (string, error) {
 }
 
 // release finds the highest release of a location that its revision stands for.
-func (l *Loader) release(ctx context.Context, at *source.Location) (string, error) {
+func (l componentLoader) release(ctx context.Context, at *source.Location) (string, error) {
 	if _, err := l.apply(at); err != nil {
 		return "", err
 	}
@@ -205,7 +208,7 @@ func (l *Loader) release(ctx context.Context, at *source.Location) (string, erro
 }
 
 // tagsOf asks for the tags of a repository, once.
-func (l *Loader) tagsOf(ctx context.Context, at *source.Location) (map[string]string, error) {
+func (l componentLoader) tagsOf(ctx context.Context, at *source.Location) (map[string]string, error) {
 	if tags := l.tags[at.URL]; tags != nil {
 		return tags, nil
 	}

@@ -154,7 +154,7 @@ func (l *Loader) Load(ctx context.Context, place config.Place) (config.File, err
 	case config.Template:
 		return l.template(ctx, place)
 	case config.CatalogComponent:
-		return l.component(ctx, place)
+		return componentLoader{l}.component(ctx, place)
 	}
 	return config.File{}, fmt.Errorf("unknown kind of include")
 }

@@ -64,8 +64,11 @@ type answer struct {
 // answers are those to the questions that Open asks.
 type answers struct{ places, commit, config answer }
 
+// opening is a repository about which git is being asked.
+type opening struct{ *Repository }
+
 // ask asks all questions at the same time: each process takes two to three milliseconds, so there are few.
-func (r *Repository) ask(ctx context.Context) *answers {
+func (r opening) ask(ctx context.Context) *answers {
 	var a answers
 	var wg sync.WaitGroup
 	for _, q := range []struct {
@@ -85,7 +88,7 @@ func (r *Repository) ask(ctx context.Context) *answers {
 }
 
 // take makes the answers facts.
-func (r *Repository) take(ctx context.Context, a *answers) {
+func (r opening) take(ctx context.Context, a *answers) {
 	config := parseConfig(a.config.text)
 	if !r.takePlaces(ctx, a.places) {
 		r.withoutGit(a.places.err)
@@ -109,7 +112,7 @@ func (r *Repository) take(ctx context.Context, a *answers) {
 // Git prints the format, whether the history is shallow, the root (a name that may hold line breaks), the full names of what HEAD
 // is and of all branches, and at last the branch that origin/HEAD is, or that name itself where it is none. Without a commit it
 // stops at HEAD.
-func (r *Repository) takePlaces(ctx context.Context, a answer) bool {
+func (r opening) takePlaces(ctx context.Context, a answer) bool {
 	lines := strings.Split(strings.TrimSuffix(a.text, "\n"), "\n")
 	end := len(lines)
 	for end > 0 && (lines[end-1] == "HEAD" || strings.HasPrefix(lines[end-1], "refs/")) {
@@ -148,7 +151,7 @@ func (r *Repository) takePlaces(ctx context.Context, a answer) bool {
 }
 
 // takeCommit reads the commit that is checked out.
-func (r *Repository) takeCommit(a answer) {
+func (r opening) takeCommit(a answer) {
 	fields := strings.SplitN(strings.TrimSuffix(a.text, "\n"), "\x00", 7)
 	if a.err != nil || len(fields) != 7 {
 		if why := "the repository has no commits"; a.err == nil || r.Branch != "" {
@@ -196,7 +199,7 @@ func newerTag(a, b string) int {
 func versionOf(tag string) string { return "v" + strings.TrimPrefix(tag, "v") }
 
 // takeUser reads who the user is.
-func (r *Repository) takeUser(config config) {
+func (r opening) takeUser(config config) {
 	if name := config.last("user.name"); name != "" {
 		r.User.Name = name
 	}
@@ -204,7 +207,7 @@ func (r *Repository) takeUser(config config) {
 }
 
 // takeExcludes finds the user's own file of what Git ignores: where the configuration says, or else where Git looks by itself.
-func (r *Repository) takeExcludes(config config) {
+func (r opening) takeExcludes(config config) {
 	file := config.last("core.excludesfile")
 	home := r.variable("HOME")
 	switch rest, inHome := strings.CutPrefix(file, "~/"); {
@@ -234,7 +237,7 @@ func (r *Repository) variable(name string) string {
 }
 
 // takeRemote finds the remote that stands for the project's GitLab: origin, or that of the branch, or the first one.
-func (r *Repository) takeRemote(config config) {
+func (r opening) takeRemote(config config) {
 	remotes := config.remotes()
 	name := config.last("branch." + r.Branch + ".remote")
 	r.upstream = name != "" && config.last("branch."+r.Branch+".merge") != ""
@@ -251,7 +254,7 @@ func (r *Repository) takeRemote(config config) {
 }
 
 // takeDefaultBranch finds out which branch is the default one.
-func (r *Repository) takeDefaultBranch(ctx context.Context, config config) {
+func (r opening) takeDefaultBranch(ctx context.Context, config config) {
 	head := r.originHead
 	if r.Remote != "origin" {
 		head = ""
@@ -268,7 +271,7 @@ func (r *Repository) takeDefaultBranch(ctx context.Context, config config) {
 }
 
 // guessDefaultBranch is for repositories that do not know the default branch of their remote.
-func (r *Repository) guessDefaultBranch(initial string) {
+func (r opening) guessDefaultBranch(initial string) {
 	how := "no remote defines the default branch"
 	if r.Remote != "" {
 		how = fmt.Sprintf("%s/HEAD, which defines the default branch, is not set (git remote set-head %s --auto sets it)", r.Remote, r.Remote)
@@ -294,7 +297,7 @@ func (r *Repository) guessDefaultBranch(initial string) {
 }
 
 // takeProject fills in what a remote did not say.
-func (r *Repository) takeProject() {
+func (r opening) takeProject() {
 	if r.DefaultBranch == "" {
 		r.DefaultBranch = "main"
 	}
@@ -327,7 +330,7 @@ func projectName(folder string) string {
 }
 
 // noteLayout tells of repositories that are not what one may think.
-func (r *Repository) noteLayout() {
+func (r opening) noteLayout() {
 	if r.Shallow {
 		r.note("the history is shallow, so older commits are unknown (git fetch --unshallow fetches them)")
 	}
@@ -342,7 +345,7 @@ func (r *Repository) noteLayout() {
 }
 
 // withoutGit fills in what can be read without git.
-func (r *Repository) withoutGit(err error) {
+func (r opening) withoutGit(err error) {
 	var start *process.StartError
 	switch {
 	case errors.As(err, &start):

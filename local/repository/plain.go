@@ -114,5 +114,5 @@ func (r *Repository) readConfig(file string) {
 			c = append(c, setting{section + "." + strings.ToLower(strings.TrimSpace(key)), strings.Trim(strings.TrimSpace(value), `"`)})
 		}
 	}
-	r.takeRemote(c)
+	opening{r}.takeRemote(c)
 }

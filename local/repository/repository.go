@@ -160,11 +160,11 @@ func Open(ctx context.Context, dir string, env []string) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	answers := r.ask(ctx)
+	answers := opening{r}.ask(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r.take(ctx, answers)
+	opening{r}.take(ctx, answers)
 	return r, nil
 }
 
