@@ -9,8 +9,6 @@
 package gitlabsteps
 
 import (
-	"strings"
-
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
@@ -154,20 +152,8 @@ func isStep(n *yamlsource.Node) bool {
 	return false
 }
 
-// maxShown bounds how much of a text a message or title repeats, in characters.
-const maxShown = 60
-
-// shorten returns the first line of a text, cut to maxShown characters.
-func shorten(text string) string {
-	line, _, more := strings.Cut(text, "\n")
-	if r := []rune(line); len(r) > maxShown {
-		return string(r[:maxShown-1]) + "…"
-	}
-	if more && strings.TrimSpace(line) == "" {
-		return "…"
-	}
-	return line
-}
+// shorten returns the first line of a text, cut to a length that a message can hold.
+func shorten(text string) string { return yamlsource.Shorten(text) }
 
 // nameHint is for what is no string where a name should be.
 func nameHint(n *yamlsource.Node) string {

@@ -106,6 +106,9 @@ func (names *namespace) free(base string) string {
 	return name
 }
 
+// maxName bounds the names that are made of titles, in bytes.
+const maxName = 60
+
 // validName returns the text with all that a name cannot hold replaced by underscores, "" when nothing is left of it.
 func validName(text string) string {
 	name := strings.Map(func(r rune) rune {
@@ -120,8 +123,8 @@ func validName(text string) string {
 	if name[0] >= '0' && name[0] <= '9' {
 		name = "_" + name
 	}
-	if len(name) > maxShown {
-		name = name[:maxShown]
+	if len(name) > maxName {
+		name = name[:maxName]
 	}
 	return name
 }

@@ -91,29 +91,12 @@ func (p *reader) checkTemplates(n *yamlsource.Node) {
 
 // object checks that a node is a map with no keys but the given ones. what names the map in messages ("the spec").
 func (p *reader) object(n *yamlsource.Node, what string, keys ...string) bool {
-	if n.Kind != yamlsource.Mapping {
-		p.report(n.Span, "valid keys: "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
-		return false
-	}
-	for _, e := range n.Entries {
-		if !slices.Contains(keys, e.Key.Text) {
-			p.unknown(e.Key, keys)
-		}
-	}
-	return true
+	return yamlsource.CheckKeys(p.source, n, what, keys...)
 }
 
-// unknown reports a key that means nothing where it stands.
+// unknown reports a key that is not one of the given ones.
 func (p *reader) unknown(key *yamlsource.Node, keys []string) {
-	if p.source.Full() { // nobody will read it
-		p.report(key.Span, "", "unknown key %q", shorten(key.Text))
-		return
-	}
-	hint := "valid keys: " + strings.Join(keys, ", ")
-	if like := diag.Suggest(key.Text, keys); like != "" {
-		hint = fmt.Sprintf("did you mean %q?", like)
-	}
-	p.report(key.Span, hint, "unknown key %q", shorten(key.Text))
+	yamlsource.UnknownKey(p.source, key, keys)
 }
 
 // either returns the entry of the one key of several with the same meaning that is there. Two of them are a mistake.

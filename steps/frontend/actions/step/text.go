@@ -1,12 +1,9 @@
 package step
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
-	"github.com/rungci/rung/steps/diag"
 )
 
 // Text is YAML of GitHub's that is being read. What is wrong is reported to its file; methods then return what they could make of the rest.
@@ -22,27 +19,12 @@ func NewText(file *yamlsource.File) *Text { return &Text{File: file} }
 
 // Object checks that a node is a map with no keys but the given ones. What names the map in messages ("a step").
 func (t *Text) Object(n *yamlsource.Node, what string, keys ...string) bool {
-	if n.Kind != yamlsource.Mapping {
-		t.Report(n.Span, "valid keys: "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
-		return false
-	}
-	for _, e := range n.Entries {
-		if !slices.Contains(keys, e.Key.Text) {
-			t.UnknownKey(e.Key, keys)
-		}
-	}
-	return true
+	return yamlsource.CheckKeys(t.File, n, what, keys...)
 }
 
-// UnknownKey reports a key that is none of those.
+// UnknownKey reports a key that is not one of the given ones.
 func (t *Text) UnknownKey(key *yamlsource.Node, keys []string) {
-	hint := "valid keys: " + strings.Join(keys, ", ")
-	if t.Full() {
-		hint = ""
-	} else if like := diag.Suggest(key.Text, keys); like != "" {
-		hint = fmt.Sprintf("did you mean %q?", like)
-	}
-	t.Report(key.Span, hint, "unknown key %q", Shorten(key.Text))
+	yamlsource.UnknownKey(t.File, key, keys)
 }
 
 // Entries reads a map with any keys. Null is an empty map.
@@ -89,11 +71,4 @@ func (t *Text) Boolean(n *yamlsource.Node, what string) bool {
 }
 
 // Shorten returns the first line of a text, cut to a length that a message or a title can hold.
-func Shorten(text string) string {
-	const most = 60
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if r := []rune(line); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return line
-}
+func Shorten(text string) string { return yamlsource.Shorten(text) }
