@@ -1,167 +1,126 @@
 // Package executor is the contract of where a job runs.
 //
-// An Executor stands for one level of isolation. Whatever the level, it hands back the same thing: an Environment, in which a
-// step-runner waits for steps. All that follows (the log, cancelling, coming back after a lost connection) goes through the
-// connection to it, and is the same on every level.
+// An Executor makes environments of one level of isolation, on one host. Whatever the level and the host, it hands back the same
+// thing: an Environment with a step-runner in it. What follows (logs, cancellation, reconnecting, taking over) goes through the
+// connection to that step-runner and is the same everywhere; package session does it.
 //
 //	Job ──> Executor.Prepare ──> Environment ──> Connect ──> step-runner (steps/service/client)
-//	                                  │
-//	                                  '── Send, Fetch: files; Shell: a person; Close: nothing is left
+//	                                  │  │
+//	                                  │  └── Handle ──> another process ──> Executor.Recover ──> the same Environment
+//	                                  ├── Send, Fetch: files · Shell: a person · Done: it ended · Close: nothing is left
 //
-// Packages below this one are the levels; executor/executortest is the suite that all of them pass.
+// Packages below this one are the levels; executor/levels lists them, and executor/executortest is the suite that they all pass.
 package executor
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
-	"time"
 )
 
-// Level names a level of isolation.
-type Level string
-
-// The levels, from the weakest to the strongest.
-const (
-	None      Level = "none"      // a process of this machine
-	CGroup    Level = "cgroup"    // a process whose resources are bounded
-	Container Level = "container" // a container of Docker or Podman
-	Sandbox   Level = "sandbox"   // a container with a kernel of its own in user space
-	MicroVM   Level = "microvm"
-	VM        Level = "vm"
-	Instance  Level = "instance" // a whole machine
-)
-
-// Executor makes environments of one level. Its methods are safe for concurrent use.
+// Executor makes environments of one level on one host. Its methods are safe for concurrent use.
 type Executor interface {
 	Level() Level
 	Capabilities() Capabilities
-	// Prepare makes an environment for a job and starts a step-runner in it. What takes time is reported, a line each, for
-	// people; report may be called by several goroutines. When Prepare fails or ctx ends, nothing is left of the environment.
-	// The error is a *UserError where the job is why (an image that is not there), and else the system's.
-	Prepare(ctx context.Context, job *Job, report func(line string)) (Environment, error)
-	// Sweep removes what environments have left whose process was killed. It touches nothing of processes that live.
+	// Prepare makes an environment for a job and starts a step-runner in it. report may be nil. When Prepare fails or ctx ends,
+	// nothing of the environment is left. The error is a *UserError where the job is the reason (an image that does not exist), a
+	// *Refusal where the level cannot do what the job asks for, and otherwise an internal error.
+	Prepare(ctx context.Context, job *Job, report Reporter) (Environment, error)
+	// Recover takes over an environment that another process prepared under the same lease. ErrOwned says that that process
+	// still runs, and ErrGone that the environment no longer exists.
+	Recover(ctx context.Context, handle Handle) (Environment, error)
+	// Sweep removes what is left of environments whose lease has ended. It touches nothing of living owners.
 	Sweep(ctx context.Context) error
-	// Close ends the executor. Environments must have been closed before.
+	// Close ends the executor. Environments must have been closed or detached before.
 	Close() error
 }
 
-// Environment is where one job runs.
+// Environment is where one job runs. Its methods are safe for concurrent use.
 type Environment interface {
 	// Layout says where things are in the environment.
 	Layout() Layout
-	// Connect opens a stream to the step-runner in the environment. It can be called again when a connection is lost.
+	// Handle identifies the environment to Executor.Recover in another process.
+	Handle() Handle
+	// Done is closed when the environment has ended, by itself or by Close. Every call that is under way then fails within
+	// seconds. A level may notice late: Check asks.
+	Done() <-chan struct{}
+	// Err is nil until Done is closed, and then a *Gone that says what happened.
+	Err() error
+	// Check asks the host how the environment is. It returns nil while the environment can run steps, a *Gone when it cannot
+	// (it has ended, it is paused), and another error when the host does not answer.
+	Check(ctx context.Context) error
+	// Connect opens a stream to the step-runner in the environment. It can be called again when a connection is lost. The
+	// error is ErrGone when there is nothing to connect to any more.
 	Connect(ctx context.Context) (net.Conn, error)
-	// Send unpacks a tar archive below dir, an absolute path in the environment, which is made. Files belong to the job's user.
+	// Send unpacks a tar archive below dir, an absolute path in the environment, which is created. Files belong to the job's user.
 	Send(ctx context.Context, dir string, archive io.Reader) error
-	// Fetch writes the file or folder at path to archive as a tar archive, whose names start with the last element of path.
-	// The error is fs.ErrNotExist where there is none.
+	// Fetch writes the file or folder at path to archive as a tar archive whose names start with the last element of path.
+	// The error is fs.ErrNotExist if nothing is there. The content is untrusted and unbounded: the caller sets limits.
 	Fetch(ctx context.Context, path string, archive io.Writer) error
 	// Shell runs an interactive command in the environment, connected to a person's terminal, and returns its exit code.
 	Shell(ctx context.Context, shell *Shell) (exitCode int, err error)
-	// Close ends all that runs in the environment and removes it. ctx bounds how long that may take. Closing again does nothing.
+	// Detach gives the environment up without ending it, for a successor that recovers it. Only environments of a lease that
+	// outlives its process can be detached; others return an error and stay as they are.
+	Detach() error
+	// Close ends everything that runs in the environment and removes it. ctx bounds how long that may take. Closing again does
+	// nothing.
 	Close(ctx context.Context) error
 }
 
-// Layout is where things are in an environment. Paths are absolute, in the environment's own form.
+// Handle identifies an environment across processes. It holds no secrets and can be stored as JSON.
+type Handle struct {
+	Level Level  `json:"level"`
+	Host  string `json:"host"` // host.Host.Name of the machine
+	ID    string `json:"id"`   // the environment's own name
+	// State is what the level needs to find the environment again.
+	State json.RawMessage `json:"state,omitempty"`
+}
+
+// Layout is where things are in an environment. Paths are absolute, in the form of the environment's own system.
 type Layout struct {
-	// Name is what people find the environment by who look for it with tools of their own: the name of its container. It is empty
-	// where the folders say all.
+	// Name is how people find the environment with tools of their own: the name of its container. It is empty where the folders
+	// say everything.
 	Name string
-	// Project is the folder for the job's files, CI_PROJECT_DIR. It exists and is empty.
+	// Project is the folder for the job's files, CI_PROJECT_DIR. It exists, and is empty unless Job.KeepProject found an earlier
+	// job's files.
 	Project string
-	// Temp is a folder beside it for files that are none of the project's. It exists, and only the job's user may enter it.
+	// Temp is a folder beside Project for files that do not belong to the project. Only the job's user may enter it.
 	Temp string
-	// Bin is a folder that holds a program called step-runner; it is for PATH.
+	// Bin is a folder for PATH that holds a program called step-runner.
 	Bin string
 	// Env are variables that steps need in this environment, PATH not among them.
 	Env map[string]string
-	// Shared says that paths of this machine are the environment's too: files need not be sent.
+	// Shared says that the environment's paths are paths on this machine: files need not be sent.
 	Shared bool
-	// Images are what the images of the job turned out to be: the job's own, then those of its services in order. It is empty for levels
-	// without images.
+	// Images are the images that the environment was made of: the job's, then those of its services in order. It is empty on
+	// levels without images.
 	Images []FoundImage
 }
 
 // FoundImage is an image that an environment was made of.
 type FoundImage struct {
-	ID   string // what it holds, as its engine names that: "sha256:…"
-	Pull string // the name by which its registry gives the same: "registry/name@sha256:…"; empty where it is of no registry
+	ID   string // the engine's name of its content: "sha256:…"
+	Pull string // the name under which its registry serves the same content: "registry/name@sha256:…"; empty if it has no registry
 }
 
-// Job is what a level needs to know of a job to make a place for it.
-type Job struct {
-	// ID names the job among those that this process runs: letters, digits, - and _. It appears in the names of what is made.
-	ID string
-	// ProjectName is what the project's folder is called.
-	ProjectName string
-	// Image is nil for a job that names none.
-	Image    *Image
-	Services []Service
-	// Variables are the job's variables, expanded; services get them.
-	Variables map[string]string
-	// Registries are credentials for registries of images.
-	Registries []Registry
-	// Root is a folder of this machine below which levels without files of their own (None) make the project's. Empty is one
-	// for temporary files.
-	Root string
-	// Keep says that Close should leave the files, for people to look at.
-	Keep bool
-}
-
-// Image is a container image and how it is run.
-type Image struct {
-	Name       string
-	Entrypoint []string // nil is the image's own
-	// PullPolicies are always, if-not-present and never, tried in this order; empty is the executor's.
-	PullPolicies []string
-	Platform     string // "linux/arm64"; empty is the engine's
-	User         string // empty is the image's
-}
-
-// Service is a container beside the job's.
-type Service struct {
-	Image
-	// Aliases are the names under which the job reaches it, beside those made of the image's name.
-	Aliases   []string
-	Command   []string
-	Variables map[string]string
-	// Health says how the service is known to be ready; nil tries its port.
-	Health *Health
-	// Ports are TCP ports of the service that lead to this machine's loopback address, each to the port there; 0 is any. They are for
-	// ServiceStarter.
-	Ports map[uint16]uint16
-}
-
-// Health is a command in a container that succeeds when all is well. What is 0 is the engine's own.
-type Health struct {
-	Command                        string // shell text
-	Interval, Timeout, StartPeriod time.Duration
-	Retries                        int
-}
-
-// ServiceStarter is a level that can run services for a job that runs somewhere else on this machine.
+// ServiceStarter is a level that can run services for a job that runs elsewhere on the same host.
 type ServiceStarter interface {
 	// StartServices starts the services of a job and waits for them, as Executor.Prepare does.
-	StartServices(ctx context.Context, job *Job, report func(line string)) (Services, error)
+	StartServices(ctx context.Context, job *Job, report Reporter) (Services, error)
 }
 
 // Services are those of one job.
 type Services interface {
-	// Ports are the ports of the service with the number, from 0 on: each of the service, and that of this machine which leads to it.
+	// Ports maps the ports of the service with this index to ports on the host.
 	Ports(service int) map[uint16]uint16
 	// Close removes them. Closing again does nothing.
 	Close(ctx context.Context) error
 }
 
-// Registry is how to get into a registry of images.
-type Registry struct {
-	Host, Username, Password string
-}
-
 // Shell is an interactive command.
 type Shell struct {
-	// Args is the command; nil is the shell that is there.
+	// Args is the command; nil is the environment's own shell.
 	Args []string
 	Dir  string
 	Env  []string // NAME=value, over the environment's own
@@ -175,15 +134,3 @@ type Shell struct {
 
 // Size is that of a terminal, in characters.
 type Size struct{ Columns, Rows uint16 }
-
-// UserError is an error that the job, not the system, is the reason of.
-type UserError struct {
-	Message string
-	Hint    string
-	Err     error
-}
-
-func (e *UserError) Error() string { return e.Message }
-
-// Unwrap returns the error below.
-func (e *UserError) Unwrap() error { return e.Err }

@@ -2,24 +2,114 @@ package executor
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
+	"time"
 )
 
-// maxID bounds Job.ID, so that names that are made of it fit everywhere (a host's name has 63 characters).
+// Job is what a level needs to know of a job to make an environment for it.
+type Job struct {
+	// ID names the job among those that this process runs: letters, digits, - and _. It is part of the names of what is made.
+	ID string
+	// ProjectName is the name of the project's folder.
+	ProjectName string
+	// Image is nil for a job without one.
+	Image    *Image
+	Services []Service
+	// Variables are the job's public variables, expanded; services get them. Masked variables and files must not be among them:
+	// what a service prints is shown as it is.
+	Variables map[string]string
+	// Masked are the values to be masked in what services print.
+	Masked []string
+	// Registries are credentials for registries of images.
+	Registries []Registry
+	// Root is a folder on the host below which levels without files of their own (None) make the project's folder. Empty is a
+	// temporary folder.
+	Root string
+	// Keep says that Close should leave the files, for people to look at.
+	Keep bool
+	// KeepProject, if not empty, names the project folder that is kept for the next job of the same name: letters, digits, - and _.
+	// The folder then holds what the last job left (GIT_STRATEGY: fetch). Two jobs never have it at once.
+	KeepProject string
+
+	Resources  Resources
+	Network    NetworkPolicy
+	Privileged bool   // give the job all rights on the host's kernel, as Docker in Docker needs
+	User       string // the user to run the job as; empty is the image's, or this process's
+}
+
+// Resources bound what a job may use. 0 is no bound.
+type Resources struct {
+	CPU    float64 // processors
+	Memory int64   // bytes
+	PIDs   int64   // processes and threads
+	Disk   int64   // bytes of files that the job makes
+}
+
+// NetworkPolicy is what a job may reach.
+type NetworkPolicy string
+
+// The policies. Private address ranges and the metadata services of clouds are not part of the public network.
+const (
+	NetworkDefault NetworkPolicy = ""       // the host's own rules
+	NetworkNone    NetworkPolicy = "none"   // nothing but the job's services
+	NetworkPublic  NetworkPolicy = "public" // the public network only
+)
+
+// Image is a container image and how to run it.
+type Image struct {
+	Name       string
+	Entrypoint []string // nil is the image's own
+	// PullPolicies are always, if-not-present and never, tried in this order; empty is the executor's.
+	PullPolicies []string
+	Platform     string // "linux/arm64"; empty is the engine's
+	User         string // empty is the image's
+}
+
+// Service is a container beside the job's.
+type Service struct {
+	Image
+	// Aliases are the names under which the job reaches it, beside those made of the image's name.
+	Aliases   []string
+	Command   []string
+	Variables map[string]string
+	// Health says how the service is known to be ready; nil tries its port.
+	Health *Health
+	// Ports maps TCP ports of the service to ports on the host's loopback address; 0 is any. They are for ServiceStarter.
+	Ports map[uint16]uint16
+}
+
+// Health is a command in a container that succeeds when all is well. Fields that are 0 have the engine's default.
+type Health struct {
+	Command                        string // shell text
+	Interval, Timeout, StartPeriod time.Duration
+	Retries                        int
+}
+
+// Registry is how to log in to a registry of images.
+type Registry struct {
+	Host, Username, Password string
+}
+
+// maxID bounds Job.ID and Job.KeepProject, so that names made of them fit everywhere (a host name has 63 characters).
 const maxID = 40
 
-// Validate returns an error when the job has no ID or ProjectName that names can be made of. Levels call it first.
+// Validate returns an error when names on the host cannot be made of the job's ID, ProjectName and KeepProject. Levels call it first.
 func (j *Job) Validate() error {
-	if j.ID == "" || len(j.ID) > maxID || strings.ContainsFunc(j.ID, notOfID) {
-		return fmt.Errorf("the id of a job is 1 to %d letters, digits, - and _, not %q", maxID, j.ID)
+	if !isID(j.ID) {
+		return fmt.Errorf("a job's ID must be 1 to %d letters, digits, - and _, not %q", maxID, j.ID)
 	}
-	if j.ProjectName == "." || strings.ContainsAny(j.ProjectName, "/\\\x00\n") || !filepath.IsLocal(j.ProjectName) {
+	if j.KeepProject != "" && !isID(j.KeepProject) {
+		return fmt.Errorf("the name of a kept project folder must be 1 to %d letters, digits, - and _, not %q", maxID, j.KeepProject)
+	}
+	// One folder on any system: the host's rules may differ from this machine's.
+	if j.ProjectName == "" || j.ProjectName == "." || j.ProjectName == ".." || strings.ContainsAny(j.ProjectName, "/\\:\x00\n") {
 		return fmt.Errorf("the project's folder cannot be called %q: that is not the name of a folder", j.ProjectName)
 	}
 	return nil
 }
 
-const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+func isID(text string) bool {
+	return text != "" && len(text) <= maxID && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(idCharacters, r) })
+}
 
-func notOfID(r rune) bool { return !strings.ContainsRune(idCharacters, r) }
+const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

@@ -122,9 +122,8 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 	a.preparing = &preparation{
 		tell: func(p event.Preparing) { a.Observer.Prepare(a.Name(), p) }, hide: a.Hide, now: time.Now,
 	}
-	report := func(line string) { a.preparing.report(event.Preparing{Phase: event.PhaseCreating, Message: line}) }
 	if a.place.Services != nil {
-		if a.beside, err = a.place.Starter.StartServices(ctx, a.place.Services, report); err != nil {
+		if a.beside, err = a.place.Starter.StartServices(ctx, a.place.Services, a.preparing.report); err != nil {
 			return err
 		}
 		defer a.end(ctx, a.Name(), "cannot remove its services", a.beside.Close)
@@ -134,7 +133,7 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 		}
 		a.Services(ports)
 	}
-	if a.env, err = a.place.Level.Prepare(ctx, a.place.Job, report); err != nil {
+	if a.env, err = a.place.Level.Prepare(ctx, a.place.Job, a.preparing.report); err != nil {
 		return err
 	}
 	defer a.close(ctx)

@@ -54,6 +54,9 @@ func (k *preparing) line(job string, p event.Preparing, live bool, now time.Time
 	return preparingText(p)
 }
 
+// Preparing is a report in one line, for a program without a view; "" is nothing to show.
+func Preparing(p event.Preparing) string { return (&preparing{}).line("", p, false, time.Now()) }
+
 // preparingText is a phase in a few words, with how far it is.
 func preparingText(p event.Preparing) string {
 	pick := func(going, done string) string {

@@ -100,7 +100,7 @@ func (p *packer) addFile(header *tar.Header) error {
 	if err := p.tar.WriteHeader(header); err != nil {
 		return err
 	}
-	n, err := io.Copy(p.tar, io.LimitReader(file, header.Size))
+	n, err := io.Copy(p.tar, &interruptible{p.ctx, io.LimitReader(file, header.Size)})
 	if err == nil && n < header.Size {
 		return fmt.Errorf("%q became shorter while it was read", header.Name)
 	}

@@ -14,8 +14,19 @@ import (
 	"time"
 )
 
-// MaxEntries bounds the number of entries of an archive that Unpack takes.
+// MaxEntries bounds the number of entries of an archive, whatever its Limits say.
 const MaxEntries = 2_000_000
+
+// Limits bound what an archive may hold. 0 is no bound.
+type Limits struct {
+	Bytes   int64 // of all files together, holes of sparse files included
+	Entries int
+}
+
+// LimitError says that an archive holds more than it may.
+type LimitError struct{ What string }
+
+func (e *LimitError) Error() string { return "the archive holds more than " + e.What }
 
 // UnsafeError says that an entry of an archive would be written where it must not.
 type UnsafeError struct{ Entry, Why string }
@@ -27,6 +38,14 @@ func (e *UnsafeError) Error() string {
 // Unpack unpacks an archive below dir, which is made. What an entry replaces is removed first. Owners, and the bits that make
 // programs run as somebody else, are not restored.
 func Unpack(ctx context.Context, r io.Reader, dir string) error {
+	return UnpackWithin(ctx, r, dir, Limits{})
+}
+
+// UnpackWithin is Unpack for an archive of somebody who is not trusted. The error is a *LimitError where it holds too much.
+func UnpackWithin(ctx context.Context, r io.Reader, dir string, limits Limits) error {
+	if limits.Entries <= 0 || limits.Entries > MaxEntries {
+		limits.Entries = MaxEntries
+	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
@@ -35,7 +54,7 @@ func Unpack(ctx context.Context, r io.Reader, dir string) error {
 		return err
 	}
 	defer root.Close()
-	u := &unpacker{root: root, links: map[string]string{}}
+	u := &unpacker{ctx: ctx, root: root, links: map[string]string{}, limit: limits.Bytes}
 	in := tar.NewReader(r)
 	for count := 0; ; count++ {
 		if ctx.Err() != nil {
@@ -48,8 +67,8 @@ func Unpack(ctx context.Context, r io.Reader, dir string) error {
 		if err != nil {
 			return fmt.Errorf("reading the archive: %w", err)
 		}
-		if count == MaxEntries {
-			return fmt.Errorf("the archive has more than %d entries", MaxEntries)
+		if count == limits.Entries {
+			return &LimitError{fmt.Sprintf("%d entries", limits.Entries)}
 		}
 		if err := u.entry(header, in); err != nil {
 			return err
@@ -59,8 +78,11 @@ func Unpack(ctx context.Context, r io.Reader, dir string) error {
 }
 
 type unpacker struct {
-	root *os.Root
-	dirs []*tar.Header // their modes and times are set at the end, when nothing is written into them any more
+	ctx   context.Context
+	root  *os.Root
+	limit int64         // of size; 0 is none
+	size  int64         // of all files so far
+	dirs  []*tar.Header // their modes and times are set at the end, when nothing is written into them any more
 	// Symbolic links are made at the end, so that nothing is written through them: by name, and in their order.
 	links map[string]string
 	order []string
@@ -76,6 +98,9 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 		header.Name = name
 		err = u.folder(header)
 	case tar.TypeReg:
+		if u.size += header.Size; u.limit > 0 && u.size > u.limit {
+			return &LimitError{fmt.Sprintf("%d bytes", u.limit)}
+		}
 		err = u.file(name, header, content)
 	case tar.TypeLink:
 		err = u.hardLink(name, header)
@@ -180,7 +205,7 @@ func (u *unpacker) file(name string, header *tar.Header, content io.Reader) erro
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content)
+	_, err = io.Copy(file, &interruptible{u.ctx, content})
 	if err == nil {
 		err = file.Chmod(header.FileInfo().Mode().Perm())
 	}
@@ -188,6 +213,19 @@ func (u *unpacker) file(name string, header *tar.Header, content io.Reader) erro
 		return errors.Join(err, u.root.Remove(name)) // no half a file is taken for a whole one
 	}
 	return u.setTime(name, header)
+}
+
+// interruptible is a reader that ends with a context.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r *interruptible) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.from.Read(p)
 }
 
 func (u *unpacker) hardLink(name string, header *tar.Header) error {

@@ -2,12 +2,10 @@ package container
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/rungci/rung/executor"
@@ -52,33 +50,17 @@ func (c *conn) Close() error {
 
 // exec starts a command in the job's container.
 func (v *environment) exec(ctx context.Context, command engine.Exec) (id string, stream *engine.Stream, err error) {
-	if v.isClosed() {
-		return "", nil, errClosed
+	if err := v.Err(); err != nil {
+		return "", nil, err
 	}
 	id, stream, err = v.executor.client.Exec(ctx, v.container, command)
 	if status := engine.Status(err); status == http.StatusNotFound || status == http.StatusConflict {
-		return "", nil, fmt.Errorf("the job's container has ended: %w", v.lastWords(err))
+		return "", nil, v.whyGone(ctx, err)
 	}
 	if err != nil {
 		return "", nil, v.executor.unreachable(ctx, err)
 	}
 	return id, stream, nil
-}
-
-// lastWords adds what a container has said to an error.
-func (v *environment) lastWords(err error) error {
-	if said := v.said.String(); said != "" && !strings.HasPrefix(said, listening) {
-		return fmt.Errorf("%w; it said:\n%s", err, said)
-	}
-	return err
-}
-
-var errClosed = errors.New("the job's environment was closed")
-
-func (v *environment) isClosed() bool {
-	v.closing.Lock()
-	defer v.closing.Unlock()
-	return v.closed
 }
 
 // shells are looked for in this order when a person names none.
@@ -145,7 +127,7 @@ func (v *environment) exitCode(ctx context.Context, id string) (int, error) {
 	found, err := v.executor.client.InspectExec(ctx, id)
 	switch status := engine.Status(err); {
 	case status == http.StatusNotFound, status == http.StatusConflict, err == nil && found.Running:
-		return -1, errClosed
+		return -1, v.whyGone(ctx, err)
 	case err != nil:
 		return -1, v.executor.unreachable(ctx, err)
 	}
@@ -166,22 +148,4 @@ func (v *environment) resize(ctx context.Context, id string, sizes <-chan execut
 			_ = v.executor.client.ResizeExec(ctx, id, int(size.Rows), int(size.Columns))
 		}
 	}
-}
-
-// Close kills and removes the job's containers, network and volume.
-func (v *environment) Close(ctx context.Context) error {
-	v.closing.Lock()
-	defer v.closing.Unlock()
-	if v.closed {
-		return nil
-	}
-	how := removal{}
-	if v.job.Keep && !v.discard {
-		how.keep = v.container
-	}
-	if err := v.executor.remove(ctx, v.name, how); err != nil {
-		return err
-	}
-	v.closed = true
-	return v.executor.book.Done(v.executor.entry(v.name))
 }

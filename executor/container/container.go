@@ -21,7 +21,6 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
-	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/ledger"
 )
 
@@ -38,24 +37,20 @@ const (
 	createTime = 2 * time.Minute
 )
 
-// Options say how containers are made. The zero value is the usual way.
+// Definition is the level's row in the registry.
+var Definition = executor.Definition{
+	Level:   executor.Container,
+	Summary: "a container of Docker or Podman, with the job's image and services",
+	Open: func(ctx context.Context, setup executor.Setup) (executor.Executor, error) {
+		return New(ctx, setup, Options{})
+	},
+}
+
+// Options are the level's own. The zero value is the usual way.
 type Options struct {
-	// Host is the machine that the engine is reached from; nil is this one.
-	Host host.Host
-	// Engine is the one to use, its address as Host sees it; nil is the one that DetectOn finds.
+	// Engine is the one to use, its address as the host sees it; nil is the one that DetectOn finds.
 	Engine *Engine
-	// Program finds the file of the step-runner for an engine's system and architecture, as GOOS and GOARCH have them. It must need
-	// no libraries. Nil is this program, where it fits.
-	Program func(system, arch string) (file string, err error)
-	// Env is the user's environment, which says where the engine is and where credentials are; nil is this program's.
-	Env []string
-	// State is the folder that says, across processes, what is to be cleaned up; empty is ledger.Folder().
-	State string
-	// PullPolicies are those of images that name none; empty is if-not-present.
-	PullPolicies []string
-	// Labels are on all that is made, beside the level's own.
-	Labels map[string]string
-	// Privileged gives containers all rights on the engine's machine, as Docker in Docker needs.
+	// Privileged gives all jobs' containers all rights on the engine's machine.
 	Privileged bool
 	// ServiceWait is how long a service may take until its port can be connected to; 0 is DefaultServiceWait, less than 0 does not
 	// wait.
@@ -64,6 +59,7 @@ type Options struct {
 
 // Executor makes environments of this level.
 type Executor struct {
+	setup   executor.Setup
 	opts    Options
 	engine  *Engine
 	client  *engine.Client
@@ -76,33 +72,33 @@ type Executor struct {
 }
 
 // New finds the engine and makes the level. The error is ErrNoEngine where there is none.
-func New(ctx context.Context, o Options) (*Executor, error) {
-	if o.Env == nil {
-		o.Env = os.Environ()
+func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error) {
+	if setup.Env == nil {
+		setup.Env = os.Environ()
 	}
-	if o.Program == nil {
-		o.Program = thisProgram
+	if setup.Program == nil {
+		setup.Program = thisProgram
 	}
-	if len(o.PullPolicies) == 0 {
-		o.PullPolicies = []string{IfNotPresent}
+	if len(setup.PullPolicies) == 0 {
+		setup.PullPolicies = []string{IfNotPresent}
 	}
 	if o.ServiceWait == 0 {
 		o.ServiceWait = DefaultServiceWait
 	}
 	var err error
-	if o.State == "" {
-		if o.State, err = ledger.Folder(); err != nil {
+	if setup.State == "" {
+		if setup.State, err = ledger.Folder(); err != nil {
 			return nil, err
 		}
 	}
-	e := &Executor{opts: o, engine: o.Engine}
+	e := &Executor{setup: setup, opts: o, engine: o.Engine}
 	switch {
 	case e.engine == nil:
-		if e.engine, err = DetectOn(ctx, o.Host, o.Env); err != nil {
+		if e.engine, err = DetectOn(ctx, setup.Host, setup.Env); err != nil {
 			return nil, err
 		}
-	case !isLocal(o.Host):
-		e.engine = &Engine{Host: o.Engine.Host, From: o.Engine.From, tls: o.Engine.tls, on: o.Host}
+	case !isLocal(setup.Host):
+		e.engine = &Engine{Host: o.Engine.Host, From: o.Engine.From, tls: o.Engine.tls, on: setup.Host}
 	}
 	if e.client, err = e.engine.connect(); err != nil {
 		return nil, err
@@ -113,7 +109,7 @@ func New(ctx context.Context, o Options) (*Executor, error) {
 // thisProgram is this program, where it runs on the system and architecture.
 func thisProgram(system, arch string) (string, error) {
 	if system != runtime.GOOS || arch != runtime.GOARCH {
-		return "", fmt.Errorf("this program is for %s/%s, and the engine's containers are %s/%s", runtime.GOOS, runtime.GOARCH, system, arch)
+		return "", fmt.Errorf("this program is built for %s/%s, and the engine's containers are %s/%s", runtime.GOOS, runtime.GOARCH, system, arch)
 	}
 	return os.Executable()
 }
@@ -123,7 +119,7 @@ func (e *Executor) Level() executor.Level { return executor.Container }
 
 // Capabilities says what the level can do.
 func (e *Executor) Capabilities() executor.Capabilities {
-	return executor.Capabilities{Image: true, Services: true, Reattach: true}
+	return executor.Capabilities{Image: true, Services: true, Reattach: true, Resources: true, Privileges: true, User: true, Networks: []executor.NetworkPolicy{executor.NetworkNone}}
 }
 
 // Engine is the engine that is used.
@@ -143,11 +139,11 @@ func (e *Executor) begin(ctx context.Context) error {
 	if version.Os != "linux" {
 		return fmt.Errorf("the engine at %s runs %s containers, and jobs need Linux ones; switch it over", e.engine, version.Os)
 	}
-	if e.program, err = e.opts.Program(version.Os, version.Arch); err != nil {
+	if e.program, err = e.setup.Program(version.Os, version.Arch); err != nil {
 		return fmt.Errorf("finding a step-runner for the containers of %s: %w", e.engine, err)
 	}
 	e.system, e.arch = version.Os, version.Arch
-	e.book, err = ledger.Open(e.opts.State, ledgerName)
+	e.book, err = ledger.Open(e.setup.State, ledgerName, ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep})
 	return err
 }
 
@@ -179,7 +175,7 @@ var errElsewhere = errors.New("made by another engine")
 // Sweep removes the containers, networks and volumes of environments in this engine whose process was killed.
 func (e *Executor) Sweep(ctx context.Context) error {
 	var problems []error
-	err := ledger.Sweep(e.opts.State, ledgerName, func(text string) error {
+	err := ledger.Sweep(e.setup.State, ledgerName, func(text string) error {
 		var it entry
 		if err := json.Unmarshal([]byte(text), &it); err != nil || it.Name == "" {
 			return nil // nothing that this level wrote

@@ -17,7 +17,7 @@ import (
 )
 
 // testLabel is on all that a test makes, so that tests that run at once do not see each other's.
-const testLabel = "rung.test"
+const testLabel = executortest.LabelName
 
 func TestMain(m *testing.M) {
 	executortest.Main(m, func() (executortest.Level, error) { return level(), nil })
@@ -27,21 +27,54 @@ func TestMain(m *testing.M) {
 var onHost = func() host.Host { return nil }
 
 // options are those of a level whose things are in dir.
-func options(dir string) container.Options {
-	return container.Options{
-		Host:    onHost(),
-		Engine:  &container.Engine{Host: os.Getenv(enginetest.Variable), From: enginetest.Variable},
-		Program: func(string, string) (string, error) { return executortest.Program() },
-		State:   filepath.Join(dir, "state"), Labels: map[string]string{testLabel: dir},
+func options(dir string) settings {
+	return settings{
+		Setup: executor.Setup{
+			Program: func(string, string) (string, error) { return executortest.Program() },
+			State:   filepath.Join(dir, "state"), Labels: map[string]string{testLabel: dir},
+		},
+		Options: container.Options{Engine: &container.Engine{Host: os.Getenv(enginetest.Variable), From: enginetest.Variable}},
 	}
+}
+
+// settings are what a level is made of.
+type settings struct {
+	executor.Setup
+	container.Options
+}
+
+func (s settings) open(ctx context.Context) (*container.Executor, error) {
+	return container.New(ctx, s.Setup, s.Options)
 }
 
 // level is what the suite tries.
 func level() executortest.Level {
 	return executortest.Level{
-		New:  func(dir string) (executor.Executor, error) { return container.New(context.Background(), options(dir)) },
+		Open: func(ctx context.Context, setup executor.Setup) (executor.Executor, error) {
+			return container.New(ctx, setup, options("").Options)
+		},
+		Host: onHost(),
 		Job:  job,
 		Left: left,
+		Ends: map[string]func(*testing.T, executor.Environment){
+			"its container is killed": func(t *testing.T, env executor.Environment) {
+				_, err := enginetest.Client(t).ContainerKill(context.Background(), env.Layout().Name, client.ContainerKillOptions{Signal: "KILL"})
+				if err != nil {
+					t.Error(err)
+				}
+			},
+			"its container is removed": func(t *testing.T, env executor.Environment) {
+				_, err := enginetest.Client(t).ContainerRemove(context.Background(), env.Layout().Name, client.ContainerRemoveOptions{Force: true})
+				if err != nil {
+					t.Error(err)
+				}
+			},
+			"its container is paused": func(t *testing.T, env executor.Environment) {
+				if _, err := enginetest.Client(t).ContainerPause(context.Background(), env.Layout().Name, client.ContainerPauseOptions{}); err != nil {
+					t.Error(err)
+				}
+			},
+		},
 	}
 }
 

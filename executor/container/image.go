@@ -14,6 +14,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/source/credentials"
 )
 
@@ -41,7 +42,7 @@ type image struct {
 type puller struct {
 	*Executor
 	job    *executor.Job
-	report func(string)
+	report executor.Reporter
 }
 
 // get makes the engine have an image, by the first of its pull policies that works.
@@ -55,7 +56,7 @@ func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
 	}
 	policies := i.PullPolicies
 	if len(policies) == 0 {
-		policies = p.opts.PullPolicies
+		policies = p.setup.PullPolicies
 	}
 	var first error
 	for _, policy := range policies {
@@ -70,7 +71,7 @@ func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
 			first = err
 		}
 		if len(policies) > 1 {
-			p.report(fmt.Sprintf("image %s by policy %s: %v", i.Name, policy, err))
+			p.report.Say(event.PhasePulling, i.Name, fmt.Sprintf("image %s with pull policy %s: %v", i.Name, policy, err))
 		}
 	}
 	return nil, first
@@ -168,47 +169,57 @@ func pullName(asked string, all []string) string {
 func (p *puller) pull(ctx context.Context, i *executor.Image, on *platform) error {
 	auth, from, err := p.credentials(ctx, i.Name)
 	if err != nil {
-		p.report(fmt.Sprintf("credentials for image %s: %v", i.Name, err))
+		p.report.Say(event.PhasePulling, i.Name, fmt.Sprintf("credentials for image %s: %v", i.Name, err))
 	}
-	authenticated, with := auth != engine.Auth{}, ""
+	authenticated := auth != engine.Auth{}
+	started := event.Preparing{Phase: event.PhasePulling, Subject: i.Name}
 	if authenticated {
-		with = " with credentials of " + from
+		started.Message = fmt.Sprintf("pulling image %s%s with credentials of %s", i.Name, forPlatform(i), from)
 	}
-	p.report(fmt.Sprintf("pulling image %s%s%s", i.Name, forPlatform(i), with))
-	progress := &pullProgress{layers: map[string][2]int64{}, started: time.Now(), told: time.Now()}
+	p.report.Report(started)
+	progress := &pullProgress{layers: map[string][2]int64{}, told: time.Now()}
 	err = p.client.PullImage(ctx, i.Name, on.String(), auth, func(m engine.Progress) {
-		if line := progress.add(m.ID, m.Status, m.ProgressDetail.Current, m.ProgressDetail.Total); line != "" {
-			p.report("pulling image " + i.Name + ": " + line)
+		if have, all, due := progress.add(m.ID, m.Status, m.ProgressDetail.Current, m.ProgressDetail.Total); due {
+			p.report.Report(event.Preparing{Phase: event.PhasePulling, Subject: i.Name, Current: have, Total: all, Unit: event.UnitBytes})
 		}
 	})
 	if err != nil {
 		return p.pullError(ctx, i, err, authenticated)
 	}
-	p.report(fmt.Sprintf("pulled image %s in %s", i.Name, time.Since(progress.started).Round(10*time.Millisecond)))
+	p.report.Report(event.Preparing{Phase: event.PhasePulling, Subject: i.Name, Current: progress.bytes(), Unit: event.UnitBytes, Done: true})
 	return nil
 }
 
 // pullProgress adds up how much of an image's layers is there.
 type pullProgress struct {
-	layers        map[string][2]int64 // present and total bytes, by layer
-	started, told time.Time
+	layers map[string][2]int64 // present and total bytes, by layer
+	told   time.Time
 }
 
-// add takes note of a layer, and returns a line when it is time for one.
-func (p *pullProgress) add(layer, status string, current, total int64) string {
+// add takes note of a layer, and returns the bytes of all of them when a report is due.
+func (p *pullProgress) add(layer, status string, current, total int64) (have, all int64, due bool) {
 	if status == "Downloading" && total > 0 {
 		p.layers[layer] = [2]int64{current, total}
 	}
 	if time.Since(p.told) < progressInterval || len(p.layers) == 0 {
-		return ""
+		return 0, 0, false
 	}
 	p.told = time.Now()
-	var have, all int64
+	have, all = p.sums()
+	return have, all, true
+}
+
+// bytes is how much was moved.
+func (p *pullProgress) bytes() int64 {
+	_, all := p.sums()
+	return all
+}
+
+func (p *pullProgress) sums() (have, all int64) {
 	for _, l := range p.layers {
 		have, all = have+l[0], all+l[1]
 	}
-	const million = 1e6
-	return fmt.Sprintf("%.0f of %.0f MB", float64(have)/million, float64(all)/million)
+	return have, all
 }
 
 // refusals are parts of what registries and engines say when the job, or its credentials, are why an image cannot be had.
@@ -248,7 +259,7 @@ func (p *puller) pullError(ctx context.Context, i *executor.Image, err error, au
 // registries, and the user's.
 func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth, from string, err error) {
 	registry, repository := splitName(name)
-	home := (&finder{env: p.opts.Env}).home()
+	home := (&finder{env: p.setup.Env}).home()
 	if config := p.job.Variables["DOCKER_AUTH_CONFIG"]; config != "" {
 		own := &credentials.Finder{Env: []string{"DOCKER_AUTH_CONFIG=" + config}}
 		user, password, ok, ownErr := own.Registry(ctx, registry, repository)
@@ -262,7 +273,7 @@ func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth
 			return authFor(registry, r.Username, r.Password), "the job", nil
 		}
 	}
-	user, password, ok, userErr := (&credentials.Finder{Env: p.opts.Env, Home: home}).Registry(ctx, registry, repository)
+	user, password, ok, userErr := (&credentials.Finder{Env: p.setup.Env, Home: home}).Registry(ctx, registry, repository)
 	if ok {
 		return authFor(registry, user, password), "your Docker configuration", nil
 	}

@@ -21,9 +21,9 @@ import (
 )
 
 // open prepares a job, which is closed with the test.
-func open(t *testing.T, o container.Options, j *executor.Job) (executor.Environment, *lines) {
+func open(t *testing.T, o settings, j *executor.Job) (executor.Environment, *lines) {
 	t.Helper()
-	e, err := container.New(t.Context(), o)
+	e, err := o.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestAKeptJobLeavesItsFilesAndNoProcess(t *testing.T) {
 	dir := t.TempDir()
 	j := job("kept")
 	j.Keep = true
-	e, err := container.New(t.Context(), options(dir))
+	e, err := options(dir).open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestASweepLeavesOtherEnginesAlone(t *testing.T) {
 	if err := os.WriteFile(book, []byte("+\"eyJob3N0IjoiZWxzZXdoZXJlIiwibmFtZSI6InJ1bmctYSJ9\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := container.New(t.Context(), o)
+	e, err := o.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func BenchmarkPrepare(b *testing.B) {
 	if _, err := executortest.Program(); err != nil {
 		b.Fatal(err)
 	}
-	e, err := container.New(b.Context(), options(b.TempDir()))
+	e, err := options(b.TempDir()).open(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,8 +30,8 @@ type owner struct{ uid, gid int }
 
 // findOwner finds out who the job's container runs as: the user that the job names, or else the image, by name or number, with
 // or without a group. Names are those of the image.
-func (v *environment) findOwner(ctx context.Context) (owner, error) {
-	spec := cmp.Or(v.job.Image.User, v.image.user)
+func (v *preparation) findOwner(ctx context.Context) (owner, error) {
+	spec := cmp.Or(v.user(), v.image.user)
 	user, group, hasGroup := strings.Cut(spec, ":")
 	if user == "" && group == "" {
 		return owner{}, nil
@@ -82,14 +82,14 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-func (v *environment) noSuch(what, name string) error {
+func (v *preparation) noSuch(what, name string) error {
 	return &executor.UserError{
 		Message: fmt.Sprintf("image %s has no %s %q", v.job.Image.Name, what, name), Hint: "name one of its own, or a number",
 	}
 }
 
 // lookUp returns the fields of the first line of a file in the container that fits; nil when there is none, or no such file.
-func (v *environment) lookUp(ctx context.Context, file string, fits func([]string) bool) ([]string, error) {
+func (v *preparation) lookUp(ctx context.Context, file string, fits func([]string) bool) ([]string, error) {
 	text, err := v.read(ctx, file)
 	if err != nil && strings.Contains(err.Error(), "unknown user") { // Podman looks itself
 		return nil, nil
@@ -108,7 +108,7 @@ func (v *environment) lookUp(ctx context.Context, file string, fits func([]strin
 }
 
 // read returns the content of a file in the container; nil where there is none.
-func (v *environment) read(ctx context.Context, file string) ([]byte, error) {
+func (v *preparation) read(ctx context.Context, file string) ([]byte, error) {
 	for range maxLinks {
 		archive, err := v.executor.client.ReadFiles(ctx, v.container, file)
 		if engine.Status(err) == http.StatusNotFound {

@@ -2,6 +2,7 @@ package container
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,11 +12,13 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/steps/event"
 )
 
 // Where things are in a job's container.
@@ -33,32 +36,36 @@ const (
 )
 
 // Prepare pulls the images, starts the services and the job's container, and waits for them.
-func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report func(line string)) (executor.Environment, error) {
+func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report executor.Reporter) (executor.Environment, error) {
 	if err := errors.Join(job.Validate(), context.Cause(ctx)); err != nil {
 		return nil, err
 	}
 	if job.Image == nil {
 		return nil, &executor.UserError{Message: "the job names no image, and it is to run in a container", Hint: "write image: NAME, or run it without isolation"}
 	}
-	return e.open(ctx, job, report, (*environment).prepare)
+	if err := executor.Check(e, job); err != nil {
+		return nil, err
+	}
+	env, err := e.open(ctx, job, report, (*preparation).prepare)
+	if err != nil {
+		return nil, err // not a nil environment in an interface
+	}
+	return env, nil
 }
 
 // open makes an environment and lets fill fill it. When that fails nothing is left.
-func (e *Executor) open(ctx context.Context, job *executor.Job, report func(string), fill func(*environment, context.Context) error) (*environment, error) {
-	if report == nil {
-		report = func(string) {}
-	}
+func (e *Executor) open(ctx context.Context, job *executor.Job, report executor.Reporter, fill func(*preparation, context.Context) error) (*environment, error) {
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
 	env := &environment{
-		executor: e, job: job, report: report,
+		executor: e, job: job, life: newLife(),
 		name: "rung-" + strings.ToLower(job.ID+"-"+rand.Text()[:10]),
 	}
 	if err := e.book.Add(e.entry(env.name)); err != nil {
 		return nil, err
 	}
-	if err := fill(env, ctx); err != nil {
+	if err := fill(&preparation{environment: env, report: report}, ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 		env.discard = true
@@ -71,50 +78,58 @@ func (e *Executor) open(ctx context.Context, job *executor.Job, report func(stri
 type environment struct {
 	executor *Executor
 	job      *executor.Job
-	report   func(string)
 	name     string // of all of it
 	discard  bool   // whatever the job wants kept
 
-	image     *image
 	found     []executor.FoundImage // the job's image and those of its services
 	container string                // the id of the job's container
-	network   string                // the id of the network; "" is the engine's own
 	owner     owner
 	layout    executor.Layout
 	said      *tail // what the job's container has said last
 
-	closing sync.Mutex
-	closed  bool
+	*life
+}
+
+// preparation makes an environment.
+type preparation struct {
+	*environment
+	report  executor.Reporter
+	image   *image // of the job; nil where only services are started
+	network string // the id of the network
 }
 
 func (v *environment) Layout() executor.Layout { return v.layout }
 
-func (v *environment) labels() map[string]string {
+func (v *preparation) labels() map[string]string {
 	all := map[string]string{label: v.name, jobLabel: v.job.ID}
-	maps.Copy(all, v.executor.opts.Labels)
+	maps.Copy(all, v.executor.setup.Labels)
 	return all
 }
 
 // prepare makes it all. Calls that make something are not given up when ctx ends: nobody would know whether they have.
-func (v *environment) prepare(ctx context.Context) error {
+func (v *preparation) prepare(ctx context.Context) error {
 	services, err := v.pullAll(ctx)
 	if err != nil {
 		return err
 	}
-	if err := v.makeVolume(ctx); err != nil {
-		return err
+	beside := &companions{v}
+	for _, make := range []func(context.Context) error{
+		v.makeVolume,
+		v.makeNetwork,
+		func(ctx context.Context) error { return beside.startServices(ctx, services) },
+		v.startJob,
+	} {
+		if err := make(ctx); err != nil {
+			return err
+		}
 	}
-	if err := v.startServices(ctx, services); err != nil {
-		return err
-	}
-	if err := v.startJob(ctx); err != nil {
-		return err
-	}
-	return v.awaitServices(ctx, services)
+	go v.watch()
+	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
+	return beside.awaitServices(ctx, services)
 }
 
 // pullAll gets the images of the job and its services.
-func (v *environment) pullAll(ctx context.Context) ([]*service, error) {
+func (v *preparation) pullAll(ctx context.Context) ([]*service, error) {
 	p := &puller{Executor: v.executor, job: v.job, report: v.report}
 	services := make([]*service, len(v.job.Services))
 	problems := make([]error, len(services)+1)
@@ -155,7 +170,7 @@ func making(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), createTime)
 }
 
-func (v *environment) makeVolume(ctx context.Context) error {
+func (v *preparation) makeVolume(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -173,7 +188,30 @@ func (e *Executor) failed(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, e.unreachable(ctx, err))
 }
 
-func (v *environment) hostConfig() engine.HostConfig {
+// user is who the job's container runs as; empty is the image's own.
+func (v *preparation) user() string { return cmp.Or(v.job.User, v.job.Image.User) }
+
+// serve is the command of the job's container.
+func (e *Executor) serve() []string {
+	args := []string{programFile, "serve", "--socket", socketFile}
+	if e.setup.Lease.Outlives() {
+		args = append(args, fmt.Sprintf("--abandon-after=%s", e.setup.Lease.Keep), fmt.Sprintf("--keep=%s", e.setup.Lease.Keep))
+	}
+	return append(append(args, e.setup.Limits.Args()...), e.setup.Serve...)
+}
+
+// bounded is the job's part of a configuration: what it may use, and its rights.
+func (v *preparation) bounded(host engine.HostConfig) engine.HostConfig {
+	r := v.job.Resources
+	host.Privileged = host.Privileged || v.job.Privileged
+	host.Memory, host.NanoCpus, host.PidsLimit = r.Memory, int64(r.CPU*1e9), r.PIDs
+	if r.Disk > 0 {
+		host.StorageOpt = map[string]string{"size": strconv.FormatInt(r.Disk, 10)}
+	}
+	return host
+}
+
+func (v *preparation) hostConfig() engine.HostConfig {
 	host := engine.HostConfig{Privileged: v.executor.opts.Privileged, NetworkMode: v.network}
 	if v.job.Image != nil {
 		host.Mounts = []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}}
@@ -182,7 +220,7 @@ func (v *environment) hostConfig() engine.HostConfig {
 }
 
 // startJob makes the job's container, puts the step-runner and folders into it, starts it and waits for the step-runner.
-func (v *environment) startJob(ctx context.Context) error {
+func (v *preparation) startJob(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -192,12 +230,12 @@ func (v *environment) startJob(ctx context.Context) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	host := v.hostConfig()
+	host := v.bounded(v.hostConfig())
 	host.Init = true
 	var err error
 	v.container, err = v.executor.client.CreateContainer(calling, v.name, v.platform().String(), &engine.Container{
-		Image: v.image.id, User: v.job.Image.User, Labels: v.labels(), Hostname: hostname(v.job.ID),
-		Entrypoint: v.job.Image.Entrypoint, Cmd: []string{programFile, "serve", "--socket", socketFile},
+		Image: v.image.id, User: v.user(), Labels: v.labels(), Hostname: hostname(v.job.ID),
+		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(),
 		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 	})
@@ -210,7 +248,7 @@ func (v *environment) startJob(ctx context.Context) error {
 	if err := v.furnish(ctx); err != nil {
 		return err
 	}
-	v.report("starting the job's container")
+	v.report.Report(event.Preparing{Phase: event.PhaseStarting})
 	return v.run(ctx)
 }
 
@@ -243,7 +281,7 @@ func imageEnv(env []string) map[string]string {
 }
 
 // furnish puts the step-runner and the job's folders into the container, which does not run yet.
-func (v *environment) furnish(ctx context.Context) error {
+func (v *preparation) furnish(ctx context.Context) error {
 	program, err := os.Open(v.executor.program)
 	if err != nil {
 		return fmt.Errorf("reading the step-runner for the container: %w", err)
@@ -277,7 +315,7 @@ func (v *environment) furnish(ctx context.Context) error {
 }
 
 // put writes an archive into a folder of the container.
-func (v *environment) put(ctx context.Context, dir string, write func(*tar.Writer) error) error {
+func (v *preparation) put(ctx context.Context, dir string, write func(*tar.Writer) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {

@@ -24,7 +24,7 @@ const (
 
 // StartServices implements executor.ServiceStarter: the services have a network of their own, and their ports lead to this machine's
 // loopback address.
-func (e *Executor) StartServices(ctx context.Context, job *executor.Job, report func(line string)) (executor.Services, error) {
+func (e *Executor) StartServices(ctx context.Context, job *executor.Job, report executor.Reporter) (executor.Services, error) {
 	if err := errors.Join(job.Validate(), context.Cause(ctx)); err != nil {
 		return nil, err
 	}
@@ -34,8 +34,12 @@ func (e *Executor) StartServices(ctx context.Context, job *executor.Job, report 
 	alone := *job
 	alone.Image = nil
 	ports := make([]map[uint16]uint16, len(job.Services))
-	env, err := e.open(ctx, &alone, report, func(v *environment, ctx context.Context) error {
+	env, err := e.open(ctx, &alone, report, func(p *preparation, ctx context.Context) error {
+		v := &companions{p}
 		services, err := v.pullAll(ctx)
+		if err == nil {
+			err = v.makeNetwork(ctx)
+		}
 		if err == nil {
 			err = v.startServices(ctx, services)
 		}
@@ -105,7 +109,7 @@ func healthcheck(h *executor.Health) *engine.Healthcheck {
 }
 
 // portsOf are the ports of this machine that lead to a service.
-func (v *environment) portsOf(ctx context.Context, s *service) (map[uint16]uint16, error) {
+func (v *companions) portsOf(ctx context.Context, s *service) (map[uint16]uint16, error) {
 	if len(s.spec.Ports) == 0 {
 		return nil, nil
 	}
@@ -132,7 +136,7 @@ func bound(found *engine.ContainerState, port uint16) uint16 {
 
 // reaching is how a port of a service is tried: from the job's container, as this machine may not be on its network, or from this machine
 // where there is no such container.
-func (v *environment) reaching(s *service, found *engine.ContainerState, port uint16) (func(context.Context) error, error) {
+func (v *companions) reaching(s *service, found *engine.ContainerState, port uint16) (func(context.Context) error, error) {
 	if v.container != "" {
 		address, ok := addressOf(found.NetworkSettings.Networks)
 		if !ok {
@@ -171,7 +175,7 @@ func awaitPort(ctx context.Context, dial engine.Dialer, address string) error {
 }
 
 // awaitHealth waits until the engine finds a service well. How long that may take is for its health check to say.
-func (v *environment) awaitHealth(ctx context.Context, s *service) error {
+func (v *companions) awaitHealth(ctx context.Context, s *service) error {
 	for {
 		found, err := v.executor.client.InspectContainer(ctx, s.id)
 		switch {

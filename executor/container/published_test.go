@@ -17,7 +17,7 @@ func TestServicesWithoutAJob(t *testing.T) {
 	enginetest.Busybox(t)
 	start := func(t *testing.T, s executor.Service) (executor.Services, *lines) {
 		t.Helper()
-		e, err := container.New(t.Context(), options(t.TempDir()))
+		e, err := options(t.TempDir()).open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

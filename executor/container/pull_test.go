@@ -18,6 +18,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/executortest/enginetest"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/source/sourcetest"
 )
 
@@ -81,7 +82,11 @@ type lines struct {
 	text []string
 }
 
-func (l *lines) report(line string) {
+func (l *lines) report(p event.Preparing) {
+	line := strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Phase, p.Subject, p.Message))
+	if p.Done {
+		line += " done"
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(l.text, line)
@@ -94,9 +99,9 @@ func (l *lines) String() string {
 }
 
 // prepare prepares a job and closes its environment again.
-func prepare(t *testing.T, o container.Options, j *executor.Job) (string, error) {
+func prepare(t *testing.T, o settings, j *executor.Job) (string, error) {
 	t.Helper()
-	e, err := container.New(t.Context(), o)
+	e, err := o.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +125,7 @@ func TestPullPolicies(t *testing.T) {
 	if _, err := prepare(t, o, withImage(name, container.Never)); !errors.As(err, &user) {
 		t.Errorf("never, without the image: %v", err)
 	}
-	if said, err := prepare(t, o, withImage(name)); err != nil || !strings.Contains(said, "pulled image "+name) {
+	if said, err := prepare(t, o, withImage(name)); err != nil || !strings.Contains(said, "pulling "+name+" done") {
 		t.Errorf("by default, without the image: %v\n%s", err, said)
 	}
 	for _, policy := range []string{container.Never, container.IfNotPresent} {
@@ -167,23 +172,23 @@ func TestCredentialsForARegistry(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		set  func(t *testing.T, host string, o *container.Options, j *executor.Job)
+		set  func(t *testing.T, host string, o *settings, j *executor.Job)
 		ok   bool
 	}{
-		{"without any the pull fails", func(*testing.T, string, *container.Options, *executor.Job) {}, false},
-		{"wrong ones fail", func(_ *testing.T, host string, _ *container.Options, j *executor.Job) {
+		{"without any the pull fails", func(*testing.T, string, *settings, *executor.Job) {}, false},
+		{"wrong ones fail", func(_ *testing.T, host string, _ *settings, j *executor.Job) {
 			j.Registries = []executor.Registry{{Host: host, Username: "ann", Password: password + "x"}}
 		}, false},
-		{"those of the job's registries", func(_ *testing.T, host string, _ *container.Options, j *executor.Job) {
+		{"those of the job's registries", func(_ *testing.T, host string, _ *settings, j *executor.Job) {
 			j.Registries = []executor.Registry{{Host: "https://" + host, Username: "ann", Password: password}}
 		}, true},
-		{"the job's DOCKER_AUTH_CONFIG", func(_ *testing.T, host string, _ *container.Options, j *executor.Job) {
+		{"the job's DOCKER_AUTH_CONFIG", func(_ *testing.T, host string, _ *settings, j *executor.Job) {
 			j.Variables = map[string]string{"DOCKER_AUTH_CONFIG": auth(host, "ann")}
 		}, true},
-		{"the user's DOCKER_AUTH_CONFIG", func(_ *testing.T, host string, o *container.Options, _ *executor.Job) {
+		{"the user's DOCKER_AUTH_CONFIG", func(_ *testing.T, host string, o *settings, _ *executor.Job) {
 			o.Env = []string{"DOCKER_AUTH_CONFIG=" + auth(host, "ann")}
 		}, true},
-		{"the user's Docker configuration", func(t *testing.T, host string, o *container.Options, _ *executor.Job) {
+		{"the user's Docker configuration", func(t *testing.T, host string, o *settings, _ *executor.Job) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(auth(host, "ann")), 0o600); err != nil {
 				t.Fatal(err)

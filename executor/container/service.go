@@ -15,6 +15,8 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/steps/event"
 )
 
 const (
@@ -37,26 +39,23 @@ type service struct {
 
 func (s *service) String() string { return "service " + s.spec.Name }
 
+// companions starts the services of a job.
+type companions struct{ *preparation }
+
 // makeNetwork makes the network on which a job reaches its services.
-func (v *environment) makeNetwork(ctx context.Context) error {
+func (v *preparation) makeNetwork(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
 	var err error
-	v.network, err = v.executor.client.CreateNetwork(calling, v.name, v.labels())
+	v.network, err = v.executor.client.CreateNetwork(calling, v.name, v.job.Network == executor.NetworkNone, v.labels())
 	return v.executor.failed(calling, "making a network for the job and its services", err)
 }
 
 // startServices makes the network and starts the services on it.
-func (v *environment) startServices(ctx context.Context, services []*service) error {
-	if len(services) == 0 {
-		return nil
-	}
-	if err := v.makeNetwork(ctx); err != nil {
-		return err
-	}
+func (v *companions) startServices(ctx context.Context, services []*service) error {
 	for _, s := range services {
 		if err := v.startService(ctx, s); err != nil {
 			return err
@@ -65,7 +64,7 @@ func (v *environment) startServices(ctx context.Context, services []*service) er
 	return nil
 }
 
-func (v *environment) startService(ctx context.Context, s *service) error {
+func (v *companions) startService(ctx context.Context, s *service) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -76,7 +75,7 @@ func (v *environment) startService(ctx context.Context, s *service) error {
 		return err
 	}
 	s.aliases = aliases(s.spec)
-	v.report(fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
+	v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
 	s.id, err = v.executor.client.CreateContainer(calling, v.name+"-service-"+strconv.Itoa(s.number), on.String(), &engine.Container{
 		Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
 		Healthcheck: healthcheck(s.spec.Health), ExposedPorts: exposed(s.spec), HostConfig: published(v.hostConfig(), s.spec),
@@ -97,7 +96,7 @@ func (v *environment) startService(ctx context.Context, s *service) error {
 }
 
 // serviceEnv is the job's variables, and over them the service's own.
-func (v *environment) serviceEnv(s *service) (env []string) {
+func (v *companions) serviceEnv(s *service) (env []string) {
 	for name, value := range v.job.Variables {
 		if _, own := s.spec.Variables[name]; !own && name != "PATH" && name != "" {
 			env = append(env, name+"="+value)
@@ -132,7 +131,7 @@ func aliases(s *executor.Service) (names []string) {
 
 // awaitServices waits until the services can be connected to. As with GitLab's runner, one that cannot is reported with its
 // log, and the job goes on: it may not need it, or know better how to wait.
-func (v *environment) awaitServices(ctx context.Context, services []*service) error {
+func (v *companions) awaitServices(ctx context.Context, services []*service) error {
 	if v.executor.opts.ServiceWait < 0 {
 		return nil
 	}
@@ -144,7 +143,7 @@ func (v *environment) awaitServices(ctx context.Context, services []*service) er
 		}
 		port, known := v.servicePort(s)
 		if !known {
-			v.report(fmt.Sprintf("%s exposes no port, so it is not waited for", s))
+			v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("%s exposes no port, so it is not waited for", s))
 			continue
 		}
 		wg.Go(func() { v.tellOf(ctx, s, v.awaitPort(ctx, s, port)) })
@@ -154,15 +153,15 @@ func (v *environment) awaitServices(ctx context.Context, services []*service) er
 }
 
 // tellOf reports why a service does not seem to be ready, if it does not.
-func (v *environment) tellOf(ctx context.Context, s *service, err error) {
+func (v *companions) tellOf(ctx context.Context, s *service, err error) {
 	if err != nil && ctx.Err() == nil {
-		v.report(fmt.Sprintf("warning: %s probably did not start properly: %v", s, err))
+		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("warning: %s probably did not start properly: %v", s, err))
 		v.reportLog(ctx, s)
 	}
 }
 
 // servicePort is the port of a service that is tried.
-func (v *environment) servicePort(s *service) (uint16, bool) {
+func (v *companions) servicePort(s *service) (uint16, bool) {
 	if n := portNumber(cmp.Or(s.spec.Variables[portVariable], v.job.Variables[portVariable])); n != 0 {
 		return n, true
 	}
@@ -186,7 +185,7 @@ func portNumber(text string) uint16 {
 }
 
 // awaitPort waits until a port of a service can be connected to from the job's container, or the service has ended.
-func (v *environment) awaitPort(ctx context.Context, s *service, port uint16) error {
+func (v *companions) awaitPort(ctx context.Context, s *service, port uint16) error {
 	limit := v.executor.opts.ServiceWait
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("its port %d cannot be connected to after %s", port, limit))
 	defer cancel()
@@ -238,7 +237,7 @@ func addressOf(networks map[string]engine.Endpoint) (netip.Addr, bool) {
 }
 
 // reach waits until an address can be connected to, from the job's container: this machine may not be on its network.
-func (v *environment) reach(ctx context.Context, address netip.AddrPort) error {
+func (v *companions) reach(ctx context.Context, address netip.AddrPort) error {
 	var errs bytes.Buffer
 	code, err := v.Shell(ctx, &executor.Shell{Args: []string{programFile, "reach", "--timeout", v.executor.opts.ServiceWait.String(), address.String()}, Dir: "/", Stderr: &errs})
 	switch {
@@ -251,10 +250,10 @@ func (v *environment) reach(ctx context.Context, address netip.AddrPort) error {
 }
 
 // reportLog reports the end of a service's log.
-func (v *environment) reportLog(ctx context.Context, s *service) {
+func (v *companions) reportLog(ctx context.Context, s *service) {
 	log, err := v.executor.client.ContainerLog(ctx, s.id, serviceTail)
 	if err != nil {
-		v.report(fmt.Sprintf("the log of %s cannot be read: %v", s, err))
+		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("the log of %s cannot be read: %v", s, err))
 		return
 	}
 	defer log.Close()
@@ -262,10 +261,11 @@ func (v *environment) reportLog(ctx context.Context, s *service) {
 	_ = engine.Demultiplex(said, said, log)
 	text := said.String()
 	if text == "" {
-		v.report(fmt.Sprintf("%s has said nothing", s))
+		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("%s has said nothing", s))
 		return
 	}
+	secrets := mask.NewSet(v.job.Masked...)
 	for line := range strings.SplitSeq(text, "\n") {
-		v.report(fmt.Sprintf("%s: %s", s.spec.Name, strings.TrimRight(line, "\r")))
+		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("%s: %s", s.spec.Name, secrets.String(strings.TrimRight(line, "\r"))))
 	}
 }

@@ -122,12 +122,12 @@ func TestTheEngineOfAnotherMachine(t *testing.T) {
 		if err != nil || e.String() != "unix://"+socket+" on ssh://"+s.Address+" (DOCKER_HOST)" {
 			t.Errorf("%v, %v", e, err)
 		}
-		level, err := container.New(t.Context(), container.Options{Engine: e, State: t.TempDir()})
+		level, err := container.New(t.Context(), executor.Setup{State: t.TempDir()}, container.Options{Engine: e})
 		if err != nil {
 			t.Fatal(err)
 		}
 		job := &executor.Job{ID: "services", ProjectName: "project", Services: []executor.Service{{Image: executor.Image{Name: "redis"}}}}
-		if _, err := level.StartServices(t.Context(), job, func(string) {}); err == nil || !strings.Contains(err.Error(), "use an engine on this machine") {
+		if _, err := level.StartServices(t.Context(), job, nil); err == nil || !strings.Contains(err.Error(), "use an engine on this machine") {
 			t.Errorf("services of a job on this machine: %v", err)
 		}
 		if err := level.Close(); err != nil {

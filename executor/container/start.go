@@ -22,13 +22,13 @@ const (
 	listening = "step-runner is listening on "
 )
 
-func (v *environment) platform() *platform {
+func (v *preparation) platform() *platform {
 	p, _ := parsePlatform(v.job.Image.Platform) // it was read before
 	return p
 }
 
 // run starts the job's container and waits until the step-runner in it listens.
-func (v *environment) run(ctx context.Context) error {
+func (v *preparation) run(ctx context.Context) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	c := v.executor.client
@@ -62,7 +62,7 @@ func (v *environment) run(ctx context.Context) error {
 }
 
 // startError explains why a container did not start. Engines put all that can be wrong into one text.
-func (v *environment) startError(ctx context.Context, err error) error {
+func (v *preparation) startError(ctx context.Context, err error) error {
 	text := err.Error()
 	if engine.Unreachable(err) {
 		return v.executor.failed(ctx, "starting the job's container", err)
@@ -78,7 +78,7 @@ func (v *environment) startError(ctx context.Context, err error) error {
 }
 
 // endedError explains why a container has ended that should have run.
-func (v *environment) endedError(ctx context.Context) error {
+func (v *preparation) endedError(ctx context.Context) error {
 	code := -1
 	if found, err := v.executor.client.InspectContainer(ctx, v.container); err == nil {
 		code = found.State.ExitCode
@@ -88,7 +88,7 @@ func (v *environment) endedError(ctx context.Context) error {
 
 // notReady is the error of a container whose step-runner does not listen: most often because of the image's entrypoint, which
 // must run the command that it is given.
-func (v *environment) notReady(what string) error {
+func (v *preparation) notReady(what string) error {
 	entrypoint := v.image.entrypoint
 	if v.job.Image.Entrypoint != nil {
 		entrypoint = v.job.Image.Entrypoint

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/steps/service/client"
 )
 
@@ -23,14 +24,37 @@ const patience = 60 * time.Second
 
 // Level is a level to be tried.
 type Level struct {
-	// New makes the level. All that it keeps between processes is in dir.
-	New func(dir string) (executor.Executor, error)
+	// Open makes the level.
+	Open func(ctx context.Context, setup executor.Setup) (executor.Executor, error)
+	// Host is the machine to run on, which sees the files of this one; nil is this machine.
+	Host host.Host
 	// Job makes a job that the level can run; with commands of POSIX and a shell called sh.
 	Job func(id string) *executor.Job
-	// Left names what the level has made, with New(dir), that is still there.
+	// Left names what the level has made, with New(dir), that still exists.
 	Left func(dir string) ([]string, error)
 	// MissingImage is the name of an image that is nowhere, on levels that have images; empty leaves that out.
 	MissingImage string
+	// Ends are ways in which an environment ends from outside, by what happens.
+	Ends map[string]func(t *testing.T, env executor.Environment)
+	// Stalls are ways in which an environment stays, and answers no more.
+	Stalls map[string]func(t *testing.T, env executor.Environment)
+}
+
+// LabelName is the label of all that the suite makes; its value is the dir of New.
+const LabelName = "rung.test"
+
+// New makes the level. Everything that it keeps between processes is in dir, and so is what it makes on this machine.
+func (l *Level) New(dir string, lease executor.Lease) (executor.Executor, error) {
+	setup := executor.Setup{
+		Host: l.Host, Program: func(string, string) (string, error) { return Program() }, State: filepath.Join(dir, "state"), Lease: lease,
+		PullPolicies: []string{"never"}, Labels: map[string]string{LabelName: dir},
+	}
+	// Tests of hosts run on this machine, too.
+	setup.Temp = filepath.Join(dir, "temp")
+	if err := os.MkdirAll(setup.Temp, 0o700); err != nil {
+		return nil, err
+	}
+	return l.Open(context.Background(), setup)
 }
 
 // The variables that make a test binary the owner of an environment, which is then killed.
@@ -40,6 +64,8 @@ const (
 	ownerProgram = "RUNG_TEST_OWNER_PROGRAM"
 	// ownerReady is what the owner says when its environment runs a step.
 	ownerReady = "ready\n"
+	// ownerLease is set where the owner has Heritage as its lease.
+	ownerLease = "RUNG_TEST_OWNER_LEASE"
 )
 
 // Main runs the tests of a package that calls Run, from its TestMain. The suite starts the test binary again, as a process
@@ -64,13 +90,16 @@ func own(level func() (Level, error), dir string) error {
 	if err != nil {
 		return err
 	}
-	e, err := l.New(dir)
+	if os.Getenv(ownerLease) != "" {
+		return bequeath(&l, dir)
+	}
+	e, err := l.New(dir, executor.Lease{})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	env, err := e.Prepare(ctx, l.Job("owned"), func(string) {})
+	env, err := e.Prepare(ctx, l.Job("owned"), nil)
 	if err != nil {
 		return err
 	}

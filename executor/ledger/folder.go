@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Folder is the user's folder for ledgers. It need not be there. Without a home folder it is one for temporary files, whose
-// name is the user's own.
+// Folder is the user's folder for ledgers, which may not exist yet. Without a home folder it is a temporary one of the user's own.
 func Folder() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "rung"), nil
@@ -19,5 +18,5 @@ func Folder() (string, error) {
 	if dir := os.TempDir(); filepath.IsAbs(dir) {
 		return filepath.Join(dir, fmt.Sprintf("rung-state-%d", os.Getuid())), nil
 	}
-	return "", errors.New("there is no folder to write down in what is to be cleaned up; set HOME or XDG_STATE_HOME")
+	return "", errors.New("cannot create the cleanup ledger: there is no home folder; set HOME or XDG_STATE_HOME")
 }

@@ -1,11 +1,14 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,7 +21,7 @@ func TestMain(m *testing.M) {
 	if folder == "" {
 		os.Exit(m.Run())
 	}
-	l, err := Open(folder, "test")
+	l, err := Open(folder, "test", Lease{})
 	if err == nil {
 		err = errors.Join(l.Add("first"), l.Add("gone"), l.Add("second\n\xff"), l.Done("gone"))
 	}
@@ -83,7 +86,7 @@ func TestASweepFindsWhatAKilledProcessHadMadeLastFirst(t *testing.T) {
 
 func TestWhatCannotBeRemovedIsKeptForAnotherTime(t *testing.T) {
 	folder := t.TempDir()
-	l, err := Open(folder, "test")
+	l, err := Open(folder, "test", Lease{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +113,7 @@ func TestWhatCannotBeRemovedIsKeptForAnotherTime(t *testing.T) {
 
 func TestALedgerInWhichNothingIsLeftLeavesNoFile(t *testing.T) {
 	folder := t.TempDir()
-	l, err := Open(folder, "test")
+	l, err := Open(folder, "test", Lease{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,5 +148,102 @@ func TestADamagedLedgerGivesTheEntriesThatAreWhole(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"c", "a"}, swept(t, folder)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// leased is a process with a lease that was killed, and left entries.
+func leased(t *testing.T, folder string, keep time.Duration, entries ...string) {
+	t.Helper()
+	l, err := Open(folder, "test", Lease{Owner: "manager", Keep: keep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := l.Add(entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALeaseOutlivesItsProcessForItsTime(t *testing.T) {
+	folder := t.TempDir()
+	leased(t, folder, time.Hour, "a")
+	if found := swept(t, folder); found != nil {
+		t.Errorf("a sweep within the lease finds %q", found)
+	}
+	paths, err := ledgers(folder, "test")
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	text, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.IndexByte(text, '!')
+	if err := os.WriteFile(paths[0], append(text[:at], fmt.Sprintf("!%d\n", time.Now().Add(-2*time.Hour).Unix())...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found := swept(t, folder); len(found) != 1 || found[0] != "a" {
+		t.Errorf("a sweep after the lease finds %q", found)
+	}
+}
+
+func TestASuccessorTakesOverWhatIsItsOwners(t *testing.T) {
+	folder := t.TempDir()
+	leased(t, folder, time.Hour, "a", "b")
+	heir, err := Open(folder, "test", Lease{Owner: "manager", Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heir.Close()
+	stranger, err := Open(folder, "test", Lease{Owner: "another", Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if err := stranger.Adopt("a"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another owner adopts: %v", err)
+	}
+	if err := heir.Adopt("a"); err != nil {
+		t.Error(err)
+	}
+	if err := heir.Adopt("a"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("adopted twice: %v", err)
+	}
+	second, err := Open(folder, "test", Lease{Owner: "manager", Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if err := second.Adopt("a"); !errors.Is(err, ErrOwned) {
+		t.Errorf("taken from a living process: %v", err)
+	}
+	if err := heir.Release("a"); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(second.Adopt("a"), second.Adopt("b"), second.Done("a"), second.Done("b")); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(heir.Close(), second.Close(), stranger.Close()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(folder); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestALedgerThatEndsWithItsProcessReleasesNothing(t *testing.T) {
+	l, err := Open(t.TempDir(), "test", Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Add("a"), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if l.Release("a") == nil {
+		t.Error("an entry was released")
 	}
 }

@@ -14,7 +14,7 @@ func createLocked(path string) (*os.File, error) {
 }
 
 func openLocked(path string) (*os.File, error) {
-	return lock(os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0))
+	return lock(os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0))
 }
 
 // lock locks a file that was opened. Children do not inherit it: Go's files are closed when a program is executed.
@@ -47,7 +47,7 @@ func finish(file *os.File, path string, done bool) error {
 	return errors.Join(err, file.Close())
 }
 
-// checkOwner refuses a folder that others can write to: what stands in ledgers is removed without asking.
+// checkOwner refuses a folder that others can write to: what ledgers list is removed without asking.
 func checkOwner(folder string) error {
 	info, err := os.Stat(folder)
 	if err != nil {
@@ -55,7 +55,7 @@ func checkOwner(folder string) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(stat.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("others can write to %s, which says what is to be cleaned up; remove it, or set XDG_STATE_HOME", folder)
+		return fmt.Errorf("other users can write to %s, the folder of the cleanup ledger; remove it, or set XDG_STATE_HOME", folder)
 	}
 	return nil
 }

@@ -2,109 +2,348 @@ package none
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/rungci/rung/executor"
-	"github.com/rungci/rung/executor/archive"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/host/local"
+	"github.com/rungci/rung/executor/ledger"
+	"github.com/rungci/rung/steps/event"
 )
 
-// environment is one job's folder and step-runner.
-type environment struct {
-	executor *Executor
-	root     string
-	keep     bool
-	layout   executor.Layout
-	listener *listener
-	runner   StepRunner
-	served   chan struct{} // closed when the step-runner has ended
+// busySuffix ends the name of a folder that exists while a job has the kept project beside it.
+const busySuffix = ".busy"
 
-	entering sync.Mutex // held while a shell is counted, and while ended ends
-	shells   sync.WaitGroup
-	ended    context.Context // ends with the environment
-	end      context.CancelFunc
-	closing  sync.Mutex
-	closed   bool
+// maxKept bounds how many jobs may have kept folders of the same name at once: each has one of its own.
+const maxKept = 1000
+
+// Prepare makes the folders of an environment and starts its step-runner.
+func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report executor.Reporter) (executor.Environment, error) {
+	if err := errors.Join(job.Validate(), context.Cause(ctx)); err != nil {
+		return nil, err
+	}
+	if err := executor.Check(e, job); err != nil {
+		return nil, err
+	}
+	report.Report(event.Preparing{Phase: event.PhaseStarting})
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	env := &environment{executor: e, keep: job.Keep}
+	if err := env.prepare(ctx, job); err != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+		env.keep = false
+		return nil, errors.Join(err, env.Close(cleanup))
+	}
+	if e.opts.Ahead {
+		e.startAhead()
+	}
+	report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
+	return env, nil
 }
 
-// start makes the folders and the step-runner.
-func (v *environment) start(job *executor.Job) (err error) {
-	project := filepath.Join(v.root, job.ProjectName)
-	v.layout = executor.Layout{Project: project, Temp: project + ".tmp", Bin: v.executor.bin(), Shared: true}
-	v.ended, v.end = context.WithCancel(context.Background())
-	if err := errors.Join(os.Mkdir(project, 0o755), os.Mkdir(v.layout.Temp, 0o700)); err != nil {
+// environment is one job's folders and step-runner.
+type environment struct {
+	executor *Executor
+	dirs     folders
+	keep     bool
+	layout   executor.Layout
+	runner   *runner
+
+	ended  context.Context // ends with the environment
+	end    context.CancelCauseFunc
+	gone   chan struct{}
+	shells sync.WaitGroup
+
+	mu     sync.Mutex // guards the fields below, and that no shell begins when the environment ends
+	err    error
+	closed bool
+}
+
+// folders are those of an environment. They are what its handle holds.
+type folders struct {
+	Runner  string `json:"runner"`
+	Root    string `json:"root,omitempty"` // removed in the end; holds all of the job's folders but a kept project
+	Busy    string `json:"busy,omitempty"` // of a kept project
+	Project string `json:"project"`
+	Temp    string `json:"temp"`
+}
+
+// removed are the folders that go with the environment, besides the runner's.
+func (f *folders) removed() []string {
+	var out []string
+	for _, dir := range []string{f.Root, f.Busy} {
+		if dir != "" {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
+func (v *environment) prepare(ctx context.Context, job *executor.Job) (err error) {
+	if v.runner, err = v.executor.takeRunner(ctx); err != nil {
+		return err
+	}
+	v.dirs.Runner = v.runner.dir
+	v.begin()
+	if err := v.makeFolders(ctx, job); err != nil {
 		return fmt.Errorf("making the job's folders: %w", err)
 	}
-	if v.runner, err = v.executor.opts.StepRunner(); err != nil {
-		return fmt.Errorf("starting a step-runner: %w", err)
-	}
-	v.listener, v.served = newListener(), make(chan struct{})
-	go func() {
-		defer close(v.served)
-		_ = v.runner.Serve(v.listener) // how it ends does not matter once nobody can connect
-		v.listener.Close()
-	}()
 	return nil
+}
+
+// begin makes the environment one that lives as long as its step-runner.
+func (v *environment) begin() {
+	v.layout = executor.Layout{Bin: v.runner.bin(), Shared: v.executor.host.Name() == local.Name}
+	v.ended, v.end = context.WithCancelCause(context.Background())
+	v.gone = make(chan struct{})
+	go func() {
+		<-v.runner.done
+		v.finish(v.runner.err())
+	}()
+}
+
+// finish says why the environment has ended, once.
+func (v *environment) finish(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil {
+		v.err = err
+		v.end(err)
+		close(v.gone)
+	}
+}
+
+// makeFolders makes the job's folders, which must not exist.
+func (v *environment) makeFolders(ctx context.Context, job *executor.Job) error {
+	path, files := v.executor.host.Path(), v.executor.host.Files()
+	base, name := job.Root, job.ID
+	if base == "" {
+		base, name = v.executor.temp, "rung-"+job.ID+"-"+random()
+	} else if err := files.MkdirAll(ctx, base, 0o755); err != nil {
+		return err
+	}
+	v.dirs.Root = path.Join(base, name)
+	if err := v.claim(ctx, &v.dirs.Root); err != nil {
+		return err
+	}
+	v.dirs.Project = path.Join(v.dirs.Root, job.ProjectName)
+	v.dirs.Temp = v.dirs.Project + ".tmp"
+	if job.KeepProject != "" {
+		if err := v.claimKept(ctx, path.Join(base, job.KeepProject), job.ProjectName); err != nil {
+			return err
+		}
+	} else if err := files.Mkdir(ctx, v.dirs.Project, 0o755); err != nil {
+		return err
+	}
+	v.layout.Project, v.layout.Temp = v.dirs.Project, v.dirs.Temp
+	return files.Mkdir(ctx, v.dirs.Temp, 0o700)
+}
+
+// claim makes a folder that must not exist, and that is on record before it does. Where that fails, dir becomes empty.
+func (v *environment) claim(ctx context.Context, dir *string) error {
+	name := v.executor.entry(*dir)
+	info, err := v.executor.host.Files().Stat(ctx, *dir)
+	switch {
+	case err == nil:
+		err = fmt.Errorf("%s already exists; remove it if nobody needs it (it was last changed at %s)", *dir, info.ModTime.Format("2006-01-02 15:04:05"))
+	case errors.Is(err, fs.ErrNotExist):
+		if err = v.executor.book.Add(name); err == nil {
+			if err = v.executor.host.Files().Mkdir(ctx, *dir, 0o700); err == nil {
+				return nil
+			}
+			err = errors.Join(err, v.executor.book.Done(name))
+		}
+	}
+	*dir = ""
+	return err
+}
+
+// claimKept finds a project folder of the name that no other job has, or makes one.
+func (v *environment) claimKept(ctx context.Context, kept, project string) error {
+	path, files := v.executor.host.Path(), v.executor.host.Files()
+	for n := range maxKept {
+		folder := fmt.Sprintf("%s.%d", kept, n)
+		v.dirs.Busy = folder + busySuffix
+		if err := v.claim(ctx, &v.dirs.Busy); err != nil {
+			if _, taken := files.Stat(ctx, folder+busySuffix); taken == nil {
+				continue
+			}
+			return err
+		}
+		v.dirs.Project = path.Join(folder, project)
+		return files.MkdirAll(ctx, v.dirs.Project, 0o755)
+	}
+	return fmt.Errorf("%d jobs already use the kept project folder %s", maxKept, kept)
 }
 
 func (v *environment) Layout() executor.Layout { return v.layout }
 
-func (v *environment) Connect(ctx context.Context) (net.Conn, error) { return v.listener.dial(ctx) }
+func (v *environment) Handle() executor.Handle {
+	state, _ := json.Marshal(v.dirs) // strings alone cannot fail
+	return executor.Handle{Level: executor.None, Host: v.executor.host.Name(), ID: v.executor.host.Path().Base(v.dirs.Runner), State: state}
+}
+
+// Recover takes over the environment of a process that has ended.
+func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executor.Environment, error) {
+	if handle.Level != executor.None || handle.Host != e.host.Name() {
+		return nil, fmt.Errorf("the environment %s is one of level %s on the host %s, not of level none on %s", handle.ID, handle.Level, handle.Host, e.host.Name())
+	}
+	v := &environment{executor: e}
+	if err := json.Unmarshal(handle.State, &v.dirs); err != nil || v.dirs.Runner == "" || v.dirs.Project == "" || v.dirs.Temp == "" {
+		return nil, fmt.Errorf("the handle of the environment %s is damaged", handle.ID)
+	}
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	for _, dir := range append([]string{v.dirs.Runner}, v.dirs.removed()...) {
+		switch err := e.book.Adopt(e.entry(dir)); {
+		case errors.Is(err, ledger.ErrOwned):
+			return nil, fmt.Errorf("%w: %s", executor.ErrOwned, handle.ID)
+		case errors.Is(err, ledger.ErrUnknown):
+			return nil, &executor.Gone{Reason: "it was removed, or it belongs to another owner", Err: err}
+		case err != nil:
+			return nil, err
+		}
+	}
+	v.runner = e.runnerIn(v.dirs.Runner)
+	conn, err := v.runner.redial()
+	if err != nil {
+		v.runner.ended("its step-runner is not running any more", err)
+		v.begin()
+		return nil, errors.Join(v.runner.err(), v.Close(ctx))
+	}
+	v.begin()
+	v.layout.Project, v.layout.Temp = v.dirs.Project, v.dirs.Temp
+	go v.runner.watch(conn)
+	return v, nil
+}
+
+func (v *environment) Done() <-chan struct{} { return v.gone }
+
+func (v *environment) Err() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err
+}
+
+// Check connects to the step-runner.
+func (v *environment) Check(ctx context.Context) error {
+	conn, err := v.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	conn, err := v.executor.host.Dial(ctx, "unix", v.runner.socket)
+	if err != nil && v.Err() != nil {
+		return nil, v.Err()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &executor.Gone{Reason: "its step-runner does not listen any more", Err: err}
+	}
+	return conn, err
+}
 
 func (v *environment) Send(ctx context.Context, dir string, in io.Reader) error {
-	if !filepath.IsAbs(dir) {
-		return fmt.Errorf("files are sent to a folder by its absolute path, not %q", dir)
+	if !v.executor.host.Path().IsAbs(dir) {
+		return fmt.Errorf("files are sent to an absolute path, not to %q", dir)
 	}
-	return archive.Unpack(ctx, in, dir)
+	return v.working(ctx, func(ctx context.Context) error { return v.executor.host.Files().Unpack(ctx, dir, in) })
 }
 
 func (v *environment) Fetch(ctx context.Context, path string, out io.Writer) error {
-	if !filepath.IsAbs(path) {
-		return fmt.Errorf("files are fetched by their absolute path, not %q", path)
+	if !v.executor.host.Path().IsAbs(path) {
+		return fmt.Errorf("files are fetched from an absolute path, not from %q", path)
 	}
-	return archive.Pack(ctx, out, path)
+	return v.working(ctx, func(ctx context.Context) error { return v.executor.host.Files().Pack(ctx, path, out) })
 }
 
-// Close ends shells and the step-runner, which kills what runs, and removes the job's folder.
+// working does something that ends with the environment.
+func (v *environment) working(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(v.ended, func() { cancel(context.Cause(v.ended)) })()
+	err := do(ctx)
+	if err != nil && v.ended.Err() != nil {
+		return context.Cause(v.ended)
+	}
+	if err != nil && errors.Is(err, host.ErrLost) && v.executor.host.Err() != nil {
+		return &executor.Gone{Reason: "its host is lost", Err: v.executor.host.Err()}
+	}
+	return err
+}
+
+// Detach leaves the environment to a successor.
+func (v *environment) Detach() error {
+	if !v.executor.setup.Lease.Outlives() {
+		return errors.New("the environment ends with this process: its lease does not outlive it")
+	}
+	for _, dir := range append([]string{v.dirs.Runner}, v.dirs.removed()...) {
+		if err := v.executor.book.Release(v.executor.entry(dir)); err != nil {
+			return err
+		}
+	}
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
+	v.finish(&executor.Gone{Reason: "it was left to another process"})
+	return nil
+}
+
+// Close ends shells and the step-runner, which kills what runs, and removes the job's folders.
 func (v *environment) Close(ctx context.Context) error {
-	v.closing.Lock()
-	defer v.closing.Unlock()
-	if v.closed {
+	v.mu.Lock()
+	closed := v.closed
+	v.mu.Unlock()
+	if closed || v.runner == nil {
 		return nil
 	}
-	v.entering.Lock()
-	v.end()
-	v.entering.Unlock()
+	v.finish(&executor.Gone{Err: executor.ErrClosed})
+	if err := v.awaitShells(ctx); err != nil {
+		return err
+	}
+	problems := []error{v.runner.close(ctx)}
+	for _, dir := range v.dirs.removed() {
+		var err error
+		if !v.keep || dir == v.dirs.Busy {
+			err = v.executor.remove(ctx, dir)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("removing the job's folder: %w", err))
+			continue
+		}
+		problems = append(problems, v.executor.book.Done(v.executor.entry(dir)))
+	}
+	err := errors.Join(problems...)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = v.closed || err == nil
+	return err
+}
+
+func (v *environment) awaitShells(ctx context.Context) error {
 	over := make(chan struct{})
 	go func() {
-		defer close(over)
 		v.shells.Wait()
-		if v.runner != nil {
-			v.listener.Close()
-			v.runner.Close()
-			<-v.served
-		}
+		close(over)
 	}()
 	select {
 	case <-over:
+		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the job's processes have not ended: %w", context.Cause(ctx))
+		return fmt.Errorf("a shell in the environment has not ended: %w", context.Cause(ctx))
 	}
-	if !v.keep {
-		if err := removeAll(v.root); err != nil {
-			return fmt.Errorf("removing the job's folder: %w", err)
-		}
-	}
-	v.closed = true
-	return v.executor.ledger.Done(v.root)
 }
-
-// random is part of a name that nobody else has, the same with small letters: some file systems do not tell them apart.
-func random() string { return strings.ToLower(rand.Text()[:13]) }

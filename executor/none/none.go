@@ -1,202 +1,279 @@
-// Package none is the level without isolation: a job's steps are processes of this machine, and run as this user.
+// Package none is the level without isolation: a job's steps are processes of the host, and run as the host's user.
 //
-// The step-runner of an environment is in this program: connections to it never leave the memory. So an environment is made
-// in less than a millisecond, and costs a folder.
+// The step-runner of an environment is a process of its own, so that a crash of this one ends no job whose lease outlives it.
+// The next one is started ahead, so that a job need not wait for it.
+//
+//	rung-…/            one folder for each step-runner: its socket, and a link for PATH
+//	ROOT/ID/project    the job's files
+//	ROOT/ID/project.tmp
 package none
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/ledger"
 )
+
+// Definition is the level's row in the registry.
+var Definition = executor.Definition{
+	Level:   executor.None,
+	Summary: "a process on the host, as the host's user",
+	Open: func(ctx context.Context, setup executor.Setup) (executor.Executor, error) {
+		return New(ctx, setup, Options{Ahead: true})
+	},
+}
 
 // ledgerName is what the ledgers of this level are called.
 const ledgerName = "none"
 
-// StepRunner serves connections, as that of steps/service does.
-type StepRunner interface {
-	// Serve takes connections until the listener is closed.
-	Serve(listener net.Listener) error
-	// Close kills what still runs and ends all connections.
-	Close()
-}
-
-// Options are what the level is made of. StepRunner is required.
+// Options are the level's own.
 type Options struct {
-	// StepRunner makes the step-runner of one environment.
-	StepRunner func() (StepRunner, error)
-	// Program is the file of the program that is called step-runner in environments; empty is this program's.
-	Program string
-	// State is the folder that says, across processes, what is to be cleaned up; empty is ledger.Folder().
-	State string
-	// Temp is the folder for jobs that name none, and for the level's own; empty is the system's for temporary files.
-	Temp string
+	// Ahead starts the step-runner of the next environment before it is asked for.
+	Ahead bool
 }
 
-// New makes the level. Nothing is made on disk before it is needed.
-func New(o Options) (*Executor, error) {
-	if o.StepRunner == nil {
-		return nil, errors.New("the level none needs a step-runner")
+// New makes the level. Nothing is made on the host before it is needed, but with Options.Ahead the first step-runner.
+func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error) {
+	if setup.Host == nil {
+		setup.Host = local.New()
 	}
 	var err error
-	if o.Program == "" {
-		if o.Program, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("finding the file of this program: %w", err)
-		}
+	if setup.Program == nil {
+		setup.Program = thisProgram
 	}
-	if o.State == "" {
-		if o.State, err = ledger.Folder(); err != nil {
+	if setup.State == "" {
+		if setup.State, err = ledger.Folder(); err != nil {
 			return nil, err
 		}
 	}
-	if o.Temp == "" {
-		o.Temp = os.TempDir()
+	e := &Executor{setup: setup, opts: o, host: setup.Host}
+	e.life, e.end = context.WithCancel(context.WithoutCancel(ctx))
+	if o.Ahead {
+		e.startAhead()
 	}
-	e := &Executor{opts: o}
-	e.begin = sync.OnceValue(e.open)
 	return e, nil
+}
+
+// thisProgram is this program, where it runs on the system and architecture.
+func thisProgram(system, arch string) (string, error) {
+	if system != runtime.GOOS || arch != runtime.GOARCH {
+		return "", fmt.Errorf("this program is built for %s/%s, and the host is %s/%s", runtime.GOOS, runtime.GOARCH, system, arch)
+	}
+	return os.Executable()
 }
 
 // Executor makes environments of this level.
 type Executor struct {
-	opts   Options
-	begin  func() error // opens the ledger and makes the level's own folder, once
-	ledger *ledger.Ledger
-	own    string
+	setup executor.Setup
+	opts  Options
+	host  host.Host
+	life  context.Context // ends with the executor
+	end   context.CancelFunc
+
+	opening sync.Mutex
+	book    *ledger.Ledger
+	program string // on the host
+	temp    string
+
+	spares sync.Mutex
+	closed bool
+	spare  *spare // the step-runner of the next environment; nil if none was started
+}
+
+// spare is a step-runner that is being started.
+type spare struct {
+	done   chan struct{}
+	runner *runner
+	err    error
 }
 
 // Level returns executor.None.
 func (e *Executor) Level() executor.Level { return executor.None }
 
-// Capabilities says what the level can do: none of it.
-func (e *Executor) Capabilities() executor.Capabilities { return executor.Capabilities{} }
-
-func (e *Executor) bin() string { return filepath.Join(e.own, "bin") }
-
-// open makes what all environments share.
-func (e *Executor) open() (err error) {
-	if e.ledger, err = ledger.Open(e.opts.State, ledgerName); err != nil {
-		return err
-	}
-	if e.own, err = e.makeTemp("rung-"); err != nil {
-		return err
-	}
-	if err := os.Mkdir(e.bin(), 0o755); err != nil {
-		return err
-	}
-	name := "step-runner"
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	return link(e.opts.Program, filepath.Join(e.bin(), name))
+// Capabilities says what the level can do.
+func (e *Executor) Capabilities() executor.Capabilities {
+	return executor.Capabilities{KeepProject: true, Reattach: true}
 }
 
-// makeTemp makes a folder that nobody else may enter, and that is on record before it is there.
-func (e *Executor) makeTemp(prefix string) (string, error) {
-	return e.make(filepath.Join(e.opts.Temp, prefix+random()))
-}
-
-// make makes a folder, which must not be there.
-func (e *Executor) make(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("%s is there already; remove it if nobody needs it", path)
-	}
-	if err := e.ledger.Add(path); err != nil {
-		return "", err
-	}
-	if err := os.Mkdir(path, 0o700); err != nil {
-		return "", errors.Join(fmt.Errorf("making a folder for the job: %w", err), e.ledger.Done(path))
-	}
-	return path, nil
-}
-
-// link gives a program another name, in the first way that works: not every system, or user, can make links.
-func link(program, name string) error {
-	if os.Symlink(program, name) == nil || os.Link(program, name) == nil {
+// begin opens the ledger and brings the program to the host, once.
+func (e *Executor) begin(ctx context.Context) error {
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	if e.book != nil {
 		return nil
 	}
-	in, err := os.Open(program)
+	file, err := e.setup.Program(e.host.Platform().OS, e.host.Platform().Arch)
 	if err != nil {
-		return err
+		return fmt.Errorf("finding a step-runner for the host %s: %w", e.host.Name(), err)
 	}
-	defer in.Close()
-	out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
+	if e.program, err = e.host.Put(ctx, file); err != nil {
+		return fmt.Errorf("copying the step-runner to the host %s: %w", e.host.Name(), err)
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	if e.temp = e.setup.Temp; e.temp == "" {
+		if e.temp, err = e.host.Files().Temp(ctx); err != nil {
+			return err
+		}
+	}
+	lease := ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep}
+	e.book, err = ledger.Open(e.setup.State, ledgerName, lease)
+	return err
 }
 
-// Prepare makes the folders of an environment and starts its step-runner.
-func (e *Executor) Prepare(ctx context.Context, job *executor.Job, _ func(string)) (executor.Environment, error) {
-	if err := errors.Join(job.Validate(), context.Cause(ctx)); err != nil {
-		return nil, err
-	}
-	if err := executor.Check(e, job); err != nil {
-		return nil, err
-	}
-	if err := e.begin(); err != nil {
-		return nil, err
-	}
-	root, err := e.makeRoot(job)
-	if err != nil {
-		return nil, err
-	}
-	env := &environment{executor: e, root: root, keep: job.Keep}
-	if err := env.start(job); err != nil {
-		env.keep = false
-		return nil, errors.Join(err, env.Close(context.WithoutCancel(ctx)))
-	}
-	return env, nil
+// entry is what the ledger holds: folders of one environment or step-runner. The order of fields and folders is part of it.
+type entry struct {
+	Host string   `json:"host"`
+	Dirs []string `json:"dirs"`
 }
 
-// makeRoot makes the folder that everything of an environment is in.
-func (e *Executor) makeRoot(job *executor.Job) (string, error) {
-	if job.Root == "" {
-		return e.makeTemp("rung-" + job.ID + "-")
-	}
-	if err := os.MkdirAll(job.Root, 0o755); err != nil {
-		return "", fmt.Errorf("making a folder for the job: %w", err)
-	}
-	return e.make(filepath.Join(job.Root, job.ID))
+func (e *Executor) entry(dirs ...string) string {
+	text, _ := json.Marshal(entry{Host: e.host.Name(), Dirs: dirs}) // strings alone cannot fail
+	return string(text)
 }
 
-// Sweep removes the folders of environments whose process was killed, and on Linux kills the processes that they left.
+// Sweep removes what environments on this host have left whose lease has ended.
 func (e *Executor) Sweep(ctx context.Context) error {
-	return ledger.Sweep(e.opts.State, ledgerName, func(root string) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	var problems []error
+	err := ledger.Sweep(e.setup.State, ledgerName, func(text string) error {
+		var it entry
+		if err := json.Unmarshal([]byte(text), &it); err != nil {
+			return nil // not written by this level
 		}
-		killLeft(root)
-		return removeAll(root)
+		if it.Host != e.host.Name() {
+			return errElsewhere
+		}
+		err := context.Cause(ctx)
+		for _, dir := range it.Dirs {
+			if err == nil {
+				err = e.remove(ctx, dir)
+			}
+		}
+		if err != nil {
+			problems = append(problems, err)
+		}
+		return err
 	})
+	if len(problems) > 0 || errors.Is(err, errElsewhere) {
+		return errors.Join(problems...)
+	}
+	return err
 }
 
-// Close removes what environments shared.
+// errElsewhere keeps the entries of other hosts for those who use them.
+var errElsewhere = errors.New("on another host")
+
+// remove kills the processes that a job in the folder has left, as far as they are known, and removes the folder.
+func (e *Executor) remove(ctx context.Context, dir string) error {
+	switch {
+	case e.host.Name() == local.Name:
+		killLeft(dir)
+	case e.host.Platform().OS == "linux":
+		if err := e.killLeftThere(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return e.host.Files().RemoveAll(ctx, dir)
+}
+
+// killScript kills the processes of a host whose project is in the folder $1, and waits until they are gone.
+const killScript = `for try in 1 2 3 4 5 6 7 8 9 10; do
+  found=
+  for file in /proc/[0-9]*/environ; do
+    if tr '\0' '\n' <"$file" | grep -q -F "CI_PROJECT_DIR=$1/"; then
+      pid=${file#/proc/}; kill -9 "${pid%/environ}" && found=1
+    fi
+  done 2>/dev/null
+  [ "$found" ] || exit 0
+  sleep 0.1
+done`
+
+// killLeftThere is killLeft on another host.
+func (e *Executor) killLeftThere(ctx context.Context, dir string) error {
+	p, err := e.host.Exec(ctx, &host.Command{Args: []string{"sh", "-c", killScript, "sh", dir}})
+	if err != nil {
+		return err
+	}
+	_, err = p.Wait()
+	return err
+}
+
+// startAhead starts a step-runner for the next environment.
+func (e *Executor) startAhead() {
+	e.spares.Lock()
+	defer e.spares.Unlock()
+	if e.closed || e.spare != nil {
+		return
+	}
+	s := &spare{done: make(chan struct{})}
+	e.spare = s
+	go func() {
+		defer close(s.done)
+		if s.err = e.begin(e.life); s.err == nil {
+			s.runner, s.err = e.startRunner(e.life)
+		}
+	}()
+}
+
+// takeRunner returns the step-runner that was started ahead, or a new one.
+func (e *Executor) takeRunner(ctx context.Context) (*runner, error) {
+	e.spares.Lock()
+	s := e.spare
+	e.spare = nil
+	e.spares.Unlock()
+	if s == nil {
+		return e.startRunner(ctx)
+	}
+	select {
+	case <-s.done:
+		if s.err == nil && s.runner.alive() {
+			return s.runner, nil
+		}
+		e.discard(s)
+		return e.startRunner(ctx)
+	case <-ctx.Done():
+		go e.discard(s)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// discard ends a step-runner that nobody uses.
+func (e *Executor) discard(s *spare) {
+	<-s.done
+	if s.runner != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.life), cleanupTime)
+		defer cancel()
+		_ = s.runner.close(ctx) // what is left is swept
+	}
+}
+
+// Close ends the step-runner that was started ahead, and the ledger.
 func (e *Executor) Close() error {
-	if e.ledger == nil {
+	e.spares.Lock()
+	e.closed = true
+	s := e.spare
+	e.spare = nil
+	e.spares.Unlock()
+	if s != nil {
+		e.discard(s)
+	}
+	e.end()
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	if e.book == nil {
 		return nil
 	}
-	var err error
-	if e.own != "" {
-		if err = removeAll(e.own); err == nil {
-			err = e.ledger.Done(e.own)
-		}
-		e.own = ""
-	}
-	return errors.Join(err, e.ledger.Close())
+	return e.book.Close()
 }
+
+// random is part of a name that nobody else has, in small letters: some file systems do not tell them apart.
+func random() string { return strings.ToLower(rand.Text()[:13]) }

@@ -1,13 +1,14 @@
+//go:build unix
+
 package none
 
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rungci/rung/executor"
@@ -15,23 +16,40 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	executortest.Main(m, func() (executortest.Level, error) { return level(os.Args[0]), nil })
+	executortest.Main(m, func() (executortest.Level, error) {
+		l := level()
+		l.Host = overSSH() // of the test that starts this binary again
+		return l, nil
+	})
 }
 
-func level(program string) executortest.Level {
+func level() executortest.Level {
 	return executortest.Level{
-		New: func(dir string) (executor.Executor, error) {
-			temp := filepath.Join(dir, "temp")
-			if err := os.MkdirAll(temp, 0o700); err != nil {
-				return nil, err
-			}
-			return New(Options{
-				StepRunner: func() (StepRunner, error) { return executortest.NewStepRunner() },
-				Program:    program, State: filepath.Join(dir, "state"), Temp: temp,
-			})
+		Open: func(ctx context.Context, setup executor.Setup) (executor.Executor, error) {
+			return New(ctx, setup, Options{})
 		},
 		Job:  func(id string) *executor.Job { return &executor.Job{ID: id, ProjectName: "project"} },
 		Left: left,
+		Ends: map[string]func(*testing.T, executor.Environment){
+			"its step-runner is killed": func(t *testing.T, env executor.Environment) {
+				if err := env.(*environment).runner.process.Kill(); err != nil {
+					t.Error(err)
+				}
+			},
+			"its socket is removed": func(t *testing.T, env executor.Environment) {
+				if err := os.Remove(env.(*environment).runner.socket); err != nil {
+					t.Error(err)
+				}
+			},
+		},
+		Stalls: map[string]func(*testing.T, executor.Environment){
+			"its step-runner is stopped, and does not answer": func(t *testing.T, env executor.Environment) {
+				pid := env.(*environment).runner.process.PID()
+				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+					t.Error(err)
+				}
+			},
+		},
 	}
 }
 
@@ -56,15 +74,17 @@ func left(dir string) (names []string, err error) {
 }
 
 func TestConformance(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("needs a POSIX shell")
-	}
-	executortest.Run(t, level(os.Args[0]))
+	executortest.Run(t, level())
+}
+
+func newLevel(dir string) (executor.Executor, error) {
+	l := level()
+	return l.New(dir, executor.Lease{})
 }
 
 func open(t *testing.T) executor.Executor {
 	t.Helper()
-	e, err := level(os.Args[0]).New(t.TempDir())
+	e, err := newLevel(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +119,7 @@ func TestAFolderThatIsThereIsNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := open(t).Prepare(t.Context(), &executor.Job{ID: "build", ProjectName: "shop", Root: root}, nil)
-	if err == nil || !strings.Contains(err.Error(), "there already") {
+	if err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err := os.Stat(mine); err != nil {
@@ -109,7 +129,7 @@ func TestAFolderThatIsThereIsNotTouched(t *testing.T) {
 
 func TestKeptFilesStayAlsoAfterASweep(t *testing.T) {
 	dir := t.TempDir()
-	e, err := level(os.Args[0]).New(dir)
+	e, err := newLevel(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,14 +150,13 @@ func TestKeptFilesStayAlsoAfterASweep(t *testing.T) {
 }
 
 func TestCloseIsBoundedByItsContext(t *testing.T) {
-	dir := t.TempDir()
-	stuck := &stuckRunner{release: make(chan struct{})}
-	e, err := New(Options{StepRunner: func() (StepRunner, error) { return stuck, nil }, State: filepath.Join(dir, "state"), Temp: dir})
+	e := open(t)
+	env, err := e.Prepare(t.Context(), &executor.Job{ID: "stuck", ProjectName: "shop"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, err := e.Prepare(t.Context(), &executor.Job{ID: "stuck", ProjectName: "shop"}, nil)
-	if err != nil {
+	pid := env.(*environment).runner.process.PID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -145,20 +164,49 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 	if err := env.Close(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("closing gives %v", err)
 	}
-	close(stuck.release)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(env.Close(t.Context()), e.Close()); err != nil {
 		t.Errorf("closing again gives %v", err)
 	}
 }
 
-// stuckRunner does not end before it is released.
-type stuckRunner struct{ release chan struct{} }
-
-func (r *stuckRunner) Serve(net.Listener) error { return nil }
-func (r *stuckRunner) Close()                   { <-r.release }
+func TestAKeptProjectIsFoundByTheNextJobAndHadByOneOnly(t *testing.T) {
+	e, root := open(t), t.TempDir()
+	prepare := func(id string) executor.Environment {
+		t.Helper()
+		env, err := e.Prepare(t.Context(), &executor.Job{ID: id, ProjectName: "shop", Root: root, KeepProject: "shop-1"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return env
+	}
+	first := prepare("first")
+	if err := os.WriteFile(filepath.Join(first.Layout().Project, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	beside := prepare("beside")
+	if beside.Layout().Project == first.Layout().Project {
+		t.Errorf("two jobs have %s", beside.Layout().Project)
+	}
+	if err := errors.Join(first.Close(t.Context()), beside.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	next := prepare("next")
+	if _, err := os.Stat(filepath.Join(next.Layout().Project, "file")); err != nil {
+		t.Errorf("the next job does not find the file: %v", err)
+	}
+	if err := next.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(root, "*"+busySuffix)); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
 
 func BenchmarkPrepare(b *testing.B) {
-	e, err := level(os.Args[0]).New(b.TempDir())
+	e, err := newLevel(b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,64 +3,77 @@ package none
 import (
 	"cmp"
 	"context"
-	"errors"
 	"os"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/rungci/rung/executor"
-	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/host/local"
 )
 
-// shellGrace is how long a shell may take to end when its environment is closed.
-const shellGrace = time.Second
-
-// Shell runs a command with this program's environment, and not only what steps get of it: a person is at home here.
+// Shell runs a command with the environment of the host's user, not only with what steps get of it: it is for a person.
 func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, error) {
-	if !v.enter() {
-		return -1, errClosed
+	if err := v.enter(); err != nil {
+		return -1, err
 	}
 	defer v.shells.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(v.ended, func() { cancel(errClosed) })()
+	defer context.AfterFunc(v.ended, func() { cancel(context.Cause(v.ended)) })()
 
-	spec := process.Spec{
-		Args: shell.Args, Dir: cmp.Or(shell.Dir, v.layout.Project), Env: v.environ(shell.Env), Grace: shellGrace,
-		Input: shell.Stdin, Stdout: shell.Stdout, Stderr: shell.Stderr,
+	command := &host.Command{
+		Args: shell.Args, Dir: cmp.Or(shell.Dir, v.layout.Project), Env: v.environ(shell.Env),
+		Stdin: shell.Stdin, Stdout: shell.Stdout, Stderr: shell.Stderr,
 	}
-	if len(spec.Args) == 0 {
-		spec.Args = defaultShell()
+	if len(command.Args) == 0 {
+		command.Args = v.defaultShell()
 	}
 	if shell.Terminal {
-		spec.Terminal = &process.Terminal{Input: shell.Stdin, Output: shell.Stdout, Resize: sizes(ctx, shell.Resize)}
+		command.Terminal = &host.Terminal{Name: os.Getenv("TERM")}
+		if shell.Resize != nil {
+			select {
+			case size := <-shell.Resize:
+				command.Terminal.Size = host.Size(size)
+			case <-ctx.Done():
+				return -1, context.Cause(ctx)
+			}
+		}
 	}
-	result, err := process.Run(ctx, nil, spec)
-	return result.ExitCode, err
+	p, err := v.executor.host.Exec(ctx, command)
+	if err != nil {
+		return -1, err
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go resize(p, shell.Resize, ended)
+	code, err := p.Wait()
+	if ctx.Err() != nil {
+		return -1, context.Cause(ctx)
+	}
+	return code, err
 }
 
-var errClosed = errors.New("the job's environment was closed")
-
-// enter counts a shell, unless the environment is being closed.
-func (v *environment) enter() bool {
-	v.entering.Lock()
-	defer v.entering.Unlock()
-	if v.ended.Err() != nil {
-		return false
+// enter counts a shell, unless the environment has ended.
+func (v *environment) enter() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil {
+		v.shells.Add(1)
 	}
-	v.shells.Add(1)
-	return true
+	return v.err
 }
 
-// environ is this program's environment, the variables of the environment, and others over them, each name once.
+// environ is what a shell has beyond the environment of the host's user. On this machine that is this program's.
 func (v *environment) environ(others []string) []string {
-	out := os.Environ()
-	path := v.layout.Bin
-	if old := os.Getenv("PATH"); old != "" {
-		path += string(os.PathListSeparator) + old
+	var out []string
+	path := os.Getenv("PATH")
+	if v.executor.host.Name() == local.Name {
+		out = os.Environ()
+	} else {
+		path = "/usr/local/bin:/usr/bin:/bin"
 	}
-	out = set(out, "PATH="+path)
+	out = set(out, "PATH="+v.layout.Bin+v.executor.host.Path().ListSeparator()+path)
 	for name, value := range v.layout.Env {
 		out = set(out, name+"="+value)
 	}
@@ -83,32 +96,27 @@ func set(env []string, pair string) []string {
 	return append(env, pair)
 }
 
-func defaultShell() []string {
-	if runtime.GOOS == "windows" {
+func (v *environment) defaultShell() []string {
+	switch {
+	case v.executor.host.Name() != local.Name:
+		return []string{"/bin/sh", "-l"}
+	case runtime.GOOS == "windows":
 		return []string{cmp.Or(os.Getenv("ComSpec"), "cmd.exe")}
 	}
 	return []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh")}
 }
 
-// sizes hands sizes on in the form of package process, until ctx ends.
-func sizes(ctx context.Context, in <-chan executor.Size) <-chan process.Size {
-	out := make(chan process.Size)
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
+// resize hands sizes on to a terminal until it has ended.
+func resize(p host.Process, sizes <-chan executor.Size, ended <-chan struct{}) {
+	for {
+		select {
+		case <-ended:
+			return
+		case size, open := <-sizes:
+			if !open {
 				return
-			case size, open := <-in:
-				if !open {
-					return
-				}
-				select {
-				case out <- process.Size(size):
-				case <-ctx.Done():
-					return
-				}
 			}
+			_ = p.Resize(host.Size(size)) // a terminal of another size is one, too
 		}
-	}()
-	return out
+	}
 }

@@ -20,6 +20,10 @@ func AsError(ctx context.Context, err error) *event.Error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, executor.ErrGone): // before ctx: it may be why ctx ended
+		return event.NewError(event.CodeEnvironmentGone, "%v", err)
+	case errors.Is(err, ErrTimeout):
+		return event.NewError(event.CodeRunTimeout, "%v", err)
 	case ctx.Err() != nil:
 		stop := event.StopOf(context.Cause(ctx))
 		return event.NewError(stop.Code, "%s", stop.Reason)

@@ -72,7 +72,7 @@ var importRules = []importRule{
 	{"bench", nil, nil, "it measures all of them"},
 	{"e2e/...", nil, nil, "it tries what the documents say"},
 
-	{"executor", []string{}, nil, "the contract of environments depends on none of them"},
+	{"executor", []string{"executor/host", "steps/event"}, nil, "the contract of environments knows machines and events, and no level"},
 	{"executor/...", nil, []string{"manager/...", "fleet/...", "local/..."}, "an executor does not ask how many machines there are, or who wants the job"},
 	{"executor/container/engine", []string{}, nil, "a client of an engine knows nothing of jobs"},
 	{"executor/host", []string{}, nil, "the contract of machines depends on none of them"},
@@ -194,7 +194,6 @@ var textReaders = map[string]string{
 // manyMethods and manyImports are the types and packages that exceed a limit, with the number that they have. A number may only shrink.
 var (
 	manyMethods = map[string]int{
-		"executor/container.environment":           41,
 		"executor/container/engine.Client":         40,
 		"steps/engine.run":                         56,
 		"steps/engine.scope":                       46,

@@ -35,13 +35,16 @@ type Preparing struct {
 	Subject string `json:"subject,omitempty"` // what it works on: the name of an image or a service
 	Current int64  `json:"current,omitempty"`
 	Total   int64  `json:"total,omitempty"` // 0 when not known
-	Unit    string `json:"unit,omitempty"`  // "bytes" or a plural noun
+	Unit    string `json:"unit,omitempty"`  // UnitBytes or a plural noun
 	Done    bool   `json:"done,omitempty"`
 	// Duration is how long it took, once it is done.
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	// Message is something that people should know, such as the last words of a service; usually empty.
 	Message string `json:"message,omitempty"`
 }
+
+// UnitBytes is the unit of sizes.
+const UnitBytes = "bytes"
 
 // Prepared is a phase that has ended.
 type Prepared struct {

@@ -129,7 +129,7 @@ func TestCalls(t *testing.T) {
 			}, nil},
 		{"make a network", exchange{ask: `POST /v1.41/networks/create {"Name":"n","Driver":"bridge","Labels":{"l":"v"}}`, status: 201, answer: `{"Id":"abc"}`},
 			func(c *Client) (any, error) {
-				return c.CreateNetwork(t.Context(), "n", map[string]string{"l": "v"})
+				return c.CreateNetwork(t.Context(), "n", false, map[string]string{"l": "v"})
 			}, "abc"},
 		{"list networks", exchange{ask: "GET /v1.41/networks?filters=%7B%22label%22%3A%5B%22l%3Dv%22%5D%7D ", answer: `[]`},
 			func(c *Client) (any, error) { return c.ListNetworks(t.Context(), "l", "v") }, []string(nil)},

@@ -41,6 +41,11 @@ type HostConfig struct {
 	NetworkMode string  `json:",omitempty"` // the id of its network; "" is the engine's own
 	Privileged  bool    `json:",omitempty"`
 	Init        bool    `json:",omitempty"`
+	// Bounds; 0 is none.
+	Memory     int64             `json:",omitempty"` // bytes
+	NanoCpus   int64             `json:",omitempty"` // billionths of a processor
+	PidsLimit  int64             `json:",omitempty"` // processes and threads
+	StorageOpt map[string]string `json:",omitempty"` // "size": bytes of the container's own files, where the storage driver can
 	// PortBindings are the addresses of the machine that lead to ports of the container: "80/tcp".
 	PortBindings map[string][]PortBinding `json:",omitempty"`
 }
@@ -73,10 +78,14 @@ type Endpoint struct {
 // ContainerState is what is known of a container that was made.
 type ContainerState struct {
 	State struct {
-		Running  bool
-		ExitCode int
-		Health   struct{ Status string } // starting, healthy, unhealthy; "" where nothing is known of it
+		Running   bool
+		Paused    bool
+		OOMKilled bool // the kernel ended it, or a process in it, for want of memory
+		ExitCode  int
+		Error     string                  // why it could not be started or ended, as the engine says
+		Health    struct{ Status string } // starting, healthy, unhealthy; "" where nothing is known of it
 	}
+	Config          struct{ Env []string }
 	NetworkSettings struct {
 		Networks map[string]Endpoint      // by their names
 		Ports    map[string][]PortBinding // of the container: "80/tcp"

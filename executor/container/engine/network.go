@@ -5,12 +5,13 @@ import (
 	"net/url"
 )
 
-// CreateNetwork makes a network of this machine and returns its id.
-func (c *Client) CreateNetwork(ctx context.Context, name string, labels map[string]string) (id string, err error) {
+// CreateNetwork makes a network of the engine's machine and returns its id. An internal one leads nowhere else.
+func (c *Client) CreateNetwork(ctx context.Context, name string, internal bool, labels map[string]string) (id string, err error) {
 	body := struct {
 		Name, Driver string
+		Internal     bool
 		Labels       map[string]string
-	}{name, "bridge", labels}
+	}{name, "bridge", internal, labels}
 	var made identified
 	err = c.post(ctx, "/networks/create", nil, body, &made)
 	return made.ID, err

@@ -244,7 +244,7 @@ func TestFilesOfAContainerThatDoesNotRun(t *testing.T) {
 
 func TestNetworks(t *testing.T) {
 	c, name := real(t)
-	network, err := c.CreateNetwork(t.Context(), name, map[string]string{testLabel: name})
+	network, err := c.CreateNetwork(t.Context(), name, false, map[string]string{testLabel: name})
 	if err != nil {
 		t.Fatal(err)
 	}

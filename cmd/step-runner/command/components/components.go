@@ -39,6 +39,32 @@ type Flags struct {
 	given *lock.File // what a client locks, in the place of a file; nil is none
 }
 
+// Args are the flags as a step-runner on this machine takes them.
+func (o *Flags) Args() []string {
+	var out []string
+	file := func(flag, name string) {
+		if name == "" {
+			return
+		}
+		if full, err := filepath.Abs(name); err == nil {
+			name = full
+		}
+		out = append(out, flag+"="+name)
+	}
+	file("--sources", o.Sources)
+	file("--cache", o.CacheDir)
+	file("--lock-file", o.lockFile)
+	for _, name := range o.Bundles {
+		file("--bundle", name)
+	}
+	for flag, set := range map[string]bool{"--locked": o.locked, "--offline": o.Offline, "--refresh": o.Refresh} {
+		if set {
+			out = append(out, flag)
+		}
+	}
+	return out
+}
+
 // Locking are the flags with the lock that a client gave; nil is none.
 func (o *Flags) Locking(given *lock.File) *Flags {
 	out := *o

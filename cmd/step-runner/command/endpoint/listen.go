@@ -31,7 +31,11 @@ type Flags struct {
 	tlsClientCA string
 	tokenFile   string
 	noAuth      bool
+	endWith     []string // with what its owner ends it
 }
+
+// Owner is the program that the server ends with.
+func (o *Flags) Owner() (*Owner, error) { return newOwner(o.endWith, o.socket) }
 
 // Declare declares the flags.
 func (o *Flags) Declare(f *pflag.FlagSet) {
@@ -42,6 +46,9 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "accept clients with a certificate from a CA in the PEM `FILE`")
 	f.StringVar(&o.tokenFile, "token-file", "", "accept clients that present the token in `FILE`")
 	f.BoolVar(&o.noAuth, "no-auth", false, "accept every user on this machine; loopback addresses only")
+	f.StringArrayVar(&o.endWith, "end-with", nil, "end at once, with all runs, when `WHAT` does: stdin or socket")
+	_ = f.MarkHidden("end-with") // for the program that starts the server
+
 	o.Service.flags(f)
 }
 

@@ -36,6 +36,8 @@ const (
 type ServiceFlags struct {
 	limits service.Limits
 	From   components.Flags
+	// rulesOf is the project whose .rung/sources.toml counts; empty is the work directory's.
+	rulesOf string
 }
 
 func (o *ServiceFlags) flags(f *pflag.FlagSet) {
@@ -50,6 +52,8 @@ func (o *ServiceFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&l.Keep, "keep", service.DefaultKeep, "keep a finished run for `TIME` if no client closes it")
 	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run if no client asks for it for `TIME`")
 	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
+	f.StringVar(&o.rulesOf, "rules-of", "", "use the sources.toml of the project in `DIR`, wherever jobs run")
+	_ = f.MarkHidden("rules-of") // for the program that starts the server
 	o.From.Declare(f)
 }
 
@@ -68,7 +72,11 @@ func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Servi
 		Parse:  gitlabsteps.ParseSteps,
 		Engine: func() engine.Options { return runner.EngineOptions(p) },
 		Sources: func(folder, workDir string, given *lock.File) (source.Source, error) {
-			return o.From.Locking(given).Open(p, folder, workDir)
+			from, err := o.From.Locking(given).Open(p, folder, workDir)
+			if err == nil && o.rulesOf != "" {
+				from.Rules, err = o.From.Rules(p, o.rulesOf)
+			}
+			return from, err
 		},
 		RuntimeDigest: runner.Digest,
 		Log:           func(line string) { fmt.Fprintln(p.Stderr, "step-runner:", line) },
@@ -81,8 +89,9 @@ func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Servi
 	return svc, nil
 }
 
-// Serve serves what open listens on, until it is told to end. From the moment that it listens, a signal is a request to end.
-func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, open func() ([]*Endpoint, error)) error {
+// Serve serves what open listens on, until it is told to end. From the moment that it listens, a signal is a request to end. owner may be
+// nil.
+func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, owner *Owner, open func() ([]*Endpoint, error)) error {
 	stops := make(chan os.Signal, 4)
 	signal.Notify(stops, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -99,7 +108,9 @@ func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, open func(
 		return err
 	}
 	defer svc.Close()
-	failed := make(chan error, len(endpoints))
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	failed, left := make(chan error, len(endpoints)), owner.watch(watching, p.Stdin)
 	for _, e := range endpoints {
 		e.Start(svc, failed)
 		fmt.Fprintf(p.Stderr, "step-runner is listening on %s\n", e.Name)
@@ -109,6 +120,9 @@ func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, open func(
 		fmt.Fprintf(p.Stderr, "step-runner: %s, stopping %s\n", signals.Stop(sig).Reason, quantity.Count(svc.Active(), "run"))
 	case err = <-failed:
 		err = exit.Coded(exit.System, "%v", err)
+	case why := <-left:
+		fmt.Fprintf(p.Stderr, "step-runner: %s, ending at once\n", why)
+		return nil // which kills what runs; connections end with this process
 	case <-ctx.Done():
 	}
 	now, atOnce := context.WithCancel(context.WithoutCancel(ctx))

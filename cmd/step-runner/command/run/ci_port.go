@@ -96,7 +96,7 @@ func (o *portFlags) serveOnly(ctx context.Context, s *session.Session) error {
 	o.service.From = s.From
 	remove := func() {}
 	defer func() { remove() }()
-	return o.service.Serve(ctx, s.Program, func() ([]*endpoint.Endpoint, error) {
+	return o.service.Serve(ctx, s.Program, nil, func() ([]*endpoint.Endpoint, error) {
 		e, done, err := o.open(s.Program)
 		remove = done
 		if err == nil {

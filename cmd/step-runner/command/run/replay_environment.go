@@ -22,10 +22,10 @@ import (
 	place "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/internal/wholefile"
-	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
+	"github.com/rungci/rung/ui"
 )
 
 // A run that had a place made for it is replayed in such a place: there the same program replays it, and its word is ours.
@@ -78,9 +78,11 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path str
 	}
 	job := place.Job(described)
 	job.ID, job.ProjectName = "replay", filepath.Base(recorded.Run.WorkDir)
-	env, err := level.Prepare(ctx, job, func(line string) {
+	env, err := level.Prepare(ctx, job, func(p event.Preparing) {
 		if !r.Quiet {
-			fmt.Fprintln(r.Program.Stderr, line)
+			if line := ui.Preparing(p); line != "" {
+				fmt.Fprintln(r.Program.Stderr, line)
+			}
 		}
 	})
 	if err != nil {
@@ -184,7 +186,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 	if recorded.Run.WorkDir != layout.Project {
 		r.notes = append(r.notes, fmt.Sprintf("the recorded run was in %s, and this is in %s", recorded.Run.WorkDir, layout.Project))
 	}
-	missing, err := place.Bring(ctx, env, described.Files, store.Folder)
+	missing, err := place.Bring(ctx, env, described.Files, levels.ProjectFolder)
 	if err != nil {
 		return 0, err
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/executor"
 	place "github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
+	"github.com/rungci/rung/ui"
 )
 
 // services starts what ran beside a recorded run on the machine itself, behind the same ports: the steps know them. end removes it.
@@ -38,9 +40,11 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 	}
 	job := place.Job(described)
 	job.ID, job.ProjectName = "replay-services", "replay"
-	started, err := starter.StartServices(ctx, job, func(line string) {
+	started, err := starter.StartServices(ctx, job, func(p event.Preparing) {
 		if !r.Quiet {
-			fmt.Fprintln(r.Program.Stderr, line)
+			if line := ui.Preparing(p); line != "" {
+				fmt.Fprintln(r.Program.Stderr, line)
+			}
 		}
 	})
 	if err != nil {

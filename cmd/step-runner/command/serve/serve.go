@@ -39,7 +39,11 @@ Exit codes: 0 stopped · 2 usage · 4 not allowed · 5 internal error · 6 a fol
 			if err := o.Place(args); err != nil {
 				return err
 			}
-			return o.Service.Serve(cmd.Context(), a.Program, func() ([]*endpoint.Endpoint, error) { return o.Open(a.Program) })
+			owner, err := o.Owner()
+			if err != nil {
+				return err
+			}
+			return o.Service.Serve(cmd.Context(), a.Program, owner, func() ([]*endpoint.Endpoint, error) { return o.Open(a.Program) })
 		},
 	}
 	o.Declare(cmd.Flags())

@@ -74,7 +74,7 @@ func SendText(ctx context.Context, env executor.Environment, to, text string) er
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return env.Send(ctx, path.Dir(to), &archive)
+	return Unpack(ctx, env, path.Dir(to), &archive)
 }
 
 // sendAs sends a file or folder to a path of the environment. Where it goes is the trace's word, which may name any place: only those

@@ -42,8 +42,41 @@ func Send(ctx context.Context, env executor.Environment, parcels []Parcel) error
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(packParcels(ctx, w, there)) }()
-	err := env.Send(ctx, path.Join(filepath.ToSlash(env.Layout().Temp), StoreFolder), r)
+	err := Unpack(ctx, env, path.Join(filepath.ToSlash(env.Layout().Temp), StoreFolder), r)
 	r.CloseWithError(err)
+	return err
+}
+
+// Unpack unpacks an archive below dir in an environment. It ends when the environment does.
+func Unpack(ctx context.Context, env executor.Environment, dir string, in io.Reader) error {
+	ctx, end := Within(ctx, env)
+	defer end()
+	r, w := io.Pipe() // so that a reader that does not end holds nothing up
+	go func() {
+		_, err := io.Copy(w, in)
+		w.CloseWithError(err)
+	}()
+	defer context.AfterFunc(ctx, func() { w.CloseWithError(context.Cause(ctx)) })()
+	err := env.Send(ctx, dir, r)
+	r.CloseWithError(err)
+	return failure(ctx, env, err)
+}
+
+// failure is the error of a transfer: that the environment is gone, if that is why.
+func failure(ctx context.Context, env executor.Environment, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var unsafe *archive.UnsafeError
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &unsafe) {
+		return err
+	}
+	if gone := goneWith(ctx, env, err); gone != nil {
+		return gone
+	}
 	return err
 }
 
@@ -87,23 +120,33 @@ func copyEntries(out *tar.Writer, r io.Reader, rename func(string) string) error
 	}
 }
 
-// Fetch brings a folder of the environment to a folder of this machine: what is in it replaces what is there of the same name, file by
-// file. A folder that the environment has not got is no error.
+// Allowance bounds what a job may bring back from its environment.
+var Allowance = archive.Limits{Bytes: 64 << 30, Entries: 1_000_000}
+
+// Fetch brings a folder of the environment to a folder on this machine: what is in it replaces what is there of the same name, file
+// by file. A folder that the environment does not have is no error. What comes is bounded by Allowance, and by the time of ctx, which
+// should be the job's.
 func Fetch(ctx context.Context, env executor.Environment, from, to string) error {
 	temp, err := os.MkdirTemp(filepath.Dir(to), ".fetch-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
+	ctx, end := Within(ctx, env)
+	defer end()
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(env.Fetch(ctx, from, w)) }()
-	err = archive.Unpack(ctx, r, temp)
+	defer context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })()
+	err = archive.UnpackWithin(ctx, r, temp, Allowance)
 	r.CloseWithError(err)
-	if errors.Is(err, fs.ErrNotExist) {
+	var tooMuch *archive.LimitError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("fetching %s: %w", path.Base(from), err)
+	case errors.As(err, &tooMuch):
+		return &executor.UserError{Message: fmt.Sprintf("fetching %s: %v", path.Base(from), err), Hint: "make the job's artifacts and caches smaller", Err: err}
+	case err != nil:
+		return fmt.Errorf("fetching %s: %w", path.Base(from), failure(ctx, env, err))
 	}
 	return merge(filepath.Join(temp, path.Base(from)), to)
 }
@@ -153,7 +196,7 @@ func SendTree(ctx context.Context, env executor.Environment, to, root, scratch s
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(packTree(ctx, w, tree)) }()
-	err = env.Send(ctx, filepath.ToSlash(to), r)
+	err = Unpack(ctx, env, filepath.ToSlash(to), r)
 	r.CloseWithError(err)
 	return err
 }

@@ -26,6 +26,10 @@ func (*elsewhere) Layout() executor.Layout {
 	return executor.Layout{Project: "/builds/p", Temp: "/builds/p.tmp"}
 }
 
+// Done and Check are those of an environment that lasts.
+func (*elsewhere) Done() <-chan struct{}       { return nil }
+func (*elsewhere) Check(context.Context) error { return nil }
+
 func newElsewhere(t *testing.T) *elsewhere {
 	t.Helper()
 	root := t.TempDir()

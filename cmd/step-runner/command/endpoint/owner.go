@@ -1,0 +1,74 @@
+package endpoint
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+)
+
+// What a server can end with.
+const (
+	endWithStdin  = "stdin"  // standard input, which its owner holds open
+	endWithSocket = "socket" // the file of its socket, which its owner removes
+)
+
+// socketInterval is how often a server looks for its socket.
+const socketInterval = 100 * time.Millisecond
+
+// Owner is the program that started a server, and with which it ends.
+type Owner struct {
+	with   []string // endWithStdin, endWithSocket
+	socket string
+}
+
+// newOwner checks what --end-with says.
+func newOwner(with []string, socket string) (*Owner, error) {
+	for _, what := range with {
+		if what != endWithStdin && what != endWithSocket {
+			return nil, exit.Usage("--end-with must be %s or %s, not %q", endWithStdin, endWithSocket, what)
+		}
+	}
+	return &Owner{with, socket}, nil
+}
+
+// watch returns a channel that says when the owner has left the server.
+func (o *Owner) watch(ctx context.Context, stdin io.Reader) <-chan string {
+	left := make(chan string, 2)
+	if o == nil || len(o.with) == 0 {
+		return left
+	}
+	// Nobody may read any more what the server says: that must not end it before it has cleaned up.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if slices.Contains(o.with, endWithStdin) {
+		go func() {
+			_, _ = io.Copy(io.Discard, stdin)
+			left <- "its owner has ended"
+		}()
+	}
+	if slices.Contains(o.with, endWithSocket) {
+		go o.watchSocket(ctx, left)
+	}
+	return left
+}
+
+func (o *Owner) watchSocket(ctx context.Context, left chan<- string) {
+	tick := time.NewTicker(socketInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := os.Lstat(o.socket); os.IsNotExist(err) {
+				left <- "its socket was removed"
+				return
+			}
+		}
+	}
+}

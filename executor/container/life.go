@@ -1,0 +1,241 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/executor/ledger"
+)
+
+const (
+	// engineLost is how long an engine may not answer until the environments in it count as gone. Engines that are restarted
+	// without their containers ("live restore") are back by then.
+	engineLost = 15 * time.Second
+	// enginePause is the time between two attempts to reach an engine.
+	enginePause = time.Second
+)
+
+// life is how long an environment lasts.
+type life struct {
+	gone  chan struct{} // closed when the environment has ended
+	ended context.Context
+	end   context.CancelCauseFunc
+
+	mu     sync.Mutex
+	err    error // why; set before gone is closed
+	closed bool  // nothing is left of it, or a successor has it
+}
+
+func newLife() *life {
+	l := &life{gone: make(chan struct{})}
+	l.ended, l.end = context.WithCancelCause(context.Background())
+	return l
+}
+
+// Done is closed when the environment has ended.
+func (l *life) Done() <-chan struct{} { return l.gone }
+
+// Err says why the environment has ended; nil before.
+func (l *life) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// finish ends the environment, once.
+func (l *life) finish(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+		l.end(err)
+		close(l.gone)
+	}
+}
+
+// within is a context that ends with the environment.
+func (l *life) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.ended, func() { cancel(context.Cause(l.ended)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// watch ends the environment when its container does not run any more.
+func (v *environment) watch() {
+	var since time.Time // that the engine does not answer
+	for v.Err() == nil {
+		_, err := v.executor.client.WaitContainer(v.ended, v.container)
+		if v.ended.Err() != nil {
+			return
+		}
+		if err == nil || engine.Status(err) == http.StatusNotFound {
+			ctx, cancel := context.WithTimeout(v.ended, engineLost)
+			v.finish(v.state(ctx))
+			cancel()
+			return
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) > engineLost {
+			v.finish(&executor.Gone{Reason: fmt.Sprintf("the container engine at %s has stopped answering", v.executor.engine), Err: err})
+			return
+		}
+		if v.executor.client.Ping(v.ended) == nil {
+			since = time.Time{}
+		}
+		select {
+		case <-v.ended.Done():
+		case <-time.After(enginePause):
+		}
+	}
+}
+
+// state is why the job's container cannot run anything: nil where it can.
+func (v *environment) state(ctx context.Context) error {
+	found, err := v.executor.client.InspectContainer(ctx, v.container)
+	switch {
+	case engine.Status(err) == http.StatusNotFound:
+		return v.dead("its container was removed", err)
+	case err != nil && engine.Unreachable(err):
+		return &executor.Gone{Reason: fmt.Sprintf("the container engine at %s has stopped answering", v.executor.engine), Err: err}
+	case err != nil:
+		return v.executor.unreachable(ctx, err)
+	case found.State.Paused:
+		return v.dead("its container is paused", nil)
+	case found.State.Running:
+		return nil
+	case found.State.OOMKilled:
+		return v.dead(fmt.Sprintf("its container ran out of memory and was killed (exit code %d)", found.State.ExitCode), nil)
+	}
+	reason := fmt.Sprintf("its container ended with exit code %d", found.State.ExitCode)
+	if found.State.Error != "" {
+		reason += ": " + found.State.Error
+	}
+	return v.dead(reason, nil)
+}
+
+// dead is an environment whose container has ended, with its last words.
+func (v *environment) dead(reason string, err error) error {
+	if said := v.said.String(); said != "" && !strings.HasPrefix(said, listening) {
+		reason += "; its last words:\n" + said
+	}
+	return &executor.Gone{Reason: reason, Err: err}
+}
+
+// whyGone is the error of a call that failed because the container does not run.
+func (v *environment) whyGone(ctx context.Context, err error) error {
+	if gone := v.state(ctx); gone != nil {
+		return gone
+	}
+	return v.executor.unreachable(ctx, err)
+}
+
+// Check asks the engine how the job's container is.
+func (v *environment) Check(ctx context.Context) error {
+	if err := v.Err(); err != nil {
+		return err
+	}
+	return v.state(ctx)
+}
+
+// recovery is what a handle holds of an environment.
+type recovery struct {
+	Container string          `json:"container"`
+	Layout    executor.Layout `json:"layout"`
+	Owner     [2]int          `json:"owner"` // the job's user and group
+}
+
+// Handle identifies the environment.
+func (v *environment) Handle() executor.Handle {
+	layout := v.layout
+	layout.Env = nil // it may hold secrets of the image; the engine knows it
+	state, _ := json.Marshal(recovery{Container: v.container, Layout: layout, Owner: [2]int{v.owner.uid, v.owner.gid}})
+	return executor.Handle{Level: executor.Container, Host: v.executor.engine.Host, ID: v.name, State: state}
+}
+
+// Recover takes over the environment of a process that has ended.
+func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executor.Environment, error) {
+	if handle.Level != executor.Container || handle.Host != e.engine.Host {
+		return nil, fmt.Errorf("the environment %s is one of level %s in %s, not of level container in %s", handle.ID, handle.Level, handle.Host, e.engine.Host)
+	}
+	var r recovery
+	if err := json.Unmarshal(handle.State, &r); err != nil || r.Container == "" || handle.ID == "" {
+		return nil, fmt.Errorf("the handle of the environment %s is damaged", handle.ID)
+	}
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	switch err := e.book.Adopt(e.entry(handle.ID)); {
+	case errors.Is(err, ledger.ErrOwned):
+		return nil, fmt.Errorf("%w: %s", executor.ErrOwned, handle.ID)
+	case errors.Is(err, ledger.ErrUnknown):
+		return nil, &executor.Gone{Reason: "it was removed, or it belongs to another owner", Err: err}
+	case err != nil:
+		return nil, err
+	}
+	v := &environment{
+		executor: e, job: &executor.Job{}, name: handle.ID, container: r.Container, layout: r.Layout, found: r.Layout.Images,
+		owner: owner{r.Owner[0], r.Owner[1]}, said: &tail{}, life: newLife(),
+	}
+	err := v.state(ctx)
+	if err == nil {
+		v.layout.Env, err = v.environ(ctx)
+	}
+	if errors.Is(err, executor.ErrGone) {
+		return nil, errors.Join(err, v.Close(ctx))
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.book.Release(e.entry(v.name))) // somebody else may try
+	}
+	go v.watch()
+	return v, nil
+}
+
+// environ is what steps get of the image's environment, as the container has it.
+func (v *environment) environ(ctx context.Context) (map[string]string, error) {
+	found, err := v.executor.client.InspectContainer(ctx, v.container)
+	if err != nil {
+		return nil, v.executor.unreachable(ctx, err)
+	}
+	return imageEnv(found.Config.Env), nil
+}
+
+// Detach leaves the environment to a successor.
+func (v *environment) Detach() error {
+	if err := v.executor.book.Release(v.executor.entry(v.name)); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
+	v.finish(&executor.Gone{Reason: "it was left to another process"})
+	return nil
+}
+
+// Close kills and removes the job's containers, network and volume.
+func (v *environment) Close(ctx context.Context) error {
+	v.finish(&executor.Gone{Err: executor.ErrClosed})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil
+	}
+	how := removal{}
+	if v.job.Keep && !v.discard {
+		how.keep = v.container
+	}
+	if err := v.executor.remove(ctx, v.name, how); err != nil {
+		return err
+	}
+	v.closed = true
+	return v.executor.book.Done(v.executor.entry(v.name))
+}

@@ -1,0 +1,289 @@
+package none
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/host/local"
+)
+
+const (
+	// startTime bounds how long a step-runner may take until it listens.
+	startTime = 20 * time.Second
+	// endTime is how long a step-runner may take to end what it runs when its environment is closed.
+	endTime = 5 * time.Second
+	// cleanupTime bounds the removal of what could not be prepared.
+	cleanupTime = time.Minute
+	// dialPause is the first and shortest time between two attempts to reach a step-runner that starts.
+	dialPause = 200 * time.Microsecond
+	// lostPause is the time between two attempts to find out how a step-runner on a host is that cannot be reached.
+	lostPause = time.Second
+	// maxTail is how much is kept of what a step-runner says, in bytes.
+	maxTail = 4 << 10
+	// socketName is short: the path of a socket has at most 104 bytes on some systems.
+	socketName = "s"
+	// maxSocket is the longest path of a socket that works on every system, in bytes: a server makes it under a longer name first.
+	maxSocket = 75
+)
+
+// runner is a step-runner process on the host, in a folder of its own.
+type runner struct {
+	executor *Executor
+	dir      string
+	socket   string
+	process  host.Process   // nil if another process started it
+	stdin    *io.PipeWriter // its end ends the step-runner; nil if that outlives this process
+	said     *tail
+
+	done chan struct{} // closed when the step-runner has ended
+	mu   sync.Mutex
+	why  *executor.Gone
+}
+
+// startRunner starts a step-runner and waits until it listens.
+func (e *Executor) startRunner(ctx context.Context) (*runner, error) {
+	r := e.runnerIn(e.host.Path().Join(e.temp, "rung-"+random()))
+	if len(r.socket) > maxSocket && e.host.Platform().OS != "windows" {
+		r = e.runnerIn("/tmp/" + e.host.Path().Base(r.dir))
+	}
+	if err := e.book.Add(e.entry(r.dir)); err != nil {
+		return nil, err
+	}
+	if err := r.start(ctx); err != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+		return nil, errors.Join(err, r.close(cleanup))
+	}
+	return r, nil
+}
+
+func (e *Executor) runnerIn(dir string) *runner {
+	return &runner{executor: e, dir: dir, socket: e.host.Path().Join(dir, socketName), done: make(chan struct{})}
+}
+
+func (r *runner) bin() string { return r.executor.host.Path().Join(r.dir, "bin") }
+
+func (r *runner) start(ctx context.Context) error {
+	e := r.executor
+	files := e.host.Files()
+	name := "step-runner"
+	if e.host.Platform().OS == "windows" {
+		name += ".exe"
+	}
+	for _, dir := range []string{r.dir, r.bin()} {
+		if err := files.Mkdir(ctx, dir, 0o700); err != nil {
+			return fmt.Errorf("making a folder for the step-runner: %w", err)
+		}
+	}
+	if err := files.Link(ctx, e.program, e.host.Path().Join(r.bin(), name)); err != nil {
+		return fmt.Errorf("making the step-runner available to the job: %w", err)
+	}
+	args := []string{e.program, "serve", "--socket", r.socket, "--end-with", "socket"}
+	command := &host.Command{Env: e.environ()}
+	if e.setup.Lease.Outlives() {
+		args = append(args, fmt.Sprintf("--abandon-after=%s", e.setup.Lease.Keep), fmt.Sprintf("--keep=%s", e.setup.Lease.Keep))
+	} else {
+		// The step-runner ends with this process, however that ends.
+		args = append(args, "--end-with", "stdin")
+		command.Stdin, r.stdin = io.Pipe()
+		r.said = &tail{}
+		command.Stderr = r.said
+	}
+	command.Args = append(append(args, e.setup.Limits.Args()...), e.setup.Serve...)
+	var err error
+	if r.process, err = e.host.Exec(context.WithoutCancel(ctx), command); err != nil {
+		return fmt.Errorf("starting the step-runner: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		code, err := r.process.Wait()
+		r.ended(endReason(code, err, r.said.String()), nil)
+	}()
+	conn, err := r.await(ctx, ended)
+	if err != nil {
+		return err
+	}
+	go r.watch(conn)
+	return nil
+}
+
+// environ is the environment of step-runners. That of this program is for this machine.
+func (e *Executor) environ() []string {
+	if e.host.Name() != local.Name {
+		return nil
+	}
+	if e.setup.Env == nil {
+		return os.Environ()
+	}
+	return e.setup.Env
+}
+
+func endReason(code int, err error, said string) string {
+	reason := fmt.Sprintf("its step-runner ended with exit code %d", code)
+	if err != nil {
+		reason = fmt.Sprintf("its step-runner ended: %v", err)
+	}
+	if said != "" {
+		reason += "; its last words:\n" + said
+	}
+	return reason
+}
+
+// await waits until the step-runner listens.
+func (r *runner) await(ctx context.Context, ended <-chan struct{}) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the step-runner did not start within %s", startTime))
+	defer cancel()
+	for pause := dialPause; ; pause = min(2*pause, 20*time.Millisecond) {
+		conn, err := r.executor.host.Dial(ctx, "unix", r.socket)
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-ended:
+			return nil, r.err()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// watch closes done when the step-runner has ended. A connection that the step-runner holds ends with it; but it may end for other
+// reasons, too.
+func (r *runner) watch(conn net.Conn) {
+	for {
+		_, _ = io.Copy(io.Discard, conn)
+		conn.Close()
+		var err error
+		if conn, err = r.redial(); err != nil {
+			r.ended("its step-runner is not running any more", err)
+			return
+		}
+	}
+}
+
+// redial connects to the step-runner again. The error says that it has ended, or its host is lost.
+func (r *runner) redial() (net.Conn, error) {
+	for {
+		ctx, cancel := context.WithTimeout(r.executor.life, host.LostAfter)
+		conn, err := r.executor.host.Dial(ctx, "unix", r.socket)
+		cancel()
+		if err == nil || !errors.Is(err, host.ErrLost) {
+			return conn, err
+		}
+		select {
+		case <-r.done:
+			return nil, err
+		case <-r.executor.host.Done():
+			return nil, fmt.Errorf("%w: %w", err, r.executor.host.Err())
+		case <-r.executor.life.Done():
+			return nil, err
+		case <-time.After(lostPause):
+		}
+	}
+}
+
+func (r *runner) ended(reason string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why == nil {
+		r.why = &executor.Gone{Reason: reason, Err: err}
+		close(r.done)
+	}
+}
+
+func (r *runner) err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why == nil {
+		return nil
+	}
+	return r.why
+}
+
+func (r *runner) alive() bool {
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop ends the step-runner and all that it runs, and waits for that.
+func (r *runner) stop(ctx context.Context) error {
+	err := r.executor.host.Files().RemoveAll(ctx, r.socket) // which ends it
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if r.stdin != nil {
+		_ = r.stdin.Close()
+	}
+	if r.process == nil && err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+	}
+	if r.process == nil {
+		return fmt.Errorf("the step-runner has not ended: %w", context.Cause(ctx))
+	}
+	return r.process.Kill()
+}
+
+// close ends the step-runner and removes its folder.
+func (r *runner) close(ctx context.Context) error {
+	if r.process != nil || r.alive() {
+		if err := r.stop(ctx); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.executor.remove(ctx, r.dir), r.executor.book.Done(r.executor.entry(r.dir)))
+}
+
+// tail keeps the end of what a step-runner says.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if extra := len(t.text) - maxTail; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(p), nil
+}
+
+// String is what was said, but for the line that every step-runner begins with.
+func (t *tail) String() string {
+	if t == nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := bytes.TrimSpace(t.text)
+	if line, rest, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(line, "step-runner is listening on ") {
+		return rest
+	}
+	return string(text)
+}
