@@ -20,7 +20,7 @@ type builder struct {
 	fatal   *diag.Diagnostic // set when the budget is gone: nothing after it counts
 }
 
-// weight is what a node costs when it stands in the tree once more.
+// weight is what a node costs when it is in the tree once more.
 type weight struct{ nodes, bytes, depth int }
 
 // document returns the root of a document. Its error means that the whole text is refused.

@@ -26,7 +26,7 @@ const (
 	veilPlane = 0xF0000
 )
 
-// veil hides what stands between open and close on one line. Without anything to hide it returns the data as it is.
+// veil hides what is between open and close on one line. Without anything to hide it returns the data as it is.
 func (o Options) veil(data []byte) []byte {
 	if o.Open == "" || !bytes.Contains(data, []byte(o.Open)) || bytes.Contains(data, []byte("\xf3\xb0\x80")) || bytes.Contains(data, []byte("\xf3\xb0\x81")) {
 		return data

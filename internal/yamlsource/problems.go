@@ -6,7 +6,7 @@ import (
 	"github.com/rungci/rung/steps/diag"
 )
 
-// problems are the diagnostics of a file, without repetitions: a mistake that aliases repeat is told once.
+// problems are the diagnostics of a file, without repetitions: a mistake that aliases repeat is reported once.
 type problems struct {
 	list diag.List
 	seen map[problem]bool

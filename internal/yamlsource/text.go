@@ -102,7 +102,7 @@ func (t *text) offset(line, column int) int {
 }
 
 // node returns where the content of the node that the parser found at line and column begins, past its tag and anchor, and
-// the place of as much of it as stands on its first line.
+// the place of as much of it as is on its first line.
 func (t *text) node(n *Node, line, column int) (start int, span diag.Span) {
 	span = diag.Span{File: t.name, Line: line, Column: column, Length: 1}
 	start = t.offset(line, column)
@@ -160,7 +160,7 @@ func (t *text) scalarEnd(n *Node, start, limit int) int {
 			return start + i
 		}
 	case plain:
-		// A plain scalar of one line stands in the source as it is.
+		// A plain scalar of one line is in the source as it is.
 		if len(n.Text) <= len(rest) && string(rest[:len(n.Text)]) == n.Text {
 			return start + len(n.Text)
 		}

@@ -1,4 +1,4 @@
-// Package diag holds diagnostics: what is wrong with an input, where it stands in its source, and what to do about it.
+// Package diag holds diagnostics: what is wrong with an input, where, and how to fix it.
 //
 // A diagnostic is data. It crosses package and process borders as it is; text is rendered from it at the edge, so that the
 // caret under a mistake looks the same in a terminal, a job log and a gRPC client.

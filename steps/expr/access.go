@@ -9,7 +9,7 @@ import (
 )
 
 // eval walks the path. It looks at nothing but the path: a container's own mark passes on to what is taken out of it, and
-// the marks inside of it are found where they stand.
+// the marks inside of it are found at their places.
 func (n *path) eval(ev *evaluation) (value.Value, error) {
 	v, err := n.root.eval(ev)
 	if err != nil {

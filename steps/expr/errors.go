@@ -12,7 +12,7 @@ import (
 // Error is what is wrong with an expression: with its text, or with what it evaluates to. No Error shows a sensitive value.
 type Error struct {
 	// Offset is where the mistake begins and Length how long it is, at least 1, in characters (Unicode code points). Offset
-	// counts from the start of the text that was parsed: the whole template, when the expression stands in one.
+	// counts from the start of the text that was parsed: the whole template, when the expression is in one.
 	Offset, Length int
 	// Message says what is wrong, in lower case, without a full stop.
 	Message string

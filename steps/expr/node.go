@@ -8,7 +8,7 @@ type node interface {
 	eval(ev *evaluation) (value.Value, error)
 }
 
-// at is where a node stands in the source, in bytes.
+// at is where a node is in the source, in bytes.
 type at struct{ start, end int }
 
 func (a at) span() (start, end int) { return a.start, a.end }

@@ -25,7 +25,7 @@ type parser struct {
 	calls  []string
 }
 
-// parseEmbedded reads the expression whose ${{ stands at open, and its }}.
+// parseEmbedded reads the expression whose ${{ is at open, and its }}.
 func parseEmbedded(source string, open int) (e *Expr, after int, err error) {
 	p := &parser{source: source, end: min(len(source), open+MaxLength)}
 	root, err := p.parseEmbedded(open)

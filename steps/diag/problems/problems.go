@@ -16,7 +16,7 @@ import (
 // Problem is a diagnostic and how bad it is.
 type Problem struct {
 	diag.Diagnostic
-	// Warning says that the input is accepted and yet hardly meant.
+	// Warning says that the input is accepted but probably a mistake.
 	Warning bool
 	// Note says that it is less than a warning.
 	Note bool

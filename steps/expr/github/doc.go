@@ -1,4 +1,4 @@
-// Package github is GitHub's dialect of expressions: what stands in ${{ }} in workflows and in the metadata of actions.
+// Package github is GitHub's dialect of expressions: the language inside ${{ }} in workflows and in the metadata of actions.
 //
 // It is a language of its own beside that of steps/expr, as the two differ in what nearly every operator means. Here texts are equal
 // without regard to case, values of different kinds compare as numbers, what is not there is null, and && and || return an operand.

@@ -11,7 +11,7 @@ import (
 )
 
 // Error is what is wrong with an expression. Its offset counts from the start of the text that was parsed, in characters: of the whole
-// template, when the expression stands in one. No Error shows a sensitive value.
+// template, when the expression is in one. No Error shows a sensitive value.
 type Error = expr.Error
 
 // newError returns an error about source[start:end], in bytes.
@@ -35,7 +35,7 @@ func quote(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// unknown returns the hint about a name that is none of the given ones.
+// unknown returns the hint about a name that is not one of the given ones.
 func unknown(name, what string, names []string) string {
 	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 	switch like := diag.Suggest(name, names); {

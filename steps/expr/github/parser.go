@@ -10,7 +10,7 @@ import (
 
 // Expr is a parsed expression. It never changes, so several goroutines may evaluate it at once.
 type Expr struct {
-	source     string // the whole text that the expression stands in, which offsets in errors count from
+	source     string // the whole text that the expression is in, which offsets in errors count from
 	start, end int    // where in source, in bytes, without ${{ and }}
 	root       *node
 	calls      []name

@@ -17,7 +17,7 @@ type Reference struct {
 	places []place
 }
 
-// place is where a name stands in the source, in bytes: with its point or its brackets, where it is a field.
+// place is where a name is in the source, in bytes: with its point or its brackets, where it is a field.
 type place struct {
 	start, end int
 	field      bool
@@ -66,7 +66,7 @@ func (e *Expr) Rename(renamed func(path []string)) string {
 			}
 		}
 	}
-	// A reference can stand in an index of another one, between two of its fields.
+	// A reference can be used in an index of another one, between two of its fields.
 	slices.SortFunc(edits, func(a, b edit) int { return a.place.start - b.place.start })
 	for _, ed := range edits {
 		b.WriteString(e.source[at:ed.place.start] + ed.text)

@@ -128,7 +128,7 @@ func (t *Template) Eval(s Scope) (value.Value, error) {
 	return value.OfString(b.String()).Mark(sensitive), nil
 }
 
-// Condition is what stands behind `if`. The zero Condition is none.
+// Condition is the value of `if`. The zero Condition is none.
 type Condition struct {
 	// Expr is nil when the text is empty: then nothing but success is asked.
 	Expr *Expr

@@ -52,7 +52,7 @@ type Text interface {
 	Err() error
 }
 
-// ParseNode compiles the steps of a job that stand in a larger text, such as those of `run:` in a .gitlab-ci.yml. name is what
+// ParseNode compiles the steps of a job that are in a larger text, such as those of `run:` in a .gitlab-ci.yml. name is what
 // diagnostics call that text when they mean all of it. The error is that of the text.
 func ParseNode(name string, steps *yamlsource.Node, text Text) (*plan.Component, error) {
 	component := newParser(&reader{source: text, called: name}, []*yamlsource.Node{steps}).job()

@@ -16,10 +16,10 @@ import (
 // kinds are the keys that say what a step does. A step has exactly one of them.
 var kinds = []string{"step", "func", "script", "exec", "run", "action", "parallel", "wait", "cancel"}
 
-// commonKeys may stand in every step.
+// commonKeys are allowed in every step.
 var commonKeys = []string{"name", "title", "env", "if", "when", "timeout", "time_limit", "retry", "allow_failure"}
 
-// ownKey may stand in steps of some kinds only. The hint is for those who write it in another.
+// ownKey are allowed in steps of some kinds only. The hint is for those who write it in another.
 type ownKey struct {
 	key   string
 	kinds []string
@@ -191,7 +191,7 @@ func (p processReader) script(item, n *yamlsource.Node) *plan.Component {
 	return inline(plan.Definition{Exec: x, Span: n.Span})
 }
 
-// shellText reads the text of a script, and the shell of the map that it stands in.
+// shellText reads the text of a script, and the shell of the map that it is in.
 func (p processReader) shellText(item, n *yamlsource.Node) *plan.Script {
 	script := &plan.Script{}
 	if n.Kind == yamlsource.Sequence {
@@ -222,7 +222,7 @@ func (p processReader) toolkit(n *yamlsource.Node) string {
 	return ""
 }
 
-// nested reads a list of steps that stands in a step, with the outputs that the step gives.
+// nested reads a list of steps that is in a step, with the outputs that the step gives.
 func (p stepReader) nested(item, n *yamlsource.Node) *plan.Component {
 	d := plan.Definition{Steps: p.list(n), Span: n.Span}
 	for _, e := range item.Entries {

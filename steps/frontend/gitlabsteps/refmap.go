@@ -121,7 +121,7 @@ func (p referenceReader) parts(n *yamlsource.Node, what string, required []strin
 	return ok
 }
 
-// part sets one part of a reference; what is wrong with it is told at its own place.
+// part sets one part of a reference; what is wrong with it is reported at its own place.
 func (r *reference) part(n *yamlsource.Node, key string, set func(string)) {
 	if part := n.Get(key); part != nil {
 		whole := r.Span

@@ -15,7 +15,7 @@ import (
 // specReader reads specs.
 type specReader struct{ *reader }
 
-// spec reads the first document of a file. What stands in it is data: nothing in it is evaluated.
+// spec reads the first document of a file. What is in it is data: nothing in it is evaluated.
 func (p specReader) spec(doc *yamlsource.Node) plan.Spec {
 	var spec plan.Spec
 	if doc.Kind == yamlsource.Null || !p.object(doc, "the first document", "spec") {
@@ -60,7 +60,7 @@ func (p specReader) spec(doc *yamlsource.Node) plan.Spec {
 	return spec
 }
 
-// word reads one of several words, "" when it is none of them.
+// word reads one of several words, "" when it is not one of them.
 func (p *reader) word(n *yamlsource.Node, what string, words ...string) string {
 	if n.Kind == yamlsource.String && slices.Contains(words, n.Text) {
 		return n.Text

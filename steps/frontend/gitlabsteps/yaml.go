@@ -180,7 +180,7 @@ func canBeBlock(text string) bool {
 	return true
 }
 
-// printable reports whether a character can stand for itself.
+// printable reports whether a character can be used for itself.
 func printable(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
 
 // lineText writes a string on one line: without quotes where that is safe, else in those that need fewer escapes.

@@ -1,8 +1,8 @@
-// Package convert writes jobs of GitHub's workflows as jobs of a .gitlab-ci.yml, whose steps stand in `run:`.
+// Package convert writes jobs of GitHub's workflows as jobs of a .gitlab-ci.yml, whose steps are in `run:`.
 //
 // What GitLab has a keyword for becomes that keyword, scripts become scripts, and actions stay actions, which our runner runs. Expressions are
 // translated where there is an expression that says the same; any other stays GitHub's, in a call of github_text and its like. What cannot be
-// carried over is told in a note with its place, and in a comment where it would stand.
+// carried over is reported in a note with its place, and in a comment where it would stand.
 //
 // The package runs nothing, and reads no files but the text it is given. docs/convert.md tells what becomes of what.
 package convert

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// Path is where the file stands in a repository.
+	// Path is where the file is in a repository.
 	Path = ".github/workflows/actions.lock"
 	// Version is the version of the format that Encode writes.
 	Version = "v0.0.2"

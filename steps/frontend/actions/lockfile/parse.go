@@ -14,12 +14,12 @@ import (
 type parser struct {
 	source *yamlsource.File
 	file   *File
-	old    bool    // version 0.0.1: the commit stands in the keys, and the ref is a tag or a branch
+	old    bool    // version 0.0.1: the commit is in the keys, and the ref is a tag or a branch
 	named  []entry // the keys of dependencies, in order
 	used   []entry // the keys that must be among them
 }
 
-// entry is a key and where it stands.
+// entry is a key and where it is.
 type entry struct {
 	key  string
 	span diag.Span

@@ -15,7 +15,7 @@ import (
 // shell is how GitHub runs scripts in a shell that it knows.
 type shell struct {
 	plan string // plan.Script.Shell
-	// prologue makes the shell end at the first command that fails. It stands on the script's first line, so that lines keep their numbers.
+	// prologue makes the shell end at the first command that fails. It is on the script's first line, so that lines keep their numbers.
 	prologue string
 	template string // the same as a command, for a shell that only a run knows
 }

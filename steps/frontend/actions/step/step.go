@@ -66,7 +66,7 @@ func (r *Reader) keysOf(kind string) []string {
 // workflowOnly are keys that steps of workflows have, and those of composite actions have not.
 var workflowOnly = []string{"timeout-minutes", "background", "wait", "wait-all", "cancel", "parallel"}
 
-// Steps reads the list. The steps of the plan stand in the order of its items.
+// Steps reads the list. The steps of the plan are in the order of its items.
 func (r *Reader) Steps(n *yamlsource.Node) []plan.Step {
 	if n.Kind != yamlsource.Sequence || len(n.Items) == 0 {
 		r.Report(n.Span, "begin each step with `- `", "the steps must be a list with at least one step")
@@ -191,7 +191,7 @@ func (r *Reader) timeout(s *plan.Step, n *yamlsource.Node) {
 	s.Timeout = plan.Duration(min(minutes, maxMinutes) * int(time.Minute))
 }
 
-// Fields reads a map of strings with expressions; a value of null is the empty string. Item stands before a name in messages ("the input ").
+// Fields reads a map of strings with expressions; a value of null is the empty string. Item precedes a name in messages ("the input ").
 func (t *Text) Fields(n *yamlsource.Node, what, item string, c *Contexts) map[string]plan.Field {
 	var fields map[string]plan.Field
 	for _, e := range t.Entries(n, what) {

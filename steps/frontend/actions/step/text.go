@@ -9,7 +9,7 @@ import (
 // Text is YAML of GitHub's that is being read. What is wrong is reported to its file; methods then return what they could make of the rest.
 type Text struct {
 	*yamlsource.File
-	// Strict refuses what GitHub takes and nobody means: a condition that always holds because of text around its ${{ }}.
+	// Strict refuses what GitHub takes and nobody intends: a condition that always holds because of text around its ${{ }}.
 	Strict  bool
 	renamed map[string]string // ids of steps in lower case, to names in the plan that an expression cannot guess
 }

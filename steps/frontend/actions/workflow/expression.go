@@ -28,7 +28,7 @@ func isExpression(n *yamlsource.Node) bool {
 	return whole
 }
 
-// template checks the expressions of a value, also inside of lists and maps. It reports true, so that it can stand in a condition.
+// template checks the expressions of a value, also inside of lists and maps. It reports true, so that it can be used in a condition.
 func (r *reader) template(n *yamlsource.Node, a available) bool {
 	switch {
 	case n == nil:

@@ -244,7 +244,7 @@ func (r *reader) around(j *Job, left []*Job) []string {
 	}
 }
 
-// Order returns the jobs so that each stands behind those that it needs; else as in the text.
+// Order returns the jobs so that each comes after those that it needs; else as in the text.
 func (w *Workflow) Order() []*Job {
 	var order []*Job
 	done := map[*Job]bool{}
@@ -367,7 +367,7 @@ func (j *Job) PermissionsIn(most *Permissions) *Permissions {
 	return j.permissionsOr().Within(most)
 }
 
-// place is where a node stands, or the job where there is none.
+// place is where a node is, or the job where there is none.
 func (j *Job) place(n *yamlsource.Node) diag.Span {
 	if n == nil {
 		return j.Span

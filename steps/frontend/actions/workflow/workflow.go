@@ -57,7 +57,7 @@ type Concurrency struct {
 // Job is one job of a workflow.
 type Job struct {
 	ID    string
-	Needs []string // the ids of the jobs that it needs, as those are written where they stand
+	Needs []string // the ids of the jobs that it needs, as the jobs are named
 	Call  *Call    // what it calls; nil for a job with steps
 	Span  diag.Span
 	// CacheMode is the job's, or else the workflow's.

@@ -41,7 +41,7 @@ func (f *fromPipeline) interpolate(j *Job) {
 	}
 }
 
-// texts are all in which inputs of the job can stand. Lists are copied, as others share them.
+// texts are all in which inputs of the job can be used. Lists are copied, as others share them.
 func (j *Job) texts() []*string {
 	var all []*string
 	list := func(texts *[]string) {

@@ -54,7 +54,7 @@ func portableValue(v value.Value, project string) value.Value {
 	return v
 }
 
-// portableText replaces the folder where it stands as a whole: alone, with something below it, or as the folder for temporary files
+// portableText replaces the folder where it is a whole path: alone, with something below it, or as the folder for temporary files
 // beside it. A backslash before it would take the meaning of an expression away.
 func portableText(text, project string) string {
 	if project == "" || !strings.Contains(text, project) {

@@ -32,7 +32,7 @@ type scope struct {
 	temp string
 	all  []variable.Variable  // those that count, in order; values are expanded, those of files are their contents
 	vars *variable.Collection // the same
-	// hidden are the values that must not stand in the plan, longest first, and tokens those of them that are no variables of the job.
+	// hidden are the values that must not be in the plan, longest first, and tokens those of them that are no variables of the job.
 	hidden []hidden
 	tokens []variable.Variable
 	// left are names that cannot be variables of a step.

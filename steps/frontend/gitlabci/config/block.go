@@ -46,7 +46,7 @@ func nextBlock(text string) (start, end int, inside string, ok bool) {
 			return 0, 0, "", false
 		}
 		inside = strings.TrimSpace(rest[:length])
-		// A block stands on one line. One of the matrix is for `needs:parallel:matrix`, which is read later.
+		// A block is on one line. One of the matrix is for `needs:parallel:matrix`, which is read later.
 		if strings.Contains(rest[:length], "\n") || strings.HasPrefix(inside, "matrix.") {
 			offset = start + len(blockOpen)
 			continue
@@ -82,7 +82,7 @@ func (b *blocks) evaluate(inside string) (item, error) {
 	return v, nil
 }
 
-// splitUnquoted splits at the separator where it stands in no quotes.
+// splitUnquoted splits at separators outside quotes.
 func splitUnquoted(text string, separator byte) []string {
 	var parts []string
 	start, quote := 0, byte(0)
@@ -237,7 +237,7 @@ func (b *blocks) call(call string, t *tree) (*tree, error) {
 	}
 }
 
-// splitText makes a list of a text: what stands between separators, without space around it, empty ones left out.
+// splitText makes a list of a text: what is between separators, without space around it, empty ones left out.
 func splitText(t *tree, arguments []string) (*tree, error) {
 	if len(arguments) != 1 || len(arguments[0]) < 2 || !strings.ContainsRune(`'"`, rune(arguments[0][0])) || arguments[0][0] != arguments[0][len(arguments[0])-1] {
 		return nil, fmt.Errorf("split wants a separator in quotes: split(',')")

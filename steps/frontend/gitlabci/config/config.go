@@ -5,7 +5,7 @@
 //
 //	text ── inputs for $[[ ]], file by file ── include ── extends ── !reference ── default, inherit ── jobs
 //
-// It knows which keywords there are and where they may stand, not what they mean: their values stay trees of Nodes. It fetches
+// It knows which keywords there are and where they are allowed, not what they mean: their values stay trees of Nodes. It fetches
 // nothing and decides no rules of its own; a Loader and functions in Options do. Everything that is wrong is found in one go.
 //
 // Trees are shared, never changed and never copied: a job that extends another one holds the same trees, behind a hop that says
@@ -38,7 +38,7 @@ const (
 	MaxJobName = 255
 	// MaxExpandedNodes bounds what one value may hold, counted as often as inputs and references repeat it.
 	MaxExpandedNodes = 1_000_000
-	// MaxProblems is how many diagnostics are told. The rest is only counted.
+	// MaxProblems is how many diagnostics are reported. The rest is only counted.
 	MaxProblems = yamlsource.MaxProblems
 )
 
@@ -77,7 +77,7 @@ type Config struct {
 	Inputs []Input
 	// Sources are the files that were read, the first one first, as often as they are included.
 	Sources []*Source
-	// Warnings are what is accepted and yet hardly meant.
+	// Warnings are what is accepted but probably a mistake.
 	Warnings diag.List
 	// Partial is set when a file is missing, and with it what it would have defined: a name that is not here may be there.
 	Partial bool

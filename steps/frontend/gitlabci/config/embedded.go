@@ -69,7 +69,7 @@ func (e *Embedded) Report(place diag.Span, hint, format string, args ...any) {
 	}
 }
 
-// Full reports whether there are as many problems as are told.
+// Full reports whether the limit of problems is reached.
 func (e *Embedded) Full() bool { return len(e.found) >= MaxProblems }
 
 // Err returns what was reported, a diag.List in the order of the text, or nil.

@@ -124,7 +124,7 @@ func (r *resolver) reportGiven(s *Source, v item, hint, format string, args ...a
 	r.found = append(r.found, diag.Diagnostic{Span: diag.Span{File: s.Name}, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// convert makes what was given the input's type. Text of a command line, and text that stands bare in a file, may be read as
+// convert makes what was given the input's type. Text of a command line, and text that is bare in a file, may be read as
 // what the type asks for.
 func (r *resolver) convert(s *Source, in *Input, v item) Node {
 	n := Node{tree: v.value, via: v.via}

@@ -197,7 +197,7 @@ func (b *blocks) text(t *tree) (string, bool) {
 	return out.String(), all
 }
 
-// block returns the value of a block that stands at an offset of a text, in bytes. What is wrong with it is reported.
+// block returns the value of a block that is at an offset of a text, in bytes. What is wrong with it is reported.
 func (b *blocks) block(t *tree, offset int, whole, inside string) (item, bool) {
 	v, known := b.values[inside]
 	if !known {

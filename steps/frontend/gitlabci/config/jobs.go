@@ -66,7 +66,7 @@ func (r *resolver) checkJob(key, body Node) bool {
 // checkPurpose reports a job that does nothing. It reports false for what is rather a misspelt keyword.
 func (r *resolver) checkPurpose(key, body Node) bool {
 	if r.partial || r.lacking[key.Text()] {
-		return true // what it would do may be in what is missing, and that is told already
+		return true // what it would do may be in what is missing, and that is reported already
 	}
 	for _, purpose := range []string{"script", "run", "trigger"} {
 		if !body.Get(purpose).IsNull() {

@@ -67,7 +67,7 @@ func (n Node) Text() string {
 	return n.tree.text
 }
 
-// IsBare reports whether the node is the string of an input that stands unquoted and alone for the whole value. GitLab reads
+// IsBare reports whether the node is the string of an input that is unquoted and alone for the whole value. GitLab reads
 // such a text again as YAML, so where a keyword wants a boolean or a number, the text "true" or "2" is one.
 func (n Node) IsBare() bool { return n.tree != nil && n.tree.bare }
 
@@ -203,7 +203,7 @@ func (n Node) Lines() []diag.SourceLine {
 	return n.tree.source.file.Lines(n.tree.raw)
 }
 
-// Diagnostic says that something is wrong with the node. How it came where it is stands at the end of the message.
+// Diagnostic says that something is wrong with the node. The message ends with how it came there.
 func (n Node) Diagnostic(hint, message string) diag.Diagnostic {
 	return n.DiagnosticAt(n.Span(), hint, message)
 }

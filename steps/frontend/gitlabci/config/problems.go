@@ -11,7 +11,7 @@ type problem struct {
 	message string
 }
 
-// report collects what is wrong with a node. A mistake that many jobs inherit is told once, with the first one's history.
+// report collects what is wrong with a node. A mistake that many jobs inherit is reported once, with the first one's history.
 func (r *resolver) report(n Node, hint, format string, args ...any) {
 	r.reportAt(n, n.Span(), hint, format, args...)
 }
@@ -44,7 +44,7 @@ func (r *resolver) add(s *Source, list diag.List) {
 	}
 }
 
-// warn collects what is accepted and yet hardly meant.
+// warn collects what is accepted but probably a mistake.
 func (r *resolver) warn(n Node, hint, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if len(r.warnings) < MaxProblems && r.first(n.Span(), message) {
@@ -52,7 +52,7 @@ func (r *resolver) warn(n Node, hint, format string, args ...any) {
 	}
 }
 
-// full reports whether there are more problems than are told: suggestions for further ones are not worth their making.
+// full reports whether there are more problems than are reported: suggestions for further ones are not worth their making.
 func (r *resolver) full() bool { return len(r.found) > MaxProblems }
 
 // err is the list of problems: those of the first file first, then those of the others as they were read.

@@ -113,7 +113,7 @@ func (r *jobReader) readKeywords(j *Job, c *config.Job, trigger bool) {
 		case "stage":
 			j.Stage, stageAt = r.filled(v, name), v
 			if j.Stage == "" {
-				stageAt = config.Node{} // which is told already
+				stageAt = config.Node{} // which is reported already
 			}
 		case "trigger":
 			j.Trigger = r.trigger(v)

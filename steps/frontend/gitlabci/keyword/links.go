@@ -51,7 +51,7 @@ func (r *linker) find(at config.Node, name, what string) *Job {
 	body := r.config.Root.Get(name)
 	switch {
 	case r.config.Partial || body.Exists() && !strings.HasPrefix(name, "."):
-		return nil // it is in a missing file, or is wrong itself, and that is told already
+		return nil // it is in a missing file, or is wrong itself, and that is reported already
 	case body.Exists():
 		r.report(at, "take the dot off its name, or name another one", "%s %q is hidden: it never runs", what, shorten(name))
 	default:

@@ -11,7 +11,7 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
 )
 
-// Lint says what is right and hardly meant, in the order of the files: what GitLab itself warns of, and what it leaves to be found
+// Lint says what is valid but probably a mistake, in the order of the files: what GitLab itself warns of, and what it leaves to be found
 // out. Every one is a warning; those of config.Config.Warnings are not repeated. It expects a definition that Read found no mistake in,
 // and does what it can with others.
 func Lint(d *Definition, c *config.Config) diag.List {

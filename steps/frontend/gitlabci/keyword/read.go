@@ -47,7 +47,7 @@ type problem struct {
 	message string
 }
 
-// report collects what is wrong with a node. A mistake that many jobs inherit is told once, with the first one's history.
+// report collects what is wrong with a node. A mistake that many jobs inherit is reported once, with the first one's history.
 func (r *reporter) report(n config.Node, hint, format string, args ...any) {
 	r.reportAt(n, n.Span(), hint, format, args...)
 }
@@ -69,7 +69,7 @@ func (r *reporter) reportAt(n config.Node, place diag.Span, hint, format string,
 	r.found = append(r.found, n.DiagnosticAt(place, hint, message))
 }
 
-// full reports whether there are as many problems as are told: suggestions for further ones are not worth their making.
+// full reports whether there are as many problems as are reported: suggestions for further ones are not worth their making.
 func (r *reporter) full() bool { return len(r.found) >= config.MaxProblems }
 
 // problems are what was reported: those of the first file first, then those of the others as they were read.

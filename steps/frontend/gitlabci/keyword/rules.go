@@ -122,7 +122,7 @@ func (r *values) flag(n config.Node, name string) *bool {
 	return &v
 }
 
-// expression reads a condition. A mistake is shown where it stands in the text.
+// expression reads a condition. A mistake is shown where it is in the text.
 func (r ruleReader) expression(n config.Node, name string) *rule.Expression {
 	text := r.text(n, name)
 	if n.Kind() != yamlsource.String {
@@ -202,7 +202,7 @@ func (r *values) listOrMap(n config.Node, name string, keys ...string) func(func
 	return func(func(string, config.Node) bool) {}
 }
 
-// pathPattern reads the regular expression that stands instead of paths.
+// pathPattern reads the regular expression that is instead of paths.
 func (r *values) pathPattern(n config.Node, name string) string {
 	text := r.filled(n, name)
 	if _, err := when.CompilePaths(text); err != nil {

@@ -189,7 +189,7 @@ func (b *builder) job(k *keyword.Job) {
 	b.exclude(kept, len(b.p.Jobs) > added)
 }
 
-// exclude notes the copies that are not added. When none is, they are told of as one.
+// exclude notes the copies that are not added. When none is, they are reported of as one.
 func (b *builder) exclude(copies []*Job, some bool) {
 	if !some && len(copies) > 1 {
 		whole := *copies[0]

@@ -41,7 +41,7 @@ type Pipeline struct {
 	Stages []string
 	// Jobs are those that are part of the pipeline, in the order of stages and then of the file.
 	Jobs []*Job
-	// Excluded are those that are not, and their Reason says why. A job of which no copy is part of the pipeline stands here once,
+	// Excluded are those that are not, and their Reason says why. A job of which no copy is part of the pipeline is listed here once,
 	// under its own name.
 	Excluded []*Job
 	// Warnings are what is probably not meant.

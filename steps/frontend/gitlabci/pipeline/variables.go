@@ -9,7 +9,7 @@ import (
 )
 
 // Variables returns the job's variables as GitLab sends them to a runner: merged by their levels and expanded, with what only the
-// runner knows still in them. They are made anew by every call, because most commands never ask for them.
+// runner knows still in them. They are made again by every call, because most commands never ask for them.
 //
 // Variables that refer to each other in a circle are a diagnostic with the *variable.CycleError in its text: GitLab makes no
 // pipeline then.

@@ -33,7 +33,7 @@ const (
 type Keyword struct {
 	// Name has colons between keys: artifacts:reports:dotenv.
 	Name string `json:"name"`
-	// Where it may stand: top, header, job, default.
+	// Where it are allowed: top, header, job, default.
 	Where []string `json:"where"`
 	// Form is what its value looks like, in words.
 	Form string `json:"form"`
@@ -86,7 +86,7 @@ func All() ([]Keyword, error) {
 	return all, nil
 }
 
-// Find returns a keyword and those below it. A name may be written with dots or colons, in the way it stands in a file or not at all
+// Find returns a keyword and those below it. A name may be written with dots or colons, in the way it is in a file or not at all
 // whole: "reports:dotenv" finds artifacts:reports:dotenv. Without one, keyword is nil and near are the names that are most like it.
 func Find(all []Keyword, name string) (keyword *Keyword, below []Keyword, near []string) {
 	name = strings.ToLower(strings.TrimSuffix(name, ":"))

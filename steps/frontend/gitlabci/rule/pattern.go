@@ -15,7 +15,7 @@ type Pattern struct {
 	size int // instructions, roughly
 }
 
-// flags are what may stand behind a pattern.
+// flags are what may follow a pattern.
 const flags = "imsU"
 
 // patternEnd returns where the pattern that begins at text[at] ends, flags included. The closing slash is the first one that

@@ -1,4 +1,4 @@
-// Package rule is the expression language of GitLab's rules: what stands after `if:` in `rules`, `workflow: rules` and
+// Package rule is the expression language of GitLab's rules: what follows `if:` in `rules`, `workflow: rules` and
 // `include: rules`, and in `only: variables` and `except: variables`.
 //
 //	$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH && $CI_COMMIT_MESSAGE !~ /skip tests/i
@@ -9,7 +9,7 @@
 //   - && and || return one of their operands, and only null and false are false to them: an empty text counts as true. The
 //     whole expression, and !, hold that an empty text, or one of spaces only, is false. So `$EMPTY || $SET` is false.
 //   - A variable that is not set is null, which is not equal to "". Matched against a pattern it is the empty text.
-//   - What stands right of =~ is a pattern when its text looks like one, even when it comes from a variable or a string.
+//   - What is right of =~ is a pattern when its text looks like one, even when it comes from a variable or a string.
 //     When it does not, or the pattern is not valid, GitLab looks for the left text inside the right one.
 //   - ! binds closer than ==, so `!$A == "x"` compares the text of a truth value.
 //   - A truth value and a text are equal when the text is the word true or false.
