@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/doctor"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/inspect"
 	"github.com/rungci/rung/cmd/step-runner/command/local"
@@ -83,7 +84,7 @@ Each step gets only what it requests, and the run leaves a trace of exactly what
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetVersionTemplate(inspect.VersionText(p))
 	command.InGroup(root, "Run", append([]*cobra.Command{local.Command(p)}, runcommands.Commands(p)...)...)
-	command.InGroup(root, "Inspect", inspect.Commands(p, trust.TraceCommands(p))...)
+	command.InGroup(root, "Inspect", append(inspect.Commands(p, trust.TraceCommands(p)), doctor.Command(p))...)
 	command.InGroup(root, "Trust", trust.Commands(p)...)
 	command.InGroup(root, "Serve", serve.Commands(p)...)
 	root.SetHelpCommandGroupID("inspect")

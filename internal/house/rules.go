@@ -94,7 +94,7 @@ var importRules = []importRule{
 // commandGroups are the groups of commands of step-runner: rooms that have a door to main alone.
 func commandGroups() []string {
 	var out []string
-	for _, group := range []string{"run", "inspect", "trust", "serve", "local"} {
+	for _, group := range []string{"run", "inspect", "doctor", "trust", "serve", "local"} {
 		out = append(out, "cmd/step-runner/command/"+group)
 	}
 	return out
@@ -206,9 +206,8 @@ var (
 		"ui.reporter":                              42,
 	}
 	manyImports = map[string]int{
-		"cmd/step-runner/command/run":     32,
-		"cmd/step-runner/command/inspect": 26,
-		"cmd/step-runner/command/trust":   31,
+		"cmd/step-runner/command/run":   32,
+		"cmd/step-runner/command/trust": 31,
 	}
 )
 

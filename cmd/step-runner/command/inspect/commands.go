@@ -20,7 +20,6 @@ func Commands(p *command.Program, ofTraces []*cobra.Command) []*cobra.Command {
 		a.compileCommand(),
 		a.convertCommand(),
 		a.explainCommand(),
-		a.doctorCommand(),
 		a.versionCommand(),
 	}
 }

@@ -30,27 +30,36 @@ func (a *app) lintCommand() *cobra.Command {
 	var format, output string
 	var strict bool
 	cmd := &cobra.Command{
-		Use:   "lint [FILE]",
+		Use:   "lint [FILE|FOLDER...]",
 		Short: "Check .gitlab-ci.yml files and GitHub workflows",
-		Long: `lint reads a .gitlab-ci.yml with all that it includes, or a workflow of GitHub with those that it calls, and reports every
-problem at once: each with its file, line and column, how it came there through includes and extends, and what to do.
-Nothing runs. Rules are decided for the event, as by step-runner local.
+		Long: `lint checks a .gitlab-ci.yml with all its includes, or GitHub workflows with those that they call, and reports all problems
+at once: each with its file, line and column, the includes and extends that lead there, and what to do. FOLDER stands for
+the .yml files in it. Nothing runs. Rules are evaluated for the event, as by step-runner local.
 
-A warning is what GitLab accepts and is hardly meant.
+A warning is something that GitLab accepts but that is probably not intended.
 
 Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict warnings · 4 permission denied · 5 internal
 error · 6 not found`,
 		Example: `  step-runner lint
+  step-runner lint .github/workflows
   step-runner lint --format codequality --output gl-code-quality-problems.json`,
-		Args: command.Arguments(0, 1, ""),
+		Args: command.Arguments(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.OneOf("--format", format, lintFormats...); err != nil {
 				return err
 			}
-			all, err := a.lint(cmd.Context(), &o, strings.Join(args, ""))
-			var unloaded *gitlab.LoadError
-			if err != nil && !errors.As(err, &unloaded) {
+			files, err := o.Files(args)
+			if err != nil {
 				return err
+			}
+			var all []problems.Problem
+			var unloaded *gitlab.LoadError
+			for _, file := range files {
+				found, err := a.lint(cmd.Context(), &o, file)
+				if err != nil && !errors.As(err, &unloaded) {
+					return err
+				}
+				all = append(all, found...)
 			}
 			if err := a.printProblems(all, format, output); err != nil {
 				return err

@@ -44,6 +44,7 @@ type localFlags struct {
 	needs  bool
 	dryRun bool
 	watch  bool
+	named  bool // a list says which file it is of
 
 	manual      []string
 	concurrency int
@@ -160,6 +161,9 @@ func (o *localFlags) command(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.list && file == "" && len(names) == 0 {
+		return o.listAll(ctx)
+	}
 	once := o.once
 	file, is, err := o.event.WorkflowFile(file)
 	if err != nil {
@@ -172,6 +176,32 @@ func (o *localFlags) command(ctx context.Context, args []string) error {
 		return o.keepWatching(ctx, once, file, names)
 	}
 	return once(ctx, file, names)
+}
+
+// listAll lists the jobs of the project's file, or of each of its workflows.
+func (o *localFlags) listAll(ctx context.Context) error {
+	files, err := o.event.Files(nil)
+	if err != nil {
+		return err
+	}
+	for i, file := range files {
+		once := o.once
+		file, is, err := o.event.WorkflowFile(file)
+		if err != nil {
+			return err
+		}
+		if is {
+			once = o.onceWorkflow
+		}
+		if i > 0 && !o.asJSON {
+			fmt.Fprintln(o.app.Stdout)
+		}
+		o.named = len(files) > 1
+		if err := once(ctx, file, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // once opens the project, and lists, shows or runs jobs.
@@ -300,9 +330,27 @@ func (o *localFlags) ended(view *jobsView, results []local.Result, took time.Dur
 		return exit.Coded(exit.System, "writing the output: %v", err)
 	}
 	if code := resultCode(results); code != exit.OK {
+		o.suggest(results)
 		return exit.Shown(code)
 	}
 	return nil
+}
+
+// suggest says how to look into the first job whose steps failed.
+func (o *localFlags) suggest(results []local.Result) {
+	if o.Quiet || o.Progress == string(ui.ModeJSON) || o.Progress == string(ui.ModeQuiet) {
+		return
+	}
+	for _, r := range local.Flatten(results) {
+		if r.Status != local.Failed || r.Trace == "" {
+			continue
+		}
+		fmt.Fprintf(o.app.Stderr, "hint: step-runner trace show --logs %s\n", r.Trace)
+		if !o.shell {
+			fmt.Fprintln(o.app.Stderr, "hint: run it again with --shell for a shell in the failed job")
+		}
+		return
+	}
 }
 
 // introduce says what was assumed, and what is hardly meant.

@@ -27,7 +27,11 @@ func (o *localFlags) printWorkflow(p *github.Project, chosen *github.Selection) 
 		return command.WriteJSON(o.app.Stdout, workflowOutput{Name: p.Title, File: p.File, Starts: p.Starts, Why: p.Why, Jobs: rows})
 	}
 	w := bufio.NewWriter(o.app.Stdout)
-	fmt.Fprintf(w, "%s\n\n", oneLine(p.Title))
+	title := oneLine(p.Title)
+	if o.named && p.File != p.Title {
+		title = p.File + ": " + title
+	}
+	fmt.Fprintf(w, "%s\n\n", title)
 	if !p.Starts {
 		fmt.Fprintf(w, "GitHub would not run it: %s\n\n", p.Why)
 	}

@@ -1,4 +1,5 @@
-package inspect
+// Package doctor holds the command that checks a machine.
+package doctor
 
 import (
 	"encoding/json"
@@ -12,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/internal/process"
 )
@@ -31,6 +34,12 @@ const (
 	findingProblem = "problem"
 )
 
+// app is the program as this command knows it.
+type app struct{ *command.Program }
+
+// Command is the command.
+func Command(p *command.Program) *cobra.Command { return (&app{p}).doctorCommand() }
+
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -41,6 +50,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			findings := []finding{
 				a.checkShell(), a.checkTemp(), a.checkWorkDir(), checkCleanup(), a.checkLocale(), a.checkPath(),
+				checkProgram("git", "install git to run jobs of a repository with local"),
+				checkProgram("node", "install Node.js 20 or later to run JavaScript actions"), a.checkEngine(),
 			}
 			if asJSON {
 				enc := json.NewEncoder(a.Stdout)
@@ -133,6 +144,29 @@ func checkCleanup() finding {
 	default:
 		return finding{"cleanup", findingWarning, "process groups only", detached}
 	}
+}
+
+// checkProgram looks for a program that some jobs need.
+func checkProgram(name, fix string) finding {
+	file, err := exec.LookPath(name)
+	if err != nil {
+		return finding{name, findingWarning, "not found", fix}
+	}
+	out, err := exec.Command(file, "--version").Output()
+	if err != nil {
+		return finding{name, findingWarning, fmt.Sprintf("%s does not run: %v", file, err), fix}
+	}
+	return finding{Check: name, Status: findingOK, Found: fmt.Sprintf("%s (%s)", strings.TrimSpace(string(out)), file)}
+}
+
+// checkEngine looks for a container engine, and says which levels of isolation there are.
+func (a *app) checkEngine() finding {
+	l := levels.New(a.Program, &components.Flags{}, "")
+	defer l.Close()
+	if _, err := l.OpenContainer(); err != nil {
+		return finding{"levels", findingWarning, fmt.Sprintf("none, but not container: %v", err), "start Docker or Podman to run jobs in their images"}
+	}
+	return finding{Check: "levels", Status: findingOK, Found: "none, container"}
 }
 
 func (a *app) checkLocale() finding {
