@@ -16,6 +16,8 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/inspect"
 	"github.com/rungci/rung/cmd/step-runner/command/local"
+	"github.com/rungci/rung/cmd/step-runner/command/lock"
+	"github.com/rungci/rung/cmd/step-runner/command/replay"
 	runcommands "github.com/rungci/rung/cmd/step-runner/command/run"
 	"github.com/rungci/rung/cmd/step-runner/command/runner"
 	"github.com/rungci/rung/cmd/step-runner/command/serve"
@@ -83,9 +85,9 @@ Each step gets only what it requests, and the run leaves a trace of exactly what
 	command.Group(root)
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetVersionTemplate(inspect.VersionText(p))
-	command.InGroup(root, "Run", append([]*cobra.Command{local.Command(p)}, runcommands.Commands(p)...)...)
+	command.InGroup(root, "Run", append([]*cobra.Command{local.Command(p)}, append(runcommands.Commands(p), replay.Command(p))...)...)
 	command.InGroup(root, "Inspect", append(inspect.Commands(p, trust.TraceCommands(p)), doctor.Command(p))...)
-	command.InGroup(root, "Trust", trust.Commands(p)...)
+	command.InGroup(root, "Trust", append([]*cobra.Command{lock.Command(p)}, trust.Commands(p)...)...)
 	command.InGroup(root, "Serve", serve.Commands(p)...)
 	root.SetHelpCommandGroupID("inspect")
 	root.SetCompletionCommandGroupID("inspect")

@@ -65,8 +65,10 @@ var importRules = []importRule{
 	{"cmd/step-runner/command", []string{"cmd/step-runner/command/exit", "steps/diag", "steps/source", "internal/wholefile"}, nil, "what every command knows"},
 	{"cmd/step-runner/command/...", nil, commandGroups(), "a group knows no other group, and what they share knows none of them"},
 	{"cmd/step-runner/command/run", nil, append([]string{"local/gitlab", "local/github", "steps/frontend/gitlabci/...", "publish/oci", "publish/page", "publish/provenance", "steps/catalog/..."}, futureFloors...), "it runs steps, whoever asks for jobs"},
+	{"cmd/step-runner/command/replay", nil, append([]string{"local/gitlab", "local/github", "steps/frontend/gitlabci/...", "publish/oci", "publish/page", "publish/provenance", "steps/catalog/..."}, futureFloors...), "it runs steps, whoever asks for jobs"},
 	{"cmd/step-runner/command/inspect", nil, append([]string{"executor/...", "steps/service/...", "steps/catalog/...", "cmd/step-runner/command/levels", "cmd/step-runner/command/session"}, futureFloors...), "it reads, and runs nothing"},
 	{"cmd/step-runner/command/trust", nil, append([]string{"executor/...", "steps/service/...", "cmd/step-runner/command/levels"}, futureFloors...), "it fetches and signs, and runs nothing"},
+	{"cmd/step-runner/command/lock", nil, append([]string{"executor/...", "steps/service/...", "cmd/step-runner/command/levels"}, futureFloors...), "it fetches and signs, and runs nothing"},
 	{"cmd/step-runner/command/serve", nil, append([]string{"local/...", "publish/...", "steps/replay"}, futureFloors...), "a server knows no files of pipelines, and no traces"},
 	{"cmd/step-runner/command/local", nil, append([]string{"publish/...", "steps/replay", "steps/signature", "steps/catalog/..."}, futureFloors...), "it runs jobs on this machine, and publishes nothing"},
 	{"bench", nil, nil, "it measures all of them"},
@@ -94,7 +96,7 @@ var importRules = []importRule{
 // commandGroups are the groups of commands of step-runner: rooms that have a door to main alone.
 func commandGroups() []string {
 	var out []string
-	for _, group := range []string{"run", "inspect", "doctor", "trust", "serve", "local"} {
+	for _, group := range []string{"run", "replay", "inspect", "doctor", "trust", "lock", "serve", "local"} {
 		out = append(out, "cmd/step-runner/command/"+group)
 	}
 	return out
@@ -206,8 +208,7 @@ var (
 		"ui.reporter":                              42,
 	}
 	manyImports = map[string]int{
-		"cmd/step-runner/command/run":   32,
-		"cmd/step-runner/command/trust": 31,
+		"cmd/step-runner/command/replay": 27,
 	}
 )
 

@@ -1,4 +1,4 @@
-// Package run holds the commands that run steps: ci, run and replay.
+// Package run holds the commands that run steps: ci and run.
 package run
 
 import (
@@ -16,6 +16,5 @@ func Commands(p *command.Program) []*cobra.Command {
 	return []*cobra.Command{
 		a.ciCommand(),
 		a.runCommand(),
-		a.replayCommand(),
 	}
 }

@@ -14,7 +14,6 @@ type app struct{ *command.Program }
 func Commands(p *command.Program) []*cobra.Command {
 	a := &app{p}
 	return []*cobra.Command{
-		(&lockCommands{p}).lockCommand(),
 		a.sourcesCommand(),
 		(&cacheCommands{p}).cacheCommand(),
 		a.signCommand(),

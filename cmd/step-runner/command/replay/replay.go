@@ -1,4 +1,5 @@
-package run
+// Package replay holds the command that runs a trace again and compares.
+package replay
 
 import (
 	"context"
@@ -48,8 +49,9 @@ type replaying struct {
 	notes     []string
 }
 
-func (a *app) replayCommand() *cobra.Command {
-	r := &replaying{Session: session.New(a.Program)}
+// Command is the command.
+func Command(p *command.Program) *cobra.Command {
+	r := &replaying{Session: session.New(p)}
 	cmd := &cobra.Command{
 		Use:   "replay TRACE|BUNDLE",
 		Short: "Re-run a trace and show differences",

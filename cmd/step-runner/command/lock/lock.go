@@ -1,4 +1,5 @@
-package trust
+// Package lock holds the command that pins references.
+package lock
 
 import (
 	"cmp"
@@ -43,7 +44,9 @@ type lockOptions struct {
 // lockCommands write lock files.
 type lockCommands struct{ *command.Program }
 
-func (a *lockCommands) lockCommand() *cobra.Command {
+// Command is the command.
+func Command(p *command.Program) *cobra.Command {
+	a := &lockCommands{p}
 	var o lockOptions
 	cmd := &cobra.Command{
 		Use:   "lock FILE|REF...",
