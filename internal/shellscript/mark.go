@@ -8,7 +8,8 @@ import (
 )
 
 // Mark makes the text of a script for a POSIX shell record in a file the line of the statement that it has reached, so that whoever runs it
-// knows which one failed. Lines count from 1. Only statements that begin on a wanted line are recorded.
+// knows which one failed: the file ends with the last one, and a comma. Lines count from 1. Only statements that begin on a wanted line are
+// recorded. Marks append, because some file systems write a file to the disk when it was truncated.
 //
 // The script behaves as before. Marks are on the line of their statement, so lines keep their numbers; they write nothing to the script's
 // output, whatever its shell traces; they set no variable, trap or option. A mark resets $?, so a statement that may read it has none.
@@ -57,7 +58,7 @@ func (m *marker) list(list []*syntax.Stmt) {
 		}
 		if line := s.Pos().Line(); line != m.last && m.wanted(int(line)) {
 			at := int(s.Pos().Offset())
-			m.edits = append(m.edits, edit{at, at, fmt.Sprintf("{ command printf %d >|%s || :; } 2>/dev/null; ", line, m.file)})
+			m.edits = append(m.edits, edit{at, at, fmt.Sprintf("{ command printf %d, >>%s || :; } 2>/dev/null; ", line, m.file)})
 			m.last = line
 		}
 		if !s.Background && !s.Coprocess {

@@ -130,12 +130,13 @@ func (t *scriptTrack) reached() diag.SourceLine {
 	if t.file == "" {
 		return t.first
 	}
-	const most = 20 // digits
-	if info, err := os.Lstat(t.file); err != nil || !info.Mode().IsRegular() || info.Size() > most {
+	const most = 20 // bytes of a mark, at most
+	if info, err := os.Lstat(t.file); err != nil || !info.Mode().IsRegular() || info.Size() > int64(most*len(t.places)) {
 		return t.first
 	}
 	data, _ := os.ReadFile(t.file)
-	line, _ := strconv.Atoi(string(data))
+	marks := strings.Split(strings.TrimSuffix(string(data), ","), ",")
+	line, _ := strconv.Atoi(marks[len(marks)-1])
 	if place, ok := t.places[line]; ok {
 		return place
 	}
