@@ -85,7 +85,7 @@ func (o *Opener) Close() error {
 	defer o.mu.Unlock()
 	var problems []error
 	for _, it := range o.opened {
-		if it.executor != nil {
+		if it.executor != nil && it.err == nil { // what was not opened may be a nil pointer in an interface
 			problems = append(problems, it.executor.Close())
 		}
 	}
