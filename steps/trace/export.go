@@ -26,6 +26,7 @@ var exportFormats = []ExportFormat{
 	{"comparable", "the document without what varies between two runs of the same job", ".json", writeComparable},
 	{"chrome", "Chrome trace events, for Perfetto (ui.perfetto.dev)", ".json", writeChrome},
 	{"junit", "a JUnit test report, a test case for every step", ".xml", writeJUnit},
+	{"markdown", "a summary for GitHub's step summary or a comment on a merge request", ".md", writeMarkdown},
 }
 
 // Formats returns the forms that Export knows, in the order in which help texts list them.
