@@ -3,7 +3,8 @@ package executor
 import (
 	"fmt"
 	"strings"
-	"time"
+
+	"github.com/rungci/rung/steps/containers"
 )
 
 // Job is what a level needs to know of a job to make an environment for it.
@@ -13,15 +14,15 @@ type Job struct {
 	// ProjectName is the name of the project's folder.
 	ProjectName string
 	// Image is nil for a job without one.
-	Image    *Image
-	Services []Service
+	Image    *containers.Image
+	Services []containers.Service
 	// Variables are the job's public variables, expanded; services get them. Masked variables and files must not be among them:
 	// what a service prints is shown as it is.
 	Variables map[string]string
 	// Masked are the values to be masked in what services print.
 	Masked []string
 	// Registries are credentials for registries of images.
-	Registries []Registry
+	Registries []containers.Registry
 	// Root is a folder on the host below which levels without files of their own (None) make the project's folder. Empty is a
 	// temporary folder.
 	Root string
@@ -54,41 +55,6 @@ const (
 	NetworkNone    NetworkPolicy = "none"   // nothing but the job's services
 	NetworkPublic  NetworkPolicy = "public" // the public network only
 )
-
-// Image is a container image and how to run it.
-type Image struct {
-	Name       string
-	Entrypoint []string // nil is the image's own
-	// PullPolicies are always, if-not-present and never, tried in this order; empty is the executor's.
-	PullPolicies []string
-	Platform     string // "linux/arm64"; empty is the engine's
-	User         string // empty is the image's
-}
-
-// Service is a container beside the job's.
-type Service struct {
-	Image
-	// Aliases are the names under which the job reaches it, beside those made of the image's name.
-	Aliases   []string
-	Command   []string
-	Variables map[string]string
-	// Health says how the service is known to be ready; nil tries its port.
-	Health *Health
-	// Ports maps TCP ports of the service to ports on the host's loopback address; 0 is any. They are for ServiceStarter.
-	Ports map[uint16]uint16
-}
-
-// Health is a command in a container that succeeds when all is well. Fields that are 0 have the engine's default.
-type Health struct {
-	Command                        string // shell text
-	Interval, Timeout, StartPeriod time.Duration
-	Retries                        int
-}
-
-// Registry is how to log in to a registry of images.
-type Registry struct {
-	Host, Username, Password string
-}
 
 // maxID bounds Job.ID and Job.KeepProject, so that names made of them fit everywhere (a host name has 63 characters).
 const maxID = 40

@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
 	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/source/sourcetest"
 )
 
@@ -79,7 +80,7 @@ func level() executortest.Level {
 }
 
 func job(id string) *executor.Job {
-	return &executor.Job{ID: id, ProjectName: "project", Image: &executor.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}}
+	return &executor.Job{ID: id, ProjectName: "project", Image: &containers.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}}
 }
 
 // left names what there is in the engine of the level whose things are in dir.

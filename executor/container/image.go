@@ -14,6 +14,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/source/credentials"
 )
@@ -46,7 +47,7 @@ type puller struct {
 }
 
 // get makes the engine have an image, by the first of its pull policies that works.
-func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
+func (p *puller) get(ctx context.Context, i *containers.Image) (*image, error) {
 	if err := checkImageName(i.Name); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (p *puller) get(ctx context.Context, i *executor.Image) (*image, error) {
 	return nil, first
 }
 
-func (p *puller) byPolicy(ctx context.Context, i *executor.Image, on *platform, policy string) (*image, error) {
+func (p *puller) byPolicy(ctx context.Context, i *containers.Image, on *platform, policy string) (*image, error) {
 	switch policy {
 	case Always:
 		if err := p.pull(ctx, i, on); err != nil {
@@ -114,7 +115,7 @@ func (p *puller) byPolicy(ctx context.Context, i *executor.Image, on *platform, 
 	return found, err
 }
 
-func forPlatform(i *executor.Image) string {
+func forPlatform(i *containers.Image) string {
 	if i.Platform == "" {
 		return ""
 	}
@@ -166,7 +167,7 @@ func pullName(asked string, all []string) string {
 }
 
 // pull pulls an image from its registry.
-func (p *puller) pull(ctx context.Context, i *executor.Image, on *platform) error {
+func (p *puller) pull(ctx context.Context, i *containers.Image, on *platform) error {
 	auth, from, err := p.credentials(ctx, i.Name)
 	if err != nil {
 		p.report.Say(event.PhasePulling, i.Name, fmt.Sprintf("credentials for image %s: %v", i.Name, err))
@@ -233,7 +234,7 @@ var refusals = []string{
 var mistakes = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}
 
 // pullError says whose mistake it is that an image cannot be pulled.
-func (p *puller) pullError(ctx context.Context, i *executor.Image, err error, authenticated bool) error {
+func (p *puller) pullError(ctx context.Context, i *containers.Image, err error, authenticated bool) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

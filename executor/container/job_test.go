@@ -17,6 +17,7 @@ import (
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
+	"github.com/rungci/rung/steps/containers"
 	stepclient "github.com/rungci/rung/steps/service/client"
 )
 
@@ -57,16 +58,16 @@ func TestServices(t *testing.T) {
 	enginetest.Import(t, enginetest.Client(t), "rung-test/team/server:1", []enginetest.File{{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"}},
 		"EXPOSE 8080/tcp 9090", `ENTRYPOINT ["/bin/sh", "-c"]`)
 	serve := `while :; do echo "I am $NAME of $JOB" | /bin/busybox nc -l -p 8080; done`
-	service := func(command string, variables map[string]string, aliases ...string) executor.Service {
-		return executor.Service{
-			Image:   executor.Image{Name: "rung-test/team/server:1", PullPolicies: []string{container.Never}},
+	service := func(command string, variables map[string]string, aliases ...string) containers.Service {
+		return containers.Service{
+			Image:   containers.Image{Name: "rung-test/team/server:1", PullPolicies: []string{container.Never}},
 			Aliases: aliases, Command: []string{command}, Variables: variables,
 		}
 	}
 	t.Run("are reached under all their names when the job begins", func(t *testing.T) {
 		j := job("reach")
 		j.Variables = map[string]string{"JOB": "the job", "NAME": "nobody"}
-		j.Services = []executor.Service{service("/bin/busybox sleep 0.3; "+serve, map[string]string{"NAME": "db"}, "db", "database")}
+		j.Services = []containers.Service{service("/bin/busybox sleep 0.3; "+serve, map[string]string{"NAME": "db"}, "db", "database")}
 		env, said := open(t, options(t.TempDir()), j)
 		for _, name := range []string{"rung-test__team__server", "rung-test-team-server", "db", "database"} {
 			if got := sh(t, env, "nc "+name+" 8080 </dev/null"); got != "I am db of the job\n" {
@@ -81,7 +82,7 @@ func TestServices(t *testing.T) {
 		o := options(t.TempDir())
 		o.ServiceWait = 300 * time.Millisecond
 		j := job("silent")
-		j.Services = []executor.Service{service("echo I only sleep; /bin/busybox sleep 600", nil)}
+		j.Services = []containers.Service{service("echo I only sleep; /bin/busybox sleep 600", nil)}
 		_, said := open(t, o, j)
 		if text := said.String(); !strings.Contains(text, "warning: service rung-test/team/server:1 probably did not start properly") || !strings.Contains(text, "I only sleep") {
 			t.Error(text)
@@ -91,7 +92,7 @@ func TestServices(t *testing.T) {
 		o := options(t.TempDir())
 		o.ServiceWait = time.Hour
 		j := job("ended")
-		j.Services = []executor.Service{service("echo no such database; exit 3", nil)}
+		j.Services = []containers.Service{service("echo no such database; exit 3", nil)}
 		_, said := open(t, o, j)
 		if text := said.String(); !strings.Contains(text, "it ended with code 3") || !strings.Contains(text, "no such database") {
 			t.Error(text)
@@ -101,7 +102,7 @@ func TestServices(t *testing.T) {
 		j := job("broken")
 		broken := service("", nil)
 		broken.Entrypoint = []string{"/no/such/program"}
-		j.Services = []executor.Service{broken}
+		j.Services = []containers.Service{broken}
 		dir := t.TempDir()
 		_, err := prepare(t, options(dir), j)
 		var user *executor.UserError
@@ -114,7 +115,7 @@ func TestServices(t *testing.T) {
 	})
 	t.Run("without a port are not waited for", func(t *testing.T) {
 		j := job("portless")
-		j.Services = []executor.Service{{Image: executor.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}, Command: []string{"sleep", "600"}}}
+		j.Services = []containers.Service{{Image: containers.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}, Command: []string{"sleep", "600"}}}
 		_, said := open(t, options(t.TempDir()), j)
 		if !strings.Contains(said.String(), "exposes no port") {
 			t.Error(said)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/containers"
 )
 
 func TestAliasesAreThoseOfGitLab(t *testing.T) {
@@ -19,11 +19,11 @@ func TestAliasesAreThoseOfGitLab(t *testing.T) {
 		"registry.example.com:5000/a@sha256:ab": {"registry.example.com__a", "registry.example.com-a"},
 		"localhost:5000/a":                      {"localhost__a", "localhost-a"},
 	} {
-		if diff := cmp.Diff(want, aliases(&executor.Service{Image: executor.Image{Name: name}})); diff != "" {
+		if diff := cmp.Diff(want, aliases(&containers.Service{Image: containers.Image{Name: name}})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	got := aliases(&executor.Service{Image: executor.Image{Name: "postgres:16"}, Aliases: []string{"db", "postgres", "db", ""}})
+	got := aliases(&containers.Service{Image: containers.Image{Name: "postgres:16"}, Aliases: []string{"db", "postgres", "db", ""}})
 	if diff := cmp.Diff([]string{"postgres", "db"}, got); diff != "" {
 		t.Errorf("with names of its own (-want +got):\n%s", diff)
 	}

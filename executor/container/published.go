@@ -11,6 +11,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/steps/containers"
 )
 
 const (
@@ -73,7 +74,7 @@ var _ executor.ServiceStarter = (*Executor)(nil)
 func tcp(port uint16) string { return strconv.Itoa(int(port)) + "/tcp" }
 
 // exposed are the ports of a service that are published.
-func exposed(s *executor.Service) map[string]struct{} {
+func exposed(s *containers.Service) map[string]struct{} {
 	var out map[string]struct{}
 	for port := range s.Ports {
 		if out == nil {
@@ -85,7 +86,7 @@ func exposed(s *executor.Service) map[string]struct{} {
 }
 
 // published adds the addresses that lead to a service.
-func published(host engine.HostConfig, s *executor.Service) engine.HostConfig {
+func published(host engine.HostConfig, s *containers.Service) engine.HostConfig {
 	for port, here := range s.Ports {
 		if host.PortBindings == nil {
 			host.PortBindings = map[string][]engine.PortBinding{}
@@ -99,7 +100,7 @@ func published(host engine.HostConfig, s *executor.Service) engine.HostConfig {
 	return host
 }
 
-func healthcheck(h *executor.Health) *engine.Healthcheck {
+func healthcheck(h *containers.Health) *engine.Healthcheck {
 	if h == nil {
 		return nil
 	}

@@ -11,20 +11,21 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/executortest/enginetest"
+	"github.com/rungci/rung/steps/containers"
 )
 
 func TestServicesWithoutAJob(t *testing.T) {
 	enginetest.Busybox(t)
-	start := func(t *testing.T, s executor.Service) (executor.Services, *lines) {
+	start := func(t *testing.T, s containers.Service) (executor.Services, *lines) {
 		t.Helper()
 		e, err := options(t.TempDir()).open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = e.Close() })
-		s.Image = executor.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}
+		s.Image = containers.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}
 		j := job("alone")
-		j.Image, j.Services = nil, []executor.Service{s}
+		j.Image, j.Services = nil, []containers.Service{s}
 		said := &lines{}
 		started, err := e.StartServices(t.Context(), j, said.report)
 		if err != nil {
@@ -39,7 +40,7 @@ func TestServicesWithoutAJob(t *testing.T) {
 	}
 	serve := []string{"sh", "-c", `sleep 0.3; exec nc -ll -p 8080 -e echo "I am $NAME"`}
 	t.Run("are reached from this machine when they listen", func(t *testing.T) {
-		started, said := start(t, executor.Service{Command: serve, Variables: map[string]string{"NAME": "db"}, Ports: map[uint16]uint16{8080: 0}})
+		started, said := start(t, containers.Service{Command: serve, Variables: map[string]string{"NAME": "db"}, Ports: map[uint16]uint16{8080: 0}})
 		port := started.Ports(0)[8080]
 		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 		if err != nil {
@@ -51,16 +52,16 @@ func TestServicesWithoutAJob(t *testing.T) {
 		}
 	})
 	t.Run("are waited for until they are healthy", func(t *testing.T) {
-		_, said := start(t, executor.Service{
-			Command: []string{"sh", "-c", "sleep 0.3; touch /tmp/ready; sleep 600"}, Health: &executor.Health{Command: "test -e /tmp/ready", Interval: 1e8, Retries: 50},
+		_, said := start(t, containers.Service{
+			Command: []string{"sh", "-c", "sleep 0.3; touch /tmp/ready; sleep 600"}, Health: &containers.Health{Command: "test -e /tmp/ready", Interval: 1e8, Retries: 50},
 		})
 		if strings.Contains(said.String(), "warning") {
 			t.Error(said)
 		}
 	})
 	t.Run("that are not healthy are reported", func(t *testing.T) {
-		_, said := start(t, executor.Service{
-			Command: []string{"sh", "-c", "echo I am ill; sleep 600"}, Health: &executor.Health{Command: "false", Interval: 1e8, Retries: 1},
+		_, said := start(t, containers.Service{
+			Command: []string{"sh", "-c", "echo I am ill; sleep 600"}, Health: &containers.Health{Command: "false", Interval: 1e8, Retries: 1},
 		})
 		if text := said.String(); !strings.Contains(text, `its health check "false" fails`) || !strings.Contains(text, "I am ill") {
 			t.Error(text)

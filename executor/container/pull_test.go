@@ -18,6 +18,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/executortest/enginetest"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/source/sourcetest"
 )
@@ -115,7 +116,7 @@ func prepare(t *testing.T, o settings, j *executor.Job) (string, error) {
 }
 
 func withImage(name string, policies ...string) *executor.Job {
-	return &executor.Job{ID: "pull", ProjectName: "project", Image: &executor.Image{Name: name, PullPolicies: policies}}
+	return &executor.Job{ID: "pull", ProjectName: "project", Image: &containers.Image{Name: name, PullPolicies: policies}}
 }
 
 func TestPullPolicies(t *testing.T) {
@@ -177,10 +178,10 @@ func TestCredentialsForARegistry(t *testing.T) {
 	}{
 		{"without any the pull fails", func(*testing.T, string, *settings, *executor.Job) {}, false},
 		{"wrong ones fail", func(_ *testing.T, host string, _ *settings, j *executor.Job) {
-			j.Registries = []executor.Registry{{Host: host, Username: "ann", Password: password + "x"}}
+			j.Registries = []containers.Registry{{Host: host, Username: "ann", Password: password + "x"}}
 		}, false},
 		{"those of the job's registries", func(_ *testing.T, host string, _ *settings, j *executor.Job) {
-			j.Registries = []executor.Registry{{Host: "https://" + host, Username: "ann", Password: password}}
+			j.Registries = []containers.Registry{{Host: "https://" + host, Username: "ann", Password: password}}
 		}, true},
 		{"the job's DOCKER_AUTH_CONFIG", func(_ *testing.T, host string, _ *settings, j *executor.Job) {
 			j.Variables = map[string]string{"DOCKER_AUTH_CONFIG": auth(host, "ann")}

@@ -16,6 +16,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // service is a container beside the job's.
 type service struct {
-	spec    *executor.Service
+	spec    *containers.Service
 	number  int
 	image   *image
 	id      string
@@ -111,7 +112,7 @@ func (v *companions) serviceEnv(s *service) (env []string) {
 
 // aliases are the names of a service on the network: those of its image, as GitLab makes them, and its own. "host:5000/a/b:1" gives
 // host__a__b and host-a-b.
-func aliases(s *executor.Service) (names []string) {
+func aliases(s *containers.Service) (names []string) {
 	name, _, _ := strings.Cut(s.Name, "@")
 	first, rest, deep := strings.Cut(name, "/")
 	if deep {

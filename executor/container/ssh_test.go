@@ -20,6 +20,7 @@ import (
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/hosttest"
 	"github.com/rungci/rung/executor/host/ssh"
+	"github.com/rungci/rung/steps/containers"
 )
 
 // The variables that tell a test binary that is started again about the SSH server.
@@ -126,7 +127,7 @@ func TestTheEngineOfAnotherMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job := &executor.Job{ID: "services", ProjectName: "project", Services: []executor.Service{{Image: executor.Image{Name: "redis"}}}}
+		job := &executor.Job{ID: "services", ProjectName: "project", Services: []containers.Service{{Image: containers.Image{Name: "redis"}}}}
 		if _, err := level.StartServices(t.Context(), job, nil); err == nil || !strings.Contains(err.Error(), "use an engine on this machine") {
 			t.Errorf("services of a job on this machine: %v", err)
 		}

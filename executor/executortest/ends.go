@@ -23,7 +23,7 @@ type ends struct{ *suite }
 const promptly = 30 * time.Second
 
 // eachEnd tries every way in which an environment ends.
-func (s *ends) eachEnd(t *testing.T, try func(t *testing.T, p *place, end func(*testing.T, executor.Environment))) {
+func (s *ends) eachEnd(t *testing.T, try func(t *testing.T, p *opened, end func(*testing.T, executor.Environment))) {
 	if len(s.level.Ends) == 0 {
 		t.Fatal("the level does not say how its environments can end")
 	}
@@ -33,7 +33,7 @@ func (s *ends) eachEnd(t *testing.T, try func(t *testing.T, p *place, end func(*
 }
 
 // eachStall tries every way in which an environment ends, or stops answering.
-func (s *ends) eachStall(t *testing.T, try func(t *testing.T, p *place, end func(*testing.T, executor.Environment))) {
+func (s *ends) eachStall(t *testing.T, try func(t *testing.T, p *opened, end func(*testing.T, executor.Environment))) {
 	s.eachEnd(t, try)
 	for name, stall := range s.level.Stalls {
 		t.Run(name, func(t *testing.T) { try(t, s.open(t), stall) })
@@ -53,7 +53,7 @@ func wantGone(t *testing.T, began time.Time, err error) {
 }
 
 func (s *ends) endsBefore(t *testing.T) {
-	s.eachStall(t, func(t *testing.T, p *place, end func(*testing.T, executor.Environment)) {
+	s.eachStall(t, func(t *testing.T, p *opened, end func(*testing.T, executor.Environment)) {
 		j := p.prepare(t, "before")
 		end(t, j.Environment)
 		began := time.Now()
@@ -63,7 +63,7 @@ func (s *ends) endsBefore(t *testing.T) {
 }
 
 func (s *ends) endsInStep(t *testing.T) {
-	s.eachStall(t, func(t *testing.T, p *place, end func(*testing.T, executor.Environment)) {
+	s.eachStall(t, func(t *testing.T, p *opened, end func(*testing.T, executor.Environment)) {
 		j := p.prepare(t, "step")
 		var began time.Time
 		events := &collected{seen: func(text string) {
@@ -78,7 +78,7 @@ func (s *ends) endsInStep(t *testing.T) {
 }
 
 func (s *ends) endsWhileCopying(t *testing.T) {
-	s.eachEnd(t, func(t *testing.T, p *place, end func(*testing.T, executor.Environment)) {
+	s.eachEnd(t, func(t *testing.T, p *opened, end func(*testing.T, executor.Environment)) {
 		j := p.prepare(t, "copy")
 		r, w := io.Pipe() // an archive that does not end
 		defer w.Close()

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/service/client"
 )
@@ -66,17 +67,17 @@ func Run(t *testing.T, level Level) {
 
 type suite struct{ level Level }
 
-// place is a level and where it keeps things.
-type place struct {
+// opened is a level and where it keeps things.
+type opened struct {
 	executor.Executor
 	dir   string
 	level Level
 }
 
 // open makes the level, which must leave nothing.
-func (s *suite) open(t *testing.T) *place {
+func (s *suite) open(t *testing.T) *opened {
 	t.Helper()
-	p := &place{dir: shortDir(t), level: s.level}
+	p := &opened{dir: shortDir(t), level: s.level}
 	var err error
 	if p.Executor, err = s.level.New(p.dir, executor.Lease{}); err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func (p *place) wantNothing(t *testing.T, when string) {
+func (p *opened) wantNothing(t *testing.T, when string) {
 	t.Helper()
 	left, err := p.level.Left(p.dir)
 	if err != nil {
@@ -122,7 +123,7 @@ type job struct {
 	client *client.Client
 }
 
-func (p *place) prepare(t *testing.T, id string) *job {
+func (p *opened) prepare(t *testing.T, id string) *job {
 	t.Helper()
 	env, err := p.Prepare(t.Context(), p.level.Job(id), func(step event.Preparing) { t.Logf("%s: %+v", id, step) })
 	if err != nil {
@@ -399,8 +400,8 @@ func (s *suite) refuses(t *testing.T) {
 		return
 	}
 	j := s.level.Job("cannot")
-	j.Image = &executor.Image{Name: "alpine"}
-	j.Services = []executor.Service{{Image: executor.Image{Name: "postgres"}}}
+	j.Image = &containers.Image{Name: "alpine"}
+	j.Services = []containers.Service{{Image: containers.Image{Name: "postgres"}}}
 	env, err := p.Prepare(t.Context(), j, nil)
 	var refusal *executor.Refusal
 	if !errors.As(err, &refusal) || refusal.Level != p.Level() || refusal.Could == "" {
@@ -414,7 +415,7 @@ func (s *suite) missingImage(t *testing.T) {
 		return // such jobs are refused
 	}
 	j := s.level.Job("missing")
-	j.Image = &executor.Image{Name: s.level.MissingImage}
+	j.Image = &containers.Image{Name: s.level.MissingImage}
 	env, err := p.Prepare(t.Context(), j, nil)
 	var user *executor.UserError
 	if !errors.As(err, &user) || user.Hint == "" || !strings.Contains(user.Message, s.level.MissingImage) {

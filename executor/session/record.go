@@ -4,41 +4,43 @@ import (
 	"slices"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 )
 
 // Beside adds services that were started for a job on the machine itself to what was described of its environment.
 func Beside(described *event.Environment, job *executor.Job, started executor.Services, hide func(string) string) {
 	for i := range job.Services {
-		s := &job.Services[i]
-		described.Services = append(described.Services, event.Service{
-			Image:   event.Image{Name: s.Name, Entrypoint: s.Entrypoint, Platform: s.Platform, User: s.User},
-			Aliases: s.Aliases, Command: hidden(s.Command, hide), Variables: hiddenMap(s.Variables, hide), Ports: started.Ports(i),
-		})
+		s := describeService(&job.Services[i], hide)
+		s.Ports = started.Ports(i)
+		described.Services = append(described.Services, event.Service{Service: s})
 	}
 	described.Variables = hiddenMap(job.Variables, hide)
+}
+
+func describeService(s *containers.Service, hide func(string) string) containers.Service {
+	out := *s
+	out.Command, out.Variables = hidden(s.Command, hide), hiddenMap(s.Variables, hide)
+	out.PullPolicies, out.Health, out.Ports = nil, nil, nil // how it was got does not matter to who gets the same
+	return out
 }
 
 // Describe says of an environment what whoever makes it again has to know. hide takes out of a text what is masked in the job.
 func Describe(level executor.Level, job *executor.Job, env executor.Environment, files []event.File, hide func(string) string) *event.Environment {
 	out := &event.Environment{Level: string(level)}
-	found := env.Layout().Images
-	image := func(i *executor.Image, at int) event.Image {
-		described := event.Image{Name: i.Name, Entrypoint: i.Entrypoint, Platform: i.Platform, User: i.User}
-		if at < len(found) {
-			described.Digest, described.Pull = found[at].ID, found[at].Pull
+	images := env.Layout().Images
+	found := func(at int) event.Found {
+		if at >= len(images) {
+			return event.Found{}
 		}
-		return described
+		return event.Found{Digest: images[at].ID, Pull: images[at].Pull}
 	}
 	if job.Image != nil {
-		described := image(job.Image, 0)
-		out.Image = &described
+		out.Image = &event.Image{Image: *job.Image, Found: found(0)}
+		out.Image.PullPolicies = nil
 	}
 	for i := range job.Services {
-		s := &job.Services[i]
-		out.Services = append(out.Services, event.Service{
-			Image: image(&s.Image, i+1), Aliases: s.Aliases, Command: hidden(s.Command, hide), Variables: hiddenMap(s.Variables, hide),
-		})
+		out.Services = append(out.Services, event.Service{Service: describeService(&job.Services[i], hide), Found: found(i + 1)})
 	}
 	if len(job.Services) > 0 {
 		out.Variables = hiddenMap(job.Variables, hide)
@@ -53,20 +55,21 @@ func Describe(level executor.Level, job *executor.Job, env executor.Environment,
 // Job is what to ask a level for, to get the place that was described.
 func Job(described *event.Environment) *executor.Job {
 	out := &executor.Job{Variables: described.Variables}
-	image := func(i *event.Image) executor.Image {
-		name := i.Name
-		if i.Pull != "" {
-			name = i.Pull
+	again := func(i containers.Image, found event.Found) containers.Image {
+		if found.Pull != "" {
+			i.Name = found.Pull
 		}
-		return executor.Image{Name: name, Entrypoint: i.Entrypoint, Platform: i.Platform, User: i.User, PullPolicies: []string{"if-not-present"}}
+		i.PullPolicies = []string{"if-not-present"}
+		return i
 	}
-	if described.Image != nil {
-		wanted := image(described.Image)
-		out.Image = &wanted
+	if i := described.Image; i != nil {
+		image := again(i.Image, i.Found)
+		out.Image = &image
 	}
-	for i := range described.Services {
-		s := &described.Services[i]
-		out.Services = append(out.Services, executor.Service{Image: image(&s.Image), Aliases: s.Aliases, Command: s.Command, Variables: s.Variables, Ports: s.Ports})
+	for _, s := range described.Services {
+		service := s.Service
+		service.Image = again(s.Image, s.Found)
+		out.Services = append(out.Services, service)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -21,8 +22,8 @@ func (f found) Layout() executor.Layout { return executor.Layout{Images: f.image
 
 func TestAPlaceIsDescribedSoThatItCanBeMadeAgain(t *testing.T) {
 	job := &executor.Job{
-		Image:     &executor.Image{Name: "golang:1", Entrypoint: []string{""}, User: "worker", PullPolicies: []string{"always"}},
-		Services:  []executor.Service{{Image: executor.Image{Name: "db"}, Aliases: []string{"store"}, Command: []string{"--password", "s3cret"}, Variables: map[string]string{"A": "b"}}},
+		Image:     &containers.Image{Name: "golang:1", Entrypoint: []string{""}, User: "worker", PullPolicies: []string{"always"}},
+		Services:  []containers.Service{{Image: containers.Image{Name: "db"}, Aliases: []string{"store"}, Command: []string{"--password", "s3cret"}, Variables: map[string]string{"A": "b"}}},
 		Variables: map[string]string{"URL": "db://me:s3cret@store", "PLAIN": "x"},
 	}
 	env := found{images: []executor.FoundImage{{ID: "sha256:1", Pull: "registry/golang@sha256:2"}, {ID: "sha256:3"}}}
@@ -30,10 +31,12 @@ func TestAPlaceIsDescribedSoThatItCanBeMadeAgain(t *testing.T) {
 	got := Describe(executor.Container, job, env, []event.File{{To: "/builds/p.tmp/KEY", Text: "s3cret", Name: "KEY"}}, hide)
 	want := &event.Environment{
 		Level: "container",
-		Image: &event.Image{Name: "golang:1", Digest: "sha256:1", Pull: "registry/golang@sha256:2", Entrypoint: []string{""}, User: "worker"},
-		Services: []event.Service{{
-			Image: event.Image{Name: "db", Digest: "sha256:3"}, Aliases: []string{"store"}, Command: []string{"--password", "[MASKED]"}, Variables: map[string]string{"A": "b"},
-		}},
+		Image: &event.Image{
+			Image: containers.Image{Name: "golang:1", Entrypoint: []string{""}, User: "worker"}, Found: event.Found{Digest: "sha256:1", Pull: "registry/golang@sha256:2"},
+		},
+		Services: []event.Service{{Found: event.Found{Digest: "sha256:3"}, Service: containers.Service{
+			Image: containers.Image{Name: "db"}, Aliases: []string{"store"}, Command: []string{"--password", "[MASKED]"}, Variables: map[string]string{"A": "b"},
+		}}},
 		Variables: map[string]string{"URL": "db://me:[MASKED]@store", "PLAIN": "x"},
 		Files:     []event.File{{To: "/builds/p.tmp/KEY", Text: "[MASKED]", Name: "KEY"}},
 	}
@@ -56,14 +59,14 @@ func (running) Ports(int) map[uint16]uint16 { return map[uint16]uint16{6379: 327
 
 func TestServicesBesideAJobAreDescribedWithTheirPorts(t *testing.T) {
 	job := &executor.Job{
-		Services:  []executor.Service{{Image: executor.Image{Name: "redis"}, Command: []string{"s3cret"}, Ports: map[uint16]uint16{6379: 0}}},
+		Services:  []containers.Service{{Image: containers.Image{Name: "redis"}, Command: []string{"s3cret"}, Ports: map[uint16]uint16{6379: 0}}},
 		Variables: map[string]string{"A": "b"},
 	}
 	got := &event.Environment{Level: "none"}
 	Beside(got, job, running{}, func(text string) string { return strings.ReplaceAll(text, "s3cret", "[MASKED]") })
 	want := &event.Environment{
 		Level: "none", Variables: map[string]string{"A": "b"},
-		Services: []event.Service{{Image: event.Image{Name: "redis"}, Command: []string{"[MASKED]"}, Ports: map[uint16]uint16{6379: 32768}}},
+		Services: []event.Service{{Service: containers.Service{Image: containers.Image{Name: "redis"}, Command: []string{"[MASKED]"}, Ports: map[uint16]uint16{6379: 32768}}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

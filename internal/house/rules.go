@@ -18,7 +18,8 @@ var importRules = []importRule{
 	{"steps/diag/problems", []string{"steps/diag"}, nil, "it writes diagnostics down"},
 	{"steps/expr", []string{"steps/value", "steps/diag"}, nil, "an expression knows values, not where they come from"},
 	{"steps/plan", []string{"steps/value", "steps/diag"}, nil, "the plan is data"},
-	{"steps/event", []string{"steps/value", "steps/diag", "steps/plan"}, nil, "events are data"},
+	{"steps/containers", []string{}, nil, "what is asked of a place is data"},
+	{"steps/event", []string{"steps/value", "steps/diag", "steps/plan", "steps/containers"}, nil, "events are data"},
 
 	{"steps/plan/planpb", above("api/rung/..."), nil, "it converts the plan, and nothing else"},
 	{"steps/frontend/gitlabci/rule", []string{}, nil, "conditions are a language of their own"},
@@ -74,7 +75,7 @@ var importRules = []importRule{
 	{"bench", nil, nil, "it measures all of them"},
 	{"e2e/...", nil, nil, "it tries what the documents say"},
 
-	{"executor", []string{"executor/host", "steps/event"}, nil, "the contract of environments knows machines and events, and no level"},
+	{"executor", []string{"executor/host", "steps/event", "steps/containers"}, nil, "the contract of environments knows machines and events, and no level"},
 	{"executor/...", nil, []string{"manager/...", "fleet/...", "local/..."}, "an executor does not ask how many machines there are, or who wants the job"},
 	{"executor/container/engine", []string{}, nil, "a client of an engine knows nothing of jobs"},
 	{"executor/host", []string{}, nil, "the contract of machines depends on none of them"},
@@ -103,7 +104,7 @@ func commandGroups() []string {
 }
 
 // foundation are the packages that everything else stands on. They import the standard library and each other only.
-var foundation = []string{"steps/value", "steps/diag", "steps/expr", "steps/plan", "steps/event"}
+var foundation = []string{"steps/value", "steps/diag", "steps/expr", "steps/plan", "steps/containers", "steps/event"}
 
 // fetcher is what one that fetches packages may know.
 func fetcher(also ...string) []string {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/containers"
 )
 
 // options are those of `docker create` that mean something here.
 type options struct {
-	health *executor.Health
+	health *containers.Health
 	user   string
 	env    map[string]string
 	others []string // as they were written, without their values
@@ -42,7 +42,7 @@ func readOptions(text string) options {
 func (o *options) take(name, text string) bool {
 	health, isHealth := strings.CutPrefix(name, "--health-")
 	if isHealth && o.health == nil {
-		o.health = &executor.Health{}
+		o.health = &containers.Health{}
 	}
 	var to *time.Duration
 	switch {

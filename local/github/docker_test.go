@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/containers"
 )
 
 func TestOptionsOfContainers(t *testing.T) {
@@ -18,7 +18,7 @@ func TestOptionsOfContainers(t *testing.T) {
 		{"none", "", options{}},
 		{
 			"a health check, over lines, with quotes", "--health-cmd \"pg_isready -U me\"\n --health-interval 10s --health-timeout=5s --health-retries 5 --health-start-period=1m",
-			options{health: &executor.Health{Command: "pg_isready -U me", Interval: 10 * time.Second, Timeout: 5 * time.Second, StartPeriod: time.Minute, Retries: 5}},
+			options{health: &containers.Health{Command: "pg_isready -U me", Interval: 10 * time.Second, Timeout: 5 * time.Second, StartPeriod: time.Minute, Retries: 5}},
 		},
 		{"times without a command check nothing", "--health-interval 10s", options{}},
 		{"a user and variables", "--user 1001:127 -e A=1 --env 'B=two words'", options{user: "1001:127", env: map[string]string{"A": "1", "B": "two words"}}},

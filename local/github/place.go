@@ -8,6 +8,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/value"
@@ -97,7 +98,7 @@ func (a *attempt) inContainer(place *local.Place, wanted *definition.Container) 
 		a.env = map[string]value.Value{}
 	}
 	o := readOptions(wanted.Options)
-	place.Job.Image = &executor.Image{Name: wanted.Image, User: o.user}
+	place.Job.Image = &containers.Image{Name: wanted.Image, User: o.user}
 	for name, text := range o.env {
 		if _, there := a.env[name]; !there {
 			a.env[name] = value.OfString(text)
@@ -114,8 +115,8 @@ func (a *attempt) services(job *executor.Job, published bool) {
 	for i := range a.leg.Services {
 		service := &a.leg.Services[i]
 		o := readOptions(service.Options)
-		out := executor.Service{
-			Image: executor.Image{Name: service.Image, User: o.user}, Aliases: []string{service.ID}, Variables: o.env, Health: o.health,
+		out := containers.Service{
+			Image: containers.Image{Name: service.Image, User: o.user}, Aliases: []string{service.ID}, Variables: o.env, Health: o.health,
 		}
 		for name, v := range service.Env {
 			out.Variables[name] = v.Text()
@@ -162,5 +163,5 @@ func (a *attempt) registry(job *executor.Job, c *definition.Container) {
 	if !named || !strings.ContainsAny(host, ".:") && host != "localhost" {
 		host = "docker.io"
 	}
-	job.Registries = append(job.Registries, executor.Registry{Host: host, Username: c.Username, Password: c.Password.Text()})
+	job.Registries = append(job.Registries, containers.Registry{Host: host, Username: c.Username, Password: c.Password.Text()})
 }

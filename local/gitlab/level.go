@@ -4,6 +4,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
@@ -70,17 +71,17 @@ func (a *attempt) withoutContainers(what *executor.Job, reason string) (ignored 
 	return ignored, a.WithoutServices(a.job.Name, names, reason)
 }
 
-func imageOf(i *keyword.Image, expand func(string) string) *executor.Image {
+func imageOf(i *keyword.Image, expand func(string) string) *containers.Image {
 	if i == nil {
 		return nil
 	}
-	return &executor.Image{
+	return &containers.Image{
 		Name: expand(i.Name), Entrypoint: i.Entrypoint, PullPolicies: i.PullPolicies, Platform: expand(i.Platform), User: expand(i.User),
 	}
 }
 
-func serviceOf(s keyword.Service, expand func(string) string) executor.Service {
-	out := executor.Service{Image: *imageOf(&s.Image, expand), Command: s.Command, Variables: map[string]string{}}
+func serviceOf(s keyword.Service, expand func(string) string) containers.Service {
+	out := containers.Service{Image: *imageOf(&s.Image, expand), Command: s.Command, Variables: map[string]string{}}
 	for _, alias := range s.Aliases {
 		out.Aliases = append(out.Aliases, expand(alias))
 	}
@@ -91,7 +92,7 @@ func serviceOf(s keyword.Service, expand func(string) string) executor.Service {
 }
 
 // registriesOf are the credentials for registries that a job's variables hold.
-func registriesOf(vars *variable.Collection) []executor.Registry {
+func registriesOf(vars *variable.Collection) []containers.Registry {
 	text, ok := vars.Lookup("DOCKER_AUTH_CONFIG")
 	if !ok || text == "" {
 		return nil

@@ -1,6 +1,10 @@
 package event
 
-import "time"
+import (
+	"time"
+
+	"github.com/rungci/rung/steps/containers"
+)
 
 // Environment is what was created for a run on its machine, and has to be created again for a replay. It contains no secrets: masked
 // values are [MASKED].
@@ -56,25 +60,26 @@ type Prepared struct {
 	Unit     string        `json:"unit,omitempty"`
 }
 
-// Image is the image of a container.
-type Image struct {
-	Name       string   `json:"name"`             // as requested
-	Digest     string   `json:"digest,omitempty"` // the engine's ID of the image: "sha256:…"
-	Pull       string   `json:"pull,omitempty"`   // the name under which a registry serves the same content: "registry/name@sha256:…"
-	Entrypoint []string `json:"entrypoint"`       // null is the image's own
-	Platform   string   `json:"platform,omitempty"`
-	User       string   `json:"user,omitempty"`
+// Found is what an image turned out to be.
+type Found struct {
+	Digest string `json:"digest,omitempty"` // the engine's ID of its content: "sha256:…"
+	Pull   string `json:"pull,omitempty"`   // the name under which a registry serves the same content: "registry/name@sha256:…"
 }
 
-// Service is a container next to the run's.
-type Service struct {
-	Image
-	Aliases   []string          `json:"aliases,omitempty"`
-	Command   []string          `json:"command,omitempty"`
-	Variables map[string]string `json:"variables,omitempty"`
-	// Ports maps the service's ports to ports of the machine, for a run on the machine itself.
-	Ports map[uint16]uint16 `json:"ports,omitempty"`
+// Image is what a container was made of.
+type Image struct {
+	containers.Image
+	Found
 }
+
+// Service is a container beside the run's.
+type Service struct {
+	containers.Service
+	Found
+}
+
+// Made is what the service's container was made of.
+func (s *Service) Made() Image { return Image{s.Image, s.Found} }
 
 // File is a file or folder that was copied to the run. One of From and Text is set; an empty file has neither.
 type File struct {

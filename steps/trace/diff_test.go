@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -320,7 +321,7 @@ func alter(t *testing.T, v reflect.Value) {
 	case []*Step:
 		v.Set(reflect.ValueOf([]*Step{{Name: "new"}}))
 	case *event.Environment:
-		v.Set(reflect.ValueOf(&event.Environment{Level: "container", Image: &event.Image{Name: "new"}}))
+		v.Set(reflect.ValueOf(&event.Environment{Level: "container", Image: &event.Image{Image: containers.Image{Name: "new"}}}))
 	case *event.Error:
 		v.Set(reflect.ValueOf(&event.Error{Kind: event.ErrorSystem, Message: "new"}))
 	case *plan.Component:

@@ -71,7 +71,7 @@ func placeText(env *event.Environment) string {
 		name("image", *env.Image)
 	}
 	for _, s := range env.Services {
-		name("service", s.Image)
+		name("service", s.Made())
 	}
 	return strings.Join(lines, "\n")
 }

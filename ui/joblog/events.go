@@ -103,7 +103,7 @@ func (r *Renderer) started(at time.Time, b event.RunStarted) {
 		r.say(at, image("Using image", *env.Image))
 	}
 	for _, s := range env.Services {
-		r.say(at, image("Using service", s.Image))
+		r.say(at, image("Using service", s.Made()))
 	}
 	r.endPreparation(at)
 }

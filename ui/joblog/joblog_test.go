@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/ui/joblog"
 )
@@ -43,7 +44,8 @@ func classic() []event.Event {
 	s.at("", event.Preparing{Phase: event.PhasePulling, Subject: "alpine:3.20", Current: 5})
 	s.at("", event.Preparing{Phase: event.PhasePulling, Subject: "alpine:3.20", Current: 3000, Unit: "bytes", Done: true, Duration: 1200 * time.Millisecond})
 	s.at("", event.RunStarted{Runtime: event.Runtime{Version: "1.2.3", OS: "linux", Arch: "amd64"}, Environment: &event.Environment{
-		Level: "container", Image: &event.Image{Name: "alpine:3.20", Digest: "sha256:beef"}, Services: []event.Service{{Image: event.Image{Name: "redis:7"}}}}})
+		Level: "container", Image: &event.Image{Image: containers.Image{Name: "alpine:3.20"}, Found: event.Found{Digest: "sha256:beef"}},
+		Services: []event.Service{{Service: containers.Service{Image: containers.Image{Name: "redis:7"}}}}}})
 	s.at("1", event.StepStarted{Name: "get_sources", Kind: event.KindComponent, Ref: "builtin://git/checkout"})
 	s.at("1.1", event.StepStarted{Name: "clone", Kind: event.KindExec})
 	s.print("1.1", event.Stderr, "Checking out 1ecfd275 as detached HEAD\n")

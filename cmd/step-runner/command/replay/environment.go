@@ -19,7 +19,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/archive"
-	place "github.com/rungci/rung/executor/session"
+	jobenv "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/publish/bundle"
@@ -76,7 +76,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path str
 	if err != nil {
 		return exit.Coded(exit.System, "the recorded run was in a container, and there is no engine: %v", err).Hinted("start Docker or Podman; --isolation none replays it on this machine")
 	}
-	job := place.Job(described)
+	job := jobenv.Job(described)
 	job.ID, job.ProjectName = "replay", filepath.Base(recorded.Run.WorkDir)
 	env, err := level.Prepare(ctx, job, func(p event.Preparing) {
 		if !r.Quiet {
@@ -89,7 +89,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path str
 		return placeError(ctx, err)
 	}
 	defer func() {
-		if err := place.End(ctx, env.Close); err != nil {
+		if err := jobenv.End(ctx, env.Close); err != nil {
 			fmt.Fprintf(r.Program.Stderr, "warning: the environment is not removed: %v\n", err)
 		}
 	}()
@@ -111,7 +111,7 @@ func placeError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return exit.Coded(exit.Interrupted, "%v", context.Cause(ctx))
 	}
-	return place.AsError(ctx, err)
+	return jobenv.AsError(ctx, err)
 }
 
 // refuseOutside refuses flags that say something of this machine, which the replay does not see.
@@ -165,7 +165,8 @@ func filled(described *event.Environment, given map[string]string) (*event.Envir
 func (r *replaying) sameImages(described *event.Environment, layout executor.Layout) error {
 	images := []*event.Image{described.Image}
 	for i := range described.Services {
-		images = append(images, &described.Services[i].Image)
+		made := described.Services[i].Made()
+		images = append(images, &made)
 	}
 	for i, was := range images {
 		if was == nil || was.Digest == "" || i >= len(layout.Images) || layout.Images[i].ID == was.Digest {
@@ -186,7 +187,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 	if recorded.Run.WorkDir != layout.Project {
 		r.notes = append(r.notes, fmt.Sprintf("the recorded run was in %s, and this is in %s", recorded.Run.WorkDir, layout.Project))
 	}
-	missing, err := place.Bring(ctx, env, described.Files, levels.ProjectFolder)
+	missing, err := jobenv.Bring(ctx, env, described.Files, levels.ProjectFolder)
 	if err != nil {
 		return 0, err
 	}
@@ -203,7 +204,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		if err != nil {
 			return err
 		}
-		return place.SendText(ctx, env, path.Join(own, name), string(data))
+		return jobenv.SendText(ctx, env, path.Join(own, name), string(data))
 	}
 	const recordedName, stepsName, againName = "recorded", "steps.yml", "again.json"
 	if err := sendTrace(ctx, env, own, recordedName, file, recorded); err != nil {
@@ -267,7 +268,7 @@ func (r *replaying) secretArguments(ctx context.Context, env executor.Environmen
 			continue
 		}
 		file := path.Join(own, "secrets", name)
-		if err := place.SendText(ctx, env, file, r.options.Given[name]); err != nil {
+		if err := jobenv.SendText(ctx, env, file, r.options.Given[name]); err != nil {
 			return nil, err
 		}
 		args = append(args, "--secret", name+"=@"+file)
@@ -319,7 +320,7 @@ func (r *replaying) fetchTrace(ctx context.Context, env executor.Environment, fr
 		return err
 	}
 	defer os.RemoveAll(temp)
-	if err := place.Fetch(ctx, env, path.Dir(from), filepath.Join(temp, "all")); err != nil {
+	if err := jobenv.Fetch(ctx, env, path.Dir(from), filepath.Join(temp, "all")); err != nil {
 		return err
 	}
 	made := filepath.Join(temp, "all", path.Base(from))

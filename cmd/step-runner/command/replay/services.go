@@ -7,7 +7,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/executor"
-	place "github.com/rungci/rung/executor/session"
+	jobenv "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/ui"
@@ -38,7 +38,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 		places.Close()
 		return nil, exit.Coded(exit.System, "the recorded run had services, which this engine cannot start beside it")
 	}
-	job := place.Job(described)
+	job := jobenv.Job(described)
 	job.ID, job.ProjectName = "replay-services", "replay"
 	started, err := starter.StartServices(ctx, job, func(p event.Preparing) {
 		if !r.Quiet {
@@ -52,7 +52,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 		return nil, placeError(ctx, err)
 	}
 	return func() {
-		if err := place.End(ctx, started.Close); err != nil {
+		if err := jobenv.End(ctx, started.Close); err != nil {
 			fmt.Fprintf(r.Program.Stderr, "warning: the services are not removed: %v\n", err)
 		}
 		places.Close()

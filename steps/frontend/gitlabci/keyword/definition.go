@@ -5,6 +5,7 @@
 package keyword
 
 import (
+	"github.com/rungci/rung/steps/containers"
 	"time"
 
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
@@ -115,12 +116,8 @@ type Hooks struct {
 
 // Image is `image:`.
 type Image struct {
-	Name         string
-	Entrypoint   []string
-	PullPolicies []string // always, if-not-present, never
-	Platform     string   // docker:platform
-	User         string   // docker:user or kubernetes:user
-	Node         config.Node
+	containers.Image
+	Node config.Node
 }
 
 // Service is one of `services:`.

@@ -1,0 +1,40 @@
+// Package containers describes what a job asks of the place that it runs in: images, services and registries. It is the one vocabulary,
+// from the file that a person writes to the executor and the trace.
+package containers
+
+import "time"
+
+// Image is a container image and how to run it.
+type Image struct {
+	Name       string   `json:"name"`       // as it was asked for
+	Entrypoint []string `json:"entrypoint"` // nil is the image's own
+	// PullPolicies are always, if-not-present and never, tried in this order; empty is the executor's.
+	PullPolicies []string `json:"-"`
+	Platform     string   `json:"platform,omitempty"` // "linux/arm64"; empty is the engine's
+	User         string   `json:"user,omitempty"`     // empty is the image's
+}
+
+// Service is a container beside the job's.
+type Service struct {
+	Image
+	// Aliases are the names under which the job reaches it, beside those made of the image's name.
+	Aliases   []string          `json:"aliases,omitempty"`
+	Command   []string          `json:"command,omitempty"`
+	Variables map[string]string `json:"variables,omitempty"`
+	// Health says how the service is known to be ready; nil tries its port.
+	Health *Health `json:"-"`
+	// Ports maps TCP ports of the service to ports on the host's loopback address, for a job on the host itself; 0 is any.
+	Ports map[uint16]uint16 `json:"ports,omitempty"`
+}
+
+// Health is a command in a container that succeeds when all is well. Fields that are 0 have the engine's default.
+type Health struct {
+	Command                        string // shell text
+	Interval, Timeout, StartPeriod time.Duration
+	Retries                        int
+}
+
+// Registry is how to log in to a registry of images.
+type Registry struct {
+	Host, Username, Password string
+}
