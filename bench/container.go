@@ -1,0 +1,151 @@
+//go:build unix
+
+package main
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// containerFigures are of jobs in containers. They need a container engine, which scripts/engine.sh starts.
+var containerFigures = []figure{
+	{name: "container job, to docker run --init", unit: "x ", target: 1.3, measure: containerStart},
+}
+
+const (
+	// benchImage is an image of busybox alone, which is made for the measurement.
+	benchImage = "rung-bench-busybox:1"
+	// firstWords are what the first command of a container prints.
+	firstWords = "first command"
+	// containerRounds bounds how often a container is started: each takes about a second.
+	containerRounds = 11
+)
+
+// containerStart returns how long the first command of a job takes to print something, from the start of `step-runner local`, as a share
+// of what `docker run --init` takes with the same image.
+func containerStart(w *world) (float64, string, error) {
+	docker, err := dockerCommand()
+	if err != nil {
+		return 0, "", err
+	}
+	if err := w.makeImage(docker); err != nil {
+		return 0, "", err
+	}
+	dir, err := w.repository("container", fmt.Sprintf("job:\n  image: %s\n  variables: {GIT_STRATEGY: none}\n  script: [echo first command]\n", benchImage))
+	if err != nil {
+		return 0, "", err
+	}
+	ours := command{args: []string{w.runner, "local", "--isolation", "container"}, dir: dir, env: append(docker.env, "TMPDIR="+w.inMemory)}
+	peer := docker
+	peer.args = append(peer.args, "run", "--init", "--rm", benchImage, "echo", firstWords)
+	if _, err := ours.untilItPrints(firstWords); err != nil { // the first job on an engine also gives it the step-runner
+		return 0, "", err
+	}
+	var ratios []float64
+	var mine, theirs []time.Duration
+	for range min(w.rounds, containerRounds) {
+		a, err := ours.untilItPrints(firstWords)
+		if err != nil {
+			return 0, "", err
+		}
+		b, err := peer.untilItPrints(firstWords)
+		if err != nil {
+			return 0, "", err
+		}
+		mine, theirs, ratios = append(mine, a), append(theirs, b), append(ratios, float64(a)/float64(b))
+	}
+	return median(ratios), fmt.Sprintf("docker run --init in %s, local in %s, each until its first output", ms(median(theirs)), ms(median(mine))), nil
+}
+
+// dockerCommand is Docker's command line with the engine to use, if both exist.
+func dockerCommand() (command, error) {
+	path, err := exec.LookPath("docker")
+	if err != nil {
+		return command{}, skipped("docker is not installed")
+	}
+	c := command{args: []string{path}}
+	if host := os.Getenv("RUNG_TEST_ENGINE"); host != "" {
+		c.env = []string{"DOCKER_HOST=" + host}
+	}
+	version := c
+	version.args = []string{path, "version"}
+	if _, _, err := version.run(); err != nil {
+		return command{}, skipped("no container engine answers; scripts/engine.sh starts one for a command")
+	}
+	return c, nil
+}
+
+// makeImage gives the engine benchImage.
+func (w *world) makeImage(docker command) error {
+	const program = "/bin/busybox" // of Debian's busybox-static, which needs no libraries
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return skipped("busybox-static is not installed")
+	}
+	file := filepath.Join(w.dir, "image.tar")
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	headers := []*tar.Header{
+		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, {Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755},
+	}
+	for _, name := range []string{"sh", "echo"} {
+		headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox", Mode: 0o777})
+	}
+	for _, h := range append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755, Size: int64(len(content))}) {
+		if err := t.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	if _, err := t.Write(content); err != nil {
+		return err
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		return err
+	}
+	docker.args = append(docker.args, "import", "--change", `CMD ["sh"]`, file, benchImage)
+	_, _, err = docker.run()
+	return err
+}
+
+// untilItPrints runs the command to its end, and returns the time until a line of its output was the text.
+func (c command) untilItPrints(text string) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if took == 0 && lines.Text() == text {
+			took = time.Since(start)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return 0, fmt.Errorf("%s: %w\n%s", strings.Join(c.args, " "), err, errs.String())
+	}
+	if took == 0 {
+		return 0, fmt.Errorf("%s did not print %q", strings.Join(c.args, " "), text)
+	}
+	return took, nil
+}
