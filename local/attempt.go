@@ -20,6 +20,8 @@ import (
 type Work interface {
 	// Name is what people know the job by.
 	Name() string
+	// Identity says which job it is, for its trace.
+	Identity() event.Identity
 	// Place says where it runs, or why it cannot.
 	Place() (*Place, error)
 	// Hide removes from a text what is masked in the job.
@@ -213,12 +215,13 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 	if a.beside != nil {
 		session.Beside(described, a.place.Services, a.beside, a.Hide)
 	}
+	identity := a.Identity().Hide(a.Hide)
 	shown := a.View(a.Observer.Run(a.Name()))
 	s := a.steps
 	err = session.Run(ctx, a.Kill, a.env, client.Request{
 		ID: a.place.Job.ID, Component: s.Plan, WorkDir: s.Project, Env: a.stepEnv(), Variables: s.Variables, Secrets: s.Secrets,
 		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock, LogFile: logFile,
-	}, sinks{outcome, session.Described(record, described), shown})
+	}, sinks{outcome, session.Described(record, described, &identity), shown})
 	_ = shown.Close() // what cannot be shown is still recorded
 	if closeErr := record.Close(); closeErr != nil {
 		a.Observer.Warn(a.Name(), closeErr.Error(), "")

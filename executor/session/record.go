@@ -74,18 +74,21 @@ func Job(described *event.Environment) *executor.Job {
 	return out
 }
 
-// Described returns a sink that says in a run's first event what place was made for it.
-func Described(to event.Sink, env *event.Environment) event.Sink { return &described{to, env} }
+// Described returns a sink that adds to a run's first event which job it executes and what environment was created for it.
+func Described(to event.Sink, env *event.Environment, job *event.Identity) event.Sink {
+	return &described{to, env, job}
+}
 
 type described struct {
 	to  event.Sink
 	env *event.Environment
+	job *event.Identity
 }
 
 // Event implements event.Sink.
 func (d *described) Event(e event.Event) {
 	if body, ok := e.Body.(event.RunStarted); ok {
-		body.Environment = d.env
+		body.Environment, body.Identity = d.env, d.job
 		e.Body = body
 	}
 	d.to.Event(e)

@@ -100,6 +100,22 @@ func (a *attempt) announce() {
 // Name implements local.Work.
 func (a *attempt) Name() string { return a.leg.name }
 
+// Identity implements local.Work.
+func (a *attempt) Identity() event.Identity {
+	p, from := a.runner.project, a.leg.node
+	id := event.Identity{
+		Project: p.github["repository"].Text(), Ref: p.github["ref_name"].Text(), Commit: p.github["sha"].Text(),
+		Pipeline: p.github["workflow"].Text(), PipelineID: a.ID, Job: a.leg.name,
+	}
+	if group := from.scope.prefix() + from.job.ID; group != id.Job {
+		id.Group = group
+	}
+	for _, need := range from.job.Needs {
+		id.Needs = append(id.Needs, from.scope.prefix()+need)
+	}
+	return id
+}
+
 // Hide implements local.Work.
 func (a *attempt) Hide(text string) string { return a.hide(text) }
 

@@ -44,6 +44,26 @@ func (r *runner) newAttempt(j *pipeline.Job, slot int) *attempt {
 // Name implements local.Work.
 func (a *attempt) Name() string { return a.job.Name }
 
+// Identity implements local.Work.
+func (a *attempt) Identity() event.Identity {
+	p := a.runner.project
+	text := func(name string) string {
+		v, _ := a.vars.Lookup(name)
+		return v
+	}
+	id := event.Identity{
+		Project: text("CI_PROJECT_PATH"), Ref: p.Facts.Pipeline.Ref, Commit: text("CI_COMMIT_SHA"),
+		Pipeline: cmp.Or(p.Pipeline.Name, p.File), PipelineID: a.ID, Job: a.Prefix + a.job.Name, Stage: a.job.Stage,
+	}
+	if a.job.Group != a.job.Name {
+		id.Group = a.Prefix + a.job.Group
+	}
+	for _, need := range a.job.Needs {
+		id.Needs = append(id.Needs, a.Prefix+need.Job.Name)
+	}
+	return id
+}
+
 // Place implements local.Work.
 func (a *attempt) Place() (*local.Place, error) {
 	vars, err := a.variables(nil)

@@ -55,6 +55,8 @@ type RunStarted struct {
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Environment is the environment that was created for the run; nil if unknown.
 	Environment *Environment `json:"environment,omitempty"`
+	// Identity is the job that the run executes; nil if unknown.
+	Identity *Identity `json:"identity,omitempty"`
 	// Env is the base environment, which every step of the run gets unless it overrides it.
 	Env map[string]string `json:"env"`
 	// Job holds the job variables that expressions can read.

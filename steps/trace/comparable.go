@@ -19,7 +19,7 @@ import (
 // "comparable" form of a trace has nothing in their place, or what is the same in every run. Docs/trace.md says why each varies.
 var Varying = []string{
 	"run.id", "run.started", "run.duration_ns", "run.stopping.time", "run.secrets", "run.digest_key",
-	"run.continues", "run.pauses", "run.environment.prepared", "run.parts",
+	"run.continues", "run.pauses", "run.environment.prepared", "run.identity", "run.parts",
 	"step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
 	"attempt.started", "attempt.duration_ns",
 	"logs.offset", "logs.time",
@@ -39,7 +39,7 @@ func writeComparable(w io.Writer, t *Trace) error {
 	shown := *t
 	run := &shown.Run
 	run.ID, run.DigestKey, run.Started, run.Duration = "", "", time.Time{}, 0
-	run.Continues, run.Pauses, run.Parts = nil, nil, nil
+	run.Continues, run.Pauses, run.Parts, run.Identity = nil, nil, nil, nil
 	if run.Environment != nil {
 		place := *run.Environment
 		place.Prepared = nil

@@ -259,7 +259,7 @@ func TestDiffMatchesSteps(t *testing.T) {
 
 // notDifferences are the fields of the document that make no difference, however they change. docs/trace.md lists them.
 var notDifferences = map[string]bool{
-	"Run.continues": true, "Run.pauses": true, "Run.parts": true,
+	"Run.continues": true, "Run.pauses": true, "Run.parts": true, "Run.identity": true,
 	"Run.id": true, "Run.started": true, "Run.duration_ns": true, "Run.digest_key": true, "Run.counts": true, "Run.fresh_work_dir": true,
 	"Step.id": true, "Step.span": true, "Step.started": true, "Step.duration_ns": true, "Step.log": true, "Resolved.dir": true,
 	"Attempt.log_held": true, "Attempt.error": true, "Attempt.started": true, "Attempt.duration_ns": true,
@@ -330,6 +330,8 @@ func alter(t *testing.T, v reflect.Value) {
 		v.Set(reflect.ValueOf(&Stopping{Reason: "interrupt"}))
 	case *event.Continuation:
 		v.Set(reflect.ValueOf(&event.Continuation{Run: "new", Before: "2"}))
+	case *event.Identity:
+		v.Set(reflect.ValueOf(&event.Identity{Job: "new"}))
 	case []Pause:
 		v.Set(reflect.ValueOf([]Pause{{Before: "2"}}))
 	case []Part:

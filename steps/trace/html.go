@@ -43,12 +43,16 @@ func writeHTML(w io.Writer, t *Trace) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(t) // escapes <, > and &, so that no text can end the script it stands in
+	shown := *t
+	if id := t.Identity(); identityKnown(id) {
+		shown.Run.Identity = &id
+	}
+	data, err := json.Marshal(&shown) // escapes <, > and &, so that no text can end the script it stands in
 	if err != nil {
 		return fmt.Errorf("encoding the trace: %w", err)
 	}
 	parts := map[string]string{
-		"title":  xmlText(t.Run.ID + " · " + string(t.Run.Status)),
+		"title":  xmlText(t.Title() + " · " + string(t.Run.Status)),
 		"policy": "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(pageJS),
 		"style":  pageCSS,
 		"script": pageJS,

@@ -23,6 +23,7 @@ func Join(parts ...*Trace) (*Trace, error) {
 	run.Continues, run.Pauses, run.Stopping = nil, nil, nil
 	run.Started, run.Duration, run.FreshWorkDir = first.Run.Started, 0, first.Run.FreshWorkDir
 	run.Env, run.Job, run.Environment, run.Source = first.Run.Env, first.Run.Job, first.Run.Environment, first.Run.Source
+	run.Identity = first.Run.Identity
 	whole.Components, whole.Warnings, whole.Steps = map[string]*plan.Component{}, nil, []*Step{}
 	logs := joinedLogs{}
 	for _, part := range chain {

@@ -24,15 +24,19 @@ func writeJUnit(w io.Writer, t *Trace) error {
 	if err != nil {
 		return err
 	}
-	j := &junit{out: bufio.NewWriter(w), tails: tails}
+	j := &junit{out: bufio.NewWriter(w), tails: tails, job: t.Identity()}
 	var all suite
 	t.Walk(func(s *Step, _ int) { all.count(s) })
 	j.out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
-	j.open("testsuites", 0, append([]attr{{"name", "run " + t.Run.ID}}, all.attrs(t.Run.Duration)...)...)
-	j.suite("run", t.Run.Started, t.Run.Duration, t.Steps)
+	j.open("testsuites", 0, append([]attr{{"name", t.Title()}}, all.attrs(t.Run.Duration)...)...)
+	j.suite(cmp.Or(j.job.Job, "run"), t.Run.Started, t.Run.Duration, t.Steps)
 	t.Walk(func(s *Step, _ int) {
 		if isList(s) {
-			j.suite(strings.Join(t.names(s), " / "), s.Started, s.Duration, s.Steps)
+			path := t.names(s)
+			if j.job.Job != "" {
+				path = append([]string{j.job.Job}, path...)
+			}
+			j.suite(strings.Join(path, " / "), s.Started, s.Duration, s.Steps)
 		}
 	})
 	j.out.WriteString("</testsuites>\n")
@@ -106,6 +110,7 @@ type attr struct{ name, value string }
 type junit struct {
 	out   *bufio.Writer
 	tails map[string][]byte
+	job   event.Identity
 }
 
 // open writes a start tag on a line of its own.
@@ -134,12 +139,31 @@ func (j *junit) suite(name string, started time.Time, d time.Duration, steps []*
 	}
 	attrs := append([]attr{{"name", name}}, c.attrs(d)...)
 	j.open("testsuite", 2, append(attrs, attr{"timestamp", started.UTC().Format("2006-01-02T15:04:05")})...)
+	j.properties()
 	for _, s := range steps {
 		if !isList(s) {
 			j.testCase(name, s)
 		}
 	}
 	j.out.WriteString("  </testsuite>\n")
+}
+
+// properties writes which job the suite is part of, if that is known.
+func (j *junit) properties() {
+	if !identityKnown(j.job) {
+		return
+	}
+	j.open("properties", 4)
+	for _, p := range []attr{
+		{"project", j.job.Project}, {"ref", j.job.Ref}, {"commit", j.job.Commit}, {"pipeline", j.job.Pipeline},
+		{"pipeline_id", j.job.PipelineID}, {"job", j.job.Job}, {"stage", j.job.Stage},
+	} {
+		if p.value != "" {
+			j.tag("property", 6, attr{"name", p.name}, attr{"value", p.value})
+			j.out.WriteString("/>\n")
+		}
+	}
+	j.out.WriteString("    </properties>\n")
 }
 
 func (j *junit) testCase(suite string, s *Step) {

@@ -133,6 +133,10 @@ func (p *textPrinter) header() {
 		about = slices.Insert(about, 1, said)
 	}
 	p.line(2, colorDim, strings.Join(about, " · "))
+	id := p.trace.Identity()
+	if identityKnown(id) {
+		p.line(2, colorDim, identityText(id))
+	}
 	if p.trace.Incomplete {
 		p.line(2, colorYellow, "the trace ends before the run does: it was killed, or it is still running")
 	}
@@ -143,6 +147,9 @@ func (p *textPrinter) header() {
 		p.line(2, colorYellow, "asked to stop: "+r.Stopping.Reason)
 	}
 	if p.opts.Verbose > 0 {
+		if more := identityDetails(id); identityKnown(id) && more != "" {
+			p.line(2, colorDim, more)
+		}
 		p.values(2, "input", r.Inputs)
 		p.values(2, "output", r.Outputs)
 		p.line(2, colorDim, "work dir: "+r.WorkDir)

@@ -70,6 +70,8 @@ type Run struct {
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Environment is the place that was made for the run; nil where nobody said.
 	Environment *event.Environment `json:"environment,omitempty"`
+	// Identity is the job that was run; nil if nobody said. Trace.Identity also knows that of older traces.
+	Identity *event.Identity `json:"identity,omitempty"`
 	// Env is the base environment: what every process of the run was given unless its attempt says otherwise.
 	Env map[string]string `json:"env"`
 	Job map[string]string `json:"job,omitempty"` // the job variables

@@ -94,7 +94,10 @@
     nodes.find((n) => n.step && n.status === "failure" && !n.children.length) || nodes.find((n) => n.step && n.status === "failure");
   const header = () => {
     const spec = (run.component && run.component.spec) || {};
-    const title = (spec.description || "").split("\n")[0] || "Run";
+    const job = run.identity || NO_ENTRIES, described = (spec.description || "").split("\n")[0];
+    const title = job.job || described || "Run";
+    const known = [["project", job.project], ["ref", job.ref], ["commit", (job.commit || "").slice(0, 10)], ["pipeline", [job.pipeline, job.pipeline_id].filter(Boolean).join(" ")],
+      ["stage", job.stage]].filter(([, text]) => text);
     const c = run.counts || {};
     const counts = [["success", "ok"], ["failure", "failed"], ["allowed", "failed as allowed"], ["cancelled", "cancelled"], ["skipped", "skipped"]]
       .filter(([k]) => c[k]).map(([k, w]) => h("span", { class: "s-" + k }, c[k] + " " + w));
@@ -103,6 +106,7 @@
     $("run").append(
       h("div", { class: "run-top" }, badge(run.status), h("h1", {}, title), h("span", { class: "run-id" }, run.id), h("span", { class: "spacer" }),
         h("button", { id: "theme", type: "button", onclick: toggleTheme, "aria-keyshortcuts": "t" })),
+      known.length ? h("div", { class: "facts", id: "job" }, known.map(([what, text]) => h("span", {}, what + " ", h("b", {}, text)))) : "",
       h("div", { class: "facts" }, h("span", {}, h("b", {}, duration(run.duration_ns / 1e6))), ...counts,
         run.exit_code ? h("span", {}, "exit " + run.exit_code) : null, ...counted(everything()).map(([k, n]) => h("span", { class: "a-" + k }, plural(n, k))),
         h("time", { datetime: run.started }, clock(run.started)),
