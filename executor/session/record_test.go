@@ -76,13 +76,13 @@ func TestServicesBesideAJobAreDescribedWithTheirPorts(t *testing.T) {
 	}
 }
 
-func TestOnlyTheFirstEventTellsOfThePlace(t *testing.T) {
+func TestOnlyTheFirstEventTellsOfTheJobAndItsPlace(t *testing.T) {
 	var got []event.Event
-	env := &event.Environment{Level: "none"}
-	sink := Described(sinkFunc(func(e event.Event) { got = append(got, e) }), env)
+	env, job := &event.Environment{Level: "none"}, &event.Identity{Job: "test"}
+	sink := Described(sinkFunc(func(e event.Event) { got = append(got, e) }), env, job)
 	sink.Event(event.Event{Seq: 1, Body: event.RunStarted{ID: "1"}})
 	sink.Event(event.Event{Seq: 2, Body: event.Warning{Message: "x"}})
-	want := []event.Event{{Seq: 1, Body: event.RunStarted{ID: "1", Environment: env}}, {Seq: 2, Body: event.Warning{Message: "x"}}}
+	want := []event.Event{{Seq: 1, Body: event.RunStarted{ID: "1", Environment: env, Identity: job}}, {Seq: 2, Body: event.Warning{Message: "x"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -24,6 +24,7 @@ const (
 	markdownLogLines    = 20
 	markdownText        = 300       // characters of a message or a value
 	markdownName        = 80        // characters of a name
+	markdownCommit      = 8         // digits of a commit
 	markdownBlock       = 8 << 10   // bytes of a log or an excerpt
 	markdownSummaries   = 192 << 10 // bytes of all summaries of steps
 	maxMarkdownBytes    = 1_000_000 // held by a test
@@ -55,7 +56,8 @@ type markdownPrinter struct {
 
 func (m *markdownPrinter) header() {
 	r := m.trace.Run
-	name := cmp.Or(r.Job["CI_JOB_NAME"], r.ID)
+	id := m.trace.Identity()
+	name := cmp.Or(id.Job, r.ID)
 	fmt.Fprintf(m.out, "### %s %s: %s", symbols[r.Status], markdownCode(name, markdownName), r.Status)
 	if m.trace.Incomplete {
 		m.out.WriteString(", the trace ends before the run")
@@ -68,8 +70,8 @@ func (m *markdownPrinter) header() {
 	if found := annotationCounts(m.trace); found != "" {
 		facts = append(facts, found)
 	}
-	if commit := r.Job["CI_COMMIT_SHORT_SHA"]; commit != "" {
-		facts = append(facts, markdownCode(strings.TrimSpace(r.Job["CI_COMMIT_REF_NAME"]+" "+commit), markdownName))
+	if identityKnown(id) && id.Commit != "" {
+		facts = append(facts, markdownCode(strings.TrimSpace(id.Ref+" "+id.Commit[:min(len(id.Commit), markdownCommit)]), markdownName))
 	}
 	facts = append(facts, r.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
 	fmt.Fprintf(m.out, "%s\n", strings.Join(slices.DeleteFunc(facts, func(s string) bool { return s == "" }), " · "))

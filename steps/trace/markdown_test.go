@@ -54,7 +54,7 @@ func TestMarkdown(t *testing.T) {
 		evil := "a|b`c``` </code></details><script>x</script> <!-- [l](http://e.org) ![i](//e.org) @all #1 !2 ~3 **b** www.e.org x@e.org &lt; \\| $x$ :tada: \u202e"
 		bad := read(t, record(t, func(s *script) {
 			run := started()
-			run.ID, run.Job = evil, map[string]string{"CI_JOB_NAME": evil + "\n# title", "CI_COMMIT_SHORT_SHA": evil}
+			run.ID, run.Job = evil, map[string]string{"CI_JOB_NAME": evil + "\n# title", "CI_COMMIT_REF_NAME": evil, "CI_COMMIT_SHA": "0123456789"}
 			s.at(0, "", run)
 			s.at(0, "1", event.StepStarted{Name: evil, Ref: evil, Kind: event.KindExec})
 			s.print("1", event.Stdout, "```\n~~~~\n"+evil+"\n</details>\n````\n")
