@@ -50,6 +50,7 @@ type jobNotes struct {
 }
 
 func newJobLines(o Options, names []string) *jobLines {
+	o.Fold = FoldNone // lines of several jobs are mixed
 	v := &jobLines{o: o, look: newLook(o), bar: " │ ", said: map[string]jobNotes{}}
 	if o.ASCII {
 		v.bar = " | "
@@ -114,7 +115,7 @@ func (v *jobLines) lines(job, text string) {
 
 // Run implements JobsView.
 func (v *jobLines) Run(job string) View {
-	r := &reporter{o: v.o, look: v.look, quiet: v.o.Mode == ModeQuiet, stray: step{label: "run"}, errorsLater: true}
+	r := &reporter{o: v.o, look: v.look, quiet: v.o.Mode == ModeQuiet, stray: step{label: "run"}, folds: folds{kind: FoldNone}, errorsLater: true}
 	r.run.byPath = map[string]*step{}
 	r.run.started = v.o.Now()
 	r.out = &jobPrinter{view: v, job: job, prefix: v.prefix(job)}

@@ -26,6 +26,7 @@ type reporter struct {
 	o       Options
 	look    look
 	run     run
+	folds   folds
 	out     printer
 	quiet   bool
 	closed  bool
@@ -40,7 +41,7 @@ type reporter struct {
 }
 
 func newReporter(o Options) *reporter {
-	r := &reporter{o: o, look: newLook(o), quiet: o.Mode == ModeQuiet, stray: step{label: "run"}}
+	r := &reporter{o: o, look: newLook(o), quiet: o.Mode == ModeQuiet, stray: step{label: "run"}, folds: folds{kind: o.Fold}}
 	r.run.byPath = map[string]*step{}
 	r.run.started = o.Now()
 	if o.Mode == ModeTTY {
@@ -97,6 +98,7 @@ func (r *reporter) Close() error {
 			r.out.ended(s)
 		}
 		r.out.ended(&r.stray)
+		r.insist(r.folds.endTo(0, r.o.Now()))
 		r.err = r.out.close()
 		if r.stop != nil {
 			close(r.stop)
@@ -130,7 +132,7 @@ func (r *reporter) Event(e event.Event) {
 		r.runStarted(b, now)
 	case event.StepStarted:
 		s := r.run.start(e.Step, b, now)
-		r.say(r.startLine(s))
+		r.say(r.folds.start(s, r.startLine(s), now))
 	case event.ExecStarted:
 		if b.LogHeld && r.o.Show == ShowAll {
 			r.say(r.heldLine(r.find(e.Step)))
@@ -195,6 +197,7 @@ func (r *reporter) find(path string) *step {
 
 func (r *reporter) runStarted(b event.RunStarted, now time.Time) {
 	r.run.started, r.run.source = now, b.Source
+	r.folds.run = b.ID[:min(len(b.ID), maxFoldRun)]
 	if b.Component != nil {
 		r.run.file = b.Component.Definition.Span.File
 	}
@@ -248,8 +251,9 @@ func (r *reporter) finished(path string, b event.StepFinished) {
 	if b.Allowed || b.Status == event.Success {
 		r.run.forget(path)
 	}
+	folded := r.folds.finish(s, r.o.Now())
 	through := r.run.hasFailureIn(path) // it failed because a step in it did
-	shown := r.o.Show == ShowAll && !s.elsewhere
+	shown := r.o.Show == ShowAll && !s.elsewhere && !r.folds.hides()
 	if failed && r.o.Show == ShowFail && !r.quiet {
 		lines, all := s.tail.last(tailLines)
 		r.say(r.tailBlock(s.label, lines, all))
@@ -263,9 +267,10 @@ func (r *reporter) finished(path string, b event.StepFinished) {
 			path: path, label: s.label, outcome: outcome, span: s.span, err: b.Error, shown: shown && !r.quiet,
 		}
 		f.lines, f.all = s.tail.last(finalLines)
+		f.lines = r.folds.repeated(f.lines)
 		r.run.addFailure(f)
 	}
-	r.say(r.finishLine(s, b, outcome, through))
+	r.say(folded + r.finishLine(s, b, outcome, through))
 	if s == &r.stray {
 		r.stray = step{label: "run"}
 		return
@@ -334,5 +339,5 @@ func (r *reporter) runFinished(b event.RunFinished) {
 	r.out.ended(&r.stray)
 	r.run.running, r.run.progress, r.run.leaves = nil, nil, 0
 	clear(r.run.byPath)
-	r.insist(r.ending(b))
+	r.insist(r.folds.endTo(0, r.o.Now()) + r.folds.failureCommands(r.run.failures, b) + r.ending(b))
 }

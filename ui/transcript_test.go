@@ -56,6 +56,31 @@ func parallelRun(s *script) {
 	s.end(event.Success, nil, event.Counts{Success: 2})
 }
 
+func foldedRun(s *script) {
+	s.begin()
+	s.startKind("1", "build", event.KindComponent)
+	s.start("1.1", "compile: 100%")
+	s.out("1.1", "compiling\n")
+	s.ok("1.1")
+	s.ok("1")
+	s.start("2", "database") // goes on in the background
+	s.startKind("3", "checks", event.KindParallel)
+	s.start("3.1", "lint")
+	s.start("3.2", "test")
+	s.out("3.1", "a\n")
+	s.ok("3.2")
+	s.ok("3.1")
+	s.ok("3")
+	s.ok("2")
+	s.start("4", "deploy")
+	s.out("4", "::group::its own\n")
+	s.event("4", event.StepFinished{Status: event.Failure, Duration: time.Second, Error: &event.Error{
+		Kind: event.ErrorStep, Step: "4", StepName: "deploy", Message: "exit status 2: 50%,\na:b", Hint: "look",
+		Diagnostics: diag.List{{Span: diag.Span{File: "a,b:c.yml", Line: 7, Column: 3, Length: 2}, Message: "exit status 2", Source: "  - deploy"}},
+	}})
+	s.end(event.Failure, &event.Error{Kind: event.ErrorStep, Step: "4", StepName: "deploy", Message: "exit status 2"}, event.Counts{Success: 4, Failure: 1})
+}
+
 func silentRun(s *script) {
 	s.begin()
 	s.start("1", "build")
@@ -215,6 +240,16 @@ func TestTranscripts(t *testing.T) {
 			s.out("2", strings.Repeat("cleaning\n", 3))
 			s.ok("2")
 			s.end(event.Failure, stepError(1), event.Counts{Success: 2, Failure: 1})
+		}},
+		{"fold-gitlab", "In GitLab's job log every step is a section; one that runs in the background loses it, and those of a parallel group have none.",
+			Options{Mode: ModePlain, StdoutTTY: true, StderrTTY: true, Fold: FoldGitLab}, foldedRun},
+		{"fold-github", "In GitHub's job log the outermost steps are groups; the log of the failure comes again where it is not folded away, and its line is annotated.",
+			Options{Mode: ModePlain, StdoutTTY: true, StderrTTY: true, Fold: FoldGitHub}, foldedRun},
+		{"fold-killed", "A view that is closed before the run ends leaves no section open.", Options{Fold: FoldGitLab}, func(s *script) {
+			s.begin()
+			s.startKind("1", "build", event.KindComponent)
+			s.start("1.1", "compile")
+			s.view.Close()
 		}},
 		{"nested", "Steps in steps are known by their path.", Options{}, nestedRun},
 		{"parallel", "While steps run in parallel, their output comes in whole, named lines.", Options{}, parallelRun},

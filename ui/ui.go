@@ -77,6 +77,8 @@ type Options struct {
 	Color         bool   // see ColorWanted
 	ASCII         bool   // no symbol beyond ASCII in what we write
 	TraceFile     string // named at the end of a run that failed, so that it can be looked at; "" is none
+	// Fold marks steps as parts that fold, in a plain view of one run; "" is none.
+	Fold Fold
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -113,6 +115,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Show == "" {
 		o.Show = ShowAll
+	}
+	if o.Fold == "" || o.Mode != ModePlain {
+		o.Fold = FoldNone
 	}
 	if o.Stdout == nil {
 		o.Stdout = io.Discard

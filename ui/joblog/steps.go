@@ -122,7 +122,7 @@ func (r *Renderer) begin(at time.Time, path string, b event.StepStarted) {
 	known, isStage := stageOf(b.Name)
 	headline, collapsed := known.headline, known.section != stepScript && known.section != afterScript
 	if !isStage || outer != nil || !strings.HasPrefix(b.Ref, builtinPrefix) && b.Ref != "" {
-		known.section, headline = sectionName(b.Name), s.name
+		known.section, headline = SectionName(b.Name), s.name
 		collapsed = s.kind == catalogKind
 	}
 	r.openSection(at, s, known.section, headline, collapsed && r.opts.CollapseSetup)
@@ -140,6 +140,20 @@ func (r *Renderer) moveAside(path string) {
 	}
 }
 
+// SectionStart is the mark that begins a section of GitLab's job log. The rest of its line is the section's title.
+func SectionStart(at time.Time, name string, collapsed bool) string {
+	option := ""
+	if collapsed {
+		option = "[collapsed=true]"
+	}
+	return fmt.Sprintf("section_start:%d:%s%s\r\x1b[0K", at.Unix(), name, option)
+}
+
+// SectionEnd is the mark that ends a section.
+func SectionEnd(at time.Time, name string) string {
+	return fmt.Sprintf("section_end:%d:%s\r\x1b[0K", at.Unix(), name)
+}
+
 // openSection begins a section and says its headline.
 func (r *Renderer) openSection(at time.Time, s *step, name, headline string, collapsed bool) {
 	r.names[name]++
@@ -149,11 +163,7 @@ func (r *Renderer) openSection(at time.Time, s *step, name, headline string, col
 	s.section = name
 	r.open = append(r.open, s)
 	if r.opts.Sections {
-		option := ""
-		if collapsed {
-			option = "[collapsed=true]"
-		}
-		r.mark(at, fmt.Sprintf("section_start:%d:%s%s\r\x1b[0K", at.Unix(), name, option))
+		r.mark(at, SectionStart(at, name, collapsed))
 	}
 	r.say(at, cyan+headline+reset+reset+"\n")
 }
@@ -167,7 +177,7 @@ func (r *Renderer) close(at time.Time, s *step) {
 	}
 	r.open = slices.Delete(r.open, i, i+1)
 	if r.opts.Sections {
-		r.mark(at, fmt.Sprintf("section_end:%d:%s\r\x1b[0K", at.Unix(), s.section))
+		r.mark(at, SectionEnd(at, s.section))
 	}
 	s.section = ""
 }
@@ -257,8 +267,8 @@ func (r *Renderer) warn(at time.Time, s *step, format string, args ...any) {
 	r.say(at, prefix+yellow+"WARNING: "+fmt.Sprintf(format, args...)+reset+"\n")
 }
 
-// sectionName makes the name of a section of a step's: GitLab takes letters, digits, _, . and -.
-func sectionName(name string) string {
+// SectionName makes the name of a section: GitLab takes letters, digits, _, . and -.
+func SectionName(name string) string {
 	out := strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '.', c == '-':

@@ -118,6 +118,7 @@ internal error · 6 no such job · 124 timeout · 130 interrupted`,
 	f.StringVar(&o.outputFile, "output-file", "", "write the trace of the job to `FILE` (default: in .rung/traces)")
 	f.StringVar(&o.outputDir, "output-dir", "", "write the traces to `DIR`")
 	f.StringVar(&o.Progress, "progress", "auto", "show progress as `MODE`: auto, tty, plain, quiet or json")
+	f.StringVar(&o.Fold, "fold", "auto", "fold steps in the job log of `SYSTEM`: gitlab, github, none or auto (plain view only)")
 	f.StringVar(&o.Show, "show", "all", "show the output of `WHICH` jobs: all, fail or none")
 	f.CountVarP(&o.Verbose, "verbose", "v", "show steps, inputs and assumptions; -vv also commands and environment")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")

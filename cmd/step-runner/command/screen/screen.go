@@ -76,6 +76,7 @@ func WatchSize(f *os.File) (<-chan executor.Size, func()) {
 // The values of --progress and --show.
 var (
 	progressModes = []string{string(ui.ModeAuto), string(ui.ModeTTY), string(ui.ModePlain), string(ui.ModeQuiet), string(ui.ModeJSON)}
+	foldModes     = []string{string(ui.FoldAuto), string(ui.FoldGitLab), string(ui.FoldGitHub), string(ui.FoldNone)}
 	showModes     = []string{string(ui.ShowAll), string(ui.ShowFail), string(ui.ShowNone)}
 )
 
@@ -83,12 +84,16 @@ var (
 func CompleteView(cmd *cobra.Command) {
 	command.Complete(cmd, "progress", progressModes...)
 	command.Complete(cmd, "show", showModes...)
+	if cmd.Flags().Lookup("fold") != nil {
+		command.Complete(cmd, "fold", foldModes...)
+	}
 }
 
 // ViewFlags say how a run is shown.
 type ViewFlags struct {
 	Progress string
 	Show     string
+	Fold     string
 	Verbose  int
 	Quiet    bool
 }
@@ -103,11 +108,18 @@ func (o *ViewFlags) Options(p *command.Program, stdout *os.File) (ui.Options, er
 	if err != nil {
 		return ui.Options{}, command.OneOf("--show", o.Show, showModes...)
 	}
+	fold, err := ui.ParseFold(o.Fold)
+	if err != nil {
+		return ui.Options{}, command.OneOf("--fold", o.Fold, foldModes...)
+	}
+	if fold == ui.FoldAuto {
+		fold = ui.FoldFor(p.Getenv)
+	}
 	if o.Quiet {
 		mode = ui.ModeQuiet
 	}
 	return ui.Options{
-		Mode: mode, Show: show, Verbose: o.Verbose, Stdout: stdout, Stderr: p.Stderr,
+		Mode: mode, Show: show, Fold: fold, Verbose: o.Verbose, Stdout: stdout, Stderr: p.Stderr,
 		StdoutTTY: IsTerminal(stdout), StderrTTY: IsTerminal(p.Stderr),
 		Width:  func() int { w, _ := Size(p.Stderr); return w },
 		Height: func() int { _, h := Size(p.Stderr); return h },

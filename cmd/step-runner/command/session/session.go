@@ -78,6 +78,7 @@ func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	f.StringArrayVar(&s.Env, "env", nil, "set the environment variable `NAME=VALUE` for every step; NAME alone passes on the host's")
 	f.StringArrayVar(&s.Secrets, "secret", nil, "pass the secret `NAME` from the environment; or NAME=env:OTHER, NAME=@FILE")
 	f.StringVar(&s.Progress, "progress", "auto", "show progress as `MODE`: auto, tty, plain, quiet or json")
+	f.StringVar(&s.Fold, "fold", "auto", "fold steps in the job log of `SYSTEM`: gitlab, github, none or auto (plain view only)")
 	f.StringVar(&s.Show, "show", "all", "show the output of `WHICH` steps: all, fail or none")
 	f.CountVarP(&s.Verbose, "verbose", "v", "show inputs and resolved references; -vv (or CI_STEPS_LOG_LEVEL=debug) also commands and environment")
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")
