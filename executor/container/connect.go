@@ -77,7 +77,7 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 			}
 		}
 		if args == nil {
-			return -1, &executor.UserError{Message: fmt.Sprintf("image %s has no shell", v.job.Image.Name), Hint: "name a program that is in it"}
+			return -1, &executor.UserError{Message: "the job's image has no shell", Hint: "name a program that is in it"}
 		}
 	}
 	dir := shell.Dir

@@ -315,11 +315,15 @@ func (v *environment) Close(ctx context.Context) error {
 	if err := v.awaitShells(ctx); err != nil {
 		return err
 	}
-	problems := []error{v.runner.close(ctx)}
+	clean, err := v.runner.close(ctx)
+	problems, remove := []error{err}, v.executor.remove
+	if clean {
+		remove = v.executor.host.Files().RemoveAll
+	}
 	for _, dir := range v.dirs.removed() {
 		var err error
 		if !v.keep || dir == v.dirs.Busy {
-			err = v.executor.remove(ctx, dir)
+			err = remove(ctx, dir)
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("removing the job's folder: %w", err))
@@ -327,7 +331,7 @@ func (v *environment) Close(ctx context.Context) error {
 		}
 		problems = append(problems, v.executor.book.Done(v.executor.entry(dir)))
 	}
-	err := errors.Join(problems...)
+	err = errors.Join(problems...)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.closed = v.closed || err == nil

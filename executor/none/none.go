@@ -172,13 +172,15 @@ func (e *Executor) Sweep(ctx context.Context) error {
 // errElsewhere keeps the entries of other hosts for those who use them.
 var errElsewhere = errors.New("on another host")
 
-// remove kills the processes that a job in the folder has left, as far as they are known, and removes the folder.
+// remove kills the processes that a job in the folder has left, as far as they are known, and removes the folder. It is for jobs whose
+// step-runner did not end by itself: one that does leaves none.
 func (e *Executor) remove(ctx context.Context, dir string) error {
+	project := strings.TrimSuffix(dir, busySuffix) // of a kept one, which stays
 	switch {
 	case e.host.Name() == local.Name:
-		killLeft(dir)
+		killLeft(project)
 	case e.host.Platform().OS == "linux":
-		if err := e.killLeftThere(ctx, dir); err != nil {
+		if err := e.killLeftThere(ctx, project); err != nil {
 			return err
 		}
 	}
@@ -252,7 +254,7 @@ func (e *Executor) discard(s *spare) {
 	if s.runner != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.life), cleanupTime)
 		defer cancel()
-		_ = s.runner.close(ctx) // what is left is swept
+		_, _ = s.runner.close(ctx) // what is left is swept
 	}
 }
 

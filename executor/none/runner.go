@@ -63,7 +63,8 @@ func (e *Executor) startRunner(ctx context.Context) (*runner, error) {
 	if err := r.start(ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
-		return nil, errors.Join(err, r.close(cleanup))
+		_, closeErr := r.close(cleanup)
+		return nil, errors.Join(err, closeErr)
 	}
 	return r, nil
 }
@@ -222,9 +223,9 @@ func (r *runner) alive() bool {
 	}
 }
 
-// stop ends the step-runner and all that it runs, and waits for that.
-func (r *runner) stop(ctx context.Context) error {
-	err := r.executor.host.Files().RemoveAll(ctx, r.socket) // which ends it
+// stop ends the step-runner and all that it runs, and waits for that. clean is false where it had to be killed.
+func (r *runner) stop(ctx context.Context) (clean bool, err error) {
+	err = r.executor.host.Files().RemoveAll(ctx, r.socket) // which ends it
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -232,29 +233,34 @@ func (r *runner) stop(ctx context.Context) error {
 		_ = r.stdin.Close()
 	}
 	if r.process == nil && err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	select {
 	case <-r.done:
-		return nil
+		return true, nil
 	case <-ctx.Done():
 	}
 	if r.process == nil {
-		return fmt.Errorf("the step-runner has not ended: %w", context.Cause(ctx))
+		return false, fmt.Errorf("the step-runner has not ended: %w", context.Cause(ctx))
 	}
-	return r.process.Kill()
+	return false, r.process.Kill()
 }
 
-// close ends the step-runner and removes its folder.
-func (r *runner) close(ctx context.Context) error {
-	if r.process != nil || r.alive() {
-		if err := r.stop(ctx); err != nil {
-			return err
+// close ends the step-runner and removes its folder. clean says that the step-runner ended by itself when it was asked to, and left no
+// process.
+func (r *runner) close(ctx context.Context) (clean bool, err error) {
+	alive := r.alive()
+	if r.process != nil || alive {
+		if clean, err = r.stop(ctx); err != nil {
+			return false, err
 		}
 	}
-	return errors.Join(r.executor.remove(ctx, r.dir), r.executor.book.Done(r.executor.entry(r.dir)))
+	if err := r.executor.host.Files().RemoveAll(ctx, r.dir); err != nil {
+		return false, err
+	}
+	return clean && alive, r.executor.book.Done(r.executor.entry(r.dir))
 }
 
 // tail keeps the end of what a step-runner says.
