@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the transcripts anew")
+var update = flag.Bool("update", false, "rewrite the transcripts")
 
-// console matches a transcript in a document: a command behind "$ ", then all that it prints.
+// console matches a transcript in a document: a command after "$ ", then all that it prints.
 var console = regexp.MustCompile("(?s)```console\n\\$ ([^\n]*)\n(.*?)```")
 
 // varying are the parts of a transcript that differ from run to run.
@@ -106,11 +106,15 @@ func transcript(t *testing.T, dir, bin, command string) string {
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatalf("%s: %v", command, err)
 	}
-	text := out.String()
+	return strings.ReplaceAll(even(out.String()), dir+"/", "")
+}
+
+// even replaces what differs from run to run.
+func even(text string) string {
 	for _, v := range varying {
 		text = v.pattern.ReplaceAllString(text, v.instead)
 	}
-	return strings.ReplaceAll(text, dir+"/", "")
+	return text
 }
 
 // TestShownJob compares the job that the README shows with the one that its transcripts run.
