@@ -118,6 +118,7 @@ func system(format string, args ...any) *event.Error {
 func (r *run) Event(e event.Event) {
 	if l, ok := e.Body.(event.Log); ok {
 		at, whole := r.log.append(l.Data, false)
+		r.service.metrics.logBytes.Add(int64(len(l.Data)))
 		if !whole {
 			return // a log that has a gap is told by its spool
 		}
@@ -159,7 +160,9 @@ func (r *run) finish(failure *event.Error) {
 	}
 	r.state.finished = time.Now()
 	r.heard = r.state.finished
+	end := r.state
 	r.mu.Unlock()
+	r.service.metrics.ended(r, end)
 	r.record = nil
 	r.log.finish()
 	r.events.finish()

@@ -53,6 +53,7 @@ type Service struct {
 	lock    *os.File      // on the folder; nil where there are no locks
 	stopped chan struct{} // closed by Close
 	sweeper sync.WaitGroup
+	metrics metrics
 	count   atomic.Int64 // of all runs ever: it puts them in order, and names their files
 
 	mu        sync.Mutex
@@ -134,8 +135,10 @@ func (s *Service) register(r *run, req *request) (again bool, err error) {
 	case s.closing:
 		err = unavailable("the server is shutting down and accepts no more runs")
 	case len(s.live) >= s.limits.Runs:
+		s.metrics.reached[limitRuns].Add(1)
 		err = exhausted("%d runs are active, the limit of this server", len(s.live)).hinted("try again when one has ended")
 	default:
+		s.metrics.started.Add(1)
 		s.admit(r)
 	}
 	s.mu.Unlock()
@@ -244,6 +247,7 @@ func (s *Service) follow(r *run) (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.followers >= s.limits.Followers {
+		s.metrics.reached[limitFollowers].Add(1)
 		return nil, exhausted("%d clients follow runs, the limit of this server", s.followers).hinted("try again when one has ended")
 	}
 	s.followers++

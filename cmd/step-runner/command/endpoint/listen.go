@@ -46,6 +46,7 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "accept clients with a certificate from a CA in the PEM `FILE`")
 	f.StringVar(&o.tokenFile, "token-file", "", "accept clients that present the token in `FILE`")
 	f.BoolVar(&o.noAuth, "no-auth", false, "accept every user on this machine; loopback addresses only")
+	f.StringVar(&o.Service.metrics, "metrics", "", "serve Prometheus metrics on `[HOST]:PORT`; without HOST for this machine only")
 	f.StringArrayVar(&o.endWith, "end-with", nil, "end at once, with all runs, when `WHAT` does: stdin or socket")
 	_ = f.MarkHidden("end-with") // for the program that starts the server
 

@@ -38,6 +38,7 @@ type ServiceFlags struct {
 	From   components.Flags
 	// rulesOf is the project whose .rung/sources.toml counts; empty is the work directory's.
 	rulesOf string
+	metrics string // the address of the metrics; empty is none
 }
 
 func (o *ServiceFlags) flags(f *pflag.FlagSet) {
@@ -108,6 +109,13 @@ func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, owner *Own
 		return err
 	}
 	defer svc.Close()
+	if o.metrics != "" {
+		stop, err := serveMetrics(p, svc, o.metrics)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	failed, left := make(chan error, len(endpoints)), owner.watch(watching, p.Stdin)
