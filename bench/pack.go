@@ -120,7 +120,7 @@ func (p *packing) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// timed writes the archive anew.
+// timed writes the archive again.
 func (p *packing) timed(write func(io.Writer) error) (time.Duration, error) {
 	start := time.Now()
 	f, err := os.Create(p.archive)
@@ -317,7 +317,7 @@ func newTexts(random *rand.Rand) *texts {
 func (t *texts) make(size int) []byte {
 	out := make([]byte, 0, size+200)
 	for len(out) < size {
-		if len(out) > 400 && t.random.IntN(4) == 0 { // something that stood before
+		if len(out) > 400 && t.random.IntN(4) == 0 { // something that was before
 			from := len(out) - 60 - t.random.IntN(min(len(out)-60, 20_000))
 			out = append(out, out[from:from+20+t.random.IntN(40)]...)
 			continue

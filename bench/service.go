@@ -78,7 +78,7 @@ var serviceFigures = []figure{
 				}
 				speeds = append(speeds, megabytes(size, time.Since(start)))
 			}
-			return median(speeds), fmt.Sprintf("of a log that is there; while a step writes it %.0f MB/s, masked", live), c.Close(ctx, "log")
+			return median(speeds), fmt.Sprintf("of an existing log; while a step writes it %.0f MB/s, masked", live), c.Close(ctx, "log")
 		},
 	},
 }

@@ -68,7 +68,7 @@ var (
 	target = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 )
 
-// links returns where the links of a page lead. What stands in code is no link.
+// links returns where the links of a page lead. What stands in code is not a link.
 func links(text string) []string {
 	text = span.ReplaceAllString(fence.ReplaceAllString(text, ""), "code")
 	var found []string

@@ -38,7 +38,7 @@ type Job struct {
 	User       string // the user to run the job as; empty is the image's, or this process's
 }
 
-// Resources bound what a job may use. 0 is no bound.
+// Resources bound what a job may use. 0 means no limit.
 type Resources struct {
 	CPU    float64 // processors
 	Memory int64   // bytes

@@ -43,7 +43,7 @@ type Lease struct {
 // Outlives reports whether environments outlive the owner's process.
 func (l Lease) Outlives() bool { return l.Owner != "" && l.Keep > 0 }
 
-// Limits bound what one job may do, on every level alike. 0 is the default; less than 0 is no limit.
+// Limits bound what one job may do, on every level alike. 0 is the default; less than 0 means no limit.
 type Limits struct {
 	// Duration is how long a job's steps may take.
 	Duration time.Duration

@@ -31,7 +31,7 @@ type jobLines struct {
 	width    int    // of the names
 	mu       sync.Mutex
 	out, err *outlet
-	live     *liveJobs           // nil is no terminal
+	live     *liveJobs           // nil is not a terminal
 	said     map[string]jobNotes // of the last run of each job
 	repeated []repeated
 	preparing

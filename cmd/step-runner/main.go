@@ -25,7 +25,7 @@ import (
 	"github.com/rungci/rung/internal/process"
 )
 
-// gcPercent makes the garbage collector run twice as often as by default: what a run keeps is small, and it stands in
+// gcPercent makes the garbage collector run twice as often as by default: what a run keeps is small, and it is in
 // environments where memory is for the steps.
 const gcPercent = 50
 

@@ -97,7 +97,7 @@ func TestUnpack(t *testing.T) {
 		{"makes hard links", []*tar.Header{file("a"), hardlink("d/b", "a")}, []string{"a", "d/", "d/b"}},
 		{"makes a hard link to a symbolic link another one", []*tar.Header{symlink("l", "x"), hardlink("m", "l")}, []string{"l -> x", "m -> x"}},
 		{"lets later entries replace earlier ones", []*tar.Header{file("a"), folder("a"), file("a/b"), file("c/d"), file("c")}, []string{"a/", "a/b", "c"}},
-		{"leaves out what is no file", []*tar.Header{{Typeflag: tar.TypeFifo, Name: "pipe"}, {Typeflag: tar.TypeChar, Name: "dev"}, file("a")}, []string{"a"}},
+		{"leaves out what is not a file", []*tar.Header{{Typeflag: tar.TypeFifo, Name: "pipe"}, {Typeflag: tar.TypeChar, Name: "dev"}, file("a")}, []string{"a"}},
 		{"fills folders that may not be written to", []*tar.Header{withMode(folder("d"), 0o555), file("d/a")}, []string{"d/", "d/a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // MaxEntries bounds the number of entries of an archive, whatever its Limits say.
 const MaxEntries = 2_000_000
 
-// Limits bound what an archive may hold. 0 is no bound.
+// Limits bound what an archive may hold. 0 means no limit.
 type Limits struct {
 	Bytes   int64 // of all files together, holes of sparse files included
 	Entries int
@@ -242,7 +242,7 @@ func (u *unpacker) hardLink(name string, header *tar.Header) error {
 		return &UnsafeError{header.Name, "it is a link to itself"}
 	}
 	if info, err := u.root.Lstat(target); err == nil && !info.Mode().IsRegular() {
-		return &UnsafeError{header.Name, "it is a link to something that is no file"}
+		return &UnsafeError{header.Name, "it is a link to something that is not a file"}
 	}
 	if err := errors.Join(u.noLinkAbove(target), u.clear(name)); err != nil {
 		return err

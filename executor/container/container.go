@@ -2,7 +2,7 @@
 // the engine.
 //
 // The step-runner is copied into the job's container and is its main process. Files go in and out through the engine, too: nothing
-// of this machine is mounted, and nothing on it can belong to a container's root.
+// on this machine is mounted, and nothing on it can belong to a container's root.
 //
 //	this program ──API──> engine ──> job's container:  /opt/rung/bin/step-runner serve
 //	     '── Connect: exec `step-runner proxy` in it, whose input and output are the connection

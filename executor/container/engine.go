@@ -97,7 +97,7 @@ func Detect(ctx context.Context, env []string) (*Engine, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNoEngine, errors.Join(tried...))
 }
 
-// isThere reports whether an engine of this machine has a socket.
+// isThere reports whether an engine on this machine has a socket.
 func (e *Engine) isThere() bool {
 	path, isUnix := strings.CutPrefix(e.Host, "unix://")
 	if !isUnix {
@@ -213,7 +213,7 @@ func (f *finder) context() (*Engine, error) {
 	id := hex.EncodeToString(sum[:])
 	text, err := readBounded(filepath.Join(folder, "contexts", "meta", id, "meta.json"))
 	if err != nil {
-		return nil, fmt.Errorf("the Docker context %q, which %s names, cannot be read: %w; docker context ls lists those that are there", name, from, err)
+		return nil, fmt.Errorf("the Docker context %q, which %s names, cannot be read: %w; docker context ls lists the existing ones", name, from, err)
 	}
 	var meta struct {
 		Endpoints struct {

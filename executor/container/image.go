@@ -100,7 +100,7 @@ func (p *puller) byPolicy(ctx context.Context, i *containers.Image, on *platform
 		}
 	default:
 		return nil, &executor.UserError{
-			Message: fmt.Sprintf("image %s: %q is no pull policy", i.Name, policy), Hint: "they are always, if-not-present and never",
+			Message: fmt.Sprintf("image %s: %q is not a pull policy", i.Name, policy), Hint: "they are always, if-not-present and never",
 		}
 	}
 	found, err := p.inspect(ctx, i.Name, on)

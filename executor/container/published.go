@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// loopback is the address of this machine that leads to services. Nobody else can reach it.
+	// loopback is the address on this machine that leads to services. Nobody else can reach it.
 	loopback = "127.0.0.1"
 	// lookAgain is the time between two looks at a service that is not ready.
 	lookAgain = 200 * time.Millisecond
@@ -109,7 +109,7 @@ func healthcheck(h *containers.Health) *engine.Healthcheck {
 	}
 }
 
-// portsOf are the ports of this machine that lead to a service.
+// portsOf are the ports on this machine that lead to a service.
 func (v *companions) portsOf(ctx context.Context, s *service) (map[uint16]uint16, error) {
 	if len(s.spec.Ports) == 0 {
 		return nil, nil
@@ -127,7 +127,7 @@ func (v *companions) portsOf(ctx context.Context, s *service) (map[uint16]uint16
 	return out, nil
 }
 
-// bound is the port of this machine that leads to one of a container; 0 is none.
+// bound is the port on this machine that leads to one of a container; 0 is none.
 func bound(found *engine.ContainerState, port uint16) uint16 {
 	for _, b := range found.NetworkSettings.Ports[tcp(port)] {
 		return portNumber(b.HostPort)

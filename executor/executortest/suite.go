@@ -33,7 +33,7 @@ func Run(t *testing.T, level Level) {
 		{"two jobs at once do not see each other's files", s.apart},
 		{"files that are sent and fetched are the same", s.roundTrip},
 		{"an archive cannot write outside of its folder", s.hostile},
-		{"fetching what is not there is fs.ErrNotExist", s.fetchMissing},
+		{"fetching what does not exist is fs.ErrNotExist", s.fetchMissing},
 		{"a lost connection is made again and the log goes on", s.reconnects},
 		{"a run is cancelled", s.cancels},
 		{"a shell runs a command and returns its exit code", s.shell},

@@ -272,7 +272,7 @@ func ledgers(folder, name string) ([]string, error) {
 }
 
 // Sweep calls remove with every entry in the ledgers in folder, of that name, whose processes have ended and whose lease has
-// run out. Entries whose removal fails are kept for another time. A folder that does not exist is no error.
+// run out. Entries whose removal fails are kept for another time. A folder that does not exist is not an error.
 func Sweep(folder, name string, remove func(entry string) error) error {
 	paths, err := ledgers(folder, name)
 	problems := []error{err}

@@ -21,7 +21,7 @@ import (
 // StoreFolder is the folder beside the project that stands for the store.
 const StoreFolder = "store"
 
-// Parcel is a file or folder of this machine that is sent, and where it goes below the environment's store.
+// Parcel is a file or folder on this machine that is sent, and where it goes below the environment's store.
 type Parcel struct{ From, To string }
 
 // Target is where a parcel goes in an environment.
@@ -124,7 +124,7 @@ func copyEntries(out *tar.Writer, r io.Reader, rename func(string) string) error
 var Allowance = archive.Limits{Bytes: 64 << 30, Entries: 1_000_000}
 
 // Fetch brings a folder of the environment to a folder on this machine: what is in it replaces what is there of the same name, file
-// by file. A folder that the environment does not have is no error. What comes is bounded by Allowance, and by the time of ctx, which
+// by file. A folder that the environment does not have is not an error. What comes is bounded by Allowance, and by the time of ctx, which
 // should be the job's.
 func Fetch(ctx context.Context, env executor.Environment, from, to string) error {
 	temp, err := os.MkdirTemp(filepath.Dir(to), ".fetch-*")

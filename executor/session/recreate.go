@@ -46,12 +46,12 @@ func Bring(ctx context.Context, env executor.Environment, files []event.File, ke
 	return missing, nil
 }
 
-// mayBring refuses what no job was ever brought. A trace may name any file of this machine, and its steps would see it; jobs are brought
+// mayBring refuses what no job was ever brought. A trace may name any file on this machine, and its steps would see it; jobs are brought
 // projects, in which this program keeps a folder, and what is in such a folder.
 func mayBring(f event.File, kept string) error {
 	if f.Tree {
 		if _, err := os.Stat(filepath.Join(f.From, kept)); err != nil {
-			return fmt.Errorf("%s is no project whose jobs ran here: it has no folder %s", f.From, kept)
+			return fmt.Errorf("%s is not a project whose jobs ran here: it has no folder %s", f.From, kept)
 		}
 		return nil
 	}

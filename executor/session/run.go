@@ -83,7 +83,7 @@ func Run(ctx context.Context, kill <-chan struct{}, env executor.Environment, re
 type Position struct {
 	ID    string // of the run
 	After int64  // the number of the last event that was passed on and kept
-	// Timeout is what is left of the run's time; 0 is no limit.
+	// Timeout is what is left of the run's time; 0 means no limit.
 	Timeout time.Duration
 	Grace   time.Duration // of the run
 	LogFile string        // see client.Request

@@ -37,7 +37,7 @@ type Entry struct {
 
 // Result is what was found.
 type Result struct {
-	Entries  []Entry        // each path once, in the order of their bytes; a folder stands before what is in it
+	Entries  []Entry        // each path once, in the order of their bytes; a folder is before what is in it
 	Found    map[string]int // how many entries each of Request.Paths found that were not excluded
 	Excluded map[string]int // how many entries each of Request.Exclude left out
 	Warnings []Warning      // in the order in which they came up, each once

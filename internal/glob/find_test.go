@@ -186,7 +186,7 @@ func TestFindWholePaths(t *testing.T) {
 		dir := filepath.Join(project(t, "[a]{b}/x.txt", "[a]{b}/[1].txt"), "[a]{b}")
 		got := find(t, Request{Dir: dir, Paths: []string{`\[1\].txt`, "x.*"}})
 		if runtime.GOOS == "windows" {
-			t.Skip("a backslash is no escape there")
+			t.Skip("a backslash is not an escape there")
 		}
 		if diff := cmp.Diff([]string{"[1].txt", "x.txt"}, paths(got)); diff != "" {
 			t.Error(diff, got.Warnings)

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write cmd/*/dependencies.txt anew")
+var update = flag.Bool("update", false, "write cmd/*/dependencies.txt again")
 
 const dependenciesHeader = `# Every module that is linked into this program, on any system. Reviewed by hand: a program that people put into all their
-# jobs should reach as little as possible. "go test ./internal/house -run Dependencies -update" writes the list anew.
+# jobs should reach as little as possible. "go test ./internal/house -run Dependencies -update" writes the list again.
 `
 
 // TestDependencies compares what every program links with the reviewed list beside it.

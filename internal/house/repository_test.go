@@ -47,7 +47,7 @@ func packages(t *testing.T) map[string][]*Package {
 	return bySystem
 }
 
-// sourceFile is a parsed Go file that people wrote, and that is no test.
+// sourceFile is a parsed Go file that people wrote, and that is not a test.
 type sourceFile struct {
 	path  string // in the repository, with slashes
 	pkg   *Package

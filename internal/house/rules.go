@@ -35,7 +35,7 @@ var importRules = []importRule{
 	{"steps/source/oci/...", fetcher("steps/source/oci/...", "steps/source/archive/..."), nil, "a fetcher knows one kind of source, and image layers are archives"},
 	{"steps/source/federation", above("steps/source", "steps/signature", "internal/..."), nil, "it says where to go and what to demand, and fetches nothing"},
 	{"steps/source/walk", above("steps/source"), nil, "it follows references, and runs nothing"},
-	{"steps/source/locker", above("steps/source", "steps/source/lock", "steps/source/walk"), nil, "it writes down what references are"},
+	{"steps/source/locker", above("steps/source", "steps/source/lock", "steps/source/walk"), nil, "it records what references are"},
 	{"steps/source/sourcetest", []string{"steps/source/tree"}, nil, "servers for tests"},
 	{"steps/catalog", []string{}, nil, "it holds files"},
 	{"steps/catalog/...", []string{"steps/value", "steps/plan", "steps/catalog/...", "internal/..."}, nil, "a built-in step knows its inputs and its process, like any other"},
@@ -103,7 +103,7 @@ func commandGroups() []string {
 	return out
 }
 
-// foundation are the packages that everything else stands on. They import the standard library and each other only.
+// foundation are the packages that everything else builds on. They import the standard library and each other only.
 var foundation = []string{"steps/value", "steps/diag", "steps/expr", "steps/plan", "steps/containers", "steps/event"}
 
 // fetcher is what one that fetches packages may know.

@@ -185,7 +185,7 @@ func (r *renderer) html(lines []string) int {
 	return n
 }
 
-// maxOpenTags is how deep tags stand in each other; those that are deeper are left out.
+// maxOpenTags is how deep tags are in each other; those that are deeper are left out.
 const maxOpenTags = 100
 
 // balance gives every tag that is open an end, and drops ends without a beginning. The HTML is that of this package: every "<" in it is a tag,

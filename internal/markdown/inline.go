@@ -108,7 +108,7 @@ func (s *spans) add(html string) { s.pieces = append(s.pieces, piece{html: html}
 // special are the characters that may mean something.
 const special = "\\`*_~[!<&:hHwW\n"
 
-// next renders what stands at the position and goes behind it.
+// next renders what is at the position and goes behind it.
 func (s *spans) next() {
 	rest := s.text[s.pos:]
 	size := 0
@@ -325,7 +325,7 @@ func (s *spans) angle(rest string) int {
 	return size
 }
 
-// bareURL renders an address that stands in the text.
+// bareURL renders an address that is in the text.
 func (s *spans) bareURL(rest string) int {
 	before := lastRune(s.text[:s.pos])
 	if unicode.IsLetter(before) || unicode.IsDigit(before) || before == '_' {

@@ -8,7 +8,7 @@ import (
 // marker is what an item of a list begins with.
 type marker struct {
 	kind  byte // '-', '+', '*', '.' or ')': items of one list have the same
-	width int  // up to where the text of the item begins, in bytes; 0 is no marker
+	width int  // up to where the text of the item begins, in bytes; 0 is not a marker
 	start int  // the number
 }
 

@@ -1,5 +1,5 @@
 // Package markdown renders GitHub's Markdown, as steps write it into their summaries, to HTML that is safe to show: nothing in it runs, nothing
-// is fetched, and no tag or attribute stands in it but those of a short list.
+// is fetched, and no tag or attribute is in it but those of a short list.
 //
 // It knows what summaries are made of: headings, paragraphs, lists, task lists, tables, quotes and alerts, code, emphasis, links, and the
 // HTML that GitHub lets through. Images become links, unless they are part of the text (data:). It does not know link definitions and
@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxNesting is how deep quotes, lists and links stand in each other; what is deeper is text.
+	// maxNesting is how deep quotes, lists and links are in each other; what is deeper is text.
 	maxNesting = 16
 	// tabWidth is how many columns a tab stop has.
 	tabWidth = 4
@@ -241,7 +241,7 @@ func joined(lines []string) string {
 // escape makes HTML of text.
 func escape(text string) string { return html.EscapeString(text) }
 
-// lastRune and firstRune are what stands on both sides of a delimiter; a space at the ends of the text.
+// lastRune and firstRune are what is on both sides of a delimiter; a space at the ends of the text.
 func lastRune(text string) rune {
 	if text == "" {
 		return ' '

@@ -17,7 +17,7 @@ func TestConstructs(t *testing.T) {
 		{"headings that are underlined", "One\n===\nTwo\n--", "<h1>One</h1>\n<h2>Two</h2>"},
 		{"rules", "---\n* * *\n__", "<hr>\n<hr>\n<p>__</p>"},
 		{"emphasis", "*a* _b_ **c** __d__ ***e*** ~~f~~ ~g~", "<p><em>a</em> <em>b</em> <strong>c</strong> <strong>d</strong> <em><strong>e</strong></em> <del>f</del> <del>g</del></p>"},
-		{"what is no emphasis", "a * b * c snake_case_name 2*3*4 **open", "<p>a * b * c snake_case_name 2<em>3</em>4 **open</p>"},
+		{"what is not emphasis", "a * b * c snake_case_name 2*3*4 **open", "<p>a * b * c snake_case_name 2<em>3</em>4 **open</p>"},
 		{"emphasis in emphasis", "**a *b* c** *d **e***", "<p><strong>a <em>b</em> c</strong> <em>d <strong>e</strong></em></p>"},
 		{"what is opened inside and never ends", "*a **b* ~c **d~", "<p>*a *<em>b</em> <del>c **d</del></p>"},
 		{"delimiters inside words", "*a**b* **a*b*c**", "<p><em>a**b</em> <strong>a<em>b</em>c</strong></p>"},
@@ -39,7 +39,7 @@ func TestConstructs(t *testing.T) {
 		{"a table", "| a | b |\n|:--|--:|\n| `x` | y \\| z | w |\n| 1\n\nafter", "<table>\n<thead>\n<tr><th align=\"left\">a</th><th align=\"right\">b</th></tr>\n</thead>\n<tbody>\n" +
 			"<tr><td align=\"left\"><code>x</code></td><td align=\"right\">y | z</td></tr>\n<tr><td align=\"left\">1</td><td align=\"right\"></td></tr>\n</tbody>\n</table>\n<p>after</p>"},
 		{"a table below a paragraph, without bars outside", "x\na|b\n:-:|-\n1|2", "<p>x</p>\n<table>\n<thead>\n<tr><th align=\"center\">a</th><th>b</th></tr>\n</thead>\n<tbody>\n<tr><td align=\"center\">1</td><td>2</td></tr>\n</tbody>\n</table>"},
-		{"what is no table", "a|b\n-", "<h2>a|b</h2>"},
+		{"what is not a table", "a|b\n-", "<h2>a|b</h2>"},
 		{"links", `[a *b*](https://x.org/?a=1&b=2 "title") [c](<http://y.org>) [d](e) [f]`, "<p>" + to("https://x.org/?a=1&amp;b=2", "a <em>b</em>") + " " + to("http://y.org", "c") + " d [f]</p>"},
 		{"parentheses in links", "[a](https://x.org/a_(b)) c)", "<p>" + to("https://x.org/a_(b)", "a") + " c)</p>"},
 		{"addresses", "<https://a.org/b> see https://x.org/y_(z). (www.c.org) xhttps://d.org", "<p>" + to("https://a.org/b", "https://a.org/b") + " see " + to("https://x.org/y_(z)", "https://x.org/y_(z)") +
@@ -79,7 +79,7 @@ func TestHostileText(t *testing.T) {
 		{"a script", "<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"},
 		{"a script in a block of HTML", "<div><script src=x></script></div>", "<div>&lt;script src=x&gt;&lt;/script&gt;</div>"},
 		{"event handlers and styles", `<b onclick="alert(1)" style="x" id=y class=z>a</b>`, "<p><b>a</b></p>"},
-		{"the end of the place it stands in", "</template></script></textarea><svg/onload=x>", "<p>&lt;/template&gt;&lt;/script&gt;&lt;/textarea&gt;&lt;svg/onload=x&gt;</p>"},
+		{"the end of the place it is in", "</template></script></textarea><svg/onload=x>", "<p>&lt;/template&gt;&lt;/script&gt;&lt;/textarea&gt;&lt;svg/onload=x&gt;</p>"},
 		{"links that run code", "[a](javascript:alert(1)) [b](JaVaScRiPt:x) [c](data:text/html,x) [d](java&#115;cript:x) [e](//x.org) <javascript:x>", "<p>a b c d e &lt;javascript:x&gt;</p>"},
 		{"HTML links that run code", "<a href='javascript:x'>a</a> <a href=\" https://x.org\">b</a> <a HREF=vbscript:x href=https://y.org>c</a>", "<p><a>a</a> <a>b</a> <a>c</a></p>"},
 		{"images that run code", `<img src=x onerror=alert(1)> ![a](javascript:x) ![b](data:text/html;base64,PHN2Zz4=)`, "<p>image a b</p>"},
@@ -93,7 +93,7 @@ func TestHostileText(t *testing.T) {
 		{"a box of one's own", `<input type="text" onfocus=x autofocus><form action=x>`, "<p>&lt;input type=&#34;text&#34; onfocus=x autofocus&gt;&lt;form action=x&gt;</p>"},
 		{"half a tag", `<b title="x`, "<p>&lt;b title=&#34;x</p>"},
 		{"a comment without end", "a <!-- b\n\n<!-- c\n\nd", "<p>a &lt;!-- b</p>\n&lt;!-- c\n\nd"},
-		{"what is no text", "a\x00b\xffc\r\nd", "<p>a\uFFFDb\uFFFDc\nd</p>"},
+		{"what is not text", "a\x00b\xffc\r\nd", "<p>a\uFFFDb\uFFFDc\nd</p>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,7 @@ package markdown
 import "strings"
 
 // tableColumns returns how the columns of the table that the lines begin with are aligned ("", "left", "center" or "right"); nil when
-// it is no table.
+// it is not a table.
 func tableColumns(lines []string) []string {
 	if len(lines) < 2 || !strings.Contains(lines[0], "|") || !strings.Contains(lines[1], "-") || strings.Trim(lines[1], " |:-") != "" {
 		return nil

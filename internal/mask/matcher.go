@@ -24,7 +24,7 @@ const (
 // pattern is a sequence of bytes to be masked. Its length is from prefixSize to 2*partSize-1.
 type pattern struct {
 	text string
-	// rest tells that this is not the first part of a long secret: next to a masked part it is not masked anew.
+	// rest tells that this is not the first part of a long secret: next to a masked part it is not masked again.
 	rest bool
 }
 

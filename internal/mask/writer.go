@@ -30,7 +30,7 @@ type Writer struct {
 	// replaced tells that there was a secret in the stream.
 	replaced bool
 
-	// What follows is made anew for each block, in the same memory.
+	// What follows is made again for each block, in the same memory.
 	view    view
 	matches []match
 	open    []opening

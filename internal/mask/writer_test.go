@@ -124,7 +124,7 @@ func TestLinesComeOutAtOnce(t *testing.T) {
 			[]string{"my hunter2\n", "-hunt", "er2-hunter2!"},
 			[]string{"my hunter2\n", "my hunter2\n", "my hunter2\n[MASKED]!", "my hunter2\n[MASKED]!"},
 		}, {
-			"a short beginning, and the rest is no secret", "hunter2-hunter2-hunter2",
+			"a short beginning, and the rest is not a secret", "hunter2-hunter2-hunter2",
 			[]string{"my hunter2\n", "-hunt", "er3"},
 			[]string{"my hunter2\n", "my hunter2\n", "my hunter2\n-hunter3", "my hunter2\n-hunter3"},
 		}, {

@@ -83,7 +83,7 @@ func (u *untarrer) unpack(stream *tarStream) error {
 		case errors.Is(err, io.EOF):
 			return stream.finish()
 		case err != nil && !errors.Is(err, tar.ErrInsecurePath):
-			return unlessStopped("", "it is no whole tar archive; perhaps it was cut short", err)
+			return unlessStopped("", "it is not a whole tar archive; perhaps it was cut short", err)
 		}
 		if u.summary.Entries++; u.summary.Entries > u.options.MaxEntries {
 			return &LimitError{"entries", int64(u.options.MaxEntries)}
@@ -133,7 +133,7 @@ func (u *untarrer) entry(h *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// place notes an entry that is no folder, and makes the folder that it is in.
+// place notes an entry that is not a folder, and makes the folder that it is in.
 func (u *untarrer) place(name string, k kind) error {
 	if err := u.layout.add(name, k); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (u *untarrer) hardLink(name string, h *tar.Header) error {
 		return err
 	}
 	if u.layout[to] != file {
-		return &UnsafeError{h.Name, "it is another name for \"" + h.Linkname + "\", which is no file of the archive before it"}
+		return &UnsafeError{h.Name, "it is another name for \"" + h.Linkname + "\", which is not a file of the archive before it"}
 	}
 	if err := u.place(name, file); err != nil {
 		return err

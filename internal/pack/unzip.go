@@ -34,7 +34,7 @@ type zipEntry struct {
 func ExtractZip(ctx context.Context, archive io.ReaderAt, size int64, dir string, o ExtractOptions) (*Summary, error) {
 	z, err := zip.NewReader(archive, size)
 	if err != nil {
-		return nil, &FormatError{Why: "it is no whole zip archive; perhaps it was cut short", Err: err}
+		return nil, &FormatError{Why: "it is not a whole zip archive; perhaps it was cut short", Err: err}
 	}
 	decoders := &sync.Pool{}
 	z.RegisterDecompressor(zip.Deflate, func(r io.Reader) io.ReadCloser { return newInflater(decoders, r) })

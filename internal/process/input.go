@@ -37,7 +37,7 @@ func (in *input) closeChildEnd() {
 	}
 }
 
-// write begins to write in the background. A process need not read it all: that it does not is no error.
+// write begins to write in the background. A process need not read it all: that it does not is not an error.
 func (in *input) write() {
 	if in.ours == nil {
 		return

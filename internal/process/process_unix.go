@@ -215,7 +215,7 @@ func executable(file string, _ []string) (string, error) {
 		}
 		return "", cause(err)
 	case info.IsDir():
-		return "", fs.ErrNotExist // a folder of that name is no program, as for a shell
+		return "", fs.ErrNotExist // a folder of that name is not a program, as for a shell
 	case info.Mode()&0o111 == 0:
 		return "", errors.New("has no execute permission; run chmod +x on it")
 	}

@@ -17,7 +17,7 @@ func openTerminal(spec *Spec) (*terminal, error) {
 	return &terminal{spec: spec.Terminal, ours: ours, child: child}, nil
 }
 
-// setSize sets the size of a terminal. That it cannot be set is no error: a terminal of another size is one, too.
+// setSize sets the size of a terminal. That it cannot be set is not an error: a terminal of another size is one, too.
 func setSize(terminal *os.File, size Size) {
 	conn, err := terminal.SyscallConn()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/rungci/rung/internal/lazyregexp"
 )
 
-// need is what a value must be to stand in a slot.
+// need is what a value must be to be in a slot.
 type need uint8
 
 const (

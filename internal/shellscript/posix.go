@@ -70,7 +70,7 @@ func parseText(text string) (*syntax.File, syntax.LangVariant, error) {
 	return nil, 0, first
 }
 
-const placesHint = "an expression can stand where a variable like $NAME can: as a word, part of a word, or in quotes"
+const placesHint = "an expression can be used where a variable like $NAME can: as a word, part of a word, or in quotes"
 
 func (s *source) syntaxError(err error) *Error {
 	var parse syntax.ParseError
@@ -156,7 +156,7 @@ func (p *posix) visit(node syntax.Node) bool {
 
 func offsets(n syntax.Node) (start, end int) { return int(n.Pos().Offset()), int(n.End().Offset()) }
 
-// place notes that a slot stands at the top of the stack.
+// place notes that a slot is at the top of the stack.
 func (p *posix) place(i int) {
 	p.found[i] = true
 	needs, err := p.need()
@@ -214,7 +214,7 @@ func (p *posix) visitQuoted(n *syntax.SglQuoted) {
 	}
 	for _, i := range slots {
 		if p.literalQuotes() {
-			p.fail(i, "an expression cannot stand in single quotes inside ${…} inside double quotes, which shells read in different ways", "leave out the single quotes")
+			p.fail(i, "an expression cannot be in single quotes inside ${…} inside double quotes, which shells read in different ways", "leave out the single quotes")
 			return
 		}
 		start, end := p.span(i)
@@ -226,7 +226,7 @@ func (p *posix) visitQuoted(n *syntax.SglQuoted) {
 	}
 }
 
-// literalQuotes reports whether single quotes at the top of the stack stand in a word of ${…} inside double quotes.
+// literalQuotes reports whether single quotes at the top of the stack are in a word of ${…} inside double quotes.
 func (p *posix) literalQuotes() bool {
 	inParam := false
 	for _, node := range slices.Backward(p.stack) {
@@ -267,7 +267,7 @@ func (p *posix) visitHeredoc(n *syntax.Redirect) {
 		p.place(i)
 		for _, node := range p.stack {
 			if sub, ok := node.(*syntax.CmdSubst); ok && sub.Backquotes {
-				p.fail(i, "an expression cannot stand in a quoted here-document inside backquotes", "write $(…) for the backquotes")
+				p.fail(i, "an expression cannot be in a quoted here-document inside backquotes", "write $(…) for the backquotes")
 			}
 		}
 	}

@@ -115,8 +115,8 @@ func static(w *syntax.Word) string {
 	return text
 }
 
-// need climbs from the top of the stack, a slot, to the command it stands in and returns what the slot needs. The text is
-// an error when no value can stand there.
+// need climbs from the top of the stack, a slot, to the command it is in and returns what the slot needs. The text is
+// an error when no value can be there.
 func (p *posix) need() (need, string) {
 	quoted := false
 	for i := len(p.stack) - 2; i >= 0; i-- {

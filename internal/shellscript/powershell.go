@@ -57,7 +57,7 @@ const (
 	verbatim        // the rest of a line after --%
 )
 
-// powershell reads a script just well enough to know what each slot stands in.
+// powershell reads a script just well enough to know what each slot is in.
 type powershell struct {
 	*source
 	pos    int
@@ -281,7 +281,7 @@ func (p *powershell) turnedText() string {
 	return b.String()
 }
 
-// escapeInto writes what is between two places of the text, which are in single quotes, as it stands in double ones.
+// escapeInto writes what is between two places of the text, which are in single quotes, as it is in double ones.
 func (p *powershell) escapeInto(b *strings.Builder, from, to int, here bool) {
 	for pos := from; pos < to; {
 		if i, slot := p.at[pos]; slot {

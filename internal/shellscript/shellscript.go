@@ -100,7 +100,7 @@ func Parse(parts []Part, d Dialect) (*Script, error) {
 	return script, nil
 }
 
-// Render returns the text to run for one value a slot. The values stand before the first line, so the text keeps its line
+// Render returns the text to run for one value a slot. The values are before the first line, so the text keeps its line
 // numbers, except that a value with line breaks adds them in dialects other than bash. The error is an *Error.
 func (s *Script) Render(values []string) (string, error) {
 	if len(values) != len(s.slots) {
@@ -171,7 +171,7 @@ func join(parts []Part) *source {
 	return s
 }
 
-// reference is what stands in the text for a slot, in every dialect.
+// reference is what is in the text for a slot, in every dialect.
 func (s *source) reference(slot int) string { return fmt.Sprintf("${%s%d}", s.variable, slot) }
 
 // span returns where a slot's reference starts and ends in the text.

@@ -327,10 +327,10 @@ func TestRenderRefusesValues(t *testing.T) {
 		{"a here-document for a shell", "bash <<EOF\necho «x»\nEOF\n", "`id`", "character '`'"},
 		{"a here-string for a shell", `sh <<< "echo «x»"`, "a|b", "character '|'"},
 		{"what bash runs at its start", "BASH_ENV=«x» tool", "$(id)", "character '$'"},
-		{"arithmetic in a script that is no bash", "((«x») | a)\n((a) | b)", subscript, "not a number"},
-		{"a subscript in a script that is no bash", "a[«x»]=1\n((a) | b)", subscript, "not a number"},
-		{"old arithmetic in a script that is no bash", "echo $[«x»]\n((a) | b)", subscript, "not a number"},
-		{"a test in a script that is no bash", "[[ «x» -eq 1 ]]\n((a) | b)", subscript, "bracket"},
+		{"arithmetic in a script that is not bash", "((«x») | a)\n((a) | b)", subscript, "not a number"},
+		{"a subscript in a script that is not bash", "a[«x»]=1\n((a) | b)", subscript, "not a number"},
+		{"old arithmetic in a script that is not bash", "echo $[«x»]\n((a) | b)", subscript, "not a number"},
+		{"a test in a script that is not bash", "[[ «x» -eq 1 ]]\n((a) | b)", subscript, "bracket"},
 		{"NUL", "echo «x»", "a\x00b", "NUL"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestPowershellText(t *testing.T) {
 		{"a doubled quote does not end a string", `"a "" ' «x»"`, "v", `$__rung_0='v'; "a "" ' ${__rung_0}"`},
 		{"an escaped quote does not end a string", "\"a `\" ' «x»\"", "v", "$__rung_0='v'; \"a `\" ' ${__rung_0}\""},
 		{"a comment is left alone", "# it's «x»\nls", "a\nb", "# it's ${__rung_0}\nls"},
-		{"a # in a word is no comment", `a#'b' "«x»"`, "v", `$__rung_0='v'; a#'b' "${__rung_0}"`},
+		{"a # in a word is not a comment", `a#'b' "«x»"`, "v", `$__rung_0='v'; a#'b' "${__rung_0}"`},
 		{"a block comment is left alone", "<# it's «x» #> ls", "#> evil", "<# it's ${__rung_0} #> ls"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package wholefile writes files whole or not at all: whoever opens one finds what stood there, or all of what was written, and never a
+// Package wholefile writes files whole or not at all: whoever opens one finds what was there, or all of what was written, and never a
 // part of it.
 package wholefile
 
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path by what write writes. What stood there stays until all of it is written. The folder must be there.
+// Write replaces the file at path by what write writes. What was there stays until all of it is written. The folder must be there.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*.tmp") // mode 0600
 	if err != nil {

@@ -175,7 +175,7 @@ func (p *configParser) section() error {
 		p.head.section, p.head.sub, p.head.hasSub = name, sub.String(), true
 	}
 	if p.next() != ']' || p.at > len(p.text) || p.head.section == "" {
-		return fmt.Errorf("this is no section")
+		return fmt.Errorf("this is not a section")
 	}
 	p.open = true
 	return nil
@@ -188,7 +188,7 @@ func (p *configParser) setting() error {
 		p.next()
 	}
 	if p.at == start || !p.open {
-		return fmt.Errorf("this is no setting")
+		return fmt.Errorf("this is not a setting")
 	}
 	s := p.head
 	s.key, s.value, s.bare = strings.ToLower(p.text[start:p.at]), "true", true
@@ -204,7 +204,7 @@ func (p *configParser) setting() error {
 		}
 		s.value, s.bare = value, false
 	case b != '\n' && b != '#' && b != ';' && p.at < len(p.text):
-		return fmt.Errorf("this is no setting")
+		return fmt.Errorf("this is not a setting")
 	}
 	p.settings = append(p.settings, s)
 	return nil
@@ -240,7 +240,7 @@ func (p *configParser) value() (string, error) {
 			}
 			i := strings.IndexByte(`ntb\"`, c)
 			if i < 0 || p.at > len(p.text) {
-				return "", fmt.Errorf(`\%c is no escape`, c)
+				return "", fmt.Errorf(`\%c is not an escape`, c)
 			}
 			out.WriteByte("\n\t\b\\\""[i])
 			solid = out.Len()

@@ -18,7 +18,7 @@ import (
 // stopGrace is how long git has to end when the copy is stopped.
 const stopGrace = time.Second
 
-// maxComplaint bounds how much of git's standard error stands in an error, in bytes.
+// maxComplaint bounds how much of git's standard error is in an error, in bytes.
 const maxComplaint = 4 << 10
 
 // elsewhere are the variables by which git would look at another repository than that of its folder.
@@ -83,7 +83,7 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 	return names, nil
 }
 
-// folder copies a folder that is no work tree, with all that is in it.
+// folder copies a folder that is not a work tree, with all that is in it.
 func (c *copying) folder(from, to, rel string, depth int) error {
 	names, err := c.walk(from, rel)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// refTable is the refs of a repository that stand in packed-refs of the copy: those of the original's, and its branches, which are
+// refTable is the refs of a repository that are in packed-refs of the copy: those of the original's, and its branches, which are
 // files of their own in the original. One file for all of them costs less than one each.
 type refTable struct {
 	header string

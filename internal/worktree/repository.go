@@ -67,7 +67,7 @@ func repositoryOf(folder string) (*repository, error) {
 			dir = filepath.Join(folder, dir)
 		}
 		if !exists(filepath.Join(dir, "HEAD")) {
-			return nil, fmt.Errorf("%s names a repository that is not there: %s", link, target)
+			return nil, fmt.Errorf("%s names a repository that does not exist: %s", link, target)
 		}
 	}
 	common := dir
@@ -163,7 +163,7 @@ func copyText(from, to string) error {
 	return os.WriteFile(to, text, 0o666)
 }
 
-// saysAnything reports whether a text has a line that is no comment. Every repository has files of comments only.
+// saysAnything reports whether a text has a line that is not a comment. Every repository has files of comments only.
 func saysAnything(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -205,7 +205,7 @@ func readSmall(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxSmall || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file of one line", path)
+		return nil, fmt.Errorf("%s is not a file of one line", path)
 	}
 	return os.ReadFile(path)
 }

@@ -14,7 +14,7 @@
 //	  index ───── with the times of the copies ─────>  index
 //	  objects/ <───────────── read from ─────────────  objects/info/alternates
 //
-// Where a folder is no Git work tree, all of it is copied. The folder .rung of the project, which holds our own state, is never.
+// Where a folder is not a Git work tree, all of it is copied. The folder .rung of the project, which holds our own state, is never.
 //
 // Files share their blocks with the originals where the file system can do that (reflinks), and are copied where it cannot. They
 // are never hard links: a write to one must not reach the other.
@@ -22,7 +22,7 @@
 // The program git lists the files, since nobody else knows all of its rules about what is ignored; everything else is done here,
 // which takes a few milliseconds for a small project, where `git clone` takes dozens.
 //
-// The copy of a folder that is no work tree has no .git. When it stands below somebody's repository, git in it finds that one;
+// The copy of a folder that is not a work tree has no .git. When it is below somebody's repository, git in it finds that one;
 // who runs jobs there sets GIT_CEILING_DIRECTORIES.
 package worktree
 
@@ -153,7 +153,7 @@ func folders(from, to string) (realFrom, realTo string, err error) {
 type copying struct {
 	ctx  context.Context
 	fail context.CancelCauseFunc // stops everything, with the first error
-	to   string                  // the whole copy's folder, which is no part of what is copied
+	to   string                  // the whole copy's folder, which is not part of what is copied
 	env  []string                // of git
 
 	excludes     string // a file of patterns that git is given; "" is none
@@ -175,7 +175,7 @@ func (c *copying) note(change func(*Summary)) {
 }
 
 // tree copies one work tree; rel is its path in the project, "" for the project itself. It returns where its HEAD is, nil when the
-// copy is no repository.
+// copy is not a repository.
 func (c *copying) tree(from, to, rel string, depth int) (*head, error) {
 	if depth > MaxNesting {
 		return nil, fmt.Errorf("%s: more than %d repositories within each other", from, MaxNesting)

@@ -493,7 +493,7 @@ func TestAFolderInsideAWorkTree(t *testing.T) {
 			t.Errorf("%+v, files (-want +got):\n%s", s, diff)
 		}
 	})
-	t.Run("the copy may stand in the original", func(t *testing.T) {
+	t.Run("the copy may be in the original", func(t *testing.T) {
 		for _, to := range []string{".rung/jobs/1", "build"} {
 			for range 2 {
 				if err := os.RemoveAll(r.path(to)); err != nil {
@@ -549,7 +549,7 @@ func TestWhatIsNotCopied(t *testing.T) {
 		{"a file", filepath.Join(full, "x"), "", nil, nil, "is not a folder"},
 		{"into a folder that is not empty", r.dir, full, nil, nil, "is not empty"},
 		{"onto itself", full, full, nil, nil, "is not empty"},
-		{"a repository that moved away", broken, "", nil, nil, "names a repository that is not there: /nowhere"},
+		{"a repository that moved away", broken, "", nil, nil, "names a repository that does not exist: /nowhere"},
 		{"without git", r.dir, "", nil, []string{"PATH=" + t.TempDir()}, "install git"},
 		{"after a cancel", r.dir, "", stopped, nil, "context canceled"},
 	} {

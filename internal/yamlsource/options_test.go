@@ -28,8 +28,8 @@ func TestOptions(t *testing.T) {
 		name, text, want string
 		options          yamlsource.Options
 	}{
-		{"a block may stand in a list in brackets", "[$[[ a ]], $[[ b | f(1,2) ]]]", `["$[[ a ]]","$[[ b | f(1,2) ]]"]`, blocks},
-		{"a block may stand in a map in braces", "{a: $[[ x ]], b: $[[y]]z}", `{"a":"$[[ x ]]","b":"$[[y]]z"}`, blocks},
+		{"a block may be in a list in brackets", "[$[[ a ]], $[[ b | f(1,2) ]]]", `["$[[ a ]]","$[[ b | f(1,2) ]]"]`, blocks},
+		{"a block may be in a map in braces", "{a: $[[ x ]], b: $[[y]]z}", `{"a":"$[[ x ]]","b":"$[[y]]z"}`, blocks},
 		{"a block may be a key", "$[[ x ]]-a: 1", `{"$[[ x ]]-a":1}`, blocks},
 		{"a block may hold a colon and a number sign", "a: $[[ x | split(': #') ]]", `{"a":"$[[ x | split(': #') ]]"}`, blocks},
 		{"quotes keep their meaning in a block", `a: "$[[ x | f(\"b\") ]]"`, `{"a":"$[[ x | f(\"b\") ]]"}`, blocks},

@@ -126,7 +126,7 @@ func load(data []byte) (docs []*yaml.Node, err error) {
 	}
 }
 
-// marks returns an upper bound of half the number of nodes in the data, from the characters that must stand before one. The
+// marks returns an upper bound of half the number of nodes in the data, from the characters that must be before one. The
 // check costs a scan; to find out by parsing would cost gigabytes.
 func marks(data []byte) int {
 	n := 0

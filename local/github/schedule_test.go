@@ -182,7 +182,7 @@ func TestTheOrderOfJobs(t *testing.T) {
 			want: map[string]local.Status{"a": local.Allowed, "b": local.Success},
 		},
 		{
-			name: "fail-fast cancels the other legs, those that run and those that wait",
+			name: "fail-fast cancels the other matrix jobs, those that run and those that wait",
 			jobs: []planned{{id: "a", legs: []string{"a1", "a2", "a3", "a4"}, failFast: true}, {id: "b"}},
 			fail: []string{"a1"}, held: []string{"a2"},
 			want: map[string]local.Status{"a1": local.Failed, "a2": local.Cancelled, "a3": local.Cancelled, "a4": local.Cancelled, "b": local.Success},

@@ -74,7 +74,7 @@ type Project struct {
 	loader    Loader
 	variables []variable.Layer // from outside of the file
 	parent    *Project         // of a child pipeline
-	depth     int              // 0 is no child
+	depth     int              // 0 is not a child
 }
 
 // Open finds out what the pipeline is. The error is a diag.List of what is wrong with the definition, or one of the system's. The Project

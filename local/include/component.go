@@ -82,7 +82,7 @@ func (l componentLoader) component(ctx context.Context, place config.Place) (con
 		return config.File{}, err
 	}
 	where := config.Place{Kind: config.Project, Project: a.project, Ref: c.SHA, Path: name}
-	if c.SHA == "" { // of a folder that is no repository
+	if c.SHA == "" { // of a folder that is not a repository
 		where.Ref = a.version
 	}
 	l.homes[where.Project+"@"+where.Ref] = a.host

@@ -36,7 +36,7 @@ func TestLocal(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("what is no file of the project is an error", func(t *testing.T) {
+	t.Run("what is not a file of the project is an error", func(t *testing.T) {
 		t.Parallel()
 		for path, part := range map[string]string{"none.yml": "none.yml", "ci/build.yml/x.yml": "x.yml", "ci": "folder", ".git/x.yml": "belongs to Git"} {
 			err := w.fails(l, at(path), part)
@@ -205,7 +205,7 @@ func TestLock(t *testing.T) {
 			t.Errorf("got %q", f.Data)
 		}
 	})
-	t.Run("a file that is no lock file is an error that says so", func(t *testing.T) {
+	t.Run("a file that is not a lock file is an error that says so", func(t *testing.T) {
 		for _, wrong := range []string{"x", "version = 2", "version = 1\nmore = 1", "version = 1\n[[include]]\nkind = \"x\"\nplace = \"p\"\npin = \"q\"",
 			"version = 1\n[[include]]\nkind = \"project\"\nplace = \"p\"\npin = \"main\"", "version = 1\n[[include]]\nkind = \"remote\"\npin = \"q\""} {
 			o := w.o

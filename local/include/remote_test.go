@@ -86,7 +86,7 @@ func TestRemote(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what is no file", func(t *testing.T) {
+	t.Run("what is not a file", func(t *testing.T) {
 		t.Parallel()
 		w, s := newPair(t)
 		for path, part := range map[string]string{

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// StateFolder is the folder of a project in which local runs keep what they made. What is not committed of it is no part of the
+// StateFolder is the folder of a project in which local runs keep what they made. What is not committed of it is not part of the
 // project.
 const StateFolder = ".rung"
 
@@ -108,7 +108,7 @@ func inState(name string) bool {
 	return name == StateFolder || strings.HasPrefix(name, StateFolder+"/")
 }
 
-// walk lists a folder that is no repository, or one that there is no git to ask about.
+// walk lists a folder that is not a repository, or one that there is no git to ask about.
 func (r *Repository) walk(ctx context.Context) (*listing, error) {
 	l := &listing{}
 	err := filepath.WalkDir(r.Root, func(path string, d fs.DirEntry, err error) error {

@@ -187,7 +187,7 @@ func (c *Commit) setMessage(message string) {
 	}
 }
 
-// newerTag sorts tags: the highest version first, what is no version last.
+// newerTag sorts tags: the highest version first, what is not a version last.
 func newerTag(a, b string) int {
 	va, vb := versionOf(a), versionOf(b)
 	if order := semver.Compare(vb, va); order != 0 {

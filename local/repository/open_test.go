@@ -150,7 +150,7 @@ func TestUnusualRepositories(t *testing.T) {
 			t.Errorf("ref = %q", f.Pipeline.Ref)
 		}
 	})
-	t.Run("a detached HEAD without any branch is no repository without commits", func(t *testing.T) {
+	t.Run("a detached HEAD without any branch is not a repository without commits", func(t *testing.T) {
 		t.Parallel()
 		g := newGit(t)
 		g.git("checkout", "-q", "--detach")

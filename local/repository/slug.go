@@ -19,7 +19,7 @@ func Slug(text string) string {
 	return strings.Trim(slug[:min(len(slug), maxSlug)], "-")
 }
 
-// dashed is a text in small letters, with a dash for every character that is no letter or digit of ASCII.
+// dashed is a text in small letters, with a dash for every character that is not a letter or digit of ASCII.
 func dashed(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {

@@ -112,7 +112,7 @@ func (s *Store) folder(path string) (string, error) {
 	return path, os.MkdirAll(path, 0o755)
 }
 
-// contained returns an error when something on the way to a path, or the store itself, is there and is no folder: a repository can bring
+// contained returns an error when something on the way to a path, or the store itself, is there and is not a folder: a repository can bring
 // .rung along, and what is kept or removed through a symbolic link in it would be elsewhere.
 func (s *Store) contained(path string) error {
 	rest, err := filepath.Rel(s.root, path)

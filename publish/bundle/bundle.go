@@ -73,7 +73,7 @@ type Package struct {
 	Local      bool     `json:"local,omitempty"`
 }
 
-// ErrNotBundle is what the error of a file wraps that is no bundle at all.
+// ErrNotBundle is what the error of a file wraps that is not a bundle at all.
 var ErrNotBundle = errors.New("is not a bundle")
 
 // Bundle is an open bundle. It is a source.Store, safe for concurrent use.

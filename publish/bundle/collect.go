@@ -59,7 +59,7 @@ type collection struct {
 	index    map[string]int // by digest
 }
 
-// add adds a package; false when it is there already.
+// add adds a package; false when it already exists.
 func (c *collection) add(digest, component string, item func() (Item, error)) error {
 	i, known := c.index[digest]
 	if !known {

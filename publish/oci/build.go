@@ -34,7 +34,7 @@ const maxDefinition = source.MaxFileSize
 // Options is what to build.
 type Options struct {
 	Dir string // the files for all platforms
-	// Platforms are what to build for, with the files of each. Where such a folder stands in Dir it is not part of the others.
+	// Platforms are what to build for, with the files of each. Where such a folder is in Dir it is not part of the others.
 	// None builds one image that is for every platform.
 	Platforms []PlatformFiles
 	// Time is when all of it was made, for everybody who looks; the zero value is the beginning of 1970.
@@ -95,7 +95,7 @@ func Build(ctx context.Context, o Options, out string) (*Result, error) {
 }
 
 // ErrExists says that something else is where the result should be.
-var ErrExists = errors.New("is there already, and is no image layout")
+var ErrExists = errors.New("already exists, and is not an image layout")
 
 func replaceable(out string) error {
 	info, err := os.Lstat(out)

@@ -20,7 +20,7 @@ import (
 type PlatformFiles struct {
 	Platform oci.Platform
 	Source   string // a folder or a file
-	Target   string // where it stands in the component, with slashes; "" is the root, and of a file its name there
+	Target   string // where it is in the component, with slashes; "" is the root, and of a file its name there
 }
 
 // ParsePlatformFiles reads "PLATFORM=SOURCE" or "PLATFORM=SOURCE=TARGET".
@@ -154,7 +154,7 @@ func (f files) check(dir string, compile func(name string, text []byte) error) e
 	for _, name := range f.names() {
 		for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {
 			if _, isFile := f[folder]; isFile {
-				return fmt.Errorf("%s would stand below %s, which is not a folder", f[name].path, f[folder].path)
+				return fmt.Errorf("%s would be below %s, which is not a folder", f[name].path, f[folder].path)
 			}
 		}
 		if base := path.Base(name); base != plan.DefaultFile && base != plan.FallbackFile || f[name].link != "" {

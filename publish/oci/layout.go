@@ -126,8 +126,8 @@ func (l *layout) pack(to string) (err error) {
 	return os.Rename(temp.Name(), to)
 }
 
-// ErrNoLayout says that something is no image layout.
-var ErrNoLayout = errors.New("is no image layout; `step-runner oci build` makes one")
+// ErrNoLayout says that something is not an image layout.
+var ErrNoLayout = errors.New("is not an image layout; `step-runner oci build` makes one")
 
 // IsLayout reports whether there is an image layout at a path: a folder of one, or a tar archive.
 func IsLayout(name string) bool {

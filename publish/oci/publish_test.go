@@ -188,7 +188,7 @@ func TestBuilding(t *testing.T) {
 			t.Error(p, result.Images)
 		}
 	})
-	t.Run("C125 an empty folder is no content, and is no harm", func(t *testing.T) {
+	t.Run("C125 an empty folder is not content, and is no harm", func(t *testing.T) {
 		t.Parallel()
 		dir := write(t, "func.yml", "x")
 		before, _ := build(t, Options{Dir: dir}, "out")
@@ -203,7 +203,7 @@ func TestBuilding(t *testing.T) {
 			t.Error("an empty folder of a platform changed the content")
 		}
 	})
-	t.Run("C125 what stands in the folder and is a platform's is for that platform only", func(t *testing.T) {
+	t.Run("C125 what is in the folder and is a platform's is for that platform only", func(t *testing.T) {
 		t.Parallel()
 		dir := write(t, "func.yml", "x", "build/amd64/tool*", "1", "build/arm64/tool*", "2")
 		result, _ := build(t, Options{Dir: dir, Platforms: platforms(t,
@@ -507,7 +507,7 @@ func TestPushing(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what is no layout, or a damaged one", func(t *testing.T) {
+	t.Run("what is not a layout, or a damaged one", func(t *testing.T) {
 		t.Parallel()
 		r := newRegistry(t)
 		_, out := build(t, Options{Dir: write(t, "func.yml", "x")}, "out")

@@ -95,7 +95,7 @@ func (p *push) compare(root distribution.Descriptor) (same bool, err error) {
 		return true, nil
 	case IsVersion(p.to.Tag) && !p.to.Force:
 		return false, &source.DeniedError{
-			What: p.to.At.Name, Why: fmt.Sprintf("version %s is there already, with other content: it is %s, and this is %s", p.to.Tag, there, root.Digest),
+			What: p.to.At.Name, Why: fmt.Sprintf("version %s already exists, with other content: it is %s, and this is %s", p.to.Tag, there, root.Digest),
 			Hint: "publish a new version; --force replaces what others may use already",
 		}
 	}

@@ -32,7 +32,7 @@ func IsVersion(tag string) bool {
 }
 
 // Tags returns the tags that publishing a version sets, the version itself first: also "1.2", "1" and "latest", each where no
-// newer version is among the existing tags that it would be for. Versions before a release, and what is no full version, have
+// newer version is among the existing tags that it would be for. Versions before a release, and what is not a full version, have
 // their own tag only. Existing tags that are no versions do not count.
 func Tags(tag string, existing []string) []string {
 	tags := []string{tag}

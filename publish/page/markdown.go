@@ -163,7 +163,7 @@ func (in Input) sample() string {
 	}
 }
 
-// unsigned is what stands in the place of a signature where there is none.
+// unsigned is what is in the place of a signature where there is none.
 const unsigned = "none"
 
 // identity says exactly which component this is.

@@ -32,7 +32,7 @@ func madeBySteps(t *trace.Trace) ([]File, error) {
 			switch known, ok := made[subject.Name]; {
 			case last[withoutRounds(s.ID)] != s || err != nil:
 			case subject.Name == "" || !isSHA256(subject.Digest):
-				err = conflict("the step %q says that it made %q with the digest %q, which is no name with a SHA-256", step, subject.Name, subject.Digest)
+				err = conflict("the step %q says that it made %q with the digest %q, which is not a name with a SHA-256", step, subject.Name, subject.Digest)
 			case ok && known != subject.Digest:
 				err = conflict("the steps %q and %q say that they made %s, with two contents: %s and %s; give each a name of its own",
 					by[subject.Name], step, subject.Name, known, subject.Digest)

@@ -40,7 +40,7 @@ const (
 
 // File is a file that a statement is about.
 type File struct {
-	Name   string // as it stands in the statement
+	Name   string // as it is in the statement
 	SHA256 string // of its bytes, in hexadecimal
 }
 
@@ -114,7 +114,7 @@ func subjects(t *trace.Trace, file File, artifacts []File) ([]signature.Resource
 	return all, nil
 }
 
-// The predicate, as SLSA defines it. What is ours in it stands in the parameters and annotations.
+// The predicate, as SLSA defines it. What is ours in it is in the parameters and annotations.
 type (
 	predicate struct {
 		BuildDefinition buildDefinition `json:"buildDefinition"`

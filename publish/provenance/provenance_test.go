@@ -162,7 +162,7 @@ func TestWhatStepsMade(t *testing.T) {
 		{"cannot be two contents", with(is("app", "2"), is("app", "3")), `the steps "" and "" say that they made app, with two contents`},
 		{"is what the artifact of that name is", with(is("dist/a", "1")), "dist/a is not what the run made: its digest is sha256:000000"},
 		{"is no output and no trace", with(is("trace.json", "1")), "a step says that it made trace.json, which is the name of something else"},
-		{"has a digest", with(event.Subject{Name: "app", Digest: "md5:1"}), `"app" with the digest "md5:1", which is no name with a SHA-256`},
+		{"has a digest", with(event.Subject{Name: "app", Digest: "md5:1"}), `"app" with the digest "md5:1", which is not a name with a SHA-256`},
 		{"has a name", with(is("", "1")), `says that it made ""`},
 		{"is what the last time of a list that ran again gave", func() *trace.Trace {
 			tr := with(is("app", "1"), is("app", "2"))

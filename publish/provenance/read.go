@@ -73,5 +73,5 @@ func (r *Record) add(subject signature.Resource) error {
 }
 
 func broken(format string, args ...any) error {
-	return &signature.FormatError{Reason: "the signed statement is no provenance of a run: " + fmt.Sprintf(format, args...)}
+	return &signature.FormatError{Reason: "the signed statement is not provenance of a run: " + fmt.Sprintf(format, args...)}
 }

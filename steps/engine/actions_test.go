@@ -331,7 +331,7 @@ func TestB17WhatActionsCannot(t *testing.T) {
 			"a/action.yml": composite + "{uses: ./b}\n", "b/action.yml": "runs: {using: docker}\n",
 		}}.run(t).fails(event.ErrorDefinition, "has no image").logs("")
 	})
-	t.Run("B17 an action file is no step file, and a step file is no action", func(t *testing.T) {
+	t.Run("B17 an action file is not a step file, and a step file is not an action", func(t *testing.T) {
 		t.Parallel()
 		job{steps: "- action: ./a\n- step: ./a/action.yml\n", files: map[string]string{
 			"a/action.yml": composite + "{run: 'true', shell: sh}\n",

@@ -36,7 +36,7 @@ runs:
 		"nothing, so that its default is computed": {"", "<computed> <> <>\n", ""},
 		"null, which is nothing":                   {"some word: null", "<computed> <> <>\n", ""},
 		"an input in another case":                 {"some WORD: given", "<given> <> <>\n", ""},
-		"an empty input, which is no default":      {"some word: ''", "<> <> <>\n", ""},
+		"an empty input, which is not a default":   {"some word: ''", "<> <> <>\n", ""},
 		"a deprecated input":                       {"old: x", "<computed> <x> <>\n", "the input \"old\" of ./a is deprecated: use Some Word\n"},
 		"an input that it does not declare":        {"more: x", "<computed> <> <x>\n", "./a does not declare the input \"more\"; its inputs are Some Word, old\n"},
 		"an input that is misspelt":                {"odl: x", "<computed> <> <>\n", "./a does not declare the input \"odl\"; did you mean \"old\"?\n"},

@@ -23,7 +23,7 @@ const maxForeseen = 10_000
 type foreseen struct {
 	id    string
 	step  *plan.Step
-	found *source.Component // nil where the step is no reference
+	found *source.Component // nil where the step is not a reference
 	pre   *plan.Hook
 	inner []*foreseen
 }

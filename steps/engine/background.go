@@ -143,7 +143,7 @@ func (l *listRun) awaited(a *plan.Await) []*background {
 	return found
 }
 
-// checkWaits finds in a list the waits for what is no background step before them, and steps that cannot be in the background.
+// checkWaits finds in a list the waits for what is not a background step before them, and steps that cannot be in the background.
 func (r *run) checkWaits(prefix, path string, steps []plan.Step) *event.Error {
 	var names []string
 	for i := range steps {

@@ -275,7 +275,7 @@ func (l *listRun) underWay() *background {
 // clock is the time that a run has left. It stands still while the run is paused.
 type clock struct {
 	mu    sync.Mutex
-	limit time.Duration // what the run has in all; 0 is no limit
+	limit time.Duration // what the run has in all; 0 means no limit
 	left  time.Duration // when the clock was last started
 	since time.Time     // when that was
 	timer *time.Timer

@@ -196,7 +196,7 @@ func (m *mover) hook(h *hook, e *encodedScope) *event.Error {
 type spot struct {
 	step   *plan.Step
 	around *source.Component // that the step is written in; nil is the run's own
-	found  *source.Component // that it refers to; nil where it is no reference
+	found  *source.Component // that it refers to; nil where it is not a reference
 	call   *call             // of the innermost of these
 }
 

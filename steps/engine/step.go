@@ -105,7 +105,7 @@ func (r *run) started(st *plan.Step, span diag.Span) event.StepStarted {
 	return e
 }
 
-// limit is how long an attempt at a step may take; 0 is no limit.
+// limit is how long an attempt at a step may take; 0 means no limit.
 func (s *scope) limit(st *plan.Step) (plan.Duration, *event.Error) {
 	if st.TimeLimit == nil {
 		return st.Timeout, nil

@@ -44,7 +44,7 @@ type ToolkitSession interface {
 	// Env returns variables that are set over the process's environment.
 	Env() map[string]string
 	// Output returns what takes one of the two output streams of the process, before anything is masked in it. It passes on
-	// what is no part of the protocol. The streams are written to at the same time.
+	// what is not part of the protocol. The streams are written to at the same time.
 	Output(next io.Writer) io.Writer
 	// End passes on what is still held back of the output, and returns what came of the talk. An error is a mistake of the process.
 	// It is called once, whether the process succeeded or not.

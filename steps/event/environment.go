@@ -33,7 +33,7 @@ const (
 	PhaseStarting     Phase = "starting"     // starting the step-runner
 )
 
-// Preparing says how far a phase is. It comes before RunStarted, from whoever makes the place, and is no event of the run: it has no number.
+// Preparing says how far a phase is. It comes before RunStarted, from whoever makes the place, and is not an event of the run: it has no number.
 type Preparing struct {
 	Phase   Phase  `json:"phase"`
 	Subject string `json:"subject,omitempty"` // what it works on: the name of an image or a service

@@ -70,7 +70,7 @@ func (p *parser) parseObject() (node, error) {
 	return &object{at{start, p.tok.end}, fields}, p.advance()
 }
 
-// separator skips a comma; done reports whether the closing symbol stands there instead.
+// separator skips a comma; done reports whether the closing symbol is there instead.
 func (p *parser) separator(closer string) (done bool, err error) {
 	if p.tok.is(closer) {
 		return true, nil

@@ -310,7 +310,7 @@ func TestCollections(t *testing.T) {
 			" ${{ 3 }}": `" 3"`, "${{ 3 }} ": `"3 "`, "${{ true }}!": `"true!"`, "<${{ null }}>": `"<<null>>"`, "${{ 1 }}${{ 2 }}": `"12"`, "${{ 12.34 }}m": `"12.34m"`,
 		}.check(t)
 	})
-	t.Run("C65 the line break that a YAML block ends in is no text around it", func(t *testing.T) {
+	t.Run("C65 the line break that a YAML block ends in is not text around it", func(t *testing.T) {
 		templates{
 			"${{ [\n  {name: \"control\", weight: 90},\n  {name: \"x\", weight: 10}\n] }}\n": `[{"name":"control","weight":90},{"name":"x","weight":10}]`,
 			"${{ 3 }}\n": "3", "${{ 3 }}\r\n": "3", "${{ job.id }}\n": `"1982\n"`, "\n${{ 3 }}": `"\n3"`, "${{ 3 }}\n${{ 4 }}": `"3\n4"`,

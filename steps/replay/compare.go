@@ -11,7 +11,7 @@ type CompareOptions struct {
 	Exact bool // times and temporary paths in logs are differences too
 }
 
-// Compare says what came out differently in the new run. What Notes have told already is no difference; nor is what was not run.
+// Compare says what came out differently in the new run. What Notes have told already is not a difference; nor is what was not run.
 func (r *Replay) Compare(again *trace.Trace, o CompareOptions) (*trace.Difference, error) {
 	a, b := r.compared(r.recorded), r.compared(again)
 	b.Runtime = a.Runtime

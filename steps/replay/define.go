@@ -169,7 +169,7 @@ func (r *Replay) holes(g *given) error {
 	if !bytes.Contains(urlPassword().ReplaceAll(text, nil), []byte(mask.Replacement)) {
 		return nil
 	}
-	e := wrong("a secret stood in the text of the recorded steps, so that the trace does not hold all of it")
+	e := wrong("a secret was in the text of the recorded steps, so that the trace does not hold all of it")
 	e.Hint = "give the file with the steps: --steps FILE"
 	return e
 }
@@ -231,7 +231,7 @@ func checkSteps(steps []plan.Step, depth int) error {
 	return nil
 }
 
-// variables finds the environment and the job variables. Variables that pointed into the recorded run's own folder are made anew.
+// variables finds the environment and the job variables. Variables that pointed into the recorded run's own folder are made again.
 func (r *Replay) variables(g *given) {
 	run := &r.recorded.Run
 	own := r.recorded.OwnFolders()

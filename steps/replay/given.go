@@ -30,7 +30,7 @@ type given struct {
 func newGiven(t *trace.Trace, o *Options) (*given, error) {
 	key, err := hex.DecodeString(t.Run.DigestKey)
 	if err != nil || len(key) > maxKey {
-		return nil, wrong("the trace is damaged: its digest_key is no key")
+		return nil, wrong("the trace is damaged: its digest_key is not a key")
 	}
 	if len(key) == 0 {
 		key = nil
@@ -107,7 +107,7 @@ func (g *given) missingHint() string {
 // environmentKind is what variables of the base environment are called; they are given with --env.
 const environmentKind = "environment variable"
 
-// Forms of what stands in a trace for sensitive text: see engine.
+// Forms of what is in a trace for sensitive text: see engine.
 const (
 	sensitivePrefix = "[sensitive "
 	sensitiveSuffix = "]"

@@ -13,7 +13,7 @@ import (
 	"github.com/rungci/rung/steps/trace"
 )
 
-// Local is a definition of a run that stood in a local folder.
+// Local is a definition of a run that was in a local folder.
 type Local struct {
 	Ref    string // as the run's steps named it, for people
 	Dir    string // absolute, as it was in the recorded run
@@ -170,7 +170,7 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 		return nil, err
 	}
 	if digest := l.laid[localKey{recorded, found.File}]; digest != "" && l.dirs[recorded] {
-		found.Digest = digest // of more than one file, it was that of one alone where the folder was no component
+		found.Digest = digest // of more than one file, it was that of one alone where the folder was not a component
 	}
 	return found, nil
 }

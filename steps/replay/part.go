@@ -14,7 +14,7 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// part says which steps of a run are run again. A step that others stand in is entered when one of them is.
+// part says which steps of a run are run again. A step that others are in is entered when one of them is.
 type part struct {
 	from, until         place // nil is all
 	fromText, untilText string
@@ -22,7 +22,7 @@ type part struct {
 	last                int // the position of the run's last step, behind which are what components clean up; 0 when not known
 	ids                 map[string]*trace.Step
 	latest              map[string]*trace.Step      // by the engine's ID: how a step ended last
-	stand               map[string]*engine.Recorded // by the engine's ID: what stands before from
+	stand               map[string]*engine.Recorded // by the engine's ID: what is before from
 }
 
 // place is where a step stands: its positions from the root, each with the round of the list that it is in.
@@ -48,7 +48,7 @@ func placeOf(id string) place {
 	return p
 }
 
-// compare tells where p stands, seen from q: -1 before, 1 behind, and 0 when one of them is, or stands in, the other.
+// compare tells where p stands, seen from q: -1 before, 1 behind, and 0 when one of them is, or is in, the other.
 func (p place) compare(q place, rounds bool) int {
 	for i := range min(len(p), len(q)) {
 		a, b := p[i], q[i]
@@ -145,7 +145,7 @@ func (p *part) partial() bool { return p.from != nil || p.until != nil || p.inco
 func (p *part) before(at place) bool { return p.from != nil && at.compare(p.from, false) < 0 }
 func (p *part) behind(at place) bool { return p.until != nil && at.compare(p.until, true) > 0 }
 
-// around reports whether a step is one that until stands in: it ends early.
+// around reports whether a step is one that until is in: it ends early.
 func (p *part) around(at place) bool {
 	return p.until != nil && len(at) < len(p.until) && at.compare(p.until, false) == 0
 }
@@ -182,7 +182,7 @@ func (p *part) standIns(t *trace.Trace, g *given) {
 				walk(s.Steps)
 			case p.latest[id] == s:
 				p.stand[id] = p.standIn(s, g)
-				if s.Kind == event.KindParallel { // the list that the group stands in knows its members too
+				if s.Kind == event.KindParallel { // the list that the group is in knows its members too
 					walk(s.Steps)
 				}
 			}
@@ -210,7 +210,7 @@ func (p *part) standIn(s *trace.Step, g *given) *engine.Recorded {
 	return rec
 }
 
-// exports collects what a step and all that stand in it have exported, the latest last.
+// exports collects what a step and all that are in it have exported, the latest last.
 func exports(s *trace.Step, into map[string]engine.Variable, g *given) {
 	for _, inner := range s.Steps {
 		exports(inner, into, g)

@@ -26,8 +26,8 @@ type Parser func(name string, text []byte) (*plan.Component, error)
 // Options say what the trace does not hold, and how strict to be.
 type Options struct {
 	WorkDir string            // where to run; absolute
-	OS      string            // of this machine, as Go names it
-	Arch    string            // of this machine, as Go names it
+	OS      string            // on this machine, as Go names it
+	Arch    string            // on this machine, as Go names it
 	Env     map[string]string // variables that are to have another value than in the recorded run
 	// Given are sensitive values by name: of secrets, job variables, inputs, and variables that a step exported.
 	Given map[string]string

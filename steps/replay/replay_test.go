@@ -19,7 +19,7 @@ import (
 
 var key = []byte("0123456789abcdef")
 
-// shown is what stands in a trace for a sensitive text.
+// shown is what is in a trace for a sensitive text.
 func shown(text string) string { return "[sensitive " + engine.Digest(key, text) + "]" }
 
 // run is a recorded run of one command.
@@ -138,7 +138,7 @@ func TestTracesThatCannotBeReplayed(t *testing.T) {
 		{"another machine", func(t *trace.Trace) { t.Runtime.OS = "plan9" }, event.ErrorDenied, "plan9/"},
 		{"a secret in the text", func(t *trace.Trace) {
 			t.Run.Component.Definition.Exec.Command[0].Value = value.OfString("login [MASKED]")
-		}, event.ErrorDefinition, "stood in the text"},
+		}, event.ErrorDefinition, "was in the text"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := New(run(c.change), options())

@@ -26,7 +26,7 @@ func newCodec() codec {
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	message, ok := v.(proto.Message)
 	if !ok {
-		return nil, fmt.Errorf("%T is no message", v)
+		return nil, fmt.Errorf("%T is not a message", v)
 	}
 	size := proto.Size(message)
 	if mem.IsBelowBufferPoolingThreshold(size) {

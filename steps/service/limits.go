@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits bound the resources that clients can use on a server. Zero is the default; a negative value is no limit.
+// Limits bound the resources that clients can use on a server. Zero is the default; a negative value means no limit.
 type Limits struct {
 	// Runs is the maximum number of active runs.
 	Runs int

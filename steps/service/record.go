@@ -53,7 +53,7 @@ func appendLogRecord(buf []byte, e *event.Event, l *event.Log, at int64) []byte 
 	return append(binary.AppendUvarint(buf, uint64(len(b))), b...)
 }
 
-// appendEventRecord appends the record of an event that is no piece of a log.
+// appendEventRecord appends the record of an event that is not a piece of a log.
 func appendEventRecord(buf []byte, e *event.Event) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)

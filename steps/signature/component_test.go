@@ -74,7 +74,7 @@ func TestVerifyComponent(t *testing.T) {
 		{"a damaged signature", damaged.Encode(), publics(a, b), "", false, "is wrong"},
 		{"something else is signed", plain.Encode(), publics(a), "", true, "not an in-toto statement"},
 		{"the statement says something else", about.Encode(), publics(a), "", true, "about something else"},
-		{"no envelope", []byte("hello"), publics(a), "", true, "no DSSE envelope"},
+		{"no envelope", []byte("hello"), publics(a), "", true, "not a DSSE envelope"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ type parser struct {
 
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
-		p.err = formatError("it is no DSSE envelope, at byte %d: "+format, append([]any{p.at + 1}, args...)...)
+		p.err = formatError("it is not a DSSE envelope, at byte %d: "+format, append([]any{p.at + 1}, args...)...)
 	}
 }
 
@@ -149,7 +149,7 @@ func (p *parser) str() string {
 		case p.text[p.at] == '\\':
 			p.fail("there is an escape in a string, which could change unnoticed")
 		case p.text[p.at] < ' ' || p.text[p.at] > '~':
-			p.fail("there is a byte in a string that is no printable ASCII")
+			p.fail("there is a byte in a string that is not printable ASCII")
 		default:
 			p.at++
 		}
@@ -166,7 +166,7 @@ func (p *parser) base64() []byte {
 	text := p.str()
 	data, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil {
-		p.fail("the string before is no standard base64 with padding")
+		p.fail("the string before is not standard base64 with padding")
 	}
 	return data
 }

@@ -323,7 +323,7 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		var theirs dsse.Envelope
 		if err := json.Unmarshal(data, &theirs); err != nil {
-			t.Errorf("%q is no JSON to others: %v", data, err)
+			t.Errorf("%q is not JSON to others: %v", data, err)
 		}
 	})
 }

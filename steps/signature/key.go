@@ -34,7 +34,7 @@ func newPublicKey(key any) (PublicKey, error) {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
 		if len(k) != ed25519.PublicKeySize {
-			return PublicKey{}, keyError("it is no ed25519 key: it has %d bytes, not %d", len(k), ed25519.PublicKeySize)
+			return PublicKey{}, keyError("it is not an ed25519 key: it has %d bytes, not %d", len(k), ed25519.PublicKeySize)
 		}
 	case *ecdsa.PublicKey:
 		if hashOf(k.Curve) == 0 {
@@ -45,11 +45,11 @@ func newPublicKey(key any) (PublicKey, error) {
 	}
 	form, err := ssh.NewPublicKey(key)
 	if err != nil {
-		return PublicKey{}, keyError("it is no usable public key: %v", err)
+		return PublicKey{}, keyError("it is not a usable public key: %v", err)
 	}
 	alias, err := securesystemslibID(key)
 	if err != nil {
-		return PublicKey{}, keyError("it is no usable public key: %v", err)
+		return PublicKey{}, keyError("it is not a usable public key: %v", err)
 	}
 	return PublicKey{key: key, id: ssh.FingerprintSHA256(form), alias: alias}, nil
 }

@@ -43,7 +43,7 @@ func ParsePrivateKey(text []byte, password func() ([]byte, error)) (*PrivateKey,
 	}
 	block, err := onlyKey(text)
 	if err != nil {
-		return nil, keyError("it is no private key in PEM, as openssl and ssh-keygen write them: %v", err)
+		return nil, keyError("it is not a private key in PEM, as openssl and ssh-keygen write them: %v", err)
 	}
 	var key any
 	switch block.Type {
@@ -63,7 +63,7 @@ func ParsePrivateKey(text []byte, password func() ([]byte, error)) (*PrivateKey,
 	case "RSA PRIVATE KEY":
 		return nil, keyError("RSA keys are not supported; use an ed25519 or an ECDSA key")
 	default:
-		return nil, keyError("a %q is no private key that is supported", block.Type)
+		return nil, keyError("a %q is not a private key that is supported", block.Type)
 	}
 	if err != nil {
 		return nil, typed(block.Type, err)

@@ -12,7 +12,7 @@ import (
 // MaxKeyFile bounds the text of a key, in bytes.
 const MaxKeyFile = 64 << 10
 
-// The types of PEM blocks that keys stand in.
+// The types of PEM blocks that keys are in.
 const (
 	pemPublic    = "PUBLIC KEY"
 	pemPKCS8     = "PRIVATE KEY"
@@ -58,9 +58,9 @@ func parseLine(text []byte) (PublicKey, error) {
 	key, _, options, rest, err := ssh.ParseAuthorizedKey(text)
 	switch {
 	case err != nil:
-		return PublicKey{}, keyError(`it is no key: neither PEM ("-----BEGIN …") nor a line of OpenSSH ("ssh-ed25519 AAAA…")`)
+		return PublicKey{}, keyError(`it is not a key: neither PEM ("-----BEGIN …") nor a line of OpenSSH ("ssh-ed25519 AAAA…")`)
 	case len(options) > 0:
-		return PublicKey{}, keyError("something stands before the key; write the line of the .pub file alone, as ssh-keygen does")
+		return PublicKey{}, keyError("something is before the key; write the line of the .pub file alone, as ssh-keygen does")
 	}
 	if _, _, _, _, err := ssh.ParseAuthorizedKey(rest); err == nil {
 		return PublicKey{}, severalKeys()

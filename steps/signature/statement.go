@@ -74,7 +74,7 @@ func (e *Envelope) Statement(predicateType string) (*Statement, error) {
 func hexSHA256(digest string) (string, error) {
 	text, ok := strings.CutPrefix(digest, "sha256:")
 	if raw, err := hex.DecodeString(text); !ok || err != nil || len(raw) != 32 || text != strings.ToLower(text) {
-		return "", formatError(`%q is no digest: "sha256:" and 64 hexadecimal digits`, digest)
+		return "", formatError(`%q is not a digest: "sha256:" and 64 hexadecimal digits`, digest)
 	}
 	return text, nil
 }

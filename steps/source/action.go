@@ -17,7 +17,7 @@ var actionFiles = []string{"action.yml", "action.yaml", "Dockerfile", "dockerfil
 func IsActionFile(name string) bool { return slices.Contains(actionFiles, name) }
 
 // Anchored returns a reference to an action of the repository itself ($/folder), or of the work directory, as one to an absolute folder.
-// Others it returns as they are. The definition that refers to it stands in the folder from.
+// Others it returns as they are. The definition that refers to it is in the folder from.
 func (r *Resolver) Anchored(ref *plan.Reference, from string) (*plan.Reference, error) {
 	root := r.WorkDir
 	if laid := r.laidOutAt(from); laid != nil && strings.HasPrefix(ref.Action, "$/") {

@@ -52,7 +52,7 @@ type fileState struct {
 	mode    fs.FileMode
 }
 
-// layOut puts a package, verified, into the run's folder, unless it is there already and as it was.
+// layOut puts a package, verified, into the run's folder, unless it already exists, unchanged.
 func (r *Resolver) layOut(from packageFrom) (*laidOut, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -373,7 +373,7 @@ func (r *Resolver) openPackage(content string) (io.ReadCloser, error) {
 	return r.Cache.Open(content)
 }
 
-// forget makes the next load of a location find its package anew.
+// forget makes the next load of a location find its package again.
 func (r *Resolver) forget(at *Location) {
 	p := r.pinningOf(at)
 	p.mu.Lock()
@@ -381,7 +381,7 @@ func (r *Resolver) forget(at *Location) {
 	p.content = ""
 }
 
-// damaged handles a package that is not what its digest says: it is taken out of the cache, so that it is fetched anew.
+// damaged handles a package that is not what its digest says: it is taken out of the cache, so that it is fetched again.
 func (r *Resolver) damaged(err error, content string, at *Location) error {
 	var corrupt *tree.CorruptError
 	if !errors.As(err, &corrupt) {
@@ -392,6 +392,6 @@ func (r *Resolver) damaged(err error, content string, at *Location) error {
 	return &DeniedError{
 		What: at.Name,
 		Why:  fmt.Sprintf("%v; somebody or something changed a file in %s", err, r.Cache.Dir()),
-		Hint: "it was removed from the cache and is fetched anew the next time; step-runner cache verify checks the rest",
+		Hint: "it was removed from the cache and is fetched again the next time; step-runner cache verify checks the rest",
 	}
 }

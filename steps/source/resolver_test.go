@@ -148,7 +148,7 @@ func TestAComponentFromElsewhere(t *testing.T) {
 			}
 		}
 	})
-	t.Run("cannot name archives and repositories of this machine", func(t *testing.T) {
+	t.Run("cannot name archives and repositories on this machine", func(t *testing.T) {
 		for _, leave := range []*plan.Reference{
 			{Kind: plan.RefArchive, Text: "./x.zip", URL: "./x.zip"},
 			{Kind: plan.RefArchive, Text: "../../../x.zip", URL: "../../../x.zip"},
@@ -242,7 +242,7 @@ func TestTheCacheServesTheNextRun(t *testing.T) {
 			t.Errorf("resolved %v, fetched %v", s.resolved, s.fetched)
 		}
 	})
-	t.Run("B15 a branch that moved is seen when names are asked anew, and when they are no longer believed", func(t *testing.T) {
+	t.Run("B15 a branch that moved is seen when names are asked again, and when they are no longer believed", func(t *testing.T) {
 		s.names["v1"] = "pin2"
 		r := s.resolver(t, dir)
 		if got := load(t, r, git("v1", "hello"), r.WorkDir); got.Origin.Pin != "pin1" {
@@ -291,7 +291,7 @@ func TestWhatWasChangedInTheCacheIsNotRun(t *testing.T) {
 			t.Errorf("loaded %q", got.Plan.Spec.Description)
 		}
 	})
-	t.Run("a package that was changed is refused, and fetched anew the next time", func(t *testing.T) {
+	t.Run("a package that was changed is refused, and fetched again the next time", func(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(dir, "trees")); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +313,7 @@ func TestWhatWasChangedInTheCacheIsNotRun(t *testing.T) {
 			t.Fatalf("the error is %v, want a DeniedError about the change", err)
 		}
 		if got := load(t, r, git("v1", "hello"), r.WorkDir); got.Plan.Spec.Description != "hello 1" {
-			t.Errorf("the next time it is %q, want it fetched anew", got.Plan.Spec.Description)
+			t.Errorf("the next time it is %q, want it fetched again", got.Plan.Spec.Description)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package source finds the component that a reference names: its plan, the directory it stands in, and its digest.
+// Package source finds the component that a reference names: its plan, the directory it is in, and its digest.
 package source
 
 import (
@@ -28,7 +28,7 @@ type Component struct {
 
 // Source finds components. Implementations are safe for concurrent use.
 type Source interface {
-	// Load returns the component that ref names, for a definition that stands in the directory from. Expressions in ref have
+	// Load returns the component that ref names, for a definition that is in the directory from. Expressions in ref have
 	// been evaluated. The error is a *NotFoundError where there is no such component, an *UnsupportedError where the source
 	// does not know the kind of reference, and a diag.List where the component's text is wrong.
 	Load(ctx context.Context, ref *plan.Reference, from string) (*Component, error)

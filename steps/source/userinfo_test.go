@@ -34,7 +34,7 @@ func TestMaskUserinfo(t *testing.T) {
 		`there is no step "https://user:secret@host/p@v1": looked`: `there is no step "https://user:[MASKED]@host/p@v1": looked`,
 		"- step: 'http://secret@host/p@v1'\n        ^^^":           "- step: 'http://[MASKED]@host/p@v1'\n        ^^^",
 		"{url: https://u:p/w@host/p, rev: v1}":                     "{url: https://u:[MASKED]@host/p, rev: v1}",
-		"https://u:p@ host/x@v1 is no URL":                         "https://u:[MASKED]@ host/x@v1 is no URL",
+		"https://u:p@ host/x@v1 is not a URL":                      "https://u:[MASKED]@ host/x@v1 is not a URL",
 		"user:secret@host/p@v1: it is not in the lock file":        "user:[MASKED]@host/p@v1: it is not in the lock file",
 		"ssh://git@host/p and ssh://git:secret@host/p":             "ssh://git@host/p and ssh://git:[MASKED]@host/p",
 		"host/p/-/x@v1, git@host:p and https://host:80/p@v1":       "host/p/-/x@v1, git@host:p and https://host:80/p@v1",

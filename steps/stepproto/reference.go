@@ -138,7 +138,7 @@ func (r *reader) inline(out *plan.Step, m *stepsv0.Step_Reference, at string) {
 		return
 	}
 	if len(out.Inputs) > 0 || len(whole.GetSpec().GetSpec().GetInputs()) > 0 {
-		r.fail(at+"specDef", "a definition in place takes no inputs: it sees those of the list that it stands in")
+		r.fail(at+"specDef", "a definition in place takes no inputs: it sees those of the list that it is in")
 	}
 	out.Inline = r.component(whole, at+"specDef.")
 }

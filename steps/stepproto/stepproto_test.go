@@ -159,7 +159,7 @@ func TestParseTextRefuses(t *testing.T) {
 	tests := map[string]struct{ give, want string }{
 		"nothing":                        {"", "the text holds no definition"},
 		"a spec alone (C03)":             {"spec: {}", "definition: missing"},
-		"text that is no message":        {"run:\n  - name: x", "line 1, column 1: unknown field: run"},
+		"text that is not a message":     {"run:\n  - name: x", "line 1, column 1: unknown field: run"},
 		"an unknown field, with a guess": {"definition: {\n  exec: { comand: \"a\" }\n}", `line 2, column 11: unknown field: comand; did you mean "command"?`},
 		"a wrong type of field":          {`exec: { command: 1 }`, "line 1, column 18: "},
 		"a brace that is not closed":     {`exec: { command: "a"`, "unexpected EOF"},

@@ -43,7 +43,7 @@ const (
 )
 
 // writeChrome writes the steps as pairs of B and E events. A step nests in its parent on one thread; steps that run at the
-// same time stand on threads of their own.
+// same time are on threads of their own.
 func writeChrome(w io.Writer, t *Trace) error {
 	c := &chrome{start: t.Run.Started, threads: chromeThread}
 	c.meta("process_name", chromeThread, "run "+t.Run.ID)
@@ -89,7 +89,7 @@ func (c *chrome) meta(kind string, thread int, name string) {
 	c.add(chromeEvent{Name: kind, Phase: "M", Thread: thread, Args: map[string]string{"name": name}})
 }
 
-// siblings adds steps that stand in one list, all between from and to.
+// siblings adds steps that are in one list, all between from and to.
 func (c *chrome) siblings(steps []*Step, thread int, from, to time.Duration, parallel bool) {
 	// Steps inside parallel ones keep their threads: what runs beside them must not take these.
 	byStart := slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool { return s.Status == event.Skipped })
@@ -162,7 +162,7 @@ func (c *chrome) step(s *Step, thread int, from, to time.Duration, parallel bool
 	threads := c.threads
 	c.siblings(s.Steps, thread, from, to, parallel || s.Kind == event.KindParallel)
 	if !parallel {
-		c.threads = threads // what comes later may stand on the same threads
+		c.threads = threads // what comes later may be on the same threads
 	}
 	c.add(chromeEvent{Name: s.label(), Phase: "E", Time: micros(to), Thread: thread})
 }

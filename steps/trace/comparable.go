@@ -95,7 +95,7 @@ func jsonText(text string) string {
 
 // comparable is a trace on its way to the form that does not vary.
 type comparable struct {
-	plain   places // as they stand in JSON
+	plain   places // as they are in JSON
 	streams map[streamKey][]byte
 }
 

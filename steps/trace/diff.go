@@ -10,7 +10,7 @@ import (
 )
 
 // Difference is what is not the same in two runs. Docs/trace.md lists what it leaves out because it always varies. Paths
-// inside the run's own folder stand in it as RunFolderText, and where the work directories differ, those as WorkDirText.
+// inside the run's own folder are in it as RunFolderText, and where the work directories differ, those as WorkDirText.
 type Difference struct {
 	// Same says that nothing below differs, but for Times and NotCompared.
 	Same bool `json:"same"`

@@ -400,7 +400,7 @@ func TestWhatARunMadeForItselfIsTheSameInAnother(t *testing.T) {
 		t.Errorf("the folder around somebody's own work directory is %s", got)
 	}
 	if got := p.text("/tmp/rung-1/other"); got != "/tmp/rung-1/other" {
-		t.Errorf("what stands beside somebody's own work directory is %s", got)
+		t.Errorf("what is beside somebody's own work directory is %s", got)
 	}
 }
 

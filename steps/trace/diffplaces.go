@@ -90,7 +90,7 @@ func placesOf(t *Trace) places {
 
 // text returns s with the run's folders replaced.
 func (p *places) text(s string) string {
-	if p.parent != "" && s == p.parent { // as a whole: other things of this machine may stand in it, too
+	if p.parent != "" && s == p.parent { // as a whole: other things on this machine may be in it, too
 		return WorkDirText + "/.."
 	}
 	if p.mirror != "" && strings.Contains(s, p.mirror) {

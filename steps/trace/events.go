@@ -125,7 +125,7 @@ func scan(r io.Reader, visit visitor) (size int64, err error) {
 }
 
 // readLine returns the next line with its end. One that does not fit in the reader is gathered in long. What follows the
-// last line end is no line.
+// last line end is not a line.
 func readLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
 	line, err := in.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {

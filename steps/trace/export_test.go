@@ -19,7 +19,7 @@ import (
 	"github.com/rungci/rung/steps/event"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // golden compares got with a file in testdata.
 func golden(t *testing.T, name string, got []byte) {
@@ -207,14 +207,14 @@ func TestChrome(t *testing.T) {
 				}
 			}
 			if name == "example" && len(open) != 2 {
-				t.Errorf("two parallel steps stand on %d threads", len(open))
+				t.Errorf("two parallel steps are on %d threads", len(open))
 			}
 		})
 	}
 }
 
 func TestHTML(t *testing.T) {
-	t.Run("no text of a run can leave the place it stands in", func(t *testing.T) {
+	t.Run("no text of a run can leave the place it is in", func(t *testing.T) {
 		evil := `</script><script>alert(1)</script><!--<script>` + "\u2028"
 		page := string(export(t, read(t, record(t, func(s *script) {
 			s.at(0, "", event.RunStarted{ID: evil, Source: evil, Env: map[string]string{evil: evil}, Component: inline(evil)})

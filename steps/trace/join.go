@@ -67,19 +67,19 @@ func chained(parts []*Trace) ([]*Trace, error) {
 		case before == nil:
 			chain = append(chain, part)
 		case next[before.Run] != nil:
-			return nil, fmt.Errorf("the runs %s and %s both go on with the run %s: give one of them", next[before.Run].Run.ID, part.Run.ID, before.Run)
+			return nil, fmt.Errorf("the runs %s and %s both continue the run %s: pass one of them", next[before.Run].Run.ID, part.Run.ID, before.Run)
 		default:
 			next[before.Run] = part
 		}
 	}
 	if chain == nil {
-		return nil, errors.New("the first part is missing: every run given goes on with another one")
+		return nil, errors.New("the first part is missing: every run given continues another one")
 	}
 	for range next {
 		last := chain[len(chain)-1]
 		part := next[last.Run.ID]
 		if part == nil {
-			return nil, fmt.Errorf("the run that goes on with the run %s is missing", last.Run.ID)
+			return nil, fmt.Errorf("the run that continues the run %s is missing", last.Run.ID)
 		}
 		if !stoodAt(last, part.Run.Continues.Before) {
 			return nil, fmt.Errorf("the run %s did not end at the boundary before step %s, where the run %s goes on", last.Run.ID, part.Run.Continues.Before, part.Run.ID)

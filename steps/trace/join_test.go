@@ -109,8 +109,8 @@ func TestJoinRefusesWhatIsNotOneRun(t *testing.T) {
 	for want, parts := range map[string][]*Trace{
 		"the first part is missing":          {ended("b", "a", "2")},
 		"both begin with their first step":   {a, ended("b", "", "")},
-		"both go on with the run a":          {a, ended("b", "a", "2"), ended("c", "a", "2")},
-		"goes on with the run a is missing":  {a, ended("c", "b", "2")},
+		"both continue the run a":            {a, ended("b", "a", "2"), ended("c", "a", "2")},
+		"continues the run a is missing":     {a, ended("c", "b", "2")},
 		"did not end at the boundary before": {a, ended("b", "a", "3")},
 		"run b did not end at the boundary":  {a, ended("b", "a", "2"), ended("c", "b", "3")},
 	} {

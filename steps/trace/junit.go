@@ -43,7 +43,7 @@ func writeJUnit(w io.Writer, t *Trace) error {
 	return j.out.Flush()
 }
 
-// isList reports whether a step is only what stands in it.
+// isList reports whether a step is only what is in it.
 func isList(s *Step) bool { return len(s.Steps) > 0 }
 
 // names returns the names of the steps from the root down to s.

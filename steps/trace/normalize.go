@@ -37,7 +37,7 @@ func newNormalizer(t *Trace) *normalizer {
 type normalRule struct {
 	name    string
 	pattern lazyregexp.Regexp
-	// outside are the characters, besides letters and digits, that cannot stand beside a match.
+	// outside are the characters, besides letters and digits, that cannot be beside a match.
 	before, after string
 	// put returns what stands for a match, of which the submatches are given; false leaves it.
 	put func(n *normalizer, m []string) (string, bool)

@@ -87,7 +87,7 @@ func TestDiffWithNormalizedLogs(t *testing.T) {
 		same      bool
 	}{
 		{"a duration is a difference", b, false, false},
-		{"a duration is no difference when times are the same", b, true, true},
+		{"a duration is not a difference when times are the same", b, true, true},
 		{"a number that is no time is a difference all the same", c, true, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {

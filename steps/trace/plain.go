@@ -81,7 +81,7 @@ func (p *plainer) append(b, data []byte) []byte {
 	return b
 }
 
-// oneLine makes text safe to stand in a line of a terminal: control characters become spaces, and it is UTF-8.
+// oneLine makes text safe to be in a line of a terminal: control characters become spaces, and it is UTF-8.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

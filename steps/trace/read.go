@@ -200,7 +200,7 @@ func checkFormat(raw json.RawMessage) error {
 	return nil
 }
 
-// broken tells a file that ends early from one that is no JSON.
+// broken tells a file that ends early from one that is not JSON.
 func broken(err error) error {
 	var syntax *json.SyntaxError
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -281,7 +281,7 @@ func removeOwn(file *os.File, path string) {
 }
 
 // writeDocument replaces the trace at once, or not at all. A log of up to MaxEmbeddedLog bytes becomes part of the document; the file of a
-// longer one is renamed to stand beside it.
+// longer one is renamed to be beside it.
 func (r *Recorder) writeDocument() (err error) {
 	t := r.tree.finish()
 	if r.opts.RuntimeDigest != nil {

@@ -142,7 +142,7 @@ func TestRecorderTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && path == os.DevNull {
-				t.Skip("NUL is no file on Windows")
+				t.Skip("NUL is not a file on Windows")
 			}
 			r, err := NewRecorder(path, Options{})
 			if err == nil {
@@ -300,7 +300,7 @@ func TestReadRefuses(t *testing.T) {
 		"a newer version":        {strings.Replace(whole, Format, FormatName+"/v2", 1), "update this program"},
 		"another kind of file":   {`{"hello": "world"}`, "is not a trace"},
 		"another format":         {`{"format": "other/v1"}`, "is not a trace"},
-		"what is no JSON":        {"run: []\n", "is not a trace"},
+		"what is not JSON":       {"run: []\n", "is not a trace"},
 		"an empty file":          {"", "is not a trace"},
 		"a trace without a run":  {`{"format": "rung.trace/v1", "steps": []}`, "has no \"run\""},
 		"a file of another form": {strings.Replace(whole, `"steps": [`, `"steps": "x", "y": [`, 1), "cannot use"},

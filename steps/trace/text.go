@@ -64,7 +64,7 @@ func WriteText(w io.Writer, t *Trace, opts TextOptions) error {
 	return p.out.Flush()
 }
 
-// maxLabelColumn is where durations stand at the latest, in characters, unless a name is longer.
+// maxLabelColumn is where durations are at the latest, in characters, unless a name is longer.
 const maxLabelColumn = 48
 
 type textPrinter struct {
@@ -195,7 +195,7 @@ func annotationCounts(t *Trace) string {
 	return strings.Join(parts, ", ")
 }
 
-// label is what stands in front of a step's duration.
+// label is what is in front of a step's duration.
 func (p *textPrinter) label(s *Step) string {
 	label := oneLine(s.Name)
 	if i := strings.IndexByte(s.ID, '#'); i >= 0 {
@@ -289,7 +289,7 @@ func (p *textPrinter) failure(indent int, err *event.Error, text string) {
 func (p *textPrinter) resolved(indent int, r *Resolved) {
 	if o := r.Origin; o != nil {
 		place := *o
-		place.Pin = o.Rev // it stands on a line of its own
+		place.Pin = o.Rev // it is on a line of its own
 		p.line(indent, colorDim, "from "+place.String()+" "+r.File)
 		p.line(indent+2, colorDim, "which was "+o.Pin)
 	} else {

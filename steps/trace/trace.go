@@ -41,7 +41,7 @@ type Trace struct {
 	// Components holds every definition that a reference resolved to, by Resolved.Key. They carry no spans.
 	Components map[string]*plan.Component `json:"components,omitempty"`
 	Warnings   []Warning                  `json:"warnings,omitempty"`
-	// Steps are the steps of the run's component, in order; the steps inside a step stand in its Steps.
+	// Steps are the steps of the run's component, in order; the steps inside a step are in its Steps.
 	Steps []*Step `json:"steps"`
 
 	logs logSource // nil when there are none
@@ -126,7 +126,7 @@ type Warning struct {
 type Step struct {
 	// ID is the path of positions from the root ("2.1" is the first step of the second one). When a list of steps runs again
 	// because it is retried, what its steps do the second time has IDs that end in "#2", and so on. What
-	// components prepare before the first step stands in a step "0", and what they clean up behind the last one.
+	// components prepare before the first step is in a step "0", and what they clean up behind the last one.
 	ID    string         `json:"id"`
 	Name  string         `json:"name"`
 	Title string         `json:"title,omitempty"`
@@ -139,7 +139,7 @@ type Step struct {
 	// inline list it leaves out the steps, which are under Steps and in the component that the list is part of.
 	Definition *plan.Component        `json:"definition,omitempty"`
 	Inputs     map[string]value.Value `json:"inputs,omitempty"`
-	// Env is what the step's caller and definition set, over the environment of the list it stands in.
+	// Env is what the step's caller and definition set, over the environment of the list it is in.
 	Env      map[string]string      `json:"env,omitempty"`
 	Secrets  []string               `json:"secrets,omitempty"` // names of those it requested and was granted
 	Attempts []Attempt              `json:"attempts,omitempty"`

@@ -31,7 +31,7 @@ type node struct {
 	*Step
 	parent   *node
 	position int
-	round    int         // how many times the list that the step stands in has begun
+	round    int         // how many times the list that the step is in has begun
 	rounds   int         // the same of the list that the step is
 	list     []plan.Step // what Steps come from, where that is known
 	hash     hash.Hash   // of the log, nil while there is none
@@ -242,7 +242,7 @@ func after(id string, n *node) bool {
 	return round > n.round || round == n.round && position > n.position
 }
 
-// define finds what the list that the step stands in says of it.
+// define finds what the list that the step is in says of it.
 func (n *node) define() {
 	if n.position < 1 || n.position > len(n.parent.list) {
 		return

@@ -39,7 +39,7 @@ type Options struct {
 	CollapseSetup bool
 	// TokenPrefixes are masked with what follows them, beyond those that GitLab has by default (the feature token_mask_prefixes).
 	TokenPrefixes []string
-	// Limit is how many bytes of log there are at most, with a notice after them; 0 is no limit.
+	// Limit is how many bytes of log there are at most, with a notice after them; 0 means no limit.
 	Limit int64
 	// Runner is what the first line calls the program; empty leaves the line to RunStarted.
 	Runner string

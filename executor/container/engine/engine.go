@@ -1,5 +1,5 @@
 // Package engine is a client of the Engine API of Docker, which Podman speaks, too: the calls that running a job takes, and of
-// their answers the fields that are looked at. It stands on net/http alone, because it is part of a program that is copied into
+// their answers the fields that are looked at. It is on net/http alone, because it is part of a program that is copied into
 // every environment.
 //
 // The contract is https://docs.docker.com/reference/api/engine/. The version that is spoken is agreed on with the engine before the

@@ -38,7 +38,7 @@ func (c *Client) RemoveNetwork(ctx context.Context, id string) error {
 	return c.remove(ctx, "/networks/"+id, nil)
 }
 
-// CreateVolume makes a volume; one that is there already stays.
+// CreateVolume makes a volume; one that already exists stays.
 func (c *Client) CreateVolume(ctx context.Context, name string, labels map[string]string) error {
 	body := struct {
 		Name   string

@@ -145,7 +145,7 @@ func TestAStreamThatIsRefusedIsAnError(t *testing.T) {
 	}
 	for name, answer := range map[string]string{
 		"an answer that is cut": "HTTP/1.1 1", "no HTTP": "hello\r\n\r\n", "headers without end": "HTTP/1.1 101 OK\r\n" + strings.Repeat("A: b\r\n", maxRefusal),
-		"an answer that is no stream": "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		"an answer that is not a stream": "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 	} {
 		client := hijacked(t, func(_ io.Reader, out io.Writer) { _, _ = io.WriteString(out, answer) })
 		if s, err := client.AttachContainer(t.Context(), "abc"); err == nil {

@@ -52,7 +52,7 @@ func Benchmark(b *testing.B, h host.Host) {
 			}
 		}
 	})
-	b.Run("Put of 26 MB that is there", func(b *testing.B) {
+	b.Run("Put of 26 MB that exists", func(b *testing.B) {
 		file := filepath.Join(b.TempDir(), "program")
 		if err := os.WriteFile(file, make([]byte, 26_000_000), 0o700); err != nil {
 			b.Fatal(err)

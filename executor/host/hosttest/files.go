@@ -72,7 +72,7 @@ func testPut(t *testing.T, h host.Host) {
 			t.Errorf("it was sent again: %v", err)
 		}
 	})
-	t.Run("what is no file", func(t *testing.T) {
+	t.Run("what is not a file", func(t *testing.T) {
 		if path, err := h.Put(t.Context(), t.TempDir()); err == nil {
 			t.Errorf("a folder is at %s", path)
 		}
@@ -193,7 +193,7 @@ func testArchives(t *testing.T, files host.Files) {
 			t.Error(err)
 		}
 	})
-	t.Run("what is not there cannot be packed", func(t *testing.T) {
+	t.Run("what does not exist cannot be packed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "none")
 		if err := files.Pack(ctx, path, io.Discard); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none") {
 			t.Error(err)

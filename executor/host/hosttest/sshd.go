@@ -24,7 +24,7 @@ import (
 	"github.com/rungci/rung/executor/executortest/enginetest"
 )
 
-// SSHD is OpenSSH's server on a port of this machine's own, for this user, with keys and a home folder that are thrown away. Each
+// SSHD is OpenSSH's server on a port of its own on this machine, for this user, with keys and a home folder that are thrown away. Each
 // connection is a process of its own, so that a test can break or stop it.
 type SSHD struct {
 	Address    string // user@127.0.0.1:port

@@ -14,7 +14,7 @@ import (
 	"github.com/rungci/rung/executor/host"
 )
 
-// Files are the files of this machine.
+// Files are the files on this machine.
 type Files struct{}
 
 var _ host.Files = Files{}

@@ -56,7 +56,7 @@ func (*Host) Put(_ context.Context, file string) (string, error) {
 	return path, nil
 }
 
-// Files are those of this machine.
+// Files are those on this machine.
 func (*Host) Files() host.Files { return Files{} }
 
 // Done is never closed.

@@ -489,7 +489,7 @@ func TestDownloadsThatFail(t *testing.T) {
 	programtest.Write(t, root, map[string]string{"planted.zip": planted.String(), "cut.zip": planted.String()[:50], "work/": ""})
 	for name, tc := range map[string]struct {
 		from     inputs
-		optional bool // whether it is no failure when it is optional
+		optional bool // whether it is not a failure when it is optional
 		want     string
 	}{
 		"no file":                  {inputs{"file": filepath.Join(root, "none.zip")}, true, "none.zip"},

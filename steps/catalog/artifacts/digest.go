@@ -41,7 +41,7 @@ func contentDigest(ctx context.Context, dir string, names []string) (string, err
 	return "sha256:" + hex.EncodeToString(manifest.Sum(nil)), nil
 }
 
-// contentOf returns the type of a file and the hash of its content; 0 for what is no file or link.
+// contentOf returns the type of a file and the hash of its content; 0 for what is not a file or link.
 func contentOf(root *os.Root, name string, info fs.FileInfo) (kind byte, hash string, err error) {
 	sum := sha256.New()
 	switch {

@@ -96,7 +96,7 @@ func (in *uploadInputs) check() error {
 		return err
 	}
 	if safeName(in.Type) != in.Type {
-		return fmt.Errorf("%q is no type of artifacts", in.Type)
+		return fmt.Errorf("%q is not a type of artifacts", in.Type)
 	}
 	switch {
 	case in.URL == "" && in.Location == "":
@@ -161,7 +161,7 @@ func (in *uploadInputs) keep(ctx context.Context, call *program.Call, entries []
 	return r, nil
 }
 
-// onlyFiles leaves out what is no file: the formats of reports have no folders and no links.
+// onlyFiles leaves out what is not a file: the formats of reports have no folders and no links.
 func onlyFiles(call *program.Call, entries []glob.Entry) []glob.Entry {
 	var out []glob.Entry
 	for _, e := range entries {
@@ -169,7 +169,7 @@ func onlyFiles(call *program.Call, entries []glob.Entry) []glob.Entry {
 		case e.Info.Mode().IsRegular():
 			out = append(out, e)
 		case !e.Info.IsDir():
-			selection.Warn(call, "%q is left out: it is no regular file", strings.ToValidUTF8(e.Path, "\ufffd"))
+			selection.Warn(call, "%q is left out: it is not a regular file", strings.ToValidUTF8(e.Path, "\ufffd"))
 		}
 	}
 	return out

@@ -6,7 +6,7 @@
 // A cache is a help, and nothing fails for the lack of one: what goes wrong with keeping or fetching one is a warning. Only a step that
 // is called wrongly fails.
 //
-// What has not changed is not kept again. A mark, made of the names, modes, sizes and times of the files, stands beside the archive: in a
+// What has not changed is not kept again. A mark, made of the names, modes, sizes and times of the files, is beside the archive: in a
 // file cache.mark, or in the object's metadata. An archive in a folder without one is taken to be up to date if it is newer than every
 // file, as the runner has it.
 package cache

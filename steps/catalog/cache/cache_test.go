@@ -171,7 +171,7 @@ func TestArchivesOfSomebodyElseCountAsTheRunnerHasIt(t *testing.T) {
 		want  string
 	}{
 		"an archive that is newer than every file is up to date": {time.Hour, "false"},
-		"an archive that is older than a file is made anew":      {-time.Hour, "true"},
+		"an archive that is older than a file is made again":     {-time.Hour, "true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

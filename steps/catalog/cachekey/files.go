@@ -29,7 +29,7 @@ type Files struct {
 	Files []string
 	// Commits are paths. The key changes with every commit that touches one of them.
 	Commits []string
-	// Prefix stands before the rest. When it is nil there is one that tells the caches of a job apart.
+	// Prefix is before the rest. When it is nil there is one that tells the caches of a job apart.
 	Prefix *string
 }
 
@@ -50,7 +50,7 @@ func (f Files) Key(index int, in Repository) (string, error) {
 	return digest, nil
 }
 
-// prefix is what stands before the digest: that of the cache, or its number and what its files are called up to the first dot.
+// prefix is what is before the digest: that of the cache, or its number and what its files are called up to the first dot.
 func (f Files) prefix(index int) string {
 	if f.Prefix != nil {
 		return *f.Prefix

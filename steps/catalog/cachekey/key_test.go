@@ -116,7 +116,7 @@ func TestObject(t *testing.T) {
 	}{
 		{"case 60: a runner has its own caches", own, "key", "runner/longtoke/project/10/key"},
 		{"case 60: unless they are shared", Location{Runner: "longtoke", Project: "10", Shared: true}, "key", "project/10/key"},
-		{"case 60: a path stands before all", Location{Path: "some/path", Runner: "longtoke", Project: "10"}, "a/b", "some/path/runner/longtoke/project/10/a/b"},
+		{"case 60: a path is before all", Location{Path: "some/path", Runner: "longtoke", Project: "10"}, "a/b", "some/path/runner/longtoke/project/10/a/b"},
 		{"case 60: a key may leave and come back", own, "../10/key", "runner/longtoke/project/10/key"},
 		{"case 60: it may not lead to what only begins like the project", own, "../10-outside", ""},
 		{"case 60: nor to another project", own, "../11/key", ""},

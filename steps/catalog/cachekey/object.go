@@ -11,7 +11,7 @@ import (
 
 // Location says where the caches of a project are kept: in an object store, or below a folder.
 type Location struct {
-	Path    string // stands before all else; may be ""
+	Path    string // is before all else; may be ""
 	Runner  string // the runner's short token
 	Shared  bool   // whether all runners share their caches; else each has its own
 	Project string // the project's ID

@@ -36,7 +36,7 @@ type inputs struct {
 	File    string `json:"file"`
 }
 
-// Run is builtin://coverage. That nothing matches is no failure.
+// Run is builtin://coverage. That nothing matches is not a failure.
 func Run(ctx context.Context, call *program.Call) error {
 	var in inputs
 	if err := call.Decode(&in); err != nil {

@@ -106,7 +106,7 @@ func FuzzFind(f *testing.F) {
 			t.Fatal(err)
 		}
 		if strings.Trim(got, "0123456789.") != "" {
-			t.Errorf("%q is no number", got)
+			t.Errorf("%q is not a number", got)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func parseAction(args []string) (*actionOptions, error) {
 // below /github, and variables that hold their paths are changed to those. args are flags: --image NAME or --dockerfile FILE, --entrypoint
 // PROGRAM, --env NAME=VALUE, and what the entrypoint is given: behind --, or with --args in one text.
 //
-// The container shares the network of this machine, as the services of the run listen on its loopback address only.
+// The container shares this machine's network, as the services of the run listen on its loopback address only.
 func Action(ctx context.Context, call *program.Call, args []string) error {
 	o, err := parseAction(args)
 	if err != nil {
@@ -141,10 +141,10 @@ var ownVariables = []string{
 	"DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_BUILDKIT", "DOCKER_DEFAULT_PLATFORM", "DOCKER_CONTENT_TRUST", "DOCKER_CUSTOM_HEADERS", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
 }
 
-// mount is a folder of this machine and where the action finds it.
+// mount is a folder on this machine and where the action finds it.
 type mount struct{ from, to string }
 
-// arguments are those of docker run. No value of a variable is among them, but paths, and what stands in the action's metadata: that is no
+// arguments are those of docker run. No value of a variable is among them, but paths, and what is in the action's metadata: that is no
 // secret, and the program that starts containers must not see it, because PATH and LD_PRELOAD would decide what runs on this machine.
 func (o *actionOptions) arguments(engine, name string, call *program.Call) (args []string, err error) {
 	if runtime.GOOS == "windows" {

@@ -21,7 +21,7 @@ var runDefaults = map[string]any{
 	"work_dir": "", "user": "", "pull": "if-not-present", "platform": "", "network": "", "engine": "docker",
 }
 
-// fakeEngine is a docker that writes down its arguments, for what can be known without an engine.
+// fakeEngine is a docker that records its arguments, for what can be known without an engine.
 func fakeEngine(t *testing.T) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -100,7 +100,7 @@ func readFile(dir, name string, limit int) ([]byte, error) {
 	if info, err := root.Stat(local); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is not a regular file")
 	} else if most := cap64(limit); info.Size() > most {
 		return nil, &LimitError{What: "bytes", Got: int(info.Size()), Limit: int(most)}
 	}

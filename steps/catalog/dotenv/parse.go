@@ -12,7 +12,7 @@ import (
 // maxName is how long the name of a variable may be, as GitLab has it, in bytes.
 const maxName = 255
 
-// Limits bound what a file may hold; 0 is no limit.
+// Limits bound what a file may hold; 0 means no limit.
 type Limits struct {
 	Bytes     int
 	Variables int // those with the same name count once
@@ -43,7 +43,7 @@ func (e *LimitError) Error() string {
 // one counts.
 //
 //   - Every line is NAME=VALUE; there are no empty lines, comments, or values of several lines.
-//   - A name is made of letters, digits and "_" of ASCII. Space around names and values is no part of them.
+//   - A name is made of letters, digits and "_" of ASCII. Space around names and values is not part of them.
 //   - Nothing else means anything in a value: quotes are part of it, and "$" and "#" are signs like any other.
 //   - The text is UTF-8. A byte order mark is skipped, and UTF-16 that begins with one is read, since PowerShell writes it.
 func Parse(data []byte, l Limits) ([]Variable, error) {

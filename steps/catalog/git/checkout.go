@@ -83,7 +83,7 @@ func (c *count) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if f < 0 || f > maxCount || f != float64(int(f)) {
-		return fmt.Errorf("%s is no whole number from 0 to %d", data, maxCount)
+		return fmt.Errorf("%s is not a whole number from 0 to %d", data, maxCount)
 	}
 	*c = count(f)
 	return nil
@@ -154,10 +154,10 @@ func folderOf(workDir, path string) (string, error) {
 func (c *checkout) check() error {
 	in := &c.in
 	if in.SHA != "" && !isCommit(in.SHA) {
-		return fmt.Errorf("sha: %q is no commit: it has hexadecimal digits only", in.SHA)
+		return fmt.Errorf("sha: %q is not a commit: it has hexadecimal digits only", in.SHA)
 	}
 	if strings.HasPrefix(in.Ref, "-") {
-		return fmt.Errorf("ref: %q is no name of a branch or tag", in.Ref)
+		return fmt.Errorf("ref: %q is not the name of a branch or tag", in.Ref)
 	}
 	for _, spec := range in.Refspecs {
 		if spec == "" || strings.HasPrefix(spec, "-") {
@@ -226,7 +226,7 @@ func (c *checkout) bring(ctx context.Context, again bool) (sha string, err error
 	return c.head(ctx)
 }
 
-// copyWorkTree copies files of this machine.
+// copyWorkTree copies files on this machine.
 func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 	from := c.in.WorkTree
 	if !filepath.IsAbs(from) {

@@ -445,7 +445,7 @@ func TestWhatAnEarlierJobLeft(t *testing.T) {
 		}
 		j.wantFiles("a", "folder/b", "mine")
 	})
-	t.Run("a repository of another object format is begun anew", func(t *testing.T) {
+	t.Run("a repository of another object format is begun again", func(t *testing.T) {
 		t.Parallel()
 		j := newJob(t)
 		j.git("init", "--quiet", "--object-format=sha256")
@@ -460,7 +460,7 @@ func TestAttempts(t *testing.T) {
 	s := serve(t, sourcetest.GitOptions{})
 	broken := func(j *job) {
 		j.must(map[string]any{"url": s.project(), "ref": "main"})
-		j.write(".git/HEAD", "this is no HEAD\n")
+		j.write(".git/HEAD", "this is not a HEAD\n")
 	}
 	t.Run("a broken repository fails once", func(t *testing.T) {
 		t.Parallel()
@@ -470,7 +470,7 @@ func TestAttempts(t *testing.T) {
 			t.Skip("needs a git that minds: this one repairs it")
 		}
 	})
-	t.Run("and is begun anew the second time", func(t *testing.T) {
+	t.Run("and is begun again the second time", func(t *testing.T) {
 		t.Parallel()
 		j := newJob(t)
 		broken(j)
@@ -755,14 +755,14 @@ func TestWhatIsRefused(t *testing.T) {
 		want string
 	}{
 		{"no repository at all", map[string]any{}, "give url or work_tree"},
-		{"a commit that is an argument", map[string]any{"url": s.project(), "sha": "--help"}, "is no commit"},
-		{"a ref that is an argument", map[string]any{"url": s.project(), "ref": "--upload-pack=x"}, "is no name of a branch"},
+		{"a commit that is an argument", map[string]any{"url": s.project(), "sha": "--help"}, "is not a commit"},
+		{"a ref that is an argument", map[string]any{"url": s.project(), "ref": "--upload-pack=x"}, "is not the name of a branch"},
 		{"a refspec that is an argument", map[string]any{"url": s.project(), "refspecs": []string{"--upload-pack=x"}}, "refspecs"},
-		{"an address that is an argument", map[string]any{"url": "--upload-pack=x"}, "no address"},
-		{"an address that is none, and is not told", map[string]any{"url": "http://user:SECRET@%zz/"}, "url: this is no address of a repository"},
+		{"an address that is an argument", map[string]any{"url": "--upload-pack=x"}, "not the address"},
+		{"an address that is none, and is not told", map[string]any{"url": "http://user:SECRET@%zz/"}, "url: this is not the address of a repository"},
 		{"a path above the work directory", map[string]any{"url": s.project(), "path": "../x"}, "leaves the work directory"},
 		{"the whole file system", map[string]any{"url": s.project(), "path": "/"}, "whole file system"},
-		{"half an attempt", map[string]any{"url": s.project(), "attempts": 0.5}, "no whole number"},
+		{"half an attempt", map[string]any{"url": s.project(), "attempts": 0.5}, "not a whole number"},
 		{"a branch that is not there", map[string]any{"url": s.project(), "ref": "nowhere"}, `has no branch or tag "nowhere"`},
 		{"a commit that is not there", map[string]any{"url": s.project(), "sha": strings.Repeat("1", 40)}, "a larger depth may reach it"},
 	} {

@@ -264,7 +264,7 @@ func (c *checkout) checkOut(ctx context.Context, sha string) error {
 	return c.pullLarge(ctx, "lfs", "pull")
 }
 
-// pullLarge runs Git LFS where it is there.
+// pullLarge runs Git LFS if it exists.
 func (c *checkout) pullLarge(ctx context.Context, args ...string) error {
 	if c.in.LFSSkipSmudge {
 		return nil

@@ -42,7 +42,7 @@ func cleanRepository(git string) error {
 	})
 }
 
-// isLoose reports whether a folder of objects is one of those, 256 at most, that loose objects stand in.
+// isLoose reports whether a folder of objects is one of those, 256 at most, that loose objects are in.
 func isLoose(name string) bool {
 	const digits = 2
 	return len(name) == digits && strings.Trim(name, "0123456789abcdef") == ""

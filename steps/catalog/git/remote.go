@@ -27,14 +27,14 @@ type remote struct {
 func remoteOf(in *inputs) (remote, error) {
 	r := remote{url: in.URL, user: in.Username, password: in.Token}
 	if strings.HasPrefix(r.url, "-") || strings.ContainsAny(r.url, "\n\r\x00") {
-		return r, errors.New("url: this is no address of a repository")
+		return r, errors.New("url: this is not the address of a repository")
 	}
 	if !strings.HasPrefix(r.url, "http://") && !strings.HasPrefix(r.url, "https://") {
 		return r, nil
 	}
 	u, err := url.Parse(r.url)
 	if err != nil || u.Host == "" {
-		return r, errors.New("url: this is no address of a repository") // the parser's error would repeat it, password and all
+		return r, errors.New("url: this is not the address of a repository") // the parser's error would repeat it, password and all
 	}
 	if u.User != nil {
 		password, has := u.User.Password()

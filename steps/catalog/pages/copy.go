@@ -46,7 +46,7 @@ func (c *copier) copy(ctx context.Context, folder string) error {
 		case 0:
 			err = c.file(name, target)
 		default:
-			selection.Warn(c.call, "%q is left out: it is no file", name)
+			selection.Warn(c.call, "%q is left out: it is not a file", name)
 		}
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (c *copier) link(name, target string) error {
 	}
 	if _, err := c.from.Stat(name); filepath.IsAbs(text) || err != nil {
 		if !filepath.IsAbs(text) && errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the symbolic link %q leads to %q, which is not there", name, text)
+			return fmt.Errorf("the symbolic link %q leads to %q, which does not exist", name, text)
 		}
 		return fmt.Errorf("the symbolic link %q leads out of the pages, to %q", name, text)
 	}

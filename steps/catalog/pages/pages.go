@@ -1,7 +1,7 @@
-// Package pages is the code of builtin://pages: a folder published as GitLab publishes pages, in a folder of this machine.
+// Package pages is the code of builtin://pages: a folder published as GitLab publishes pages, in a folder on this machine.
 //
 // The pages are copied to a new folder beside the old one, which then takes its place: nobody sees half of them. A deployment with a
-// path prefix is a folder below the location; publishing without a prefix keeps those, as GitLab does. Their names stand in the file
+// path prefix is a folder below the location; publishing without a prefix keeps those, as GitLab does. Their names are in the file
 // .deployments of the location.
 package pages
 
@@ -96,7 +96,7 @@ func source(dir, publish string) (*os.Root, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the folder to publish, %q, is outside of the work directory, or leads there", publish)
 	case !info.IsDir():
-		return nil, fmt.Errorf("%q is no folder; pages are a folder", publish)
+		return nil, fmt.Errorf("%q is not a folder; pages are a folder", publish)
 	}
 	return root.OpenRoot(name)
 }

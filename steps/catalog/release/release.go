@@ -111,7 +111,7 @@ func (in *inputs) body(call *program.Call) (*body, error) {
 		Milestones: in.Milestones, ReleasedAt: in.ReleasedAt,
 	}
 	if in.ReleasedAt != "" && !isTime(in.ReleasedAt) {
-		return nil, fmt.Errorf("released_at %q is no time of ISO 8601; write it like 2026-01-31T12:00:00Z", in.ReleasedAt)
+		return nil, fmt.Errorf("released_at %q is not a time of ISO 8601; write it like 2026-01-31T12:00:00Z", in.ReleasedAt)
 	}
 	for i, a := range in.Assets {
 		if err := a.check(); err != nil {

@@ -2,7 +2,7 @@
 //
 // As with gitlab-runner, one shell runs all lines, so that what a line sets (a folder, a variable, a function) is there for the
 // next. Before each line the shell is told to show it, as `$ line` in green. The first line that fails ends the script with its exit
-// code. The lines stand in the text as they are written: a here-document or a quote that a line leaves open goes on in the next one.
+// code. The lines are in the text as they are written: a here-document or a quote that a line leaves open goes on in the next one.
 package script
 
 import (

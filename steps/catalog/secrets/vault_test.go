@@ -280,7 +280,7 @@ func TestServersThatMisbehave(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"one that is no Vault":             {answer(200, "", "<html>hello"), "the answer is not JSON; is this the address of a Vault server?"},
+		"one that is not a Vault":          {answer(200, "", "<html>hello"), "the answer is not JSON; is this the address of a Vault server?"},
 		"one without a token":              {answer(200, "", `{"data":{}}`), "the server answers without a token"},
 		"one that wants a second factor":   {answer(200, "", `{"auth":{"client_token":"","mfa_requirement":{"mfa_request_id":"1"}}}`), "a second factor"},
 		"one that answers without an end":  {answer(200, "", strings.Repeat(" ", maxAnswer+1)), "the answer is longer than"},

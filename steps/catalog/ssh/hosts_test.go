@@ -109,7 +109,7 @@ func TestHostsAreKnown(t *testing.T) {
 			t.Skipf("needs git: %v", err)
 		}
 		r := run(t, "git ls-remote ssh://git@127.0.0.1:"+port+"/group/project.git", known)
-		if r.Err == nil || strings.Contains(r.Log, "verification") || !strings.Contains(r.Log, "bad line length") { // it is no git that answers
+		if r.Err == nil || strings.Contains(r.Log, "verification") || !strings.Contains(r.Log, "bad line length") { // it is not a git that answers
 			t.Errorf("%v\n%s", r.Err, r.Log)
 		}
 		r = run(t, "git ls-remote ssh://git@127.0.0.1:"+port+"/group/project.git", other)

@@ -67,7 +67,7 @@ var (
 	errPath         = errors.New("is one line of text; if it is the path of a file, give what is in the file")
 	errPublic       = errors.New("is a public key; the agent needs the private one")
 	errPuTTY        = errors.New("is in the format of PuTTY; export it as an OpenSSH key")
-	errNoKey        = errors.New("is no private key in PEM, such as ssh-keygen writes it")
+	errNoKey        = errors.New("is not a private key in PEM, such as ssh-keygen writes it")
 	errUnreadable   = errors.New("cannot be read; it is damaged, or of an unknown kind")
 	errNoPassphrase = errors.New("is protected by a passphrase; give it as passphrase")
 	errPassphrase   = errors.New("is protected by another passphrase")
@@ -127,7 +127,7 @@ func findKey(text []byte) *pem.Block {
 	}
 }
 
-// explain says what a text is that is no key.
+// explain says what a text is that is not a key.
 func explain(text string) error {
 	oneLine := !strings.Contains(text, "\n")
 	switch {

@@ -303,7 +303,7 @@ func TestErrorsShowNoKey(t *testing.T) {
 		"a key of PuTTY": {func(in map[string]any) {
 			in["keys"] = []string{"PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\nsecret"}
 		}, "format of PuTTY"},
-		"something else":               {func(in map[string]any) { in["keys"] = []string{"my secret\nof two lines"} }, "no private key in PEM"},
+		"something else":               {func(in map[string]any) { in["keys"] = []string{"my secret\nof two lines"} }, "not a private key in PEM"},
 		"a key without its passphrase": {func(in map[string]any) { in["keys"] = []string{protected.text} }, "key 1 is protected by a passphrase; give it"},
 		"a wrong passphrase": {func(in map[string]any) {
 			in["keys"], in["passphrase"] = []string{protected.text}, "battery staple"

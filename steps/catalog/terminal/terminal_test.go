@@ -412,10 +412,10 @@ func TestTheSocketsPlace(t *testing.T) {
 func TestInputsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ inputs, want string }{
-		"a wait that is no time":  {`{"shell":"","socket":"","wait":"soon","limit":"1m"}`, `wait is "soon"`},
-		"a limit of nothing":      {`{"shell":"","socket":"","wait":"1m","limit":"0s"}`, `limit is "0s"`},
-		"an input of another one": {`{"color":"red"}`, "unknown field"},
-		"a path that is too long": {`{"shell":"","socket":"` + strings.Repeat("x", 120) + `/s","wait":"1m","limit":"1m"}`, "at most 103 are allowed"},
+		"a wait that is not a time": {`{"shell":"","socket":"","wait":"soon","limit":"1m"}`, `wait is "soon"`},
+		"a limit of nothing":        {`{"shell":"","socket":"","wait":"1m","limit":"0s"}`, `limit is "0s"`},
+		"an input of another one":   {`{"color":"red"}`, "unknown field"},
+		"a path that is too long":   {`{"shell":"","socket":"` + strings.Repeat("x", 120) + `/s","wait":"1m","limit":"1m"}`, "at most 103 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,7 +33,7 @@ func (e *NetworkError) Error() string { return fmt.Sprintf("%s %s: %v", e.Method
 // Unwrap returns what went wrong.
 func (e *NetworkError) Unwrap() error { return e.Err }
 
-// StatusError is an answer that is no success.
+// StatusError is an answer that is not success.
 type StatusError struct {
 	Method, Address string
 	Status          int

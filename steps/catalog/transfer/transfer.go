@@ -1,7 +1,7 @@
 // Package transfer sends files to servers and gets files from them, for the steps of the catalog.
 //
 //   - A request is made again where that can help: when the network fails, and when the server says that it is busy or broken. The
-//     content of a request is opened anew each time, and its signature made anew.
+//     content of a request is opened again each time, and its signature made again.
 //   - Nothing has to fit into memory, and no transfer has a limit of time as long as bytes move. One that stands still is given up.
 //   - A redirect to another server is followed without what the request was authorised with.
 //   - Errors name the address without user, password, query and fragment, which is where addresses hold secrets.

@@ -134,7 +134,7 @@ func TestSecretsStayWithTheServerTheyAreFor(t *testing.T) {
 		}
 	}
 	if got.Get("Accept") != "*/*" {
-		t.Errorf("the other server did not get what is no secret: %v", got)
+		t.Errorf("the other server did not get what is not a secret: %v", got)
 	}
 	if err := do("GET", "/here"); err != nil || same.Get("Job-Token") != "t0ken" {
 		t.Errorf("the same server got %v, %v", same, err)

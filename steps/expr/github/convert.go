@@ -84,7 +84,7 @@ func formatNumber(f float64) string {
 	return strconv.FormatFloat(f, 'f', places, 64)
 }
 
-// toNumber returns what a value counts as, NaN where it is no number.
+// toNumber returns what a value counts as, NaN where it is not a number.
 func toNumber(v value.Value) float64 {
 	switch v.Kind() {
 	case value.Null:

@@ -152,10 +152,10 @@ func TestMistakesWhenEvaluated(t *testing.T) {
 		{"a brace that is not closed", "format('{0', 'a')", "an unmatched brace", ""},
 		{"a brace around a word", "format('{a}', 'a')", "an unmatched brace", ""},
 		{"braces with a format", "format('{0:x}', 'a')", "an unmatched brace", ""},
-		{"text that is no JSON", "fromJSON('{')", "fromJSON: the text is not JSON", ""},
-		{"nothing is no JSON", "fromJSON(github.nothing)", "fromJSON: the text is not JSON", "what it reads is empty"},
-		{"an object is no JSON", "fromJSON(github.map)", "fromJSON: the text is not JSON", "an object already"},
-		{"a condition of case that is no truth value", "case('x', 1, 2)", "a condition of case must be true or false, not a string", "compare it"},
+		{"text that is not JSON", "fromJSON('{')", "fromJSON: the text is not JSON", ""},
+		{"nothing is not JSON", "fromJSON(github.nothing)", "fromJSON: the text is not JSON", "what it reads is empty"},
+		{"an object is not JSON", "fromJSON(github.map)", "fromJSON: the text is not JSON", "an object already"},
+		{"a condition of case that is not a truth value", "case('x', 1, 2)", "a condition of case must be true or false, not a string", "compare it"},
 		{"a function of the run where there is none", "success()", "the function success cannot be used here", "a job that runs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

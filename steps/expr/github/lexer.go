@@ -157,7 +157,7 @@ func (p *parser) unexpected() error {
 var (
 	wordHints   = map[string]string{"and": "logical and is &&", "or": "logical or is ||", "not": "logical not is !"}
 	symbolHints = map[rune]string{
-		'"': "strings stand in single quotes",
+		'"': "strings are in single quotes",
 		'=': "compare with ==",
 		'&': "logical and is &&",
 		'|': "logical or is ||",

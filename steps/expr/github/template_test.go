@@ -37,7 +37,7 @@ func TestTemplates(t *testing.T) {
 		{"backslashes before an expression are text", `C:\\${{ github.event.number }}\`, `"C:\\\\12\\"`, `C:${{ '\\\\' }}${{ github_text('github.event.number') }}\`, ""},
 		{"braces after an expression are text", "{${{ 1 }}}}}", `"{1}}}"`, "{${{ github_text('1') }}${{ '}}}' }}", ""},
 		{"one brace after an expression", "${{ 1 }}} x", `"1} x"`, "${{ github_text('1') }}} x", ""},
-		{"what expressions yield is no template", "${{ '${' }}${{ '{ 1 }}' }}", `"${{ 1 }}"`, "${{ github_text('\\'${\\'') }}${{ github_text('\\'{ 1 }}\\'') }}", ""},
+		{"what expressions yield is not a template", "${{ '${' }}${{ '{ 1 }}' }}", `"${{ 1 }}"`, "${{ github_text('\\'${\\'') }}${{ github_text('\\'{ 1 }}\\'') }}", ""},
 		{"several lines", "${{\n  github.event.number\n}} x", `"12 x"`, "${{ github_text('github.event.number') }} x", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

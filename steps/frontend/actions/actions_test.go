@@ -263,7 +263,7 @@ func TestMistakes(t *testing.T) {
 		"a secret in a default":         {"inputs: {a: {default: '${{ ^secrets.X }}'}}\n" + node, []string{"secrets"}},
 		"another input in a default":    {"inputs: {b: {}, a: {default: '${{ ^inputs.b }}'}}\n" + node, []string{"inputs"}},
 		"a strange name of an input":    {"inputs: {^1a: {}, b: {}, ^B: {}}\n" + node, []string{`"1a" cannot be the name`, `"B" is declared twice`}},
-		"required is no truth":          {"inputs: {a: {required: ^maybe}}\n" + node, []string{`"required" must be true or false`}},
+		"required is not a truth":       {"inputs: {a: {required: ^maybe}}\n" + node, []string{`"required" must be true or false`}},
 		"no steps":                      {"runs: ^{using: composite}\n", []string{"the action has no steps"}},
 		"main of a composite action":    {"runs: {using: composite, ^main: x, steps: [{uses: a/b@c}]}\n", []string{`unknown key "main"`}},
 		"an empty list of steps":        {"runs: {using: composite, steps: ^[]}\n", []string{"at least one step"}},
@@ -343,7 +343,7 @@ func FuzzParse(f *testing.F) {
 			c, err := parse("action.yml", []byte(text))
 			if err != nil {
 				if len(diag.Of(err)) == 0 {
-					t.Fatalf("an error that is no list of diagnostics: %v", err)
+					t.Fatalf("an error that is not a list of diagnostics: %v", err)
 				}
 				continue
 			}

@@ -99,7 +99,7 @@ exec: {command: [echo, "${{ inputs.s }}"]}
 			}
 		})
 	}
-	t.Run("a null default is no default", func(t *testing.T) {
+	t.Run("a null default is not a default", func(t *testing.T) {
 		if c := mustFile(t, "spec: {inputs: {a: {type: string, default: null}}}\n---\nexec: {command: [a]}"); c.Spec.Inputs["a"].Default != nil {
 			t.Error("the input has a default")
 		}

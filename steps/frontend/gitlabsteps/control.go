@@ -156,7 +156,7 @@ func (p controlReader) await(e yamlsource.Entry) *plan.Await {
 	return a
 }
 
-// exitCodes reads one exit code or a list of them. 0 is not among them: it is no failure.
+// exitCodes reads one exit code or a list of them. 0 is not among them: it is not a failure.
 func (p controlReader) exitCodes(n *yamlsource.Node) []int {
 	if n.Kind != yamlsource.Sequence {
 		if code, ok := p.integer(n, "an exit code of a failure", 1, maxExitCode); ok {

@@ -155,7 +155,7 @@ func isStep(n *yamlsource.Node) bool {
 // shorten returns the first line of a text, cut to a length that a message can hold.
 func shorten(text string) string { return yamlsource.Shorten(text) }
 
-// nameHint is for what is no string where a name should be.
+// nameHint is for what is not a string where a name should be.
 func nameHint(n *yamlsource.Node) string {
 	if n.Kind == yamlsource.Boolean {
 		return quoteHint(n)

@@ -50,7 +50,7 @@ func (f *Fetcher) Variant() string { return "" }
 
 var pinPattern = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
-// checkPin refuses what is no digest.
+// checkPin refuses what is not a digest.
 func checkPin(at *source.Location, pin string) error {
 	if !pinPattern.MatchString(pin) {
 		return &source.DeniedError{
@@ -236,7 +236,7 @@ func (f *Fetcher) download(ctx context.Context, at *source.Location, where *url.
 	return failure(at, err, user != "" || password != "")
 }
 
-// credentials are those of the source's owner, else what stands in the address, else what the user has.
+// credentials are those of the source's owner, else what is in the address, else what the user has.
 func (f *Fetcher) credentials(ctx context.Context, at *source.Location, where *url.URL) (user, password string, err error) {
 	if at.Access.Username != "" || at.Access.Password != "" {
 		return at.Access.Username, at.Access.Password, nil

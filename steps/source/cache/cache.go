@@ -93,7 +93,7 @@ func (c *Cache) Open(digest string) (*os.File, error) {
 	return f, err
 }
 
-// touchAfter is how old the time of the last use may be: to set it anew on every use would cost more than it tells.
+// touchAfter is how old the time of the last use may be: to set it again on every use would cost more than it tells.
 const touchAfter = time.Hour
 
 // touch notes that a file was used; Prune goes by it.

@@ -32,8 +32,8 @@ const (
 
 // PruneOptions say what stays.
 type PruneOptions struct {
-	MaxSize int64         // bytes; 0 is no bound
-	MaxAge  time.Duration // since the last use; 0 is no bound
+	MaxSize int64         // bytes; 0 means no limit
+	MaxAge  time.Duration // since the last use; 0 means no limit
 	All     bool          // nothing stays
 	// Spare is the time after its last use in which a thing stays anyway.
 	Spare time.Duration

@@ -17,7 +17,7 @@ import (
 type Problem struct {
 	Path string `json:"path"`
 	What string `json:"what"`
-	// Removed says that it was taken out; what it held is fetched anew when it is needed.
+	// Removed says that it was taken out; what it held is fetched again when it is needed.
 	Removed bool `json:"removed"`
 }
 
@@ -72,7 +72,7 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 		case json.Unmarshal(text, &p) != nil:
 			found(path, "it does not say what the pin holds")
 		case !c.has(p.Digest):
-			found(path, "the package of %s is not there", strings.TrimSpace(strings.Join(p.Of, " ")))
+			found(path, "the package of %s does not exist", strings.TrimSpace(strings.Join(p.Of, " ")))
 		}
 	})
 	c.eachJSON(namesDir, func(path string, text []byte) {
@@ -113,7 +113,7 @@ func (c *Cache) verifyTrees(ctx context.Context, repair bool, checked *Checked) 
 	return nil
 }
 
-// nameError says that a file is no package.
+// nameError says that a file is not a package.
 type nameError struct{ name string }
 
 func (e *nameError) Error() string { return e.name + " is not the name of a package" }

@@ -94,7 +94,7 @@ func parseDockerConfig(name string, text []byte) (*dockerConfig, error) {
 		case errors.As(err, &wrong):
 			at = fmt.Sprintf(" at byte %d", wrong.Offset)
 		}
-		return nil, fmt.Errorf("%s is not a Docker configuration: its JSON is wrong%s; docker login writes it anew", name, at)
+		return nil, fmt.Errorf("%s is not a Docker configuration: its JSON is wrong%s; docker login writes it again", name, at)
 	}
 	return &config, nil
 }
@@ -188,7 +188,7 @@ func (a dockerAuth) credentials(name string) (user, password string, ok bool, er
 	}
 	user, password, cut := strings.Cut(strings.TrimRight(string(raw), "\x00"), ":")
 	if err != nil || !cut || user == "" {
-		return "", "", false, fmt.Errorf("%s: the \"auth\" of a registry is not \"user:password\" in base64; docker login writes it anew", name)
+		return "", "", false, fmt.Errorf("%s: the \"auth\" of a registry is not \"user:password\" in base64; docker login writes it again", name)
 	}
 	return user, password, true, nil
 }
@@ -200,7 +200,7 @@ var notFoundAnswers = []string{"credentials not found", "no credentials", "the s
 func (f *Finder) askDockerHelper(ctx context.Context, helper, server string) (user, password string, ok bool, err error) {
 	program := "docker-credential-" + helper
 	if helper == "" || strings.ContainsAny(helper, "/\\ \t\n") {
-		return "", "", false, errors.New("the credential helper that Docker's configuration names is no name of a program")
+		return "", "", false, errors.New("the credential helper that Docker's configuration names is not the name of a program")
 	}
 	out, err := f.run(ctx, []string{program, "get"}, server+"\n")
 	if errors.Is(err, errSilent) {

@@ -24,7 +24,7 @@ func (f *Finder) netrc(at *url.URL) (user, password string, ok bool, err error) 
 		}
 		machines, line := parseNetrc(string(text))
 		if line > 0 {
-			return "", "", false, fmt.Errorf("%s:%d: this is no netrc file: it has machine, login, password, account, macdef and default, with a value after each", path, line)
+			return "", "", false, fmt.Errorf("%s:%d: this is not a netrc file: it has machine, login, password, account, macdef and default, with a value after each", path, line)
 		}
 		host, port := hostPort(at)
 		for _, name := range []string{net.JoinHostPort(host, port), host, ""} {

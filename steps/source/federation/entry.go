@@ -159,7 +159,7 @@ func (p *parser) check() {
 		}
 		name := strings.ToLower(e.pattern.String())
 		if first := seen[name]; first != nil {
-			p.problems = append(p.problems, e.wrong("match", "make one entry of the two", "the match %s is there already, on line %d", e.pattern, first.span.Line))
+			p.problems = append(p.problems, e.wrong("match", "make one entry of the two", "the match %s already exists, on line %d", e.pattern, first.span.Line))
 		}
 		seen[name] = e
 	}

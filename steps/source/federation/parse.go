@@ -72,7 +72,7 @@ func tooLarge(name string) diag.List {
 	return diag.List{{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d KiB, the limit for sources", MaxFileSize>>10)}}
 }
 
-// syntax notes that the file is no TOML.
+// syntax notes that the file is not TOML.
 func (p *parser) syntax(err error) {
 	d := diag.Diagnostic{Span: diag.Span{File: p.file.path}, Message: "this is not valid TOML: " + strings.TrimPrefix(err.Error(), "toml: ")}
 	var at *toml.DecodeError
@@ -112,7 +112,7 @@ func (p *parser) span(r unstable.Range) (diag.Span, string) {
 	return p.spanOnLine(line, strings.Count(p.text[:start], "\n")+1, offset-start, int(r.Length))
 }
 
-// fail notes a problem with what stands in a range.
+// fail notes a problem with what is in a range.
 func (p *parser) fail(r unstable.Range, hint, format string, args ...any) {
 	span, source := p.span(r)
 	p.problems = append(p.problems, diag.Diagnostic{Span: span, Source: source, Message: fmt.Sprintf(format, args...), Hint: hint})
@@ -147,7 +147,7 @@ func (p *parser) expression(n *unstable.Node) {
 	case unstable.KeyValue:
 		if p.current == nil {
 			if !p.started {
-				p.fail(at, sourceHint, "%q stands before the first [[source]]", key)
+				p.fail(at, sourceHint, "%q is before the first [[source]]", key)
 			}
 			return // what is below a table that is not known
 		}

@@ -22,7 +22,7 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 		{name: "a dotted key", text: "[[source]]\nmatch = \"a\"\nsource.x = 1\n", want: []string{`3:1: the key "source.x" is not known here`}},
 		{name: "one bracket", text: "[source]\nmatch = \"a\"\n", want: []string{"1:2: [source] is not known here"}},
 		{name: "an unknown table", text: "[[sources]]\nmatch = \"a\"\n", want: []string{"1:3: [[sources]] is not known here"}},
-		{name: "a key at the top", text: "match = \"a\"\n", want: []string{`1:1: "match" stands before the first [[source]]`}},
+		{name: "a key at the top", text: "match = \"a\"\n", want: []string{`1:1: "match" is before the first [[source]]`}},
 		{name: "wrong types, all at once", text: "[[source]]\nmatch = 1\ndeny = \"yes\"\nthreshold = \"1\"\nrefresh = 10\nsigned_by = \"a\"\n", want: []string{
 			"2:9: match takes a text", "3:8: deny takes true or false", "4:13: threshold takes a whole number", "5:11: refresh takes a time", "6:13: signed_by takes a list"}},
 		{name: "a list of other things", text: "[[source]]\nmatch = \"a\"\nsigned_by = [1]\n", want: []string{"3:1: signed_by takes a list"}},
@@ -35,7 +35,7 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 		{name: "a match with a user", text: "[[source]]\nmatch = \"git@a.example\"\n", want: []string{"2:9: a match is a host"}},
 		{name: "a match that climbs", text: "[[source]]\nmatch = \"a.example/../b\"\n", want: []string{"2:9: its path has an element"}},
 		{name: "a * inside", text: "[[source]]\nmatch = \"a.*.example\"\n", want: []string{"2:9: a * stands for the beginning"}},
-		{name: "two entries for one match", text: "[[source]]\nmatch = \"a.example\"\n[[source]]\nmatch = \"A.example/\"\n", want: []string{"4:9: the match a.example/ is there already, on line 1"}},
+		{name: "two entries for one match", text: "[[source]]\nmatch = \"a.example\"\n[[source]]\nmatch = \"A.example/\"\n", want: []string{"4:9: the match a.example/ already exists, on line 1"}},
 		{name: "a replace with a password", text: "[[source]]\nmatch = \"a\"\nreplace = \"https://u:s3cr3t@b.example\"\n", want: []string{"3:11: it has credentials in it"}},
 		{name: "a replace with another scheme", text: "[[source]]\nmatch = \"a\"\nreplace = \"ext::sh -c id\"\n[[source]]\nmatch = \"b\"\nreplace = \"ftp://b\"\n", want: []string{
 			"3:11: it is not a valid URL", "6:11: the scheme ftp:// cannot be used here"}},

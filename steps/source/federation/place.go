@@ -99,7 +99,7 @@ func parsePlace(text string) (place, error) {
 	return p, nil
 }
 
-// cutSCP cuts [user@]host:path, as scp writes it, before the path. The host may stand in brackets.
+// cutSCP cuts [user@]host:path, as scp writes it, before the path. The host may be in brackets.
 func cutSCP(text string) (host, path string, ok bool) {
 	host, path, ok = strings.Cut(text, ":")
 	if before, _, bracket := strings.Cut(text, "["); bracket && !strings.ContainsAny(before, ":/") {

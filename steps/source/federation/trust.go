@@ -74,7 +74,7 @@ func (c *Config) demand(e *entry) (*demand, error) {
 			return nil, diag.List{e.wrong("signed_by", "", "%s is not a public key: %v", path, err)}
 		}
 		if slices.ContainsFunc(d.keys, func(k signature.PublicKey) bool { return k.ID() == key.ID() }) {
-			return nil, diag.List{e.wrong("signed_by", "name each key once", "%s is a key that is there already", path)}
+			return nil, diag.List{e.wrong("signed_by", "name each key once", "%s is a key that already exists", path)}
 		}
 		d.keys = append(d.keys, key)
 	}

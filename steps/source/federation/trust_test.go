@@ -79,7 +79,7 @@ func TestDeny(t *testing.T) {
 		{name: "over SSH without a user", user: deny, at: git("gitlab.com:bad/p@q"), denied: true},
 		{name: "over SSH in brackets and without a user", user: deny, at: git("[gitlab.com]:bad/p@q"), denied: true},
 		{name: "an address in its other form", user: "[[source]]\nmatch = \"127.0.0.1/\"\ndeny = true\n", at: git("https://[::ffff:7f00:1]/p"), denied: true},
-		{name: "a folder of this machine by its name", user: "[[source]]\nmatch = \"/srv/bad\"\ndeny = true\n", at: git("file://localhost/srv/bad/p"), denied: true},
+		{name: "a folder on this machine by its name", user: "[[source]]\nmatch = \"/srv/bad\"\ndeny = true\n", at: git("file://localhost/srv/bad/p"), denied: true},
 		{name: "over SSH", user: deny, at: git("git@gitlab.com:bad/p.git"), denied: true},
 		{name: "an archive", user: deny, at: archive("https://gitlab.com/bad/p.zip?x=y"), denied: true},
 		{name: "an image", user: deny, at: oci("gitlab.com/bad/p"), denied: true},
@@ -213,7 +213,7 @@ func TestSignedBy(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what is no envelope", func(t *testing.T) {
+	t.Run("what is not an envelope", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, alice, "")
 		w.signer(t, "alice")

@@ -10,7 +10,7 @@
 // for among what the server offers, then in its whole history, where it must be the only one.
 //
 // A repository's mirror in the cache holds the commits that were fetched, each without its history; the next one only costs
-// what is new in it. A mirror that turns out to be damaged is thrown away and made anew.
+// what is new in it. A mirror that turns out to be damaged is thrown away and made again.
 //
 // Of a commit's tree everything is taken as it is stored: pointers to LFS files stay pointers. Links that lead outside of the
 // repository are left out, because they would lead somewhere else on every machine; source.Progress names them. Submodules

@@ -113,7 +113,7 @@ func (w *walk) tree(ctx context.Context, h plumbing.Hash, folder string) error {
 		return fmt.Errorf("%w: more than %d folders", tree.ErrLimit, tree.MaxFiles)
 	}
 	if typ != plumbing.TreeObject {
-		return &damagedError{h, "is no folder"}
+		return &damagedError{h, "is not a folder"}
 	}
 	entries, err := parseTree(data)
 	if err != nil {
@@ -210,7 +210,7 @@ func (x *export) add(full string, e entry) error {
 			return err
 		}
 		if typ != plumbing.BlobObject {
-			return &damagedError{e.hash, "is no link"}
+			return &damagedError{e.hash, "is not a link"}
 		}
 		if x.outside(full, string(target)) {
 			x.leftOut = append(x.leftOut, name)
@@ -244,7 +244,7 @@ func (x *export) file(name string, e entry) error {
 	}
 	defer content.Close()
 	if content.typ != plumbing.BlobObject {
-		return &damagedError{e.hash, "is no file"}
+		return &damagedError{e.hash, "is not a file"}
 	}
 	if err := x.to.AddFile(name, e.mode&0o111 != 0, content.size, content); err != nil {
 		return err

@@ -394,7 +394,7 @@ func TestMirror(t *testing.T) {
 		})
 	})
 
-	t.Run("a mirror that many versions went into is made anew", func(t *testing.T) {
+	t.Run("a mirror that many versions went into is made again", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "mirror")
 		if _, err := openMirror(dir); err != nil {
 			t.Fatal(err)

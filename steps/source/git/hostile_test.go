@@ -127,7 +127,7 @@ func TestLyingServers(t *testing.T) {
 		{"another file", "is missing", packOf(packed{typ: 1, content: commit}, packed{typ: 2, content: tree}, packed{typ: 3, content: []byte("evil")})},
 		{"no objects", "is missing", packOf()},
 		{"nothing", "the server sent nothing", nil},
-		{"what is no pack", "the server sent nothing", []byte("<html>no pack, and long enough to hold a hash</html>")},
+		{"what is not a pack", "the server sent nothing", []byte("<html>no pack, and long enough to hold a hash</html>")},
 		{"a pack with a wrong hash", "is damaged", append(packOf(packed{typ: 1, content: commit}), 0)},
 		{"more bytes than an object says", "is damaged", packOf(packed{typ: 3, content: blob, claims: 2})},
 		{"a file of terabytes", "larger than what a component may be", packOf(packed{typ: 3, content: blob, claims: 1 << 42})},
@@ -152,7 +152,7 @@ func TestLyingServers(t *testing.T) {
 		"a page to sign in":              {"text/html", "<html>", "203", 203},
 		"Git's old way":                  {"text/plain", good + "\trefs/heads/main\n", "plain file", 200},
 		"something else":                 {"application/json", "{}", `answers with "application/json"`, 200},
-		"what is no protocol":            {refsType, "zzzz", "not Git's protocol", 200},
+		"what is not a protocol":         {refsType, "zzzz", "not Git's protocol", 200},
 		"half of an answer":              {refsType, "001e# service=git-upload-pack\n0000003d" + good, "unexpected EOF", 200},
 		"names of SHA-256":               {refsType, "001e# service=git-upload-pack\n00000054" + strings.Repeat("ab", 32) + " refs/heads/main", "SHA-256", 200},
 		"an error, with control letters": {refsType, "001e# service=git-upload-pack\n0000001bERR no\x1b[31m such thing!", `the server says "no [31m such thing!"`, 200},
@@ -272,7 +272,7 @@ func TestDamagedMirrors(t *testing.T) {
 	}
 	for name, change := range damage {
 		for _, rev := range []string{"v1", "v2"} {
-			t.Run("a mirror with "+name+" is made anew for "+rev, func(t *testing.T) {
+			t.Run("a mirror with "+name+" is made again for "+rev, func(t *testing.T) {
 				repos := t.TempDir()
 				r := newRepo(t, repos, "project")
 				r.set("refs/tags/v1", r.push("main", files{"step.yml": "good", "text": strings.Repeat("0123456789 ", 500)}))

@@ -69,7 +69,7 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	case first.URL.Scheme == "https" && to.URL.Scheme != "https":
 		return fmt.Errorf("the server sends from https to %s, which is not encrypted", to.URL.Scheme)
 	case !strings.HasSuffix(to.URL.Path, refsPath):
-		return fmt.Errorf("the server sends to %s, which is no repository", to.URL.Host)
+		return fmt.Errorf("the server sends to %s, which is not a repository", to.URL.Host)
 	}
 	if to.URL.Host != first.URL.Host {
 		to.Header.Del("Authorization")

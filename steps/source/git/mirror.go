@@ -26,7 +26,7 @@ const (
 	mirrorRefs = "refs/rung/"
 	// maxHaves is how many commits a server is told about: the latest ones.
 	maxHaves = 64
-	// maxPacks is how many packs a mirror may have. Then it is made anew, as to look through them all would take longer.
+	// maxPacks is how many packs a mirror may have. Then it is made again, as to look through them all would take longer.
 	maxPacks = 64
 )
 

@@ -21,7 +21,7 @@ const (
 	maxSubmodules     = 100 // of one repository
 )
 
-// submodule is a commit of another repository that stands in a tree.
+// submodule is a commit of another repository that is in a tree.
 type submodule struct {
 	path   string // in its repository
 	commit plumbing.Hash

@@ -41,7 +41,7 @@ func (o *order) encode(caps map[string]bool) []byte {
 		}
 	}
 	if len(o.haves) > 0 && caps["thin-pack"] {
-		// Without it a server sends everything anew, because commits without history have no relation to each other.
+		// Without it a server sends everything again, because commits without history have no relation to each other.
 		options = append(options, "thin-pack")
 	}
 	filter := o.filter != "" && caps["filter"]

@@ -45,7 +45,7 @@ func Join(first *File, name string, second *File, secondName string) (*File, err
 		case have == nil:
 			out.Packages = append(out.Packages, p)
 		case have.Pin != p.Pin:
-			return nil, fmt.Errorf("%s@%s is %s in %s, and %s in %s: lock one of them anew", p.URL, p.Rev, have.Pin, name, p.Pin, secondName)
+			return nil, fmt.Errorf("%s@%s is %s in %s, and %s in %s: lock one of them again", p.URL, p.Rev, have.Pin, name, p.Pin, secondName)
 		}
 	}
 	return out, nil

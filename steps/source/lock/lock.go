@@ -17,7 +17,7 @@ import (
 	"github.com/rungci/rung/steps/plan"
 )
 
-// Name is the usual name of a lock file; it stands beside the steps that it is for.
+// Name is the usual name of a lock file; it is beside the steps that it is for.
 const Name = "steps.lock"
 
 // Version is the version of the format. A change that old readers would misread gets a new one.
@@ -55,7 +55,7 @@ type Component struct {
 	Digest    string `toml:"digest"` // content digest of the folder
 }
 
-// header is what stands at the top of a lock file.
+// header is what is at the top of a lock file.
 const header = "# Written by \"step-runner lock\". Keep it in version control with the steps it is for.\n\n"
 
 // Find returns the package that a location and revision were locked to, nil when there is none. In the names of GitHub's repositories case
@@ -88,7 +88,7 @@ func (p *Package) Component(path, file string) (digest string) {
 	return ""
 }
 
-// Add notes a component. What is there already is not added again.
+// Add notes a component. What already exists is not added again.
 func (f *File) Add(p Package, c Component) {
 	have := f.Find(p.Kind, p.URL, p.Rev)
 	if have == nil {
@@ -158,9 +158,9 @@ func (f *File) check(i int) error {
 	case p.Kind == plan.RefGit && !isHex(p.Pin, sha1.Size):
 		return errors.New("has a pin that is not the full name of a commit")
 	case p.Kind != plan.RefGit && !isDigest(p.Pin):
-		return errors.New("has a pin that is no digest")
+		return errors.New("has a pin that is not a digest")
 	case p.Content != "" && !isDigest(p.Content):
-		return errors.New("has a content that is no digest")
+		return errors.New("has a content that is not a digest")
 	case f.Find(p.Kind, p.URL, p.Rev) != p:
 		return errors.New("is there twice")
 	}

@@ -48,8 +48,8 @@ func TestALockFileThatWasWrittenByHand(t *testing.T) {
 		{"a pin that is a branch", commit, "main", "not the full name of a commit"},
 		{"a pin that is a part of a commit", commit, commit[:39], "not the full name of a commit"},
 		{"a pin that is a path", commit, "../../" + commit[6:], "not the full name of a commit"},
-		{"a digest that is too short", digest, digest[:40], "no digest"},
-		{"a digest of another kind", digest, "md5:" + digest[7:], "no digest"},
+		{"a digest that is too short", digest, digest[:40], "not a digest"},
+		{"a digest of another kind", digest, "md5:" + digest[7:], "not a digest"},
 		{"no pin", "pin = '" + commit + "'\n", "", "has no kind, url, pin or content"},
 		{"a kind that is not locked", "'git'", "'local'", "has no kind, url, pin or content"},
 		{"a package that is defined twice", "version = 1\n", "version = 1\n" + good[strings.Index(good, "[[package]]"):], "is there twice"},
@@ -79,7 +79,7 @@ func TestReadIfThere(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("what is no file", func(t *testing.T) {
+	t.Run("what is not a file", func(t *testing.T) {
 		t.Parallel()
 		for _, path := range []string{dir, os.DevNull} {
 			if _, err := ReadIfThere(path); err == nil || !strings.Contains(err.Error(), "is not a file") {

@@ -257,7 +257,7 @@ func TestPulling(t *testing.T) {
 			pulled(t, f, at(r, "a", rev), content)
 		}
 	})
-	t.Run("C123 what stands in folders and under other names is all there", func(t *testing.T) {
+	t.Run("C123 what is in folders and under other names is all there", func(t *testing.T) {
 		t.Parallel()
 		r, f := newRegistry(t, false), newFetcher(t)
 		m, content := step(t, r, "a", "1", "hello")

@@ -22,7 +22,7 @@ var Generic = Platform{OS: genericOS, Architecture: genericOS}
 // genericOS stands for every operating system.
 const genericOS = "generic"
 
-// Host is the platform of this machine.
+// Host is the platform on this machine.
 func Host() Platform { return Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}.Normal() }
 
 // ParsePlatform reads "os/architecture[/variant][:os version][+feature]…", and normalises it: "linux/aarch64" is linux/arm64.

@@ -44,7 +44,7 @@ const (
 // SignatureSuffix ends the names of files that hold signatures. They are not part of a content digest, which they are about.
 const SignatureSuffix = ".dsse"
 
-// Ignored reports whether a path is no part of a tree's content: what Git keeps of a work tree, and signatures.
+// Ignored reports whether a path is not part of a tree's content: what Git keeps of a work tree, and signatures.
 func Ignored(name string) bool {
 	for element := range strings.SplitSeq(name, "/") {
 		if element == ".git" {
@@ -102,7 +102,7 @@ func checkLink(name, target string) error {
 	if target == "" || len(target) > MaxLinkSize || path.IsAbs(target) || strings.ContainsAny(target, "\\\x00\n") || len(target) > 1 && target[1] == ':' {
 		return &PathError{name, fmt.Sprintf("is a link to %q, which is not a relative path", target)}
 	}
-	// A link stands in a folder, never below another link, so that what it climbs at its beginning can be counted. After a name
+	// A link is in a folder, never below another link, so that what it climbs at its beginning can be counted. After a name
 	// that cannot be done: the name may be a link, and from where that leads ".." is somewhere else.
 	depth, down := strings.Count(name, "/"), false
 	for element := range strings.SplitSeq(target, "/") {
@@ -116,7 +116,7 @@ func checkLink(name, target string) error {
 			continue
 		}
 		if down {
-			return &PathError{name, fmt.Sprintf("is a link to %q, which may lead outside of the tree: .. can only stand at its beginning", target)}
+			return &PathError{name, fmt.Sprintf("is a link to %q, which may lead outside of the tree: .. can only be at its beginning", target)}
 		}
 		if depth < 0 {
 			return &PathError{name, fmt.Sprintf("is a link to %q, outside of the tree", target)}

@@ -191,7 +191,7 @@ func TestWhatAWriterRefuses(t *testing.T) {
 		{"a file below a link", [][2]string{{"a", "-> b"}, {"a/c", "2"}}, "which is not a folder"},
 		{"a link out of the tree", [][2]string{{"a/b", "-> ../../c"}}, "outside of the tree"},
 		{"a link that climbs first", [][2]string{{"b", "-> x/../../y"}}, "outside of the tree"},
-		{"a link that climbs from where another one leads", [][2]string{{"a/b/c", "-> ../.."}, {"x", "-> a/b/c/../passwd"}}, "only stand at its beginning"},
+		{"a link that climbs from where another one leads", [][2]string{{"a/b/c", "-> ../.."}, {"x", "-> a/b/c/../passwd"}}, "can only be at its beginning"},
 		{"an absolute link", [][2]string{{"a", "-> /etc/passwd"}}, "not a relative path"},
 		{"a link to nothing", [][2]string{{"a", "-> "}}, "not a relative path"},
 	} {

@@ -19,7 +19,7 @@ const MaxComponents = 10_000
 // Place is a reference, and where it was written.
 type Place struct {
 	Ref *plan.Reference
-	// In is the component that it stands in; nil where the walk began.
+	// In is the component that it is in; nil where the walk began.
 	In *source.Component
 }
 
@@ -51,7 +51,7 @@ func (w *Walker) Definition(ctx context.Context, c *plan.Component, dir string) 
 	return w.steps(ctx, c.Definition.Steps, scope{from: dir})
 }
 
-// Reference follows one reference, as if it stood in a definition in dir.
+// Reference follows one reference, as if it was in a definition in dir.
 func (w *Walker) Reference(ctx context.Context, ref *plan.Reference, dir string) error {
 	return w.follow(ctx, ref, scope{from: dir})
 }

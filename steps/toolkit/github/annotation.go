@@ -74,7 +74,7 @@ func (f *filter) annotation(a event.Annotation) {
 	case s.annotations <= MaxAnnotations:
 		f.tell(a)
 	case s.annotations == MaxAnnotations+1:
-		f.tell(event.Warning{Message: fmt.Sprintf("the step made more than %d annotations; more of them stand in its log only", MaxAnnotations)})
+		f.tell(event.Warning{Message: fmt.Sprintf("the step made more than %d annotations; more of them are in its log only", MaxAnnotations)})
 	}
 }
 

@@ -174,7 +174,7 @@ func addMask(f *filter, c command) error {
 		switch line = strings.TrimSpace(line); {
 		case line == "":
 		case len(line) < mask.MinLength:
-			f.warn(fmt.Sprintf("::add-mask:: has a value of %d bytes, which stays readable: shorter ones than %d stand in any text", len(line), mask.MinLength))
+			f.warn(fmt.Sprintf("::add-mask:: has a value of %d bytes, which stays readable: shorter ones than %d are in any text", len(line), mask.MinLength))
 		default:
 			f.session.process.Mask(line)
 		}

@@ -77,7 +77,7 @@ func TestCommands(t *testing.T) {
 		{name: "what runners put around actions is text", output: "##[start-action id=x]a\n##[internal-set-repo-path repoFullName=a/b;workspaceRepo=true]p\n", log: "##[start-action id=x]a\n##[internal-set-repo-path repoFullName=a/b;workspaceRepo=true]p\n"},
 		{name: "a mask is taken out", output: "::add-mask::hush\n  ::ADD-MASK::two1%0A lines%0D%0A\nend\n", log: "end\n", masked: []string{"hush", "two1\n lines\r\n", "two1", "lines"}},
 		{name: "nothing masks an empty mask", output: "::add-mask:: \n::add-mask:: %0D  %0A   %0D%0A    %0D\n", log: strings.Repeat("Warning: ::add-mask:: has nothing to mask\n", 2)},
-		{name: "a mask that is too short stays readable", output: "::add-mask::abc\n", log: "Warning: ::add-mask:: has a value of 3 bytes, which stays readable: shorter ones than 4 stand in any text\n", masked: []string{"abc"}},
+		{name: "a mask that is too short stays readable", output: "::add-mask::abc\n", log: "Warning: ::add-mask:: has a value of 3 bytes, which stays readable: shorter ones than 4 are in any text\n", masked: []string{"abc"}},
 		{name: "messages are text", output: "::notice::a\n::warning file=x.js,line=2,col=3::b%25%0Ac\n::error title=T::d::e\n", log: "Notice: a\nWarning: x.js:2:3: b%\nc\nError: d::e\n"},
 		{name: "debug is not shown", output: "::debug::a\nb\n", log: "b\n"},
 		{name: "debug is shown to those who ask", env: map[string]string{"RUNNER_DEBUG": "1"}, output: "::debug::a\n", log: "Debug: a\n"},
@@ -97,9 +97,9 @@ func TestCommands(t *testing.T) {
 			log:    "::stop-commands::s3cr3t-word\n::add-mask::text\n##[set-output name=a]1\n::stop-commands::x\n::S3cr3t-Word::\n", masked: []string{"s3cr3t-word", "hush"},
 		},
 		{name: "both forms stop", output: "##[stop-commands]token1\n::notice::a\n##[token1]\n::notice::b\n", log: "##[stop-commands]token1\n::notice::a\n##[token1]\nNotice: b\n"},
-		{name: "a command is no token", output: "::stop-commands::add-mask\n::add-mask::hush\n", log: "::stop-commands::add-mask\nError: ::stop-commands:: needs a token that nobody can guess: not \"add-mask\", which is empty or a command\n", masked: []string{"hush"}, err: "needs a token that nobody can guess"},
-		{name: "nothing is no token", output: "::stop-commands::\n::debug::x\n", log: "::stop-commands::\nError: ::stop-commands:: needs a token that nobody can guess: not \"\", which is empty or a command\n", err: "needs a token"},
-		{name: "pause-logging is no token", output: "::stop-commands::Pause-Logging\n", log: "::stop-commands::Pause-Logging\nError: ::stop-commands:: needs a token that nobody can guess: not \"Pause-Logging\", which is empty or a command\n", err: "needs a token"},
+		{name: "a command is not a token", output: "::stop-commands::add-mask\n::add-mask::hush\n", log: "::stop-commands::add-mask\nError: ::stop-commands:: needs a token that nobody can guess: not \"add-mask\", which is empty or a command\n", masked: []string{"hush"}, err: "needs a token that nobody can guess"},
+		{name: "nothing is not a token", output: "::stop-commands::\n::debug::x\n", log: "::stop-commands::\nError: ::stop-commands:: needs a token that nobody can guess: not \"\", which is empty or a command\n", err: "needs a token"},
+		{name: "pause-logging is not a token", output: "::stop-commands::Pause-Logging\n", log: "::stop-commands::Pause-Logging\nError: ::stop-commands:: needs a token that nobody can guess: not \"Pause-Logging\", which is empty or a command\n", err: "needs a token"},
 		{name: "bad tokens can be allowed", env: map[string]string{"ACTIONS_ALLOW_UNSECURE_STOPCOMMAND_TOKENS": "1"}, output: "::stop-commands::debug\n::notice::x\n::debug::\n::notice::y\n", log: "::stop-commands::debug\n::notice::x\n::debug::\nNotice: y\n"},
 		{name: "commands are shown on request", output: "::echo::on\n::set-output name=a::1\n::add-mask::hush\n::notice::n\n::echo::Off   \n::set-output name=a::2\n", log: "::set-output name=a::1\n" + deprecated + "::add-mask::***\nNotice: n\n::echo::Off   \n", masked: []string{"hush"}, outputs: map[string]string{"a": "2"}},
 		{name: "echo is on or off", output: "::echo::invalid\n", log: "Error: ::echo:: takes on or off, not \"invalid\"\n", err: "takes on or off"},
@@ -192,7 +192,7 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("%d annotations", len(told))
 		}
 	})
-	t.Run("too many stand in the log only", func(t *testing.T) {
+	t.Run("too many are in the log only", func(t *testing.T) {
 		b := begin(t, nil)
 		b.prints(t, strings.Repeat("::error::m\n", MaxAnnotations+10), 1<<20)
 		if lines := strings.Count(b.log.String(), "Error: m\n"); len(b.told()) != MaxAnnotations || len(b.events) != MaxAnnotations+1 || lines != MaxAnnotations+10 {

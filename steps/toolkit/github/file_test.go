@@ -38,7 +38,7 @@ var fileCases = []struct {
 	{"a byte order mark does not count", "\uFEFFa=1\n", map[string]string{"a": "1"}, ""},
 	{"expressions are text", "a=${{ secrets.X }}\n", map[string]string{"a": "${{ secrets.X }}"}, ""},
 	{"names are not trimmed", " a =1\n", map[string]string{" a ": "1"}, ""},
-	{"what stands before a mistake counts", "a=1\nb\nc=2", map[string]string{"a": "1"}, `line 2: invalid format "b"`},
+	{"what is before a mistake counts", "a=1\nb\nc=2", map[string]string{"a": "1"}, `line 2: invalid format "b"`},
 	{"heredoc: missing new line", "A<<EOF line one line two line three EOF", nil, "line 1: invalid value: matching delimiter not found"},
 	{"heredoc: missing new line, multiple lines", "A<<EOF line one\n line two\n line three EOF", nil, "EOF marker missing new line"},
 	{"heredoc: no end", "x=1\na<<EOF\none\ntwo\n", map[string]string{"x": "1"}, `line 2: invalid value: matching delimiter not found: no line below is "EOF"`},

@@ -15,7 +15,7 @@ const filesFolder = "_runner_file_commands"
 // a step.
 type fileSet struct {
 	dir  string
-	list string // what stands in GITHUB_ARTIFACTS_LIST
+	list string // what is in GITHUB_ARTIFACTS_LIST
 }
 
 // takeFiles returns a set of empty files that no other process has.

@@ -14,9 +14,9 @@ const (
 	MaxCommand = 16 << 20
 	// MaxMatchedLine bounds the lines that problem matchers see, in bytes. They skip longer ones.
 	MaxMatchedLine = 64 << 10
-	// MaxAnnotations bounds the annotations of one process. More of them stand in the log only, which is said once.
+	// MaxAnnotations bounds the annotations of one process. More of them are in the log only, which is said once.
 	MaxAnnotations = 1000
-	// MaxAnnotation bounds the message of an annotation, and its title, in bytes. What is longer stands in the log only.
+	// MaxAnnotation bounds the message of an annotation, and its title, in bytes. What is longer is in the log only.
 	MaxAnnotation = 64 << 10
 )
 

@@ -187,7 +187,7 @@ func TestFunctions(t *testing.T) {
 		}
 		for _, args := range [][]value.Value{nil, {value.OfInt(1)}, {value.OfString("1"), value.OfString("1")}} {
 			if _, err := Functions[ghexpr.TextFunction](scope, args); err == nil {
-				t.Errorf("%v is no call", args)
+				t.Errorf("%v is not a call", args)
 			}
 		}
 	})

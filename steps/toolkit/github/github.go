@@ -12,8 +12,8 @@
 //
 // Sources: GitHub's documentation of workflow commands and of default variables, and the behaviour of actions/runner.
 // Where we differ:
-//   - Text passes before its line is complete. What stands before a "##[command]" in its line stays in the log, as a line of its own.
-//   - Only ASCII blanks may stand before a "::command::".
+//   - Text passes before its line is complete. What is before a "##[command]" in its line stays in the log, as a line of its own.
+//   - Only ASCII blanks may be before a "::command::".
 //   - GITHUB_ENV cannot set what the runner itself sets (GITHUB_SHA, RUNNER_TEMP, …): GitHub ignores that, and here a warning says so.
 //     Other names that begin with GITHUB_ or RUNNER_, and CI, are free.
 //   - Expressions of problem matchers are matched in linear time, so they cannot look around or back. A matcher with one that does
@@ -94,7 +94,7 @@ func newSession(p engine.ToolkitProcess, job *job) *Session {
 // Env returns the variables that the process needs.
 func (s *Session) Env() map[string]string { return s.env }
 
-// Output returns a writer for one stream of the process, which passes on to next what is no command.
+// Output returns a writer for one stream of the process, which passes on to next what is not a command.
 func (s *Session) Output(next io.Writer) io.Writer {
 	f := &filter{session: s, next: next}
 	s.filters = append(s.filters, f)

@@ -106,7 +106,7 @@ func (m *matcher) check() error {
 	case m.Owner == "":
 		return errors.New("a matcher has no owner")
 	case m.Severity != "" && level(m.Severity) == "":
-		return fmt.Errorf("the matcher %q has the severity %q, which is none of error, warning and notice", m.Owner, m.Severity)
+		return fmt.Errorf("the matcher %q has the severity %q, which must be one of error, warning, notice", m.Owner, m.Severity)
 	case len(m.Patterns) == 0:
 		return fmt.Errorf("the matcher %q has no pattern", m.Owner)
 	case len(m.Patterns) > MaxMatchers:

@@ -21,7 +21,7 @@ var nodeMajor = lazyregexp.New(`(?m)^#define NODE_MAJOR_VERSION ([0-9]+)\s*$`)
 // maxNodeHeader bounds the file of Node's headers that holds its version, in bytes.
 const maxNodeHeader = 64 << 10
 
-// checkNode says once when an action will run on a Node that is older than it asks for. The version stands in a file that comes with
+// checkNode says once when an action will run on a Node that is older than it asks for. The version is in a file that comes with
 // Node; where that is missing nothing is said, as starting node only to ask would take longer than most of what an action does.
 func (s *Session) checkNode() {
 	using := wantedNode().FindStringSubmatch(field(s.process.Context, "using").Text())
@@ -38,7 +38,7 @@ func (s *Session) checkNode() {
 	}
 }
 
-// nodeVersion returns the major version of a node, 0 if it cannot be told. It looks once in a run.
+// nodeVersion returns the major version of a node, 0 if it is unknown. It looks once in a run.
 func (j *job) nodeVersion(node string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

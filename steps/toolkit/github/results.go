@@ -106,7 +106,7 @@ func (s *Session) addFolder(dir string) {
 	s.folders = append(slices.DeleteFunc(s.folders, func(d string) bool { return d == dir }), dir)
 }
 
-// putFoldersFirst puts the folders that were added before PATH, the last of them first. Where they stood in it before they are needless.
+// putFoldersFirst puts the folders that were added before PATH, the last of them first. Where they were in it before they are needless.
 func (s *Session) putFoldersFirst() {
 	if len(s.folders) == 0 {
 		return

@@ -20,7 +20,7 @@ const (
 	keyToolCache   = "tool_cache"  // the folder of tools; in the user's cache folder without
 	keyPermissions = "permissions" // what the job's token may do: {contents: "read"}; service.DefaultPermissions without
 	keyCacheMode   = "cache_mode"  // what the job may do with caches: ACTIONS_CACHE_MODE
-	keyRecord      = "record"      // the file in which requests that would change something on GitHub are written down
+	keyRecord      = "record"      // the file in which requests that would change something on GitHub are recorded
 )
 
 // services returns the servers of the job, which are started when they are first needed.

@@ -148,7 +148,7 @@ func (o *Flags) access(p *command.Program) (service.Access, error) {
 		return access, exit.Usage("--no-auth lets in everybody, and --token-file and --tls-client-ca do not").Hinted("keep one")
 	case !o.noAuth && o.tokenFile == "" && o.tlsClientCA == "":
 		return access, exit.Usage("nothing says whom to let in").
-			Hinted("use --token-file, or --tls-client-ca with TLS; on a loopback address, --no-auth lets in every user of this machine")
+			Hinted("use --token-file, or --tls-client-ca with TLS; on a loopback address, --no-auth lets in every user on this machine")
 	}
 	if o.tokenFile != "" {
 		if access.Token, err = ReadToken(p, o.tokenFile); err != nil {

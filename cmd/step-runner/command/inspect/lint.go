@@ -64,7 +64,7 @@ error · 6 not found`,
 			if err := a.printProblems(all, format, output); err != nil {
 				return err
 			}
-			if unloaded != nil { // which is no problem of the file
+			if unloaded != nil { // which is not a problem of the file
 				code, _ := exit.Report(project.OpenError(unloaded))
 				return exit.Shown(code)
 			}
@@ -143,7 +143,7 @@ func jobProblems(ctx context.Context, p *gitlab.Project) (wrong diag.List) {
 	told := map[string]bool{}
 	for _, j := range slices.Concat(p.Pipeline.Jobs, p.Pipeline.Excluded) {
 		_, _, err := project.CompileJob(ctx, p, j, nil)
-		for _, d := range diag.Of(err) { // what else there is, such as a secret that is not given, is no problem of the file
+		for _, d := range diag.Of(err) { // what else there is, such as a secret that is not given, is not a problem of the file
 			if key := d.Error(); !told[key] {
 				told[key] = true
 				wrong = append(wrong, d)

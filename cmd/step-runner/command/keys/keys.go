@@ -21,7 +21,7 @@ import (
 	"github.com/rungci/rung/steps/signature"
 )
 
-// keyPasswordName is the environment variable that the password of a private key may stand in.
+// keyPasswordName is the environment variable that the password of a private key may be in.
 const keyPasswordName = "STEP_RUNNER_KEY_PASSWORD"
 
 // PrivateKeysHelp is for commands that sign.
@@ -62,7 +62,7 @@ func keyError(file string, err error) error {
 	var password *signature.PasswordError
 	if errors.As(err, &password) && !password.Wrong {
 		return exit.Coded(exit.BadUsage, "the key %s cannot be used: %v", file, err).
-			Hinted("to sign, give --password-file, or set " + keyPasswordName + "; to verify, give the public key")
+			Hinted("to sign, use --password-file, or set " + keyPasswordName + "; to verify, give the public key")
 	}
 	return fmt.Errorf("the key %s cannot be used: %w", file, err)
 }
@@ -180,7 +180,7 @@ func (k *TrustedKeys) Open() (keys []PublicKey, threshold int, err error) {
 	case k.threshold == 0:
 		return keys, len(keys), nil
 	case k.threshold < 0 || k.threshold > len(keys):
-		return nil, 0, exit.Usage("--threshold: %d of %d keys can never have signed", k.threshold, len(keys)).Hinted("give --threshold from 1 to the number of different keys")
+		return nil, 0, exit.Usage("--threshold: %d of %d keys can never have signed", k.threshold, len(keys)).Hinted("use --threshold from 1 to the number of different keys")
 	}
 	return keys, k.threshold, nil
 }

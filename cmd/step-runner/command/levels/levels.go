@@ -49,7 +49,7 @@ func (l *Levels) Open(level executor.Level) (executor.Executor, error) {
 	return l.opener.Open(ctx, level)
 }
 
-// OpenNone opens the level of this machine.
+// OpenNone opens the level on this machine.
 func (l *Levels) OpenNone() (executor.Executor, error) { return l.Open(executor.None) }
 
 // OpenContainer opens the level of containers, if there is an engine.

@@ -249,7 +249,7 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 	case o.grace < 0 || o.grace > service.MaxGrace:
 		return "", nil, exit.Usage("--grace is at least 0 and at most %s", service.MaxGrace)
 	case o.watch && file == "-":
-		return "", nil, exit.Usage("--watch reads the file anew, and standard input can be read once")
+		return "", nil, exit.Usage("--watch reads the file again, and standard input can be read once")
 	}
 	return file, names, nil
 }
@@ -270,7 +270,7 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 		return nil
 	}
 	if o.outputFile != "" && len(jobs) > 1 {
-		return exit.Usage("--output-file is for one job, and there are %d", len(jobs)).Hinted("give --job-name, or --output-dir DIR for the traces of all")
+		return exit.Usage("--output-file is for one job, and there are %d", len(jobs)).Hinted("use --job-name, or --output-dir DIR for the traces of all")
 	}
 	if err := o.checkTraces(); err != nil {
 		return err

@@ -74,7 +74,7 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	}
 	several = several || len(names) != 1
 	if o.outputFile != "" && several {
-		return exit.Usage("--output-file is for one job, and there are several").Hinted("give --job-name, or --output-dir DIR for the traces of all")
+		return exit.Usage("--output-file is for one job, and there are several").Hinted("use --job-name, or --output-dir DIR for the traces of all")
 	}
 	if err := o.checkTraces(); err != nil {
 		return err

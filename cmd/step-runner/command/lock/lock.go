@@ -159,15 +159,15 @@ func (a *lockCommands) walkToLock(ctx context.Context, o *lockOptions, old *lock
 		return nil, nil, err
 	}
 	resolver.Local.Parse = parseToLock
-	// To check, names are asked anew where that is possible; to write, what is in the file stays unless it is to be updated.
-	anew := o.update || o.check && !o.from.Offline
-	resolver.Lock, resolver.Fresh = old, anew
-	if anew {
+	// To check, names are asked again where that is possible; to write, what is in the file stays unless it is to be updated.
+	again := o.update || o.check && !o.from.Offline
+	resolver.Lock, resolver.Fresh = old, again
+	if again {
 		resolver.Lock = nil
 	}
-	if workflows != nil && !(anew && o.github) {
+	if workflows != nil && !(again && o.github) {
 		if resolver.Lock, err = lock.Join(resolver.Lock, o.output, workflows.pins(), lockfile.Path); err != nil {
-			return nil, nil, exit.Coded(exit.Definition, "%v", err).Hinted("step-runner lock --update writes the first one anew, with --github both")
+			return nil, nil, exit.Coded(exit.Definition, "%v", err).Hinted("step-runner lock --update writes the first one again, with --github both")
 		}
 	}
 	l := &locker.Locker{
@@ -218,7 +218,7 @@ func (a *lockCommands) lockArgument(ctx context.Context, l *locker.Locker, arg, 
 	return l.Definition(ctx, component, text, dir)
 }
 
-// reportLock says how a lock file differs from what it should be. That it holds more than is needed is no fault.
+// reportLock says how a lock file differs from what it should be. That it holds more than is needed is not a fault.
 func (a *lockCommands) reportLock(o *lockOptions, all []locker.Difference, failures []locker.Failure) error {
 	bad := len(failures) > 0
 	for _, d := range all {

@@ -134,7 +134,7 @@ func lockWorkflow(ctx context.Context, l *locker.Locker, file string) error {
 	return l.Definition(ctx, c, text, filepath.Dir(full))
 }
 
-// actionsLock makes GitHub's lock file anew for the workflows, and for those of the repository that they call. What it says of others stays.
+// actionsLock makes GitHub's lock file again for the workflows, and for those of the repository that they call. What it says of others stays.
 func (w *workflowsToLock) actionsLock(ctx context.Context, from source.Source) (*lockfile.File, error) {
 	out := &lockfile.File{Version: lockfile.Version, Workflows: maps.Clone(w.old.Workflows), Dependencies: maps.Clone(w.old.Dependencies)}
 	todo := slices.Clone(w.files)

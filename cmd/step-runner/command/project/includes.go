@@ -64,7 +64,7 @@ func (o *Flags) openIncludes(p *command.Program, r *repository.Repository, proje
 	})
 }
 
-// includeLoader makes the loader when something is included that is not the project's own, and writes down what that was.
+// includeLoader makes the loader when something is included that is not the project's own, and records what that was.
 type includeLoader struct {
 	open func() (*include.Loader, error)
 }

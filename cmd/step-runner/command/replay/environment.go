@@ -114,7 +114,7 @@ func placeError(ctx context.Context, err error) error {
 	return jobenv.AsError(ctx, err)
 }
 
-// refuseOutside refuses flags that say something of this machine, which the replay does not see.
+// refuseOutside refuses flags that say something on this machine, which the replay does not see.
 func (r *replaying) refuseOutside() error {
 	from := r.Session.From
 	if r.WorkDir != "" || from.Sources != "" || from.CacheDir != "" || len(from.Bundles) > 0 {

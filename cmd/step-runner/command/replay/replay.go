@@ -182,7 +182,7 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	return r.tell(recorded, fresh, d, result)
 }
 
-// freshFolder gives a run that began in an empty work directory one again, unless --work-dir names another: what stands in the current
+// freshFolder gives a run that began in an empty work directory one again, unless --work-dir names another: what is in the current
 // folder is not what it worked on.
 func (r *replaying) freshFolder(recorded *trace.Trace) (clean func(), err error) {
 	if r.WorkDir != "" || !recorded.Run.FreshWorkDir {

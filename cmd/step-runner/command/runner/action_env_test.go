@@ -16,7 +16,7 @@ func TestOnlyContainerActionsFindTheEngine(t *testing.T) {
 		{"a container action", "HOME=/run/home A=b", "A=b DOCKER_HOST=unix:///mine DOCKER_CONFIG=/my/docker HOME=/home/me", action},
 		{"one whose step names the engine", "DOCKER_HOST=tcp://other HOME=/run/home", "DOCKER_HOST=tcp://other DOCKER_CONFIG=/my/docker HOME=/home/me", action},
 		{"one whose step has logged in", "DOCKER_CONFIG=/run/docker", "DOCKER_CONFIG=/run/docker DOCKER_HOST=unix:///mine HOME=/home/me", action},
-		{"one that would choose the programs of this machine", "PATH=/the/actions LD_PRELOAD=x.so DYLD_INSERT_LIBRARIES=y A=b", "A=b DOCKER_HOST=unix:///mine DOCKER_CONFIG=/my/docker HOME=/home/me", action},
+		{"one that would choose the programs on this machine", "PATH=/the/actions LD_PRELOAD=x.so DYLD_INSERT_LIBRARIES=y A=b", "A=b DOCKER_HOST=unix:///mine DOCKER_CONFIG=/my/docker HOME=/home/me", action},
 		{"another built-in step", "HOME=/run/home", "HOME=/run/home", []string{"builtin", "docker/login", "in", "out", "exports"}},
 		{"another command", "HOME=/run/home", "HOME=/run/home", []string{"run", "steps.yml"}},
 	} {

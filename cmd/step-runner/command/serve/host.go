@@ -8,7 +8,7 @@ import (
 	"github.com/rungci/rung/executor/host/remotefiles"
 )
 
-// hostCommand does something with the files of this machine for a program on another one, which has copied this one here.
+// hostCommand does something with the files on this machine for a program on another one, which has copied this one here.
 func (a *app) hostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "host OPERATION [ARGUMENT…]",

@@ -43,8 +43,8 @@ registry/repository:version. The existing step-runner can read it too.`,
 
 // platformHelp describes --platform for both commands.
 const platformHelp = `All files in DIR are for every platform. --platform PLATFORM=SOURCE adds the files in the folder SOURCE, or the one file
-SOURCE, for one of them; with =TARGET behind it they stand at that path. A platform is written as linux/amd64, linux/arm/v7
-or windows/amd64:10.0.20348. What stands in DIR and is some platform's is for that platform only. Without --platform the
+SOURCE, for one of them; with =TARGET after it they get that path. A platform is written as linux/amd64, linux/arm/v7
+or windows/amd64:10.0.20348. A file in DIR that belongs to a platform is for that platform only. Without --platform the
 step is for every platform.
 
 Every definition file in DIR (func.yml, step.yml) must be right. The same files give the same digest, everywhere: all times

@@ -25,7 +25,7 @@ func (a *app) signCommand() *cobra.Command {
 		Short: "Sign a step",
 		Long: `sign writes FOLDER/` + signature.ComponentFile + `: a signature over the content digest of the folder, which holds for a copy of it from
 anywhere. Publish it with the step. The files named *` + signature.Suffix + ` are no part of what is signed: somebody else can add a signature with
-another key. After a change to the step, sign it anew with --force.
+another key. After a change to the step, sign it again with --force.
 
 ` + keys.PrivateKeysHelp + `
 

@@ -95,7 +95,7 @@ func traceStatement(path string, artifacts []string) (*signature.Statement, erro
 	if err != nil {
 		return nil, err
 	}
-	// The statement holds a digest of what stands there now, and what was read from it before.
+	// The statement holds a digest of what is there now, and what was read from it before.
 	if after, err := os.Stat(path); err != nil || before == nil || !os.SameFile(before, after) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
 		return nil, exit.Coded(exit.System, "%s changed while it was read", path).Hinted("sign it when its run has ended")
 	}
@@ -148,7 +148,7 @@ func digestFile(path string) (provenance.File, error) {
 }
 
 // subjectName is what a file is called in a statement: its path where that leads down from the current folder, else its last
-// element, because the folders of this machine mean nothing elsewhere.
+// element, because the folders on this machine mean nothing elsewhere.
 func subjectName(file string) string {
 	name := filepath.ToSlash(filepath.Clean(file))
 	if filepath.IsAbs(file) || strings.HasPrefix(name, "/") || name == ".." || strings.HasPrefix(name, "../") {

@@ -61,7 +61,7 @@ const (
 	subjectDifferent = "different"
 	subjectNotSigned = "not signed"
 	subjectUnchecked = "not checked" // an artifact that was not given
-	subjectCovered   = "covered"     // an output, which stands in the trace
+	subjectCovered   = "covered"     // an output, which is in the trace
 )
 
 // subjectCheck is what is known of something that was signed, or should have been.
@@ -132,7 +132,7 @@ func verifyTrace(path string, o *traceVerifying) (*verification, error) {
 		return nil, err
 	}
 	for _, output := range record.Outputs {
-		if v.err == nil { // they stand in the trace
+		if v.err == nil { // they are in the trace
 			v.Subjects = append(v.Subjects, subjectCheck{"output", output.Name, "", output.SHA256, subjectCovered})
 		}
 	}

@@ -40,7 +40,7 @@ const crashing = `{"Action":"output","Package":"example.com/m/a","Test":"TestFou
 func TestRun(t *testing.T) {
 	const none = "# nobody\n"
 	tests := map[string]struct {
-		in, allowed string // allowed "" is no list
+		in, allowed string // allowed "" is not a list
 		ok          bool
 		want        []string
 		wantNot     string

@@ -37,7 +37,7 @@ func (b *Bucket) openAzure(u *url.URL, getenv func(string) string) error {
 	if sas := strings.TrimPrefix(getenv("AZURE_STORAGE_SAS"), "?"); sas != "" {
 		query, err := url.ParseQuery(sas)
 		if err != nil || query.Get("sig") == "" {
-			return errors.New("AZURE_STORAGE_SAS is no shared access signature; those are like sv=…&sig=…")
+			return errors.New("AZURE_STORAGE_SAS is not a shared access signature; those are like sv=…&sig=…")
 		}
 		b.signer = accessSignature(sas)
 		return nil
@@ -53,7 +53,7 @@ func (b *Bucket) openAzure(u *url.URL, getenv func(string) string) error {
 	return nil
 }
 
-// accessSignature is a SAS: it stands in the address.
+// accessSignature is a SAS: it is in the address.
 type accessSignature string
 
 func (s accessSignature) sign(r *http.Request, _ string, now time.Time) error {

@@ -9,7 +9,7 @@
 // Requests are signed here: three signatures are a few hundred lines, and what the vendors link into a program for them is some
 // tens of megabytes. Credentials are the caller's; none is looked for anywhere else.
 //
-//   - s3 signs with AWS Signature Version 4, in headers, over the content's SHA-256. With an endpoint of its own the bucket's name stands in
+//   - s3 signs with AWS Signature Version 4, in headers, over the content's SHA-256. With an endpoint of its own the bucket's name is in
 //     the path, as MinIO and others want it.
 //   - gs signs addresses with the RSA key of a service account (GOOG4-RSA-SHA256); or, with a key of Google's interoperability, as s3 does.
 //   - azblob signs with the account's key (Shared Key), or sends a shared access signature (SAS).
@@ -59,9 +59,9 @@ type Bucket struct {
 	client *transfer.Client
 	now    func() time.Time
 	base   *url.URL // of the bucket
-	prefix string   // stands before all names
+	prefix string   // is before all names
 	signer signer
-	meta   string      // stands before the names of metadata
+	meta   string      // is before the names of metadata
 	put    http.Header // what every upload needs
 	limit  int64       // of one upload, in bytes
 }
@@ -124,7 +124,7 @@ func options(u *url.URL, known ...string) (map[string]string, error) {
 		case !slices.Contains(known, name):
 			return nil, fmt.Errorf("%q is not known here; known are %s", name, strings.Join(known, ", "))
 		case len(v) != 1:
-			return nil, fmt.Errorf("%q stands there %d times", name, len(v))
+			return nil, fmt.Errorf("%q appears %d times", name, len(v))
 		}
 		out[name] = v[0]
 	}
@@ -189,7 +189,7 @@ const markName = "rungmark"
 
 // Content is what Put sends.
 type Content struct {
-	Open   func() (io.ReadCloser, error) // anew for every attempt
+	Open   func() (io.ReadCloser, error) // again for every attempt
 	Size   int64                         // in bytes
 	SHA256 string                        // in hexadecimal
 	Mark   string                        // letters and digits that Mark returns later

@@ -246,8 +246,8 @@ func TestAddressesOfBuckets(t *testing.T) {
 		"s3://":                                   "names no bucket",
 		"s3://key:s3cret@bucket":                  "credentials are given as secrets",
 		"s3://bucket?colour=red":                  `"colour" is not known here; known are region, endpoint, path_style`,
-		"s3://bucket?region=a&region=b":           "stands there 2 times",
-		"s3://bucket?region=x/y":                  "is no region",
+		"s3://bucket?region=a&region=b":           "appears 2 times",
+		"s3://bucket?region=x/y":                  "is not a region",
 		"s3://bucket?path_style=perhaps":          "must be true or false",
 		"s3://bucket?endpoint=ftp://host":         "must be written as https://HOST",
 		"s3://bucket?endpoint=https://u:s3cret@h": "a user, a query or a fragment",
@@ -276,7 +276,7 @@ func TestCredentialsThatAreMissingOrWrong(t *testing.T) {
 		{"gs://bucket", []string{"GOOGLE_APPLICATION_CREDENTIALS_JSON", `{"type":"service_account","client_email":"a","private_key":"s3cret"}`}, "not in PEM form"},
 		{"azblob://account/c", nil, "neither AZURE_STORAGE_KEY nor AZURE_STORAGE_SAS"},
 		{"azblob://account/c", []string{"AZURE_STORAGE_KEY", "s3cret!"}, "not in Base64"},
-		{"azblob://account/c", []string{"AZURE_STORAGE_SAS", "s3cret"}, "no shared access signature"},
+		{"azblob://account/c", []string{"AZURE_STORAGE_SAS", "s3cret"}, "not a shared access signature"},
 	} {
 		if _, err := Open(tc.address, Config{Getenv: environment(tc.env...)}); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s with %q: got %v, want %q", tc.address, tc.env, err, tc.want)

@@ -80,7 +80,7 @@ func readAccount(text string) (*account, error) {
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
 		if parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes); err != nil {
-			return nil, errors.New("its private_key is no RSA key that can be read")
+			return nil, errors.New("its private_key is not an RSA key that can be read")
 		}
 	}
 	key, ok := parsed.(*rsa.PrivateKey)

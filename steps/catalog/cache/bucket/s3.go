@@ -31,13 +31,13 @@ func (b *Bucket) openS3(u *url.URL, getenv func(string) string) error {
 		region = defaultAWS
 	}
 	if strings.Trim(region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return fmt.Errorf("%q is no region; regions are like eu-central-1", region)
+		return fmt.Errorf("%q is not a region; regions are like eu-central-1", region)
 	}
 	base, err := endpoint(o["endpoint"], "https://s3."+region+"."+amazonDomain(region))
 	if err != nil {
 		return err
 	}
-	// The certificates of Amazon are for one name before the host, so a bucket with dots stands in the path.
+	// The certificates of Amazon are for one name before the host, so a bucket with dots is in the path.
 	inPath, err := parseBool("path_style", o["path_style"], o["endpoint"] != "" || strings.Contains(u.Host, "."))
 	if err != nil {
 		return err

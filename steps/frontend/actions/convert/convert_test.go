@@ -108,7 +108,7 @@ func TestWhatCannotBeConverted(t *testing.T) {
 		"a workflow with a mistake":     {"on: push\njobs:\n  a: {runs-on: x, steps: [{rum: make}]}\n", "", `unknown key "rum"`},
 		"nothing but calls":             {"on: push\njobs: {a: {uses: ./.github/workflows/b.yml}}\n", "", "no job has steps"},
 		"the only job calls a workflow": {"on: push\njobs:" + job + "  b: {uses: ./.github/workflows/b.yml}\n", "b", "no job has steps"},
-		"text that is no YAML":          {"a: [", "", "error"},
+		"text that is not YAML":         {"a: [", "", "error"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

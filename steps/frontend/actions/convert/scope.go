@@ -283,7 +283,7 @@ func (s *scope) template(n *yamlsource.Node) string {
 	return out + rest
 }
 
-// dollars writes a text of GitHub's with variables of GitLab's in it. ok is false where an expression is no variable.
+// dollars writes a text of GitHub's with variables of GitLab's in it. ok is false where an expression is not a variable.
 func (s *scope) dollars(n *yamlsource.Node) (text string, ok bool) {
 	t, err := ghexpr.ParseTemplate(textOf(n), nil)
 	if err != nil {

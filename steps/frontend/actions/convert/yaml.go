@@ -11,7 +11,7 @@ import (
 
 // The pieces of YAML that are written: a string, and these.
 type (
-	// raw is a scalar that is no string, such as true.
+	// raw is a scalar that is not a string, such as true.
 	raw string
 	// list holds items; an item that is a remark is a comment in the place of one.
 	list   []any

@@ -168,7 +168,7 @@ func FuzzParse(f *testing.F) {
 		file, err := lockfile.Parse("actions.lock", []byte(text))
 		if err != nil {
 			if len(diag.Of(err)) == 0 {
-				t.Fatalf("an error that is no list of diagnostics: %v", err)
+				t.Fatalf("an error that is not a list of diagnostics: %v", err)
 			}
 			return
 		}

@@ -270,7 +270,7 @@ func TestAVeryLongExpressionIsAMistake(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("1||", 50_000) + "1", strings.Repeat("!", 100_000) + "1", strings.Repeat("(", 100_000)} {
 		if _, _, err := read(t, "- run: echo ${{ "+text+" }}\n", false); err == nil {
-			t.Errorf("%.20s… is no mistake", text)
+			t.Errorf("%.20s… is not a mistake", text)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func (w *Workflow) calledInputs(ev *evaluation, caller *Job, args *Arguments, c 
 	return out
 }
 
-// given returns what a caller gives for the input. Other than in workflow_dispatch, a text is no number and no boolean.
+// given returns what a caller gives for the input. Other than in workflow_dispatch, a text is not a number and no boolean.
 func (in *Input) given(v value.Value) (out value.Value, problem string) {
 	switch {
 	case in.Type == "boolean" && v.Kind() != value.Boolean:

@@ -117,7 +117,7 @@ func FuzzParse(f *testing.F) {
 		w, err := workflow.Parse("ci.yml", []byte(text))
 		if err != nil {
 			if len(diag.Of(err)) == 0 {
-				t.Fatalf("an error that is no list of diagnostics: %v", err)
+				t.Fatalf("an error that is not a list of diagnostics: %v", err)
 			}
 			return
 		}

@@ -355,7 +355,7 @@ func (j *Job) permissionsOr() *Permissions {
 	return DefaultPermissions()
 }
 
-// PermissionsIn are what the token of the job may do in a workflow whose caller has at most so much; nil is no caller. A called workflow
+// PermissionsIn are what the token of the job may do in a workflow whose caller has at most so much; nil is not a caller. A called workflow
 // that does not say what it needs gets what its caller has.
 func (j *Job) PermissionsIn(most *Permissions) *Permissions {
 	switch {

@@ -109,7 +109,7 @@ func TestLegsThatCannotBe(t *testing.T) {
 		"a string for a list":            {"{v: '${{ vars.v }}'}", "x", `ci.yml:6:28: "v" in the matrix must be a list, not "x"`},
 		"a list for a map":               {"'${{ fromJSON(vars.v) }}'", "[1]", "the matrix must be a map, not an array"},
 		"no values":                      {"{v: '${{ fromJSON(vars.v) }}'}", "[]", `"v" in the matrix has no values`},
-		"text that is no JSON":           {"{v: '${{ fromJSON(vars.v) }}'}", "[", "fromJSON"},
+		"text that is not JSON":          {"{v: '${{ fromJSON(vars.v) }}'}", "[", "fromJSON"},
 		"a name of exclude that is none": {"'${{ fromJSON(vars.v) }}'", `{"a":[1],"exclude":[{"b":1}]}`, `"b" is excluded`},
 	} {
 		j := job(t, "strategy: {matrix: "+c.matrix+"}\n")

@@ -28,7 +28,7 @@ type (
 	pair struct {
 		name  string
 		cell  cell
-		extra bool // added by include: it is no part of the leg's name
+		extra bool // added by include: it is not part of the leg's name
 	}
 	row []pair
 )

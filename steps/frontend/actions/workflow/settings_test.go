@@ -81,11 +81,11 @@ func TestSettings(t *testing.T) {
 		})
 	}
 	for name, s := range map[string]struct{ keys, want string }{
-		"a machine of nothing":   {"runs-on: '${{ vars.none }}'", "ci.yml:5:14: the job runs on nothing"},
-		"a time that is no time": {"timeout-minutes: '${{ vars.yes }}'", `"timeout-minutes" must be a number above 0, not "true"`},
-		"a truth that is none":   {"continue-on-error: '${{ vars.n }}'", `"continue-on-error" must be true or false, not "7"`},
-		"half of credentials":    {"container: {image: x, credentials: {username: u, password: '${{ secrets.X }}'}}", "one of them is empty"},
-		"text that is no JSON":   {"runs-on: '${{ fromJSON(vars.none) }}'", "ci.yml:5:"},
+		"a machine of nothing":      {"runs-on: '${{ vars.none }}'", "ci.yml:5:14: the job runs on nothing"},
+		"a time that is not a time": {"timeout-minutes: '${{ vars.yes }}'", `"timeout-minutes" must be a number above 0, not "true"`},
+		"a truth that is none":      {"continue-on-error: '${{ vars.n }}'", `"continue-on-error" must be true or false, not "7"`},
+		"half of credentials":       {"container: {image: x, credentials: {username: u, password: '${{ secrets.X }}'}}", "one of them is empty"},
+		"text that is not JSON":     {"runs-on: '${{ fromJSON(vars.none) }}'", "ci.yml:5:"},
 	} {
 		if _, err := settings(t, s.keys, c); err == nil || !strings.Contains(err.Error(), s.want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v, want %q", name, err, s.want)

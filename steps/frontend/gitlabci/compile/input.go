@@ -7,7 +7,7 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// interpolate replaces ${{ job.inputs.NAME }} in the texts of a job that has inputs. In one that has none, such a text is no expression.
+// interpolate replaces ${{ job.inputs.NAME }} in the texts of a job that has inputs. In one that has none, such a text is not an expression.
 // The values go into scripts as they are, which is what the author of the job asked for.
 func (f *fromPipeline) interpolate(j *Job) {
 	declared := f.from.Keywords.Inputs

@@ -46,7 +46,7 @@ const (
 type Options struct {
 	// Place is where the first file is from.
 	Place Place
-	// Inputs are values for the spec:inputs of the first file. Where an input is no string, the text of a string is read as
+	// Inputs are values for the spec:inputs of the first file. Where an input is not a string, the text of a string is read as
 	// JSON, as GitLab does with what people type.
 	Inputs map[string]value.Value
 	// Loader gives the files that are included. Without one, every include is an error.

@@ -159,7 +159,7 @@ func facts(loader config.Loader) config.Options {
 		Rule: func(rule config.Node) (bool, error) {
 			condition := rule.Get("if")
 			if strings.Contains(condition.Text(), "!!") {
-				return false, diag.List{rule.Diagnostic("", "this is no condition")}
+				return false, diag.List{rule.Diagnostic("", "this is not a condition")}
 			}
 			left, right, _ := strings.Cut(condition.Text(), " == ")
 			return !condition.Exists() || expand(left) == strings.Trim(right, `"`), nil

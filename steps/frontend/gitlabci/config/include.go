@@ -257,7 +257,7 @@ func isYAML(name string) bool {
 	return strings.HasSuffix(lower, ".yml") || strings.HasSuffix(lower, ".yaml")
 }
 
-// checkPath reports a path that is no YAML file's, or that leads out of the project.
+// checkPath reports a path that is not a YAML file's, or that leads out of the project.
 func (r *resolver) checkPath(n Node, text string) bool {
 	switch {
 	case leaves(text):

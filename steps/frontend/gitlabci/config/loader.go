@@ -152,7 +152,7 @@ type File struct {
 	// Place is where the file really is: for a component, the project, commit and path, to which the files that it includes
 	// by `local` belong. When it is the zero Place, the file is where it was asked for.
 	Place Place
-	// Component is what $[[ component.name ]] and its like stand for, nil for what is no component.
+	// Component is what $[[ component.name ]] and its like stand for, nil for what is not a component.
 	Component *Component
 }
 

@@ -136,7 +136,7 @@ func (n Node) Entries() iter.Seq2[Node, Node] {
 	}
 }
 
-// Get returns the value of a key, and the zero Node when the node is no map or has no such key.
+// Get returns the value of a key, and the zero Node when the node is not a map or has no such key.
 func (n Node) Get(key string) Node {
 	_, v := n.Entry(key)
 	return v

@@ -101,7 +101,7 @@ func TestVariables(t *testing.T) {
 	}, []refuses{
 		{"a list", "variables: {A: [a]}\n" + someJob, "1:16: `variables:A` must be a string, not a list"},
 		{"a list for all", "variables: [A]\n" + someJob, "1:12: `variables` must be a map, not a list\n  hint: write NAME: value under it"},
-		{"a value that is no option", "variables: {A: {value: c, options: [a, b]}}\n" + someJob, "1:24: `variables:A:value` is \"c\", and that is not among the options"},
+		{"a value that is not an option", "variables: {A: {value: c, options: [a, b]}}\n" + someJob, "1:24: `variables:A:value` is \"c\", and that is not among the options"},
 		{"options without a value", "variables: {A: {options: [a, b]}}\n" + someJob, "1:26: `variables:A` has options and no value"},
 		{"a description in a job", job("variables: {A: {value: a, description: b}}"), "3:29: `variables:A` has no key \"description\""},
 		{"an expand that is a text", job(`variables: {A: {value: a, expand: "false"}}`), "3:37: `variables:A:expand` must be a boolean, not a string\n  hint: take the quotes off"},

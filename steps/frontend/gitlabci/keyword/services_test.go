@@ -130,7 +130,7 @@ func TestInputs(t *testing.T) {
 		{"an input without a default", of("{a: {type: string}}"), "`inputs:a` has no default"},
 		{"an input that says nothing", of("{a: null}"), "`inputs:a` has no default"},
 		{"a default of another type", of("{a: {type: number, default: b}}"), "`inputs:a:default` must be of the type number, not a string"},
-		{"a default that is no option", of("{a: {default: c, options: [a, b]}}"), "`inputs:a:default` is \"c\", and that is not among the options"},
+		{"a default that is not an option", of("{a: {default: c, options: [a, b]}}"), "`inputs:a:default` is \"c\", and that is not among the options"},
 		{"a default that does not match", of("{a: {default: c, regex: '^v'}}"), "`inputs:a:default` does not match the regex ^v"},
 		{"a broken pattern", of("{a: {default: c, regex: '('}}"), "`inputs:a:regex`: "},
 		{"options of booleans", of("{a: {type: boolean, default: true, options: [true]}}"), "`inputs:a:options` is for strings and numbers"},

@@ -14,7 +14,7 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
 )
 
-// New makes the pipeline of a definition. A pipeline that rules leave without jobs is no error: see Pipeline.Reason.
+// New makes the pipeline of a definition. A pipeline that rules leave without jobs is not an error: see Pipeline.Reason.
 //
 // The error is a diag.List of all for which GitLab would make no pipeline. The definition must not change afterwards.
 func New(d *keyword.Definition, facts Facts) (*Pipeline, error) {

@@ -171,7 +171,7 @@ func FuzzNew(f *testing.F) {
 		p, err := pipeline.New(d, onMain())
 		if err != nil {
 			if len(diag.Of(err)) == 0 {
-				t.Fatalf("an error that is no diagnostic: %v", err)
+				t.Fatalf("an error that is not a diagnostic: %v", err)
 			}
 			return
 		}

@@ -40,7 +40,7 @@ func TestEveryKeywordIsDescribed(t *testing.T) {
 		}
 		for _, where := range k.Where {
 			if !slices.Contains([]string{"top", "header", "job", "default"}, where) {
-				t.Errorf("%s may stand in %q, which is no place", k.Name, where)
+				t.Errorf("%s may stand in %q, which is not a place", k.Name, where)
 			}
 		}
 		if k.Support != reference.Full && k.Support != reference.Simulated && k.Support != reference.Named {
@@ -215,7 +215,7 @@ func TestTheSchema(t *testing.T) {
 			"a hundred retries":              "a: {script: x, retry: 100}",
 			"a when that there is not":       "a: {script: x, when: sometimes}",
 			"an include without a place":     "include: [{file: x}]",
-			"coverage that is no pattern":    "a: {script: x, coverage: 'x'}",
+			"coverage that is not a pattern": "a: {script: x, coverage: 'x'}",
 			"a release without a tag":        "a: {script: x, release: {name: n}}",
 			"a report that there is not":     "a: {script: x, artifacts: {reports: {what: x}}}",
 			"a parallel of 300":              "a: {script: x, parallel: 300}",

@@ -50,7 +50,7 @@ func (e *CycleError) Error() string {
 // are. So variables come out in the order of their dependencies. Escapes stay as they are.
 //
 // When variables refer to each other in a circle, nothing is expanded: the collection comes back as it is, with a *CycleError.
-// A variable that refers to nothing but itself is no circle: the reference is to one that is not set. The error can be a
+// A variable that refers to nothing but itself is not a circle: the reference is to one that is not set. The error can be a
 // *SizeError as well; the collection is nil then.
 func (c *Collection) Expand(o Options) (*Collection, error) {
 	order, cycles := c.sort()

@@ -234,10 +234,10 @@ func TestLimits(t *testing.T) {
 		c := define("A="+strings.Repeat("x", 1000), "B="+strings.Repeat("$A", 2000))
 		b, _ := c.Lookup("B")
 		if _, err := variable.ExpandText(b, c.Lookup); err == nil {
-			t.Error("a large text is no error")
+			t.Error("a large text is not an error")
 		}
 		if _, err := c.ExpandInJob(b, path); err == nil {
-			t.Error("a large text in a job is no error")
+			t.Error("a large text in a job is not an error")
 		}
 		if _, err := c.ExpandForJob(path); err == nil || !strings.HasPrefix(err.Error(), "the value of B is larger than") {
 			t.Errorf("got %.200v", err)

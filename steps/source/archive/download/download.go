@@ -40,7 +40,7 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("it is larger than the limit of %d MiB", e.Limit>>20)
 }
 
-// state is what is known about the file so far. It stands beside it.
+// state is what is known about the file so far. It is beside it.
 type state struct {
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"`

@@ -35,7 +35,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	if Status(&http.Response{StatusCode: 200}) != nil {
-		t.Error("200 is no error")
+		t.Error("200 is not an error")
 	}
 }
 

@@ -31,7 +31,7 @@ type Layer struct {
 	Kind Kind
 	// Open opens the layer: a tar archive, also compressed with gzip or zstd. It is called more than once.
 	Open func() (io.ReadCloser, error)
-	// Title is the name of the one file that the layer is where it is no tar archive; "" where it must be one.
+	// Title is the name of the one file that the layer is where it is not a tar archive; "" where it must be one.
 	Title string
 	Size  int64 // of that file
 }

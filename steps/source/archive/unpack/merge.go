@@ -16,8 +16,8 @@ import (
 
 // node is a file, a link or a folder of what the layers make together.
 type node struct {
-	folder     map[string]*node // nil when it is no folder
-	link       string           // "" when it is no link
+	folder     map[string]*node // nil when it is not a folder
+	link       string           // "" when it is not a link
 	lenient    bool             // the link is from an image
 	layer, n   int              // which entry holds the file's content
 	size       int64
@@ -173,7 +173,7 @@ func (m *merge) add(c *changes, e entry) error {
 			return err
 		}
 		if from == nil || from.folder[targetBase] == nil || from.folder[targetBase].folder != nil {
-			return &FormatError{Entry: e.name, Why: fmt.Sprintf("is a hard link to %q, which is no file before it", e.target)}
+			return &FormatError{Entry: e.name, Why: fmt.Sprintf("is a hard link to %q, which is not a file before it", e.target)}
 		}
 		folder.folder[base] = from.folder[targetBase]
 	default:

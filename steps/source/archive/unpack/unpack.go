@@ -179,7 +179,7 @@ func cleanName(name string) string {
 	return name
 }
 
-// inGit reports whether a path is in a .git folder, which is no part of any tree.
+// inGit reports whether a path is in a .git folder, which is not part of any tree.
 func inGit(name string) bool {
 	return name == ".git" || strings.HasPrefix(name, ".git/") || strings.HasSuffix(name, "/.git") || strings.Contains(name, "/.git/")
 }

@@ -18,7 +18,7 @@ import (
 // Credentials finds what a user has for a registry.
 type Credentials interface {
 	// Registry returns the name and password for a repository; ok is false when there are none. The name "<token>" says that the
-	// password is an identity token, as it stands in Docker's configuration.
+	// password is an identity token, as it is in Docker's configuration.
 	Registry(ctx context.Context, registry, repository string) (user, password string, ok bool, err error)
 }
 

@@ -262,7 +262,7 @@ func (r *Repository) Manifest(ctx context.Context, reference string) (*Manifest,
 	return m, nil
 }
 
-// Blob downloads a blob to path. What is there already is gone on with.
+// Blob downloads a blob to path. A partial download is resumed.
 func (r *Repository) Blob(ctx context.Context, d Descriptor, path string, meter *download.Meter) error {
 	if err := d.Digest.Validate(); err != nil {
 		return &DigestError{"the digest of a layer", "one like sha256:…", fmt.Sprintf("%.80q", d.Digest)}

@@ -62,7 +62,7 @@ func (a answer) json(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal(a.body, &v); err != nil {
-		t.Fatalf("the answer %d is no object: %s", a.status, a.body)
+		t.Fatalf("the answer %d is not an object: %s", a.status, a.body)
 	}
 	return v
 }

@@ -183,7 +183,7 @@ func TestWhatTheAPIDoesNotDo(t *testing.T) {
 		text               string
 	}{
 		{"what the token has no permission for", "POST", repo + "/statuses/" + opts.GitHub["sha"], 403, "Resource not accessible by integration"},
-		{"the user of a token that is no user's", "GET", "/user", 403, "Resource not accessible by integration"},
+		{"the user of a token that is not a user's", "GET", "/user", 403, "Resource not accessible by integration"},
 		{"another repository", "GET", "/repos/octo/other", 404, "only octo/hello is at hand"},
 		{"another pull request", "GET", repo + "/pulls/6", 404, "number 6 is not"},
 		{"what nobody says here of a commit", "GET", repo + "/commits/main/check-runs", 404, "no commit found"},
@@ -192,13 +192,13 @@ func TestWhatTheAPIDoesNotDo(t *testing.T) {
 		{"what is not known here", "GET", repo + "/releases", 404, "Rung answers the REST API"},
 		{"what cannot be sent from here", "POST", repo + "/releases", 501, "Rung answers the REST API"},
 		{"GraphQL", "POST", "/../graphql", 501, "no GraphQL"},
-		{"an option in place of a name", "GET", repo + "/commits/--all", 404, "is no branch"},
-		{"an expression in place of a name", "GET", repo + "/commits/main~1", 404, "is no branch"},
-		{"a search in place of a name", "GET", repo + "/commits/:%2Ffirst", 404, "is no branch"},
-		{"a revision in a comparison", "GET", repo + "/compare/main...@%7B-1%7D", 404, "is no branch"},
-		{"an ID of a blob that is an option", "GET", repo + "/git/blobs/--batch", 404, "is no ID"},
+		{"an option in place of a name", "GET", repo + "/commits/--all", 404, "is not a branch"},
+		{"an expression in place of a name", "GET", repo + "/commits/main~1", 404, "is not a branch"},
+		{"a search in place of a name", "GET", repo + "/commits/:%2Ffirst", 404, "is not a branch"},
+		{"a revision in a comparison", "GET", repo + "/compare/main...@%7B-1%7D", 404, "is not a branch"},
+		{"an ID of a blob that is an option", "GET", repo + "/git/blobs/--batch", 404, "is not an ID"},
 		{"an object that leads out of the commit", "GET", repo + "/contents/..%2F..%2Fetc%2Fpasswd", 404, "Not Found"},
-		{"a request that is no JSON", "POST", repo + "/issues/5/comments", 400, "Problems parsing JSON"},
+		{"a request that is not JSON", "POST", repo + "/issues/5/comments", 400, "Problems parsing JSON"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,7 +41,7 @@ type Options struct {
 	Cache     string // the folder of caches (CacheFolder); other processes may use it at the same time
 	WorkTree  string // a folder in the Git repository that the REST API answers from; "" has none
 	Temp      string // where uploads wait until they are complete; "" is the system's
-	// Record is the file in which requests that would have changed something on GitHub are written down. "" keeps them in memory.
+	// Record is the file in which requests that would have changed something on GitHub are recorded. "" keeps them in memory.
 	Record string
 
 	// GitHub holds the texts of the github context by their names there: repository, ref, ref_name, ref_type, sha, head_ref, base_ref,
@@ -52,7 +52,7 @@ type Options struct {
 	Permissions map[string]string
 	// CacheMode is what the job may do with caches, as cache-mode of its workflow says it: "read", "write-only" or "none"; all else is all.
 	CacheMode string
-	// Saved is what Server.Save returned in another process of the same job; nil begins anew.
+	// Saved is what Server.Save returned in another process of the same job; nil begins again.
 	Saved []byte
 	// Note tells the user a sentence, without a stop. Nil drops it.
 	Note func(text string)

@@ -1,5 +1,5 @@
 // Package artifact keeps the artifacts of a workflow run in a folder, so that its other jobs, and whoever runs them, find them there:
-// for each NAME a file NAME.zip (NAME.file when it is no archive) with its content, and NAME.json that says what it is.
+// for each NAME a file NAME.zip (NAME.file when it is not an archive) with its content, and NAME.json that says what it is.
 package artifact
 
 import (
@@ -50,7 +50,7 @@ type Artifact struct {
 	Job       string    `json:"job,omitempty"` // the job that left it
 }
 
-// File is the name that the content has for people: NAME.zip, or NAME for what is no archive.
+// File is the name that the content has for people: NAME.zip, or NAME for what is not an archive.
 func (a Artifact) File() string {
 	if a.MediaType == Zip && !strings.HasSuffix(strings.ToLower(a.Name), ".zip") {
 		return a.Name + ".zip"

@@ -72,7 +72,7 @@ func TestWhatIsNoCacheIsNotFound(t *testing.T) {
 	f := cache.Folder{Dir: t.TempDir()}
 	e := add(t, f, "key", 3, time.Now())
 	damage := map[string]func() error{
-		"a description that is no JSON": func() error { return os.WriteFile(filepath.Join(f.Dir, e.Name()+".json"), []byte("{"), 0o600) },
+		"a description that is not JSON": func() error { return os.WriteFile(filepath.Join(f.Dir, e.Name()+".json"), []byte("{"), 0o600) },
 		"a description of another cache": func() error {
 			return os.WriteFile(filepath.Join(f.Dir, e.Name()+".json"), []byte(`{"key":"other","version":"v","size":3}`), 0o600)
 		},
@@ -90,7 +90,7 @@ func TestWhatIsNoCacheIsNotFound(t *testing.T) {
 			for _, path := range []string{f.Path(e), filepath.Join(f.Dir, e.Name()+".json")} {
 				os.Remove(path)
 			}
-			add(t, f, "key", 3, time.Now()) // and can be saved anew
+			add(t, f, "key", 3, time.Now()) // and can be saved again
 		})
 	}
 	for _, name := range []string{"", "..", "../x", strings.Repeat("0", 64)} {

@@ -183,7 +183,7 @@ func (a *API) tree(ctx context.Context, treeish string, flags ...string) ([]tree
 func (a *API) getTree(r *http.Request) (any, error) {
 	ref := r.PathValue("ref")
 	sha := ref
-	if !isHex(ref) || len(ref) < 40 { // the ID of a tree is no commit
+	if !isHex(ref) || len(ref) < 40 { // the ID of a tree is not a commit
 		var err error
 		if sha, err = a.repo.resolve(r.Context(), ref); err != nil {
 			return nil, err
@@ -200,7 +200,7 @@ func (a *API) getTree(r *http.Request) (any, error) {
 func (a *API) getBlob(r *http.Request) (any, error) {
 	sha := r.PathValue("sha")
 	if !isHex(sha) {
-		return nil, notFound("%q is no ID of a blob", sha)
+		return nil, notFound("%q is not an ID of a blob", sha)
 	}
 	text, err := a.repo.run(r.Context(), "cat-file", "blob", sha)
 	return map[string]any{"sha": sha, "size": len(text), "encoding": "base64", "content": base64.StdEncoding.EncodeToString([]byte(text)), "url": a.url("git", "blobs", sha)}, err

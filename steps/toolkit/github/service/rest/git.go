@@ -71,7 +71,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 // resolve returns the commit of a branch, a tag or an ID. Nothing else that Git takes for a revision is one here.
 func (r repository) resolve(ctx context.Context, ref string) (string, error) {
 	if !validRef(ref) {
-		return "", notFound("%q is no branch, tag or commit", ref)
+		return "", notFound("%q is not a branch, tag or commit", ref)
 	}
 	names := []string{"refs/heads/" + ref, "refs/remotes/origin/" + ref, "refs/tags/" + ref}
 	if rest, ok := strings.CutPrefix(ref, "heads/"); ok {

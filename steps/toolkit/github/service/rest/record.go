@@ -12,7 +12,7 @@ import (
 	"github.com/rungci/rung/internal/wholefile"
 )
 
-// Limits of what is written down.
+// Limits of what is recorded.
 const (
 	maxRecorded      = 10_000   // requests
 	maxRecordedBytes = 16 << 20 // of their bodies
@@ -36,7 +36,7 @@ type record struct {
 	bytes int // of the bodies of all
 }
 
-// recorded are the requests that are written down, with the permission that each needs.
+// recorded are the requests that are recorded, with the permission that each needs.
 var recorded = map[string]string{
 	"POST /issues":                                  "issues:write",
 	"PATCH /issues/{number}":                        "issues:write pull-requests:write",
@@ -117,10 +117,10 @@ func (r *record) add(entry Recorded, size int) (Recorded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.all) >= maxRecorded {
-		return entry, fmt.Errorf("the job asked for %d changes on GitHub, and no more are written down", maxRecorded)
+		return entry, fmt.Errorf("the job asked for %d changes on GitHub, and no more are recorded", maxRecorded)
 	}
 	if r.bytes+size > maxRecordedBytes {
-		return entry, fmt.Errorf("the changes on GitHub that the job asked for have more than %d MiB, and no more are written down", maxRecordedBytes>>20)
+		return entry, fmt.Errorf("the changes on GitHub that the job asked for have more than %d MiB, and no more are recorded", maxRecordedBytes>>20)
 	}
 	r.bytes += size
 	entry.ID = len(r.all) + 1

@@ -1,6 +1,6 @@
 // Package rest answers the part of GitHub's REST API that a local repository can answer: what is in it, what changed, and what the
 // event that started the job says of a pull request or an issue. What would change something on GitHub (a comment, a status) is
-// written down and told, not sent. Everything else is an error that says so.
+// recorded and told, not sent. Everything else is an error that says so.
 //
 // What a request may do is decided by the permissions of the job's token, with GitHub's words.
 package rest
@@ -35,7 +35,7 @@ type Options struct {
 	WorkTree    string            // a folder in the Git repository; "" has none
 	GitHub      map[string]string // the texts of the github context
 	Permissions map[string]string // of the token
-	Record      string            // the file of requests that are written down; "" keeps them in memory
+	Record      string            // the file of requests that are recorded; "" keeps them in memory
 	Note        func(string)
 }
 
@@ -57,7 +57,7 @@ func New(opts Options) *API {
 		core := map[string]int{"limit": 5000, "remaining": 5000, "used": 0, "reset": 0}
 		write(w, http.StatusOK, map[string]any{"resources": map[string]any{"core": core}, "rate": core})
 	})
-	a.mux.HandleFunc("GET /user", func(w http.ResponseWriter, r *http.Request) { Forbid(w, "") }) // a job's token is no user's
+	a.mux.HandleFunc("GET /user", func(w http.ResponseWriter, r *http.Request) { Forbid(w, "") }) // a job's token is not a user's
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusNotImplemented
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {

@@ -1,0 +1,52 @@
+package house
+
+import "regexp"
+
+// phrase is a row of the word list: what nobody writes in a text that a user sees, and what to write instead.
+type phrase struct {
+	avoid   string         // as the style page shows it
+	write   string         // what stands there instead, as the style page shows it
+	pattern *regexp.Regexp // finds it, in any case
+	fine    *regexp.Regexp // the matches that are plain English; nil when there are none
+}
+
+func row(avoid, write, pattern string) phrase {
+	return phrase{avoid: avoid, write: write, pattern: regexp.MustCompile(`(?i)` + pattern)}
+}
+
+// except names the matches of a pattern that are plain English.
+func (p phrase) except(fine string) phrase {
+	p.fine = regexp.MustCompile(`(?i)` + fine)
+	return p
+}
+
+// wordList is the list of docs/style.md, which shows it. A phrase gets in when a reader stumbled over it.
+var wordList = []phrase{
+	row("our system failed", "internal error", `\b(our|the) system failed\b`),
+	row("a job failed that may not", "a required job failed", `\bfailed (that|which) may not\b`),
+	row("5x is no duration", "5x is not a duration", "\\b(is|was) no [a-z%\"'`]").
+		except(`\bthere (is|was) no\b|\b(is|was) no (longer|more than|such|different|better|worse|other)\b|\bis "?no"?( for|:|$)`),
+	row("the value is none of a, b", "the value must be one of a, b", `\bis none of\b`),
+	row("passed with a word", "passed with a note", `\bwith a word\b`),
+	row("ask anew, fetch anew", "refresh, fetch again", `\banew\b`),
+	row("run a recorded run again", "re-run a trace", `\b(again a recorded run|a recorded run again)\b`),
+	row("say what came out differently", "show differences", `\b(say|says|said|tells?) what came out differently\b`),
+	row("where they are there", "if they exist", `\bwhere (they are|it is|one is) there\b`),
+	row("where there is one", "if there is one", `\bwhere there (is one|are any)\b`),
+	row("is there already", "already exists", `\b(is|are) (there already|already there)\b`),
+	row("is not there", "does not exist", `\b(is|are|was|were) not there\b`),
+	row("those that are there", "those that exist", `\bthat (is|are) there\b`),
+	row("accepted, not heeded", "accepted, ignored", `\b(not|un)[ -]?heeded\b`),
+	row("heed", "honor", `\bheed(s|ed|ing)?\b`),
+	row("LEGS, a leg of the matrix", "MATRIX, a matrix job", `\blegs?\b`),
+	row("no folder to write down in what is to be cleaned up", "cannot create the cleanup ledger", `\bfolder to write down\b`),
+	row("write down", "record", `\b(write|writes|written|wrote) down\b`),
+	row("cannot be told", "is unknown", `\b(cannot|could not) be told\b`),
+	row("the folders of this machine", "the folders on this machine", `\bof this machine\b`),
+	row("the run is gone on with", "the run is resumed", `\b(gone|goes|go|went) on with\b|\bgo on anew\b`),
+	row("give --image, --image is given", "use --image, with --image", `\bgive -`),
+	row("a job whose time is over", "a job that timed out", `\bwhose( own)? time (is|was) over\b`),
+	row("it stands in the file", "it is in the file", `\b(stands?|stood) (in|at|there|beside|before|first|where|on)\b`).except(`\bstands? in for\b`),
+	row("nothing is said of it", "it is not reported", `\b(is|are) said of\b`),
+	row("says how it went", "reports the result", `\b(says|said|say) how it\b`),
+}
