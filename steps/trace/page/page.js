@@ -122,7 +122,7 @@
   const levelOf = (a) => (signs[a.level] ? a.level : "notice");
   const counted = (list) => levels.map((k) => [k, list.filter((a) => levelOf(a) === k).length]).filter(([, n]) => n);
   const countText = (list) => counted(list).map(([k, n]) => plural(n, k)).join(", ");
-  const chip = (list) => counted(list).slice(0, 1).map(([k, n]) => h("span", { class: "chip a-" + k, title: countText(list) }, signs[k] + " " + n)); // the worst
+  const chip = (list) => counted(list).slice(0, 1).map(([k, n]) => h("span", { class: "chip a-" + k, title: countText(list), "aria-hidden": "true" }, signs[k] + " " + n)); // the worst
   const everything = () => nodes.filter((n) => n.step && n.step.annotations).flatMap((n) => n.step.annotations);
   // linesOf returns for each annotation of a step the line of its log that says it, -1 where none is found.
   const places = new Map();
@@ -210,12 +210,12 @@
     name.style.paddingLeft = Math.min(n.depth, 12) * 16 + "px";
     name.append(n.children.length ? h("span", { class: "twist", "aria-hidden": "true" }, "▾") : h("span", { class: "twist" }),
       h("span", { class: "icon s-" + n.status, "aria-hidden": "true" }, icons[n.status] || "?"), h("span", { class: "text" }, n.name),
+      h("span", { class: "visually-hidden" }, ", " + words[n.status] + (n.step && n.step.annotations ? ", " + countText(n.step.annotations) : "") + ", "),
       h("span", { class: "aside" }, aside(n)), ...chip((n.step && n.step.annotations) || []));
     n.row = h("div", { class: "row s-" + n.status + (n.children.length ? " list" : ""), role: "treeitem", "aria-level": n.depth + 1, tabindex: "-1",
       "aria-setsize": siblings.length, "aria-posinset": siblings.indexOf(n) + 1, "aria-selected": "false",
       "aria-expanded": n.children.length ? "true" : null,
-      "aria-label": n.name + ", " + words[n.status] + (n.status === "skipped" ? "" : ", " + duration(n.length)) +
-        (n.step && n.step.annotations ? ", " + countText(n.step.annotations) : ""), title: n.name + (aside(n) ? "\n" + aside(n) : "") },
+      title: n.name + (aside(n) ? "\n" + aside(n) : "") },
       name, h("span", { class: "num" }, n.status === "skipped" ? "" : duration(n.length)), h("div", { class: "track" }, bars(n)));
     n.row._node = n;
     return n.row;
@@ -328,6 +328,8 @@
     if (!log.plain) log.plain = log.lines.map((l) => (l[0] ? l[1].replace(escapes, "").toLowerCase() : ""));
     return log.plain;
   };
+  // unsearched returns how many bytes of the logs are not in the page, so that a search does not see them.
+  const unsearched = () => nodes.reduce((sum, n) => sum + (n.step && n.step.log ? logOf(n.step.id).lines.reduce((k, l) => k + (l[0] ? 0 : l[1]), 0) : 0), 0);
   const occurrences = (text, q) => {
     let n = 0;
     for (let i = text.indexOf(q); i >= 0; i = text.indexOf(q, i + q.length)) n++;
@@ -480,7 +482,7 @@
       h("span", { class: "mono" }, a.work_dir), a.unset ? h("span", {}, "without " + a.unset.join(", ")) : null),
     h("pre", { class: "code", tabindex: "0" }, (a.command || []).map(quote).join(" ")),
     a.error ? h("div", { class: "attempt-head" }, h("span", { class: "s-failure" }, a.error.message)) : null,
-    Object.keys(a.env || NO_ENTRIES).length ? pairs(Object.entries(a.env).sort()) : null);
+    table("Environment", a.env, false));
   const runDetails = () => [
     h("div", { class: "step-top" }, h("h2", {}, "Whole run"), badge(run.status)),
     h("div", { class: "facts" }, h("span", {}, duration(run.duration_ns / 1e6)), h("span", { class: "mono" }, run.work_dir)),
@@ -497,7 +499,7 @@
     const s = n.step, crumbs = [];
     for (let p = n.parent; p && p.step; p = p.parent) crumbs.unshift(p.name);
     const definition = s.definition || (s.resolved && (trace.components || NO_ENTRIES)[s.resolved.digest + "/" + s.resolved.file]);
-    const env = Object.keys(s.env || NO_ENTRIES).length ? table("Environment", s.env, true) : null;
+    const env = Object.keys(s.env || NO_ENTRIES).length ? table("Environment", s.env, false) : null;
     return [
       crumbs.length ? h("div", { class: "crumbs" }, crumbs.join(" / ")) : null,
       h("div", { class: "step-top" }, h("h2", {}, n.name), badge(n.status)),
@@ -508,6 +510,7 @@
       s.status === "running" ? h("div", { class: "notice warn" }, "The step was running when the trace ends.") : null,
       s.skip_reason ? h("div", { class: "notice" }, "Skipped: " + s.skip_reason) : null,
       s.error ? problem(s.error, s.id) : null,
+      s.log && $("log-" + s.id) ? logBox(s) : null,
       h("div", { class: "boxes" },
         s.annotations ? annotationsBox(ofStep(n, false), s.annotations_left_out) : null,
         s.summary ? box("Summary", summaryBody(s), true) : null,
@@ -518,7 +521,6 @@
         table("Inputs", s.inputs, true), table("Outputs", s.outputs, true), table("Exports", s.exports, true), env,
         s.secrets ? box("Secrets granted", pairs(s.secrets.map((name) => [name, { $sensitive: "of the run" }])), true) : null,
         json("Definition", definition)),
-      s.log && $("log-" + s.id) ? logBox(s) : null,
     ];
   };
   const details = (n) => {
@@ -549,15 +551,20 @@
       if (hits || named) steps.push(n);
       n.row.classList.toggle("dim", Boolean(query && n.step && !hits && !named));
     }
-    $("found").textContent = query ? (steps.length ? plural(steps.length, "step") + (total ? ", " + total.toLocaleString("en") + " in logs" : "") : "nothing found") : "";
-    if (selected) details(selected);
+    const missing = query ? unsearched() : 0;
+    $("found").textContent = !query ? "" : (steps.length ? plural(steps.length, "step") + (total ? ", " + total.toLocaleString("en") + " in logs" : "") : "nothing found") +
+      (missing ? "; searched only a part: " + bytes(missing) + " of the logs are not in this page" : "");
+    const first = steps.includes(selected) ? selected : steps.find((n) => n.row.querySelector(".hits")) || steps[0];
+    if (first && first !== selected) select(first);
+    else if (selected) details(selected);
+    if (first) { first.row.scrollIntoView({ block: "nearest" }); jump(1); }
   };
   let pause = 0;
   $("search").addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(search, 120); });
   $("search").addEventListener("keydown", (e) => {
     if (e.key === "Enter") {
       clearTimeout(pause);
-      if (query !== $("search").value.trim().toLowerCase()) search();
+      if (query !== $("search").value.trim().toLowerCase()) { search(); return; }
       const i = steps.indexOf(selected);
       if (i < 0 || (view.box && !view.box.querySelector("mark.first"))) select(steps[(i + 1) % steps.length]);
       jump(e.shiftKey ? -1 : 1);
