@@ -36,8 +36,10 @@ type Work interface {
 	View(to Sink) Sink
 	// Error is the error of a run that did not succeed, as a person sees it; o.End is there.
 	Error(o *Outcome) *event.Error
-	// Fetch says what the steps have left in an environment with files of its own: from there to folders of this machine.
-	Fetch(o *Outcome) ([]session.Parcel, error)
+	// Fetch says what the steps may have left in an environment with files of its own, as the job was compiled.
+	Fetch(o *Outcome) []Arrival
+	// Staging makes a folder that takes what is fetched, where the store is. The caller removes it.
+	Staging() (string, error)
 	// ShellEnv is the environment of a shell in the job, NAME=value.
 	ShellEnv() []string
 }
@@ -58,6 +60,14 @@ type Steps struct {
 	Tree *Tree
 	// Parcels are what else is sent to such an environment.
 	Parcels []session.Parcel
+}
+
+// Arrival is a file or folder that is fetched from an environment. An environment may lie about what it is: Take decides by what the
+// host compiled.
+type Arrival struct {
+	From string // in the environment
+	// Take takes over what the job may leave. The path is in a staging folder; it holds plain files only, or does not exist.
+	Take func(ctx context.Context, path string) error
 }
 
 // Tree is a work tree, and the folder of the environment that it is sent to.
@@ -173,6 +183,7 @@ func (a *attempt) inside(ctx context.Context, out *Ended) (err error) {
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	outcome, err := a.record(ctx, file)
 	if outcome.Started {
 		out.Outcome, out.Trace = outcome, file
@@ -190,9 +201,11 @@ func (a *attempt) inside(ctx context.Context, out *Ended) (err error) {
 			out.Err = session.Problem(event.ErrorSystem, "", "the steps failed")
 		}
 	}
-	if err := a.fetch(ctx, outcome); err != nil {
+	if err := a.fetch(ctx, began, outcome); err != nil {
 		out.Lost = true
-		return session.Problem(event.ErrorSystem, "", "cannot fetch the files that the job produced: %v", err)
+		wrong := *session.AsError(ctx, err)
+		wrong.Message = fmt.Sprintf("cannot fetch the files that the job produced: %v", err)
+		return &wrong
 	}
 	return nil
 }
@@ -276,23 +289,6 @@ func (a *attempt) bring(ctx context.Context) error {
 		a.brought = append(a.brought, event.File{To: session.Target(layout, p), From: p.From})
 	}
 	return session.Send(ctx, a.env, s.Parcels)
-}
-
-// fetch brings back what the steps have left in an environment with files of its own, also after a failure.
-func (a *attempt) fetch(ctx context.Context, outcome *Outcome) error {
-	if a.env.Layout().Shared {
-		return nil
-	}
-	parcels, err := a.Fetch(outcome)
-	for _, p := range parcels {
-		if err == nil {
-			err = os.MkdirAll(p.To, 0o755)
-		}
-		if err == nil {
-			err = session.Fetch(context.WithoutCancel(ctx), a.env, p.From, p.To)
-		}
-	}
-	return err
 }
 
 // handOver puts the trace where it was asked for.

@@ -28,6 +28,7 @@ type Outcome struct {
 
 // Produced is what a step that succeeded was given and gave.
 type Produced struct {
+	Step    string // the step's name in the job's own list; empty for a step inside another one
 	Ref     string // builtin://artifacts/upload
 	Inputs  map[string]value.Value
 	Outputs map[string]value.Value
@@ -46,7 +47,11 @@ func (o *Outcome) Event(e event.Event) {
 			if strings.HasPrefix(b.Ref, BuiltinPrefix) {
 				o.Builtin[e.Step] = b.Name
 			}
-			o.running[e.Step] = &Produced{Ref: b.Ref}
+			p := &Produced{Ref: b.Ref}
+			if !strings.Contains(e.Step, ".") {
+				p.Step = b.Name
+			}
+			o.running[e.Step] = p
 		}
 	case event.StepInputs:
 		if p := o.running[e.Step]; p != nil {
@@ -61,4 +66,15 @@ func (o *Outcome) Event(e event.Event) {
 	case event.RunFinished:
 		o.End = &b
 	}
+}
+
+// Of returns what the step of the job's own list with this name gave; nil if the environment does not say that it succeeded. What it
+// gave is what an environment says: it decides at most that there is nothing.
+func (o *Outcome) Of(step string) *Produced {
+	for i := range o.Produced {
+		if o.Produced[i].Step == step && step != "" {
+			return &o.Produced[i]
+		}
+	}
+	return nil
 }

@@ -147,7 +147,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sys":                       {"internal/...", "cmd/..."},
 	"golang.org/x/tools":                     {"internal/house/..."},
 	"golang.org/x/term":                      {"ui/...", "cmd/..."},
-	"google.golang.org/grpc":                 {"api/...", "steps/service/...", "cmd/...", "bench"},
+	"google.golang.org/grpc":                 {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged"},
 	"google.golang.org/protobuf":             {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/..."},
 	"mvdan.cc/sh/v3":                         {"internal/shellscript"},
 }

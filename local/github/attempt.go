@@ -24,6 +24,7 @@ type attempt struct {
 	leg      *leg
 	id       int64
 	contexts definition.Contexts
+	masked   []string // the values of its secrets
 	hide     func(string) string
 	env      map[string]value.Value // of `container: env`
 	layout   executor.Layout
@@ -42,7 +43,8 @@ func (r *runner) run(ctx context.Context, l *leg) local.Result {
 		return local.Result{Status: local.Skipped, Note: skip}
 	}
 	a := &attempt{runner: r, leg: l, id: r.Number(), contexts: r.project.legContexts(l)}
-	a.hide = a.masks()
+	a.masked = a.secretValues()
+	a.hide = session.Hiding(a.masked)
 	r.Observer.Started(l.name)
 	a.announce()
 	ended := r.Attempt(ctx, a)
@@ -76,15 +78,19 @@ func (p *Project) legContexts(l *leg) definition.Contexts {
 	return c
 }
 
-// masks hides the secrets of a job in what is said of it here: what its steps say is masked where it is made.
-func (a *attempt) masks() func(string) string {
-	var values []string
+// secretValues are hidden in what is said of the job here, and in what its services print: what its steps say is masked where it is made.
+func (a *attempt) secretValues() (values []string) {
 	for _, v := range a.contexts["secrets"].Fields() {
 		if v.Text() != "" {
 			values = append(values, v.Text())
 		}
 	}
-	return session.Hiding(values)
+	for _, c := range a.leg.Services {
+		if text := c.Password.Text(); text != "" {
+			values = append(values, text)
+		}
+	}
+	return values
 }
 
 // announce says what a job asks for that is something else on one machine than on GitHub.
@@ -190,9 +196,13 @@ func (a *attempt) ShellEnv() []string {
 // outputs are what a leg gives to other jobs, and the note about its environment.
 func (a *attempt) outputs(all map[string]value.Value) (out map[string]value.Value, note string) {
 	out = map[string]value.Value{}
-	for name, v := range all {
+	for name := range a.compiled.Plan.Definition.Outputs { // and no others, whatever the environment reports
+		v, reported := all[name]
+		if !reported {
+			continue
+		}
 		_, secret := event.IsRedacted(v)
-		if secret || strings.Contains(v.Text(), mask.Replacement) {
+		if secret || strings.Contains(v.Text(), mask.Replacement) || a.hide(v.Text()) != v.Text() {
 			a.Observer.Warn(a.leg.name, fmt.Sprintf("the output %s holds a secret and is not passed to other jobs", name), "")
 			v = value.OfString("")
 		}

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 	"github.com/rungci/rung/local/store"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/toolkit/github/service/artifact"
+	"github.com/rungci/rung/steps/toolkit/github/service/cache"
 )
 
 // Folders of the store, below that of an environment that has files of its own.
@@ -85,13 +88,32 @@ func hasActions(steps []plan.Step) bool {
 	return false
 }
 
-// Fetch implements local.Work: what actions have left.
-func (a *attempt) Fetch(*local.Outcome) ([]session.Parcel, error) {
+// Staging implements local.Work.
+func (a *attempt) Staging() (string, error) { return a.project.Store.Staging() }
+
+// Fetch implements local.Work: what actions have left. The job can write to these folders, so only what is new in them is taken over.
+func (a *attempt) Fetch(*local.Outcome) []local.Arrival {
 	if !hasActions(a.compiled.Plan.Definition.Steps) {
-		return nil, nil
+		return nil
 	}
 	in := func(folder string) string { return session.Target(a.layout, session.Parcel{To: folder}) }
-	return []session.Parcel{{From: in(artifactsFolder), To: a.artifacts()}, {From: in(cacheFolder), To: a.cache()}}, nil
+	return []local.Arrival{{From: in(artifactsFolder), Take: a.takeArtifacts}, {From: in(cacheFolder), Take: a.takeCaches}}
+}
+
+func (a *attempt) takeArtifacts(_ context.Context, came string) error {
+	a.taking.Lock()
+	defer a.taking.Unlock()
+	changed, err := artifact.Folder{Dir: a.artifacts()}.Take(artifact.Folder{Dir: came}, a.leg.node.job.ID)
+	for _, name := range changed {
+		a.Observer.Warn(a.leg.name, fmt.Sprintf("the artifact %s is not replaced: another job of the run has left it", name), "give the artifact another name")
+	}
+	return err
+}
+
+func (a *attempt) takeCaches(_ context.Context, came string) error {
+	a.taking.Lock()
+	defer a.taking.Unlock()
+	return cache.Folder{Dir: a.cache()}.Take(cache.Folder{Dir: came})
 }
 
 // keep makes the artifacts of the run those that count, and removes those of earlier ones.

@@ -58,7 +58,7 @@ func (a *attempt) Place() (*local.Place, error) {
 // wish is what a level is asked for.
 func (a *attempt) wish(suffix string) *executor.Job {
 	return &executor.Job{
-		ID: session.EnvironmentID(a.leg.name, a.id) + suffix, ProjectName: a.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.Keep,
+		ID: session.EnvironmentID(a.leg.name, a.id) + suffix, ProjectName: a.project.Repository.Project.Name(), Masked: a.masked, Keep: a.Keep,
 	}
 }
 

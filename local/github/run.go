@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/local"
@@ -27,6 +28,7 @@ type runner struct {
 	project *Project
 	o       *RunOptions
 	ctx     context.Context
+	taking  *sync.Mutex // held while what a job left is taken over
 }
 
 // Run runs jobs and returns how each leg ended, in order. Cancelling ctx stops them gracefully.
@@ -45,7 +47,7 @@ func (p *Project) Run(ctx context.Context, o RunOptions) []local.Result {
 }
 
 func (p *Project) runner(ctx context.Context, o *RunOptions) *runner {
-	return &runner{Runner: local.NewRunner(o.Options), project: p, o: o, ctx: ctx}
+	return &runner{Runner: local.NewRunner(o.Options), project: p, o: o, ctx: ctx, taking: new(sync.Mutex)}
 }
 
 // root is the workflow of the file, with the jobs that were chosen.

@@ -3,6 +3,8 @@ package gitlab
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,7 +15,9 @@ import (
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
+	"github.com/rungci/rung/steps/catalog/artifacts"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/service/client"
@@ -35,6 +39,7 @@ type attempt struct {
 	places   places
 	archives map[string]string // of other jobs: where they are for the environment, and on this machine
 	vars     *variable.Collection
+	results  compile.Results // what the steps may leave
 }
 
 func (r *runner) newAttempt(j *pipeline.Job, slot int) *attempt {
@@ -102,7 +107,7 @@ func (a *attempt) Steps(ctx context.Context, env executor.Environment) (*local.S
 	if !a.o.InPlace {
 		out.Env[session.GitCeiling] = session.Above(a.layout)
 	}
-	out.Plan = compiled.Plan
+	out.Plan, a.results = compiled.Plan, compiled.Results
 	for _, v := range slices.Concat(compiled.Variables, compiled.Contents) {
 		out.Variables = append(out.Variables, client.Variable{Name: v.Name, Value: v.Value, Masked: v.Masked})
 	}
@@ -210,21 +215,29 @@ func (a *attempt) ShellEnv() []string {
 	return out
 }
 
-// manifest makes what is kept of a job of what its steps gave.
+// manifest is what is kept of a job: what it was compiled to upload, as far as the steps succeeded and the files are in the store.
 func (a *attempt) manifest(o *local.Outcome) *store.Manifest {
 	m := &store.Manifest{}
-	for _, g := range o.Produced {
-		if g.Ref != uploadRef {
+	if len(a.results.Uploads) == 0 {
+		return m
+	}
+	folder, err := a.runner.project.Store.Artifacts(a.job.Name, a.ID)
+	if err != nil {
+		a.Observer.Warn(a.job.Name, fmt.Sprintf("cannot keep its artifacts: %v", err), "")
+		return m
+	}
+	for _, u := range a.results.Uploads {
+		step, file := o.Of(u.Step), artifacts.FileName(u.Name, u.Type, u.Format)
+		if step == nil || step.Outputs["file"].Str() == "" {
+			continue // there was nothing to upload
+		}
+		if info, err := os.Lstat(filepath.Join(folder, file)); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		file := g.Outputs["file"].Str()
-		if file == "" {
-			continue
-		}
-		if kind := g.Inputs["type"].Str(); kind == "" || kind == "archive" {
-			m.Archive = filepath.ToSlash(file)
+		if u.Type == "archive" {
+			m.Archive = file
 		} else {
-			m.Reports = append(m.Reports, store.Report{Type: kind, File: filepath.ToSlash(file)})
+			m.Reports = append(m.Reports, store.Report{Type: u.Type, File: file})
 		}
 	}
 	return m

@@ -1,26 +1,25 @@
 package gitlab
 
 import (
+	"context"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/local"
-	"github.com/rungci/rung/steps/catalog/cachekey"
+	"github.com/rungci/rung/steps/catalog/artifacts"
+	"github.com/rungci/rung/steps/catalog/pages"
+	"github.com/rungci/rung/steps/catalog/release"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
-	"github.com/rungci/rung/steps/plan"
 )
 
-// The references of built-in steps whose results count here.
-const (
-	uploadRef   = "builtin://artifacts/upload"
-	coverageRef = "builtin://coverage"
-	restoreRef  = "builtin://cache/restore"
-	saveRef     = "builtin://cache/save"
-)
+// coverageRef refers to the built-in step that finds the coverage.
+const coverageRef = "builtin://coverage"
 
 // deliver adds what the job needs in its environment: files of variables, and where the environment has files of its own, the project,
 // archives and caches.
@@ -48,8 +47,10 @@ func (a *attempt) deliver(compiled *Compiled, steps *local.Steps) error {
 	if err != nil {
 		return err
 	}
-	for _, key := range cacheKeys(steps.Plan) {
-		steps.Parcels = append(steps.Parcels, session.Parcel{From: filepath.Join(folder, filepath.FromSlash(key)), To: path.Join("cache", key)})
+	for _, key := range sentCaches(compiled.Results) {
+		for _, name := range cacheFiles { // and nothing of other keys, which may be below
+			steps.Parcels = append(steps.Parcels, session.Parcel{From: filepath.Join(folder, filepath.FromSlash(key), name), To: path.Join("cache", key, name)})
+		}
 	}
 	return nil
 }
@@ -63,61 +64,95 @@ func wantsTree(job *compile.Job) bool {
 	return true
 }
 
-// cacheKeys are the keys of the caches that steps restore, each once.
-func cacheKeys(c *plan.Component) []string {
-	var keys []string
-	add := func(text string) {
-		if clean, err := cachekey.Sanitize(text); err == nil && clean != "" && !slices.Contains(keys, clean) {
-			keys = append(keys, clean)
-		}
-	}
-	for _, s := range c.Definition.Steps {
-		if s.Ref == nil || s.Ref.Text != restoreRef && s.Ref.Text != saveRef {
-			continue
-		}
-		add(s.Inputs["key"].Value.Str())
-		for _, v := range s.Inputs["fallback_keys"].Value.Items() {
-			add(v.Str())
+// cacheFiles are the files of a cache: its archive, and the mark that says what is in it.
+var cacheFiles = []string{"cache.zip", "cache.mark"}
+
+// maxMark bounds the mark of a cache, in bytes.
+const maxMark = 4 << 10
+
+// sentCaches are the keys of the caches that a job looks for or saves, each once. A cache that is saved is sent, too: one that has not
+// changed is not saved again.
+func sentCaches(r compile.Results) []string {
+	keys := slices.Clone(r.Restored)
+	for _, saved := range r.Saved {
+		if !slices.Contains(keys, saved.Key) {
+			keys = append(keys, saved.Key)
 		}
 	}
 	return keys
 }
 
-// coverageOf is the note about the coverage that steps found.
+// coverageOf is the note about the coverage that steps found: a number, whatever else an environment reports.
 func coverageOf(o *local.Outcome) (all []string) {
 	for _, p := range o.Produced {
-		if text := p.Outputs["coverage"].Str(); p.Ref == coverageRef && text != "" {
+		text := p.Outputs["coverage"].Str()
+		if _, err := strconv.ParseFloat(text, 64); p.Ref == coverageRef && err == nil {
 			all = append(all, "coverage "+text+"%")
 		}
 	}
 	return all
 }
 
-// Fetch implements local.Work: what the job left for the store.
-func (a *attempt) Fetch(o *local.Outcome) (all []session.Parcel, err error) {
-	s, k := a.runner.project.Store, a.job.Keywords
-	add := func(wanted bool, from string, folder func() (string, error)) {
-		if !wanted || err != nil {
-			return
-		}
-		var to string
-		if to, err = folder(); err == nil {
-			all = append(all, session.Parcel{From: from, To: to})
-		}
+// Staging implements local.Work.
+func (a *attempt) Staging() (string, error) { return a.runner.project.Store.Staging() }
+
+// Fetch implements local.Work: what the job may leave for the store. What it is, and where it goes, was compiled here; that a step
+// succeeded is all that is taken from what the environment reports.
+func (a *attempt) Fetch(o *local.Outcome) (all []local.Arrival) {
+	s, r := a.runner.project.Store, a.results
+	file := func(from string, folder func() (string, error)) {
+		all = append(all, local.Arrival{From: from, Take: func(_ context.Context, came string) error {
+			dir, err := folder()
+			if err == nil {
+				_, err = s.Take(came, filepath.Join(dir, path.Base(from)))
+			}
+			return err
+		}})
 	}
-	left := a.manifest(o)
-	add(len(left.Reports) > 0 || left.Archive != "", a.places.artifacts, func() (string, error) { return s.Artifacts(a.job.Name, a.ID) })
-	add(k.Release != nil, a.places.releases, s.Releases)
-	add(k.Pages != nil, a.places.pages, s.Pages)
-	for _, p := range o.Produced {
-		if p.Ref != saveRef || !p.Outputs["saved"].Bool() {
+	own := func() (string, error) { return s.Artifacts(a.job.Name, a.ID) }
+	for _, u := range r.Uploads {
+		if o.Of(u.Step) == nil {
 			continue
 		}
-		key, wrong := cachekey.Sanitize(p.Inputs["key"].Str())
-		add(wrong == nil && key != "", path.Join(a.places.cache, key), func() (string, error) {
-			folder, err := s.Cache()
-			return filepath.Join(folder, filepath.FromSlash(key)), err
-		})
+		file(path.Join(a.places.artifacts, artifacts.FileName(u.Name, u.Type, u.Format)), own)
+		if u.Metadata {
+			file(path.Join(a.places.artifacts, artifacts.MetadataName(u.Name)), own)
+		}
 	}
-	return all, err
+	if r.Release != nil && o.Of(r.Release.Step) != nil {
+		file(path.Join(a.places.releases, release.FileName(r.Release.Tag)), s.Releases)
+	}
+	if r.Pages != nil && o.Of(r.Pages.Step) != nil {
+		all = append(all, local.Arrival{From: a.places.pages, Take: func(ctx context.Context, came string) error {
+			to, err := s.Pages()
+			if err != nil {
+				return err
+			}
+			return pages.Take(ctx, came, to, r.Pages.PathPrefix)
+		}})
+	}
+	for _, saved := range r.Saved {
+		if step := o.Of(saved.Step); step != nil && step.Outputs["saved"].Bool() {
+			all = append(all, a.cacheArrivals(saved.Key)...)
+		}
+	}
+	return all
+}
+
+// cacheArrivals are the files of a cache of a key that was compiled.
+func (a *attempt) cacheArrivals(key string) (all []local.Arrival) {
+	s := a.runner.project.Store
+	for _, name := range cacheFiles {
+		all = append(all, local.Arrival{From: path.Join(a.places.cache, key, name), Take: func(_ context.Context, came string) error {
+			if info, err := os.Lstat(came); err == nil && name != cacheFiles[0] && info.Size() > maxMark {
+				return nil // not a mark
+			}
+			folder, err := s.Cache()
+			if err == nil {
+				_, err = s.Take(came, filepath.Join(folder, filepath.FromSlash(key), name))
+			}
+			return err
+		}})
+	}
+	return all
 }

@@ -14,13 +14,9 @@ import (
 func (a *attempt) place() (*local.Place, error) {
 	j, vars := a.job, a.vars
 	what := &executor.Job{
-		ID: session.EnvironmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Variables: map[string]string{}, Keep: a.Keep,
+		ID: session.EnvironmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Keep: a.Keep,
 	}
-	if expanded, err := vars.ExpandForJob(func(string) string { return "" }); err == nil {
-		for _, v := range expanded.Effective() {
-			what.Variables[v.Name] = v.Value
-		}
-	}
+	what.Variables, what.Masked = publicVariables(vars)
 	expand := func(text string) string {
 		out, err := vars.ExpandInJob(text, func(string) string { return "" })
 		if err != nil {
@@ -52,6 +48,24 @@ func (a *attempt) place() (*local.Place, error) {
 		return nil, refusal
 	}
 	return out, nil
+}
+
+// publicVariables are a job's variables that its services get, expanded, and the values that are masked in what services print. Variables
+// that are masked or files, and those that hold a masked value, are not public: a job passes them to a service by `services:variables`.
+func publicVariables(vars *variable.Collection) (public map[string]string, masked []string) {
+	public, masked = map[string]string{}, maskedValues(vars)
+	expanded, err := vars.ExpandForJob(func(string) string { return "" })
+	if err != nil {
+		return public, masked
+	}
+	masked = append(masked, maskedValues(expanded)...)
+	hide := session.Hiding(masked)
+	for _, v := range expanded.Effective() {
+		if !v.Masked && !v.File && hide(v.Value) == v.Value {
+			public[v.Name] = v.Value
+		}
+	}
+	return public, masked
 }
 
 // withoutContainers removes what this machine cannot do for the job, with a note; a service that is missing is more than that.

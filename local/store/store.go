@@ -5,6 +5,7 @@
 //	.rung/releases/, pages/     what `release` and `pages` recorded
 //	.rung/environments/NAME.json the last deployment to an environment
 //	.rung/traces/JOB.json       the trace of the last run
+//	.rung/incoming/             what comes from a job, until it is checked
 //	.rung/children/JOB/         the same of the child pipeline of a trigger job
 //	.rung/variables.yml, sources.toml   settings that the user writes
 //
@@ -42,6 +43,8 @@ const (
 	keptRuns = 2
 	// keptTime is how long runs are kept in any case: a pipeline that goes on may need what it found at its start.
 	keptTime = time.Hour
+	// strayAge is how old a staging folder must be to be taken for a leftover: fetching takes less.
+	strayAge = 24 * time.Hour
 	// maxSlug is the longest readable part of a folder's name, in bytes.
 	maxSlug = 80
 	// maxManifest is the longest manifest that is read, in bytes.
@@ -134,6 +137,44 @@ func (s *Store) contained(path string) error {
 		}
 	}
 	return nil
+}
+
+// Staging makes a folder for files that a job left and that nothing of is taken over yet. The caller removes it; what a process left
+// there that was killed goes after strayAge.
+func (s *Store) Staging() (string, error) {
+	dir, err := s.folder(filepath.Join(s.root, "incoming"))
+	if err != nil {
+		return "", err
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range left {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > strayAge {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // tried again next time
+		}
+	}
+	return os.MkdirTemp(dir, "job-*")
+}
+
+// Take moves a plain file from a staging folder to a path of the store, in the place of the file there. It reports whether there was one:
+// anything else, a link among them, is left where it is.
+func (s *Store) Take(file, to string) (bool, error) {
+	info, err := os.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if _, err := s.folder(filepath.Dir(to)); err != nil {
+		return false, err
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		return false, err
+	}
+	return true, os.Rename(file, to)
 }
 
 // Cache is the folder of the caches. Child pipelines share it: caches belong to the project.

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/glob"
-	"github.com/rungci/rung/internal/pack"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
 	"github.com/rungci/rung/steps/catalog/transfer"
@@ -89,7 +88,7 @@ func (in *uploadInputs) addMetadata(ctx context.Context, call *program.Call, nam
 	if err != nil {
 		return "", nil, err
 	}
-	name = pack.MetadataName(in.base())
+	name = MetadataName(in.Name)
 	root, err := os.OpenRoot(call.WorkDir)
 	if err != nil {
 		return "", nil, err

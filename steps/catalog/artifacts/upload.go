@@ -1,6 +1,7 @@
 package artifacts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,20 +116,23 @@ func (in *uploadInputs) what() string {
 }
 
 // base is the name without its ending.
-func (in *uploadInputs) base() string {
-	if name := safeName(in.Name); name != "" {
-		return name
-	}
-	return "artifacts"
-}
+func (in *uploadInputs) base() string { return base(in.Name) }
+
+func base(name string) string { return cmp.Or(safeName(name), "artifacts") }
 
 // fileName is the name of the archive in a folder.
-func (in *uploadInputs) fileName() string {
-	if in.Type != "archive" {
-		return in.Type + extensions[in.Format]
+func (in *uploadInputs) fileName() string { return FileName(in.Name, in.Type, in.Format) }
+
+// FileName is the name of the file that builtin://artifacts/upload leaves in its location, for inputs of it. It is one plain name.
+func FileName(name, kind, format string) string {
+	if kind != "archive" && kind != "" {
+		return safeName(kind) + extensions[format]
 	}
-	return in.base() + extensions[in.Format]
+	return base(name) + extensions[format]
 }
+
+// MetadataName is the name of the description beside an archive.
+func MetadataName(name string) string { return pack.MetadataName(base(name)) }
 
 // keep puts the archive into the folder.
 func (in *uploadInputs) keep(ctx context.Context, call *program.Call, entries []glob.Entry) (*result, error) {
@@ -145,7 +149,7 @@ func (in *uploadInputs) keep(ctx context.Context, call *program.Call, entries []
 	if in.describes() {
 		text, err := in.Metadata.statement(ctx, call, selection.Names(entries))
 		if err == nil {
-			err = wholefile.WriteText(filepath.Join(dir, pack.MetadataName(in.base())), 0o644, text)
+			err = wholefile.WriteText(filepath.Join(dir, MetadataName(in.Name)), 0o644, text)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("writing the metadata: %w", err)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -133,6 +134,22 @@ func resolved(path string) string {
 		rest = filepath.Join(filepath.Base(at), rest)
 		at = up
 	}
+}
+
+// Take publishes the plain files of a folder that was fetched from a job, as the step does it. A folder that does not exist publishes
+// nothing.
+func Take(ctx context.Context, folder, location, pathPrefix string) error {
+	prefix := Slug(pathPrefix)
+	root, err := os.OpenRoot(filepath.Join(folder, prefix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	_, _, err = publish(ctx, &program.Call{Stdout: io.Discard, Stderr: io.Discard}, root, location, prefix)
+	return err
 }
 
 // publish copies the pages beside where they shall be, and moves them there.

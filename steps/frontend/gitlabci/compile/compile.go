@@ -41,6 +41,7 @@ type Compiled struct {
 	Files map[string]variable.Variable
 	// Contents are the texts of masked files, under names that no variable has. They must not be shown.
 	Contents []variable.Variable
+	Results  Results
 	// Notes say what the job asks for that the steps do differently or not at all.
 	Notes []string
 }
@@ -56,7 +57,7 @@ func Compile(j *Job) (*Compiled, error) {
 	}
 	out := &Compiled{
 		Plan:      &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: portable(c.steps, j.Project)}},
-		Variables: c.variables(len(j.Steps) > 0), Files: c.files(), Notes: c.notes,
+		Variables: c.variables(len(j.Steps) > 0), Files: c.files(), Results: c.results, Notes: c.notes,
 	}
 	for _, path := range slices.Sorted(maps.Keys(out.Files)) {
 		if v := out.Files[path]; v.Masked && v.Value != "" {
@@ -75,8 +76,10 @@ type compiler struct {
 	own   map[string]plan.Field // the environment of the job's own commands
 	main  string                // the name of the step that is the script
 	kept  []keptCache
-	notes []string
-	errs  []error
+
+	results Results
+	notes   []string
+	errs    []error
 }
 
 func compile(j *Job) (*compiler, error) {

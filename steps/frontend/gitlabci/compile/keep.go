@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,6 +109,11 @@ func (c *compiler) restoreCaches() {
 			}
 			in.add("urls", value.OfStruct(urls))
 		}
+		for _, candidate := range k.candidates {
+			if !slices.Contains(c.results.Restored, candidate.Key) {
+				c.results.Restored = append(c.results.Restored, candidate.Key)
+			}
+		}
 		s := c.call("restore_cache", "cache/restore", in)
 		s.Secrets = secrets
 		if attempts > 1 {
@@ -151,6 +157,7 @@ func (c *compiler) saveCaches() {
 		c.addText(in, "format", c.choice("CACHE_COMPRESSION_FORMAT", "zip", "zip", "zipzstd", "tarzstd"))
 		c.addText(in, "level", c.choice("CACHE_COMPRESSION_LEVEL", "default", levels...))
 		s := c.call("save_cache", "cache/save", in)
+		c.results.Saved = append(c.results.Saved, SavedCache{Step: s.Name, Key: k.key})
 		s.Secrets, s.AllowFailure = secrets, &plan.AllowFailure{}
 		c.condition(s, "cache", k.When)
 		if _, local := in["location"]; !local || strings.Contains(k.Location, "://") {
@@ -202,7 +209,8 @@ func (c *compiler) uploadArtifacts() {
 			continue
 		}
 		in := inputs{}
-		if name := c.expanded("artifacts:name", a.Name); name != "artifacts" {
+		name := c.expanded("artifacts:name", a.Name)
+		if name != "artifacts" {
 			c.addText(in, "name", name)
 		}
 		c.addTexts(in, "paths", paths)
@@ -227,10 +235,14 @@ func (c *compiler) uploadArtifacts() {
 			in["token"] = c.secret("ARTIFACTS_TOKEN", a.Token)
 		}
 		c.addText(in, "level", c.choice("ARTIFACT_COMPRESSION_LEVEL", "default", levels...))
-		if format == "zip" && c.flag("RUNNER_GENERATE_ARTIFACTS_METADATA", false) {
+		described := format == "zip" && c.flag("RUNNER_GENERATE_ARTIFACTS_METADATA", false)
+		if described {
 			in.add("metadata", c.metadata())
 		}
 		s := c.call(step, "artifacts/upload", in)
+		if a.Location != "" {
+			c.results.Uploads = append(c.results.Uploads, Upload{Step: s.Name, Name: name, Type: cmp.Or(a.Type, archive), Format: format, Metadata: described})
+		}
 		c.condition(s, "artifacts", a.When)
 		if a.URL != "" {
 			s.Env = c.network()

@@ -226,6 +226,9 @@ func (c *compiler) release() {
 		in.add("assets", value.OfArray(links))
 	}
 	s := c.call("release", "release", in)
+	if r.Record != "" {
+		c.results.Release = &RecordedRelease{Step: s.Name, Tag: c.expanded("release", r.TagName)}
+	}
 	if r.APIURL != "" {
 		s.Env = c.network()
 	}
@@ -246,7 +249,9 @@ func (c *compiler) pages() {
 		c.addText(in, "publish", publish)
 	}
 	c.addText(in, "location", p.Location)
-	c.addText(in, "path_prefix", c.expanded("pages:path_prefix", p.PathPrefix))
+	prefix := c.expanded("pages:path_prefix", p.PathPrefix)
+	c.addText(in, "path_prefix", prefix)
 	c.addText(in, "expire_in", c.expanded("pages:expire_in", p.ExpireIn))
-	c.call("pages", "pages", in)
+	s := c.call("pages", "pages", in)
+	c.results.Pages = &PublishedPages{Step: s.Name, PathPrefix: prefix}
 }

@@ -3,6 +3,9 @@
 package artifact
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,6 +168,63 @@ func (f Folder) Add(a Artifact, file string) (Artifact, error) {
 		return a, err
 	}
 	return a, wholefile.WriteText(f.infoPath(a.Name), 0o644, append(text, '\n'))
+}
+
+// Take adds the artifacts of another folder, which a job has left; their files are moved. That folder may hold anything: what does not
+// describe itself, or is not what it says, is left. An artifact that exists already stays as it is; changed are the names of those that
+// the job has others of.
+func (f Folder) Take(from Folder, job string) (changed []string, err error) {
+	entries, err := os.ReadDir(from.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var fresh []Artifact
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		a, err := from.read(name)
+		if err != nil {
+			continue
+		}
+		switch here, err := f.Find(name); {
+		case err == nil && here.Digest != a.Digest:
+			changed = append(changed, name)
+		case errors.Is(err, fs.ErrNotExist):
+			fresh = append(fresh, a)
+		}
+	}
+	slices.SortFunc(fresh, func(a, b Artifact) int { return cmp.Compare(a.ID, b.ID) })
+	for _, a := range fresh {
+		path := from.Path(a)
+		size, digest, err := measure(path)
+		if err != nil || size != a.Size || digest != a.Digest {
+			continue
+		}
+		_, err = f.Add(Artifact{Name: a.Name, Size: size, Digest: digest, MediaType: a.MediaType, Job: job}, path)
+		if errors.Is(err, ErrExists) {
+			changed = append(changed, a.Name)
+		} else if err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// measure returns the size and the digest of a plain file.
+func measure(path string) (size int64, digest string, err error) {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return 0, "", errors.Join(err, fs.ErrInvalid)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	size, err = io.Copy(sum, file)
+	return size, "sha256:" + hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // moveNew moves a file to where none is. Where the file system has links, one decides which of two processes was first.

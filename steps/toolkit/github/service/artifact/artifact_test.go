@@ -1,6 +1,7 @@
 package artifact_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -129,4 +130,43 @@ func FuzzNames(f *testing.F) {
 			t.Errorf("%q is there", name)
 		}
 	})
+}
+
+func TestOfAJobsFolderOnlyNewArtifactsAreTaken(t *testing.T) {
+	host, job := artifact.Folder{Dir: t.TempDir()}, artifact.Folder{Dir: t.TempDir()}
+	add := func(f artifact.Folder, name, text, of string) artifact.Artifact {
+		file := filepath.Join(t.TempDir(), "content")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		size, digest := int64(len(text)), fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
+		a, err := f.Add(artifact.Artifact{Name: name, Size: size, Digest: digest, MediaType: artifact.Zip, Job: of}, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	old := add(host, "old", "of another job", "build")
+	add(job, "old", "poison", "build")
+	add(job, "new", "mine", "build")
+	lies := add(job, "lies", "a text", "build")
+	if err := os.WriteFile(job.Path(lies), []byte("others"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(job.Dir, "damaged.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := host.Take(job, "test")
+	if err != nil || len(changed) != 1 || changed[0] != "old" {
+		t.Errorf("changed are %q, %v", changed, err)
+	}
+	all, err := host.List()
+	if err != nil || len(all) != 2 || all[0] != old || all[1].Name != "new" || all[1].Job != "test" {
+		t.Fatalf("there are %+v, %v", all, err)
+	}
+	for a, want := range map[artifact.Artifact]string{old: "of another job", all[1]: "mine"} {
+		if got, err := os.ReadFile(host.Path(a)); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v", a.Name, got, err)
+		}
+	}
 }

@@ -33,6 +33,8 @@ const (
 	MaxKey = 512
 	// maxInfo is how large the description of a cache may be, in bytes.
 	maxInfo = 16 << 10
+	// usedLater is how much later a copy of a cache must have been used: copies lose parts of a second.
+	usedLater = 2 * time.Second
 	// strayAge is how old a file must be that belongs to no cache before it is taken for a leftover.
 	strayAge = 24 * time.Hour
 )
@@ -186,6 +188,39 @@ func (f Folder) Add(key, version, file string) (Entry, error) {
 	}
 	f.prune(e)
 	return e, nil
+}
+
+// Take adds the caches of another folder, whose files are moved. That folder comes from a job and may hold anything: what does not
+// describe itself is left, and a cache that exists already stays as it is, but counts as used when the job used it.
+func (f Folder) Take(from Folder) error {
+	all, err := from.List()
+	if err != nil {
+		return err
+	}
+	slices.Reverse(all) // the oldest first
+	for _, e := range all {
+		if f.Has(e.Key, e.Version) {
+			f.use(from, e)
+			continue
+		}
+		if info, err := os.Lstat(from.Path(e)); err != nil || !info.Mode().IsRegular() || Check(e.Key, e.Version) != nil {
+			continue
+		}
+		if _, err := f.Add(e.Key, e.Version, from.Path(e)); err != nil && !errors.Is(err, ErrExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// use notes that a cache was used, when it was elsewhere.
+func (f Folder) use(from Folder, e Entry) {
+	there, err := os.Stat(from.Path(e))
+	here, hereErr := os.Stat(f.Path(e))
+	if err == nil && hereErr == nil && there.ModTime().After(here.ModTime().Add(usedLater)) {
+		now := time.Now()
+		_ = os.Chtimes(f.Path(e), now, now)
+	}
 }
 
 func copyFile(from, to string) error {

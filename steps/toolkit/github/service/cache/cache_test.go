@@ -141,3 +141,41 @@ func TestACacheIsSavedOnce(t *testing.T) {
 		t.Errorf("the newest is %q", e.Key)
 	}
 }
+
+func TestOfAJobsFolderOnlyNewCachesAreTaken(t *testing.T) {
+	host, job := cache.Folder{Dir: t.TempDir()}, cache.Folder{Dir: t.TempDir()}
+	add := func(f cache.Folder, key, text string) cache.Entry {
+		file := filepath.Join(t.TempDir(), "content")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		e, err := f.Add(key, "v", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	old := add(host, "old", "of the main branch")
+	add(job, "old", "poison")
+	fresh := add(job, "new", "mine")
+	lies := add(job, "lies", "a text")
+	if err := os.WriteFile(job.Path(lies), []byte("another text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	moved := add(job, "moved", "mine")
+	if err := os.Rename(filepath.Join(job.Dir, moved.Name()+".json"), filepath.Join(job.Dir, cache.Entry{Key: "else", Version: "v"}.Name()+".json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Take(job); err != nil {
+		t.Fatal(err)
+	}
+	all, err := host.List()
+	if err != nil || len(all) != 2 || all[0].Key != "new" || all[1] != old {
+		t.Fatalf("there are %+v, %v", all, err)
+	}
+	for e, want := range map[cache.Entry]string{old: "of the main branch", fresh: "mine"} {
+		if got, err := os.ReadFile(host.Path(e)); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v", e.Key, got, err)
+		}
+	}
+}
