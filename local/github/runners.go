@@ -63,6 +63,9 @@ func ParseRunners(name string, data []byte) (Runners, error) {
 	return out, file.Err()
 }
 
+// runnerKeys are the keys of a runner.
+var runnerKeys = []string{"image", "isolation"}
+
 func readRunner(file *yamlsource.File, e yamlsource.Entry) Runner {
 	r := Runner{Isolation: local.IsolateNone}
 	if e.Value.Kind != yamlsource.Mapping {
@@ -82,7 +85,7 @@ func readRunner(file *yamlsource.File, e yamlsource.Entry) Runner {
 				file.Report(f.Value.Span, "", "isolation must be none or container, not %q", f.Value.Text)
 			}
 		default:
-			file.Report(f.Key.Span, diag.Suggest(f.Key.Text, []string{"image", "isolation"}), "%q is not a key of a runner; the keys are image and isolation", f.Key.Text)
+			file.Report(f.Key.Span, diag.Suggest(f.Key.Text, runnerKeys), "%q is not a key of a runner; the keys are %s", f.Key.Text, strings.Join(runnerKeys, " and "))
 		}
 	}
 	switch {

@@ -73,7 +73,7 @@ func (p controlReader) retry(n *yamlsource.Node) *plan.Retry {
 		p.report(n.Span, "write `retry: 2`, or a map with max, delay and exit_codes", `"retry" must be a number or a map, not %s`, n.Kind)
 		return nil
 	}
-	p.object(n, `"retry"`, "max", "delay", "exit_codes")
+	p.object(n, `"retry"`, mapKeys["retry"]...)
 	r := &plan.Retry{}
 	limit := n.Get("max")
 	if limit == nil {
@@ -101,7 +101,7 @@ func (p controlReader) allowFailure(n *yamlsource.Node) *plan.AllowFailure {
 		}
 		return nil
 	case yamlsource.Mapping:
-		p.object(n, `"allow_failure"`, "exit_codes", "if")
+		p.object(n, `"allow_failure"`, mapKeys["allowFailure"]...)
 		allow := &plan.AllowFailure{}
 		codes, condition := n.Get("exit_codes"), n.Get("if")
 		if codes == nil && condition == nil {

@@ -24,7 +24,7 @@ func (p stepReader) definition(doc *yamlsource.Node) plan.Definition {
 		p.report(doc.Span, "write `run:` and begin the step with `- `", "the definition must have run or exec, not a single step")
 		return d
 	}
-	if !p.object(doc, "the definition", "run", "exec", "env", "outputs", "delegate", "context", "pre", "post", "input_prefix", "type", "steps") {
+	if !p.object(doc, "the definition", mapKeys["definition"]...) {
 		return d
 	}
 	p.dashes = p.dashes || doc.Get("context") != nil
@@ -97,7 +97,7 @@ func (p processReader) exec(n *yamlsource.Node) *plan.Exec {
 		p.report(n.Span, "write `command: [program, argument]` below it", "exec has no command")
 		return x
 	}
-	if !p.object(n, "exec", "command", "script", "shell", "work_dir", "timeout", "log_file", "toolkit", "workdir", "working_dir") {
+	if !p.object(n, "exec", mapKeys["exec"]...) {
 		return x
 	}
 	command, script := n.Get("command"), n.Get("script")
@@ -130,7 +130,7 @@ func (p processReader) exec(n *yamlsource.Node) *plan.Exec {
 // hook reads a process that runs before or after all steps.
 func (p processReader) hook(e yamlsource.Entry) *plan.Hook {
 	n := e.Value
-	if !p.object(n, fmt.Sprintf("%q", e.Key.Text), "exec", "if") {
+	if !p.object(n, fmt.Sprintf("%q", e.Key.Text), mapKeys["hook"]...) {
 		return nil
 	}
 	h := &plan.Hook{Exec: &plan.Exec{}}

@@ -3,7 +3,6 @@ package gitlabsteps
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
@@ -36,7 +35,7 @@ func (p referenceReader) reference(n *yamlsource.Node) *plan.Reference {
 }
 
 func (p referenceReader) referenceMap(n *yamlsource.Node) *plan.Reference {
-	p.object(n, "a reference", "git", "oci", "archive")
+	p.object(n, "a reference", mapKeys["reference"]...)
 	r := &reference{Reference: plan.Reference{Span: n.Span}}
 	var used []string
 	for _, kind := range []struct {
@@ -63,7 +62,7 @@ func (p referenceReader) referenceMap(n *yamlsource.Node) *plan.Reference {
 
 func (p referenceReader) gitMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefGit
-	if !p.parts(n, "git", []string{"url", "rev"}) {
+	if !p.parts(n, "git", "url", "rev") {
 		return
 	}
 	r.part(n, "url", r.setURL)
@@ -75,7 +74,7 @@ func (p referenceReader) gitMap(r *reference, n *yamlsource.Node) {
 
 func (p referenceReader) ociMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefOCI
-	if !p.parts(n, "oci", []string{"registry", "repository", "tag"}) {
+	if !p.parts(n, "oci", "registry", "repository", "tag") {
 		return
 	}
 	r.part(n, "registry", r.setRegistry)
@@ -92,7 +91,7 @@ func (p referenceReader) ociMap(r *reference, n *yamlsource.Node) {
 
 func (p referenceReader) archiveMap(r *reference, n *yamlsource.Node) {
 	r.Kind = plan.RefArchive
-	if !p.parts(n, "archive", []string{"url"}, "sha256") {
+	if !p.parts(n, "archive", "url") {
 		return
 	}
 	r.part(n, "url", r.setArchiveURL)
@@ -102,9 +101,9 @@ func (p referenceReader) archiveMap(r *reference, n *yamlsource.Node) {
 	r.Text = r.URL + r.place()
 }
 
-// parts checks a map of strings with expressions: the required ones, and where in what is fetched the component is.
-func (p referenceReader) parts(n *yamlsource.Node, what string, required []string, optional ...string) bool {
-	if !p.object(n, what, slices.Concat(required, optional, []string{"dir", "file"})...) {
+// parts checks a map of strings with expressions, which has at least the required ones. what is its name in mapKeys.
+func (p referenceReader) parts(n *yamlsource.Node, what string, required ...string) bool {
+	if !p.object(n, what, mapKeys[what]...) {
 		return false
 	}
 	ok := true
@@ -167,7 +166,7 @@ func (r *reference) place() string {
 // action reads the name of a GitHub Action.
 func (p referenceReader) action(n *yamlsource.Node) *plan.Reference {
 	if n.Kind == yamlsource.Mapping && n.Get("uses") != nil {
-		p.object(n, "the action", "uses", "text")
+		p.object(n, "the action", mapKeys["action"]...)
 		ref := p.action(n.Get("uses"))
 		if text := n.Get("text"); text != nil && ref != nil {
 			ref.Text, _ = p.filled(text, "the text")

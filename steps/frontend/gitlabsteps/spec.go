@@ -18,11 +18,11 @@ type specReader struct{ *reader }
 // spec reads the first document of a file. What is in it is data: nothing in it is evaluated.
 func (p specReader) spec(doc *yamlsource.Node) plan.Spec {
 	var spec plan.Spec
-	if doc.Kind == yamlsource.Null || !p.object(doc, "the first document", "spec") {
+	if doc.Kind == yamlsource.Null || !p.object(doc, "the first document", mapKeys["document"]...) {
 		return spec
 	}
 	n := doc.Get("spec")
-	if n == nil || n.Kind == yamlsource.Null || !p.object(n, "the spec", "inputs", "outputs", "env", "secrets", "description", "any_inputs", "any_outputs") {
+	if n == nil || n.Kind == yamlsource.Null || !p.object(n, "the spec", mapKeys["spec"]...) {
 		return spec
 	}
 	if any := n.Get("any_inputs"); any != nil {
@@ -91,7 +91,7 @@ func oneOf(words []string) string {
 
 func (p specReader) input(e yamlsource.Entry) plan.Input {
 	in := plan.Input{Span: e.Key.Span}
-	kind, ok := p.declaration(e, "input", "type", "default", "sensitive", "description", "options", "match", "computed", "deprecated")
+	kind, ok := p.declaration(e, "input")
 	if !ok {
 		return in
 	}
@@ -121,7 +121,7 @@ func (p specReader) input(e yamlsource.Entry) plan.Input {
 
 func (p specReader) output(e yamlsource.Entry) plan.Output {
 	out := plan.Output{Span: e.Key.Span}
-	kind, ok := p.declaration(e, "output", "type", "default", "sensitive", "description")
+	kind, ok := p.declaration(e, "output")
 	if !ok {
 		return out
 	}
@@ -130,14 +130,14 @@ func (p specReader) output(e yamlsource.Entry) plan.Output {
 	return out
 }
 
-// declaration checks the keys of an input or output and reads its type. It returns false when the rest cannot be read.
-func (p specReader) declaration(e yamlsource.Entry, what string, keys ...string) (value.Kind, bool) {
+// declaration checks the keys of an input or output, which what says, and reads its type. It returns false when the rest cannot be read.
+func (p specReader) declaration(e yamlsource.Entry, what string) (value.Kind, bool) {
 	types := "the types are " + strings.Join(value.KindNames, ", ")
 	if e.Value.Kind == yamlsource.Null {
 		p.report(e.Key.Span, "write `"+e.Key.Text+": {type: string}`; "+types, "the %s %q has no type", what, e.Key.Text)
 		return value.Null, false
 	}
-	if !p.object(e.Value, fmt.Sprintf("the %s %q", what, e.Key.Text), keys...) {
+	if !p.object(e.Value, fmt.Sprintf("the %s %q", what, e.Key.Text), mapKeys[what]...) {
 		return value.Null, false
 	}
 	n := e.Value.Get("type")
@@ -250,7 +250,7 @@ func reason(errs ...error) string {
 
 func (p specReader) envRequest(e yamlsource.Entry) plan.EnvRequest {
 	req := plan.EnvRequest{Span: e.Key.Span}
-	if e.Value.Kind == yamlsource.Null || !p.object(e.Value, "the variable "+e.Key.Text, "default", "description") {
+	if e.Value.Kind == yamlsource.Null || !p.object(e.Value, "the variable "+e.Key.Text, mapKeys["envRequest"]...) {
 		return req
 	}
 	for _, e := range e.Value.Entries {
@@ -271,7 +271,7 @@ func (p specReader) envRequest(e yamlsource.Entry) plan.EnvRequest {
 
 func (p specReader) secretRequest(e yamlsource.Entry) plan.SecretRequest {
 	req := plan.SecretRequest{Span: e.Key.Span}
-	if e.Value.Kind == yamlsource.Null || !p.object(e.Value, "the secret "+e.Key.Text, "optional", "description") {
+	if e.Value.Kind == yamlsource.Null || !p.object(e.Value, "the secret "+e.Key.Text, mapKeys["secretRequest"]...) {
 		return req
 	}
 	for _, e := range e.Value.Entries {

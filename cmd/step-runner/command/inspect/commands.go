@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/explain"
 )
 
 // app is the program as these commands know it.
@@ -19,7 +20,7 @@ func Commands(p *command.Program, ofTraces []*cobra.Command) []*cobra.Command {
 		a.lintCommand(),
 		a.compileCommand(),
 		a.convertCommand(),
-		a.explainCommand(),
+		explain.Command(p),
 		a.versionCommand(),
 	}
 }

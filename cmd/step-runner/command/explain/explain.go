@@ -1,38 +1,45 @@
-package inspect
+// Package explain is the command that explains keywords, and has the JSON schemas of all files that people write.
+package explain
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/reference"
 )
 
-func (a *app) explainCommand() *cobra.Command {
-	var asJSON, schema bool
+type app struct{ *command.Program }
+
+// Command is `explain`.
+func Command(p *command.Program) *cobra.Command {
+	a := &app{p}
+	var asJSON, asSchema bool
 	cmd := &cobra.Command{
 		Use:   "explain [KEYWORD]",
 		Short: "Explain a keyword of .gitlab-ci.yml",
 		Long: `explain describes a keyword, its values, and how step-runner local treats it. Without a keyword it lists all of them. Part
 of a name is enough: dotenv finds artifacts:reports:dotenv.
 
-With --schema it prints the JSON schema of the file, for editors. In VS Code, set "yaml.schemas" to {"FILE":
-".gitlab-ci.yml"}.
+With --schema it prints a JSON schema, for editors. The name of a schema may follow:
+
+` + schemaNames() + `
+In VS Code, set "yaml.schemas" to {"FILE": ".gitlab-ci.yml"}, or begin a YAML file with the comment
+"# yaml-language-server: $schema=FILE" and a TOML file with "#:schema FILE".
 
 ` + exit.ReaderCodesHelp,
 		Example: `  step-runner explain rules:changes
-  step-runner explain --schema >gitlab-ci.schema.json`,
+  step-runner explain --schema >gitlab-ci.schema.json
+  step-runner explain --schema steps >steps.schema.json`,
 		Args: command.Arguments(0, 1, ""),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if schema {
-				text, err := reference.Schema()
-				if err == nil {
-					_, err = a.Stdout.Write(text)
-				}
-				return err
+			if asSchema {
+				return a.printSchema(append(args, defaultSchema)[0])
 			}
 			all, err := reference.All()
 			if err != nil {
@@ -57,6 +64,14 @@ With --schema it prints the JSON schema of the file, for editors. In VS Code, se
 		},
 	}
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, typed string) (found []string, _ cobra.ShellCompDirective) {
+		if asSchema {
+			for _, known := range schemas {
+				if len(args) == 0 && strings.HasPrefix(known.name, typed) {
+					found = append(found, known.name+"\t"+known.file)
+				}
+			}
+			return found, cobra.ShellCompDirectiveNoFileComp
+		}
 		all, err := reference.All()
 		for _, k := range all {
 			if err == nil && len(args) == 0 && strings.HasPrefix(k.Name, typed) {
@@ -66,8 +81,38 @@ With --schema it prints the JSON schema of the file, for editors. In VS Code, se
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON schema of the file")
+	cmd.Flags().BoolVar(&asSchema, "schema", false, "print a JSON schema, that of .gitlab-ci.yml unless another is named")
 	return cmd
+}
+
+// schemaNames lists the schemas, one a line.
+func schemaNames() string {
+	var b strings.Builder
+	for _, known := range schemas {
+		b.WriteString("  " + known.name + strings.Repeat(" ", 11-len(known.name)) + known.file + "\n")
+	}
+	return b.String()
+}
+
+// printSchema prints the schema with a name.
+func (a *app) printSchema(name string) error {
+	var names []string
+	for _, known := range schemas {
+		names = append(names, known.name)
+	}
+	i := slices.Index(names, name)
+	if i < 0 {
+		missing := exit.Coded(exit.NotFound, "there is no schema %q", name)
+		if near := diag.Suggest(name, names); near != "" {
+			return missing.Hinted("did you mean %s?", near)
+		}
+		return missing.Hinted("the schemas are %s", strings.Join(names, ", "))
+	}
+	text, err := schemas[i].text()
+	if err == nil {
+		_, err = a.Stdout.Write(text)
+	}
+	return err
 }
 
 // explainAll lists the keywords, one a line.
