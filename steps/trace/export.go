@@ -27,6 +27,7 @@ var exportFormats = []ExportFormat{
 	{"chrome", "Chrome trace events, for Perfetto (ui.perfetto.dev)", ".json", writeChrome},
 	{"junit", "a JUnit test report, a test case for every step", ".xml", writeJUnit},
 	{"markdown", "a summary for GitHub's step summary or a comment on a merge request", ".md", writeMarkdown},
+	{"otlp", "spans of the run, its steps and attempts, for OpenTelemetry collectors (OTLP/JSON)", ".json", writeOTLP},
 }
 
 // Formats returns the forms that Export knows, in the order in which help texts list them.
