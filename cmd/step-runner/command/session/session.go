@@ -3,6 +3,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/runner"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -146,6 +148,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	opts.Grace = max(s.Grace, time.Nanosecond) // the engine's 0 is its default
 	result := engine.Run(ctx, opts)
 	recordErr, viewErr := record.close(), view.Close()
+	record.sendSpans(context.WithoutCancel(ctx), s.Program)
 	if recordErr != nil && result.Status == event.Success {
 		recordErr = exit.Coded(exit.System, "the steps succeeded, but what was to be written of them is not complete: %v", recordErr)
 	}
@@ -216,18 +219,23 @@ type recording struct {
 	path    string
 	results stepResults
 	temp    string
+	spans   *tracefile.Spans // nil sends none
 }
 
 // recorder opens the trace. Step results are made from a trace, so that asking for them alone makes one too.
 func (s *Session) recorder() (*recording, error) {
 	rec := &recording{path: s.TraceFile, results: s.results}
+	var err error
+	if rec.spans, err = tracefile.SpansTo(s.Program.Getenv); err != nil {
+		fmt.Fprintf(s.Program.Stderr, "warning: no spans are sent: %v\n", err)
+	}
 	if rec.path == "" {
-		if !s.results.wanted() {
+		if !s.results.wanted() && rec.spans == nil {
 			return rec, nil
 		}
-		dir, err := os.MkdirTemp("", "step-runner-results-")
+		dir, err := os.MkdirTemp("", "step-runner-trace-")
 		if err != nil {
-			return nil, exit.Coded(exit.System, "making a folder for the step results: %v", err)
+			return nil, exit.Coded(exit.System, "creating a folder for the trace: %v", err)
 		}
 		rec.temp, rec.path = dir, filepath.Join(dir, "trace.json")
 	}
@@ -255,6 +263,20 @@ func (r *recording) close() error {
 		return err
 	}
 	return r.results.write(r.path)
+}
+
+// sendSpans sends the finished trace to a collector. What goes wrong is no failure of the run.
+func (r *recording) sendSpans(ctx context.Context, p *command.Program) {
+	if r.spans == nil {
+		return
+	}
+	t, err := trace.Read(r.path)
+	if err == nil {
+		err = r.spans.Send(ctx, t)
+	}
+	if err != nil {
+		fmt.Fprintf(p.Stderr, "warning: cannot send spans: %v\n", err)
+	}
 }
 
 func (r *recording) remove() {
