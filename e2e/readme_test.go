@@ -41,7 +41,7 @@ func TestTranscripts(t *testing.T) {
 		t.Skip("needs git: a pipeline belongs to a repository")
 	}
 	bin := build(t)
-	for _, name := range []string{"README.md"} {
+	for _, name := range []string{"README.md", "examples/README.md"} {
 		path := filepath.Join(root, name)
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -57,7 +57,7 @@ func (r *Runner) WithoutServices(job string, names []string, reason string) *eve
 	list := strings.Join(names, ", ")
 	if !r.NoServices {
 		return session.Problem(event.ErrorDefinition, "start Docker or Podman; or use --no-services if the services already run or are not needed",
-			"it asks for the services %s (%s)", list, reason)
+			"it needs the services %s (%s)", list, reason)
 	}
 	r.Observer.Say(job, "--no-services: it runs without "+list)
 	return nil

@@ -476,6 +476,9 @@ func (v *jobLines) lastLine(counts map[JobStatus]int, total int, took time.Durat
 			word := string(s)
 			if s == jobIgnored {
 				word = "without its image"
+				if n > 1 {
+					word = "without their images"
+				}
 			}
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}

@@ -92,7 +92,7 @@ func Detect(ctx context.Context, env []string) (*Engine, error) {
 		tried = append(tried, fmt.Errorf("%s: %w", e.Host, err))
 	}
 	if len(tried) == 0 {
-		return nil, fmt.Errorf("%w: there is none where Docker and Podman listen; start one, or set DOCKER_HOST", ErrNoEngine)
+		return nil, fmt.Errorf("%w: found no socket of Docker or Podman; start one of them, or set DOCKER_HOST", ErrNoEngine)
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoEngine, errors.Join(tried...))
 }

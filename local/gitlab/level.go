@@ -71,7 +71,7 @@ func publicVariables(vars *variable.Collection) (public map[string]string, maske
 // withoutContainers removes what this machine cannot do for the job, with a note; a service that is missing is more than that.
 func (a *attempt) withoutContainers(what *executor.Job, reason string) (ignored string, refusal *event.Error) {
 	if what.Image != nil {
-		a.SayOnce("", reason+": jobs run on this machine and not in their images")
+		a.SayOnce("", "images are ignored, jobs run on this machine: "+reason)
 		ignored, what.Image = what.Image.Name, nil
 	}
 	if len(what.Services) == 0 {

@@ -30,7 +30,7 @@ func (p stepReader) claim(names *namespace, list *yamlsource.Node, steps []plan.
 		item := list.Items[i]
 		if n := item.Get("name"); n != nil && steps[i].Name != "" {
 			if first, again := names.taken[steps[i].Name]; again {
-				p.report(n.Span, "pass one of them another name", "the name %q is already taken by the step on line %d", steps[i].Name, first.Line)
+				p.report(n.Span, "rename one of them", "the name %q is already taken by the step on line %d", steps[i].Name, first.Line)
 			} else {
 				names.taken[steps[i].Name] = n.Span
 			}

@@ -24,7 +24,7 @@ func (r *Reader) claim(list *yamlsource.Node) {
 		}
 		key := strings.ToLower(id.Text)
 		if first, again := r.ids[key]; again {
-			r.Report(id.Span, "pass one of them another id", "the id %q is already taken by the step on line %d", Shorten(id.Text), first.line)
+			r.Report(id.Span, "rename one of them", "the id %q is already taken by the step on line %d", Shorten(id.Text), first.line)
 			return
 		}
 		if !id.Kind.IsScalar() || !idPattern.MatchString(id.Text) {
