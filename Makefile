@@ -4,7 +4,7 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export VERSION
 
-.PHONY: help demo build test quick engines lint dist fuzz bench generate clean
+.PHONY: help demo build test quick engines lint dist schemas fuzz bench generate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ lint: ## Check the code without running it
 
 dist: ## Build everything that a release holds, into build/dist
 	@scripts/dist.sh
+
+schemas: build ## Write the JSON schemas that editors read into bin/schemas
+	@scripts/schemas.sh bin/step-runner bin/schemas
 
 fuzz: ## Run each fuzz test for FUZZTIME (10s)
 	@scripts/fuzz.sh

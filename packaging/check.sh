@@ -17,7 +17,8 @@ cat >"$temp/steps.yml" <<<'- {name: hello, script: echo hello from a package}'
 (cd "$temp" && bin/step-runner run steps.yml --progress plain) | grep "hello from a package"
 
 files="usr/bin/step-runner usr/share/man/man1/step-runner-run.1.gz usr/share/bash-completion/completions/step-runner
-  usr/share/zsh/site-functions/_step-runner usr/share/fish/vendor_completions.d/step-runner.fish"
+  usr/share/zsh/site-functions/_step-runner usr/share/fish/vendor_completions.d/step-runner.fish
+  usr/share/step-runner/schemas/steps.schema.json"
 holds() { # holds PACKAGE LIST: the list of a package's files has all that should be in it
   for file in $files; do
     grep -qE "^(\./|/)?$file\$" "$2" || { echo "$1 has no $file" >&2; exit 1; }

@@ -36,6 +36,7 @@ dist() { # dist WORK OUT
   done
   "$runner" completion powershell >"$work/share/completions/step-runner.ps1"
   scripts/man.sh "$work/share/man"
+  scripts/schemas.sh "$runner" "$work/share/schemas"
   for page in "$work"/share/man/*.1; do
     gzip -9nc "$page" >"$page.gz"
   done
