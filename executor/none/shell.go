@@ -30,6 +30,7 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 		command.Args = v.defaultShell()
 	}
 	if shell.Terminal {
+		command.Stderr = nil // everything goes to Stdout
 		command.Terminal = &host.Terminal{Name: os.Getenv("TERM")}
 		if shell.Resize != nil {
 			select {

@@ -9,7 +9,7 @@ import (
 func (c *Client) CreateNetwork(ctx context.Context, name string, internal bool, labels map[string]string) (id string, err error) {
 	body := struct {
 		Name, Driver string
-		Internal     bool
+		Internal     bool `json:",omitempty"`
 		Labels       map[string]string
 	}{name, "bridge", internal, labels}
 	var made identified

@@ -251,9 +251,14 @@ func (p *proc) follow(requests <-chan *ssh.Request) {
 func (p *proc) attend(ctx context.Context, stdout *bufio.Reader, stderr *complaint, over <-chan struct{}) {
 	go p.feed()
 	written := make(chan error, 2)
-	out := &exitMark{mark: []byte(p.mark + " failed"), out: orDiscard(p.command.Stdout)}
+	stdoutTo, stderrTo := orDiscard(p.command.Stdout), orDiscard(p.command.Stderr)
+	if p.command.Stdout != nil && sameWriter(stdoutTo, stderrTo) {
+		both := &oneAtATime{to: stdoutTo}
+		stdoutTo, stderrTo = both, both
+	}
+	out := &exitMark{mark: []byte(p.mark + " failed"), out: stdoutTo}
 	go func() { written <- errors.Join(copyAll(out, stdout), out.flush()) }()
-	go func() { written <- copyAll(orDiscard(p.command.Stderr), stderr.rest()) }()
+	go func() { written <- copyAll(stderrTo, stderr.rest()) }()
 	quiet := make(chan error, 1) // gets the error of writing when all output was handed on
 	go func() { quiet <- errors.Join(<-written, <-written) }()
 
@@ -329,6 +334,25 @@ func (p *proc) feed() {
 	if p.command.Terminal == nil {
 		_ = p.channel.CloseWrite()
 	}
+}
+
+// sameWriter reports whether two writers are one; those that cannot be compared are not.
+func sameWriter(a, b io.Writer) (same bool) {
+	defer func() { _ = recover() }()
+	return a == b
+}
+
+// oneAtATime is a writer for both outputs of a command.
+type oneAtATime struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (w *oneAtATime) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
 
 // copyAll copies until the end, also when the writer takes no more.
