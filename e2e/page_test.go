@@ -53,28 +53,44 @@ func TestTheTracePageIsAccessible(t *testing.T) {
 	page := demoPage(t)
 	checked := withScripts(t, page, contents(t, axe), contents(t, filepath.Join("page", "check.js")))
 	for name, s := range sizes {
-		t.Run("on "+name, func(t *testing.T) {
-			found := reported(t, browser, framed(t, checked, s))
-			var got struct {
-				Width, Overflow, Contrasts int
-				Violations, Search         []string
-			}
-			if err := json.Unmarshal([]byte(found), &got); err != nil {
-				t.Fatalf("reading the result: %v\n%s", err, found)
-			}
-			if got.Width != s.width {
-				t.Errorf("the window is %d pixels wide, not %d", got.Width, s.width)
-			}
-			if got.Overflow > 0 {
-				t.Errorf("the page is %d pixels wider than the window", got.Overflow)
-			}
-			if got.Contrasts == 0 {
-				t.Error("no contrast was measured")
-			}
-			for _, problem := range append(got.Violations, got.Search...) {
-				t.Error(problem)
-			}
-		})
+		t.Run("on "+name, func(t *testing.T) { accessible(t, s, reported(t, browser, framed(t, checked, s))) })
+	}
+}
+
+func TestThePageOfAPipelineIsAccessible(t *testing.T) {
+	browser := chromium(t)
+	axe := axeCore(t)
+	dir := filepath.Dir(demoPage(t))
+	transcript(t, dir, build(t), "step-runner trace export --format html -o pipeline.html trace.json trace.json")
+	checked := withScripts(t, filepath.Join(dir, "pipeline.html"), contents(t, axe), contents(t, filepath.Join("page", "check.js")))
+	for name, s := range sizes {
+		for theme, flag := range map[string]string{"dark": "--blink-settings=preferredColorScheme=0", "light": "--blink-settings=preferredColorScheme=1"} {
+			t.Run("on "+name+", "+theme, func(t *testing.T) { accessible(t, s, reported(t, browser, framed(t, checked, s), flag)) })
+		}
+	}
+}
+
+// accessible reports what page/check.js found.
+func accessible(t *testing.T, s size, found string) {
+	t.Helper()
+	var got struct {
+		Width, Overflow, Contrasts int
+		Violations, Search         []string
+	}
+	if err := json.Unmarshal([]byte(found), &got); err != nil {
+		t.Fatalf("reading the result: %v\n%s", err, found)
+	}
+	if got.Width != s.width {
+		t.Errorf("the window is %d pixels wide, not %d", got.Width, s.width)
+	}
+	if got.Overflow > 0 {
+		t.Errorf("the page is %d pixels wider than the window", got.Overflow)
+	}
+	if got.Contrasts == 0 {
+		t.Error("no contrast was measured")
+	}
+	for _, problem := range append(got.Violations, got.Search...) {
+		t.Error(problem)
 	}
 }
 
@@ -118,9 +134,9 @@ func withScripts(t *testing.T, page string, scripts ...string) string {
 }
 
 // reported returns what a framed page says of itself.
-func reported(t *testing.T, browser, page string) string {
+func reported(t *testing.T, browser, page string, flags ...string) string {
 	t.Helper()
-	_, found, ok := strings.Cut(opened(t, browser, page), `<pre id="checked">`)
+	_, found, ok := strings.Cut(opened(t, browser, page, flags...), `<pre id="checked">`)
 	found, _, end := strings.Cut(found, "</pre>")
 	if !ok || !end {
 		t.Fatal("the page reports nothing")
@@ -184,14 +200,15 @@ func demoPage(t *testing.T) string {
 }
 
 // opened returns what a page is after its scripts, which must not complain, have run.
-func opened(t *testing.T, browser, page string) string {
+func opened(t *testing.T, browser, page string, flags ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+filepath.Join(dir, "profile"),
-		"--enable-logging=stderr", "--window-size=1280,900", "--virtual-time-budget=30000", "--dump-dom", "file://"+page)
+	flags = append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--user-data-dir="+filepath.Join(dir, "profile"), "--enable-logging=stderr",
+		"--window-size=1280,900", "--virtual-time-budget=30000", "--dump-dom", "file://"+page)
+	cmd := exec.CommandContext(ctx, browser, flags...)
 	cmd.Env = append(os.Environ(), "HOME="+dir)
 	var dom, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &dom, &log

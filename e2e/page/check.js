@@ -21,9 +21,11 @@ addEventListener("load", async () => {
     search.dispatchEvent(new Event("input"));
     await new Promise((done) => setTimeout(done, 500));
   };
+  for (const details of document.querySelectorAll(".pipeline details")) details.open = true;
+  if (document.querySelector(".pipeline")) await check("the pipeline");
   // A row of every kind: by how its step ended, and whether it is a list.
   const rows = [...new Map([...document.querySelectorAll(".row")].map((row) => [row.className, row])).values()];
-  for (const theme of ["light", "dark"]) {
+  for (const theme of rows.length ? ["light", "dark"] : []) {
     if (document.documentElement.dataset.theme !== theme) document.getElementById("theme").click();
     for (const row of rows) {
       row.click();

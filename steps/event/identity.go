@@ -16,6 +16,8 @@ type Identity struct {
 	// Group is the job's name in its file if Job is one of several made from it; "" if it is the same.
 	Group string `json:"group,omitempty"`
 	Stage string `json:"stage,omitempty"`
+	// StageIndex is the position of the stage in the pipeline, from 0.
+	StageIndex int `json:"stage_index,omitempty"`
 	// Needs are the jobs or groups that had to end first, if the file names them.
 	Needs []string `json:"needs,omitempty"`
 }

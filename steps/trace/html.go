@@ -39,7 +39,7 @@ var pageJS string
 // writeHTML writes one page that needs nothing else: the trace is in it as JSON, and each log as JSON of its own that the
 // page parses when it shows it.
 func writeHTML(w io.Writer, t *Trace) error {
-	logs, err := t.pageLogs()
+	logs, err := t.pageLogs(maxPageLogs)
 	if err != nil {
 		return err
 	}
@@ -102,15 +102,15 @@ func sourceHash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// pageLogs returns as much of every log as the page may hold.
-func (t *Trace) pageLogs() (map[string]*pageLog, error) {
+// pageLogs returns as much of every log as a page may hold that has room for so many bytes of the trace.
+func (t *Trace) pageLogs(room int) (map[string]*pageLog, error) {
 	withLog := 0
 	t.Walk(func(s *Step, _ int) {
 		if s.Log != nil {
 			withLog++
 		}
 	})
-	most := max(minPageLog, min(maxPageLog, maxPageLogs/max(withLog, 1)))
+	most := max(minPageLog, min(maxPageLog, room/max(withLog, 1)))
 	logs := map[string]*pageLog{}
 	err := t.Chunks(func(c Chunk) error {
 		log := logs[c.Step]

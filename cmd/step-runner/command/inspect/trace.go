@@ -68,21 +68,35 @@ func (a *app) traceExportCommand() *cobra.Command {
 	var format, out string
 	names := tracefile.FormatNames()
 	cmd := &cobra.Command{
-		Use:   "export --format FORMAT TRACE",
+		Use:   "export --format FORMAT TRACE...",
 		Short: "Write a trace in another format",
-		Long:  "export writes a trace in another format:\n\n" + formatHelp() + "\n" + exit.ReaderCodesHelp,
+		Long: "export writes a trace in another format:\n\n" + formatHelp() +
+			"\nSeveral traces and --format html make one page of a pipeline: graph, timeline\nand logs of all jobs.\n\n" + exit.ReaderCodesHelp,
 		Example: `  step-runner trace export --format html -o trace.html trace.json
+  step-runner trace export --format html -o pipeline.html traces/*.json
   step-runner trace export --format junit trace.json > report.xml`,
-		Args: command.Arguments(1, 1, "the trace"),
+		Args: command.Arguments(1, -1, "the trace"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := command.OneOf("--format", format, names...); err != nil {
 				return err
 			}
-			t, err := tracefile.Read(args[0])
-			if err != nil {
-				return err
+			if len(args) > 1 && format != "html" {
+				return exit.Usage("--format %s takes one trace, not %d", format, len(args)).Hinted("several traces can be exported as html")
 			}
-			return a.WriteTo(out, func(w io.Writer) error { return tracefile.Export(w, t, format) })
+			var traces []*trace.Trace
+			for _, arg := range args {
+				t, err := tracefile.Read(arg)
+				if err != nil {
+					return err
+				}
+				traces = append(traces, t)
+			}
+			return a.WriteTo(out, func(w io.Writer) error {
+				if len(traces) > 1 {
+					return trace.WritePipeline(w, traces)
+				}
+				return tracefile.Export(w, traces[0], format)
+			})
 		},
 	}
 	f := cmd.Flags()
