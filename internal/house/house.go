@@ -1,4 +1,4 @@
-// Package house keeps the house true: its tests hold every package of the repository against the rules in rules.go.
+// Package house enforces the rules of the repository: its tests check every package against rules.go and every text against words.go.
 //
 // The rules are few, and written as tables so that they can be read. A change that needs another rule changes the table,
 // where a reviewer sees it.

@@ -1,8 +1,8 @@
-// Package pack makes archives of artifacts and caches, and unpacks them.
+// Package pack creates and extracts the archives of artifacts and caches.
 //
 // Archives are made of a list of names below one folder, in the order of their bytes, whatever the number of workers: the same files
 // give the same archive. They hold files, folders and symbolic links, the latter as links. Pipes, sockets and devices are left out with a
-// warning, and so is what is not there. Names are bytes; those that are not UTF-8 are kept as they are.
+// warning, and so are names that do not exist. Names are bytes; those that are not UTF-8 are kept as they are.
 //
 // Unpacking never writes outside of its folder, nor through a symbolic link, and has limits; see [Extract].
 package pack

@@ -1,5 +1,4 @@
-// Package wholefile writes files whole or not at all: whoever opens one finds what was there, or all of what was written, and never a
-// part of it.
+// Package wholefile replaces files atomically: a reader sees the old content or the new content, never a part of either.
 package wholefile
 
 import (

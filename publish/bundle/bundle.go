@@ -1,5 +1,4 @@
-// Package bundle keeps a trace together with its components in one file, so that the run can be replayed where nothing else of it
-// is.
+// Package bundle packs a trace and its components into one file, so that the run can be replayed on any machine.
 //
 // A bundle is a zip archive:
 //

@@ -1,4 +1,4 @@
-// Package oci makes images of components, for one platform or several, and brings them to registries.
+// Package oci builds images of components, for one platform or several, and pushes them to registries.
 //
 // A component is built as an OCI image layout: an index with one manifest per platform, whose layers are tar archives compressed
 // with zstd. The same files give the same bytes, wherever and whenever they are built: names are sorted, times are one given

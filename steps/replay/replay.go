@@ -1,8 +1,8 @@
-// Package replay makes a recorded run happen again, and says what came out differently.
+// Package replay re-runs a trace and shows the differences.
 //
-// New finds out what the run was made of: its steps, inputs, variables and secrets. A trace rightly does not hold sensitive
-// values; they have to be given again, and are held against the digests that it does hold. Components makes the source of the
-// same components. Apply turns it all into engine.Options, and Compare holds the trace of the new run against the recorded one.
+// New reads the run's steps, inputs, variables and secrets from the trace. A trace does not hold sensitive values: the caller passes them
+// again, and they are checked against the digests in the trace. Components returns a source of the same components. Apply turns the result
+// into engine.Options, and Compare compares the trace of the new run with the recorded one.
 //
 // A trace is input from elsewhere: nothing in it decides where files are written, and what it says about components is
 // compared with what is found, never believed.

@@ -1,7 +1,7 @@
-// Package credentials finds the user's credentials for hosts in the places where other tools keep them: netrc, git's credential
+// Package credentials looks up the user's credentials for hosts where other tools store them: netrc, git's credential
 // helpers and askpass programs, Docker's configuration.
 //
-// It never asks a person, and it never waits for long. Everything it returns is secret: keep it out of logs, traces, argument
+// It never prompts, and it never blocks for long. Everything it returns is secret: keep it out of logs, traces, argument
 // lists, errors and files. What it reads is secret, too: its errors name a file and a line, and show nothing of them.
 package credentials
 

@@ -1,5 +1,5 @@
-// Package federation is what a user configured about where components come from: files named sources.toml. They map a host to
-// another (a mirror, an internal instance, a folder), say how to get in, and what is demanded of what is found there.
+// Package federation reads sources.toml, in which users configure where components come from: mappings from one host to another (a mirror,
+// an internal instance, a folder), credentials, and requirements for what is fetched, such as signatures.
 //
 // An entry is for a host, or a path on it. What an entry does not set, the entry with the next shorter match says.
 //

@@ -1,4 +1,4 @@
-// Package lock holds what references pointed to when a lock file was written, so that they point to the same ever after.
+// Package lock reads and writes lock files, which pin every reference to the package that it resolved to.
 package lock
 
 import (

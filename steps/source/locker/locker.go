@@ -1,4 +1,4 @@
-// Package locker makes lock files: it walks through all that definitions refer to, and notes what was fetched for it.
+// Package locker creates lock files: it follows every reference in a set of definitions and records what each one resolves to.
 package locker
 
 import (

@@ -1,5 +1,5 @@
-// Package walk follows every reference of a definition: in its lists, in parallel groups, behind conditions, and on through the
-// components that they lead to. Nothing is evaluated and nothing runs, so where a reference has expressions its way ends.
+// Package walk follows every reference of a definition, transitively: in lists, in parallel groups and under conditions. It evaluates and
+// runs nothing, so it does not follow references that contain expressions.
 package walk
 
 import (

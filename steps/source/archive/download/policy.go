@@ -1,5 +1,5 @@
-// Package download gets files over a network that breaks: it tries again, goes on where it stopped, and gives up on a server
-// that says nothing any more. It never sends credentials to a host that they are not for.
+// Package download downloads files over unreliable networks: it retries, resumes partial downloads, and gives up on a server that stops
+// responding. It never sends credentials to a host that they are not for.
 package download
 
 import (

@@ -1,5 +1,5 @@
-// Package distribution speaks to one repository of a registry, as the OCI distribution specification has it: manifests, blobs and
-// tags, with a log-in where the registry asks for one. What comes from a registry is held against its digest.
+// Package distribution is a client for one repository of a registry, following the OCI distribution specification: manifests, blobs and
+// tags, with authentication if the registry requires it. Everything that a registry sends is verified against its digest.
 package distribution
 
 import (

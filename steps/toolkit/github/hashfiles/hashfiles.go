@@ -1,4 +1,4 @@
-// Package hashfiles is the function hashFiles of GitHub's expressions: one digest of all files that patterns find.
+// Package hashfiles implements hashFiles of GitHub's expressions: one digest of all files that match the patterns.
 //
 // Files are found in the order of GitHub's package @actions/glob, as the digest depends on it: by the first of the patterns that leads
 // to a folder, and below that by name. Patterns are relative to the workspace, and only files in it count.

@@ -1,5 +1,5 @@
-// Package service is what a job's actions find where GitHub's servers are: artifacts (the protocol of version 4), caches
-// (both of its protocols), tokens of OpenID Connect, and as much of the REST API as the local repository can answer.
+// Package service stands in for GitHub's servers in local jobs: artifacts (protocol version 4), caches (both protocols), OpenID Connect
+// tokens, and the part of the REST API that the local repository can answer.
 //
 //	Start ──> Server on 127.0.0.1, one for a run
 //	            │  guard      the Host header, the token, limits
@@ -12,8 +12,8 @@
 // A server serves one job and knows one token of each kind; those of another job open nothing. Jobs of the same workflow run
 // have their artifacts in the same folder (package artifact), and those of the same repository their caches (package cache).
 //
-// Nobody but those who run GitHub's own servers can say what a field means, so the protocols are those that the published
-// clients speak; e2e/actions tries these, unmodified.
+// GitHub does not document these protocols, so they are implemented as the published clients speak them; e2e/actions runs those clients
+// unmodified.
 package service
 
 import (

@@ -1,6 +1,6 @@
-// Package rest answers the part of GitHub's REST API that a local repository can answer: what is in it, what changed, and what the
-// event that started the job says of a pull request or an issue. What would change something on GitHub (a comment, a status) is
-// recorded and told, not sent. Everything else is an error that says so.
+// Package rest implements the part of GitHub's REST API that a local repository can answer: its content, its changes, and the pull request
+// or issue in the event that started the job. Requests that would change something on GitHub (a comment, a status) are recorded and
+// reported, not sent. All other requests fail with an error that says so.
 //
 // What a request may do is decided by the permissions of the job's token, with GitHub's words.
 package rest
