@@ -65,8 +65,8 @@ func (a *cacheCommands) cacheListCommand(open func() (*cache.Cache, error)) *cob
 		Use:        "ls",
 		SuggestFor: []string{"list", "show"},
 		Short:      "List the cache",
-		Long: `ls lists packages (what was fetched, by content digest), mirrors of repositories, and downloads that broke off. What was
-used last comes first. FROM are the references that are known to lead to a package.
+		Long: `ls lists packages (fetched content, by digest), mirrors of repositories and interrupted downloads, most recently used
+first. FROM shows the references known to resolve to a package.
 
 Exit codes: 0 success · 2 usage · 5 internal error · 6 no cache folder`,
 		Example: `  step-runner cache ls
@@ -122,7 +122,8 @@ func (a *cacheCommands) cachePruneCommand(open func() (*cache.Cache, error)) *co
 		Use:        "prune",
 		SuggestFor: []string{"clear", "clean", "gc", "rm"},
 		Short:      "Remove what was not used recently",
-		Long: `prune removes what was not used for longest, until the rest is within --max-size and --max-age. Runs may go on meanwhile.
+		Long: `prune removes the least recently used entries until the cache is within --max-size and --max-age. It is safe to use
+during runs.
 
 Exit codes: 0 success · 2 usage · 5 internal error · 6 no cache folder`,
 		Example: `  step-runner cache prune
@@ -179,10 +180,9 @@ func (a *cacheCommands) cacheVerifyCommand(open func() (*cache.Cache, error)) *c
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the cache against its digests",
-		Long: `verify reads every package and compares its content with its digest. Runs do so, too, with what they use: this is for all
-the rest, and for those who want to know.
+		Long: `verify reads every package and compares its content with its digest. Runs check only the packages they use.
 
-Exit codes: 0 all is well, or was repaired · 1 something is damaged · 2 usage · 5 internal error`,
+Exit codes: 0 intact or repaired · 1 damaged packages found · 2 usage · 5 internal error`,
 		Example: `  step-runner cache verify
   step-runner cache verify --repair`,
 		Args: command.Arguments(0, 0, ""),

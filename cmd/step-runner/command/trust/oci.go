@@ -42,14 +42,13 @@ registry/repository:version. The existing step-runner can read it too.`,
 }
 
 // platformHelp describes --platform for both commands.
-const platformHelp = `All files in DIR are for every platform. --platform PLATFORM=SOURCE adds the files in the folder SOURCE, or the one file
-SOURCE, for one of them; with =TARGET after it they get that path. A platform is written as linux/amd64, linux/arm/v7
-or windows/amd64:10.0.20348. A file in DIR that belongs to a platform is for that platform only. Without --platform the
+const platformHelp = `Files in DIR go into the image for every platform. --platform PLATFORM=SOURCE adds the file or folder SOURCE for one
+platform; append =TARGET to set its path in the image. A platform is written as linux/amd64, linux/arm/v7 or
+windows/amd64:10.0.20348. A file in DIR that is given to a platform is for that platform only. Without --platform the
 step is for every platform.
 
-Every definition file in DIR (func.yml, step.yml) must be right. The same files give the same digest, everywhere: all times
-are SOURCE_DATE_EPOCH, or the beginning of 1970, and of modes only the executable bit counts. Sockets, pipes and devices are
-left out.`
+Every definition file in DIR (func.yml, step.yml) must be valid. Builds are reproducible: all times are SOURCE_DATE_EPOCH,
+or the beginning of 1970, and only the executable bit of file modes is kept. Sockets, pipes and devices are left out.`
 
 func (a *app) ociBuildCommand() *cobra.Command {
 	var platforms []string
@@ -57,8 +56,8 @@ func (a *app) ociBuildCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build DIR",
 		Short: "Build an OCI image of a step",
-		Long: `build writes the step in a folder as an OCI image layout: a tar archive where OUT ends with .tar, else a folder. What is
-there is replaced when it is of that kind.
+		Long: `build writes the step in a folder as an OCI image layout: a tar archive if OUT ends with .tar, otherwise a folder. An
+existing image layout is replaced.
 
 ` + platformHelp + `
 
@@ -97,13 +96,13 @@ func (a *app) ociPushCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR|OUT REGISTRY/REPOSITORY:VERSION",
 		Short: "Push a step to a registry",
-		Long: `push brings a step to a registry: one that oci build wrote, or the one in a folder, which is built first.
+		Long: `push uploads a step to a registry: an image that oci build wrote, or the step in a folder, which is built first.
 
-A full version, 1.2.3 or v1.2.3, also sets the tags 1.2, 1 and latest, each where the registry has no newer version that it
-would be for. A version before a release (1.2.3-rc.1) and any other tag are set alone. A version that is in the registry
-with other content is refused; other tags move.
+A full version, 1.2.3 or v1.2.3, also sets the tags 1.2, 1 and latest, unless the registry has a newer version for the
+tag. A prerelease (1.2.3-rc.1) or any other tag sets no further tags. A version that already exists with different content
+is refused; other tags are moved.
 
-Name and password for the registry are those of docker login: Docker's config.json, DOCKER_AUTH_CONFIG, credential helpers.
+Credentials are those of docker login: Docker's config.json, DOCKER_AUTH_CONFIG, credential helpers.
 
 ` + platformHelp + `
 

@@ -23,9 +23,9 @@ func (a *app) signCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign --key KEY FOLDER",
 		Short: "Sign a step",
-		Long: `sign writes FOLDER/` + signature.ComponentFile + `: a signature over the content digest of the folder, which holds for a copy of it from
-anywhere. Publish it with the step. The files named *` + signature.Suffix + ` are no part of what is signed: somebody else can add a signature with
-another key. After a change to the step, sign it again with --force.
+		Long: `sign writes FOLDER/` + signature.ComponentFile + `: a signature over the content digest of the folder, valid for every copy
+of it. Publish it with the step. Files named *` + signature.Suffix + ` are not signed, so others can add signatures with their own keys. After
+a change to the step, sign it again with --force.
 
 ` + keys.PrivateKeysHelp + `
 
@@ -75,7 +75,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify --key KEY FOLDER",
 		Short: "Verify the signatures of a step",
 		Long: `verify checks the signatures in FOLDER/` + signature.ComponentFile + `: that every given key has signed, and that the files of the folder are
-those that were signed.
+unchanged.
 
 ` + keys.PublicKeysHelp + `
 

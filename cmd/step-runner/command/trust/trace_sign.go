@@ -35,9 +35,9 @@ func (a *app) traceSignCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign --key KEY TRACE",
 		Short: "Sign a trace and the artifacts of its run",
-		Long: `sign writes TRACE` + signature.Suffix + `: a signed statement, in-toto's with SLSA's provenance, that this run, of these components, had these outputs
-and made these artifacts. It covers every byte of the trace. Signing again with another key adds a signature, where the trace
-and the artifacts are the same. The trace of a run that has not ended cannot be signed.
+		Long: `sign writes TRACE` + signature.Suffix + `: a signed in-toto statement with SLSA provenance: the run, its components, its outputs and the artifacts it
+made. It covers every byte of the trace. Signing again with another key adds a signature if the trace and the artifacts are
+the same. The trace of an unfinished run cannot be signed.
 
 ` + keys.PrivateKeysHelp + `
 

@@ -30,7 +30,7 @@ func (a *app) traceVerifyCommand() *cobra.Command {
 		Use:   "verify --key KEY TRACE",
 		Short: "Verify the signatures of a trace",
 		Long: `verify checks the signatures in TRACE` + signature.Suffix + `: that every given key has signed, and that the trace and the given artifacts are
-those that were signed. It prints a line for each thing that it found. Artifacts that are not given are not checked.
+unchanged. It prints a line for each result. Artifacts that are not given are not checked.
 
 ` + keys.PublicKeysHelp + `
 
