@@ -269,16 +269,27 @@ func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth
 		}
 		err = ownErr
 	}
-	for _, r := range p.job.Registries {
-		if strings.EqualFold(trimRegistry(r.Host), registry) {
-			return authFor(registry, r.Username, r.Password), "the job", nil
-		}
+	if r := registryFor(p.job.Registries, registry, repository); r != nil {
+		return authFor(registry, r.Username, r.Password), "the job", nil
 	}
 	user, password, ok, userErr := (&credentials.Finder{Env: p.setup.Env, Home: home}).Registry(ctx, registry, repository)
 	if ok {
 		return authFor(registry, user, password), "your Docker configuration", nil
 	}
 	return engine.Auth{}, "", errors.Join(err, userErr)
+}
+
+// registryFor is the most precise of the credentials that are for a repository of a registry; nil if none is.
+func registryFor(all []containers.Registry, registry, repository string) (best *containers.Registry) {
+	longest := -1
+	for i := range all {
+		path := strings.Trim(all[i].Path, "/")
+		within := path == "" || repository == path || strings.HasPrefix(repository, path+"/")
+		if strings.EqualFold(trimRegistry(all[i].Host), registry) && within && len(path) > longest {
+			best, longest = &all[i], len(path)
+		}
+	}
+	return best
 }
 
 // authFor is what a registry is shown.

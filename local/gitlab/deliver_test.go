@@ -294,7 +294,7 @@ func TestServicesGetPublicVariablesOnly(t *testing.T) {
 		func(*forged.Environment) []event.Event { return nil })
 	f.run(t.Context(),
 		variable.Variable{Name: "SECRET", Value: "hunter2hunter2", Masked: true}, variable.Variable{Name: "KEY", Value: "a key of its own", File: true},
-		variable.Variable{Name: "DOCKER_AUTH_CONFIG", Value: `{"auths":{"r.example.com":{"username":"me","password":"open sesame"}}}`, Masked: true},
+		variable.Variable{Name: "DOCKER_AUTH_CONFIG", Value: `{"auths":{"https://r.example.com/v1/":{"username":"me","password":"open sesame"},"r.example.com/group":{"identitytoken":"a token"}}}`},
 	)
 	job := f.level.Jobs()[0]
 	if job.Variables["PLAIN"] != "text" || job.Variables["CI_JOB_NAME"] != "build" {
@@ -311,7 +311,9 @@ func TestServicesGetPublicVariablesOnly(t *testing.T) {
 	if !strings.Contains(strings.Join(job.Masked, " "), "hunter2hunter2") {
 		t.Errorf("masked are %q", job.Masked)
 	}
-	if diff := cmp.Diff([]containers.Registry{{Host: "r.example.com", Username: "me", Password: "open sesame"}}, job.Registries); diff != "" {
+	if diff := cmp.Diff([]containers.Registry{
+		{Host: "r.example.com", Username: "me", Password: "open sesame"}, {Host: "r.example.com", Path: "group", Username: "<token>", Password: "a token"},
+	}, job.Registries); diff != "" {
 		t.Errorf("the puller gets (-want +got):\n%s", diff)
 	}
 }

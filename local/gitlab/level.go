@@ -61,7 +61,7 @@ func publicVariables(vars *variable.Collection) (public map[string]string, maske
 	masked = append(masked, maskedValues(expanded)...)
 	hide := session.Hiding(masked)
 	for _, v := range expanded.Effective() {
-		if !v.Masked && !v.File && hide(v.Value) == v.Value {
+		if !v.Masked && !v.File && v.Name != authConfig && hide(v.Value) == v.Value {
 			public[v.Name] = v.Value
 		}
 	}
@@ -105,9 +105,12 @@ func serviceOf(s keyword.Service, expand func(string) string) containers.Service
 	return out
 }
 
+// authConfig is the variable with credentials for registries. They are for pulling images, and services do not get them.
+const authConfig = "DOCKER_AUTH_CONFIG"
+
 // registriesOf are the credentials for registries that a job's variables hold.
 func registriesOf(vars *variable.Collection) []containers.Registry {
-	text, ok := vars.Lookup("DOCKER_AUTH_CONFIG")
+	text, ok := vars.Lookup(authConfig)
 	if !ok || text == "" {
 		return nil
 	}

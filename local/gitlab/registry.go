@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/steps/containers"
+	"github.com/rungci/rung/steps/source/credentials"
 )
 
 // parseAuthConfig reads credentials as Docker's configuration holds them. What is no such text gives none.
 func parseAuthConfig(text string) []containers.Registry {
 	var config struct {
-		Auths map[string]struct{ Auth, Username, Password string }
+		Auths map[string]struct{ Auth, Username, Password, IdentityToken string }
 	}
 	if json.Unmarshal([]byte(text), &config) != nil {
 		return nil
@@ -24,12 +25,18 @@ func parseAuthConfig(text string) []containers.Registry {
 		if decoded, err := base64.StdEncoding.DecodeString(a.Auth); err == nil && a.Auth != "" {
 			a.Username, a.Password, _ = strings.Cut(string(decoded), ":")
 		}
+		if a.IdentityToken != "" {
+			a.Username, a.Password = credentials.TokenUser, a.IdentityToken
+		}
 		if a.Username == "" && a.Password == "" {
 			continue
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(host, "https://"), "http://")
-		name, _, _ = strings.Cut(name, "/")
-		out = append(out, containers.Registry{Host: name, Username: a.Username, Password: a.Password})
+		name, path, _ := strings.Cut(name, "/")
+		if path = strings.Trim(path, "/"); path == "v1" || path == "v2" { // of the API, as Docker writes it
+			path = ""
+		}
+		out = append(out, containers.Registry{Host: name, Path: path, Username: a.Username, Password: a.Password})
 	}
 	return out
 }

@@ -37,4 +37,6 @@ type Health struct {
 // Registry is how to log in to a registry of images.
 type Registry struct {
 	Host, Username, Password string
+	// Path bounds the credentials to repositories below it: "group/project"; empty is all of the registry.
+	Path string
 }
