@@ -1,8 +1,8 @@
 // Package container is the level of containers: a job's image, and services beside it, in Docker or Podman, through the API of
 // the engine.
 //
-// The step-runner is copied into the job's container and is its main process. Files go in and out through the engine, too: nothing
-// on this machine is mounted, and nothing on it can belong to a container's root.
+// The step-runner is the main process of the job's container, from a volume that jobs mount read-only. Files go in
+// and out through the engine: nothing on this machine is mounted, and nothing on it can belong to a container's root.
 //
 //	this program ──API──> engine ──> job's container:  /opt/rung/bin/step-runner serve
 //	     '── Connect: exec `step-runner proxy` in it, whose input and output are the connection
@@ -63,7 +63,7 @@ type Executor struct {
 	opts    Options
 	engine  *Engine
 	client  *engine.Client
-	program string
+	program *program
 	system  string // "linux"
 	arch    string // "amd64"
 
@@ -139,8 +139,13 @@ func (e *Executor) begin(ctx context.Context) error {
 	if version.Os != "linux" {
 		return fmt.Errorf("the engine at %s runs %s containers, and jobs need Linux ones; switch it over", e.engine, version.Os)
 	}
-	if e.program, err = e.setup.Program(version.Os, version.Arch); err != nil {
+	path, err := e.setup.Program(version.Os, version.Arch)
+	if err != nil {
 		return fmt.Errorf("finding a step-runner for the containers of %s: %w", e.engine, err)
+	}
+	e.program = &program{path: path, shared: version.Docker(), digest: sync.OnceValues(func() (string, error) { return hashFile(path) })}
+	if e.program.shared {
+		go func() { _, _ = e.program.digest() }() // beside what is done until it is needed
 	}
 	e.system, e.arch = version.Os, version.Arch
 	e.book, err = ledger.Open(e.setup.State, ledgerName, ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep})

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -108,24 +107,40 @@ func (v *preparation) labels() map[string]string {
 
 // prepare makes it all. Calls that make something are not given up when ctx ends: nobody would know whether they have.
 func (v *preparation) prepare(ctx context.Context) error {
-	services, err := v.pullAll(ctx)
+	var services []*service
+	err := v.together(ctx, func(ctx context.Context) (err error) {
+		services, err = v.pullAll(ctx)
+		return err
+	}, v.makeVolume, v.makeNetwork)
 	if err != nil {
 		return err
 	}
 	beside := &companions{v}
-	for _, make := range []func(context.Context) error{
-		v.makeVolume,
-		v.makeNetwork,
-		func(ctx context.Context) error { return beside.startServices(ctx, services) },
-		v.startJob,
-	} {
-		if err := make(ctx); err != nil {
-			return err
-		}
+	if err := beside.startServices(ctx, services); err != nil {
+		return err
+	}
+	if err := v.startJob(ctx); err != nil {
+		return err
 	}
 	go v.watch()
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
 	return beside.awaitServices(ctx, services)
+}
+
+// together does things at once, and returns the first error in their order.
+func (v *preparation) together(ctx context.Context, all ...func(context.Context) error) error {
+	problems := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, do := range all {
+		wg.Go(func() { problems[i] = do(ctx) })
+	}
+	wg.Wait()
+	for _, err := range problems {
+		if err != nil {
+			return err // one is enough to read
+		}
+	}
+	return nil
 }
 
 // pullAll gets the images of the job and its services.
@@ -153,7 +168,7 @@ func (v *preparation) pullAll(ctx context.Context) ([]*service, error) {
 	wg.Wait()
 	for _, err := range problems {
 		if err != nil {
-			return nil, err // one is enough to read
+			return nil, err
 		}
 	}
 	if v.image != nil {
@@ -191,11 +206,32 @@ func (e *Executor) failed(ctx context.Context, doing string, err error) error {
 // user is who the job's container runs as; empty is the image's own.
 func (v *preparation) user() string { return cmp.Or(v.job.User, v.job.Image.User) }
 
-// serve is the command of the job's container.
-func (e *Executor) serve() []string {
+// folder is one that a job needs in its container.
+type folder struct {
+	path  string
+	mode  int64
+	owned bool // by the job's user; else by root
+}
+
+// folders are those of the job. An image may have nothing but a program.
+func (v *preparation) folders() []folder {
+	return []folder{{v.layout.Project, 0o755, true}, {v.layout.Temp, 0o700, true}, {socketFolder, 0o700, true}, {temporary, stickyForAll, false}}
+}
+
+// root reports whether the job's container surely runs as root, so that the step-runner in it can make folders.
+func (v *preparation) root() bool {
+	user := cmp.Or(v.user(), v.image.user)
+	return user == "" || user == "0:0"
+}
+
+// serve is the command of the job's container. The step-runner makes the folders first.
+func (e *Executor) serve(folders []folder) []string {
 	args := []string{programFile, "serve", "--socket", socketFile}
 	if e.setup.Lease.Outlives() {
 		args = append(args, fmt.Sprintf("--abandon-after=%s", e.setup.Lease.Keep), fmt.Sprintf("--keep=%s", e.setup.Lease.Keep))
+	}
+	for _, f := range folders {
+		args = append(args, fmt.Sprintf("--folder=%04o:%s", f.mode, f.path))
 	}
 	return append(append(args, e.setup.Limits.Args()...), e.setup.Serve...)
 }
@@ -232,10 +268,21 @@ func (v *preparation) startJob(ctx context.Context) error {
 	defer cancel()
 	host := v.bounded(v.hostConfig())
 	host.Init = true
+	digest := "" // of the step-runner, where the engine has it
 	var err error
+	if v.executor.sharesProgram(&host) {
+		if digest, err = v.executor.program.digest(); err != nil {
+			return err
+		}
+		host.Mounts = append(host.Mounts, programMount(digest, false))
+	}
+	var folders []folder // that the step-runner makes, which saves calls of the engine
+	if digest != "" && v.root() {
+		folders = v.folders()
+	}
 	v.container, err = v.executor.client.CreateContainer(calling, v.name, v.platform().String(), &engine.Container{
 		Image: v.image.id, User: v.user(), Labels: v.labels(), Hostname: hostname(v.job.ID),
-		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(),
+		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(folders),
 		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 	})
@@ -245,8 +292,15 @@ func (v *preparation) startJob(ctx context.Context) error {
 	if v.owner, err = v.findOwner(ctx); err != nil {
 		return err
 	}
-	if err := v.furnish(ctx); err != nil {
-		return err
+	if digest != "" {
+		if err := v.ensureProgram(ctx, digest); err != nil {
+			return err
+		}
+	}
+	if folders == nil {
+		if err := v.furnish(ctx, digest == ""); err != nil {
+			return err
+		}
 	}
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting})
 	return v.run(ctx)
@@ -280,42 +334,35 @@ func imageEnv(env []string) map[string]string {
 	return out
 }
 
-// furnish puts the step-runner and the job's folders into the container, which does not run yet.
-func (v *preparation) furnish(ctx context.Context) error {
-	program, err := os.Open(v.executor.program)
-	if err != nil {
-		return fmt.Errorf("reading the step-runner for the container: %w", err)
-	}
-	defer program.Close()
-	info, err := program.Stat()
-	if err != nil {
-		return err
-	}
-	owned := func(name string, mode int64) *tar.Header {
-		return &tar.Header{Typeflag: tar.TypeDir, Name: name[1:] + "/", Mode: mode, Uid: v.owner.uid, Gid: v.owner.gid}
-	}
-	headers := []*tar.Header{
-		owned(v.layout.Project, 0o755), owned(v.layout.Temp, 0o700), owned(socketFolder, 0o700),
-		{Typeflag: tar.TypeDir, Name: binFolder[1:] + "/", Mode: 0o755},
-	}
-	if err := v.executor.client.StatFile(ctx, v.container, temporary); engine.Status(err) == http.StatusNotFound { // an image may have nothing but a program
-		headers = append(headers, &tar.Header{Typeflag: tar.TypeDir, Name: temporary[1:] + "/", Mode: stickyForAll})
-	}
-	headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: programFile[1:], Mode: 0o755, Size: info.Size(), ModTime: info.ModTime()})
-	err = v.put(ctx, "/", func(w *tar.Writer) error {
-		for _, h := range headers {
+// furnish puts the job's folders into the container, which does not run yet, and with program the step-runner.
+func (v *preparation) furnish(ctx context.Context, program bool) error {
+	missing := v.executor.client.StatFile(ctx, v.container, temporary)
+	err := v.put(ctx, v.container, "/", func(w *tar.Writer) error {
+		for _, f := range v.folders() {
+			if f.path == temporary && engine.Status(missing) != http.StatusNotFound {
+				continue
+			}
+			h := &tar.Header{Typeflag: tar.TypeDir, Name: f.path[1:] + "/", Mode: f.mode}
+			if f.owned {
+				h.Uid, h.Gid = v.owner.uid, v.owner.gid
+			}
 			if err := w.WriteHeader(h); err != nil {
 				return err
 			}
 		}
-		_, err := io.Copy(w, program)
-		return err
+		if !program {
+			return nil
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: binFolder[1:] + "/", Mode: 0o755}); err != nil {
+			return err
+		}
+		return v.executor.program.writeTo(w, programFile[1:])
 	})
-	return v.executor.failed(ctx, "putting the step-runner into the job's container", err)
+	return v.executor.failed(ctx, "making folders in the job's container", err)
 }
 
-// put writes an archive into a folder of the container.
-func (v *preparation) put(ctx context.Context, dir string, write func(*tar.Writer) error) error {
+// put writes an archive into a folder of a container.
+func (v *preparation) put(ctx context.Context, container, dir string, write func(*tar.Writer) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
@@ -327,7 +374,7 @@ func (v *preparation) put(ctx context.Context, dir string, write func(*tar.Write
 		w.CloseWithError(err)
 		written <- err
 	}()
-	err := v.executor.client.WriteFiles(ctx, v.container, dir, r)
+	err := v.executor.client.WriteFiles(ctx, container, dir, r)
 	r.CloseWithError(errNotTaken)
 	if writeErr := <-written; writeErr != nil && !errors.Is(writeErr, errNotTaken) {
 		return writeErr // why the engine was not content

@@ -42,7 +42,7 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 		env.keep = false
 		return nil, errors.Join(err, env.Close(cleanup))
 	}
-	if e.opts.Ahead {
+	if e.opts.Ahead && e.prepared.Add(1) > 1 { // most pipelines on this level have one job: it does not pay for a second step-runner
 		e.startAhead()
 	}
 	report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})

@@ -1,7 +1,7 @@
 // Package none is the level without isolation: a job's steps are processes of the host, and run as the host's user.
 //
 // The step-runner of an environment is a process of its own, so that a crash of this one ends no job whose lease outlives it.
-// The next one is started ahead, so that a job need not wait for it.
+// The first one, and from the second job on the next one, is started ahead: jobs rarely wait for it.
 //
 //	rung-…/            one folder for each step-runner: its socket, and a link for PATH
 //	ROOT/ID/project    the job's files
@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/host"
@@ -85,6 +86,8 @@ type Executor struct {
 	book    *ledger.Ledger
 	program string // on the host
 	temp    string
+
+	prepared atomic.Int64 // environments
 
 	spares sync.Mutex
 	closed bool

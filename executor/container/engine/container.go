@@ -61,6 +61,15 @@ type Mount struct {
 	Type   string // "volume"
 	Source string
 	Target string
+	// ReadOnly keeps the container from writing to it, unless that is privileged.
+	ReadOnly      bool           `json:",omitempty"`
+	VolumeOptions *VolumeOptions `json:",omitempty"`
+}
+
+// VolumeOptions say what becomes of a volume that does not exist.
+type VolumeOptions struct {
+	NoCopy bool // the volume gets nothing of the image
+	Labels map[string]string
 }
 
 // NetworkingConfig says how a container is on its networks, by their ids.

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
+	"time"
 )
 
 // CreateNetwork makes a network of the engine's machine and returns its id. An internal one leads nowhere else.
@@ -55,6 +57,20 @@ func (c *Client) ListVolumes(ctx context.Context, label, value string) (names []
 		names = append(names, f.Name)
 	}
 	return names, err
+}
+
+// Volume is what is known of a volume.
+type Volume struct {
+	Name      string
+	CreatedAt time.Time
+}
+
+// LabelledVolumes returns the volumes with a label, whatever its value.
+func LabelledVolumes(ctx context.Context, c *Client, label string) ([]Volume, error) {
+	filters, _ := json.Marshal(map[string][]string{"label": {label}}) // strings alone cannot fail
+	var found struct{ Volumes []Volume }
+	err := c.get(ctx, "/volumes", url.Values{"filters": {string(filters)}}, &found)
+	return found.Volumes, err
 }
 
 // RemoveVolume removes a volume. The error is http.StatusConflict while it is in use.

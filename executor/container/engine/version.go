@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,13 @@ const (
 type Version struct {
 	Os   string // "linux", of its containers
 	Arch string // "amd64"
+	// Components are the programs that it is made of: "Engine" of Docker, "Podman Engine".
+	Components []struct{ Name string }
+}
+
+// Docker reports whether it is Docker's engine, not another with the same API.
+func (v Version) Docker() bool {
+	return slices.ContainsFunc(v.Components, func(c struct{ Name string }) bool { return c.Name == "Engine" })
 }
 
 // Version returns what the engine is.

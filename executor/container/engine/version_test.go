@@ -37,7 +37,7 @@ func TestTheVersionIsAgreedOn(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || spoken != c.spoken || found != (Version{Os: "linux", Arch: "arm64"}) {
+			if err != nil || spoken != c.spoken || found.Os != "linux" || found.Arch != "arm64" {
 				t.Errorf("%q, %+v: %v", spoken, found, err)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -32,6 +33,7 @@ type Flags struct {
 	tokenFile   string
 	noAuth      bool
 	endWith     []string // with what its owner ends it
+	folders     []string // that are made first, as MODE:PATH
 }
 
 // Owner is the program that the server ends with.
@@ -48,7 +50,10 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.noAuth, "no-auth", false, "accept every user on this machine; loopback addresses only")
 	f.StringVar(&o.Service.metrics, "metrics", "", "serve Prometheus metrics on `[HOST]:PORT`; without HOST for this machine only")
 	f.StringArrayVar(&o.endWith, "end-with", nil, "end at once, with all runs, when `WHAT` does: stdin or socket")
-	_ = f.MarkHidden("end-with") // for the program that starts the server
+	f.StringArrayVar(&o.folders, "folder", nil, "create the folder `MODE:PATH` first, unless it exists")
+	for _, name := range []string{"end-with", "folder"} {
+		_ = f.MarkHidden(name) // for the program that starts the server
+	}
 
 	o.Service.flags(f)
 }
@@ -89,6 +94,9 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		return nil, exit.Usage("TLS, tokens and --no-auth are for TCP, and there is no --listen").
 			Hinted("only your own user can connect to a unix socket")
 	}
+	if err := makeFolders(o.folders); err != nil {
+		return nil, err
+	}
 	if o.listen != "" {
 		access, err := o.access(p)
 		if err != nil {
@@ -108,6 +116,35 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		endpoints = append(endpoints, &Endpoint{Name: "socket " + o.socket, Listener: listener})
 	}
 	return endpoints, nil
+}
+
+// makeFolders creates folders that do not exist, each MODE:PATH with an octal mode, to which the umask does not apply.
+func makeFolders(folders []string) error {
+	for _, folder := range folders {
+		digits, path, _ := strings.Cut(folder, ":")
+		mode, err := strconv.ParseUint(digits, 8, 32)
+		if err != nil || mode > 0o1777 || !filepath.IsAbs(path) {
+			return exit.Usage("--folder must be MODE:PATH, such as 0700:/run/steps, not %q", folder)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("creating a folder: %w", err)
+		}
+		err = os.Mkdir(path, 0o700)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			continue
+		case err == nil:
+			bits := fs.FileMode(mode & 0o777)
+			if mode&0o1000 != 0 {
+				bits |= fs.ModeSticky
+			}
+			err = os.Chmod(path, bits)
+		}
+		if err != nil {
+			return fmt.Errorf("creating a folder: %w", err)
+		}
+	}
+	return nil
 }
 
 // Place finds the socket to listen on.
