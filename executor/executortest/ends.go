@@ -28,7 +28,10 @@ func (s *ends) eachEnd(t *testing.T, try func(t *testing.T, p *opened, end func(
 		t.Fatal("the level does not say how its environments can end")
 	}
 	for name, end := range s.level.Ends {
-		t.Run(name, func(t *testing.T) { try(t, s.open(t), end) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			try(t, s.open(t), end)
+		})
 	}
 }
 
@@ -36,7 +39,10 @@ func (s *ends) eachEnd(t *testing.T, try func(t *testing.T, p *opened, end func(
 func (s *ends) eachStall(t *testing.T, try func(t *testing.T, p *opened, end func(*testing.T, executor.Environment))) {
 	s.eachEnd(t, try)
 	for name, stall := range s.level.Stalls {
-		t.Run(name, func(t *testing.T) { try(t, s.open(t), stall) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			try(t, s.open(t), stall)
+		})
 	}
 }
 
