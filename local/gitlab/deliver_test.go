@@ -289,8 +289,7 @@ func TestFetchingWhatAJobLeftIsInterrupted(t *testing.T) {
 }
 
 func TestServicesGetPublicVariablesOnly(t *testing.T) {
-	var f *forgery
-	f = newForgery(t, "build:\n  image: forged\n  variables: {PLAIN: text, URL: 'https://u:$SECRET@h'}\n  services: [{name: db, variables: {PASSWORD: $SECRET}}]\n  script: [make]\n",
+	f := newForgery(t, "build:\n  image: forged\n  variables: {PLAIN: text, URL: 'https://u:$SECRET@h'}\n  services: [{name: db, variables: {PASSWORD: $SECRET}}]\n  script: [make]\n",
 		func(*forged.Environment) []event.Event { return nil })
 	f.run(t.Context(),
 		variable.Variable{Name: "SECRET", Value: "hunter2hunter2", Masked: true}, variable.Variable{Name: "KEY", Value: "a key of its own", File: true},
