@@ -32,9 +32,11 @@ func level() executortest.Level {
 		Left: left,
 		Ends: map[string]func(*testing.T, executor.Environment){
 			"its step-runner is killed": func(t *testing.T, env executor.Environment) {
-				if err := env.(*environment).runner.process.Kill(); err != nil {
+				process := env.(*environment).runner.process
+				if err := process.Kill(); err != nil {
 					t.Error(err)
 				}
+				_, _ = process.Wait() // killing does not wait
 			},
 			"its socket is removed": func(t *testing.T, env executor.Environment) {
 				if err := os.Remove(env.(*environment).runner.socket); err != nil {
