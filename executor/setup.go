@@ -3,6 +3,8 @@ package executor
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/rungci/rung/executor/host"
@@ -13,7 +15,7 @@ type Setup struct {
 	// Host is the machine to run on; nil is this machine.
 	Host host.Host
 	// Program finds a file on this machine that is the step-runner for a system and architecture, as GOOS and GOARCH have them. It
-	// must need no libraries. Nil is this program, where it fits.
+	// must need no libraries. Nil is ThisProgram.
 	Program func(system, arch string) (file string, err error)
 	// Serve are arguments for `step-runner serve` in environments, beyond the level's own and those of Limits.
 	Serve []string
@@ -29,6 +31,14 @@ type Setup struct {
 	PullPolicies []string
 	// Labels are put on everything that carries labels.
 	Labels map[string]string
+}
+
+// ThisProgram is a Setup.Program: this program, if it runs on the system and architecture.
+func ThisProgram(system, arch string) (string, error) {
+	if system != runtime.GOOS || arch != runtime.GOARCH {
+		return "", fmt.Errorf("this program is built for %s/%s, not for %s/%s", runtime.GOOS, runtime.GOARCH, system, arch)
+	}
+	return os.Executable()
 }
 
 // Lease says who owns environments, and what becomes of them when the owner's process ends without closing them.

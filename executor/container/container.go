@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -77,7 +76,7 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 		setup.Env = os.Environ()
 	}
 	if setup.Program == nil {
-		setup.Program = thisProgram
+		setup.Program = executor.ThisProgram
 	}
 	if len(setup.PullPolicies) == 0 {
 		setup.PullPolicies = []string{IfNotPresent}
@@ -104,14 +103,6 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 		return nil, err
 	}
 	return e, nil
-}
-
-// thisProgram is this program, where it runs on the system and architecture.
-func thisProgram(system, arch string) (string, error) {
-	if system != runtime.GOOS || arch != runtime.GOARCH {
-		return "", fmt.Errorf("this program is built for %s/%s, and the engine's containers are %s/%s", runtime.GOOS, runtime.GOARCH, system, arch)
-	}
-	return os.Executable()
 }
 
 // Level returns executor.Container.

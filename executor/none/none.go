@@ -14,8 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,7 +49,7 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 	}
 	var err error
 	if setup.Program == nil {
-		setup.Program = thisProgram
+		setup.Program = executor.ThisProgram
 	}
 	if setup.State == "" {
 		if setup.State, err = ledger.Folder(); err != nil {
@@ -64,14 +62,6 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 		e.startAhead()
 	}
 	return e, nil
-}
-
-// thisProgram is this program, where it runs on the system and architecture.
-func thisProgram(system, arch string) (string, error) {
-	if system != runtime.GOOS || arch != runtime.GOARCH {
-		return "", fmt.Errorf("this program is built for %s/%s, and the host is %s/%s", runtime.GOOS, runtime.GOARCH, system, arch)
-	}
-	return os.Executable()
 }
 
 // Executor makes environments of this level.
