@@ -63,7 +63,7 @@ func (r *reporter) annotated(path string, a event.Annotation) {
 	}
 	if s.annotations > maxAnnotations {
 		r.settle(s)
-		r.say(r.detailLine(s, "more annotations of "+s.label+" are in the trace"))
+		r.say(r.wording().detailLine(s, "more annotations of "+s.label+" are in the trace"))
 		return
 	}
 	if !inOutput(s, a) || r.o.Show != ShowAll {

@@ -23,14 +23,14 @@ func (r *reporter) ending(b event.RunFinished) string {
 	}
 	var text strings.Builder
 	if b.Status == event.Failure {
-		f := r.decisive(b.Error)
+		f := r.run.decisive(b.Error)
 		if f != nil && !(f.shown && r.owner == f.path && r.since <= nearLines) {
-			text.WriteString(r.tailBlock(f.label, f.lines, f.all))
+			text.WriteString(r.look.tailBlock(f.label, f.lines, f.all))
 			if !r.errorsLater {
 				text.WriteString(r.look.annotationLines("", r.run.errorsOf(f.path)))
 			}
 		}
-		text.WriteString(r.errorText(b.Error, f))
+		text.WriteString(r.problems().errorText(b.Error, f))
 		for i := range r.run.failures {
 			if other := &r.run.failures[i]; other != f {
 				fmt.Fprintf(&text, "also failed: %s  %s\n", other.label, other.outcome)
@@ -49,16 +49,16 @@ func isTerse(c event.Counts) bool { return c == event.Counts{Success: 1} }
 
 // decisive returns the failure that the run's error began with, else the first; nil when no step failed. Of a parallel group it need not
 // be the one that came first.
-func (r *reporter) decisive(err *event.Error) *failure {
-	if len(r.run.failures) == 0 {
+func (r *run) decisive(err *event.Error) *failure {
+	if len(r.failures) == 0 {
 		return nil
 	}
 	same := func(f failure) bool { return err != nil && err.Step == f.path }
-	return &r.run.failures[max(0, slices.IndexFunc(r.run.failures, same))]
+	return &r.failures[max(0, slices.IndexFunc(r.failures, same))]
 }
 
 // tailBlock shows the last lines of a step again.
-func (r *reporter) tailBlock(label string, lines []string, all bool) string {
+func (l look) tailBlock(label string, lines []string, all bool) string {
 	if len(lines) == 0 {
 		return ""
 	}
@@ -66,12 +66,20 @@ func (r *reporter) tailBlock(label string, lines []string, all bool) string {
 	if all {
 		title = "output of " + label
 	}
-	title = r.look.dots + title + r.look.dots
-	return r.look.paint(styleFaint, title) + "\n" + strings.Join(lines, "\n") + "\n"
+	title = l.dots + title + l.dots
+	return l.paint(styleFaint, title) + "\n" + strings.Join(lines, "\n") + "\n"
 }
 
+// problems renders errors and warnings. It knows how they look, and the text that the run was started with.
+type problems struct {
+	look       look
+	sourceLine func(diag.Span) string
+}
+
+func (r *reporter) problems() problems { return problems{r.look, r.run.sourceLine} }
+
 // errorText renders an error with its diagnostics. Where it has none, it gets the place of the step that failed.
-func (r *reporter) errorText(err *event.Error, f *failure) string {
+func (p problems) errorText(err *event.Error, f *failure) string {
 	if err == nil && f != nil {
 		err = f.err
 	}
@@ -90,24 +98,24 @@ func (r *reporter) errorText(err *event.Error, f *failure) string {
 			hint = f.err.Hint
 		}
 		if len(list) == 0 && !f.span.IsZero() {
-			d := diag.Diagnostic{Span: f.span, Message: err.Error(), Hint: hint, Source: r.run.sourceLine(f.span)}
-			return r.diagnosticText("error", d)
+			d := diag.Diagnostic{Span: f.span, Message: err.Error(), Hint: hint, Source: p.sourceLine(f.span)}
+			return p.look.diagnosticText("error", d)
 		}
 	}
 	if len(list) == 0 {
-		return r.diagnosticText("error", diag.Diagnostic{Message: err.Error(), Hint: hint})
+		return p.look.diagnosticText("error", diag.Diagnostic{Message: err.Error(), Hint: hint})
 	}
-	return r.listText(err.Message, hint, list)
+	return p.listText(err.Message, hint, list)
 }
 
 // listText renders diagnostics, and before and after them what the error itself says beyond them.
-func (r *reporter) listText(message, hint string, list diag.List) string {
+func (p problems) listText(message, hint string, list diag.List) string {
 	var b strings.Builder
 	said := func(d diag.Diagnostic) bool {
 		return strings.Contains(message, d.Message) || strings.Contains(d.Message, message)
 	}
 	if message != "" && !slices.ContainsFunc(list, said) {
-		b.WriteString(r.diagnosticText("error", diag.Diagnostic{Message: message}))
+		b.WriteString(p.look.diagnosticText("error", diag.Diagnostic{Message: message}))
 	}
 	for i, d := range list {
 		if i == maxDiagnostics {
@@ -115,22 +123,22 @@ func (r *reporter) listText(message, hint string, list diag.List) string {
 			break
 		}
 		if d.Source == "" {
-			d.Source = r.run.sourceLine(d.Span)
+			d.Source = p.sourceLine(d.Span)
 		}
-		b.WriteString(r.diagnosticText("error", d))
+		b.WriteString(p.look.diagnosticText("error", d))
 	}
 	if hint != "" && !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Hint == hint }) {
-		b.WriteString(r.look.paintDiagnostic("hint: " + cleanLines(hint) + "\n"))
+		b.WriteString(p.look.paintDiagnostic("hint: " + cleanLines(hint) + "\n"))
 	}
 	return b.String()
 }
 
-func (r *reporter) warningText(b event.Warning) string {
+func (p problems) warningText(b event.Warning) string {
 	d := diag.Diagnostic{Message: b.Message}
 	if b.Diagnostic != nil {
 		d = *b.Diagnostic
 		if d.Source == "" {
-			d.Source = r.run.sourceLine(d.Span)
+			d.Source = p.sourceLine(d.Span)
 		}
 		if strings.Contains(b.Message, d.Message) {
 			d.Message = b.Message
@@ -138,11 +146,11 @@ func (r *reporter) warningText(b event.Warning) string {
 			d.Message = b.Message + ": " + d.Message
 		}
 	}
-	return r.diagnosticText("warning", d)
+	return p.look.diagnosticText("warning", d)
 }
 
 // diagnosticText renders a diagnostic of which nothing can control the terminal.
-func (r *reporter) diagnosticText(severity string, d diag.Diagnostic) string {
+func (l look) diagnosticText(severity string, d diag.Diagnostic) string {
 	d.Message, d.Hint, d.File = cleanLines(d.Message), cleanLines(d.Hint), cleanText(d.File)
 	d.Source = strings.Map(func(c rune) rune {
 		if isHarmful(c) {
@@ -154,7 +162,7 @@ func (r *reporter) diagnosticText(severity string, d diag.Diagnostic) string {
 	if severity != "error" {
 		text = severity + strings.TrimPrefix(text, "error")
 	}
-	return r.look.paintDiagnostic(text)
+	return l.paintDiagnostic(text)
 }
 
 // cleanLines is cleanText for text of several lines; lines after the first are indented.

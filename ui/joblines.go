@@ -165,12 +165,12 @@ func (j *jobRun) briefly(e event.Event, body event.Body) {
 	case event.StepStarted:
 		s := r.run.start(e.Step, b, now)
 		if verbose {
-			r.say(r.startLine(s))
+			r.say(r.wording().startLine(s))
 		}
 	case event.StepSkipped:
 		s := r.run.skip(e.Step, b, now)
 		if verbose {
-			r.say(r.skipLine(s, b))
+			r.say(r.wording().skipLine(s, b))
 		}
 	case event.StepFinished:
 		quiet := r.quiet
@@ -184,7 +184,7 @@ func (j *jobRun) briefly(e event.Event, body event.Body) {
 			r.out.ended(s)
 		}
 		r.out.ended(&r.stray)
-		if f := r.decisive(b.Error); f != nil && f.shown {
+		if f := r.run.decisive(b.Error); f != nil && f.shown {
 			r.owner, r.since = f.path, 0 // its output is above, with that of others between
 		}
 		if text := r.ending(b); b.Status == event.Failure {
@@ -197,7 +197,7 @@ func (j *jobRun) briefly(e event.Event, body event.Body) {
 // takeNotes keeps what the steps annotated for the end of the pipeline.
 func (j *jobRun) takeNotes(b event.RunFinished) {
 	notes := jobNotes{noted: j.run.noted}
-	if f := j.decisive(b.Error); f != nil && b.Status == event.Failure {
+	if f := j.run.decisive(b.Error); f != nil && b.Status == event.Failure {
 		notes.errors = j.run.errorsOf(f.path)
 	}
 	j.view.mu.Lock()

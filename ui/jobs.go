@@ -167,7 +167,7 @@ func (v *oneJob) Close() error {
 func warning(o Options, text, hint string) string {
 	r := &reporter{o: o, look: newLook(o)}
 	body := event.Warning{Message: text}
-	out := r.warningText(body)
+	out := r.problems().warningText(body)
 	if hint != "" {
 		out += r.look.paintDiagnostic("hint: " + cleanLines(hint) + "\n")
 	}

@@ -18,19 +18,25 @@ const (
 	maxNamed       = 3   // steps that are named as running when the run stops
 )
 
+// wording is how a view words what happens to steps. It knows how lines look, and nothing of the run.
+type wording struct {
+	look    look
+	verbose int
+}
+
 func indent(depth int) string { return strings.Repeat("  ", min(depth, maxIndent)) }
 
-func (r *reporter) startLine(s *step) string {
-	return indent(s.depth) + r.look.paint(styleInfo, r.look.start) + " " + s.label + "\n"
+func (w wording) startLine(s *step) string {
+	return indent(s.depth) + w.look.paint(styleInfo, w.look.start) + " " + s.label + "\n"
 }
 
 // heldLine says why there is no output yet.
-func (r *reporter) heldLine(s *step) string {
-	return indent(s.depth+1) + r.look.paint(styleFaint, "output is held back until the step ends: it may contain a secret that is not known yet") + "\n"
+func (w wording) heldLine(s *step) string {
+	return indent(s.depth+1) + w.look.paint(styleFaint, "output is held back until the step ends: it may contain a secret that is not known yet") + "\n"
 }
 
-func (r *reporter) skipLine(s *step, b event.StepSkipped) string {
-	text := indent(s.depth) + r.look.paint(styleFaint, r.look.skip) + " " + s.label + "  skipped"
+func (w wording) skipLine(s *step, b event.StepSkipped) string {
+	text := indent(s.depth) + w.look.paint(styleFaint, w.look.skip) + " " + s.label + "  skipped"
 	if b.Reason != "" {
 		text += ": " + brief(b.Reason)
 	}
@@ -38,7 +44,7 @@ func (r *reporter) skipLine(s *step, b event.StepSkipped) string {
 }
 
 // outcome says how a step ended: "1.2s", "exit 2 after 14.8s".
-func (r *reporter) outcome(s *step, b event.StepFinished) string {
+func (w wording) outcome(s *step, b event.StepFinished) string {
 	took := exact(b.Duration)
 	switch {
 	case b.Status == event.Success:
@@ -57,8 +63,8 @@ func (r *reporter) outcome(s *step, b event.StepFinished) string {
 	return "failed after " + took
 }
 
-func (r *reporter) finishLine(s *step, b event.StepFinished, outcome string, through bool) string {
-	l := r.look
+func (w wording) finishLine(s *step, b event.StepFinished, outcome string, through bool) string {
+	l := w.look
 	symbol := l.paint(styleBad, l.bad)
 	switch {
 	case b.Status == event.Success:
@@ -81,13 +87,13 @@ func (r *reporter) finishLine(s *step, b event.StepFinished, outcome string, thr
 		place = "   " + l.paint(styleFaint, fmt.Sprintf("%s:%d", cleanText(span.File), span.Line))
 	}
 	text := indent(s.depth) + symbol + " " + s.label + "  " + outcome + place + "\n"
-	if r.o.Verbose > 0 {
-		text += r.values(s, "output", b.Outputs)
+	if w.verbose > 0 {
+		text += w.values(s, "output", b.Outputs)
 	}
 	return text
 }
 
-func (r *reporter) retryLine(s *step, b event.StepRetrying) string {
+func (w wording) retryLine(s *step, b event.StepRetrying) string {
 	why, next := "", "now"
 	if b.Error != nil {
 		why = " (" + brief(b.Error.Within(s.path)) + ")"
@@ -96,28 +102,29 @@ func (r *reporter) retryLine(s *step, b event.StepRetrying) string {
 		next = "in " + exact(time.Duration(b.Delay))
 	}
 	return fmt.Sprintf("%s%s %s  attempt %d of %d failed%s, next %s\n",
-		indent(s.depth), r.look.paint(styleWarn, r.look.start), s.label, b.Attempt, b.Max, why, next)
+		indent(s.depth), w.look.paint(styleWarn, w.look.start), s.label, b.Attempt, b.Max, why, next)
 }
 
-func (r *reporter) stillRunning(s *step, now time.Time) string {
-	return fmt.Sprintf("%s %s still running (%s)\n", r.look.dots, s.label, whole(now.Sub(s.started)))
+func (w wording) stillRunning(s *step, now time.Time) string {
+	return fmt.Sprintf("%s %s still running (%s)\n", w.look.dots, s.label, whole(now.Sub(s.started)))
 }
 
-func (r *reporter) stillRunningMore(n int) string {
-	return fmt.Sprintf("%s %s still running\n", r.look.dots, plural(n, "more step"))
+func (w wording) stillRunningMore(n int) string {
+	return fmt.Sprintf("%s %s still running\n", w.look.dots, plural(n, "more step"))
 }
 
-func (r *reporter) progressLine(p event.Progress) string {
+func (w wording) progressLine(p event.Progress) string {
 	if p.Done {
-		return fmt.Sprintf("%s %s  done\n", r.look.dots, cleanLabel(p.Title))
+		return fmt.Sprintf("%s %s  done\n", w.look.dots, cleanLabel(p.Title))
 	}
-	return fmt.Sprintf("%s %s  %s\n", r.look.dots, cleanLabel(p.Title), amount(p))
+	return fmt.Sprintf("%s %s  %s\n", w.look.dots, cleanLabel(p.Title), amount(p))
 }
 
-func (r *reporter) stoppingLine(b event.Stopping) string {
+// stoppingLine names what is still running.
+func (r *run) stoppingLine(l look, b event.Stopping) string {
 	var names []string
 	more := 0
-	r.run.working(func(s *step) bool {
+	r.working(func(s *step) bool {
 		if len(names) < maxNamed {
 			names = append(names, "`"+s.label+"`")
 		} else {
@@ -144,16 +151,16 @@ func (r *reporter) stoppingLine(b event.Stopping) string {
 	if b.Code == event.CodeInterrupted && !b.Force {
 		text += "; Ctrl-C again to kill"
 	}
-	return r.look.paint(styleWarn, text) + "\n"
+	return l.paint(styleWarn, text) + "\n"
 }
 
-func (r *reporter) runLines(b event.RunStarted) string {
+func (w wording) runLines(s *step, b event.RunStarted) string {
 	text := fmt.Sprintf("run %s  %s/%s  %s", b.ID, b.Runtime.OS, b.Runtime.Arch, b.WorkDir)
-	return r.look.paint(styleFaint, brief(text)) + "\n" + r.values(&r.stray, "input", b.Inputs)
+	return w.look.paint(styleFaint, brief(text)) + "\n" + w.values(s, "input", b.Inputs)
 }
 
 // detailLines says what went into a step and how its process ended.
-func (r *reporter) detailLines(s *step, body event.Body) string {
+func (w wording) detailLines(s *step, body event.Body) string {
 	switch b := body.(type) {
 	case event.StepResolved:
 		text := "from " + b.Ref + " in " + b.Dir + " " + b.File
@@ -163,55 +170,55 @@ func (r *reporter) detailLines(s *step, body event.Body) string {
 		if b.Digest != "" {
 			text += " " + b.Digest
 		}
-		return r.detailLine(s, text)
+		return w.detailLine(s, text)
 	case event.StepInputs:
-		text := r.values(s, "input", b.Inputs)
-		if r.o.Verbose > 1 {
-			text += r.names(s, "env", slices.Sorted(maps.Keys(b.Env)))
+		text := w.values(s, "input", b.Inputs)
+		if w.verbose > 1 {
+			text += w.names(s, "env", slices.Sorted(maps.Keys(b.Env)))
 		}
-		return text + r.names(s, "secrets", slices.Sorted(slices.Values(b.Secrets)))
+		return text + w.names(s, "secrets", slices.Sorted(slices.Values(b.Secrets)))
 	case event.ExecStarted:
-		if r.o.Verbose < 2 {
+		if w.verbose < 2 {
 			return ""
 		}
 		command := make([]string, 0, min(len(b.Command), maxDetailItems))
 		for _, arg := range b.Command[:min(len(b.Command), maxDetailItems)] {
 			command = append(command, quoted(arg))
 		}
-		return r.detailLine(s, "command "+strings.Join(command, " ")) +
-			r.detailLine(s, "in "+b.WorkDir) +
-			r.names(s, "process env", slices.Sorted(maps.Keys(b.Env))) +
-			r.names(s, "without", slices.Sorted(slices.Values(b.Unset)))
+		return w.detailLine(s, "command "+strings.Join(command, " ")) +
+			w.detailLine(s, "in "+b.WorkDir) +
+			w.names(s, "process env", slices.Sorted(maps.Keys(b.Env))) +
+			w.names(s, "without", slices.Sorted(slices.Values(b.Unset)))
 	case event.ExecFinished:
 		if b.Signal != "" {
-			return r.detailLine(s, "killed by "+b.Signal)
+			return w.detailLine(s, "killed by "+b.Signal)
 		}
-		return r.detailLine(s, fmt.Sprintf("exit %d", b.ExitCode))
+		return w.detailLine(s, fmt.Sprintf("exit %d", b.ExitCode))
 	case event.Summary:
 		lines := strings.Count(strings.TrimSpace(b.Markdown), "\n") + 1
-		return r.detailLine(s, fmt.Sprintf("summary of %s: %s, see step-runner trace show -v", s.label, plural(lines, "line")))
+		return w.detailLine(s, fmt.Sprintf("summary of %s: %s, see step-runner trace show -v", s.label, plural(lines, "line")))
 	case event.Subjects:
 		text := ""
 		for _, made := range b.Subjects[:min(len(b.Subjects), maxDetailItems)] {
-			text += r.detailLine(s, "made "+made.Name+" "+made.Digest)
+			text += w.detailLine(s, "made "+made.Name+" "+made.Digest)
 		}
 		return text
 	}
 	return ""
 }
 
-func (r *reporter) detailLine(s *step, text string) string {
-	return indent(s.depth+1) + r.look.paint(styleFaint, brief(text)) + "\n"
+func (w wording) detailLine(s *step, text string) string {
+	return indent(s.depth+1) + w.look.paint(styleFaint, brief(text)) + "\n"
 }
 
-func (r *reporter) values(s *step, what string, values map[string]value.Value) string {
+func (w wording) values(s *step, what string, values map[string]value.Value) string {
 	var b strings.Builder
 	for i, name := range slices.Sorted(maps.Keys(values)) {
 		if i == maxDetailItems {
-			b.WriteString(r.detailLine(s, fmt.Sprintf("and %d more", len(values)-i)))
+			b.WriteString(w.detailLine(s, fmt.Sprintf("and %d more", len(values)-i)))
 			break
 		}
-		b.WriteString(r.detailLine(s, what+" "+name+" = "+valueText(values[name])))
+		b.WriteString(w.detailLine(s, what+" "+name+" = "+valueText(values[name])))
 	}
 	return b.String()
 }
@@ -223,12 +230,12 @@ func valueText(v value.Value) string {
 	return string(v.AppendJSON(nil))
 }
 
-func (r *reporter) names(s *step, what string, names []string) string {
+func (w wording) names(s *step, what string, names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	text := what + " " + strings.Join(names[:min(len(names), maxDetailItems)], " ")
-	return r.detailLine(s, text)
+	return w.detailLine(s, text)
 }
 
 // quoted shows an argument so that its borders can be seen.

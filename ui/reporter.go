@@ -52,6 +52,8 @@ func newReporter(o Options) *reporter {
 	return r
 }
 
+func (r *reporter) wording() wording { return wording{r.look, r.o.Verbose} }
+
 // startClock makes the view say that silent steps are alive, and draws the live area.
 func (r *reporter) startClock() {
 	interval := plainTick
@@ -132,14 +134,14 @@ func (r *reporter) Event(e event.Event) {
 		r.runStarted(b, now)
 	case event.StepStarted:
 		s := r.run.start(e.Step, b, now)
-		r.say(r.folds.start(s, r.startLine(s), now))
+		r.say(r.folds.start(s, r.wording().startLine(s), now))
 	case event.ExecStarted:
 		if b.LogHeld && r.o.Show == ShowAll {
-			r.say(r.heldLine(r.find(e.Step)))
+			r.say(r.wording().heldLine(r.find(e.Step)))
 		}
 		r.detail(e.Step, e.Body)
 	case event.StepSkipped:
-		r.say(r.skipLine(r.run.skip(e.Step, b, now), b))
+		r.say(r.wording().skipLine(r.run.skip(e.Step, b, now), b))
 	case event.StepRetrying:
 		r.retrying(e.Step, b)
 	case event.StepFinished:
@@ -147,9 +149,9 @@ func (r *reporter) Event(e event.Event) {
 	case event.Progress:
 		r.progress(b, now)
 	case event.Warning:
-		r.insist(r.warningText(b))
+		r.insist(r.problems().warningText(b))
 	case event.Stopping:
-		r.insist(r.stoppingLine(b))
+		r.insist(r.run.stoppingLine(r.look, b))
 	case event.Paused:
 		r.insist(r.look.paint(styleWarn, "paused before step "+brief(b.Before)) + "\n")
 	case event.Resumed:
@@ -202,7 +204,7 @@ func (r *reporter) runStarted(b event.RunStarted, now time.Time) {
 		r.run.file = b.Component.Definition.Span.File
 	}
 	if r.o.Verbose > 0 {
-		r.say(r.runLines(b))
+		r.say(r.wording().runLines(&r.stray, b))
 	}
 }
 
@@ -231,7 +233,7 @@ func (r *reporter) detail(path string, body event.Body) {
 		s.signal = b.Signal
 	}
 	if r.o.Verbose > 0 {
-		r.say(r.detailLines(s, body))
+		r.say(r.wording().detailLines(s, body))
 	}
 }
 
@@ -241,7 +243,7 @@ func (r *reporter) retrying(path string, b event.StepRetrying) {
 	r.run.forget(path)
 	r.run.forgetErrors(path)
 	s.signal = ""
-	r.say(r.retryLine(s, b))
+	r.say(r.wording().retryLine(s, b))
 }
 
 func (r *reporter) finished(path string, b event.StepFinished) {
@@ -256,12 +258,12 @@ func (r *reporter) finished(path string, b event.StepFinished) {
 	shown := r.o.Show == ShowAll && !s.elsewhere && !r.folds.hides()
 	if failed && r.o.Show == ShowFail && !r.quiet {
 		lines, all := s.tail.last(tailLines)
-		r.say(r.tailBlock(s.label, lines, all))
+		r.say(r.look.tailBlock(s.label, lines, all))
 		if shown = len(lines) > 0; shown {
 			r.owner, r.since = path, 0
 		}
 	}
-	outcome := r.outcome(s, b)
+	outcome := r.wording().outcome(s, b)
 	if failed && !b.Allowed && !through {
 		f := failure{
 			path: path, label: s.label, outcome: outcome, span: s.span, err: b.Error, shown: shown && !r.quiet,
@@ -270,7 +272,7 @@ func (r *reporter) finished(path string, b event.StepFinished) {
 		f.lines = r.folds.repeated(f.lines)
 		r.run.addFailure(f)
 	}
-	r.say(folded + r.finishLine(s, b, outcome, through))
+	r.say(folded + r.wording().finishLine(s, b, outcome, through))
 	if s == &r.stray {
 		r.stray = step{label: "run"}
 		return
@@ -295,7 +297,7 @@ func (r *reporter) progress(b event.Progress, now time.Time) {
 	}
 	if due {
 		p.shown, p.current, p.printed = now, b.Current, true
-		r.say(r.progressLine(b))
+		r.say(r.wording().progressLine(b))
 	}
 }
 
@@ -313,10 +315,10 @@ func (r *reporter) remind(now time.Time) {
 	})
 	for i, s := range due {
 		if i == maxReminders {
-			r.say(r.stillRunningMore(len(due) - i))
+			r.say(r.wording().stillRunningMore(len(due) - i))
 			break
 		}
-		r.say(r.stillRunning(s, now))
+		r.say(r.wording().stillRunning(s, now))
 	}
 }
 

@@ -208,7 +208,6 @@ var (
 		"steps/source/cache.Cache":                 31,
 		"steps/toolkit/github.Session":             31,
 		"steps/toolkit/github/service.Server":      45,
-		"ui.reporter":                              42,
 	}
 	manyImports = map[string]int{
 		"cmd/step-runner/command/replay": 27,
