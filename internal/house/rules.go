@@ -206,8 +206,6 @@ var (
 		"steps/frontend/gitlabci/compile.compiler": 44,
 		"steps/frontend/gitlabci/config.resolver":  56,
 		"steps/source/cache.Cache":                 31,
-		"steps/toolkit/github.Session":             31,
-		"steps/toolkit/github/service.Server":      45,
 	}
 	manyImports = map[string]int{
 		"cmd/step-runner/command/replay": 27,

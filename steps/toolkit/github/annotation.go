@@ -17,7 +17,7 @@ var labels = map[event.AnnotationLevel]string{
 // annotate returns the handler of ::error::, ::warning:: or ::notice::.
 func annotate(level event.AnnotationLevel) func(*filter, command) error {
 	return func(f *filter, c command) error {
-		a := event.Annotation{Level: level, Message: c.data, Title: c.properties["title"], File: f.session.relative(c.properties["file"])}
+		a := event.Annotation{Level: level, Message: c.data, Title: c.properties["title"], File: f.session.folders().relative(c.properties["file"])}
 		a.Line, a.EndLine, a.Column, a.EndColumn = position(c.properties)
 		f.show(a)
 		return nil
@@ -99,16 +99,19 @@ func debug(f *filter, c command) error {
 	return nil
 }
 
+// jobFolders are the folders that a process names files in.
+type jobFolders struct{ workspace, temp string }
+
 // relative returns the path of a file below the workspace, with slashes; any other path as it is.
-func (s *Session) relative(path string) string {
+func (f jobFolders) relative(path string) string {
 	if path == "" {
 		return ""
 	}
-	host := s.hostPath(path)
+	host := f.hostPath(path)
 	if !filepath.IsAbs(host) {
 		return path
 	}
-	rel, err := filepath.Rel(s.process.WorkDir, host)
+	rel, err := filepath.Rel(f.workspace, host)
 	if err != nil || rel == "." || !filepath.IsLocal(rel) {
 		return path
 	}
@@ -122,8 +125,8 @@ const (
 )
 
 // hostPath translates a path that a container action names.
-func (s *Session) hostPath(path string) string {
-	for inside, outside := range map[string]string{containerWorkspace: s.process.WorkDir, containerTemp: s.process.TempDir} {
+func (f jobFolders) hostPath(path string) string {
+	for inside, outside := range map[string]string{containerWorkspace: f.workspace, containerTemp: f.temp} {
 		if rest, ok := strings.CutPrefix(path, inside); ok && (rest == "" || rest[0] == '/') {
 			return filepath.Join(outside, filepath.FromSlash(rest))
 		}

@@ -52,7 +52,7 @@ type Session struct {
 	mu          sync.Mutex // both streams of the process bring commands
 	outputs     map[string]value.Value
 	exports     map[string]string
-	folders     []string // that PATH gets, the last one first
+	pathFirst   []string // that PATH gets, the last one first
 	state       map[string]string
 	echo        bool // commands are shown too
 	stopped     bool // commands are text, until a line "::token::"
@@ -90,6 +90,8 @@ func newSession(p engine.ToolkitProcess, job *job) *Session {
 		outputs: map[string]value.Value{}, exports: map[string]string{}, state: earlierState(p), warned: map[string]bool{},
 	}
 }
+
+func (s *Session) folders() jobFolders { return jobFolders{s.process.WorkDir, s.process.TempDir} }
 
 // Env returns the variables that the process needs.
 func (s *Session) Env() map[string]string { return s.env }

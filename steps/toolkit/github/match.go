@@ -171,24 +171,24 @@ func (s *Session) problem(m *matcher, p *found) (event.Annotation, bool) {
 	if from == "" {
 		from = m.FromPath
 	}
-	a.File = s.problemFile(p.text(foundFile), from)
+	a.File = s.folders().problemFile(p.text(foundFile), from)
 	return a, true
 }
 
 // problemFile returns the path of a file below the workspace, with slashes. A file that is not there, or elsewhere, has none: the text
 // may be anything.
-func (s *Session) problemFile(file, from string) string {
+func (f jobFolders) problemFile(file, from string) string {
 	if strings.TrimSpace(file) == "" {
 		return ""
 	}
-	path := s.hostPath(file)
+	path := f.hostPath(file)
 	if !filepath.IsAbs(path) && strings.TrimSpace(from) != "" {
-		path = filepath.Join(filepath.Dir(s.hostPath(from)), path)
+		path = filepath.Join(filepath.Dir(f.hostPath(from)), path)
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.process.WorkDir, path)
+		path = filepath.Join(f.workspace, path)
 	}
-	rel := s.relative(path)
+	rel := f.relative(path)
 	if filepath.IsAbs(rel) || rel == "" {
 		return ""
 	}

@@ -214,7 +214,7 @@ func translate(text string) string {
 
 // loadMatchers reads the file that a command names.
 func (s *Session) loadMatchers(name string) (good []*matcher, refused []error, err error) {
-	path := s.hostPath(name)
+	path := s.folders().hostPath(name)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.process.WorkDir, name)
 		if _, err := os.Stat(path); err != nil && s.process.ActionDir != "" {

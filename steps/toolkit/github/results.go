@@ -103,22 +103,22 @@ func (s *Session) readFolders(*filter) error {
 }
 
 func (s *Session) addFolder(dir string) {
-	s.folders = append(slices.DeleteFunc(s.folders, func(d string) bool { return d == dir }), dir)
+	s.pathFirst = append(slices.DeleteFunc(s.pathFirst, func(d string) bool { return d == dir }), dir)
 }
 
 // putFoldersFirst puts the folders that were added before PATH, the last of them first. Where they were in it before they are needless.
 func (s *Session) putFoldersFirst() {
-	if len(s.folders) == 0 {
+	if len(s.pathFirst) == 0 {
 		return
 	}
-	dirs := slices.Clone(s.folders)
+	dirs := slices.Clone(s.pathFirst)
 	slices.Reverse(dirs)
 	path, ok := s.exports["PATH"]
 	if !ok {
 		path = s.process.Getenv("PATH")
 	}
 	for dir := range strings.SplitSeq(path, string(os.PathListSeparator)) {
-		if dir != "" && !slices.Contains(s.folders, dir) {
+		if dir != "" && !slices.Contains(s.pathFirst, dir) {
 			dirs = append(dirs, dir)
 		}
 	}

@@ -114,7 +114,7 @@ func (s *Session) fileSubject(path string) (subject, error) {
 	if strings.TrimSpace(path) == "" {
 		return subject{}, errors.New("the path is empty")
 	}
-	host := s.hostPath(path)
+	host := s.folders().hostPath(path)
 	if !filepath.IsAbs(host) {
 		host = filepath.Join(s.process.WorkDir, filepath.FromSlash(path))
 	}

@@ -17,7 +17,11 @@ import (
 
 // artifacts is the service of artifacts: github.actions.results.api.v1.ArtifactService.
 type artifacts struct {
-	folder artifact.Folder
+	door    door
+	folder  artifact.Folder
+	uploads *blob.Store
+	facts   map[string]string // Options.GitHub
+	note    func(text string)
 
 	mu       sync.Mutex
 	pending  map[string]*pendingArtifact // by name
@@ -35,8 +39,8 @@ type backendIDs struct {
 	Job string `json:"workflow_job_run_backend_id"`
 }
 
-func (s *Server) checkIDs(ids backendIDs) error {
-	if ids.Run != s.tokens.run || ids.Job != s.tokens.job {
+func (s *artifacts) checkIDs(ids backendIDs) error {
+	if ids.Run != s.door.tokens.run || ids.Job != s.door.tokens.job {
 		return refuse("permission_denied", "the token is not that of run %q, job %q", ids.Run, ids.Job)
 	}
 	return nil
@@ -95,19 +99,19 @@ type artifactAddress struct {
 	URL string `json:"signed_url"`
 }
 
-func (s *Server) artifactRoutes(mux *http.ServeMux) {
+func (s *artifacts) routes(mux *http.ServeMux) {
 	const service = "ArtifactService"
-	twirp(s, mux, service, "CreateArtifact", s.createArtifact)
-	twirp(s, mux, service, "FinalizeArtifact", s.finalizeArtifact)
-	twirp(s, mux, service, "ListArtifacts", s.listArtifacts)
-	twirp(s, mux, service, "GetSignedArtifactURL", s.artifactURL)
-	twirp(s, mux, service, "DeleteArtifact", s.deleteArtifact)
-	mux.HandleFunc("POST /twirp/", s.withToken(func(w http.ResponseWriter, r *http.Request) {
+	twirp(s.door, mux, service, "CreateArtifact", s.create)
+	twirp(s.door, mux, service, "FinalizeArtifact", s.finalize)
+	twirp(s.door, mux, service, "ListArtifacts", s.list)
+	twirp(s.door, mux, service, "GetSignedArtifactURL", s.url)
+	twirp(s.door, mux, service, "DeleteArtifact", s.remove)
+	mux.HandleFunc("POST /twirp/", s.door.withToken(func(w http.ResponseWriter, r *http.Request) {
 		writeTwirpError(w, refuse("unimplemented", "%s is not served here", r.URL.Path))
 	}))
 	mux.HandleFunc("PUT /blob/upload/{id}/{name}", func(w http.ResponseWriter, r *http.Request) {
 		upload := s.uploads.Find(r.PathValue("id"))
-		if !s.isSigned(r, http.MethodPut) {
+		if !s.door.isSigned(r, http.MethodPut) {
 			blob.Fail(w, http.StatusForbidden, "AuthenticationFailed", "the signature of the address is wrong, or too old")
 		} else if upload == nil {
 			blob.Fail(w, http.StatusNotFound, "BlobNotFound", "this upload has ended")
@@ -115,17 +119,17 @@ func (s *Server) artifactRoutes(mux *http.ServeMux) {
 			blob.ServeUpload(w, r, upload)
 		}
 	})
-	mux.HandleFunc("GET /blob/artifact/{artifact}/{file}", s.serveArtifact)
+	mux.HandleFunc("GET /blob/artifact/{artifact}/{file}", s.serve)
 }
 
-func (s *Server) createArtifact(request createArtifact) (createdArtifact, error) {
+func (s *artifacts) create(request createArtifact) (createdArtifact, error) {
 	if err := s.checkIDs(request.backendIDs); err != nil {
 		return createdArtifact{}, err
 	}
 	if request.Version < 4 {
 		return createdArtifact{}, refuse("invalid_argument", "artifacts of version %d are not served: use version 4 or later of the action", request.Version)
 	}
-	switch _, err := s.artifacts.folder.Find(request.Name); {
+	switch _, err := s.folder.Find(request.Name); {
 	case errors.Is(err, artifact.ErrName):
 		return createdArtifact{}, refuse("invalid_argument", "%v", err)
 	case err == nil:
@@ -134,8 +138,8 @@ func (s *Server) createArtifact(request createArtifact) (createdArtifact, error)
 		return createdArtifact{}, err
 	}
 	if request.ExpiresAt != nil {
-		s.artifacts.retained.Do(func() {
-			s.opts.Note("artifacts have no retention here: they stay until their folder is removed")
+		s.retained.Do(func() {
+			s.note("artifacts have no retention here: they stay until their folder is removed")
 		})
 	}
 	upload, err := s.uploads.Begin()
@@ -146,24 +150,24 @@ func (s *Server) createArtifact(request createArtifact) (createdArtifact, error)
 	if mediaType == "" {
 		mediaType = artifact.Zip // clients before version 6 upload nothing else, and do not say so
 	}
-	s.artifacts.mu.Lock()
-	old := s.artifacts.pending[request.Name]
-	s.artifacts.pending[request.Name] = &pendingArtifact{upload, mediaType}
-	s.artifacts.mu.Unlock()
+	s.mu.Lock()
+	old := s.pending[request.Name]
+	s.pending[request.Name] = &pendingArtifact{upload, mediaType}
+	s.mu.Unlock()
 	if old != nil {
 		old.upload.Drop() // begun and not ended: the client tries again
 	}
-	return createdArtifact{OK: true, UploadURL: s.signedURL(http.MethodPut, "/blob/upload/"+upload.ID+"/content")}, nil
+	return createdArtifact{OK: true, UploadURL: s.door.signedURL(http.MethodPut, "/blob/upload/"+upload.ID+"/content")}, nil
 }
 
-func (s *Server) finalizeArtifact(request finalizeArtifact) (artifactDone, error) {
+func (s *artifacts) finalize(request finalizeArtifact) (artifactDone, error) {
 	if err := s.checkIDs(request.backendIDs); err != nil {
 		return artifactDone{}, err
 	}
-	s.artifacts.mu.Lock()
-	pending := s.artifacts.pending[request.Name]
-	delete(s.artifacts.pending, request.Name)
-	s.artifacts.mu.Unlock()
+	s.mu.Lock()
+	pending := s.pending[request.Name]
+	delete(s.pending, request.Name)
+	s.mu.Unlock()
 	if pending == nil {
 		return artifactDone{}, refuse("not_found", "no upload of an artifact %q was begun", request.Name)
 	}
@@ -177,8 +181,8 @@ func (s *Server) finalizeArtifact(request finalizeArtifact) (artifactDone, error
 		return artifactDone{}, refuse("invalid_argument", "artifact %q: %d bytes with %s were uploaded, and %d bytes with %s are said to be",
 			request.Name, content.Size, digest, request.Size, request.Hash)
 	}
-	added, err := s.artifacts.folder.Add(artifact.Artifact{
-		Name: request.Name, Size: content.Size, Digest: digest, MediaType: pending.mediaType, Job: s.opts.GitHub["job"],
+	added, err := s.folder.Add(artifact.Artifact{
+		Name: request.Name, Size: content.Size, Digest: digest, MediaType: pending.mediaType, Job: s.facts["job"],
 	}, content.Path)
 	switch {
 	case errors.Is(err, artifact.ErrExists):
@@ -189,12 +193,12 @@ func (s *Server) finalizeArtifact(request finalizeArtifact) (artifactDone, error
 	return artifactDone{OK: err == nil, ID: int64Text(added.ID)}, err
 }
 
-func (s *Server) listArtifacts(request listArtifacts) (listedArtifacts, error) {
+func (s *artifacts) list(request listArtifacts) (listedArtifacts, error) {
 	result := listedArtifacts{Artifacts: []listedArtifact{}}
 	if err := s.checkIDs(request.backendIDs); err != nil {
 		return result, err
 	}
-	all, err := s.artifacts.folder.List()
+	all, err := s.folder.List()
 	for _, a := range all {
 		if request.Name != nil && *request.Name != a.Name || request.ID != nil && int64(*request.ID) != a.ID {
 			continue
@@ -205,12 +209,12 @@ func (s *Server) listArtifacts(request listArtifacts) (listedArtifacts, error) {
 	return result, err
 }
 
-// findArtifact returns one that is complete.
-func (s *Server) findArtifact(request namedArtifact) (artifact.Artifact, error) {
+// find returns one that is complete.
+func (s *artifacts) find(request namedArtifact) (artifact.Artifact, error) {
 	if err := s.checkIDs(request.backendIDs); err != nil {
 		return artifact.Artifact{}, err
 	}
-	a, err := s.artifacts.folder.Find(request.Name)
+	a, err := s.folder.Find(request.Name)
 	if errors.Is(err, artifact.ErrName) {
 		err = refuse("invalid_argument", "%v", err)
 	} else if errors.Is(err, fs.ErrNotExist) {
@@ -219,29 +223,29 @@ func (s *Server) findArtifact(request namedArtifact) (artifact.Artifact, error) 
 	return a, err
 }
 
-func (s *Server) artifactURL(request namedArtifact) (artifactAddress, error) {
-	a, err := s.findArtifact(request)
+func (s *artifacts) url(request namedArtifact) (artifactAddress, error) {
+	a, err := s.find(request)
 	if err != nil {
 		return artifactAddress{}, err
 	}
 	return artifactAddress{s.addressOf(a)}, nil
 }
 
-func (s *Server) addressOf(a artifact.Artifact) string {
-	return s.signedURL(http.MethodGet, fmt.Sprintf("/blob/artifact/%d/%s", a.ID, a.File()))
+func (s *artifacts) addressOf(a artifact.Artifact) string {
+	return s.door.signedURL(http.MethodGet, fmt.Sprintf("/blob/artifact/%d/%s", a.ID, a.File()))
 }
 
-func (s *Server) deleteArtifact(request namedArtifact) (artifactDone, error) {
-	a, err := s.findArtifact(request)
+func (s *artifacts) remove(request namedArtifact) (artifactDone, error) {
+	a, err := s.find(request)
 	if err == nil {
-		err = s.artifacts.folder.Delete(a)
+		err = s.folder.Delete(a)
 	}
 	return artifactDone{OK: err == nil, ID: int64Text(a.ID)}, err
 }
 
-// artifactByID finds an artifact by the text of its ID.
-func (s *Server) artifactByID(id string) (artifact.Artifact, bool) {
-	all, err := s.artifacts.folder.List()
+// byID finds an artifact by the text of its ID.
+func (s *artifacts) byID(id string) (artifact.Artifact, bool) {
+	all, err := s.folder.List()
 	for _, a := range all {
 		if err == nil && strconv.FormatInt(a.ID, 10) == id {
 			return a, true
@@ -250,19 +254,19 @@ func (s *Server) artifactByID(id string) (artifact.Artifact, bool) {
 	return artifact.Artifact{}, false
 }
 
-func (s *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
-	if !s.isSigned(r, http.MethodGet) {
+func (s *artifacts) serve(w http.ResponseWriter, r *http.Request) {
+	if !s.door.isSigned(r, http.MethodGet) {
 		blob.Fail(w, http.StatusForbidden, "AuthenticationFailed", "the signature of the address is wrong, or too old")
 		return
 	}
-	a, ok := s.artifactByID(r.PathValue("artifact"))
+	a, ok := s.byID(r.PathValue("artifact"))
 	if !ok {
 		blob.Fail(w, http.StatusNotFound, "BlobNotFound", "the artifact is gone")
 		return
 	}
 	w.Header().Set("Content-Type", a.MediaType)
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": a.File()}))
-	serveFile(w, r, s.artifacts.folder.Path(a))
+	serveFile(w, r, s.folder.Path(a))
 }
 
 // serveFile answers with a file, or the range of it that is asked for.

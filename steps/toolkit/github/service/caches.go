@@ -15,11 +15,15 @@ import (
 // caches is the service of caches, in both of its protocols: github.actions.results.api.v1.CacheService, and artifactcache before it.
 // Scopes are simpler than on GitHub: all branches of a repository see the same caches.
 type caches struct {
-	folder cache.Folder
+	door    door
+	folder  cache.Folder
+	uploads *blob.Store
+	mode    string // Options.CacheMode
+	scope   string // the ref of the job, which the first protocol names
 
-	mu       sync.Mutex
-	pending  map[cacheName]*blob.Upload
-	reserved map[int64]cacheName // the first protocol's numbers
+	mu           sync.Mutex
+	pending      map[cacheName]*blob.Upload
+	reservations map[int64]cacheName // the first protocol's numbers
 }
 
 type cacheName struct{ key, version string }
@@ -39,47 +43,47 @@ type cacheAnswer struct {
 	ID          *int64Text `json:"entry_id,omitempty"`
 }
 
-func (s *Server) cacheRoutes(mux *http.ServeMux) {
+func (s *caches) routes(mux *http.ServeMux) {
 	const service = "CacheService"
-	twirp(s, mux, service, "CreateCacheEntry", s.createCache)
-	twirp(s, mux, service, "FinalizeCacheEntryUpload", s.finalizeCache)
-	twirp(s, mux, service, "GetCacheEntryDownloadURL", s.findCache)
-	mux.HandleFunc("GET /blob/cache/{name}/{file}", s.serveCache)
+	twirp(s.door, mux, service, "CreateCacheEntry", s.create)
+	twirp(s.door, mux, service, "FinalizeCacheEntryUpload", s.finalize)
+	twirp(s.door, mux, service, "GetCacheEntryDownloadURL", s.find)
+	mux.HandleFunc("GET /blob/cache/{name}/{file}", s.serve)
 
 	const first = "/_apis/artifactcache/"
-	mux.HandleFunc("GET "+first+"cache", s.withToken(s.findCacheFirst))
-	mux.HandleFunc("GET "+first+"caches", s.withToken(s.listCachesFirst))
-	mux.HandleFunc("POST "+first+"caches", s.withToken(s.reserveCacheFirst))
-	mux.HandleFunc("PATCH "+first+"caches/{id}", s.withToken(s.uploadCacheFirst))
-	mux.HandleFunc("POST "+first+"caches/{id}", s.withToken(s.commitCacheFirst))
+	mux.HandleFunc("GET "+first+"cache", s.door.withToken(s.findFirst))
+	mux.HandleFunc("GET "+first+"caches", s.door.withToken(s.listFirst))
+	mux.HandleFunc("POST "+first+"caches", s.door.withToken(s.reserveFirst))
+	mux.HandleFunc("PATCH "+first+"caches/{id}", s.door.withToken(s.uploadFirst))
+	mux.HandleFunc("POST "+first+"caches/{id}", s.door.withToken(s.commitFirst))
 }
 
-// beginCache makes an upload for a cache that is not there yet.
-func (s *Server) beginCache(name cacheName) (*blob.Upload, error) {
+// begin makes an upload for a cache that is not there yet.
+func (s *caches) begin(name cacheName) (*blob.Upload, error) {
 	if err := cache.Check(name.key, name.version); err != nil {
 		return nil, refuse("invalid_argument", "%v", err)
 	}
-	if mode := s.opts.CacheMode; mode == "none" || mode == "read" {
+	if mode := s.mode; mode == "none" || mode == "read" {
 		return nil, refuse("permission_denied", "the job's cache-mode is %s: it saves no caches", mode)
 	}
-	s.caches.mu.Lock()
-	defer s.caches.mu.Unlock()
-	if s.caches.pending[name] != nil || s.caches.folder.Has(name.key, name.version) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending[name] != nil || s.folder.Has(name.key, name.version) {
 		return nil, refuse("already_exists", "%v", cache.ErrExists)
 	}
 	upload, err := s.uploads.Begin()
 	if err == nil {
-		s.caches.pending[name] = upload
+		s.pending[name] = upload
 	}
 	return upload, err
 }
 
-// endCache takes an upload that is complete, and has as many bytes as its client says, into the folder.
-func (s *Server) endCache(name cacheName, size int64) (cache.Entry, error) {
-	s.caches.mu.Lock()
-	upload := s.caches.pending[name]
-	delete(s.caches.pending, name)
-	s.caches.mu.Unlock()
+// end takes an upload that is complete, and has as many bytes as its client says, into the folder.
+func (s *caches) end(name cacheName, size int64) (cache.Entry, error) {
+	s.mu.Lock()
+	upload := s.pending[name]
+	delete(s.pending, name)
+	s.mu.Unlock()
 	if upload == nil {
 		return cache.Entry{}, refuse("not_found", "no upload of a cache %q was begun", name.key)
 	}
@@ -91,61 +95,61 @@ func (s *Server) endCache(name cacheName, size int64) (cache.Entry, error) {
 	if err != nil {
 		return cache.Entry{}, refuse("failed_precondition", "cache %q: %v: %d bytes came of %d", name.key, err, content.Size, size)
 	}
-	entry, err := s.caches.folder.Add(name.key, name.version, content.Path)
+	entry, err := s.folder.Add(name.key, name.version, content.Path)
 	if errors.Is(err, cache.ErrExists) { // another process was faster
 		return entry, refuse("already_exists", "%v", err)
 	}
 	return entry, err
 }
 
-func (s *Server) createCache(request cacheEntry) (cacheAnswer, error) {
-	upload, err := s.beginCache(cacheName{request.Key, request.Version})
+func (s *caches) create(request cacheEntry) (cacheAnswer, error) {
+	upload, err := s.begin(cacheName{request.Key, request.Version})
 	if err != nil {
 		return cacheAnswer{}, err
 	}
-	return cacheAnswer{OK: true, UploadURL: s.signedURL(http.MethodPut, "/blob/upload/"+upload.ID+"/content")}, nil
+	return cacheAnswer{OK: true, UploadURL: s.door.signedURL(http.MethodPut, "/blob/upload/"+upload.ID+"/content")}, nil
 }
 
-func (s *Server) finalizeCache(request cacheEntry) (cacheAnswer, error) {
-	entry, err := s.endCache(cacheName{request.Key, request.Version}, int64(request.Size))
+func (s *caches) finalize(request cacheEntry) (cacheAnswer, error) {
+	entry, err := s.end(cacheName{request.Key, request.Version}, int64(request.Size))
 	if err != nil {
 		return cacheAnswer{}, err
 	}
 	return cacheAnswer{OK: true, ID: (*int64Text)(&entry.ID)}, nil
 }
 
-func (s *Server) findCache(request cacheEntry) (cacheAnswer, error) {
+func (s *caches) find(request cacheEntry) (cacheAnswer, error) {
 	entry, ok, err := s.restorable(append([]string{request.Key}, request.RestoreKeys...), request.Version)
 	if err != nil || !ok {
 		return cacheAnswer{}, err
 	}
-	return cacheAnswer{OK: true, DownloadURL: s.cacheURL(entry), MatchedKey: entry.Key}, nil
+	return cacheAnswer{OK: true, DownloadURL: s.url(entry), MatchedKey: entry.Key}, nil
 }
 
 // restorable finds a cache that the job may restore.
-func (s *Server) restorable(keys []string, version string) (cache.Entry, bool, error) {
-	if mode := s.opts.CacheMode; mode == "none" || mode == "write-only" {
+func (s *caches) restorable(keys []string, version string) (cache.Entry, bool, error) {
+	if mode := s.mode; mode == "none" || mode == "write-only" {
 		return cache.Entry{}, false, nil
 	}
-	return s.caches.folder.Find(keys, version)
+	return s.folder.Find(keys, version)
 }
 
-func (s *Server) cacheURL(e cache.Entry) string {
-	return s.signedURL(http.MethodGet, "/blob/cache/"+e.Name()+"/content")
+func (s *caches) url(e cache.Entry) string {
+	return s.door.signedURL(http.MethodGet, "/blob/cache/"+e.Name()+"/content")
 }
 
-func (s *Server) serveCache(w http.ResponseWriter, r *http.Request) {
-	if !s.isSigned(r, http.MethodGet) {
+func (s *caches) serve(w http.ResponseWriter, r *http.Request) {
+	if !s.door.isSigned(r, http.MethodGet) {
 		blob.Fail(w, http.StatusForbidden, "AuthenticationFailed", "the signature of the address is wrong, or too old")
 		return
 	}
-	e, ok := s.caches.folder.ByName(r.PathValue("name"))
+	e, ok := s.folder.ByName(r.PathValue("name"))
 	if !ok {
 		blob.Fail(w, http.StatusNotFound, "BlobNotFound", "the cache is gone: there was no more room for it")
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	serveFile(w, r, s.caches.folder.Path(e))
+	serveFile(w, r, s.folder.Path(e))
 }
 
 // The first protocol, which @actions/cache speaks where ACTIONS_CACHE_SERVICE_V2 is not set.
@@ -158,11 +162,11 @@ type firstCache struct {
 	Location string     `json:"archiveLocation,omitempty"`
 }
 
-func (s *Server) describeFirst(e cache.Entry) firstCache {
-	return firstCache{Key: e.Key, Version: e.Version, Scope: s.opts.GitHub["ref"], Created: &e.Created}
+func (s *caches) describeFirst(e cache.Entry) firstCache {
+	return firstCache{Key: e.Key, Version: e.Version, Scope: s.scope, Created: &e.Created}
 }
 
-func (s *Server) findCacheFirst(w http.ResponseWriter, r *http.Request) {
+func (s *caches) findFirst(w http.ResponseWriter, r *http.Request) {
 	keys := strings.Split(r.URL.Query().Get("keys"), ",")
 	entry, ok, err := s.restorable(keys, r.URL.Query().Get("version"))
 	switch {
@@ -172,13 +176,13 @@ func (s *Server) findCacheFirst(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		answer := s.describeFirst(entry)
-		answer.Location = s.cacheURL(entry)
+		answer.Location = s.url(entry)
 		writeJSON(w, http.StatusOK, answer)
 	}
 }
 
-func (s *Server) listCachesFirst(w http.ResponseWriter, r *http.Request) {
-	all, err := s.caches.folder.List()
+func (s *caches) listFirst(w http.ResponseWriter, r *http.Request) {
+	all, err := s.folder.List()
 	if err != nil {
 		writeFirstError(w, err)
 		return
@@ -192,7 +196,7 @@ func (s *Server) listCachesFirst(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"totalCount": len(found), "artifactCaches": found})
 }
 
-func (s *Server) reserveCacheFirst(w http.ResponseWriter, r *http.Request) {
+func (s *caches) reserveFirst(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Key     string `json:"key"`
 		Version string `json:"version"`
@@ -204,34 +208,34 @@ func (s *Server) reserveCacheFirst(w http.ResponseWriter, r *http.Request) {
 	}
 	name := cacheName{request.Key, request.Version}
 	if err == nil {
-		_, err = s.beginCache(name)
+		_, err = s.begin(name)
 	}
 	if err != nil {
 		writeFirstError(w, err)
 		return
 	}
-	s.caches.mu.Lock()
-	id := int64(len(s.caches.reserved) + 1)
-	s.caches.reserved[id] = name
-	s.caches.mu.Unlock()
+	s.mu.Lock()
+	id := int64(len(s.reservations) + 1)
+	s.reservations[id] = name
+	s.mu.Unlock()
 	writeJSON(w, http.StatusCreated, map[string]int64{"cacheId": id})
 }
 
-// reservedCache is the upload that an address of the first protocol is about.
-func (s *Server) reservedCache(r *http.Request) (cacheName, *blob.Upload, error) {
+// reserved is the upload that an address of the first protocol is about.
+func (s *caches) reserved(r *http.Request) (cacheName, *blob.Upload, error) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	s.caches.mu.Lock()
-	defer s.caches.mu.Unlock()
-	name := s.caches.reserved[id]
-	upload := s.caches.pending[name]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := s.reservations[id]
+	upload := s.pending[name]
 	if err != nil || upload == nil {
 		return name, nil, refuse("not_found", "no cache with the number %q is reserved", r.PathValue("id"))
 	}
 	return name, upload, nil
 }
 
-func (s *Server) uploadCacheFirst(w http.ResponseWriter, r *http.Request) {
-	_, upload, err := s.reservedCache(r)
+func (s *caches) uploadFirst(w http.ResponseWriter, r *http.Request) {
+	_, upload, err := s.reserved(r)
 	var first, last int64
 	if err == nil {
 		if first, last, err = parseRange(r.Header.Get("Content-Range")); err == nil {
@@ -257,11 +261,11 @@ func parseRange(text string) (first, last int64, err error) {
 	return first, last, nil
 }
 
-func (s *Server) commitCacheFirst(w http.ResponseWriter, r *http.Request) {
+func (s *caches) commitFirst(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Size int64 `json:"size"`
 	}
-	name, upload, err := s.reservedCache(r)
+	name, upload, err := s.reserved(r)
 	if err == nil {
 		err = readJSON(w, r, &request)
 	}
@@ -269,7 +273,7 @@ func (s *Server) commitCacheFirst(w http.ResponseWriter, r *http.Request) {
 		err = upload.CommitRanges(request.Size)
 	}
 	if err == nil {
-		_, err = s.endCache(name, request.Size)
+		_, err = s.end(name, request.Size)
 	}
 	if err != nil {
 		writeFirstError(w, err)

@@ -25,12 +25,19 @@ const (
 	apiPath = "/api/v3"
 )
 
+// door is how a server is reached, and what opens it.
+type door struct {
+	addr   string // 127.0.0.1:PORT
+	base   string // http://127.0.0.1:PORT
+	tokens tokens
+}
+
 // guard lets only those in who know the server by its own name: a page in a browser that had its name point to this machine does not.
-func (s *Server) guard(next func() http.Handler) http.Handler {
+func (d door) guard(next func() http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, port, _ := net.SplitHostPort(s.addr)
-		if r.Host != s.addr && r.Host != "localhost:"+port {
-			http.Error(w, "this server is "+s.addr+", and answers to no other name", http.StatusMisdirectedRequest)
+		_, port, _ := net.SplitHostPort(d.addr)
+		if r.Host != d.addr && r.Host != "localhost:"+port {
+			http.Error(w, "this server is "+d.addr+", and answers to no other name", http.StatusMisdirectedRequest)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -40,9 +47,9 @@ func (s *Server) guard(next func() http.Handler) http.Handler {
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	s.artifactRoutes(mux)
-	s.cacheRoutes(mux)
-	s.oidcRoutes(mux)
+	s.artifacts.routes(mux)
+	s.caches.routes(mux)
+	s.identity.routes(mux)
 	mux.HandleFunc("/_apis/pipelines/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotImplemented, map[string]string{"message": "artifacts of version 3 and before are not served, as on GitHub: use version 4 or later of the action"})
 	})
@@ -54,9 +61,9 @@ func (s *Server) routes() http.Handler {
 }
 
 // withToken lets in who has the runtime token.
-func (s *Server) withToken(next http.HandlerFunc) http.HandlerFunc {
+func (d door) withToken(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !holds(r, s.tokens.runtime) {
+		if !holds(r, d.tokens.runtime) {
 			writeTwirpError(w, &twirpError{"unauthenticated", "this is not the ACTIONS_RUNTIME_TOKEN of this job"})
 			return
 		}
@@ -110,8 +117,8 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 // twirp is a method of a service: JSON to JSON.
-func twirp[Request, Response any](s *Server, mux *http.ServeMux, service, method string, call func(Request) (Response, error)) {
-	mux.HandleFunc("POST /twirp/github.actions.results.api.v1."+service+"/"+method, s.withToken(func(w http.ResponseWriter, r *http.Request) {
+func twirp[Request, Response any](d door, mux *http.ServeMux, service, method string, call func(Request) (Response, error)) {
+	mux.HandleFunc("POST /twirp/github.actions.results.api.v1."+service+"/"+method, d.withToken(func(w http.ResponseWriter, r *http.Request) {
 		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 			writeTwirpError(w, refuse("malformed", "the request is %q; this server speaks application/json", kind))
 			return

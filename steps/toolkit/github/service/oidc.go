@@ -22,6 +22,10 @@ const (
 
 // identity signs tokens of OpenID Connect. Their issuer is this server: whoever is to trust them has to be told so.
 type identity struct {
+	door    door
+	facts   map[string]string // Options.GitHub
+	granted bool              // the job has id-token: write
+
 	once sync.Once // making a key takes a tenth of a second, and most jobs need none
 	key  *rsa.PrivateKey
 	id   string
@@ -45,18 +49,18 @@ var identityClaims = []string{
 	"sha", "workflow", "workflow_ref", "workflow_sha",
 }
 
-func (s *Server) oidcRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /oidc/token", s.serveIdentity)
+func (i *identity) routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /oidc/token", i.serve)
 	// What a verifier reads holds no secret, and verifiers have no token.
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"issuer": s.base, "jwks_uri": s.base + "/.well-known/jwks", "claims_supported": append([]string{"sub", "aud", "exp", "iat", "iss", "jti", "nbf"}, identityClaims...),
+			"issuer": i.door.base, "jwks_uri": i.door.base + "/.well-known/jwks", "claims_supported": append([]string{"sub", "aud", "exp", "iat", "iss", "jti", "nbf"}, identityClaims...),
 			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public", "pairwise"},
 			"id_token_signing_alg_values_supported": []string{"RS256"}, "scopes_supported": []string{"openid"},
 		})
 	})
 	mux.HandleFunc("GET /.well-known/jwks", func(w http.ResponseWriter, r *http.Request) {
-		key, id, err := s.identity.load()
+		key, id, err := i.load()
 		if err != nil {
 			writeTwirpError(w, err)
 			return
@@ -68,21 +72,21 @@ func (s *Server) oidcRoutes(mux *http.ServeMux) {
 	})
 }
 
-func (s *Server) serveIdentity(w http.ResponseWriter, r *http.Request) {
+func (i *identity) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !holds(r, s.tokens.idToken):
+	case !holds(r, i.door.tokens.idToken):
 		writeTwirpError(w, refuse("unauthenticated", "this is not the ACTIONS_ID_TOKEN_REQUEST_TOKEN of this job"))
 		return
-	case s.opts.Permissions["id-token"] != "write":
+	case !i.granted:
 		writeTwirpError(w, refuse("permission_denied", "the job has no permission for this: set permissions: {id-token: write}"))
 		return
 	}
-	key, id, err := s.identity.load()
+	key, id, err := i.load()
 	if err != nil {
 		writeTwirpError(w, err)
 		return
 	}
-	token, err := signJWT(map[string]any{"typ": "JWT", "alg": "RS256", "kid": id}, s.claims(r.URL.Query().Get("audience")), func(text []byte) ([]byte, error) {
+	token, err := signJWT(map[string]any{"typ": "JWT", "alg": "RS256", "kid": id}, i.claims(r.URL.Query().Get("audience")), func(text []byte) ([]byte, error) {
 		sum := sha256.Sum256(text)
 		return rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
 	})
@@ -94,8 +98,8 @@ func (s *Server) serveIdentity(w http.ResponseWriter, r *http.Request) {
 }
 
 // claims says what the job is, as GitHub does.
-func (s *Server) claims(audience string) map[string]any {
-	facts := s.opts.GitHub
+func (i *identity) claims(audience string) map[string]any {
+	facts := i.facts
 	repository := facts["repository"]
 	owner, _, _ := strings.Cut(repository, "/")
 	if audience == "" {
@@ -103,7 +107,7 @@ func (s *Server) claims(audience string) map[string]any {
 	}
 	now := time.Now()
 	claims := map[string]any{
-		"iss": s.base, "aud": audience, "jti": newUUID(), "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(identityLife).Unix(),
+		"iss": i.door.base, "aud": audience, "jti": newUUID(), "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(identityLife).Unix(),
 		"repository_owner": owner, "runner_environment": "self-hosted", "ref_protected": "false", "repository_visibility": "private",
 		"job_workflow_ref": facts["workflow_ref"], "job_workflow_sha": facts["workflow_sha"],
 	}

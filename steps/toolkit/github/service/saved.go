@@ -34,8 +34,8 @@ func (s *Server) Save() ([]byte, error) {
 	if uploads > 0 {
 		return nil, ErrUploading
 	}
-	t := s.tokens
-	return json.Marshal(savedServer{Address: s.addr, Run: t.run, Job: t.job, Runtime: t.runtime, IDToken: t.idToken, GitHub: t.github, Key: t.key})
+	t := s.door.tokens
+	return json.Marshal(savedServer{Address: s.door.addr, Run: t.run, Job: t.job, Runtime: t.runtime, IDToken: t.idToken, GitHub: t.github, Key: t.key})
 }
 
 // readSaved reads what Save has returned.

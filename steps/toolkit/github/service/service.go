@@ -85,11 +85,9 @@ const (
 
 // Server is the services of one job, on loopback.
 type Server struct {
-	opts   Options
-	http   http.Server
-	addr   string // 127.0.0.1:PORT
-	base   string // http://127.0.0.1:PORT
-	tokens tokens
+	opts Options
+	http http.Server
+	door door
 
 	uploads   *blob.Store
 	artifacts artifacts
@@ -112,21 +110,28 @@ func Start(opts Options) (*Server, error) {
 		if saved, err = readSaved(opts.Saved); err != nil {
 			return nil, err
 		}
-		s.tokens = saved.tokens()
-	} else if s.tokens, err = newTokens(opts.GitHub["ref"]); err != nil {
+		s.door.tokens = saved.tokens()
+	} else if s.door.tokens, err = newTokens(opts.GitHub["ref"]); err != nil {
 		return nil, fmt.Errorf("making tokens for the services of actions: %w", err)
 	}
 	listener, err := listen(saved)
 	if err != nil {
 		return nil, fmt.Errorf("starting the services of actions: %w", err)
 	}
-	s.addr = listener.Addr().String()
-	s.base = "http://" + s.addr
+	s.door.addr = listener.Addr().String()
+	s.door.base = "http://" + s.door.addr
 	s.uploads = blob.NewStore(opts.Temp)
-	s.artifacts = artifacts{folder: artifact.Folder{Dir: opts.Artifacts}, pending: map[string]*pendingArtifact{}}
-	s.caches = caches{folder: cache.Folder{Dir: opts.Cache}, pending: map[cacheName]*blob.Upload{}, reserved: map[int64]cacheName{}}
+	s.artifacts = artifacts{
+		door: s.door, folder: artifact.Folder{Dir: opts.Artifacts}, uploads: s.uploads, facts: opts.GitHub, note: opts.Note,
+		pending: map[string]*pendingArtifact{},
+	}
+	s.caches = caches{
+		door: s.door, folder: cache.Folder{Dir: opts.Cache}, uploads: s.uploads, mode: opts.CacheMode, scope: opts.GitHub["ref"],
+		pending: map[cacheName]*blob.Upload{}, reservations: map[int64]cacheName{},
+	}
+	s.identity.door, s.identity.facts, s.identity.granted = s.door, opts.GitHub, opts.Permissions["id-token"] == "write"
 	s.http = http.Server{
-		Handler:           s.guard(sync.OnceValue(s.routes)), // most actions ask for nothing, and should not wait for this
+		Handler:           s.door.guard(sync.OnceValue(s.routes)), // most actions ask for nothing, and should not wait for this
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0), // broken connections are their clients' to tell of
 	}
@@ -150,22 +155,22 @@ func (s *Server) Close() error {
 func (s *Server) Env(action bool) map[string]string {
 	env := map[string]string{}
 	if action {
-		env["ACTIONS_RUNTIME_URL"], env["ACTIONS_RUNTIME_TOKEN"] = s.base+"/", s.tokens.runtime
-		env["ACTIONS_RESULTS_URL"], env["ACTIONS_CACHE_URL"] = s.base+"/", s.base+"/"
+		env["ACTIONS_RUNTIME_URL"], env["ACTIONS_RUNTIME_TOKEN"] = s.door.base+"/", s.door.tokens.runtime
+		env["ACTIONS_RESULTS_URL"], env["ACTIONS_CACHE_URL"] = s.door.base+"/", s.door.base+"/"
 		env["ACTIONS_CACHE_SERVICE_V2"] = "true"
 	}
 	if s.opts.Permissions["id-token"] == "write" {
-		env["ACTIONS_ID_TOKEN_REQUEST_URL"] = s.base + "/oidc/token?api-version=2.0" // clients append "&audience=…"
-		env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = s.tokens.idToken
+		env["ACTIONS_ID_TOKEN_REQUEST_URL"] = s.door.base + "/oidc/token?api-version=2.0" // clients append "&audience=…"
+		env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = s.door.tokens.idToken
 	}
-	env["GITHUB_API_URL"], env["GITHUB_GRAPHQL_URL"] = s.base+apiPath, s.base+"/api/graphql"
+	env["GITHUB_API_URL"], env["GITHUB_GRAPHQL_URL"] = s.door.base+apiPath, s.door.base+"/api/graphql"
 	return env
 }
 
 // Token is GITHUB_TOKEN: what github.token and secrets.GITHUB_TOKEN read. It opens the API of Env, and nothing of GitHub's.
-func (s *Server) Token() string { return s.tokens.github }
+func (s *Server) Token() string { return s.door.tokens.github }
 
 // Secrets are all tokens of the job, for masks.
 func (s *Server) Secrets() []string {
-	return []string{s.tokens.runtime, s.tokens.idToken, s.Token()}
+	return []string{s.door.tokens.runtime, s.door.tokens.idToken, s.Token()}
 }

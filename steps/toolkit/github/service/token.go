@@ -98,21 +98,21 @@ func holds(r *http.Request, token string) bool {
 
 // signedURL returns an address that opens what is at path for a method, for a while. Its query is hexadecimal: clients of
 // Azure's storage differ in how they send anything else.
-func (s *Server) signedURL(method, path string) string {
+func (d door) signedURL(method, path string) string {
 	expires := strconv.FormatInt(time.Now().Add(addressLife).Unix(), 10)
-	query := url.Values{"se": {expires}, "sig": {s.addressSignature(method, path, expires)}}
-	return s.base + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
+	query := url.Values{"se": {expires}, "sig": {d.addressSignature(method, path, expires)}}
+	return d.base + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 }
 
-func (s *Server) addressSignature(method, path, expires string) string {
-	sum, _ := s.tokens.mac([]byte("address\x00" + method + "\x00" + path + "\x00" + expires))
+func (d door) addressSignature(method, path, expires string) string {
+	sum, _ := d.tokens.mac([]byte("address\x00" + method + "\x00" + path + "\x00" + expires))
 	return hex.EncodeToString(sum)
 }
 
 // isSigned reports whether a request's address is one of signedURL that still counts.
-func (s *Server) isSigned(r *http.Request, method string) bool {
+func (d door) isSigned(r *http.Request, method string) bool {
 	query := r.URL.Query()
 	expires, err := strconv.ParseInt(query.Get("se"), 10, 64)
-	want := s.addressSignature(method, r.URL.Path, query.Get("se"))
+	want := d.addressSignature(method, r.URL.Path, query.Get("se"))
 	return hmac.Equal([]byte(query.Get("sig")), []byte(want)) && err == nil && time.Now().Unix() <= expires
 }
