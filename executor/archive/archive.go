@@ -1,6 +1,6 @@
 // Package archive makes and unpacks the tar archives in which files go into an environment and come out of it.
 //
-// Names are bytes, and may hold anything that the system lets them hold. Unpacking trusts nobody: it never writes outside of
+// Names are bytes, and may hold anything that the system lets them hold. Unpacking (internal/pack) trusts nobody: it never writes outside of
 // its folder, nor through a symbolic link. Pipes, sockets and devices are left out on either way.
 package archive
 
@@ -105,4 +105,17 @@ func (p *packer) addFile(header *tar.Header) error {
 		return fmt.Errorf("%q became shorter while it was read", header.Name)
 	}
 	return err
+}
+
+// interruptible is a reader that ends with a context.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r *interruptible) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.from.Read(p)
 }

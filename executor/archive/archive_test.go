@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pack makes an archive of headers, whose files hold their own names.
-func pack(t testing.TB, headers ...*tar.Header) *bytes.Buffer {
+// makeTar makes an archive of headers, whose files hold their own names.
+func makeTar(t testing.TB, headers ...*tar.Header) *bytes.Buffer {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -96,13 +96,12 @@ func TestUnpack(t *testing.T) {
 		{"makes links that lead anywhere", []*tar.Header{symlink("l", "/etc/passwd"), symlink("m", "../..")}, []string{"l -> /etc/passwd", "m -> ../.."}},
 		{"makes hard links", []*tar.Header{file("a"), hardlink("d/b", "a")}, []string{"a", "d/", "d/b"}},
 		{"makes a hard link to a symbolic link another one", []*tar.Header{symlink("l", "x"), hardlink("m", "l")}, []string{"l -> x", "m -> x"}},
-		{"lets later entries replace earlier ones", []*tar.Header{file("a"), folder("a"), file("a/b"), file("c/d"), file("c")}, []string{"a/", "a/b", "c"}},
 		{"leaves out what is not a file", []*tar.Header{{Typeflag: tar.TypeFifo, Name: "pipe"}, {Typeflag: tar.TypeChar, Name: "dev"}, file("a")}, []string{"a"}},
 		{"fills folders that may not be written to", []*tar.Header{withMode(folder("d"), 0o555), file("d/a")}, []string{"d/", "d/a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "not", "there")
-			if err := Unpack(t.Context(), pack(t, c.headers...), dir); err != nil {
+			if err := Unpack(t.Context(), makeTar(t, c.headers...), dir); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(c.want, tree(t, dir)); diff != "" {
@@ -141,7 +140,7 @@ func TestUnpackNeverLeavesItsFolder(t *testing.T) {
 				os.Symlink("..", filepath.Join(dir, "planted")), os.Symlink(victim, filepath.Join(dir, "to-victim"))); err != nil {
 				t.Fatal(err)
 			}
-			_ = Unpack(t.Context(), pack(t, c.headers...), dir) // refused, or put elsewhere
+			_ = Unpack(t.Context(), makeTar(t, c.headers...), dir) // refused, or put elsewhere
 			content, err := os.ReadFile(victim)
 			info, _ := os.Stat(victim)
 			if err != nil || string(content) != "untouched" || info.Mode().Perm() != 0o640 || len(tree(t, deep)) != 0 {
@@ -149,16 +148,44 @@ func TestUnpackNeverLeavesItsFolder(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nor holds entries that contradict each other", func(t *testing.T) {
+		for _, headers := range [][]*tar.Header{{file("a"), folder("a")}, {file("a"), file("a")}, {file("c/d"), file("c")}, {symlink("l", "."), file("l/x")}} {
+			var unsafe *UnsafeError
+			if err := Unpack(t.Context(), makeTar(t, headers...), t.TempDir()); !errors.As(err, &unsafe) {
+				t.Errorf("%v: %v", headers[1].Name, err)
+			}
+		}
+	})
 	t.Run("and says so", func(t *testing.T) {
 		var unsafe *UnsafeError
-		if err := Unpack(t.Context(), pack(t, file("/etc/x")), t.TempDir()); !errors.As(err, &unsafe) || unsafe.Entry != "/etc/x" {
+		if err := Unpack(t.Context(), makeTar(t, file("/etc/x")), t.TempDir()); !errors.As(err, &unsafe) || unsafe.Entry != "/etc/x" {
 			t.Error(err)
 		}
 	})
 }
 
+func TestUnpackReplacesWhatIsThere(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs symbolic links, which not every user of Windows may make")
+	}
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "full", "of"), 0o755), os.WriteFile(filepath.Join(dir, "full", "of", "things"), nil, 0o600),
+		os.Symlink(elsewhere, filepath.Join(dir, "link")), os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Unpack(t.Context(), makeTar(t, file("full"), file("link/a"), file("file/b"), symlink("l", "x")), dir); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"file/", "file/b", "full", "l -> x", "link/", "link/a"}, tree(t, dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if names := tree(t, elsewhere); len(names) != 0 {
+		t.Errorf("it wrote through a link: %q", names)
+	}
+}
+
 func TestUnpackLeavesNoHalfFiles(t *testing.T) {
-	whole := pack(t, file("first"), file(strings.Repeat("x", 90)))
+	whole := makeTar(t, file("first"), file(strings.Repeat("x", 90)))
 	for _, length := range []int{100, 514, 1100, 1600} { // in a header, a file, a header, a file
 		dir := t.TempDir()
 		if err := Unpack(t.Context(), bytes.NewReader(whole.Bytes()[:length]), dir); err == nil {
@@ -212,14 +239,14 @@ func TestBothEndWithTheirContext(t *testing.T) {
 	if err := Pack(ctx, io.Discard, t.TempDir()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := Unpack(ctx, pack(t, file("a")), t.TempDir()); !errors.Is(err, context.Canceled) {
+	if err := Unpack(ctx, makeTar(t, file("a")), t.TempDir()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
 func FuzzUnpack(f *testing.F) {
-	f.Add(pack(f, file("a/b"), symlink("l", ".."), file("l/x"), hardlink("h", "a/b"), folder("a")).Bytes())
-	f.Add(pack(f, folder("."), symlink("a", "b"), hardlink("a", "a"), file("a/../../b")).Bytes())
+	f.Add(makeTar(f, file("a/b"), symlink("l", ".."), file("l/x"), hardlink("h", "a/b"), folder("a")).Bytes())
+	f.Add(makeTar(f, folder("."), symlink("a", "b"), hardlink("a", "a"), file("a/../../b")).Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		outer := t.TempDir()
 		_ = Unpack(t.Context(), bytes.NewReader(data), filepath.Join(outer, "dir"))

@@ -26,6 +26,9 @@ type ExtractOptions struct {
 	MaxBytes   int64 // of all files together; 0 is DefaultMaxBytes
 	MaxEntries int   // 0 is DefaultMaxEntries
 	Workers    int   // how many files are written at a time, where the format allows it; 0 is one for each core
+	// Replace unpacks as a container engine does: what is in the way of an entry is removed, full folders and links to folders included, and
+	// another name for a symbolic link is another such link.
+	Replace bool
 }
 
 func (o ExtractOptions) withDefaults() ExtractOptions {

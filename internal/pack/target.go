@@ -16,9 +16,10 @@ import (
 
 // target is the folder that an archive is unpacked into.
 type target struct {
-	root  *os.Root
-	real  map[string]bool       // folders that are known to be there, and to be no links
-	modes map[string]attributes // of folders; set at the end, since they may forbid to write
+	root    *os.Root
+	replace bool
+	real    map[string]bool       // folders that are known to be there, and to be no links
+	modes   map[string]attributes // of folders; set at the end, since they may forbid to write
 }
 
 // attributes are what an archive says of an entry besides its content.
@@ -27,12 +28,12 @@ type attributes struct {
 	modified time.Time
 }
 
-func openTarget(dir string) (*target, error) {
+func openTarget(dir string, replace bool) (*target, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder that is unpacked into: %w", err)
 	}
-	return &target{root: root, real: map[string]bool{".": true}, modes: map[string]attributes{}}, nil
+	return &target{root: root, replace: replace, real: map[string]bool{".": true}, modes: map[string]attributes{}}, nil
 }
 
 func (t *target) close() { _ = t.root.Close() }
@@ -49,10 +50,15 @@ func (t *target) ensure(name string) error {
 	err := t.root.Mkdir(at, 0o755)
 	if errors.Is(err, fs.ErrExist) {
 		var info fs.FileInfo
-		if info, err = t.root.Lstat(at); err == nil && !info.IsDir() {
+		info, err = t.root.Lstat(at)
+		switch {
+		case err == nil && !info.IsDir() && t.replace:
+			if err = t.root.Remove(at); err == nil {
+				err = t.root.Mkdir(at, 0o755)
+			}
+		case err == nil && !info.IsDir():
 			return &UnsafeError{name, fmt.Sprintf("it is a folder in the archive, and %s where it is unpacked; remove that first", kindName(info.Mode()))}
-		}
-		if err == nil && info.Mode().Perm()&0o700 != 0o700 {
+		case err == nil && info.Mode().Perm()&0o700 != 0o700:
 			err = t.root.Chmod(at, info.Mode().Perm()|0o700)
 		}
 	}
@@ -74,9 +80,13 @@ func (t *target) setFolder(name string, a attributes) error {
 	return nil
 }
 
-// makeWay removes what an entry replaces. A folder is not replaced by something else, unless it is empty.
-func makeWay(in *os.Root, base, name string) error {
-	err := in.Remove(base)
+// makeWay removes what an entry replaces. A folder that is not empty makes way only where everything does.
+func (w *writer) makeWay(in *os.Root, base, name string) error {
+	remove := in.Remove
+	if w.target.replace {
+		remove = in.RemoveAll
+	}
+	err := remove(base)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -127,7 +137,7 @@ func (w *writer) file(name string, content io.Reader, size int64, a attributes) 
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := in.OpenFile(base, flags, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		if err = makeWay(in, base, name); err == nil {
+		if err = w.makeWay(in, base, name); err == nil {
 			f, err = in.OpenFile(base, flags, 0o600)
 		}
 	}
@@ -183,7 +193,7 @@ func (w *writer) link(name, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := makeWay(in, base, name); err != nil {
+	if err := w.makeWay(in, base, name); err != nil {
 		return err
 	}
 	if err := in.Symlink(to, base); err != nil {

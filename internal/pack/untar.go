@@ -24,7 +24,7 @@ func ExtractTarZstd(ctx context.Context, archive io.Reader, dir string, o Extrac
 		return nil, &FormatError{Why: "it is not compressed with Zstandard", Err: err}
 	}
 	defer z.Close()
-	return extractTar(ctx, z, dir, o)
+	return ExtractTar(ctx, z, dir, o)
 }
 
 // ExtractTarGzip unpacks a tar archive that is compressed with gzip; see Extract.
@@ -34,7 +34,7 @@ func ExtractTarGzip(ctx context.Context, archive io.Reader, dir string, o Extrac
 		return nil, &FormatError{Why: "it is not compressed with gzip", Err: err}
 	}
 	defer z.Close()
-	return extractTar(ctx, z, dir, o)
+	return ExtractTar(ctx, z, dir, o)
 }
 
 // untarrer unpacks one tar archive.
@@ -45,19 +45,21 @@ type untarrer struct {
 	target  *target
 	writer  *writer
 	links   []tarLink
+	targets map[string]string // of links, by their names
 }
 
 // tarLink is a symbolic link that is made at the end.
 type tarLink struct{ name, target string }
 
-func extractTar(ctx context.Context, plain io.Reader, dir string, o ExtractOptions) (*Summary, error) {
+// ExtractTar unpacks a tar archive that is not compressed; see [Extract].
+func ExtractTar(ctx context.Context, plain io.Reader, dir string, o ExtractOptions) (*Summary, error) {
 	o = o.withDefaults()
-	t, err := openTarget(dir)
+	t, err := openTarget(dir, o.Replace)
 	if err != nil {
 		return nil, err
 	}
 	defer t.close()
-	u := &untarrer{options: o, summary: &Summary{}, layout: layout{}, target: t, writer: t.newWriter()}
+	u := &untarrer{options: o, summary: &Summary{}, layout: layout{}, target: t, writer: t.newWriter(), targets: map[string]string{}}
 	defer u.writer.close()
 	stream := &tarStream{r: &stoppable{ctx, plain}, left: o.MaxBytes + headerRoom*(int64(o.MaxEntries)+1), limit: o.MaxBytes}
 	if err := u.unpack(stream); err != nil {
@@ -123,8 +125,7 @@ func (u *untarrer) entry(h *tar.Header, content io.Reader) error {
 		if h.Linkname == "" || len(h.Linkname) > maxTarget {
 			return &FormatError{Entry: h.Name, Why: fmt.Sprintf("a symbolic link has a target of 1 to %d bytes", maxTarget)}
 		}
-		u.links = append(u.links, tarLink{name, h.Linkname})
-		return u.place(name, link)
+		return u.link(name, h.Linkname)
 	case tar.TypeLink:
 		return u.hardLink(name, h)
 	}
@@ -139,6 +140,13 @@ func (u *untarrer) place(name string, k kind) error {
 		return err
 	}
 	return u.target.ensure(parent(name))
+}
+
+// link notes a symbolic link, which is made at the end.
+func (u *untarrer) link(name, target string) error {
+	u.links = append(u.links, tarLink{name, target})
+	u.targets[name] = target
+	return u.place(name, link)
 }
 
 func (u *untarrer) file(name string, size int64, content io.Reader, a attributes) error {
@@ -158,6 +166,9 @@ func (u *untarrer) hardLink(name string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
+	if target, ok := u.targets[to]; ok && u.options.Replace {
+		return u.link(name, target)
+	}
 	if u.layout[to] != file {
 		return &UnsafeError{h.Name, "it is another name for \"" + h.Linkname + "\", which is not a file of the archive before it"}
 	}
@@ -166,7 +177,7 @@ func (u *untarrer) hardLink(name string, h *tar.Header) error {
 	}
 	in, base, err := u.writer.enter(name)
 	if err == nil {
-		err = makeWay(in, base, name)
+		err = u.writer.makeWay(in, base, name)
 	}
 	if err == nil {
 		err = u.target.root.Link(filepath.FromSlash(to), filepath.FromSlash(name))

@@ -43,7 +43,7 @@ func ExtractZip(ctx context.Context, archive io.ReaderAt, size int64, dir string
 	if err := u.plan(z, size); err != nil {
 		return nil, err
 	}
-	t, err := openTarget(dir)
+	t, err := openTarget(dir, u.options.Replace)
 	if err != nil {
 		return nil, err
 	}
