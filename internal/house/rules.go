@@ -200,8 +200,6 @@ var textReaders = map[string]string{
 var (
 	manyMethods = map[string]int{
 		"executor/container/engine.Client":         40,
-		"steps/engine.run":                         56,
-		"steps/engine.scope":                       46,
 		"steps/frontend/actions/workflow.reader":   51,
 		"steps/frontend/gitlabci/compile.compiler": 44,
 		"steps/frontend/gitlabci/config.resolver":  56,

@@ -99,7 +99,7 @@ func (o *lookout) reference(n *foreseen, dir string) {
 	if ref.Kind != plan.RefAction && ref.Kind != plan.RefLocal || o.ctx.Err() != nil || len(o.path) >= MaxDepth {
 		return
 	}
-	if ref = o.run.static(ref); ref == nil {
+	if ref = o.run.components.static(ref); ref == nil {
 		return
 	}
 	key := string(ref.Kind) + "\x00" + ref.Action + "\x00" + filepath.Join(ref.Path...) + "\x00" + ref.File + "\x00" + dir
@@ -107,7 +107,7 @@ func (o *lookout) reference(n *foreseen, dir string) {
 	if !known {
 		if loaded, err := o.run.opts.Source.Load(o.ctx, ref, dir); err == nil {
 			found = loaded
-			o.run.learn(found)
+			o.run.components.learn(found)
 		}
 		o.known[key] = found
 	}
@@ -119,7 +119,7 @@ func (o *lookout) reference(n *foreseen, dir string) {
 		return
 	}
 	n.found = found
-	o.run.encountered(n.id, ref, found)
+	o.run.components.meet(n.id, ref, found)
 	if found.Origin != nil {
 		n.pre = found.Plan.Definition.Pre
 	}
@@ -144,7 +144,7 @@ func (p *preparation) steps(ctx context.Context, s *scope, nodes []*foreseen, in
 		}
 		rec := instead
 		if rec == nil {
-			rec = p.run.recorded(n.id, n.step)
+			rec = p.run.recording.of(n.id, n.step)
 		}
 		if rec != nil {
 			p.leaveOut(ctx, s, n, rec)
@@ -213,13 +213,13 @@ func (p *preparation) leaveOut(ctx context.Context, s *scope, n *foreseen, rec *
 	if n.pre != nil {
 		p.count++
 		id := childID(preID, p.count)
-		st := p.run.hookStep("pre", n.pre, &invocation{step: n.step, spec: &plan.Spec{}})
-		if own := p.run.recorded(id, st); own != nil {
+		st := p.run.hooks.step("pre", n.pre, &invocation{step: n.step, spec: &plan.Spec{}})
+		if own := p.run.recording.of(id, st); own != nil {
 			rec = own
 		} else {
 			rec = &Recorded{Reason: rec.Reason, Status: event.Skipped}
 		}
-		p.state.note(p.run.standIn(s, id, st, rec))
+		p.state.note(p.run.recording.standIn(s, id, st, rec))
 	}
 	p.steps(ctx, s, n.inner, rec)
 }

@@ -42,7 +42,7 @@ func (l *listRun) start(id string, st *plan.Step) {
 	state.live = ctx
 	b := &background{id: id, step: st, cancel: cancel, barrier: member.barrier, done: make(chan struct{})}
 	l.background = append(l.background, b)
-	if rec := r.recorded(id, st); rec != nil {
+	if rec := r.recording.of(id, st); rec != nil {
 		b.outcome = r.runListed(ctx, member, id, st)
 	} else {
 		b.outcome = r.unfit(member, id, st)
@@ -66,7 +66,7 @@ func (l *listRun) start(id string, st *plan.Step) {
 			defer func() { <-l.slots }()
 			b.outcome = r.runStep(ctx, member, id, st)
 		case <-ctx.Done():
-			b.outcome = r.stillborn(id, joined(member.path, st.Name), st, interrupted(ctx))
+			b.outcome = r.report.stillborn(id, joined(member.path, st.Name), st, interrupted(ctx))
 		}
 	}()
 }
@@ -98,7 +98,7 @@ func (l *listRun) settle(state *listState, steps []*background) {
 func (l *listRun) await(id string, st *plan.Step) *outcome {
 	r := l.run
 	named := l.awaited(st.Await)
-	if rec := r.recorded(id, st); rec != nil {
+	if rec := r.recording.of(id, st); rec != nil {
 		l.settle(l.state, named)
 		return r.runListed(l.ctx, l.scope, id, st)
 	}
@@ -144,18 +144,18 @@ func (l *listRun) awaited(a *plan.Await) []*background {
 }
 
 // checkWaits finds in a list the waits for what is not a background step before them, and steps that cannot be in the background.
-func (r *run) checkWaits(prefix, path string, steps []plan.Step) *event.Error {
+func checkWaits(p *places, prefix, path string, steps []plan.Step) *event.Error {
 	var names []string
 	for i := range steps {
 		st := &steps[i]
 		id, path := childID(prefix, i+1), joined(path, st.Name)
 		wrong := func(format string, args ...any) *event.Error {
-			return r.in(definitionError(format, args...), id, path, st)
+			return p.in(definitionError(format, args...), id, path, st)
 		}
 		for j := range st.Parallel {
 			if member := &st.Parallel[j]; member.Background || member.Await != nil {
 				err := definitionError("a step of a parallel group cannot run in the background or wait")
-				return r.in(err, childID(id, j+1), joined(path, member.Name), member)
+				return p.in(err, childID(id, j+1), joined(path, member.Name), member)
 			}
 		}
 		switch {

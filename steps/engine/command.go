@@ -21,42 +21,42 @@ import (
 const maxInlineScript = 100 << 10
 
 // command makes the argument vector of an exec, as it is recorded and as it runs: they differ in how a script tells its lines.
-func (s *scope) command(inv *invocation) (recorded, running []string, err *event.Error) {
-	if script := inv.def.Exec.Script; script != nil {
-		return s.scriptCommand(script)
+func (x *execution) command() (recorded, running []string, err *event.Error) {
+	if script := x.inv.def.Exec.Script; script != nil {
+		return x.scriptCommand(script)
 	}
-	recorded, err = s.vector(inv)
+	recorded, err = x.vector()
 	return recorded, recorded, err
 }
 
 // vector makes the argument vector of an exec that is one.
-func (s *scope) vector(inv *invocation) ([]string, *event.Error) {
-	fields := inv.def.Exec.Command
+func (x *execution) vector() ([]string, *event.Error) {
+	fields := x.inv.def.Exec.Command
 	argv := make([]string, len(fields))
 	for i, f := range fields {
 		var err *event.Error
 		if i > 0 && i == shellTextIndex(argv[:i]) {
-			argv[i], err = s.shellArgument(f, shellDialect(argv[0]))
+			argv[i], err = x.shellArgument(f, shellDialect(argv[0]))
 		} else {
-			argv[i], err = s.argument(inv, i, f)
+			argv[i], err = x.argument(i, f)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if strings.ContainsRune(argv[i], 0) {
-			return nil, s.run.fieldError(f, "argument %d of the command holds a NUL byte", i)
+			return nil, x.run.fieldError(f, "argument %d of the command holds a NUL byte", i)
 		}
 	}
 	if argv[0] == "" {
-		return nil, s.run.fieldError(fields[0], "the command is empty")
+		return nil, x.run.fieldError(fields[0], "the command is empty")
 	}
 	return argv, nil
 }
 
-func (s *scope) argument(inv *invocation, i int, f plan.Field) (string, *event.Error) {
-	text, sensitive, err := s.expandText(f)
+func (x *execution) argument(i int, f plan.Field) (string, *event.Error) {
+	text, sensitive, err := x.expandText(f)
 	if err == nil && sensitive {
-		s.run.out.emit(inv.id, event.Warning{
+		x.run.out.emit(x.inv.id, event.Warning{
 			Message: fmt.Sprintf("argument %d of the command holds a sensitive value, which other processes on this machine can see while it runs; pass it in `env` instead", i),
 		})
 	}
@@ -113,38 +113,38 @@ func shellTextIndex(args []string) int {
 }
 
 // shellArgument evaluates the text of a shell's -c.
-func (s *scope) shellArgument(f plan.Field, dialect shellscript.Dialect) (string, *event.Error) {
-	text, sensitive, err := s.shellText(f, dialect)
+func (x *execution) shellArgument(f plan.Field, dialect shellscript.Dialect) (string, *event.Error) {
+	text, sensitive, err := x.shellText(f, dialect)
 	if err != nil || !sensitive && len(text) <= maxInlineScript {
 		return text, err
 	}
-	return s.sourced(text)
+	return x.sourced(text)
 }
 
 // sourced puts a script into a file and returns the shell text that runs it: for scripts that are too long for an argument,
 // or hold what the list of processes must not show.
-func (s *scope) sourced(text string) (string, *event.Error) {
-	file, err := s.files.create("script", []byte(text))
+func (x *execution) sourced(text string) (string, *event.Error) {
+	file, err := x.files.create("script", []byte(text))
 	if err != nil {
 		return "", systemError("writing the script to a file: %v", err)
 	}
-	s.files.scripts = append(s.files.scripts, file)
+	x.files.scripts = append(x.files.scripts, file)
 	return ". '" + strings.ReplaceAll(file, "'", `'\''`) + "'", nil
 }
 
 // scriptCommand makes the argument vector that runs a script, as command does.
-func (s *scope) scriptCommand(script *plan.Script) (recorded, running []string, err *event.Error) {
-	want, _, err := s.expandText(plan.Field{Value: value.OfString(script.Shell), Span: script.Text.Span})
+func (x *execution) scriptCommand(script *plan.Script) (recorded, running []string, err *event.Error) {
+	want, _, err := x.expandText(plan.Field{Value: value.OfString(script.Shell), Span: script.Text.Span})
 	if err != nil {
 		return nil, nil, err
 	}
 	if strings.Contains(want, scriptSlot) {
-		recorded, err = s.templateCommand(script, want)
+		recorded, err = x.templateCommand(script, want)
 		return recorded, recorded, err
 	}
-	shell, program, err := s.run.shells.find(want, s.env.vars["PATH"].text)
+	shell, program, err := x.run.shells.find(want, x.env.vars["PATH"].text)
 	if err != nil {
-		return nil, nil, s.run.at(err, script.Text.Span)
+		return nil, nil, x.run.at(err, script.Text.Span)
 	}
 	dialect := shells[shell]
 	switch shell {
@@ -153,16 +153,16 @@ func (s *scope) scriptCommand(script *plan.Script) (recorded, running []string, 
 	case plan.ShellCmd:
 		dialect = shellscript.Cmd
 	}
-	text, sensitive, err := s.shellText(script.Text, dialect)
+	text, sensitive, err := x.shellText(script.Text, dialect)
 	if err != nil {
 		return nil, nil, err
 	}
-	marked := s.marked(script, text, dialect)
+	marked := x.marked(script, text, dialect)
 	switch dialect {
 	case shellscript.Pwsh:
-		recorded, err = s.scriptFile(text, "script.ps1", program, "-NoLogo", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
+		recorded, err = x.scriptFile(text, "script.ps1", program, "-NoLogo", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
 	case shellscript.Cmd:
-		recorded, err = s.scriptFile("@echo off\r\n"+strings.ReplaceAll(text, "\n", "\r\n"), "script.cmd", program, "/d", "/c")
+		recorded, err = x.scriptFile("@echo off\r\n"+strings.ReplaceAll(text, "\n", "\r\n"), "script.cmd", program, "/d", "/c")
 	default:
 		if !sensitive && len(text) <= maxInlineScript {
 			if len(marked) > maxInlineScript {
@@ -170,35 +170,35 @@ func (s *scope) scriptCommand(script *plan.Script) (recorded, running []string, 
 			}
 			return []string{program, "-c", text}, []string{program, "-c", marked}, nil
 		}
-		if text, err = s.sourced(marked); err == nil {
+		if text, err = x.sourced(marked); err == nil {
 			recorded = []string{program, "-c", text}
 		}
 	}
 	return recorded, recorded, err
 }
 
-func (s *scope) scriptFile(text, suffix string, command ...string) ([]string, *event.Error) {
-	file, err := s.files.create(suffix, []byte(text))
+func (x *execution) scriptFile(text, suffix string, command ...string) ([]string, *event.Error) {
+	file, err := x.files.create(suffix, []byte(text))
 	if err != nil {
 		return nil, systemError("writing the script to a file: %v", err)
 	}
-	s.files.scripts = append(s.files.scripts, file)
+	x.files.scripts = append(x.files.scripts, file)
 	return append(command, file), nil
 }
 
 // shellText evaluates shell text. Expressions become variables of the shell, so that no value can turn into code; a text
 // that is nothing but one expression is code, because its author asked for that.
-func (s *scope) shellText(f plan.Field, dialect shellscript.Dialect) (text string, sensitive bool, err *event.Error) {
+func (x *execution) shellText(f plan.Field, dialect shellscript.Dialect) (text string, sensitive bool, err *event.Error) {
 	source := f.Value.Str()
 	if !expr.Has(source) {
 		return source, false, nil
 	}
 	tmpl, perr := expr.ParseTemplate(source)
 	if perr != nil {
-		return "", false, s.run.expressionError(perr, f)
+		return "", false, x.run.expressionError(perr, f)
 	}
 	if _, whole := tmpl.Whole(); whole {
-		return s.expandText(f)
+		return x.expandText(f)
 	}
 	if text, ok := tmpl.Literal(); ok {
 		return text, false, nil
@@ -211,11 +211,11 @@ func (s *scope) shellText(f plan.Field, dialect shellscript.Dialect) (text strin
 		if part.Expr == nil {
 			continue
 		}
-		v, everr := part.Expr.Eval(s)
+		v, everr := part.Expr.Eval(x)
 		if everr != nil {
-			return "", false, s.run.expressionError(everr, f)
+			return "", false, x.run.expressionError(everr, f)
 		}
-		v.Secrets(s.run.out.addSecret)
+		v.Secrets(x.run.out.addSecret)
 		sensitive = sensitive || v.Sensitive()
 		values = append(values, v.Text())
 	}
@@ -224,7 +224,7 @@ func (s *scope) shellText(f plan.Field, dialect shellscript.Dialect) (text strin
 		text, serr = script.Render(values)
 	}
 	if serr != nil {
-		return "", false, s.run.shellError(serr, f, parts)
+		return "", false, x.run.shellError(serr, f, parts)
 	}
 	return text, sensitive, nil
 }
@@ -281,16 +281,16 @@ func lookPath(name, searchPath string) string {
 }
 
 // shellError makes the error of an expression that stands where no variable of the shell can.
-func (r *run) shellError(err error, f plan.Field, parts []expr.Part) *event.Error {
+func (p *places) shellError(err error, f plan.Field, parts []expr.Part) *event.Error {
 	out := definitionError("script: %v", err)
 	var detail *shellscript.Error
 	if !errors.As(err, &detail) {
-		return r.at(out, f.Span)
+		return p.at(out, f.Span)
 	}
 	out.Message, out.Hint = "script: "+detail.Message, detail.Hint
 	if detail.Part >= 0 && detail.Part < len(parts) {
 		part := parts[detail.Part]
-		return r.at(out, r.sources.find(f.Span, f.Value.Str(), &expr.Error{Offset: part.Offset + detail.Offset, Length: 1}))
+		return p.at(out, p.find(f.Span, f.Value.Str(), &expr.Error{Offset: part.Offset + detail.Offset, Length: 1}))
 	}
-	return r.at(out, f.Span)
+	return p.at(out, f.Span)
 }

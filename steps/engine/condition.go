@@ -8,7 +8,7 @@ import (
 )
 
 // skip says why a step does not run; "" when it does.
-func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
+func (s *view) skip(st *plan.Step) (reason string, err *event.Error) {
 	when := st.When
 	condition, err := s.condition(st.If)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *scope) skip(st *plan.Step) (reason string, err *event.Error) {
 }
 
 // holds evaluates a condition. None holds.
-func (s *scope) holds(f *plan.Field) (bool, *event.Error) {
+func (s *view) holds(f *plan.Field) (bool, *event.Error) {
 	condition, err := s.condition(f)
 	if err != nil {
 		return false, err
@@ -46,7 +46,7 @@ func (s *scope) holds(f *plan.Field) (bool, *event.Error) {
 }
 
 // condition parses a condition; nil where it is none, or a value as it is.
-func (s *scope) condition(f *plan.Field) (*expr.Expr, *event.Error) {
+func (s *view) condition(f *plan.Field) (*expr.Expr, *event.Error) {
 	if f == nil || f.Value.Kind() != value.String {
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func (s *scope) condition(f *plan.Field) (*expr.Expr, *event.Error) {
 }
 
 // truth evaluates what condition made of f.
-func (s *scope) truth(f *plan.Field, condition *expr.Expr) (bool, *event.Error) {
+func (s *view) truth(f *plan.Field, condition *expr.Expr) (bool, *event.Error) {
 	switch {
 	case f == nil:
 		return true, nil

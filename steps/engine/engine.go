@@ -100,27 +100,25 @@ type Result struct {
 
 // run is the state that all steps of a run share.
 type run struct {
-	opts    Options
-	out     *emitter
-	base    *environ // the base environment, as at the start
-	dirs    directories
-	shells  shellFinder
-	sources sourceLines
+	opts   Options
+	out    *emitter
+	base   *environ // the base environment, as at the start
+	dirs   directories
+	shells shellFinder
+	places
 	jobAll  value.Value // every job variable, for the job's own list
 	jobOpen value.Value // those that are not sensitive, for components
 
-	services services
-	hooks    hooks
+	services   services
+	hooks      hooks
+	components components
+	report     report
+	recording  recording
 
 	id    string
 	from  *document // nil for a run that begins with its first step
 	clock clock
 	moved bool // the run goes on elsewhere
-
-	mu         sync.Mutex
-	components map[string]bool // digests whose plan the events already hold
-	encounters map[string]encounter
-	withheld   []withheld
 }
 
 // Run runs the component and returns how it ended. Cancelling ctx stops it gracefully, with context.Cause as the reason;
@@ -135,12 +133,12 @@ func Run(ctx context.Context, opts Options) *Result {
 		opts.Cleanup = DefaultCleanup
 	}
 	r := &run{
-		opts:       opts,
-		id:         randomID(),
-		jobAll:     jobVariables(opts.Job, true),
-		jobOpen:    jobVariables(opts.Job, false),
-		components: map[string]bool{},
+		opts:    opts,
+		id:      randomID(),
+		jobAll:  jobVariables(opts.Job, true),
+		jobOpen: jobVariables(opts.Job, false),
 	}
+	r.places.workDir = opts.WorkDir
 	defer opts.Control.finish()
 	err := r.dirs.create(opts.Folder, opts.HostHome)
 	defer r.dirs.remove()
@@ -149,6 +147,9 @@ func Run(ctx context.Context, opts Options) *Result {
 		from, err = r.fit()
 	}
 	r.out = newEmitter(opts.Sink, r.opts.DigestKey)
+	r.components = components{out: r.out, places: &r.places, keep: opts.Control != nil, seen: map[string]bool{}}
+	r.report = report{out: r.out, places: &r.places}
+	r.recording = recording{ask: opts.Recorded, report: r.report}
 	r.knowSecrets()
 	r.base = baseEnviron(opts.HostEnv, opts.Env, &r.dirs)
 	if from != nil {
@@ -175,7 +176,7 @@ func Run(ctx context.Context, opts Options) *Result {
 // knowSecrets makes masked what the run is started with.
 func (r *run) knowSecrets() {
 	opts := &r.opts
-	r.sources.add(opts.Component.Definition.Span.File, opts.Text)
+	r.add(opts.Component.Definition.Span.File, opts.Text)
 	r.out.addPasswords(opts.Text)
 	for _, secret := range opts.Secrets {
 		r.out.addSecret(secret)
@@ -246,14 +247,14 @@ func (r *run) root(ctx context.Context) *outcome {
 		return failed(err.event())
 	}
 	r.out.addSensitive(inputs)
-	root := &scope{
+	root := &scope{view: view{
 		run:     r,
 		dir:     r.opts.Dir,
 		workDir: r.opts.WorkDir,
 		inputs:  value.OfStruct(inputs),
 		env:     &environ{maps.Clone(r.base.vars)}, // exports change it; the base stays as it was
 		top:     true,
-	}
+	}}
 	spec := &r.opts.Component.Spec
 	own, eerr := root.request(spec, r.opts.Secrets)
 	if eerr != nil {
@@ -261,7 +262,7 @@ func (r *run) root(ctx context.Context) *outcome {
 	}
 	own.secrets, own.known = r.opts.Secrets, r.opts.Secrets // the run's own list may grant any of them
 	if r.from == nil {                                      // else it has been done, and steps have changed since what it looks at
-		if err := r.preflight(ctx); err != nil {
+		if err := (&preflight{run: r, ctx: ctx, checked: map[string]bool{}}).all(); err != nil {
 			return failed(err)
 		}
 	}
@@ -309,15 +310,6 @@ func (r *run) finish(res *outcome, start time.Time) *Result {
 		Counts:   res.counts,
 	})
 	return result
-}
-
-// firstSight reports whether this is the first time that the run meets a component.
-func (r *run) firstSight(digest string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	seen := r.components[digest]
-	r.components[digest] = true
-	return !seen
 }
 
 func randomID() string {

@@ -68,7 +68,7 @@ func definitionError(format string, args ...any) *event.Error {
 const maxStepName = 2000
 
 // in says in which step an error began, unless that was in a step inside of it.
-func (r *run) in(err *event.Error, id, path string, st *plan.Step) *event.Error {
+func (p *places) in(err *event.Error, id, path string, st *plan.Step) *event.Error {
 	out := *err
 	if out.Step == "" && out.StepName == "" {
 		if len(path) > maxStepName {
@@ -76,37 +76,37 @@ func (r *run) in(err *event.Error, id, path string, st *plan.Step) *event.Error 
 		}
 		out.Step, out.StepName = id, path
 	}
-	return r.at(&out, st.Span)
+	return p.at(&out, st.Span)
 }
 
 // at adds the place that an error is about.
-func (r *run) at(err *event.Error, span diag.Span) *event.Error {
-	if shown := r.shown(span); len(err.Diagnostics) == 0 && shown.Line > 0 {
-		err.Diagnostics = diag.List{{Span: shown, Message: err.Message, Hint: err.Hint, Source: r.sources.line(span)}}
+func (p *places) at(err *event.Error, span diag.Span) *event.Error {
+	if shown := p.shown(span); len(err.Diagnostics) == 0 && shown.Line > 0 {
+		err.Diagnostics = diag.List{{Span: shown, Message: err.Message, Hint: err.Hint, Source: p.line(span)}}
 	}
 	return err
 }
 
-func (r *run) fieldError(f plan.Field, format string, args ...any) *event.Error {
-	return r.at(definitionError(format, args...), f.Span)
+func (p *places) fieldError(f plan.Field, format string, args ...any) *event.Error {
+	return p.at(definitionError(format, args...), f.Span)
 }
 
 // expressionError makes the error of an expression that could not be evaluated.
-func (r *run) expressionError(err error, f plan.Field) *event.Error {
+func (p *places) expressionError(err error, f plan.Field) *event.Error {
 	span := f.Span
 	out := event.NewError(event.CodeExpressionInvalid, "%v", err)
 	var detail *expr.Error
 	if errors.As(err, &detail) {
 		out.Message, out.Hint = detail.Message, detail.Hint
 		if f.Value.Kind() == value.String {
-			span = r.sources.find(span, f.Value.Str(), detail)
+			span = p.find(span, f.Value.Str(), detail)
 		}
 	}
 	out.Message = "expression: " + out.Message
 	if detail != nil {
-		r.explainWithheld(out, detail, f.Value.Text())
+		p.explainWithheld(out, detail, f.Value.Text())
 	}
-	return r.at(out, span)
+	return p.at(out, span)
 }
 
 // interrupted makes the error of a step that was stopped because its context ended.
@@ -187,41 +187,44 @@ func processError(ctx context.Context, err error) *event.Error {
 	}
 }
 
-// sourceLines are the texts of the definitions of a run, for showing the line an error is about.
-type sourceLines struct {
-	mu    sync.Mutex
-	texts map[string][]byte
-	names map[string]string // what people know files of fetched components by; "" for those of the program's own
+// places know the texts of the definitions of a run: they say where an error is, in the words of whoever wrote that.
+type places struct {
+	workDir string
+
+	mu       sync.Mutex
+	texts    map[string][]byte
+	names    map[string]string // what people know files of fetched components by; "" for those of the program's own
+	withheld []withheld
 }
 
 // name sets what people know a file by.
-func (s *sourceLines) name(file, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	put(&s.names, file, name)
+func (p *places) name(file, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	put(&p.names, file, name)
 }
 
-func (s *sourceLines) shownName(file string) (name string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name, ok = s.names[file]
+func (p *places) shownName(file string) (name string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name, ok = p.names[file]
 	return name, ok
 }
 
-func (s *sourceLines) add(file string, text []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.texts == nil {
-		s.texts = map[string][]byte{}
+func (p *places) add(file string, text []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.texts == nil {
+		p.texts = map[string][]byte{}
 	}
-	s.texts[file] = text
+	p.texts[file] = text
 }
 
 // line returns the source line of a span, "" when it is not known.
-func (s *sourceLines) line(span diag.Span) string {
-	s.mu.Lock()
-	text := s.texts[span.File]
-	s.mu.Unlock()
+func (p *places) line(span diag.Span) string {
+	p.mu.Lock()
+	text := p.texts[span.File]
+	p.mu.Unlock()
 	rest := string(text)
 	for n := 1; n < span.Line; n++ {
 		_, after, ok := strings.Cut(rest, "\n")
@@ -236,12 +239,12 @@ func (s *sourceLines) line(span diag.Span) string {
 
 // find narrows the span of a text to the expression that is wrong, where it stands as written: on the span's line, or in a
 // literal block below it.
-func (s *sourceLines) find(span diag.Span, text string, detail *expr.Error) diag.Span {
+func (p *places) find(span diag.Span, text string, detail *expr.Error) diag.Span {
 	runes := []rune(text)
 	if detail.Offset < 0 || detail.Offset > len(runes) {
 		return span
 	}
-	line := s.line(span)
+	line := p.line(span)
 	if start := strings.Index(line, text); start >= 0 {
 		span.Column = utf8.RuneCountInString(line[:start]) + 1 + detail.Offset
 		span.Length = max(1, detail.Length)
@@ -254,7 +257,7 @@ func (s *sourceLines) find(span diag.Span, text string, detail *expr.Error) diag
 	row := strings.Split(text, "\n")[len(rows)-1]
 	found := span
 	found.Line += len(rows)
-	indent, ok := strings.CutSuffix(s.line(found), row)
+	indent, ok := strings.CutSuffix(p.line(found), row)
 	if !ok || strings.Trim(indent, " ") != "" {
 		return span
 	}

@@ -18,21 +18,28 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
+// execution is one process of a step, in the step's own scope.
+type execution struct {
+	*scope
+	inv  *invocation
+	talk *conversation // nil without a toolkit
+}
+
 // runExec runs the process of an exec and reads what it gives. s is the step's own scope.
 func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	s.files = newStepFiles(r.dirs.files, inv.id)
+	x := &execution{scope: s, inv: inv}
 	before := s.env // without what a toolkit adds
 	defer s.files.remove()
-	workDir, err := s.execDir(inv.def.Exec)
+	workDir, err := x.execDir(inv.def.Exec)
 	if err != nil {
 		return failed(err)
 	}
 	inv.state = r.hooks.inherited(inv)
-	talk, err := s.converse(ctx, inv)
-	if err != nil {
+	if err := x.converse(ctx); err != nil {
 		return failed(err)
 	}
-	argv, running, err := s.command(inv)
+	argv, running, err := x.command()
 	if err != nil {
 		return failed(err)
 	}
@@ -45,7 +52,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	if inv.log == nil {
 		inv.log = &stepLog{out: r.out, id: inv.id}
 	}
-	tee, err := s.logFile(inv.def.Exec)
+	tee, err := x.logFile(inv.def.Exec)
 	if err != nil {
 		return failed(err)
 	}
@@ -53,19 +60,19 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	env, unset := s.env.difference(r.base, s.own, r.out)
 	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
 	r.hooks.push(s, before, inv)
-	args, vars := r.program(running, s.env.list(s.own))
+	args, vars := r.opts.program(running, s.env.list(s.own))
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
 		Args:   args,
 		Dir:    workDir,
 		Env:    vars,
-		Stdout: talk.output(log.stdout),
-		Stderr: talk.output(log.stderr),
+		Stdout: x.talk.output(log.stdout),
+		Stderr: x.talk.output(log.stderr),
 		Grace:  r.opts.Grace,
 	})
-	terr := talk.end(inv)
-	given, exports, ferr := s.readFiles(inv, talk, perr == nil && result.ExitCode == 0)
+	terr := x.talk.end(inv)
+	given, exports, ferr := x.readFiles(perr == nil && result.ExitCode == 0)
 	lerr := log.end()
-	talk.release()
+	x.talk.release()
 	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal})
 
 	o := &outcome{status: event.Success}
@@ -93,26 +100,26 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		return o
 	}
 	if o.err.Diagnostics == nil {
-		o.err.Diagnostics = s.failedAt(inv, o.err.Message)
+		o.err.Diagnostics = x.failedAt(o.err.Message)
 	}
 	stopped := failed(o.err)
 	stopped.exitCode = o.exitCode
-	stopped.outputs, stopped.exports = s.said(inv, talk)
+	stopped.outputs, stopped.exports = x.said()
 	s.export(stopped.exports)
 	return stopped
 }
 
 // said is what a process that failed gave through its toolkit before: that counts, as it was said and not written down for the end.
-func (s *scope) said(inv *invocation, talk *conversation) (map[string]value.Value, map[string]variable) {
-	if talk == nil {
+func (x *execution) said() (map[string]value.Value, map[string]variable) {
+	if x.talk == nil {
 		return nil, nil
 	}
-	outputs := fitting(inv.spec, talk.result.Outputs)
-	s.run.out.addSensitive(outputs)
+	outputs := fitting(x.inv.spec, x.talk.result.Outputs)
+	x.run.out.addSensitive(outputs)
 	var exports map[string]variable
-	for name, text := range talk.result.Exports {
+	for name, text := range x.talk.result.Exports {
 		if checkVariable(name, text) == nil {
-			put(&exports, name, variable{text: text, sensitive: s.run.out.mask.String(text) != text})
+			put(&exports, name, variable{text: text, sensitive: x.run.out.mask.String(text) != text})
 		}
 	}
 	return outputs, exports
@@ -130,27 +137,27 @@ func put[V any](m *map[string]V, key string, v V) {
 const ownProgram = "step-runner"
 
 // program returns the arguments of a command with this program's own file in the place of its name, and its environment.
-func (r *run) program(argv, env []string) (args, vars []string) {
-	if argv[0] != ownProgram || r.opts.Program == "" {
+func (o *Options) program(argv, env []string) (args, vars []string) {
+	if argv[0] != ownProgram || o.Program == "" {
 		return argv, env
 	}
-	if r.opts.ProgramEnv != nil {
-		env = r.opts.ProgramEnv(argv[1:], env)
+	if o.ProgramEnv != nil {
+		env = o.ProgramEnv(argv[1:], env)
 	}
-	return append([]string{r.opts.Program}, argv[1:]...), env
+	return append([]string{o.Program}, argv[1:]...), env
 }
 
 // logFile opens the file that takes the log of a process as well, nil where there is none.
-func (s *scope) logFile(exec *plan.Exec) (io.WriteCloser, *event.Error) {
+func (x *execution) logFile(exec *plan.Exec) (io.WriteCloser, *event.Error) {
 	if exec.LogFile == nil {
 		return nil, nil
 	}
-	path, _, err := s.expandText(*exec.LogFile)
+	path, _, err := x.expandText(*exec.LogFile)
 	if err != nil || path == "" {
 		return nil, err
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.workDir, path)
+		path = filepath.Join(x.workDir, path)
 	}
 	oerr := os.MkdirAll(filepath.Dir(path), 0o700)
 	var file *os.File
@@ -158,22 +165,22 @@ func (s *scope) logFile(exec *plan.Exec) (io.WriteCloser, *event.Error) {
 		file, oerr = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	}
 	if oerr != nil {
-		return nil, s.run.fieldError(*exec.LogFile, "cannot write the log file: %v", oerr)
+		return nil, x.run.fieldError(*exec.LogFile, "cannot write the log file: %v", oerr)
 	}
 	return file, nil
 }
 
 // execDir evaluates the directory that a command runs in.
-func (s *scope) execDir(exec *plan.Exec) (string, *event.Error) {
+func (x *execution) execDir(exec *plan.Exec) (string, *event.Error) {
 	if exec.WorkDir == nil {
-		return s.workDir, nil
+		return x.workDir, nil
 	}
-	dir, _, err := s.expandText(*exec.WorkDir)
+	dir, _, err := x.expandText(*exec.WorkDir)
 	if err != nil {
 		return "", err
 	}
 	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(s.workDir, dir)
+		dir = filepath.Join(x.workDir, dir)
 	}
 	return dir, nil
 }
@@ -193,32 +200,32 @@ func (inv *invocation) commandSpan() diag.Span {
 
 // readFiles reads the outputs and exports of a process. Of one that failed it reads nothing but what must be masked in the
 // log that is still held back.
-func (s *scope) readFiles(inv *invocation, talk *conversation, ok bool) (map[string]value.Value, map[string]variable, error) {
+func (x *execution) readFiles(ok bool) (map[string]value.Value, map[string]variable, error) {
 	read := readEntries
-	if inv.spec.DelegateOutputs {
+	if x.inv.spec.DelegateOutputs {
 		read = readStepResult
 	}
-	given, err := readStepFile(s.files.output, read)
+	given, err := readStepFile(x.files.output, read)
 	if !ok {
-		given, _ = talk.addTo(given, nil)
+		given, _ = x.talk.addTo(given, nil)
 		for name, v := range given {
-			v.Mark(inv.spec.Outputs[name].Sensitive).Secrets(s.run.out.addSecret)
+			v.Mark(x.inv.spec.Outputs[name].Sensitive).Secrets(x.run.out.addSecret)
 		}
 		return nil, nil, nil
 	}
-	if err == nil && given == nil && inv.spec.DelegateOutputs {
+	if err == nil && given == nil && x.inv.spec.DelegateOutputs {
 		err = errors.New("delegate: the output file is empty; it must contain one StepResult as JSON")
 	}
-	exported, eerr := readStepFile(s.files.export, readEntries)
-	given, exported = talk.addTo(given, exported)
+	exported, eerr := readStepFile(x.files.export, readEntries)
+	given, exported = x.talk.addTo(given, exported)
 	var outputs map[string]value.Value
 	if err == nil {
-		outputs, err = checkOutputs(inv.spec, given)
+		outputs, err = checkOutputs(x.inv.spec, given)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read output file: %w", err)
 	}
-	s.run.out.addSensitive(outputs)
+	x.run.out.addSensitive(outputs)
 	secrets := map[string]bool{} // also those that are too short to be masked
 	for _, v := range outputs {
 		v.Secrets(func(text string) { secrets[text] = text != "" })
@@ -235,7 +242,7 @@ func (s *scope) readFiles(inv *invocation, talk *conversation, ok bool) (map[str
 		if err := checkVariable(name, text); err != nil {
 			return nil, nil, fmt.Errorf("read env file: %w", err)
 		}
-		exports[name] = variable{text: text, sensitive: secrets[text] || s.run.out.mask.String(text) != text}
+		exports[name] = variable{text: text, sensitive: secrets[text] || x.run.out.mask.String(text) != text}
 	}
 	return outputs, exports, nil
 }

@@ -141,19 +141,19 @@ func comparePlaces(a, b string) int {
 
 // runHook runs a hook in s as a step of its own with the ID, in the step with the name group. It belongs to the component of the invocation.
 func (r *run) runHook(ctx context.Context, s *scope, id, group, stage string, h *plan.Hook, of *invocation) *outcome {
-	st := r.hookStep(stage, h, of)
+	st := r.hooks.step(stage, h, of)
 	path := joined(group, st.Name)
 	holds, err := s.holds(h.If)
 	if err != nil {
-		return r.stillborn(id, path, st, err)
+		return r.report.stillborn(id, path, st, err)
 	}
 	if !holds {
-		return r.skipped(id, st, "if: "+h.If.Value.Text()+" is false")
+		return r.report.skipped(id, st, "if: "+h.If.Value.Text()+" is false")
 	}
 	inv := &invocation{id: id, path: path, step: st, spec: &st.Inline.Spec, def: &st.Inline.Definition, given: of.given, state: of.state}
 	o := r.framed(ctx, s, inv, func(ctx context.Context) *outcome {
 		if of.found != nil && inv.attempt == 1 {
-			r.announceComponent(id, of.found)
+			r.components.announce(id, of.found)
 		}
 		return r.runDefinition(ctx, s, inv)
 	})
@@ -161,13 +161,13 @@ func (r *run) runHook(ctx context.Context, s *scope, id, group, stage string, h 
 	return o
 }
 
-// hookStep is the step that a hook is.
-func (r *run) hookStep(stage string, h *plan.Hook, of *invocation) *plan.Step {
+// step is the step that a hook is.
+func (h *hooks) step(stage string, one *plan.Hook, of *invocation) *plan.Step {
 	name := stage + "_" + of.step.Name
-	for n := 2; r.hooks.names[name]; n++ {
+	for n := 2; h.names[name]; n++ {
 		name = fmt.Sprintf("%s_%s_%d", stage, of.step.Name, n)
 	}
-	r.hooks.names[name] = true
+	h.names[name] = true
 	title := strings.ToUpper(stage[:1]) + stage[1:] + " " + cmp.Or(of.step.Title, of.step.Name)
 	spec := plan.Spec{AnyOutputs: true}
 	for name, out := range of.spec.Outputs {
@@ -179,5 +179,5 @@ func (r *run) hookStep(stage string, h *plan.Hook, of *invocation) *plan.Step {
 			spec.Outputs[name] = out
 		}
 	}
-	return &plan.Step{Name: name, Title: title, Span: of.step.Span, Inline: &plan.Component{Spec: spec, Definition: plan.Definition{Exec: h.Exec}}}
+	return &plan.Step{Name: name, Title: title, Span: of.step.Span, Inline: &plan.Component{Spec: spec, Definition: plan.Definition{Exec: one.Exec}}}
 }

@@ -75,7 +75,7 @@ type listRun struct {
 
 // runList runs steps in order in the scope s, which it takes over.
 func (r *run) runList(ctx context.Context, s *scope, prefix string, steps []plan.Step) *outcome {
-	if err := r.checkWaits(prefix, s.path, steps); err != nil {
+	if err := checkWaits(&r.places, prefix, s.path, steps); err != nil {
 		return failed(err)
 	}
 	l := &listRun{run: r, ctx: ctx, scope: s, prefix: prefix, state: &listState{live: ctx}}
@@ -187,8 +187,8 @@ func resultValue(o *outcome) value.Value {
 
 // runListed runs one step of a list, or skips it when its condition does not hold.
 func (r *run) runListed(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
-	if rec := r.recorded(id, st); rec != nil {
-		return r.standIn(s, id, st, rec)
+	if rec := r.recording.of(id, st); rec != nil {
+		return r.recording.standIn(s, id, st, rec)
 	}
 	if o := r.unfit(s, id, st); o != nil {
 		return o
@@ -201,35 +201,22 @@ func (r *run) unfit(s *scope, id string, st *plan.Step) *outcome {
 	reason, err := s.skip(st)
 	switch {
 	case err != nil:
-		return r.stillborn(id, joined(s.path, st.Name), st, err)
+		return r.report.stillborn(id, joined(s.path, st.Name), st, err)
 	case reason != "":
-		return r.skipped(id, st, reason)
+		return r.report.skipped(id, st, reason)
 	}
 	return nil
-}
-
-func (r *run) skipped(id string, st *plan.Step, reason string) *outcome {
-	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: reason, Span: r.shown(st.Span)})
-	return (&outcome{status: event.Skipped}).countOne()
-}
-
-// stillborn reports a step that failed before it began.
-func (r *run) stillborn(id, path string, st *plan.Step, err *event.Error) *outcome {
-	r.out.emit(id, r.started(st, r.shown(st.Span)))
-	o := failed(r.in(err, id, path, st))
-	r.out.emit(id, event.StepFinished{Status: o.status, Error: o.err})
-	return o.countOne()
 }
 
 // runParallel runs the members of a parallel group at the same time. Each sees the list as it was before the group; their
 // results and exports are added in the order they are written in when all have ended, so that a run is repeatable.
 func (r *run) runParallel(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
-	if rec := r.recorded(id, st); rec != nil {
-		return r.standInGroup(s, id, st, rec)
+	if rec := r.recording.of(id, st); rec != nil {
+		return r.recording.group(s, id, st, rec)
 	}
 	reason, err := s.skip(st)
 	if err != nil {
-		return r.stillborn(id, joined(s.path, st.Name), st, err)
+		return r.report.stillborn(id, joined(s.path, st.Name), st, err)
 	}
 	if reason != "" {
 		return r.skipMembers(s, id, st, reason)

@@ -61,12 +61,12 @@ type scriptTrack struct {
 }
 
 // marked returns the text of a script as it is to run: where it has several lines whose places are known, it records the one it has reached.
-func (s *scope) marked(script *plan.Script, text string, dialect shellscript.Dialect) string {
+func (x *execution) marked(script *plan.Script, text string, dialect shellscript.Dialect) string {
 	t := &scriptTrack{places: map[int]diag.SourceLine{}}
 	switch source := script.Text.Value.Str(); {
-	case s.call != nil && len(s.call.texts) > 0 && isWhole(source):
+	case x.call != nil && len(x.call.texts) > 0 && isWhole(source):
 		t.passed = true
-		for _, known := range s.call.texts {
+		for _, known := range x.call.texts {
 			t.find(text, known)
 		}
 	case script.Text.Lines != nil:
@@ -77,15 +77,15 @@ func (s *scope) marked(script *plan.Script, text string, dialect shellscript.Dia
 	if len(t.places) == 0 {
 		return text
 	}
-	s.files.track = t
+	x.files.track = t
 	if len(t.places) == 1 {
 		return text
 	}
-	file := s.files.name("line")
+	file := x.files.name("line")
 	wanted := func(line int) bool { return t.places[line].Line > 0 }
 	if marked := shellscript.Mark(text, dialect, file, wanted); marked != text {
 		t.file = file
-		s.files.scripts = append(s.files.scripts, file)
+		x.files.scripts = append(x.files.scripts, file)
 		return marked
 	}
 	return text
@@ -145,29 +145,29 @@ func (t *scriptTrack) reached() diag.SourceLine {
 
 // failedAt are the places that the failure of a process is about: the command as its author wrote it and, where that is in a component,
 // the step that called it.
-func (s *scope) failedAt(inv *invocation, message string) diag.List {
+func (x *execution) failedAt(message string) diag.List {
 	var list diag.List
 	add := func(line diag.SourceLine, message string) {
 		if line.Line > 0 {
-			list = append(list, diag.Diagnostic{Span: s.run.shown(line.Span), Message: message, Source: line.Source, Note: len(list) > 0})
+			list = append(list, diag.Diagnostic{Span: x.run.shown(line.Span), Message: message, Source: line.Source, Note: len(list) > 0})
 		}
 	}
-	track := s.files.track
+	track := x.files.track
 	switch {
-	case track != nil && (track.passed || !s.isBuiltin()):
+	case track != nil && (track.passed || !x.isBuiltin()):
 		add(track.reached(), message)
 		if track.passed {
 			return list
 		}
-	case !s.isBuiltin() && !inv.isProgramOfAction(s):
-		span := inv.commandSpan()
-		add(diag.SourceLine{Span: span, Source: s.run.sources.line(span)}, message)
+	case !x.isBuiltin() && !x.inv.isProgramOfAction(x.scope):
+		span := x.inv.commandSpan()
+		add(diag.SourceLine{Span: span, Source: x.run.line(span)}, message)
 	}
-	if c := s.authorsCall(); c != nil {
+	if c := x.authorsCall(); c != nil {
 		if len(list) > 0 {
 			message = "called by this step"
 		}
-		add(diag.SourceLine{Span: c.step.Span, Source: s.run.sources.line(c.step.Span)}, message)
+		add(diag.SourceLine{Span: c.step.Span, Source: x.run.line(c.step.Span)}, message)
 	}
 	return list
 }
@@ -202,14 +202,14 @@ func (s *scope) shownSpan(span diag.Span) diag.Span {
 
 // shown returns a span whose file has the name that its author knows: relative to the work directory, or that of its origin. What is in a
 // component of the program's own has none.
-func (r *run) shown(span diag.Span) diag.Span {
-	switch name, ok := r.sources.shownName(span.File); {
+func (p *places) shown(span diag.Span) diag.Span {
+	switch name, ok := p.shownName(span.File); {
 	case ok && name == "":
 		return diag.Span{}
 	case ok:
 		span.File = name
 	case filepath.IsAbs(span.File):
-		if rel, err := filepath.Rel(r.opts.WorkDir, span.File); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(p.workDir, span.File); err == nil && filepath.IsLocal(rel) {
 			span.File = filepath.ToSlash(rel)
 		}
 	}

@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/steps/event"
-	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
-	"github.com/rungci/rung/steps/value"
 )
 
 // preflight loads every local component that is known before the run, so that a mistake in the last one is found before the
@@ -28,8 +26,9 @@ type visit struct {
 	conditional bool
 }
 
-func (r *run) preflight(ctx context.Context) *event.Error {
-	p := &preflight{run: r, ctx: ctx, checked: map[string]bool{}}
+// all checks the run's own definition.
+func (p *preflight) all() *event.Error {
+	r := p.run
 	if d := &r.opts.Component.Definition; d.Pre != nil || d.Post != nil {
 		return r.at(definitionError("pre and post are allowed only in a component that a step calls, not in the run's own definition"), d.Span)
 	}
@@ -38,7 +37,7 @@ func (r *run) preflight(ctx context.Context) *event.Error {
 
 // steps checks the steps of the step with the ID prefix, to which the names in path lead.
 func (p *preflight) steps(steps []plan.Step, prefix, path, dir string, conditional bool) *event.Error {
-	if err := p.run.checkWaits(prefix, path, steps); err != nil {
+	if err := checkWaits(&p.run.places, prefix, path, steps); err != nil {
 		return err
 	}
 	for i := range steps {
@@ -71,34 +70,11 @@ func (p *preflight) steps(steps []plan.Step, prefix, path, dir string, condition
 // known returns the reference where it is known before the run, whatever the steps do, else nil. One that leads elsewhere is
 // left alone behind a condition: it may never be followed.
 func (p *preflight) known(ref *plan.Reference, conditional bool) *plan.Reference {
-	static := p.run.static(ref)
+	static := p.run.components.static(ref)
 	if static == nil || conditional && !static.IsLocal() {
 		return nil
 	}
 	return static
-}
-
-// static returns a reference that no step can change with the expressions in it evaluated, else nil.
-func (r *run) static(ref *plan.Reference) *plan.Reference {
-	if ref.Kind == plan.RefDynamic {
-		return nil
-	}
-	if ref.Kind != plan.RefAction {
-		for _, part := range templates(ref) {
-			if expr.Has(*part) {
-				return nil
-			}
-		}
-		return ref
-	}
-	workDir := expr.Values{"work_dir": value.OfString(r.opts.WorkDir)}
-	action, err := expr.Expand(value.OfString(ref.Action), workDir)
-	if err != nil {
-		return nil
-	}
-	out := *ref
-	out.Action = action.Str()
-	return &out
 }
 
 func (p *preflight) reference(st *plan.Step, id, path string, ref *plan.Reference, dir string, conditional bool) *event.Error {
@@ -122,7 +98,7 @@ func (p *preflight) reference(st *plan.Step, id, path string, ref *plan.Referenc
 	if p.checked[file] {
 		return nil
 	}
-	p.run.sources.add(found.Plan.Definition.Span.File, found.Text)
+	p.run.add(found.Plan.Definition.Span.File, found.Text)
 	p.run.out.component(found.Plan) // so that no error quotes a sensitive default
 	p.path = append(p.path, visit{file, st.Ref.Text, conditional})
 	defer func() { p.path = p.path[:len(p.path)-1] }()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	"github.com/rungci/rung/steps/diag"
@@ -62,7 +61,7 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) 
 		if inv.found, err = r.load(ctx, caller, inv); err != nil {
 			return err
 		}
-		r.announceComponent(inv.id, inv.found)
+		r.components.announce(inv.id, inv.found)
 	}
 	found := inv.found
 	component := found.Plan
@@ -118,28 +117,9 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 	if lerr != nil {
 		return nil, r.at(loadError(ctx, ref.Text, lerr), inv.step.Ref.Span)
 	}
-	r.learn(found)
-	r.encountered(inv.id, ref, found)
+	r.components.learn(found)
+	r.components.meet(inv.id, ref, found)
 	return found, nil
-}
-
-// learn takes in what errors can show of a component's text, and what they must not.
-func (r *run) learn(found *source.Component) {
-	file := filepath.Join(found.Dir, found.File)
-	r.sources.add(file, found.Text)
-	if found.Origin != nil {
-		r.sources.name(file, originName(found.Origin, found.File))
-	}
-	r.out.addPasswords(found.Text)
-}
-
-// announceComponent emits what the reference of the step with the ID turned out to be.
-func (r *run) announceComponent(id string, found *source.Component) {
-	resolved := event.StepResolved{Ref: found.Ref, Dir: found.Dir, File: found.File, Digest: found.Digest, Origin: found.Origin}
-	if r.firstSight(resolved.Key()) {
-		resolved.Component = r.out.component(found.Plan)
-	}
-	r.out.emit(id, resolved)
 }
 
 // resolve evaluates the expressions in a reference. Their results are data: they are never evaluated again.
@@ -173,15 +153,6 @@ func (s *scope) resolve(ref *plan.Reference) (*plan.Reference, *event.Error) {
 	}
 	s.run.out.addSecret(password(out.URL))
 	return &out, nil
-}
-
-// templates are the texts of a reference that may hold expressions.
-func templates(ref *plan.Reference) []*string {
-	texts := []*string{&ref.URL, &ref.Rev, &ref.File, &ref.Registry, &ref.Repository, &ref.Tag, &ref.SHA256, &ref.Action, &ref.Text}
-	for i := range ref.Path {
-		texts = append(texts, &ref.Path[i])
-	}
-	return texts
 }
 
 // password returns what of a URL must not be shown. Where an expression makes it, it is known when that has been evaluated.
@@ -244,22 +215,6 @@ func (s *scope) request(spec *plan.Spec, granted map[string]string) (*scope, *ev
 		s.own[name], s.secrets[name] = variable{text: secret, sensitive: true}, secret
 	}
 	return s, nil
-}
-
-// announceInputs emits what the step was given, once.
-func (r *run) announceInputs(inv *invocation, vars map[string]variable) {
-	if inv.step == nil || inv.attempt > 1 {
-		return
-	}
-	for name, text := range shownVariables(vars, r.out) {
-		if inv.given.Env == nil {
-			inv.given.Env = map[string]string{}
-		}
-		inv.given.Env[name] = text
-	}
-	if len(inv.given.Env)+len(inv.given.Inputs)+len(inv.given.Secrets) > 0 {
-		r.out.emit(inv.id, inv.given)
-	}
 }
 
 // inputSpan is where the input is given, or where the step stands when it is not.

@@ -31,26 +31,32 @@ type Recorded struct {
 	Withheld []string
 }
 
-// recorded returns what stands in for the step; nil when it is to be run.
-func (r *run) recorded(id string, st *plan.Step) *Recorded {
-	if r.opts.Recorded == nil {
+// recording is what is known of another run, in which its steps stand in for those of this one.
+type recording struct {
+	ask func(id string, st *plan.Step) *Recorded // nil where every step runs
+	report
+}
+
+// of returns what stands in for the step; nil when it is to be run.
+func (r *recording) of(id string, st *plan.Step) *Recorded {
+	if r.ask == nil {
 		return nil
 	}
-	return r.opts.Recorded(id, st)
+	return r.ask(id, st)
 }
 
 // standIn lets a recorded step have its effect on the list in s. Its only event says that it did not run.
-func (r *run) standIn(s *scope, id string, st *plan.Step, rec *Recorded) *outcome {
-	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: r.shown(st.Span)})
+func (r *recording) standIn(s *scope, id string, st *plan.Step, rec *Recorded) *outcome {
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: r.places.shown(st.Span)})
 	o := r.outcomeOf(s, st, rec)
 	if o.err != nil {
-		o.err = r.in(o.err, id, joined(s.path, st.Name), st)
+		o.err = r.places.in(o.err, id, joined(s.path, st.Name), st)
 	}
 	o.counts = event.Counts{Skipped: 1}
 	return o
 }
 
-func (r *run) outcomeOf(s *scope, st *plan.Step, rec *Recorded) *outcome {
+func (r *recording) outcomeOf(s *scope, st *plan.Step, rec *Recorded) *outcome {
 	if rec.LeftOut {
 		return &outcome{status: event.Skipped, cut: true}
 	}
@@ -62,7 +68,7 @@ func (r *run) outcomeOf(s *scope, st *plan.Step, rec *Recorded) *outcome {
 		}
 	}
 	s.export(exports)
-	r.withhold(st.Name, rec.Withheld)
+	r.places.withhold(st.Name, rec.Withheld)
 	o := &outcome{status: rec.Status, allowed: rec.Allowed, outputs: rec.Outputs, exitCode: rec.ExitCode, err: rec.Error}
 	if o.err == nil && (o.status == event.Failure || o.status == event.Cancelled) {
 		o.err = event.NewError(event.CodeRecordedFailure, "it failed in the recorded run")
@@ -70,13 +76,13 @@ func (r *run) outcomeOf(s *scope, st *plan.Step, rec *Recorded) *outcome {
 	return o
 }
 
-// standInGroup does so for a parallel group and its members.
-func (r *run) standInGroup(s *scope, id string, st *plan.Step, rec *Recorded) *outcome {
-	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: r.shown(st.Span)})
+// group does so for a parallel group and its members.
+func (r *recording) group(s *scope, id string, st *plan.Step, rec *Recorded) *outcome {
+	r.out.emit(id, event.StepSkipped{Name: st.Name, Title: st.Title, Reason: rec.Reason, Span: r.places.shown(st.Span)})
 	for i := range st.Parallel {
 		member := &st.Parallel[i]
 		o := &outcome{status: event.Skipped}
-		if known := r.recorded(childID(id, i+1), member); known != nil {
+		if known := r.of(childID(id, i+1), member); known != nil {
 			o = r.outcomeOf(s, member, known)
 		}
 		s.steps[member.Name] = resultValue(o)
@@ -89,19 +95,19 @@ func (r *run) standInGroup(s *scope, id string, st *plan.Step, rec *Recorded) *o
 // withheld is an output of a recorded step that is not known.
 type withheld struct{ step, output string }
 
-func (r *run) withhold(step string, outputs []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (p *places) withhold(step string, outputs []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, name := range outputs {
-		r.withheld = append(r.withheld, withheld{step, name})
+		p.withheld = append(p.withheld, withheld{step, name})
 	}
 }
 
 // explainWithheld says in an error about a name that was not found that the name is that of a withheld output.
-func (r *run) explainWithheld(e *event.Error, detail *expr.Error, text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, w := range r.withheld {
+func (p *places) explainWithheld(e *event.Error, detail *expr.Error, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.withheld {
 		if detail.Missing == w.output && strings.Contains(text, w.step) {
 			e.Message = fmt.Sprintf("expression: the output %s of the step %s is needed here, but it is sensitive and not in the recorded run", w.output, w.step)
 			e.Hint = "start with the step " + w.step + " so that it runs"

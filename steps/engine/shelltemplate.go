@@ -32,28 +32,28 @@ var interpreters = map[string]interpreter{
 }
 
 // templateCommand makes the argument vector of a shell whose text names the script's file as {0}: "perl {0}".
-func (s *scope) templateCommand(script *plan.Script, shell string) ([]string, *event.Error) {
+func (x *execution) templateCommand(script *plan.Script, shell string) ([]string, *event.Error) {
 	argv := splitCommand(shell)
 	known, name := interpreterOf(argv)
 	var text string
 	var err *event.Error
 	if known.dialect != "" {
-		text, _, err = s.shellText(script.Text, known.dialect)
+		text, _, err = x.shellText(script.Text, known.dialect)
 	} else {
-		text, err = s.plainText(script.Text, name, known.spaces)
+		text, err = x.plainText(script.Text, name, known.spaces)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if name != "zsh" && !printsItself(argv) { // in zsh, `command` runs a program
-		text = s.marked(script, text, known.dialect)
+		text = x.marked(script, text, known.dialect)
 	}
 	if known.suffix == ".cmd" {
 		text = "@echo off\r\n" + strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	file, cerr := s.files.create("script"+known.suffix, []byte(text))
+	file, cerr := x.files.create("script"+known.suffix, []byte(text))
 	if cerr == nil {
-		s.files.scripts = append(s.files.scripts, file)
+		x.files.scripts = append(x.files.scripts, file)
 		cerr = os.Chmod(file, 0o700) // the text may be {0} alone
 	}
 	if cerr != nil {
@@ -126,13 +126,13 @@ func splitCommand(text string) []string {
 
 // plainText evaluates a script in a language that we do not know: no variable of it can hold a value, so that values stand in the text
 // as they are, and only those that are plain can. A text that is nothing but one expression is code, as in a shell.
-func (s *scope) plainText(f plan.Field, language string, spaces bool) (string, *event.Error) {
+func (x *execution) plainText(f plan.Field, language string, spaces bool) (string, *event.Error) {
 	tmpl, err := expr.ParseTemplate(f.Value.Str())
 	if err != nil {
-		return "", s.run.expressionError(err, f)
+		return "", x.run.expressionError(err, f)
 	}
 	if _, whole := tmpl.Whole(); whole {
-		text, _, eerr := s.expandText(f)
+		text, _, eerr := x.expandText(f)
 		return text, eerr
 	}
 	var b strings.Builder
@@ -141,16 +141,16 @@ func (s *scope) plainText(f plan.Field, language string, spaces bool) (string, *
 			b.WriteString(part.Text)
 			continue
 		}
-		v, err := part.Expr.Eval(s)
+		v, err := part.Expr.Eval(x)
 		if err != nil {
-			return "", s.run.expressionError(err, f)
+			return "", x.run.expressionError(err, f)
 		}
-		v.Secrets(s.run.out.addSecret)
+		v.Secrets(x.run.out.addSecret)
 		if !isPlain(v.Text(), spaces) {
-			place := s.run.sources.find(f.Span, f.Value.Str(), &expr.Error{Offset: part.Offset, Length: 1})
+			place := x.run.find(f.Span, f.Value.Str(), &expr.Error{Offset: part.Offset, Length: 1})
 			e := definitionError("script: a value with special characters cannot be inserted into a script for %s, which could run it as code", language)
 			e.Hint = "pass it as a variable, with `env` on the step, and read the variable in the script"
-			return "", s.run.at(e, place)
+			return "", x.run.at(e, place)
 		}
 		b.WriteString(v.Text())
 	}

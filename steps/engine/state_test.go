@@ -19,9 +19,12 @@ import (
 var answers = map[reflect.Type]map[string]string{
 	reflect.TypeFor[run](): {
 		"opts": "given again", "out": "masks, made-up secrets and the key move", "base": "moves", "dirs": "made again; files are copied", "shells": "found again",
-		"sources": "read again", "jobAll": "given again", "jobOpen": "given again", "services": "move if they are Movable", "hooks": "move",
-		"id": "a new one", "from": "of this process", "clock": "what is left moves", "moved": "of this process", "mu": "-",
-		"components": "announced again", "encounters": "those of hooks move", "withheld": "of replays, which do not move",
+		"places": "read again", "jobAll": "given again", "jobOpen": "given again", "services": "move if they are Movable", "hooks": "move",
+		"id": "a new one", "from": "of this process", "clock": "what is left moves", "moved": "of this process",
+		"components": "announced again", "report": "of this process", "recording": "of replays, which do not move",
+	},
+	reflect.TypeFor[components](): {
+		"out": "-", "places": "-", "keep": "of this process", "mu": "-", "seen": "announced again", "encounters": "those of hooks move",
 	},
 	reflect.TypeFor[listRun](): {
 		"run": "-", "ctx": "of this process", "scope": "moves", "prefix": "of the run's own list", "state": "moves", "cleanup": "no boundary while it is set",
@@ -31,9 +34,11 @@ var answers = map[reflect.Type]map[string]string{
 		"failed": "moves", "cancelled": "moves", "first": "moves", "cut": "moves", "counts": "moves", "live": "of this process",
 	},
 	reflect.TypeFor[scope](): {
-		"run": "-", "parent": "found again", "dir": "found again", "workDir": "given again", "inputs": "moves", "env": "moves", "own": "moves", "secrets": "moves",
-		"known": "moves", "list": "set where it is used", "steps": "moves", "files": "of a process", "top": "moves", "barrier": "of a step under way",
-		"depth": "moves", "path": "moves", "origin": "found again", "context": "moves", "call": "found again",
+		"view": "moves", "parent": "found again", "secrets": "moves", "barrier": "of a step under way", "depth": "moves", "call": "found again",
+	},
+	reflect.TypeFor[view](): {
+		"run": "-", "dir": "found again", "workDir": "given again", "inputs": "moves", "env": "moves", "own": "moves", "known": "moves",
+		"list": "set where it is used", "steps": "moves", "files": "of a process", "top": "moves", "path": "moves", "origin": "found again", "context": "moves",
 	},
 	reflect.TypeFor[hooks](): {
 		"expected": "only for Pre, which has run", "top": "found again", "names": "moves", "told": "moves", "early": "moves", "mu": "-", "posts": "moves",

@@ -17,25 +17,6 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// encounter is a component that a run has met.
-type encounter struct {
-	reference *plan.Reference // with every expression evaluated
-	found     *source.Component
-}
-
-// encountered takes note of the component of the step with the ID.
-func (r *run) encountered(id string, ref *plan.Reference, found *source.Component) {
-	if r.opts.Control == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.encounters == nil {
-		r.encounters = map[string]encounter{}
-	}
-	r.encounters[id] = encounter{ref, found}
-}
-
 func contentDigest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -103,16 +84,25 @@ func (r *run) restore(l *listRun, steps []plan.Step) *event.Error {
 	if d.next > len(steps)+len(d.Posts) {
 		return stateError("step %d is beyond the end of the run", d.next)
 	}
-	return r.restoreHooks(l, steps)
+	m := &mover{run: r, ctx: l.ctx, steps: steps, known: map[string]*source.Component{}}
+	return m.hooks()
 }
 
 func stateError(format string, args ...any) *event.Error {
 	return event.NewError(event.CodeStateInvalid, "the state does not fit the run: "+format, args...)
 }
 
-// restoreHooks brings back what components have to do at the end.
-func (r *run) restoreHooks(l *listRun, steps []plan.Step) *event.Error {
-	d, h := r.from, &r.hooks
+// mover finds the steps of hooks again.
+type mover struct {
+	run   *run
+	ctx   context.Context
+	steps []plan.Step
+	known map[string]*source.Component // by the ID of the step
+}
+
+// hooks brings back what components have to do at the end.
+func (m *mover) hooks() *event.Error {
+	d, h := m.run.from, &m.run.hooks
 	h.early, h.told = map[string]*hook{}, map[string]bool{}
 	for _, name := range d.Names {
 		h.names[name.string] = true
@@ -129,8 +119,7 @@ func (r *run) restoreHooks(l *listRun, steps []plan.Step) *event.Error {
 			h.early[e.Step] = all[i]
 		}
 	}
-	m := &mover{run: r, ctx: l.ctx, steps: steps, known: map[string]*source.Component{}}
-	done := max(0, d.next-len(steps)-1) // posts run from the end of the list
+	done := max(0, d.next-len(m.steps)-1) // posts run from the end of the list
 	for i, at := range d.Posts {
 		if len(d.Posts)-i > done {
 			if err := m.hook(all[at], d.Hooks[at].Scope); err != nil {
@@ -140,14 +129,6 @@ func (r *run) restoreHooks(l *listRun, steps []plan.Step) *event.Error {
 		h.posts = append(h.posts, all[at])
 	}
 	return nil
-}
-
-// mover finds the steps of hooks again.
-type mover struct {
-	run   *run
-	ctx   context.Context
-	steps []plan.Step
-	known map[string]*source.Component // by the ID of the step
 }
 
 // hook completes a hook whose Post is to run.
@@ -174,11 +155,10 @@ func (m *mover) hook(h *hook, e *encodedScope) *event.Error {
 	if inv.def.Post == nil {
 		return stateError("step %s has nothing to clean up (post)", inv.id)
 	}
-	h.scope = &scope{
-		run: r, dir: r.opts.Dir, workDir: r.opts.WorkDir, inputs: e.Inputs.Value, own: variables(e.Own), secrets: texts(e.Secrets), known: texts(e.Known),
-		steps: fields(e.Steps), top: e.Top, depth: e.Depth, path: e.Path.string, context: e.Context.Value,
-		call: at.call,
-	}
+	h.scope = &scope{view: view{
+		run: r, dir: r.opts.Dir, workDir: r.opts.WorkDir, inputs: e.Inputs.Value, own: variables(e.Own), known: texts(e.Known),
+		steps: fields(e.Steps), top: e.Top, path: e.Path.string, context: e.Context.Value,
+	}, secrets: texts(e.Secrets), depth: e.Depth, call: at.call}
 	if e.Shared {
 		h.scope.steps = r.hooks.top.steps
 	}
@@ -220,7 +200,7 @@ func (m *mover) find(id string) (*spot, *event.Error) {
 			if at.found, err = m.component(path, st, at.around); err != nil {
 				return nil, err
 			}
-			from := &scope{run: m.run, call: at.call}
+			from := &scope{view: view{run: m.run}, call: at.call}
 			if at.around != nil {
 				from.origin = at.around.Origin
 			}
@@ -260,7 +240,7 @@ func (m *mover) component(id string, st *plan.Step, around *source.Component) (*
 	if lerr != nil {
 		return nil, r.at(loadError(ctx, ref.Text, lerr), ref.Span)
 	}
-	r.learn(found)
+	r.components.learn(found)
 	definition, perr := planDigest(found.Plan)
 	if perr != nil {
 		return nil, systemError("%v", perr)
@@ -269,7 +249,7 @@ func (m *mover) component(id string, st *plan.Step, around *source.Component) (*
 		return nil, r.at(stateError("the component %s of step %s is not the one that it was", ref.Text, id), ref.Span)
 	}
 	m.known[id] = found
-	r.encountered(id, &ref, found)
+	r.components.meet(id, &ref, found)
 	return found, nil
 }
 

@@ -46,7 +46,7 @@ func (r *run) state(l *listRun, before string) (*State, error) {
 		}
 		d.Background = append(d.Background, e)
 	}
-	if err := r.encodeHooks(d); err != nil {
+	if err := r.hooks.encode(d, len(r.opts.Component.Definition.Steps), &r.components); err != nil {
 		return nil, err
 	}
 	d.Masks, d.MadeUp = r.out.learnt()
@@ -117,9 +117,8 @@ func encodeOutcome(o *outcome) *encodedOutcome {
 	}
 }
 
-// encodeHooks puts the hooks that are to come into the document.
-func (r *run) encodeHooks(d *document) error {
-	h := &r.hooks
+// encode puts the hooks that are to come after the steps of the run's own list into the document.
+func (h *hooks) encode(d *document, steps int, components *components) error {
 	for _, name := range slices.Sorted(maps.Keys(h.names)) {
 		d.Names = append(d.Names, text{string: name})
 	}
@@ -144,7 +143,7 @@ func (r *run) encodeHooks(d *document) error {
 	if err != nil {
 		return err
 	}
-	done := next - len(r.opts.Component.Definition.Steps) - 1 // posts run from the end of the list
+	done := next - steps - 1 // posts run from the end of the list
 	for i, one := range h.posts {
 		e := add(one)
 		if len(h.posts)-i <= done {
@@ -162,7 +161,7 @@ func (r *run) encodeHooks(d *document) error {
 			e.Scope.Steps = encodedFields(s.steps)
 		}
 		d.Posts = append(d.Posts, numbers[one])
-		if err := r.encodeComponents(d, one.inv.id); err != nil {
+		if err := components.encode(d, one.inv.id); err != nil {
 			return err
 		}
 	}
@@ -179,29 +178,6 @@ func encodedNames(names []string) (out []text) {
 		out = append(out, text{string: name})
 	}
 	return out
-}
-
-// encodeComponents puts the components into the document that the step with the ID is in, and its own.
-func (r *run) encodeComponents(d *document, id string) error {
-	for end := range len(id) + 1 {
-		if end < len(id) && id[end] != '.' {
-			continue
-		}
-		at, ok := r.met(id[:end])
-		if !ok || slices.ContainsFunc(d.Components, func(c encodedComponent) bool { return c.Step == id[:end] }) {
-			continue
-		}
-		definition, err := planDigest(at.found.Plan)
-		if err != nil {
-			return err
-		}
-		c := encodedComponent{Step: id[:end], Reference: at.reference, Plan: definition}
-		if at.found.Origin != nil {
-			c.Digest = at.found.Digest
-		}
-		d.Components = append(d.Components, c)
-	}
-	return nil
 }
 
 // planDigest tells definitions apart.
@@ -296,12 +272,4 @@ func (s *services) save() ([]encodedService, error) {
 		out = append(out, encodedService{text{string: name}, text{string(saved[name]), true}})
 	}
 	return out, nil
-}
-
-// met returns the component of the step with the ID, if it has one.
-func (r *run) met(id string) (encounter, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.encounters[id]
-	return at, ok
 }

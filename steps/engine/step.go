@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
@@ -32,6 +31,22 @@ type invocation struct {
 // names are those on the way to the step, which is in the list of s.
 func (inv *invocation) names(s *scope) string { return cmp.Or(inv.path, joined(s.path, inv.step.Name)) }
 
+// announce emits what the step was given, with the variables of its definition, once.
+func (inv *invocation) announce(out *emitter, vars map[string]variable) {
+	if inv.step == nil || inv.attempt > 1 {
+		return
+	}
+	for name, text := range shownVariables(vars, out) {
+		if inv.given.Env == nil {
+			inv.given.Env = map[string]string{}
+		}
+		inv.given.Env[name] = text
+	}
+	if len(inv.given.Env)+len(inv.given.Inputs)+len(inv.given.Secrets) > 0 {
+		out.emit(inv.id, inv.given)
+	}
+}
+
 // runStep runs one step whose condition holds.
 func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
 	inv := &invocation{id: id, step: st}
@@ -52,7 +67,7 @@ func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *
 func (r *run) framed(ctx context.Context, s *scope, inv *invocation, work func(context.Context) *outcome) *outcome {
 	start := time.Now()
 	st := inv.step
-	r.out.emit(inv.id, r.started(st, s.shownSpan(st.Span)))
+	r.out.emit(inv.id, r.report.started(st, s.shownSpan(st.Span)))
 	var o *outcome
 	limit, err := s.limit(st)
 	if err != nil {
@@ -83,26 +98,6 @@ func (r *run) framed(ctx context.Context, s *scope, inv *invocation, work func(c
 		o.counts.Allowed, o.counts.Failure = o.counts.Allowed+o.counts.Failure, 0
 	}
 	return o
-}
-
-// started makes the first event of a step.
-func (r *run) started(st *plan.Step, span diag.Span) event.StepStarted {
-	e := event.StepStarted{Name: st.Name, Title: st.Title, Span: span}
-	switch {
-	case st.Ref != nil:
-		e.Kind, e.Ref = event.KindComponent, st.Ref.Text
-	case len(st.Parallel) > 0:
-		e.Kind = event.KindParallel
-	case st.Await != nil:
-		e.Kind = event.KindAwait
-	case st.Inline == nil || st.Inline.Definition.Exec == nil:
-		e.Kind = event.KindSteps
-	case st.Inline.Definition.Exec.Script != nil:
-		e.Kind = event.KindScript
-	default:
-		e.Kind = event.KindExec
-	}
-	return e
 }
 
 // limit is how long an attempt at a step may take; 0 means no limit.
@@ -197,7 +192,7 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 			return failed(err)
 		}
 		local.env = s.env.with(vars)
-		r.announceInputs(inv, vars)
+		inv.announce(r.out, vars)
 	}
 	if inv.def.Exec != nil {
 		return timed(ctx, inv.def.Exec.Timeout, event.TimeoutCommand, func(ctx context.Context) *outcome {

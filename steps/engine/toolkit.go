@@ -76,8 +76,8 @@ type FunctionScope interface {
 	Once(name string, make func() (io.Closer, error)) (io.Closer, error)
 }
 
-// functionScope is what a function sees of a scope.
-type functionScope struct{ *scope }
+// functionScope is what a function sees of a place.
+type functionScope struct{ *view }
 
 // Lookup implements FunctionScope.
 func (s functionScope) Lookup(name string) (value.Value, bool) {
@@ -93,7 +93,7 @@ func (s functionScope) Lookup(name string) (value.Value, bool) {
 		}
 		return value.OfStruct(map[string]value.Value{"url": value.OfString(s.origin.URL), "rev": value.OfString(s.origin.Rev)}), true
 	default:
-		return s.scope.Lookup(name)
+		return s.view.Lookup(name)
 	}
 	fields := make(map[string]value.Value, len(s.known))
 	for name, secret := range s.known {
@@ -130,43 +130,44 @@ type conversation struct {
 }
 
 // converse begins what the exec's toolkit needs to, and sets the variables of it in the scope.
-func (s *scope) converse(ctx context.Context, inv *invocation) (*conversation, *event.Error) {
-	name := inv.def.Exec.Toolkit
+func (x *execution) converse(ctx context.Context) *event.Error {
+	name := x.inv.def.Exec.Toolkit
 	if name == "" {
-		return nil, nil
+		return nil
 	}
-	begin, ok := s.run.opts.Toolkits[name]
+	begin, ok := x.run.opts.Toolkits[name]
 	if !ok {
-		return nil, definitionError("the step uses the toolkit %q, which this program does not support", name)
+		return definitionError("the step uses the toolkit %q, which this program does not support", name)
 	}
-	c := &conversation{step: func(body event.Body) { s.run.out.emit(inv.id, body) }, hold: holdsSecrets(inv.spec)}
-	env := s.env
-	job, _ := s.Lookup("job")
+	c := &conversation{step: func(body event.Body) { x.run.out.emit(x.inv.id, body) }, hold: holdsSecrets(x.inv.spec)}
+	env := x.env
+	job, _ := x.Lookup("job")
 	var err error
 	c.session, err = begin(ToolkitProcess{
 		Toolkit: name,
-		TempDir: s.run.dirs.tmp, WorkDir: s.run.opts.WorkDir, ActionDir: s.dir,
-		Step: s.path, Origin: s.origin, State: maps.Clone(inv.state), Context: s.around(), Job: job,
+		TempDir: x.run.dirs.tmp, WorkDir: x.run.opts.WorkDir, ActionDir: x.dir,
+		Step: x.path, Origin: x.origin, State: maps.Clone(x.inv.state), Context: x.around(), Job: job,
 		Getenv: func(name string) string {
-			if own, ok := s.own[name]; ok {
+			if own, ok := x.own[name]; ok {
 				return own.text
 			}
 			return env.vars[name].text
 		},
 		Live: ctx,
-		Mask: s.run.out.addSecret, MadeUp: s.run.out.addMadeUp,
+		Mask: x.run.out.addSecret, MadeUp: x.run.out.addMadeUp,
 		Emit: c.emit,
-		Once: s.run.services.once,
+		Once: x.run.services.once,
 	})
 	if err != nil {
-		return nil, systemError("starting the step's toolkit: %v", err)
+		return systemError("starting the step's toolkit: %v", err)
 	}
 	vars := map[string]variable{}
 	for name, text := range c.session.Env() {
 		vars[name] = variable{text: text}
 	}
-	s.env = s.env.with(vars)
-	return c, nil
+	x.env = x.env.with(vars)
+	x.talk = c
+	return nil
 }
 
 // emit is ToolkitProcess.Emit.
