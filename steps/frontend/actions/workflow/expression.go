@@ -29,7 +29,7 @@ func isExpression(n *yamlsource.Node) bool {
 }
 
 // template checks the expressions of a value, also inside of lists and maps. It reports true, so that it can be used in a condition.
-func (r *reader) template(n *yamlsource.Node, a available) bool {
+func (r *nodes) template(n *yamlsource.Node, a available) bool {
 	switch {
 	case n == nil:
 	case n.Kind == yamlsource.String:
@@ -52,7 +52,7 @@ func (r *reader) template(n *yamlsource.Node, a available) bool {
 }
 
 // text checks a string that may hold expressions.
-func (r *reader) text(n *yamlsource.Node, what string, a available) {
+func (r *nodes) text(n *yamlsource.Node, what string, a available) {
 	if n == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (r *reader) text(n *yamlsource.Node, what string, a available) {
 }
 
 // condition checks an `if`.
-func (r *reader) condition(n *yamlsource.Node, a available) {
+func (r *nodes) condition(n *yamlsource.Node, a available) {
 	if n == nil || n.Kind == yamlsource.Boolean || n.Kind == yamlsource.Number || n.Kind == yamlsource.Null {
 		return
 	}
@@ -73,7 +73,7 @@ func (r *reader) condition(n *yamlsource.Node, a available) {
 }
 
 // mistake reports what is wrong with the text of a node.
-func (r *reader) mistake(n *yamlsource.Node, err error) {
+func (r *nodes) mistake(n *yamlsource.Node, err error) {
 	var wrong *ghexpr.Error
 	switch {
 	case err == nil:

@@ -54,7 +54,7 @@ var idPattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
 const idHint = "use letters, digits, - and _, and no digit or - at the start"
 
 // inputs reads the inputs of workflow_dispatch or workflow_call.
-func (r *reader) inputs(n *yamlsource.Node, dispatch bool) []Input {
+func (r *triggers) inputs(n *yamlsource.Node, dispatch bool) []Input {
 	var all []Input
 	for _, e := range r.entries(n, `"inputs"`) {
 		if !idPattern.MatchString(e.Key.Text) {
@@ -71,7 +71,7 @@ func (r *reader) inputs(n *yamlsource.Node, dispatch bool) []Input {
 	return all
 }
 
-func (r *reader) input(e yamlsource.Entry, dispatch bool) Input {
+func (r *triggers) input(e yamlsource.Entry, dispatch bool) Input {
 	in := Input{Name: e.Key.Text, Type: "string", span: e.Key.Span}
 	keys, types := []string{"description", "type", "required", "default", "deprecationMessage"}, []string{"string", "number", "boolean"}
 	if dispatch {
@@ -113,7 +113,7 @@ func (r *reader) input(e yamlsource.Entry, dispatch bool) Input {
 }
 
 // inputDefault reads a default; that of workflow_call may be computed.
-func (r *reader) inputDefault(in *Input, n *yamlsource.Node, dispatch bool) {
+func (r *triggers) inputDefault(in *Input, n *yamlsource.Node, dispatch bool) {
 	if !n.Kind.IsScalar() {
 		r.report(n.Span, "", "the default of an input must be a string, a number or a boolean, not %s", n.Kind)
 		return
@@ -180,7 +180,7 @@ func (in *Input) empty() value.Value {
 }
 
 // callSecrets reads the secrets of workflow_call.
-func (r *reader) callSecrets(n *yamlsource.Node) {
+func (r *triggers) callSecrets(n *yamlsource.Node) {
 	for _, e := range r.entries(n, `"secrets"`) {
 		s := Secret{Name: e.Key.Text}
 		if !idPattern.MatchString(s.Name) || strings.HasPrefix(strings.ToUpper(s.Name), "GITHUB_") {
@@ -190,12 +190,12 @@ func (r *reader) callSecrets(n *yamlsource.Node) {
 			s.Description, _ = r.scalar(e.Value.Get("description"), "the description")
 			s.Required = r.boolean(e.Value.Get("required"), `"required"`)
 		}
-		r.w.On.secrets = append(r.w.On.secrets, s)
+		r.on.secrets = append(r.on.secrets, s)
 	}
 }
 
 // callOutputs reads the outputs of workflow_call.
-func (r *reader) callOutputs(n *yamlsource.Node) {
+func (r *triggers) callOutputs(n *yamlsource.Node) {
 	for _, e := range r.entries(n, `"outputs"`) {
 		if !idPattern.MatchString(e.Key.Text) {
 			r.report(e.Key.Span, idHint, "%q cannot be the name of an output", shorten(e.Key.Text))
@@ -209,6 +209,6 @@ func (r *reader) callOutputs(n *yamlsource.Node) {
 			continue
 		}
 		r.template(v, availableCallOutput)
-		r.w.On.outputs = append(r.w.On.outputs, callOutput{e.Key.Text, v})
+		r.on.outputs = append(r.on.outputs, callOutput{e.Key.Text, v})
 	}
 }

@@ -50,8 +50,14 @@ func (o *On) Has(event string) bool {
 // Schedules are the cron lines of on.schedule.
 func (o *On) Schedules() []Schedule { return o.schedules }
 
-// on reads the events: a name, a list of names, or a map.
-func (r *reader) on(n *yamlsource.Node) {
+// triggers reads what is below `on`.
+type triggers struct {
+	*nodes
+	on *On
+}
+
+// read reads the events: a name, a list of names, or a map.
+func (r *triggers) read(n *yamlsource.Node) {
 	switch n.Kind {
 	case yamlsource.Mapping:
 		for _, e := range n.Entries {
@@ -70,12 +76,12 @@ func (r *reader) on(n *yamlsource.Node) {
 			r.event(n.Text, nil)
 		}
 	}
-	if len(r.w.On.events) == 0 && !r.source.Failed() {
+	if len(r.on.events) == 0 && !r.source.Failed() {
 		r.report(n.Span, "write `on: push`, say", "no event starts the workflow")
 	}
 }
 
-func (r *reader) eventName(n *yamlsource.Node) bool {
+func (r *triggers) eventName(n *yamlsource.Node) bool {
 	name, ok := r.filled(n, "an event")
 	if !ok {
 		return false
@@ -84,16 +90,16 @@ func (r *reader) eventName(n *yamlsource.Node) bool {
 		r.report(n.Span, r.suggest(name, slices.Sorted(maps.Keys(eventKinds)), "the events are "), "no event %q starts workflows", shorten(name))
 		return false
 	}
-	if r.w.On.Has(name) {
+	if r.on.Has(name) {
 		r.report(n.Span, "", "the event %q is named twice", name)
 		return false
 	}
 	return true
 }
 
-func (r *reader) event(name string, n *yamlsource.Node) {
+func (r *triggers) event(name string, n *yamlsource.Node) {
 	kind, event := eventKinds[name], eventFilter{name: name, filters: map[string][]pattern{}}
-	defer func() { r.w.On.events = append(r.w.On.events, event) }()
+	defer func() { r.on.events = append(r.on.events, event) }()
 	if name == "schedule" {
 		r.schedule(n)
 		return
@@ -117,9 +123,9 @@ func (r *reader) event(name string, n *yamlsource.Node) {
 		case key == "workflows":
 			event.workflows = r.strings(e.Value, "a workflow")
 		case key == "inputs" && name == "workflow_dispatch":
-			r.w.On.dispatch = r.inputs(e.Value, true)
+			r.on.dispatch = r.inputs(e.Value, true)
 		case key == "inputs":
-			r.w.On.inputs = r.inputs(e.Value, false)
+			r.on.inputs = r.inputs(e.Value, false)
 		case key == "secrets":
 			r.callSecrets(e.Value)
 		case key == "outputs":
@@ -139,7 +145,7 @@ func (r *reader) event(name string, n *yamlsource.Node) {
 }
 
 // types reads the types of activity.
-func (r *reader) types(name string, kind eventKind, n *yamlsource.Node) []string {
+func (r *triggers) types(name string, kind eventKind, n *yamlsource.Node) []string {
 	known := strings.Fields(kind.types)
 	types := r.strings(n, "a type")
 	for i, text := range types {
@@ -156,7 +162,7 @@ func (r *reader) types(name string, kind eventKind, n *yamlsource.Node) []string
 }
 
 // patterns reads the patterns of a filter.
-func (r *reader) patterns(key string, n *yamlsource.Node) []pattern {
+func (r *triggers) patterns(key string, n *yamlsource.Node) []pattern {
 	items := []*yamlsource.Node{n}
 	if n.Kind == yamlsource.Sequence {
 		items = n.Items
@@ -184,7 +190,7 @@ func (r *reader) patterns(key string, n *yamlsource.Node) []pattern {
 }
 
 // schedule reads the cron lines.
-func (r *reader) schedule(n *yamlsource.Node) {
+func (r *triggers) schedule(n *yamlsource.Node) {
 	if n == nil || n.Kind != yamlsource.Sequence || len(n.Items) == 0 {
 		place := diag.Span{}
 		if n != nil {
@@ -211,6 +217,6 @@ func (r *reader) schedule(n *yamlsource.Node) {
 				r.report(zone.Span, "use a name such as Europe/London", "%q is not a time zone", shorten(line.Timezone))
 			}
 		}
-		r.w.On.schedules = append(r.w.On.schedules, line)
+		r.on.schedules = append(r.on.schedules, line)
 	}
 }

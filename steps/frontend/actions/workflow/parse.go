@@ -30,7 +30,8 @@ func Parse(name string, data []byte) (*Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{source: source, w: &Workflow{File: name, parsed: parsed{source: source}}}
+	w := &Workflow{File: name, parsed: parsed{source: source}}
+	r := &reader{nodes: &nodes{source: source, notes: &w.Notes}, w: w}
 	if len(source.Documents) != 1 {
 		r.report(whole, "", "a workflow file has one document, not %d", len(source.Documents))
 	} else {
@@ -40,7 +41,7 @@ func Parse(name string, data []byte) (*Workflow, error) {
 	if err := source.Err(); err != nil {
 		return nil, err
 	}
-	return r.w, nil
+	return w, nil
 }
 
 var rootKeys = []string{"name", "description", "run-name", "on", "permissions", "env", "defaults", "concurrency", "cache-mode", "jobs"}
@@ -65,7 +66,7 @@ func (r *reader) root(n *yamlsource.Node) {
 		r.text(w.parsed.runName, "run-name", availableRunName)
 	}
 	if on != nil {
-		r.on(on)
+		(&triggers{nodes: r.nodes, on: &w.On}).read(on)
 	}
 	w.Permissions = r.permissions(n.Get("permissions"))
 	w.CacheMode = r.cacheMode(n.Get("cache-mode"))

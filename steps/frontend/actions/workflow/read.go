@@ -10,23 +10,29 @@ import (
 	"github.com/rungci/rung/steps/diag"
 )
 
-// reader reads one text. What is wrong is reported to source; the methods then return what they could make of the rest.
-type reader struct {
+// nodes reads what any node of a text can be. What is wrong is reported to source; the methods then return what they could make of the rest.
+type nodes struct {
 	source *yamlsource.File
-	w      *Workflow
+	notes  *diag.List
 }
 
-func (r *reader) report(place diag.Span, hint, format string, args ...any) {
+// reader reads a workflow and its jobs.
+type reader struct {
+	*nodes
+	w *Workflow
+}
+
+func (r *nodes) report(place diag.Span, hint, format string, args ...any) {
 	r.source.Report(place, hint, format, args...)
 }
 
 // note tells of what the file asks for and is not done here.
-func (r *reader) note(place diag.Span, hint, format string, args ...any) {
-	r.w.Notes = append(r.w.Notes, r.source.Diagnostic(place, hint, fmt.Sprintf(format, args...)))
+func (r *nodes) note(place diag.Span, hint, format string, args ...any) {
+	*r.notes = append(*r.notes, r.source.Diagnostic(place, hint, fmt.Sprintf(format, args...)))
 }
 
 // keys checks that a node is a map with no keys but the given ones. what names the map in messages.
-func (r *reader) keys(n *yamlsource.Node, what string, keys ...string) bool {
+func (r *nodes) keys(n *yamlsource.Node, what string, keys ...string) bool {
 	if n.Kind != yamlsource.Mapping {
 		r.report(n.Span, "valid keys: "+strings.Join(keys, ", "), "%s must be a map, not %s", what, n.Kind)
 		return false
@@ -40,7 +46,7 @@ func (r *reader) keys(n *yamlsource.Node, what string, keys ...string) bool {
 }
 
 // suggest is a hint: the candidate that is meant, or all of them.
-func (r *reader) suggest(text string, candidates []string, all string) string {
+func (r *nodes) suggest(text string, candidates []string, all string) string {
 	if r.source.Full() {
 		return ""
 	}
@@ -51,7 +57,7 @@ func (r *reader) suggest(text string, candidates []string, all string) string {
 }
 
 // entries reads a map with any keys. A null map is empty.
-func (r *reader) entries(n *yamlsource.Node, what string) []yamlsource.Entry {
+func (r *nodes) entries(n *yamlsource.Node, what string) []yamlsource.Entry {
 	if n == nil {
 		return nil
 	}
@@ -62,7 +68,7 @@ func (r *reader) entries(n *yamlsource.Node, what string) []yamlsource.Entry {
 }
 
 // scalar reads a string, or the text of what would be one on GitHub: true, 5.
-func (r *reader) scalar(n *yamlsource.Node, what string) (string, bool) {
+func (r *nodes) scalar(n *yamlsource.Node, what string) (string, bool) {
 	switch {
 	case n == nil:
 		return "", false
@@ -77,7 +83,7 @@ func (r *reader) scalar(n *yamlsource.Node, what string) (string, bool) {
 }
 
 // filled reads a string that is not empty.
-func (r *reader) filled(n *yamlsource.Node, what string) (string, bool) {
+func (r *nodes) filled(n *yamlsource.Node, what string) (string, bool) {
 	text, ok := r.scalar(n, what)
 	if ok && strings.TrimSpace(text) == "" {
 		r.report(n.Span, "", "%s is empty", what)
@@ -87,7 +93,7 @@ func (r *reader) filled(n *yamlsource.Node, what string) (string, bool) {
 }
 
 // strings reads a string or a list of strings.
-func (r *reader) strings(n *yamlsource.Node, what string) []string {
+func (r *nodes) strings(n *yamlsource.Node, what string) []string {
 	if n == nil {
 		return nil
 	}
@@ -105,7 +111,7 @@ func (r *reader) strings(n *yamlsource.Node, what string) []string {
 }
 
 // boolean reads true or false.
-func (r *reader) boolean(n *yamlsource.Node, what string) bool {
+func (r *nodes) boolean(n *yamlsource.Node, what string) bool {
 	if n == nil {
 		return false
 	}
@@ -116,7 +122,7 @@ func (r *reader) boolean(n *yamlsource.Node, what string) bool {
 }
 
 // shown is a node as messages show it: its text, or its kind.
-func (r *reader) shown(n *yamlsource.Node) string {
+func (r *nodes) shown(n *yamlsource.Node) string {
 	if n.Kind.IsScalar() && n.Kind != yamlsource.Null {
 		return strconv.Quote(shorten(n.Text))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,7 +68,7 @@ func Compile(j *Job) (*Compiled, error) {
 
 // compiler makes the steps of one job.
 type compiler struct {
-	*scope
+	*settings
 	job   *Job
 	steps []plan.Step
 	names map[string]int
@@ -78,8 +77,6 @@ type compiler struct {
 	kept  []keptCache
 
 	results Results
-	notes   []string
-	errs    []error
 }
 
 func compile(j *Job) (*compiler, error) {
@@ -87,7 +84,7 @@ func compile(j *Job) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{scope: s, job: j, names: map[string]int{}, main: "script"}
+	c := &compiler{settings: &settings{scope: s}, job: j, names: map[string]int{}, main: "script"}
 	for _, name := range s.left {
 		c.note("the variable %q is not given to the steps: no shell takes that name", name)
 	}
@@ -123,38 +120,6 @@ func (c *compiler) check() {
 	}
 }
 
-func (c *compiler) note(format string, args ...any) {
-	c.notes = append(c.notes, c.redact(fmt.Sprintf(format, args...)))
-}
-
-func (c *compiler) fail(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
-	if shown := c.redact(err.Error()); shown != err.Error() {
-		err = errors.New(shown)
-	}
-	c.errs = append(c.errs, err)
-}
-
-// expanded expands a text, and says what it is where that fails.
-func (c *compiler) expanded(what, text string) string {
-	out, err := c.expand(text)
-	if err != nil {
-		c.fail("%s: %w", what, err)
-	}
-	return out
-}
-
-// patterns expands a list, without what is empty then.
-func (c *compiler) patterns(what string, all []string) []string {
-	var out []string
-	for _, text := range all {
-		if text = c.expanded(what, text); text != "" {
-			out = append(out, text)
-		}
-	}
-	return out
-}
-
 // name returns a name for a step that no other has.
 func (c *compiler) name(base string) string {
 	c.names[base]++
@@ -188,19 +153,6 @@ func (in inputs) yes(name string, b bool) {
 func (in inputs) number(name string, n int64, byDefault int64) {
 	if n != byDefault {
 		in.add(name, value.OfInt(n))
-	}
-}
-
-// addText adds a text that is not empty.
-func (c *compiler) addText(in inputs, name, text string) {
-	if text != "" {
-		in[name] = c.data(text)
-	}
-}
-
-func (c *compiler) addTexts(in inputs, name string, all []string) {
-	if len(all) > 0 {
-		in.add(name, c.texts(all))
 	}
 }
 
@@ -300,83 +252,4 @@ func (c *compiler) afterScript() {
 	}
 	s.Env = maps.Clone(c.own)
 	s.Env["CI_JOB_STATUS"] = plan.Field{Value: value.OfString(fmt.Sprintf(jobStatus, c.main))}
-}
-
-// setting returns the value of a variable that is set and not empty.
-func (c *compiler) setting(name string) (string, bool) {
-	v, ok := c.vars.Get(name)
-	return strings.TrimSpace(v.Value), ok && strings.TrimSpace(v.Value) != ""
-}
-
-// flag reads a variable that is true or false.
-func (c *compiler) flag(name string, byDefault bool) bool {
-	text, ok := c.setting(name)
-	if !ok {
-		return byDefault
-	}
-	b, err := strconv.ParseBool(text)
-	if err != nil {
-		c.note("%s is %q, which is neither true nor false; using %t", name, text, byDefault)
-		return byDefault
-	}
-	return b
-}
-
-// count reads a variable that is a whole number and not below 0.
-func (c *compiler) count(name string, byDefault int) int {
-	text, ok := c.setting(name)
-	if !ok {
-		return byDefault
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		c.note("%s is %q, which is not a number; using %d", name, text, byDefault)
-		return byDefault
-	}
-	return n
-}
-
-// attempts reads how often something is tried.
-func (c *compiler) attempts(name string) int {
-	n := c.count(name, 1)
-	if clamped := min(max(n, 1), MaxAttempts); clamped != n {
-		c.note("%s is %d; using %d", name, n, clamped)
-		return clamped
-	}
-	return n
-}
-
-// timeout reads a variable that is a duration; 0 when there is none.
-func (c *compiler) timeout(name string) time.Duration {
-	text, ok := c.setting(name)
-	if !ok {
-		return 0
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		c.note("%s is %q, which is not a duration such as 1h30m; ignored", name, text)
-		return 0
-	}
-	return d
-}
-
-// choice reads a variable that is one of some words; "" when it is not, or is the default.
-func (c *compiler) choice(name, byDefault string, words ...string) string {
-	text, ok := c.setting(name)
-	if !ok || text == byDefault {
-		return ""
-	}
-	if !slices.Contains(words, text) {
-		c.note("%s is %q, but must be one of %s; using %s", name, text, strings.Join(words, ", "), byDefault)
-		return ""
-	}
-	return text
-}
-
-// networkNames are the variables that say how to reach servers.
-var networkNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
-
-// network is the environment of a step that talks to servers.
-func (c *compiler) network() map[string]plan.Field {
-	return c.some(func(name string) bool { return slices.Contains(networkNames, strings.ToUpper(name)) })
 }

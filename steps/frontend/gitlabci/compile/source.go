@@ -41,7 +41,7 @@ func (c *compiler) sources() {
 }
 
 // strategy reads GIT_STRATEGY; "" when it is not set.
-func (c *compiler) strategy() string {
+func (c *settings) strategy() string {
 	text, _ := c.setting("GIT_STRATEGY")
 	if text != "" && !slices.Contains([]string{"fetch", "clone", "none", "empty"}, text) {
 		c.fail("GIT_STRATEGY is %q, and can be fetch, clone, none or empty", text)
@@ -114,7 +114,7 @@ func (c *compiler) submodules(in inputs, src Source) {
 }
 
 // flags reads a variable that holds arguments with spaces between them. The word none stands for no arguments.
-func (c *compiler) flags(in inputs, input, name, byDefault string) {
+func (c *settings) flags(in inputs, input, name, byDefault string) {
 	text, ok := c.setting(name)
 	switch {
 	case !ok || text == byDefault:

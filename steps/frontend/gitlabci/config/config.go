@@ -138,7 +138,7 @@ func Resolve(ctx context.Context, name string, data []byte, options Options) (*C
 	if options.ExpandInput == nil {
 		options.ExpandInput = func(text string) (string, error) { return text, nil }
 	}
-	r := &resolver{ctx: ctx, options: options}
+	r := &resolver{problems: &problems{}, ctx: ctx, options: options}
 	source := &Source{Name: name, Place: options.Place}
 	root := r.read(source, data, r.commandLine())
 	if err := ctx.Err(); err != nil {
@@ -147,28 +147,23 @@ func Resolve(ctx context.Context, name string, data []byte, options Options) (*C
 	if root == nil {
 		return nil, r.err()
 	}
-	root = r.extend(root)
-	root = r.references(root)
+	a := &assembler{problems: r.problems}
+	root = a.references(a.extend(root))
 	c := &Config{Root: Node{tree: root}, Inputs: r.inputs, Sources: r.sources}
-	r.jobs(c)
+	a.jobs(c)
 	c.Warnings, c.Partial = r.warnings, r.partial
 	return c, r.err()
 }
 
-// resolver is the state of one call of Resolve.
+// resolver is the state of one call of Resolve: it reads files and what they include.
 type resolver struct {
+	*problems
 	ctx      context.Context
 	options  Options
-	found    diag.List
-	warnings diag.List
-	seen     map[problem]bool
-	sources  []*Source
 	inputs   []Input // of the first file
 	includes int
 	size     int
-	made     int             // bytes of text that interpolation made
-	lacking  map[string]bool // jobs that miss what they should take over, which has been reported
-	partial  bool            // a file is missing, and what it would have defined with it
+	made     int // bytes of text that interpolation made
 }
 
 // commandLine are the inputs of the first file as trees.
@@ -178,12 +173,4 @@ func (r *resolver) commandLine() map[string]item {
 		given[name] = item{value: treeOf(v)}
 	}
 	return given
-}
-
-// broken notes that a job has not got all that its author gave it, so that it is not blamed for what it lacks.
-func (r *resolver) broken(job string) {
-	if r.lacking == nil {
-		r.lacking = map[string]bool{}
-	}
-	r.lacking[job] = true
 }

@@ -22,7 +22,7 @@ const (
 )
 
 type extender struct {
-	*resolver
+	*assembler
 	root  *tree
 	index keyIndex
 	done  []extension
@@ -31,8 +31,8 @@ type extender struct {
 }
 
 // extend gives every job what it extends.
-func (r *resolver) extend(root *tree) *tree {
-	x := &extender{resolver: r, root: root, index: indexOf(root), done: make([]extension, len(root.entries))}
+func (r *assembler) extend(root *tree) *tree {
+	x := &extender{assembler: r, root: root, index: indexOf(root), done: make([]extension, len(root.entries))}
 	out := *root
 	out.entries = make([]entry, len(root.entries))
 	for i, e := range root.entries {

@@ -50,24 +50,24 @@ func (r *resolver) header(s *Source, doc Node, given map[string]item) *blocks {
 	b := &blocks{resolver: r, inputs: map[string]item{}, component: map[string]item{}}
 	spec := doc.Get("spec")
 	if spec.IsNull() {
-		r.refuseInputs(s, given)
+		r.inputReader().refuseInputs(s, given)
 		return b
 	}
 	if spec.Kind() != yamlsource.Mapping {
 		r.report(spec, "write `inputs:` under it", "`spec` must be a map, not %s", spec.Kind())
 		return b
 	}
-	var declared []*Input
+	in, declared := r.inputReader(), []*Input(nil)
 	for key, v := range spec.Entries() {
 		switch key.Text() {
 		case "inputs":
-			declared = r.declarations(v, declared)
+			declared = in.declarations(v, declared)
 		case "include":
 			for _, list := range r.headerIncludes(s, key, v) {
-				declared = r.declarations(list, declared)
+				declared = in.declarations(list, declared)
 			}
 		case "component":
-			r.componentContext(s, v, b.component)
+			in.componentContext(s, v, b.component)
 		case "description":
 			if !v.Kind().IsScalar() {
 				r.report(v, "write a string", "`spec:description` must be a string, not %s", v.Kind())
@@ -76,7 +76,7 @@ func (r *resolver) header(s *Source, doc Node, given map[string]item) *blocks {
 			r.report(key, r.suggest(key.Text(), []string{"inputs", "include", "component", "description"}, "delete it"), "`spec` has no key %q", shorten(key.Text()))
 		}
 	}
-	r.values(s, declared, given)
+	in.values(s, declared, given)
 	for _, in := range declared {
 		b.inputs[in.Name] = item{in.Value.tree, in.Value.via}
 	}
@@ -135,7 +135,7 @@ func (r *resolver) headerFile(parent *Source, inc inclusion) (*Source, *yamlsour
 }
 
 // componentContext reads `spec:component`: which fields of the component the file uses.
-func (r *resolver) componentContext(s *Source, list Node, fields map[string]item) {
+func (r *inputReader) componentContext(s *Source, list Node, fields map[string]item) {
 	if list.Kind() != yamlsource.Sequence {
 		r.report(list, "write a list of fields, such as [name, version]", "`spec:component` must be a list, not %s", list.Kind())
 		return
@@ -164,7 +164,7 @@ func (r *resolver) componentContext(s *Source, list Node, fields map[string]item
 }
 
 // declarations reads a map of inputs and adds them to those that are declared already.
-func (r *resolver) declarations(inputs Node, declared []*Input) []*Input {
+func (r *inputReader) declarations(inputs Node, declared []*Input) []*Input {
 	if inputs.IsNull() {
 		return declared
 	}
@@ -191,7 +191,7 @@ func (r *resolver) declarations(inputs Node, declared []*Input) []*Input {
 }
 
 // declaration reads one input.
-func (r *resolver) declaration(key, v Node) *Input {
+func (r *inputReader) declaration(key, v Node) *Input {
 	in := &Input{Name: key.Text(), Type: "string", Key: key}
 	if v.IsNull() {
 		return in
@@ -235,7 +235,7 @@ func (r *resolver) declaration(key, v Node) *Input {
 }
 
 // optionList reads the values that an input may have.
-func (r *resolver) optionList(list Node) []Node {
+func (r *inputReader) optionList(list Node) []Node {
 	if list.Kind() != yamlsource.Sequence {
 		r.report(list, "write a list", "`options` must be a list, not %s", list.Kind())
 		return nil
@@ -255,7 +255,7 @@ func (r *resolver) optionList(list Node) []Node {
 }
 
 // checkDeclaration reports what does not go together.
-func (r *resolver) checkDeclaration(in *Input, v Node) {
+func (r *inputReader) checkDeclaration(in *Input, v Node) {
 	if in.rules.Exists() {
 		for _, other := range []string{"options", "default"} {
 			if key, _ := v.Entry(other); key.Exists() {

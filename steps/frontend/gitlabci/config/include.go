@@ -96,7 +96,7 @@ func (r *resolver) includeMap(s *Source, n Node) []inclusion {
 		return nil
 	}
 	inc := inclusion{at: n, integrity: n.Get("integrity")}
-	inc.inputs = r.given(n.Get("inputs"))
+	inc.inputs = r.inputReader().given(n.Get("inputs"))
 	if !r.checkPartners(n, inc.integrity) {
 		r.partial = true
 		return nil

@@ -9,8 +9,18 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
+// inputReader reads the inputs of files: what they declare, and what is given for it.
+type inputReader struct {
+	*problems
+	rule func(condition string, inputs func(name string) (value.Value, bool)) (bool, error) // Options.InputRule
+}
+
+func (r *resolver) inputReader() *inputReader {
+	return &inputReader{problems: r.problems, rule: r.options.InputRule}
+}
+
 // given reads the `inputs` of an include.
-func (r *resolver) given(inputs Node) map[string]item {
+func (r *inputReader) given(inputs Node) map[string]item {
 	if inputs.IsNull() {
 		return nil
 	}
@@ -26,7 +36,7 @@ func (r *resolver) given(inputs Node) map[string]item {
 }
 
 // values gives every declared input its value: the one that is given, or its default.
-func (r *resolver) values(s *Source, declared []*Input, given map[string]item) {
+func (r *inputReader) values(s *Source, declared []*Input, given map[string]item) {
 	byName := make(map[string]*Input, len(declared))
 	for _, in := range declared {
 		byName[in.Name] = in
@@ -52,7 +62,7 @@ func (r *resolver) values(s *Source, declared []*Input, given map[string]item) {
 }
 
 // value gives one input its value, after those that its rules ask for.
-func (r *resolver) value(s *Source, in *Input, byName map[string]*Input, given map[string]item, state map[string]uint8) {
+func (r *inputReader) value(s *Source, in *Input, byName map[string]*Input, given map[string]item, state map[string]uint8) {
 	switch state[in.Name] {
 	case underway:
 		r.report(in.Key, "break the cycle", "the rules of the input %q ask for the input itself", shorten(in.Name))
@@ -103,7 +113,7 @@ func (r *resolver) value(s *Source, in *Input, byName map[string]*Input, given m
 }
 
 // missingInput reports an input that has to be given, where it would be given.
-func (r *resolver) missingInput(s *Source, in *Input) {
+func (r *inputReader) missingInput(s *Source, in *Input) {
 	if s.Parent == nil {
 		r.report(in.Key, "give it a value, or a `default:`", "the input %q has no value", shorten(in.Name))
 		return
@@ -115,7 +125,7 @@ func (r *resolver) missingInput(s *Source, in *Input) {
 }
 
 // reportGiven reports something about a value that was given, where it was given.
-func (r *resolver) reportGiven(s *Source, v item, hint, format string, args ...any) {
+func (r *inputReader) reportGiven(s *Source, v item, hint, format string, args ...any) {
 	n := Node{tree: v.value, via: v.via}
 	if !n.Span().IsZero() {
 		r.report(n, hint, format, args...)
@@ -126,7 +136,7 @@ func (r *resolver) reportGiven(s *Source, v item, hint, format string, args ...a
 
 // convert makes what was given the input's type. Text of a command line, and text that is bare in a file, may be read as
 // what the type asks for.
-func (r *resolver) convert(s *Source, in *Input, v item) Node {
+func (r *inputReader) convert(s *Source, in *Input, v item) Node {
 	n := Node{tree: v.value, via: v.via}
 	if in.bad || typed(in, n) {
 		return n
@@ -171,7 +181,7 @@ func typed(in *Input, n Node) bool {
 }
 
 // checkValue holds a value against options and pattern.
-func (r *resolver) checkValue(s *Source, in *Input, v item, isGiven bool) {
+func (r *inputReader) checkValue(s *Source, in *Input, v item, isGiven bool) {
 	if in.bad {
 		return
 	}
@@ -269,7 +279,7 @@ func namesIn(condition string) []string {
 
 // applyRules gives an input the options and the default of the first of its rules that holds. It reports whether the input has
 // to be given when it has no default then: it has not when no rule holds.
-func (r *resolver) applyRules(in *Input, byName map[string]*Input) (required bool) {
+func (r *inputReader) applyRules(in *Input, byName map[string]*Input) (required bool) {
 	if in.rules.Kind() != yamlsource.Sequence {
 		r.report(in.rules, "write a list of rules", "`rules` must be a list, not %s", in.rules.Kind())
 		in.bad = true
@@ -288,12 +298,12 @@ func (r *resolver) applyRules(in *Input, byName map[string]*Input) (required boo
 			continue
 		}
 		if condition := rule.Get("if"); condition.Exists() {
-			if r.options.InputRule == nil {
+			if r.rule == nil {
 				r.report(condition, "", "rules of inputs cannot be evaluated here")
 				in.bad = true
 				return false
 			}
-			holds, err := r.options.InputRule(condition.Text(), lookup)
+			holds, err := r.rule(condition.Text(), lookup)
 			if err != nil {
 				r.ruleError(condition, err)
 				in.bad = true
@@ -315,7 +325,7 @@ func (r *resolver) applyRules(in *Input, byName map[string]*Input) (required boo
 }
 
 // checkRule reports a rule of an input that cannot be one.
-func (r *resolver) checkRule(in *Input, rule Node) bool {
+func (r *inputReader) checkRule(in *Input, rule Node) bool {
 	if rule.Kind() != yamlsource.Mapping {
 		r.report(rule, "write `if:`, `options:` and `default:`", "a rule of an input must be a map, not %s", rule.Kind())
 		return false

@@ -9,8 +9,22 @@ import (
 	"github.com/rungci/rung/steps/diag"
 )
 
+// assembler makes the jobs of what all files hold together.
+type assembler struct {
+	*problems
+	lacking map[string]bool // jobs that miss what they should take over, which has been reported
+}
+
+// broken notes that a job has not got all that its author gave it, so that it is not blamed for what it lacks.
+func (r *assembler) broken(job string) {
+	if r.lacking == nil {
+		r.lacking = map[string]bool{}
+	}
+	r.lacking[job] = true
+}
+
 // jobs sorts the top level into keywords and jobs, and gives every job its defaults.
-func (r *resolver) jobs(c *Config) {
+func (r *assembler) jobs(c *Config) {
 	c.Stages, c.Workflow, c.Variables = c.Root.Get("stages"), c.Root.Get("workflow"), c.Root.Get("variables")
 	c.Default = c.Root.Get("default")
 	c.index = map[string]int{}
@@ -36,7 +50,7 @@ func (r *resolver) jobs(c *Config) {
 }
 
 // checkJob reports what makes a top-level entry no job.
-func (r *resolver) checkJob(key, body Node) bool {
+func (r *assembler) checkJob(key, body Node) bool {
 	name := shorten(key.Text())
 	switch {
 	case body.Kind() != yamlsource.Mapping:
@@ -64,7 +78,7 @@ func (r *resolver) checkJob(key, body Node) bool {
 }
 
 // checkPurpose reports a job that does nothing. It reports false for what is rather a misspelt keyword.
-func (r *resolver) checkPurpose(key, body Node) bool {
+func (r *assembler) checkPurpose(key, body Node) bool {
 	if r.partial || r.lacking[key.Text()] {
 		return true // what it would do may be in what is missing, and that is reported already
 	}
@@ -87,7 +101,7 @@ func (r *resolver) checkPurpose(key, body Node) bool {
 }
 
 // checkKeywords reports keys that no job has.
-func (r *resolver) checkKeywords(body Node) {
+func (r *assembler) checkKeywords(body Node) {
 	for _, e := range body.tree.entries {
 		if !jobKeywordSet[e.key.text] {
 			key := Node{e.key, e.via.then(body.via)}
@@ -106,7 +120,7 @@ func globalNames() []string {
 }
 
 // inherit reads the job's `inherit:`.
-func (r *resolver) inherit(job *Job) {
+func (r *assembler) inherit(job *Job) {
 	inherit := job.Body.Get("inherit")
 	if inherit.IsNull() {
 		return
@@ -132,7 +146,7 @@ func (r *resolver) inherit(job *Job) {
 	}
 }
 
-func (r *resolver) inherited(v Node, otherwise Inherit) Inherit {
+func (r *assembler) inherited(v Node, otherwise Inherit) Inherit {
 	switch {
 	case v.Kind() == yamlsource.Boolean || v.IsBare() && (v.Text() == "true" || v.Text() == "false"):
 		return Inherit{All: v.Text() == "true"}
@@ -160,7 +174,7 @@ type defaults struct {
 }
 
 // defaults reads `default:` and the global keywords that do the same.
-func (r *resolver) defaults(root Node) defaults {
+func (r *assembler) defaults(root Node) defaults {
 	key, body := root.Entry("default")
 	if body.Exists() && !body.IsNull() && body.Kind() != yamlsource.Mapping {
 		r.report(body, "write keywords of jobs under it", "`default` must be a map, not %s", body.Kind())

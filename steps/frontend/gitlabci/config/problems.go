@@ -11,12 +11,21 @@ type problem struct {
 	message string
 }
 
+// problems are what is wrong with a configuration, and what tells whether something is.
+type problems struct {
+	found    diag.List
+	warnings diag.List
+	seen     map[problem]bool
+	sources  []*Source
+	partial  bool // a file is missing, and what it would have defined with it
+}
+
 // report collects what is wrong with a node. A mistake that many jobs inherit is reported once, with the first one's history.
-func (r *resolver) report(n Node, hint, format string, args ...any) {
+func (r *problems) report(n Node, hint, format string, args ...any) {
 	r.reportAt(n, n.Span(), hint, format, args...)
 }
 
-func (r *resolver) reportAt(n Node, place diag.Span, hint, format string, args ...any) {
+func (r *problems) reportAt(n Node, place diag.Span, hint, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if r.first(place, message) {
 		r.found = append(r.found, n.DiagnosticAt(place, hint, message))
@@ -24,7 +33,7 @@ func (r *resolver) reportAt(n Node, place diag.Span, hint, format string, args .
 }
 
 // first reports whether the message is new for the place, and worth keeping.
-func (r *resolver) first(place diag.Span, message string) bool {
+func (r *problems) first(place diag.Span, message string) bool {
 	key := problem{place, message}
 	if r.seen[key] {
 		return false
@@ -37,7 +46,7 @@ func (r *resolver) first(place diag.Span, message string) bool {
 }
 
 // add collects what the YAML reader found, with the chain of includes.
-func (r *resolver) add(s *Source, list diag.List) {
+func (r *problems) add(s *Source, list diag.List) {
 	for _, d := range list {
 		d.Message, d.Source = s.included(d.Message), hideSecrets(d.Source)
 		r.found = append(r.found, d)
@@ -45,7 +54,7 @@ func (r *resolver) add(s *Source, list diag.List) {
 }
 
 // warn collects what is accepted but probably a mistake.
-func (r *resolver) warn(n Node, hint, format string, args ...any) {
+func (r *problems) warn(n Node, hint, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if len(r.warnings) < MaxProblems && r.first(n.Span(), message) {
 		r.warnings = append(r.warnings, n.Diagnostic(hint, message))
@@ -53,10 +62,10 @@ func (r *resolver) warn(n Node, hint, format string, args ...any) {
 }
 
 // full reports whether there are more problems than are reported: suggestions for further ones are not worth their making.
-func (r *resolver) full() bool { return len(r.found) > MaxProblems }
+func (r *problems) full() bool { return len(r.found) > MaxProblems }
 
 // err is the list of problems: those of the first file first, then those of the others as they were read.
-func (r *resolver) err() error {
+func (r *problems) err() error {
 	if len(r.found) == 0 {
 		return nil
 	}
@@ -87,7 +96,7 @@ func (r *resolver) err() error {
 }
 
 // suggest is a hint with the candidate that is meant, or else the one given.
-func (r *resolver) suggest(name string, candidates []string, otherwise string) string {
+func (r *problems) suggest(name string, candidates []string, otherwise string) string {
 	if r.full() {
 		return otherwise
 	}

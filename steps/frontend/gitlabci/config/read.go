@@ -16,7 +16,7 @@ import (
 )
 
 // ruleError reports what a function of the options found wrong with a rule. Diagnostics keep their place.
-func (r *resolver) ruleError(rule Node, err error) {
+func (r *problems) ruleError(rule Node, err error) {
 	list := diag.Of(err)
 	if list == nil {
 		r.report(rule, "", "%v", err)
@@ -96,7 +96,7 @@ func (r *resolver) read(s *Source, data []byte, given map[string]item) *tree {
 			root = blocks.interpolate(root)
 		}
 	} else {
-		r.refuseInputs(s, given)
+		r.inputReader().refuseInputs(s, given)
 	}
 	if root == nil {
 		if header != nil {
@@ -288,7 +288,7 @@ func (s *Source) cycle(from *Source, to Place) string {
 }
 
 // refuseInputs reports inputs for a file that declares none.
-func (r *resolver) refuseInputs(s *Source, given map[string]item) {
+func (r *inputReader) refuseInputs(s *Source, given map[string]item) {
 	for _, name := range sortedNames(given) {
 		v := Node{tree: given[name].value, via: given[name].via}
 		hint := "delete it, or declare it in a header of the file: `spec:` with `inputs:`, then ---"

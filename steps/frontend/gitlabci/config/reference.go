@@ -8,7 +8,7 @@ import (
 
 // referrer replaces every !reference by what it names.
 type referrer struct {
-	*resolver
+	*assembler
 	root  *tree
 	index keyIndex
 	done  map[*tree]resolved
@@ -27,11 +27,11 @@ type resolved struct {
 }
 
 // references replaces every !reference below the root.
-func (r *resolver) references(root *tree) *tree {
+func (r *assembler) references(root *tree) *tree {
 	if !root.refers {
 		return root
 	}
-	f := &referrer{resolver: r, root: root, index: indexOf(root), done: map[*tree]resolved{}, open: map[*tree]bool{}}
+	f := &referrer{assembler: r, root: root, index: indexOf(root), done: map[*tree]resolved{}, open: map[*tree]bool{}}
 	out := *root
 	out.entries = make([]entry, len(root.entries))
 	for i, e := range root.entries {
@@ -103,7 +103,7 @@ func (f *referrer) children(t *tree) resolved {
 }
 
 // bounded reports whether a tree that was made is small enough; if not, it says so.
-func (r *resolver) bounded(n Node, t *tree) bool {
+func (r *problems) bounded(n Node, t *tree) bool {
 	switch {
 	case t.nodes > MaxExpandedNodes:
 		r.report(n, "repeat less", "with all that is repeated in it, this holds more than %d values, which is the limit", MaxExpandedNodes)
