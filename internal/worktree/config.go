@@ -15,13 +15,16 @@ var kept = map[string]bool{
 	"core.repositoryformatversion": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true, "core.symlinks": true,
 	"core.autocrlf": true, "core.eol": true, "core.safecrlf": true, "core.checkroundtripencoding": true, "core.longpaths": true,
 	"core.sparsecheckout": true, "core.sparsecheckoutcone": true, "core.excludesfile": true, "core.attributesfile": true,
-	"core.trustctime": true, "core.checkstat": true, "core.protecthfs": true, "core.protectntfs": true, "core.abbrev": true,
+	"core.protecthfs": true, "core.protectntfs": true, "core.abbrev": true,
 	"index.version": true, "index.sparse": true, "status.showuntrackedfiles": true,
 	"remote.*.url": true, "remote.*.pushurl": true, "remote.*.fetch": true, "remote.*.tagopt": true, "remote.*.promisor": true, "remote.*.partialclonefilter": true,
 	"branch.*.remote": true, "branch.*.merge": true, "branch.*.pushremote": true,
 	"submodule.active": true, "submodule.*.url": true, "submodule.*.active": true, "submodule.*.branch": true, "submodule.*.ignore": true,
 	"filter.lfs.clean": true, "filter.lfs.smudge": true, "filter.lfs.process": true, "filter.lfs.required": true, "lfs.repositoryformatversion": true,
 }
+
+// vouching makes the original's index vouch for the copies: Git compares neither the times of a file's inode, nor its number and owner.
+var vouching = []setting{{section: "core", key: "trustctime", value: "false"}, {section: "core", key: "checkstat", value: "minimal"}}
 
 // keeps reports whether the copy has a setting.
 func keeps(s setting) bool {
@@ -61,6 +64,9 @@ func (r *repository) writeConfig(file, workTree string) error {
 		put(setting{section: "core", key: "repositoryformatversion", value: "0"})
 	}
 	put(setting{section: "core", key: "bare", value: "false"})
+	for _, s := range vouching {
+		put(s)
+	}
 	for _, s := range c.settings {
 		if !keeps(s) {
 			continue

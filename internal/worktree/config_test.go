@@ -67,6 +67,8 @@ func TestCredentialsStayBehind(t *testing.T) {
 	}
 	want := `[core]
 	bare = "false"
+	trustctime = "false"
+	checkstat = "minimal"
 	repositoryformatversion = "0"
 [remote "origin"]
 	url = "https://example.com:8443/group/project.git"

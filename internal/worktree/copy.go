@@ -21,7 +21,6 @@ const batchSize = 16
 type batch struct {
 	tree  *treeCopy
 	names []string
-	first int // the place of the first in the tree's list
 	done  *sync.WaitGroup
 }
 
@@ -29,16 +28,9 @@ type batch struct {
 type treeCopy struct {
 	*copying
 	from, to, rel string
-	times         []pair // of each name, when the index wants to know
 
 	mu    sync.Mutex
 	inner []string // folders that turned up among the files: submodules
-}
-
-// pair is what the system says of a file and of its copy.
-type pair struct {
-	name     string
-	from, to stat
 }
 
 // startWorkers starts copying what arrives in c.work. The returned function ends it.
@@ -49,11 +41,11 @@ func (c *copying) startWorkers(n int) (stop func()) {
 		all.Go(func() {
 			buf := make([]byte, bufferSize)
 			for b := range c.work {
-				for i, name := range b.names {
+				for _, name := range b.names {
 					if c.ctx.Err() != nil {
 						break
 					}
-					if err := b.tree.file(name, b.first+i, buf); err != nil {
+					if err := b.tree.file(name, buf); err != nil {
 						c.fail(err)
 					}
 				}
@@ -67,21 +59,15 @@ func (c *copying) startWorkers(n int) (stop func()) {
 	}
 }
 
-// files copies the named files of a work tree, and the work trees among them. With index it returns the times of files and copies.
-func (c *copying) files(from, to, rel string, depth int, names []string, index bool) ([]pair, error) {
+// files copies the named files of a work tree, and the work trees among them.
+func (c *copying) files(from, to, rel string, depth int, names []string) error {
 	t := &treeCopy{copying: c, from: from, to: to, rel: rel}
-	if index {
-		t.times = make([]pair, len(names))
-		for i, name := range names {
-			t.times[i].name = name
-		}
-	}
 	var done sync.WaitGroup
 	first, folders := 0, map[string]bool{"": true}
 	flush := func(end int) {
 		if end > first {
 			done.Add(1)
-			c.work <- batch{t, names[first:end], first, &done}
+			c.work <- batch{t, names[first:end], &done}
 		}
 		first = end
 	}
@@ -131,7 +117,7 @@ func (c *copying) files(from, to, rel string, depth int, names []string, index b
 			err = t.nested(name, depth)
 		}
 	}
-	return t.times, err
+	return err
 }
 
 // ours reports whether a name belongs to us: the project's state, or the copy itself.
@@ -191,8 +177,8 @@ func (t *treeCopy) nested(name string, depth int) error {
 	return err
 }
 
-// file copies one file or link, whose folder is there. i is its place among the names.
-func (t *treeCopy) file(name string, i int, buf []byte) error {
+// file copies one file or link, whose folder is there.
+func (t *treeCopy) file(name string, buf []byte) error {
 	from, to := filepath.Join(t.from, filepath.FromSlash(name)), filepath.Join(t.to, filepath.FromSlash(name))
 	info, err := os.Lstat(from)
 	if gone(err) {
@@ -229,11 +215,6 @@ func (t *treeCopy) file(name string, i int, buf []byte) error {
 	default:
 		t.note(func(s *Summary) { s.Skipped = append(s.Skipped, t.path(name)) })
 		return nil
-	}
-	if err == nil && t.times != nil {
-		if copied, err := os.Lstat(to); err == nil {
-			t.times[i] = pair{name, statOf(info), statOf(copied)}
-		}
 	}
 	return err
 }

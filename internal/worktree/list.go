@@ -89,8 +89,7 @@ func (c *copying) folder(from, to, rel string, depth int) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.files(from, to, rel, depth, names, false)
-	return err
+	return c.files(from, to, rel, depth, names)
 }
 
 // walk returns the names of all files and folders in a folder, those of folders with a slash behind them; not what is in repositories inside.

@@ -11,7 +11,7 @@
 //	from/.git (or what its .git file names)          to/.git
 //	  HEAD, packed-refs, refs/, shallow ── copied ──>  the same
 //	  config ───────────── what is harmless ────────>  config
-//	  index ───── with the times of the copies ─────>  index
+//	  index ────────────── as it is ────────────────>  index
 //	  objects/ <───────────── read from ─────────────  objects/info/alternates
 //
 // Where a folder is not a Git work tree, all of it is copied. The folder .rung of the project, which holds our own state, is never.
@@ -196,8 +196,7 @@ func (c *copying) tree(from, to, rel string, depth int) (*head, error) {
 		if len(names) == 0 {
 			return nil, c.folder(from, to, rel, depth) // the repository above ignores it: it is none of its business
 		}
-		_, err = c.files(from, to, rel, depth, names, false)
-		return nil, err
+		return nil, c.files(from, to, rel, depth, names)
 	}
 	type written struct {
 		head *head
@@ -213,9 +212,8 @@ func (c *copying) tree(from, to, rel string, depth int) (*head, error) {
 	if err := errors.Join(listErr, w.err); err != nil {
 		return nil, err
 	}
-	times, err := c.files(from, to, rel, depth, names, true)
-	if err != nil {
+	if err := c.files(from, to, rel, depth, names); err != nil {
 		return nil, err
 	}
-	return w.head, repo.writeIndex(filepath.Join(to, ".git"), times)
+	return w.head, repo.copyIndex(filepath.Join(to, ".git"))
 }
