@@ -53,7 +53,7 @@ func (v *environment) exec(ctx context.Context, command engine.Exec) (id string,
 	if err := v.Err(); err != nil {
 		return "", nil, err
 	}
-	id, stream, err = v.executor.client.Exec(ctx, v.container, command)
+	id, stream, err = v.executor.client.Containers.Exec(ctx, v.container, command)
 	if status := engine.Status(err); status == http.StatusNotFound || status == http.StatusConflict {
 		return "", nil, v.whyGone(ctx, err)
 	}
@@ -71,7 +71,7 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 	args := shell.Args
 	if len(args) == 0 {
 		for _, name := range shells {
-			if v.executor.client.StatFile(ctx, v.container, name) == nil {
+			if v.executor.client.Containers.StatFile(ctx, v.container, name) == nil {
 				args = []string{name}
 				break
 			}
@@ -124,7 +124,7 @@ func orDiscard(w io.Writer) io.Writer {
 
 // exitCode is how a command has ended whose output has.
 func (v *environment) exitCode(ctx context.Context, id string) (int, error) {
-	found, err := v.executor.client.InspectExec(ctx, id)
+	found, err := v.executor.client.Containers.InspectExec(ctx, id)
 	switch status := engine.Status(err); {
 	case status == http.StatusNotFound, status == http.StatusConflict, err == nil && found.Running:
 		return -1, v.whyGone(ctx, err)
@@ -145,7 +145,7 @@ func (v *environment) resize(ctx context.Context, id string, sizes <-chan execut
 				return
 			}
 			// A terminal of another size is one, too.
-			_ = v.executor.client.ResizeExec(ctx, id, int(size.Rows), int(size.Columns))
+			_ = v.executor.client.Containers.ResizeExec(ctx, id, int(size.Rows), int(size.Columns))
 		}
 	}
 }

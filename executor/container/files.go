@@ -40,7 +40,7 @@ func (v *environment) Fetch(ctx context.Context, name string, out io.Writer) err
 	if err := v.Err(); err != nil {
 		return err
 	}
-	archive, err := v.executor.client.ReadFiles(ctx, v.container, path.Clean(name))
+	archive, err := v.executor.client.Containers.ReadFiles(ctx, v.container, path.Clean(name))
 	if engine.Status(err) == http.StatusNotFound {
 		return &fs.PathError{Op: "fetching", Path: name, Err: fs.ErrNotExist}
 	}

@@ -127,7 +127,7 @@ var misspellings = []string{"invalid reference format", "repository name must be
 
 // inspect returns the image; nil when the engine does not have it, or for another platform.
 func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image, error) {
-	found, err := p.client.InspectImage(ctx, name)
+	found, err := p.client.Images.Inspect(ctx, name)
 	if engine.Status(err) == http.StatusNotFound {
 		return nil, nil
 	}
@@ -179,7 +179,7 @@ func (p *puller) pull(ctx context.Context, i *containers.Image, on *platform) er
 	}
 	p.report.Report(started)
 	progress := &pullProgress{layers: map[string][2]int64{}, told: time.Now()}
-	err = p.client.PullImage(ctx, i.Name, on.String(), auth, func(m engine.Progress) {
+	err = p.client.Images.Pull(ctx, i.Name, on.String(), auth, func(m engine.Progress) {
 		if have, all, due := progress.add(m.ID, m.Status, m.ProgressDetail.Current, m.ProgressDetail.Total); due {
 			p.report.Report(event.Preparing{Phase: event.PhasePulling, Subject: i.Name, Current: have, Total: all, Unit: event.UnitBytes})
 		}

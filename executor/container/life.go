@@ -72,7 +72,7 @@ func (l *life) within(ctx context.Context) (context.Context, context.CancelFunc)
 func (v *environment) watch() {
 	var since time.Time // that the engine does not answer
 	for v.Err() == nil {
-		_, err := v.executor.client.WaitContainer(v.ended, v.container)
+		_, err := v.executor.client.Containers.Wait(v.ended, v.container)
 		if v.ended.Err() != nil {
 			return
 		}
@@ -101,7 +101,7 @@ func (v *environment) watch() {
 
 // state is why the job's container cannot run anything: nil where it can.
 func (v *environment) state(ctx context.Context) error {
-	found, err := v.executor.client.InspectContainer(ctx, v.container)
+	found, err := v.executor.client.Containers.Inspect(ctx, v.container)
 	switch {
 	case engine.Status(err) == http.StatusNotFound:
 		return v.dead("its container was removed", err)
@@ -202,7 +202,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 
 // environ is what steps get of the image's environment, as the container has it.
 func (v *environment) environ(ctx context.Context) (map[string]string, error) {
-	found, err := v.executor.client.InspectContainer(ctx, v.container)
+	found, err := v.executor.client.Containers.Inspect(ctx, v.container)
 	if err != nil {
 		return nil, v.executor.unreachable(ctx, err)
 	}

@@ -110,7 +110,7 @@ func (v *preparation) lookUp(ctx context.Context, file string, fits func([]strin
 // read returns the content of a file in the container; nil where there is none.
 func (v *preparation) read(ctx context.Context, file string) ([]byte, error) {
 	for range maxLinks {
-		archive, err := v.executor.client.ReadFiles(ctx, v.container, file)
+		archive, err := v.executor.client.Containers.ReadFiles(ctx, v.container, file)
 		if engine.Status(err) == http.StatusNotFound {
 			return nil, nil
 		}

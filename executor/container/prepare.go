@@ -191,7 +191,7 @@ func (v *preparation) makeVolume(ctx context.Context) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	err := v.executor.client.CreateVolume(calling, v.name, v.labels())
+	err := v.executor.client.Volumes.Create(calling, v.name, v.labels())
 	return v.executor.failed(calling, "making a volume for the job's files", err)
 }
 
@@ -280,7 +280,7 @@ func (v *preparation) startJob(ctx context.Context) error {
 	if digest != "" && v.root() {
 		folders = v.folders()
 	}
-	v.container, err = v.executor.client.CreateContainer(calling, v.name, v.platform().String(), &engine.Container{
+	v.container, err = v.executor.client.Containers.Create(calling, v.name, v.platform().String(), &engine.Container{
 		Image: v.image.id, User: v.user(), Labels: v.labels(), Hostname: hostname(v.job.ID),
 		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(folders),
 		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
@@ -336,7 +336,7 @@ func imageEnv(env []string) map[string]string {
 
 // furnish puts the job's folders into the container, which does not run yet, and with program the step-runner.
 func (v *preparation) furnish(ctx context.Context, program bool) error {
-	missing := v.executor.client.StatFile(ctx, v.container, temporary)
+	missing := v.executor.client.Containers.StatFile(ctx, v.container, temporary)
 	err := v.put(ctx, v.container, "/", func(w *tar.Writer) error {
 		for _, f := range v.folders() {
 			if f.path == temporary && engine.Status(missing) != http.StatusNotFound {
@@ -374,7 +374,7 @@ func (v *preparation) put(ctx context.Context, container, dir string, write func
 		w.CloseWithError(err)
 		written <- err
 	}()
-	err := v.executor.client.WriteFiles(ctx, container, dir, r)
+	err := v.executor.client.Containers.WriteFiles(ctx, container, dir, r)
 	r.CloseWithError(errNotTaken)
 	if writeErr := <-written; writeErr != nil && !errors.Is(writeErr, errNotTaken) {
 		return writeErr // why the engine was not content

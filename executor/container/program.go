@@ -93,7 +93,7 @@ func (v *preparation) ensureProgram(ctx context.Context, digest string) error {
 	stale := time.NewTimer(createTime) // nobody who lives fills it longer
 	defer stale.Stop()
 	for {
-		err := c.StatFile(ctx, v.container, programMark)
+		err := c.Containers.StatFile(ctx, v.container, programMark)
 		if engine.Status(err) != http.StatusNotFound {
 			return v.executor.failed(ctx, doing, err)
 		}
@@ -104,7 +104,7 @@ func (v *preparation) ensureProgram(ctx context.Context, digest string) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-stale.C:
-			if err := c.RemoveContainer(ctx, programVolume(digest)); err != nil && engine.Status(err) != http.StatusNotFound {
+			if err := c.Containers.Remove(ctx, programVolume(digest)); err != nil && engine.Status(err) != http.StatusNotFound {
 				return v.executor.failed(ctx, "removing a container that was left behind", err)
 			}
 		case <-time.After(fillPause):
@@ -118,7 +118,7 @@ func (v *preparation) fillProgram(ctx context.Context, digest string) (err error
 	ctx, cancel := making(ctx)
 	defer cancel()
 	c := v.executor.client
-	filler, err := c.CreateContainer(ctx, programVolume(digest), v.platform().String(), &engine.Container{
+	filler, err := c.Containers.Create(ctx, programVolume(digest), v.platform().String(), &engine.Container{
 		Image: v.image.id, Labels: v.labels(), Entrypoint: []string{""}, Cmd: []string{programFile},
 		HostConfig: engine.HostConfig{NetworkMode: "none", Mounts: []engine.Mount{programMount(digest, true)}},
 	})
@@ -129,9 +129,9 @@ func (v *preparation) fillProgram(ctx context.Context, digest string) (err error
 		return v.executor.failed(ctx, "making a container to copy the step-runner through", err)
 	}
 	defer func() {
-		err = errors.Join(err, v.executor.failed(ctx, "removing the container that the step-runner was copied through", c.RemoveContainer(ctx, filler)))
+		err = errors.Join(err, v.executor.failed(ctx, "removing the container that the step-runner was copied through", c.Containers.Remove(ctx, filler)))
 	}()
-	if c.StatFile(ctx, filler, programMark) == nil {
+	if c.Containers.StatFile(ctx, filler, programMark) == nil {
 		return nil // another process has been faster
 	}
 	name := strings.TrimPrefix(programFile, binFolder+"/")
@@ -155,7 +155,7 @@ func (v *preparation) fillProgram(ctx context.Context, digest string) (err error
 // verifyProgram reads the step-runner back from a container.
 func (v *preparation) verifyProgram(ctx context.Context, container, digest string) error {
 	const doing = "reading the step-runner back from the engine"
-	archive, err := v.executor.client.ReadFiles(ctx, container, programFile)
+	archive, err := v.executor.client.Containers.ReadFiles(ctx, container, programFile)
 	if err != nil {
 		return v.executor.failed(ctx, doing, err)
 	}
@@ -176,13 +176,13 @@ func (v *preparation) verifyProgram(ctx context.Context, container, digest strin
 // removeOldPrograms removes the volumes of older step-runners. Those in use stay: the engine refuses. What cannot be removed now can be
 // when the next one is added.
 func (e *Executor) removeOldPrograms(ctx context.Context) {
-	volumes, err := engine.LabelledVolumes(ctx, e.client, programLabel)
+	volumes, err := e.client.Volumes.Labelled(ctx, programLabel)
 	if err != nil {
 		return
 	}
 	slices.SortFunc(volumes, func(a, b engine.Volume) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	for _, old := range volumes[min(keptPrograms, len(volumes)):] {
-		_ = e.client.RemoveVolume(ctx, old.Name)
+		_ = e.client.Volumes.Remove(ctx, old.Name)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestACopyOfTheStepRunnerThatWasNotFinishedIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	id, err := c.CreateContainer(t.Context(), "rung-test-unfinished-"+digest[:8], "", &engine.Container{
+	id, err := c.Containers.Create(t.Context(), "rung-test-unfinished-"+digest[:8], "", &engine.Container{
 		Image: image, Cmd: []string{"sh", "-c", "echo part >/volume/step-runner"}, HostConfig: engine.HostConfig{
 			Mounts: []engine.Mount{{Type: "volume", Source: "rung-program-" + digest[:32], Target: "/volume"}},
 		},
@@ -75,13 +75,13 @@ func TestACopyOfTheStepRunnerThatWasNotFinishedIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.StartContainer(t.Context(), id); err != nil {
+	if err := c.Containers.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if code, err := c.WaitContainer(t.Context(), id); err != nil || code != 0 {
+	if code, err := c.Containers.Wait(t.Context(), id); err != nil || code != 0 {
 		t.Fatal(code, err)
 	}
-	if err := c.RemoveContainer(t.Context(), id); err != nil {
+	if err := c.Containers.Remove(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	env, _ := open(t, o, job("again"))
@@ -130,7 +130,7 @@ func TestAnEngineKeepsTheNewestStepRunners(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	volumes, err := engine.LabelledVolumes(t.Context(), c, "rung.program")
+	volumes, err := c.Volumes.Labelled(t.Context(), "rung.program")
 	if err != nil {
 		t.Fatal(err)
 	}

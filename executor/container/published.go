@@ -114,7 +114,7 @@ func (v *companions) portsOf(ctx context.Context, s *service) (map[uint16]uint16
 	if len(s.spec.Ports) == 0 {
 		return nil, nil
 	}
-	found, err := v.executor.client.InspectContainer(ctx, s.id)
+	found, err := v.executor.client.Containers.Inspect(ctx, s.id)
 	if err != nil {
 		return nil, v.executor.unreachable(ctx, err)
 	}
@@ -178,7 +178,7 @@ func awaitPort(ctx context.Context, dial engine.Dialer, address string) error {
 // awaitHealth waits until the engine finds a service well. How long that may take is for its health check to say.
 func (v *companions) awaitHealth(ctx context.Context, s *service) error {
 	for {
-		found, err := v.executor.client.InspectContainer(ctx, s.id)
+		found, err := v.executor.client.Containers.Inspect(ctx, s.id)
 		switch {
 		case err != nil:
 			return v.executor.unreachable(ctx, err)

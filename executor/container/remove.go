@@ -21,7 +21,7 @@ type removal struct {
 
 // remove kills and removes all that carries the label of an environment.
 func (e *Executor) remove(ctx context.Context, name string, how removal) error {
-	ids, err := e.client.ListContainers(ctx, label, name)
+	ids, err := e.client.Containers.List(ctx, label, name)
 	if err != nil {
 		return e.unreachable(ctx, err)
 	}
@@ -30,13 +30,13 @@ func (e *Executor) remove(ctx context.Context, name string, how removal) error {
 	for i, id := range ids {
 		wg.Go(func() {
 			if id == how.keep {
-				err := e.client.KillContainer(ctx, id)
+				err := e.client.Containers.Kill(ctx, id)
 				if status := engine.Status(err); status != http.StatusConflict && status != http.StatusNotFound { // it has ended by itself
 					problems[i] = err
 				}
 				return
 			}
-			problems[i] = retry(ctx, func() error { return e.client.RemoveContainer(ctx, id) })
+			problems[i] = retry(ctx, func() error { return e.client.Containers.Remove(ctx, id) })
 		})
 	}
 	wg.Wait()
@@ -51,28 +51,28 @@ func (e *Executor) remove(ctx context.Context, name string, how removal) error {
 }
 
 func (e *Executor) removeNetworks(ctx context.Context, name string, how removal) error {
-	ids, err := e.client.ListNetworks(ctx, label, name)
+	ids, err := e.client.Networks.List(ctx, label, name)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, id := range ids {
 		if how.keep != "" {
-			_ = e.client.LeaveNetwork(ctx, id, how.keep)
+			_ = e.client.Networks.Leave(ctx, id, how.keep)
 		}
-		problems = append(problems, retry(ctx, func() error { return e.client.RemoveNetwork(ctx, id) }))
+		problems = append(problems, retry(ctx, func() error { return e.client.Networks.Remove(ctx, id) }))
 	}
 	return errors.Join(problems...)
 }
 
 func (e *Executor) removeVolumes(ctx context.Context, name string) error {
-	volumes, err := e.client.ListVolumes(ctx, label, name)
+	volumes, err := e.client.Volumes.List(ctx, label, name)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, volume := range volumes {
-		problems = append(problems, retry(ctx, func() error { return e.client.RemoveVolume(ctx, volume) }))
+		problems = append(problems, retry(ctx, func() error { return e.client.Volumes.Remove(ctx, volume) }))
 	}
 	return errors.Join(problems...)
 }

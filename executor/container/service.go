@@ -51,7 +51,7 @@ func (v *preparation) makeNetwork(ctx context.Context) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	var err error
-	v.network, err = v.executor.client.CreateNetwork(calling, v.name, v.job.Network == executor.NetworkNone, v.labels())
+	v.network, err = v.executor.client.Networks.Create(calling, v.name, v.job.Network == executor.NetworkNone, v.labels())
 	return v.executor.failed(calling, "making a network for the job and its services", err)
 }
 
@@ -77,7 +77,7 @@ func (v *companions) startService(ctx context.Context, s *service) error {
 	}
 	s.aliases = aliases(s.spec)
 	v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
-	s.id, err = v.executor.client.CreateContainer(calling, v.name+"-service-"+strconv.Itoa(s.number), on.String(), &engine.Container{
+	s.id, err = v.executor.client.Containers.Create(calling, v.name+"-service-"+strconv.Itoa(s.number), on.String(), &engine.Container{
 		Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
 		Healthcheck: healthcheck(s.spec.Health), ExposedPorts: exposed(s.spec), HostConfig: published(v.hostConfig(), s.spec),
 		NetworkingConfig: engine.NetworkingConfig{EndpointsConfig: map[string]engine.Endpoint{v.network: {Aliases: s.aliases}}},
@@ -85,7 +85,7 @@ func (v *companions) startService(ctx context.Context, s *service) error {
 	if err != nil {
 		return v.executor.failed(calling, "making the container of "+s.String(), err)
 	}
-	if err := v.executor.client.StartContainer(calling, s.id); err != nil {
+	if err := v.executor.client.Containers.Start(calling, s.id); err != nil {
 		if engine.Unreachable(err) {
 			return v.executor.unreachable(calling, err)
 		}
@@ -191,7 +191,7 @@ func (v *companions) awaitPort(ctx context.Context, s *service, port uint16) err
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("its port %d cannot be connected to after %s", port, limit))
 	defer cancel()
 	c := v.executor.client
-	found, err := c.InspectContainer(ctx, s.id)
+	found, err := c.Containers.Inspect(ctx, s.id)
 	if err != nil {
 		return v.executor.unreachable(ctx, err)
 	}
@@ -204,7 +204,7 @@ func (v *companions) awaitPort(ctx context.Context, s *service, port uint16) err
 	}
 	ended, reached := make(chan int, 1), make(chan error, 1)
 	go func() {
-		if code, err := c.WaitContainer(ctx, s.id); err == nil {
+		if code, err := c.Containers.Wait(ctx, s.id); err == nil {
 			ended <- code
 		}
 	}()
@@ -252,7 +252,7 @@ func (v *companions) reach(ctx context.Context, address netip.AddrPort) error {
 
 // reportLog reports the end of a service's log.
 func (v *companions) reportLog(ctx context.Context, s *service) {
-	log, err := v.executor.client.ContainerLog(ctx, s.id, serviceTail)
+	log, err := v.executor.client.Containers.Log(ctx, s.id, serviceTail)
 	if err != nil {
 		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("the log of %s cannot be read: %v", s, err))
 		return

@@ -32,7 +32,7 @@ func (v *preparation) run(ctx context.Context) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	c := v.executor.client
-	attached, err := c.AttachContainer(calling, v.container) // as long as the container, or this program
+	attached, err := c.Containers.Attach(calling, v.container) // as long as the container, or this program
 	if err != nil {
 		return v.executor.failed(calling, "attaching to the job's container", err)
 	}
@@ -43,7 +43,7 @@ func (v *preparation) run(ctx context.Context) error {
 		defer attached.Close()
 		_ = engine.Demultiplex(v.said, v.said, attached)
 	}()
-	if err := c.StartContainer(calling, v.container); err != nil {
+	if err := c.Containers.Start(calling, v.container); err != nil {
 		attached.Close()
 		return v.startError(calling, err)
 	}
@@ -80,7 +80,7 @@ func (v *preparation) startError(ctx context.Context, err error) error {
 // endedError explains why a container has ended that should have run.
 func (v *preparation) endedError(ctx context.Context) error {
 	code := -1
-	if found, err := v.executor.client.InspectContainer(ctx, v.container); err == nil {
+	if found, err := v.executor.client.Containers.Inspect(ctx, v.container); err == nil {
 		code = found.State.ExitCode
 	}
 	return v.notReady(fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code))

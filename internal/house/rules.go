@@ -199,8 +199,7 @@ var textReaders = map[string]string{
 // manyMethods and manyImports are the types and packages that exceed a limit, with the number that they have. A number may only shrink.
 var (
 	manyMethods = map[string]int{
-		"executor/container/engine.Client": 40,
-		"steps/source/cache.Cache":         31,
+		"steps/source/cache.Cache": 31,
 	}
 	manyImports = map[string]int{
 		"cmd/step-runner/command/replay": 27,

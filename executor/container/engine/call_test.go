@@ -30,7 +30,7 @@ func TestAnEnginesNoHasItsStatusAndItsWords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := fake(t, exchange{ask: "POST /v1.41/containers/x/start ", status: c.status, answer: c.body, header: http.Header{"Location": {"/elsewhere"}}})
-			err := fmt.Errorf("starting: %w", client.StartContainer(t.Context(), "x"))
+			err := fmt.Errorf("starting: %w", client.Containers.Start(t.Context(), "x"))
 			status := c.status
 			if strings.Contains(c.body, wrongState) {
 				status = http.StatusConflict
@@ -53,7 +53,7 @@ func TestAnswersThatCannotBeUnderstoodAreErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake(t, exchange{ask: "GET /v1.41/exec/x/json ", answer: c[0]})
-			if _, err := client.InspectExec(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), c[1]) {
+			if _, err := client.Containers.InspectExec(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), c[1]) {
 				t.Error(err)
 			}
 		})
@@ -69,12 +69,12 @@ func TestNobodyListens(t *testing.T) {
 		if _, err := c.Version(t.Context()); !Unreachable(err) || Status(err) != 0 {
 			t.Errorf("%s: %v", host, err)
 		}
-		if _, _, err := c.Exec(t.Context(), "x", Exec{}); !Unreachable(err) {
+		if _, _, err := c.Containers.Exec(t.Context(), "x", Exec{}); !Unreachable(err) {
 			t.Errorf("%s: a stream: %v", host, err)
 		}
 	}
 	client := fake(t, exchange{ask: "DELETE /v1.41/networks/n ", status: http.StatusForbidden})
-	if err := client.RemoveNetwork(t.Context(), "n"); Unreachable(err) {
+	if err := client.Networks.Remove(t.Context(), "n"); Unreachable(err) {
 		t.Errorf("an engine that refuses: %v", err)
 	}
 }
@@ -94,7 +94,7 @@ func TestCalls(t *testing.T) {
 				`"NetworkingConfig":{"EndpointsConfig":{"n":{"Aliases":["db"]}}}}`,
 			status: 201, answer: `{"Id":"abc","Warnings":["x"]}`,
 		}, func(c *Client) (any, error) {
-			return c.CreateContainer(t.Context(), "job", "linux/arm64/v8", &Container{
+			return c.Containers.Create(t.Context(), "job", "linux/arm64/v8", &Container{
 				Image: "sha256:1", User: "1:2", Hostname: "h", WorkingDir: "/w", Entrypoint: []string{""}, Env: []string{"A=b"}, Labels: map[string]string{"l": "v"},
 				Healthcheck:      &Healthcheck{Test: []string{"NONE"}},
 				HostConfig:       HostConfig{Mounts: []Mount{{Type: "volume", Source: "v", Target: "/t"}}, NetworkMode: "n", Privileged: true, Init: true},
@@ -104,50 +104,50 @@ func TestCalls(t *testing.T) {
 		{"make a container with no more than an image", exchange{
 			ask: `POST /v1.41/containers/create?name=job {"Image":"i","Entrypoint":null,"Cmd":["a"],"HostConfig":{},"NetworkingConfig":{}}`, answer: `{"Id":"abc"}`,
 		}, func(c *Client) (any, error) {
-			return c.CreateContainer(t.Context(), "job", "", &Container{Image: "i", Cmd: []string{"a"}})
+			return c.Containers.Create(t.Context(), "job", "", &Container{Image: "i", Cmd: []string{"a"}})
 		}, "abc"},
 		{"inspect a container", exchange{
 			ask:    "GET /v1.41/containers/abc/json ",
 			answer: `{"State":{"Running":false,"ExitCode":3},"NetworkSettings":{"Networks":{"n":{"Aliases":null,"IPAddress":"10.0.0.2","GlobalIPv6Address":""}}}}`,
 		}, func(c *Client) (any, error) {
-			found, err := c.InspectContainer(t.Context(), "abc")
+			found, err := c.Containers.Inspect(t.Context(), "abc")
 			return fmt.Sprint(found.State.ExitCode, found.NetworkSettings.Networks["n"].IPAddress, found.NetworkSettings.Networks["n"].GlobalIPv6Address), err
 		}, fmt.Sprint(3, netip.MustParseAddr("10.0.0.2"), netip.Addr{})},
 		{"wait for a container", exchange{ask: "POST /v1.41/containers/abc/wait?condition=not-running ", answer: `{"StatusCode":7,"Error":null}`},
-			func(c *Client) (any, error) { return c.WaitContainer(t.Context(), "abc") }, 7},
+			func(c *Client) (any, error) { return c.Containers.Wait(t.Context(), "abc") }, 7},
 		{"list containers", exchange{ask: "GET /v1.41/containers/json?all=1&filters=%7B%22label%22%3A%5B%22l%3D%5C%22v%5C%22%22%5D%7D ", answer: `[{"Id":"a"},{"Id":"b"}]`},
-			func(c *Client) (any, error) { return c.ListContainers(t.Context(), "l", `"v"`) }, []string{"a", "b"}},
+			func(c *Client) (any, error) { return c.Containers.List(t.Context(), "l", `"v"`) }, []string{"a", "b"}},
 		{"kill a container", exchange{ask: "POST /v1.41/containers/abc/kill ", status: 204},
-			func(c *Client) (any, error) { return nil, c.KillContainer(t.Context(), "abc") }, nil},
+			func(c *Client) (any, error) { return nil, c.Containers.Kill(t.Context(), "abc") }, nil},
 		{"remove a container", exchange{ask: "DELETE /v1.41/containers/abc?force=1&v=1 ", status: 204},
-			func(c *Client) (any, error) { return nil, c.RemoveContainer(t.Context(), "abc") }, nil},
+			func(c *Client) (any, error) { return nil, c.Containers.Remove(t.Context(), "abc") }, nil},
 		{"look at a file", exchange{ask: "HEAD /v1.41/containers/abc/archive?path=%2Fa+b%26c "},
-			func(c *Client) (any, error) { return nil, c.StatFile(t.Context(), "abc", "/a b&c") }, nil},
+			func(c *Client) (any, error) { return nil, c.Containers.StatFile(t.Context(), "abc", "/a b&c") }, nil},
 		{"write files", exchange{ask: "PUT /v1.41/containers/abc/archive?path=%2F a tar"},
 			func(c *Client) (any, error) {
-				return nil, c.WriteFiles(t.Context(), "abc", "/", strings.NewReader("a tar"))
+				return nil, c.Containers.WriteFiles(t.Context(), "abc", "/", strings.NewReader("a tar"))
 			}, nil},
 		{"make a network", exchange{ask: `POST /v1.41/networks/create {"Name":"n","Driver":"bridge","Labels":{"l":"v"}}`, status: 201, answer: `{"Id":"abc"}`},
 			func(c *Client) (any, error) {
-				return c.CreateNetwork(t.Context(), "n", false, map[string]string{"l": "v"})
+				return c.Networks.Create(t.Context(), "n", false, map[string]string{"l": "v"})
 			}, "abc"},
 		{"list networks", exchange{ask: "GET /v1.41/networks?filters=%7B%22label%22%3A%5B%22l%3Dv%22%5D%7D ", answer: `[]`},
-			func(c *Client) (any, error) { return c.ListNetworks(t.Context(), "l", "v") }, []string(nil)},
+			func(c *Client) (any, error) { return c.Networks.List(t.Context(), "l", "v") }, []string(nil)},
 		{"leave a network", exchange{ask: `POST /v1.41/networks/n/disconnect {"Container":"abc","Force":true}`},
-			func(c *Client) (any, error) { return nil, c.LeaveNetwork(t.Context(), "n", "abc") }, nil},
+			func(c *Client) (any, error) { return nil, c.Networks.Leave(t.Context(), "n", "abc") }, nil},
 		{"make a volume", exchange{ask: `POST /v1.41/volumes/create {"Name":"v","Labels":{"l":"v"}}`, status: 201, answer: `{"Name":"v"}`},
 			func(c *Client) (any, error) {
-				return nil, c.CreateVolume(t.Context(), "v", map[string]string{"l": "v"})
+				return nil, c.Volumes.Create(t.Context(), "v", map[string]string{"l": "v"})
 			}, nil},
 		{"list volumes", exchange{ask: "GET /v1.41/volumes?filters=%7B%22label%22%3A%5B%22l%3Dv%22%5D%7D ", answer: `{"Volumes":[{"Name":"v"}],"Warnings":null}`},
-			func(c *Client) (any, error) { return c.ListVolumes(t.Context(), "l", "v") }, []string{"v"}},
+			func(c *Client) (any, error) { return c.Volumes.List(t.Context(), "l", "v") }, []string{"v"}},
 		{"remove a volume", exchange{ask: "DELETE /v1.41/volumes/v?force=1 ", status: 204},
-			func(c *Client) (any, error) { return nil, c.RemoveVolume(t.Context(), "v") }, nil},
+			func(c *Client) (any, error) { return nil, c.Volumes.Remove(t.Context(), "v") }, nil},
 		{"resize a terminal", exchange{ask: "POST /v1.41/exec/e/resize?h=24&w=80 ", status: 201},
-			func(c *Client) (any, error) { return nil, c.ResizeExec(t.Context(), "e", 24, 80) }, nil},
+			func(c *Client) (any, error) { return nil, c.Containers.ResizeExec(t.Context(), "e", 24, 80) }, nil},
 		{"inspect an image whose name is hostile", exchange{ask: "GET /v1.41/images/a:1%3Fb%23c%25/json ", answer: `{"Id":"sha256:1","Config":null}`},
 			func(c *Client) (any, error) {
-				found, err := c.InspectImage(t.Context(), "a:1?b#c%")
+				found, err := c.Images.Inspect(t.Context(), "a:1?b#c%")
 				return found.ID, err
 			}, "sha256:1"},
 	} {

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// Containers are the calls about containers, their files and the commands in them.
+type Containers struct{ client *Client }
+
 // Container says how a container is made. Of Entrypoint and Cmd nil is the image's.
 type Container struct {
 	Image            string
@@ -104,84 +107,84 @@ type ContainerState struct {
 // containerPath is the path of calls about a container.
 func containerPath(id, what string) string { return "/containers/" + id + what }
 
-// CreateContainer makes a container and returns its id. platform is system/architecture/variant; "" is the image's.
-func (c *Client) CreateContainer(ctx context.Context, name, platform string, spec *Container) (id string, err error) {
+// Create makes a container and returns its id. platform is system/architecture/variant; "" is the image's.
+func (c Containers) Create(ctx context.Context, name, platform string, spec *Container) (id string, err error) {
 	query := url.Values{"name": {name}}
 	if platform != "" {
 		query.Set("platform", platform)
 	}
 	var made identified
-	err = c.post(ctx, "/containers/create", query, spec, &made)
+	err = c.client.post(ctx, "/containers/create", query, spec, &made)
 	return made.ID, err
 }
 
-// StartContainer starts a container.
-func (c *Client) StartContainer(ctx context.Context, id string) error {
-	return c.post(ctx, containerPath(id, "/start"), nil, nil, nil)
+// Start starts a container.
+func (c Containers) Start(ctx context.Context, id string) error {
+	return c.client.post(ctx, containerPath(id, "/start"), nil, nil, nil)
 }
 
-// AttachContainer opens a stream of what a container writes from now on.
-func (c *Client) AttachContainer(ctx context.Context, id string) (*Stream, error) {
+// Attach opens a stream of what a container writes from now on.
+func (c Containers) Attach(ctx context.Context, id string) (*Stream, error) {
 	query := url.Values{"stream": {"1"}, "stdout": {"1"}, "stderr": {"1"}}
-	return c.hijack(ctx, &request{method: http.MethodPost, path: containerPath(id, "/attach"), query: query})
+	return c.client.hijack(ctx, &request{method: http.MethodPost, path: containerPath(id, "/attach"), query: query})
 }
 
-// InspectContainer returns what is known of a container.
-func (c *Client) InspectContainer(ctx context.Context, id string) (*ContainerState, error) {
+// Inspect returns what is known of a container.
+func (c Containers) Inspect(ctx context.Context, id string) (*ContainerState, error) {
 	found := &ContainerState{}
-	return found, c.get(ctx, containerPath(id, "/json"), nil, found)
+	return found, c.client.get(ctx, containerPath(id, "/json"), nil, found)
 }
 
-// WaitContainer waits until a container does not run, however long that takes, and returns its exit code.
-func (c *Client) WaitContainer(ctx context.Context, id string) (code int, err error) {
+// Wait waits until a container does not run, however long that takes, and returns its exit code.
+func (c Containers) Wait(ctx context.Context, id string) (code int, err error) {
 	var end struct {
 		StatusCode int
 		Error      struct{ Message string }
 	}
-	err = c.patiently(ctx, &request{method: http.MethodPost, path: containerPath(id, "/wait"), query: url.Values{"condition": {"not-running"}}}, &end)
+	err = c.client.patiently(ctx, &request{method: http.MethodPost, path: containerPath(id, "/wait"), query: url.Values{"condition": {"not-running"}}}, &end)
 	if err == nil && end.Error.Message != "" {
 		err = &Error{Message: end.Error.Message}
 	}
 	return end.StatusCode, err
 }
 
-// ContainerLog opens the last lines of what a container has written, in frames, which must be closed.
-func (c *Client) ContainerLog(ctx context.Context, id string, lines int) (io.ReadCloser, error) {
+// Log opens the last lines of what a container has written, in frames, which must be closed.
+func (c Containers) Log(ctx context.Context, id string, lines int) (io.ReadCloser, error) {
 	query := url.Values{"stdout": {"1"}, "stderr": {"1"}, "tail": {strconv.Itoa(lines)}}
-	return c.open(ctx, &request{method: http.MethodGet, path: containerPath(id, "/logs"), query: query})
+	return c.client.open(ctx, &request{method: http.MethodGet, path: containerPath(id, "/logs"), query: query})
 }
 
-// ListContainers returns the ids of all containers with a label.
-func (c *Client) ListContainers(ctx context.Context, label, value string) ([]string, error) {
+// List returns the ids of all containers with a label.
+func (c Containers) List(ctx context.Context, label, value string) ([]string, error) {
 	var found []identified
 	query := labelled(label, value)
 	query.Set("all", "1")
-	err := c.get(ctx, "/containers/json", query, &found)
+	err := c.client.get(ctx, "/containers/json", query, &found)
 	return ids(found), err
 }
 
-// KillContainer kills a container. The error is http.StatusConflict where it does not run.
-func (c *Client) KillContainer(ctx context.Context, id string) error {
-	return c.post(ctx, containerPath(id, "/kill"), nil, nil, nil)
+// Kill kills a container. The error is http.StatusConflict where it does not run.
+func (c Containers) Kill(ctx context.Context, id string) error {
+	return c.client.post(ctx, containerPath(id, "/kill"), nil, nil, nil)
 }
 
-// RemoveContainer kills and removes a container, and its volumes without a name.
-func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	return c.remove(ctx, containerPath(id, ""), url.Values{"force": {"1"}, "v": {"1"}})
+// Remove kills and removes a container, and its volumes without a name.
+func (c Containers) Remove(ctx context.Context, id string) error {
+	return c.client.remove(ctx, containerPath(id, ""), url.Values{"force": {"1"}, "v": {"1"}})
 }
 
 // StatFile finds out whether a container has a file. The error is http.StatusNotFound where it has not.
-func (c *Client) StatFile(ctx context.Context, id, path string) error {
-	return c.call(ctx, &request{method: http.MethodHead, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}}, nil)
+func (c Containers) StatFile(ctx context.Context, id, path string) error {
+	return c.client.call(ctx, &request{method: http.MethodHead, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}}, nil)
 }
 
 // ReadFiles opens a tar archive of a file or folder in a container, which must be closed. The error is http.StatusNotFound where there
 // is none.
-func (c *Client) ReadFiles(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return c.open(ctx, &request{method: http.MethodGet, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}})
+func (c Containers) ReadFiles(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	return c.client.open(ctx, &request{method: http.MethodGet, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}})
 }
 
 // WriteFiles unpacks a tar archive in a folder of a container, however long that takes.
-func (c *Client) WriteFiles(ctx context.Context, id, path string, archive io.Reader) error {
-	return c.patiently(ctx, &request{method: http.MethodPut, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}, body: archive}, nil)
+func (c Containers) WriteFiles(ctx context.Context, id, path string, archive io.Reader) error {
+	return c.client.patiently(ctx, &request{method: http.MethodPut, path: containerPath(id, "/archive"), query: url.Values{"path": {path}}, body: archive}, nil)
 }

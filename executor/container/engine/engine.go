@@ -35,8 +35,13 @@ const (
 // Dialer connects to an address of a network, "unix" or "tcp".
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Client talks to one engine. Its methods are safe for concurrent use.
+// Client talks to one engine. Its methods, and those of its parts, are safe for concurrent use.
 type Client struct {
+	Images     Images
+	Containers Containers
+	Networks   Networks
+	Volumes    Volumes
+
 	address address
 	connect Dialer
 	tls     *tls.Config // nil is none
@@ -60,6 +65,7 @@ func NewThrough(dialer Dialer, host, certificates string) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{address: a, connect: dialer}
+	c.Images, c.Containers, c.Networks, c.Volumes = Images{c}, Containers{c}, Networks{c}, Volumes{c}
 	switch {
 	case a.network == "unix":
 	case certificates != "":

@@ -25,25 +25,25 @@ type ExecState struct {
 }
 
 // Exec starts a command in a container, and returns its id and its stream.
-func (c *Client) Exec(ctx context.Context, container string, command Exec) (id string, s *Stream, err error) {
+func (c Containers) Exec(ctx context.Context, container string, command Exec) (id string, s *Stream, err error) {
 	command.AttachStdin, command.AttachStdout, command.AttachStderr = true, true, true
 	var made identified
-	if err := c.post(ctx, containerPath(container, "/exec"), nil, command, &made); err != nil {
+	if err := c.client.post(ctx, containerPath(container, "/exec"), nil, command, &made); err != nil {
 		return "", nil, err
 	}
 	body := struct{ Detach, Tty bool }{Tty: command.Tty}
-	s, err = c.hijack(ctx, &request{method: http.MethodPost, path: "/exec/" + made.ID + "/start", body: body})
+	s, err = c.client.hijack(ctx, &request{method: http.MethodPost, path: "/exec/" + made.ID + "/start", body: body})
 	return made.ID, s, err
 }
 
 // InspectExec returns what is known of a command.
-func (c *Client) InspectExec(ctx context.Context, id string) (ExecState, error) {
+func (c Containers) InspectExec(ctx context.Context, id string) (ExecState, error) {
 	var found ExecState
-	err := c.get(ctx, "/exec/"+id+"/json", nil, &found)
+	err := c.client.get(ctx, "/exec/"+id+"/json", nil, &found)
 	return found, err
 }
 
 // ResizeExec changes the size of a command's terminal.
-func (c *Client) ResizeExec(ctx context.Context, id string, rows, columns int) error {
-	return c.post(ctx, "/exec/"+id+"/resize", url.Values{"h": {strconv.Itoa(rows)}, "w": {strconv.Itoa(columns)}}, nil, nil)
+func (c Containers) ResizeExec(ctx context.Context, id string, rows, columns int) error {
+	return c.client.post(ctx, "/exec/"+id+"/resize", url.Values{"h": {strconv.Itoa(rows)}, "w": {strconv.Itoa(columns)}}, nil, nil)
 }

@@ -16,6 +16,9 @@ import (
 // maxProgress bounds a line about the progress of a pull, in bytes.
 const maxProgress = 1 << 20
 
+// Images are the calls about images.
+type Images struct{ client *Client }
+
 // Image is what is known of an image.
 type Image struct {
 	ID           string
@@ -48,15 +51,15 @@ type Progress struct {
 	}
 }
 
-// InspectImage returns what is known of an image, by its name or id.
-func (c *Client) InspectImage(ctx context.Context, name string) (*Image, error) {
+// Inspect returns what is known of an image, by its name or id.
+func (c Images) Inspect(ctx context.Context, name string) (*Image, error) {
 	found := &Image{}
-	return found, c.get(ctx, "/images/"+name+"/json", nil, found)
+	return found, c.client.get(ctx, "/images/"+name+"/json", nil, found)
 }
 
-// PullImage makes the engine fetch an image from its registry, and tells of its progress. platform is system/architecture/variant;
+// Pull makes the engine fetch an image from its registry, and tells of its progress. platform is system/architecture/variant;
 // "" is the engine's own.
-func (c *Client) PullImage(ctx context.Context, name, platform string, auth Auth, tell func(Progress)) error {
+func (c Images) Pull(ctx context.Context, name, platform string, auth Auth, tell func(Progress)) error {
 	repository, tag := splitTag(name)
 	q := &request{method: http.MethodPost, path: "/images/create", query: url.Values{"fromImage": {repository}, "tag": {tag}}}
 	if platform != "" {
@@ -66,7 +69,7 @@ func (c *Client) PullImage(ctx context.Context, name, platform string, auth Auth
 		text, _ := json.Marshal(auth) // strings alone cannot fail
 		q.header = http.Header{"X-Registry-Auth": {base64.URLEncoding.EncodeToString(text)}}
 	}
-	body, err := c.open(ctx, q)
+	body, err := c.client.open(ctx, q)
 	if err != nil {
 		return err
 	}

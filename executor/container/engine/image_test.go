@@ -15,7 +15,7 @@ func TestPullingAnImageTellsItsProgress(t *testing.T) {
 			`{"status":"Downloading","progressDetail":{"current":10,"total":20},"progress":"[=>","id":"abc"}` + "\r\n",
 	})
 	var told []string
-	err := client.PullImage(t.Context(), "host:5000/a:1", "linux/arm64", Auth{}, func(p Progress) {
+	err := client.Images.Pull(t.Context(), "host:5000/a:1", "linux/arm64", Auth{}, func(p Progress) {
 		told = append(told, fmt.Sprint(p.ID, " ", p.Status, " ", p.ProgressDetail.Current, "/", p.ProgressDetail.Total))
 	})
 	if want := "1 Pulling from a 0/0;abc Downloading 10/20"; err != nil || strings.Join(told, ";") != want {
@@ -60,7 +60,7 @@ func TestARegistryIsShownWhoAsks(t *testing.T) {
 			w.Header().Set("Api-Version", "1.41")
 			shown = r.Header.Get("X-Registry-Auth")
 		})
-		err := client.PullImage(t.Context(), "r/a", "", auth, func(Progress) {})
+		err := client.Images.Pull(t.Context(), "r/a", "", auth, func(Progress) {})
 		if text, _ := base64.URLEncoding.DecodeString(shown); err != nil || string(text) != want {
 			t.Errorf("%q is %q, not %q: %v", shown, text, want, err)
 		}

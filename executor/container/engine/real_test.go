@@ -30,17 +30,17 @@ func real(t *testing.T) (*engine.Client, string) {
 	name := "rung-engine-" + strings.ToLower(rand.Text()[:10])
 	t.Cleanup(func() {
 		ctx := context.Background()
-		containers, err := c.ListContainers(ctx, testLabel, name)
+		containers, err := c.Containers.List(ctx, testLabel, name)
 		for _, id := range containers {
-			err = errors.Join(err, c.RemoveContainer(ctx, id))
+			err = errors.Join(err, c.Containers.Remove(ctx, id))
 		}
-		networks, listErr := c.ListNetworks(ctx, testLabel, name)
+		networks, listErr := c.Networks.List(ctx, testLabel, name)
 		for _, id := range networks {
-			err = errors.Join(err, c.RemoveNetwork(ctx, id))
+			err = errors.Join(err, c.Networks.Remove(ctx, id))
 		}
-		volumes, volumesErr := c.ListVolumes(ctx, testLabel, name)
+		volumes, volumesErr := c.Volumes.List(ctx, testLabel, name)
 		for _, volume := range volumes {
-			err = errors.Join(err, c.RemoveVolume(ctx, volume))
+			err = errors.Join(err, c.Volumes.Remove(ctx, volume))
 		}
 		if err := errors.Join(err, listErr, volumesErr, c.Close()); err != nil {
 			t.Error(err)
@@ -52,11 +52,11 @@ func real(t *testing.T) (*engine.Client, string) {
 // run makes and starts a container without a network.
 func run(t *testing.T, c *engine.Client, name string, command ...string) string {
 	t.Helper()
-	id, err := c.CreateContainer(t.Context(), name, "", &engine.Container{
+	id, err := c.Containers.Create(t.Context(), name, "", &engine.Container{
 		Image: enginetest.Busybox(t), Cmd: command, Labels: map[string]string{testLabel: name}, HostConfig: engine.HostConfig{NetworkMode: "none", Init: true},
 	})
 	if err == nil {
-		err = c.StartContainer(t.Context(), id)
+		err = c.Containers.Start(t.Context(), id)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -82,51 +82,51 @@ func TestImagesAreAsAnotherClientSeesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.InspectImage(t.Context(), enginetest.Image)
+	got, err := c.Images.Inspect(t.Context(), enginetest.Image)
 	if err != nil || got.ID != want.ID || got.Os != want.Os || got.Architecture != want.Architecture || strings.Join(got.Config.Env, " ") != strings.Join(want.Config.Env, " ") {
 		t.Errorf("%+v, not %+v: %v", got, want, err)
 	}
 	for _, name := range []string{"rung-test/nowhere:1", "a?b", "a#b", "a%2fb"} {
-		if _, err := c.InspectImage(t.Context(), name); engine.Status(err) < http.StatusBadRequest { // engines differ
+		if _, err := c.Images.Inspect(t.Context(), name); engine.Status(err) < http.StatusBadRequest { // engines differ
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := c.InspectImage(t.Context(), "../../containers"); engine.Status(err) == 0 {
+	if _, err := c.Images.Inspect(t.Context(), "../../containers"); engine.Status(err) == 0 {
 		t.Errorf("a name that leaves its folder: %v", err)
 	}
 }
 
 func TestTheLifeOfAContainer(t *testing.T) {
 	c, name := real(t)
-	id, err := c.CreateContainer(t.Context(), name, "", &engine.Container{
+	id, err := c.Containers.Create(t.Context(), name, "", &engine.Container{
 		Image: enginetest.Busybox(t), Cmd: []string{"sh", "-c", "hostname; echo oops >&2; exit 3"}, Hostname: "somewhere",
 		Labels: map[string]string{testLabel: name}, HostConfig: engine.HostConfig{NetworkMode: "none"}, Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := c.ListContainers(t.Context(), testLabel, name); err != nil || len(list) != 1 || list[0] != id {
+	if list, err := c.Containers.List(t.Context(), testLabel, name); err != nil || len(list) != 1 || list[0] != id {
 		t.Errorf("%q %v", list, err)
 	}
-	attached, err := c.AttachContainer(t.Context(), id)
+	attached, err := c.Containers.Attach(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer attached.Close()
-	if err := c.StartContainer(t.Context(), id); err != nil {
+	if err := c.Containers.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
 	if err := engine.Demultiplex(&out, &errs, attached); err != nil || out.String() != "somewhere\n" || errs.String() != "oops\n" {
 		t.Errorf("it says %q and %q: %v", out.String(), errs.String(), err)
 	}
-	if code, err := c.WaitContainer(t.Context(), id); err != nil || code != 3 {
+	if code, err := c.Containers.Wait(t.Context(), id); err != nil || code != 3 {
 		t.Errorf("it ends with %d: %v", code, err)
 	}
-	if found, err := c.InspectContainer(t.Context(), id); err != nil || found.State.Running || found.State.ExitCode != 3 {
+	if found, err := c.Containers.Inspect(t.Context(), id); err != nil || found.State.Running || found.State.ExitCode != 3 {
 		t.Errorf("%+v %v", found, err)
 	}
-	log, err := c.ContainerLog(t.Context(), id, 10)
+	log, err := c.Containers.Log(t.Context(), id, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,13 +135,13 @@ func TestTheLifeOfAContainer(t *testing.T) {
 	if err := engine.Demultiplex(&out, io.Discard, log); err != nil || out.String() != "somewhere\n" {
 		t.Errorf("its log: %q %v", out.String(), err)
 	}
-	if err := c.KillContainer(t.Context(), id); engine.Status(err) != http.StatusConflict {
+	if err := c.Containers.Kill(t.Context(), id); engine.Status(err) != http.StatusConflict {
 		t.Errorf("killing one that has ended: %v", err)
 	}
-	if err := c.RemoveContainer(t.Context(), id); err != nil {
+	if err := c.Containers.Remove(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	if err := c.StartContainer(t.Context(), id); engine.Status(err) != http.StatusNotFound || !strings.Contains(err.Error(), id) {
+	if err := c.Containers.Start(t.Context(), id); engine.Status(err) != http.StatusNotFound || !strings.Contains(err.Error(), id) {
 		t.Errorf("starting one that is not there: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestCommandsInAContainer(t *testing.T) {
 	c, name := real(t)
 	id := run(t, c, name, "sleep", "600")
 	t.Run("have an input, two outputs, a folder, an environment and a code", func(t *testing.T) {
-		exec, s, err := c.Exec(t.Context(), id, engine.Exec{
+		exec, s, err := c.Containers.Exec(t.Context(), id, engine.Exec{
 			Cmd: []string{"sh", "-c", "pwd; echo $WHO >&2; cat | wc -c; exit 5"}, Env: []string{"WHO=me"}, WorkingDir: "/tmp",
 		})
 		if err != nil {
@@ -166,17 +166,17 @@ func TestCommandsInAContainer(t *testing.T) {
 		if err := engine.Demultiplex(&out, &errs, s); err != nil || out.String() != "/tmp\n3145728\n" || errs.String() != "me\n" {
 			t.Errorf("%q %q %v", out.String(), errs.String(), err)
 		}
-		if end, err := c.InspectExec(t.Context(), exec); err != nil || end.Running || end.ExitCode != 5 {
+		if end, err := c.Containers.InspectExec(t.Context(), exec); err != nil || end.Running || end.ExitCode != 5 {
 			t.Errorf("%+v %v", end, err)
 		}
 	})
 	t.Run("have a terminal of a size", func(t *testing.T) {
-		exec, s, err := c.Exec(t.Context(), id, engine.Exec{Cmd: []string{"sh", "-c", "read go; stty size"}, Tty: true})
+		exec, s, err := c.Containers.Exec(t.Context(), id, engine.Exec{Cmd: []string{"sh", "-c", "read go; stty size"}, Tty: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if err := c.ResizeExec(t.Context(), exec, 33, 101); err != nil {
+		if err := c.Containers.ResizeExec(t.Context(), exec, 33, 101); err != nil {
 			t.Fatal(err)
 		}
 		_, err = io.WriteString(s, "\n")
@@ -185,23 +185,23 @@ func TestCommandsInAContainer(t *testing.T) {
 			t.Errorf("%q %v", out, err)
 		}
 	})
-	if err := c.KillContainer(t.Context(), id); err != nil {
+	if err := c.Containers.Kill(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.WaitContainer(t.Context(), id); err != nil {
+	if _, err := c.Containers.Wait(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := c.Exec(t.Context(), id, engine.Exec{Cmd: []string{"true"}}); engine.Status(err) != http.StatusConflict {
+	if _, _, err := c.Containers.Exec(t.Context(), id, engine.Exec{Cmd: []string{"true"}}); engine.Status(err) != http.StatusConflict {
 		t.Errorf("in a container that has ended: %v", err)
 	}
 }
 
 func TestFilesOfAContainerThatDoesNotRun(t *testing.T) {
 	c, name := real(t)
-	if err := c.CreateVolume(t.Context(), name, map[string]string{testLabel: name}); err != nil {
+	if err := c.Volumes.Create(t.Context(), name, map[string]string{testLabel: name}); err != nil {
 		t.Fatal(err)
 	}
-	id, err := c.CreateContainer(t.Context(), name, "", &engine.Container{
+	id, err := c.Containers.Create(t.Context(), name, "", &engine.Container{
 		Image: enginetest.Busybox(t), Cmd: []string{"true"}, Labels: map[string]string{testLabel: name},
 		HostConfig: engine.HostConfig{NetworkMode: "none", Mounts: []engine.Mount{{Type: "volume", Source: name, Target: "/data"}}},
 	})
@@ -211,13 +211,13 @@ func TestFilesOfAContainerThatDoesNotRun(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	err = errors.Join(w.WriteHeader(&tar.Header{Name: "a b&c", Size: 4, Mode: 0o640}), func() error { _, err := w.Write([]byte("text")); return err }(), w.Close())
-	if err := errors.Join(err, c.WriteFiles(t.Context(), id, "/data", &archive)); err != nil {
+	if err := errors.Join(err, c.Containers.WriteFiles(t.Context(), id, "/data", &archive)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.StatFile(t.Context(), id, "/data/a b&c"); err != nil {
+	if err := c.Containers.StatFile(t.Context(), id, "/data/a b&c"); err != nil {
 		t.Error(err)
 	}
-	in, err := c.ReadFiles(t.Context(), id, "/data/a b&c")
+	in, err := c.Containers.ReadFiles(t.Context(), id, "/data/a b&c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,48 +230,48 @@ func TestFilesOfAContainerThatDoesNotRun(t *testing.T) {
 	if text, err := io.ReadAll(files); err != nil || string(text) != "text" {
 		t.Errorf("%q %v", text, err)
 	}
-	_, err = c.ReadFiles(t.Context(), id, "/data/none")
-	if statErr := c.StatFile(t.Context(), id, "/data/none"); engine.Status(err) != http.StatusNotFound || engine.Status(statErr) != http.StatusNotFound {
+	_, err = c.Containers.ReadFiles(t.Context(), id, "/data/none")
+	if statErr := c.Containers.StatFile(t.Context(), id, "/data/none"); engine.Status(err) != http.StatusNotFound || engine.Status(statErr) != http.StatusNotFound {
 		t.Errorf("a file that is not there: %v, %v", err, statErr)
 	}
-	if err := c.WriteFiles(t.Context(), id, "/", strings.NewReader("no archive, but text that is long enough to be one"+strings.Repeat(" ", 512))); engine.Status(err) == 0 {
+	if err := c.Containers.WriteFiles(t.Context(), id, "/", strings.NewReader("no archive, but text that is long enough to be one"+strings.Repeat(" ", 512))); engine.Status(err) == 0 {
 		t.Errorf("an archive that is none: %v", err)
 	}
-	if err := c.RemoveVolume(t.Context(), name); engine.Status(err) != http.StatusConflict {
+	if err := c.Volumes.Remove(t.Context(), name); engine.Status(err) != http.StatusConflict {
 		t.Errorf("a volume in use: %v", err)
 	}
 }
 
 func TestNetworks(t *testing.T) {
 	c, name := real(t)
-	network, err := c.CreateNetwork(t.Context(), name, false, map[string]string{testLabel: name})
+	network, err := c.Networks.Create(t.Context(), name, false, map[string]string{testLabel: name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := c.CreateContainer(t.Context(), name, "", &engine.Container{
+	id, err := c.Containers.Create(t.Context(), name, "", &engine.Container{
 		Image: enginetest.Busybox(t), Cmd: []string{"sleep", "600"}, Labels: map[string]string{testLabel: name},
 		HostConfig:       engine.HostConfig{NetworkMode: network, Init: true},
 		NetworkingConfig: engine.NetworkingConfig{EndpointsConfig: map[string]engine.Endpoint{network: {Aliases: []string{"db"}}}},
 	})
 	if err == nil {
-		err = c.StartContainer(t.Context(), id)
+		err = c.Containers.Start(t.Context(), id)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := c.InspectContainer(t.Context(), id)
+	found, err := c.Containers.Inspect(t.Context(), id)
 	if err != nil || !found.State.Running || !found.NetworkSettings.Networks[name].IPAddress.IsValid() {
 		t.Errorf("%+v %v", found, err)
 	}
-	if err := c.RemoveNetwork(t.Context(), network); err == nil {
+	if err := c.Networks.Remove(t.Context(), network); err == nil {
 		return // Podman takes it away
 	} else if engine.Status(err) != http.StatusForbidden {
 		t.Errorf("a network in use: %v", err)
 	}
-	if err := c.LeaveNetwork(t.Context(), network, id); err != nil {
+	if err := c.Networks.Leave(t.Context(), network, id); err != nil {
 		t.Error(err)
 	}
-	if err := c.RemoveNetwork(t.Context(), network); err != nil {
+	if err := c.Networks.Remove(t.Context(), network); err != nil {
 		t.Error(err)
 	}
 }
