@@ -332,3 +332,20 @@ meet joe who is 42 likes {"characters":["sponge bob","patrick star"]} and is hun
 		}
 	})
 }
+
+// Source: the existing step-runner's fixture "greeting", whose program finds its files by variables.
+func TestADefinitionsEnvironmentNamesTheFilesOfItsProcess(t *testing.T) {
+	t.Parallel()
+	r := job{
+		steps: "- {name: one, step: ./one}\n- {name: two, script: 'echo \"mode $MODE\"'}\n",
+		files: map[string]string{"one/step.yml": `spec: {outputs: {name: {type: string}}}
+---
+env: {OUT: "${{ output_file }}", EXPORT: "${{ export_file }}", IN: "${{ input_file }}"}
+exec: {command: [sh, -c, 'echo "{\"name\":\"name\",\"value\":\"$(cat "$IN")\"}" >"$OUT"; echo "{\"name\":\"MODE\",\"value\":\"on\"}" >"$EXPORT"']}
+`},
+	}.run(t)
+	r.succeeds()
+	if got := outputOf(t, r.finished("one").Outputs, "name"); got != `"{}"` {
+		t.Errorf("the output is %s", got)
+	}
+}

@@ -27,10 +27,8 @@ type execution struct {
 
 // runExec runs the process of an exec and reads what it gives. s is the step's own scope.
 func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
-	s.files = newStepFiles(r.dirs.files, inv.id)
 	x := &execution{scope: s, inv: inv}
 	before := s.env // without what a toolkit adds
-	defer s.files.remove()
 	workDir, err := x.execDir(inv.def.Exec)
 	if err != nil {
 		return failed(err)

@@ -182,6 +182,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *outcome {
 	local := *s
 	local.parent, local.barrier = s, nil
+	if inv.def.Exec != nil { // its own environment may name its files
+		local.files = newStepFiles(r.dirs.files, inv.id)
+		defer local.files.remove()
+	}
 	var err *event.Error
 	if r.from == nil || inv.step != nil { // else the state has what these were
 		if err = local.surround(inv.def); err != nil {

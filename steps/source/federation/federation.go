@@ -13,6 +13,7 @@ package federation
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -54,6 +55,8 @@ type Config struct {
 	opts  Options
 	files []*file // the project's before the user's
 
+	unread error // the user's file may exist and cannot be read: nothing is fetched without knowing what it demands
+
 	mu      sync.Mutex
 	clients map[connection]*http.Client
 	demands map[*entry]*demand
@@ -78,11 +81,19 @@ func Load(o Options) (*Config, error) {
 		err := c.read(filepath.Join(f.dir, f.folder, FileName), f.project)
 		if list := diag.Of(err); list != nil {
 			all = append(all, list...)
+		} else if err != nil && !f.project && outOfReach(f.dir) {
+			c.unread = fmt.Errorf("%w; set HOME or XDG_CONFIG_HOME to a folder that can be read, or use --sources", err)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
 	return c, all.Err()
+}
+
+// outOfReach reports whether nothing in a folder can be known: it, or one above it, is another user's or no folder.
+func outOfReach(dir string) bool {
+	_, err := os.ReadDir(dir)
+	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
 func (c *Config) read(path string, project bool) error {
@@ -151,6 +162,9 @@ func (c *Config) userEntry(p place, keys ...string) *entry {
 
 // Apply implements source.Rules.
 func (c *Config) Apply(at *source.Location) (source.Trust, error) {
+	if c.unread != nil {
+		return source.Trust{}, c.unread
+	}
 	r, err := c.route(at)
 	if err != nil {
 		return source.Trust{}, err

@@ -16,10 +16,13 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
+	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/source"
 )
 
 // lintFormats are the forms of a lint's problems.
@@ -31,10 +34,10 @@ func (a *app) lintCommand() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "lint [FILE|FOLDER...]",
-		Short: "Check .gitlab-ci.yml files and GitHub workflows",
+		Short: "Check .gitlab-ci.yml files, GitHub workflows and files of steps",
 		Long: `lint checks a .gitlab-ci.yml with all its includes, or GitHub workflows with those that they call, and reports all problems
-at once: each with its file, line and column, the includes and extends that lead there, and what to do. FOLDER stands for
-the .yml files in it. Nothing runs. Rules are evaluated for the event, as by step-runner local.
+at once: each with its file, line and column, the includes and extends that lead there, and what to do. A list of steps, or the
+definition of one, is checked as such. FOLDER stands for the .yml files in it. Nothing runs. Rules are evaluated for the event, as by step-runner local.
 
 A warning is something that GitLab accepts but that is probably not intended.
 
@@ -92,6 +95,9 @@ func (a *app) lint(ctx context.Context, o *project.Flags, file string) ([]proble
 	if is {
 		return a.lintWorkflow(ctx, o, file)
 	}
+	if o.Format == "" && isStepFile(file) {
+		return lintSteps(file)
+	}
 	options, err := o.Options(a.Program, file)
 	if err != nil {
 		return nil, err
@@ -116,6 +122,38 @@ func (a *app) lint(ctx context.Context, o *project.Flags, file string) ([]proble
 		wrong = jobProblems(ctx, p)
 	}
 	return problems.Problems(wrong, warnings), nil
+}
+
+// isStepFile reports whether a file is one of steps: a list, or a definition. Of a .gitlab-ci.yml every document is a mapping of jobs.
+func isStepFile(file string) bool {
+	text, err := source.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	parsed, err := yamlsource.Parse(file, text, "!reference")
+	if err != nil || len(parsed.Documents) == 0 {
+		return false
+	}
+	last := parsed.Documents[len(parsed.Documents)-1]
+	if last.Kind == yamlsource.Sequence {
+		return true
+	}
+	run, exec := last.Get("run"), last.Get("exec")
+	return run != nil && run.Kind == yamlsource.Sequence || len(parsed.Documents) > 1 && exec != nil && exec.Get("command") != nil
+}
+
+// lintSteps finds the problems of a file of steps.
+func lintSteps(file string) ([]problems.Problem, error) {
+	text, err := source.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = gitlabsteps.ParseSteps(file, text)
+	wrong := diag.Of(err)
+	if err != nil && wrong == nil {
+		return nil, err
+	}
+	return problems.Problems(wrong, nil), nil
 }
 
 // lintWorkflow finds the problems of a workflow, and of those of the project that it calls.

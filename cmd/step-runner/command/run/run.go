@@ -66,6 +66,7 @@ Set job variables with --job. Steps see the same part of your environment as wit
 	f := cmd.Flags()
 	s.Declare(f, "the current folder")
 	f.StringArrayVar(&o.inputs.Pairs, "input", nil, "set the input `NAME=VALUE`")
+	f.StringArrayVar(&o.inputs.Lists, "inputs", nil, "set several inputs, `NAME=VALUE,NAME=VALUE`, as with the existing step-runner")
 	f.StringVar(&o.inputs.File, "input-file", "", "read inputs from the YAML or JSON `FILE`")
 	f.StringArrayVar(&o.jobVars, "job", nil, "set the job variable `NAME=VALUE`, for ${{ job.NAME }}")
 	f.BoolVar(&o.outputs, "print-outputs", false, "print the outputs as JSON on standard output, all else on standard error")
@@ -132,7 +133,7 @@ func (o *runOptions) namedJob(ctx context.Context, s *session.Session, arg strin
 			return session.Job{}, err
 		}
 		if components.IsList(component) {
-			if len(o.inputs.Pairs) > 0 || o.inputs.File != "" {
+			if o.inputs.Given() {
 				return session.Job{}, exit.Usage("%s is a list of steps, which takes no inputs", arg)
 			}
 			return session.Job{Component: component, Text: text}, nil

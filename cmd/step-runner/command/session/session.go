@@ -34,6 +34,7 @@ type Session struct {
 
 	TraceFile  string
 	Env        []string
+	EnvFiles   []string
 	Secrets    []string
 	known      map[string]string // the values of secrets, once they are read
 	hostHome   bool
@@ -78,6 +79,7 @@ func (s *Session) Close() { engine.RemoveFolder(s.Folder) }
 func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	f.StringVar(&s.TraceFile, "output-file", "", "write the trace of the run to `FILE`")
 	f.StringArrayVar(&s.Env, "env", nil, "set the environment variable `NAME=VALUE` for every step; NAME alone passes on the host's")
+	f.StringArrayVar(&s.EnvFiles, "env-file", nil, "set the variables in `FILE`, a line NAME=VALUE or NAME each; --env comes after it")
 	f.StringArrayVar(&s.Secrets, "secret", nil, "pass the secret `NAME` from the environment; or NAME=env:OTHER, NAME=@FILE")
 	f.StringVar(&s.Progress, "progress", "auto", "show progress as `MODE`: auto, tty, plain, quiet or json")
 	f.StringVar(&s.Fold, "fold", "auto", "fold steps in the job log of `SYSTEM`: gitlab, github, none or auto (plain view only)")

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
@@ -9,10 +10,19 @@ import (
 
 // environment reads --env, and the log level that every step is told.
 func (s *Session) environment() (map[string]string, error) {
-	env, err := values.Assignments("--env", s.Env, values.PassedOn(s.Program, "--env"))
+	env := map[string]string{}
+	for _, file := range s.EnvFiles {
+		read, err := values.AssignmentsOf("--env-file", file, values.PassedOn(s.Program, "--env-file"))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(env, read)
+	}
+	given, err := values.Assignments("--env", s.Env, values.PassedOn(s.Program, "--env"))
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(env, given)
 	if env[logLevelName], err = s.level(env[logLevelName]); err != nil {
 		return nil, err
 	}

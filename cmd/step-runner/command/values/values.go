@@ -2,6 +2,7 @@
 package values
 
 import (
+	"encoding/csv"
 	"io"
 	"os"
 	"strings"
@@ -48,6 +49,22 @@ func Assignments(flag string, given []string, bare func(name string) (string, er
 		out[name] = text
 	}
 	return out, nil
+}
+
+// AssignmentsOf reads a file of NAME=VALUE lines; blank ones and those that begin with # count for nothing. A value is the rest of its
+// line as it is.
+func AssignmentsOf(flag, file string, bare func(name string) (string, error)) (map[string]string, error) {
+	text, err := ReadLimited(file)
+	if err != nil {
+		return nil, exit.Coded(exit.NotFound, "%s: %v", flag, err)
+	}
+	var pairs []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			pairs = append(pairs, strings.TrimLeft(line, " \t"))
+		}
+	}
+	return Assignments(flag+" "+file, pairs, bare)
 }
 
 // PassedOn gives what a NAME alone stands for: the host's variable of that name.
@@ -138,6 +155,7 @@ func JobVariable(name, text string) engine.Variable {
 // Inputs are the inputs that a command line gives.
 type Inputs struct {
 	Pairs []string // NAME=VALUE, where the declared type says how VALUE reads
+	Lists []string // NAME=VALUE,NAME=VALUE as the existing step-runner takes them
 	File  string   // YAML or JSON
 }
 
@@ -160,7 +178,11 @@ func (f *Inputs) Values(declared map[string]plan.Input) (map[string]value.Value,
 			out[name] = field
 		}
 	}
-	for _, pair := range f.Pairs {
+	pairs, err := f.pairs()
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
 		if !ok {
 			return nil, exit.Usage("--input: %q has no value; write NAME=VALUE", pair)
@@ -172,6 +194,27 @@ func (f *Inputs) Values(declared map[string]plan.Input) (map[string]value.Value,
 		out[name] = v
 	}
 	return out, nil
+}
+
+// Given reports whether there are any.
+func (f *Inputs) Given() bool { return len(f.Pairs)+len(f.Lists) > 0 || f.File != "" }
+
+// pairs are all NAME=VALUE that are given. A list is one line of comma-separated values, in quotes where they hold commas; one with a single
+// = is one pair, whatever else it holds.
+func (f *Inputs) pairs() ([]string, error) {
+	var pairs []string
+	for _, list := range f.Lists {
+		if strings.Count(list, "=") == 1 {
+			pairs = append(pairs, strings.Trim(list, `"`))
+			continue
+		}
+		fields, err := csv.NewReader(strings.NewReader(list)).Read()
+		if err != nil {
+			return nil, exit.Usage("--inputs: %q is not a list like a=1,b=2: %v", list, err)
+		}
+		pairs = append(pairs, fields...)
+	}
+	return append(pairs, f.Pairs...), nil
 }
 
 func typedInput(name, text string, declared map[string]plan.Input) (value.Value, error) {
