@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -19,7 +18,6 @@ func TestEngineScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(program)) })
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/engine", RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {

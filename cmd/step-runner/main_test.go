@@ -7,10 +7,21 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rungci/rung/executor/executortest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"step-runner": child})
+	testscript.Main(tests{m}, map[string]func(){"step-runner": child})
+}
+
+// tests are those of this package; what they have built goes with the last of them.
+type tests struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (t tests) Run() int {
+	defer executortest.RemoveProgram()
+	return t.M.Run()
 }
 
 // noExitSleep tells the race detector not to wait before a program ends, a second by default. Scripts start hundreds of them.

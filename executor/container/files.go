@@ -16,7 +16,7 @@ import (
 // Send runs `step-runner host unpack` in the job's container. The engine could unpack as well, but as its own root, and through every
 // link that a job has planted.
 func (v *environment) Send(ctx context.Context, dir string, in io.Reader) error {
-	ctx, end := v.within(ctx)
+	ctx, end := v.Within(ctx)
 	defer end()
 	if !path.IsAbs(dir) {
 		return fmt.Errorf("files are sent to a folder by its absolute path, not %q", dir)
@@ -32,7 +32,7 @@ func (v *environment) Send(ctx context.Context, dir string, in io.Reader) error 
 
 // Fetch copies files out of the job's container.
 func (v *environment) Fetch(ctx context.Context, name string, out io.Writer) error {
-	ctx, end := v.within(ctx)
+	ctx, end := v.Within(ctx)
 	defer end()
 	if !path.IsAbs(name) {
 		return fmt.Errorf("files are fetched by their absolute path, not %q", name)

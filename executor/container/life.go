@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rungci/rung/executor"
@@ -23,62 +22,17 @@ const (
 	enginePause = time.Second
 )
 
-// life is how long an environment lasts.
-type life struct {
-	gone  chan struct{} // closed when the environment has ended
-	ended context.Context
-	end   context.CancelCauseFunc
-
-	mu     sync.Mutex
-	err    error // why; set before gone is closed
-	closed bool  // nothing is left of it, or a successor has it
-}
-
-func newLife() *life {
-	l := &life{gone: make(chan struct{})}
-	l.ended, l.end = context.WithCancelCause(context.Background())
-	return l
-}
-
-// Done is closed when the environment has ended.
-func (l *life) Done() <-chan struct{} { return l.gone }
-
-// Err says why the environment has ended; nil before.
-func (l *life) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-// finish ends the environment, once.
-func (l *life) finish(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
-		l.end(err)
-		close(l.gone)
-	}
-}
-
-// within is a context that ends with the environment.
-func (l *life) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ended, func() { cancel(context.Cause(l.ended)) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
 // watch ends the environment when its container does not run any more.
 func (v *environment) watch() {
 	var since time.Time // that the engine does not answer
-	for v.Err() == nil {
-		_, err := v.executor.client.Containers.Wait(v.ended, v.container)
-		if v.ended.Err() != nil {
+	for ended := v.Lifetime(); ended.Err() == nil; {
+		_, err := v.executor.client.Containers.Wait(ended, v.container)
+		if ended.Err() != nil {
 			return
 		}
 		if err == nil || engine.Status(err) == http.StatusNotFound {
-			ctx, cancel := context.WithTimeout(v.ended, engineLost)
-			v.finish(v.state(ctx))
+			ctx, cancel := context.WithTimeout(ended, engineLost)
+			v.Finish(v.why(ctx))
 			cancel()
 			return
 		}
@@ -86,17 +40,26 @@ func (v *environment) watch() {
 			since = time.Now()
 		}
 		if time.Since(since) > engineLost {
-			v.finish(&executor.Gone{Reason: fmt.Sprintf("the container engine at %s has stopped answering", v.executor.engine), Err: err})
+			v.Finish(&executor.Gone{Reason: fmt.Sprintf("the container engine at %s has stopped answering", v.executor.engine), Err: err})
 			return
 		}
-		if v.executor.client.Ping(v.ended) == nil {
+		if v.executor.client.Ping(ended) == nil {
 			since = time.Time{}
 		}
 		select {
-		case <-v.ended.Done():
+		case <-ended.Done():
 		case <-time.After(enginePause):
 		}
 	}
+}
+
+// why says what has become of a container that has ended.
+func (v *environment) why(ctx context.Context) *executor.Gone {
+	err := v.state(ctx)
+	if gone := (*executor.Gone)(nil); errors.As(err, &gone) {
+		return gone
+	}
+	return &executor.Gone{Reason: "its container ended", Err: err}
 }
 
 // state is why the job's container cannot run anything: nil where it can.
@@ -184,7 +147,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	}
 	v := &environment{
 		executor: e, job: &executor.Job{}, name: handle.ID, container: r.Container, layout: r.Layout, found: r.Layout.Images,
-		owner: owner{r.Owner[0], r.Owner[1]}, said: &tail{}, life: newLife(),
+		owner: owner{r.Owner[0], r.Owner[1]}, said: &tail{}, Life: executor.NewLife(),
 	}
 	err := v.state(ctx)
 	if err == nil {
@@ -214,18 +177,18 @@ func (v *environment) Detach() error {
 	if err := v.executor.book.Release(v.executor.entry(v.name)); err != nil {
 		return err
 	}
-	v.mu.Lock()
+	v.closing.Lock()
 	v.closed = true
-	v.mu.Unlock()
-	v.finish(&executor.Gone{Reason: "it was left to another process"})
+	v.closing.Unlock()
+	v.Finish(&executor.Gone{Reason: "it was left to another process"})
 	return nil
 }
 
 // Close kills and removes the job's containers, network and volume.
 func (v *environment) Close(ctx context.Context) error {
-	v.finish(&executor.Gone{Err: executor.ErrClosed})
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.Finish(&executor.Gone{Err: executor.ErrClosed})
+	v.closing.Lock()
+	defer v.closing.Unlock()
 	if v.closed {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (e *Executor) open(ctx context.Context, job *executor.Job, report executor.
 		return nil, err
 	}
 	env := &environment{
-		executor: e, job: job, life: newLife(),
+		executor: e, job: job, Life: executor.NewLife(),
 		name: "rung-" + strings.ToLower(job.ID+"-"+rand.Text()[:10]),
 	}
 	if err := e.book.Add(e.entry(env.name)); err != nil {
@@ -86,7 +86,10 @@ type environment struct {
 	layout    executor.Layout
 	said      *tail // what the job's container has said last
 
-	*life
+	*executor.Life
+
+	closing sync.Mutex
+	closed  bool // nothing is left of it, or a successor has it
 }
 
 // preparation makes an environment.

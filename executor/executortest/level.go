@@ -74,7 +74,7 @@ func Main(m *testing.M, level func() (Level, error)) {
 	dir := os.Getenv(ownerDir)
 	if dir == "" {
 		code := m.Run()
-		cleanBuilt()
+		RemoveProgram()
 		os.Exit(code)
 	}
 	if err := own(level, dir); err != nil {
@@ -140,7 +140,7 @@ var built struct {
 }
 
 // Program returns the file of a step-runner that runs in any Linux environment, or natively where that is another system. It is
-// built once for a test binary that uses Main.
+// built once for a test binary, whose TestMain calls Main or RemoveProgram in the end.
 func Program() (string, error) {
 	if file := os.Getenv(ownerProgram); file != "" {
 		return file, nil
@@ -160,7 +160,8 @@ func Program() (string, error) {
 
 func programFile() string { return filepath.Join(built.dir, "step-runner") }
 
-func cleanBuilt() {
+// RemoveProgram removes what Program has built. Main does; a TestMain that does not call it ends with this.
+func RemoveProgram() {
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)
 	}

@@ -50,9 +50,9 @@ func Run(t *testing.T, level Level) {
 		{"an image that is nowhere is the job's mistake", s.missingImage},
 		{"names that could lead elsewhere are refused", s.badNames},
 		{"limits are the same on every level", ends.limits},
-		{"an environment that ends before the run says what happened", ends.endsBefore},
-		{"an environment that ends in a step says what happened", ends.endsInStep},
-		{"an environment that ends while files are copied says what happened", ends.endsWhileCopying},
+		{"an environment that ends before the run says what happened", sideBySide(ends.endsBefore)},
+		{"an environment that ends in a step says what happened", sideBySide(ends.endsInStep)},
+		{"an environment that ends while files are copied says what happened", sideBySide(ends.endsWhileCopying)},
 		{"a job that kills its own step-runner ends its environment", ends.killsItsRunner},
 		{"more than may be fetched is refused and leaves nothing", ends.fetchTooMuch},
 		{"a lease that ends with its process cannot be detached", heirs.detachRefused},
@@ -66,6 +66,14 @@ func Run(t *testing.T, level Level) {
 }
 
 type suite struct{ level Level }
+
+// sideBySide makes a case that mostly waits one that is tried beside others like it, after the rest.
+func sideBySide(try func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Parallel()
+		try(t)
+	}
+}
 
 // opened is a level and where it keeps things.
 type opened struct {

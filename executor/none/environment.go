@@ -35,7 +35,7 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
-	env := &environment{executor: e, keep: job.Keep}
+	env := &environment{executor: e, keep: job.Keep, Life: executor.NewLife()}
 	if err := env.prepare(ctx, job); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
@@ -57,13 +57,10 @@ type environment struct {
 	layout   executor.Layout
 	runner   *runner
 
-	ended  context.Context // ends with the environment
-	end    context.CancelCauseFunc
-	gone   chan struct{}
+	*executor.Life
 	shells sync.WaitGroup
 
-	mu     sync.Mutex // guards the fields below, and that no shell begins when the environment ends
-	err    error
+	mu     sync.Mutex // guards the field below, and that no shell begins when the environment ends
 	closed bool
 }
 
@@ -102,23 +99,17 @@ func (v *environment) prepare(ctx context.Context, job *executor.Job) (err error
 // begin makes the environment one that lives as long as its step-runner.
 func (v *environment) begin() {
 	v.layout = executor.Layout{Bin: v.runner.bin(), Shared: v.executor.host.Name() == local.Name}
-	v.ended, v.end = context.WithCancelCause(context.Background())
-	v.gone = make(chan struct{})
 	go func() {
-		<-v.runner.done
-		v.finish(v.runner.err())
+		<-v.runner.Done()
+		v.finish(v.runner.Err())
 	}()
 }
 
-// finish says why the environment has ended, once.
-func (v *environment) finish(err error) {
+// finish says why the environment has ended, once. No shell begins afterwards.
+func (v *environment) finish(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.err == nil {
-		v.err = err
-		v.end(err)
-		close(v.gone)
-	}
+	v.Finish(why)
 }
 
 // makeFolders makes the job's folders, which must not exist.
@@ -196,7 +187,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if handle.Level != executor.None || handle.Host != e.host.Name() {
 		return nil, fmt.Errorf("the environment %s is one of level %s on the host %s, not of level none on %s", handle.ID, handle.Level, handle.Host, e.host.Name())
 	}
-	v := &environment{executor: e}
+	v := &environment{executor: e, Life: executor.NewLife()}
 	if err := json.Unmarshal(handle.State, &v.dirs); err != nil || v.dirs.Runner == "" || v.dirs.Project == "" || v.dirs.Temp == "" {
 		return nil, fmt.Errorf("the handle of the environment %s is damaged", handle.ID)
 	}
@@ -218,20 +209,12 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if err != nil {
 		v.runner.ended("its step-runner is not running any more", err)
 		v.begin()
-		return nil, errors.Join(v.runner.err(), v.Close(ctx))
+		return nil, errors.Join(v.runner.Err(), v.Close(ctx))
 	}
 	v.begin()
 	v.layout.Project, v.layout.Temp = v.dirs.Project, v.dirs.Temp
 	go v.runner.watch(conn)
 	return v, nil
-}
-
-func (v *environment) Done() <-chan struct{} { return v.gone }
-
-func (v *environment) Err() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.err
 }
 
 // Check connects to the step-runner.
@@ -273,12 +256,11 @@ func (v *environment) Fetch(ctx context.Context, path string, out io.Writer) err
 
 // working does something that ends with the environment.
 func (v *environment) working(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(v.ended, func() { cancel(context.Cause(v.ended)) })()
+	ctx, end := v.Within(ctx)
+	defer end()
 	err := do(ctx)
-	if err != nil && v.ended.Err() != nil {
-		return context.Cause(v.ended)
+	if err != nil && v.Err() != nil {
+		return v.Err()
 	}
 	if err != nil && errors.Is(err, host.ErrLost) && v.executor.host.Err() != nil {
 		return &executor.Gone{Reason: "its host is lost", Err: v.executor.host.Err()}

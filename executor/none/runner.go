@@ -46,9 +46,7 @@ type runner struct {
 	stdin    *io.PipeWriter // its end ends the step-runner; nil if that outlives this process
 	said     *tail
 
-	done chan struct{} // closed when the step-runner has ended
-	mu   sync.Mutex
-	why  *executor.Gone
+	*executor.Life // ends when the step-runner has ended
 }
 
 // startRunner starts a step-runner and waits until it listens.
@@ -70,7 +68,7 @@ func (e *Executor) startRunner(ctx context.Context) (*runner, error) {
 }
 
 func (e *Executor) runnerIn(dir string) *runner {
-	return &runner{executor: e, dir: dir, socket: e.host.Path().Join(dir, socketName), done: make(chan struct{})}
+	return &runner{executor: e, dir: dir, socket: e.host.Path().Join(dir, socketName), Life: executor.NewLife()}
 }
 
 func (r *runner) bin() string { return r.executor.host.Path().Join(r.dir, "bin") }
@@ -153,7 +151,7 @@ func (r *runner) await(ctx context.Context, ended <-chan struct{}) (net.Conn, er
 		}
 		select {
 		case <-ended:
-			return nil, r.err()
+			return nil, r.Err()
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(pause):
@@ -161,7 +159,7 @@ func (r *runner) await(ctx context.Context, ended <-chan struct{}) (net.Conn, er
 	}
 }
 
-// watch closes done when the step-runner has ended. A connection that the step-runner holds ends with it; but it may end for other
+// watch notices when the step-runner has ended. A connection that the step-runner holds ends with it; but it may end for other
 // reasons, too.
 func (r *runner) watch(conn net.Conn) {
 	for {
@@ -185,7 +183,7 @@ func (r *runner) redial() (net.Conn, error) {
 			return conn, err
 		}
 		select {
-		case <-r.done:
+		case <-r.Done():
 			return nil, err
 		case <-r.executor.host.Done():
 			return nil, fmt.Errorf("%w: %w", err, r.executor.host.Err())
@@ -196,32 +194,9 @@ func (r *runner) redial() (net.Conn, error) {
 	}
 }
 
-func (r *runner) ended(reason string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.why == nil {
-		r.why = &executor.Gone{Reason: reason, Err: err}
-		close(r.done)
-	}
-}
+func (r *runner) ended(reason string, err error) { r.Finish(&executor.Gone{Reason: reason, Err: err}) }
 
-func (r *runner) err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.why == nil {
-		return nil
-	}
-	return r.why
-}
-
-func (r *runner) alive() bool {
-	select {
-	case <-r.done:
-		return false
-	default:
-		return true
-	}
-}
+func (r *runner) alive() bool { return r.Err() == nil }
 
 // stop ends the step-runner and all that it runs, and waits for that. clean is false where it had to be killed.
 func (r *runner) stop(ctx context.Context) (clean bool, err error) {
@@ -238,7 +213,7 @@ func (r *runner) stop(ctx context.Context) (clean bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	select {
-	case <-r.done:
+	case <-r.Done():
 		return true, nil
 	case <-ctx.Done():
 	}

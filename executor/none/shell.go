@@ -18,9 +18,8 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 		return -1, err
 	}
 	defer v.shells.Done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(v.ended, func() { cancel(context.Cause(v.ended)) })()
+	ctx, end := v.Within(ctx)
+	defer end()
 
 	command := &host.Command{
 		Args: shell.Args, Dir: cmp.Or(shell.Dir, v.layout.Project), Env: v.environ(shell.Env),
@@ -59,10 +58,11 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 func (v *environment) enter() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.err == nil {
+	err := v.Err()
+	if err == nil {
 		v.shells.Add(1)
 	}
-	return v.err
+	return err
 }
 
 // environ is what a shell has beyond the environment of the host's user. On this machine that is this program's.

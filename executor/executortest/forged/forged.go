@@ -71,7 +71,7 @@ func (l *Level) Prepare(_ context.Context, job *executor.Job, _ executor.Reporte
 	l.mu.Lock()
 	l.jobs = append(l.jobs, job)
 	l.mu.Unlock()
-	e := &Environment{level: l, id: job.ID, root: filepath.Join(l.Dir, job.ID), done: make(chan struct{})}
+	e := &Environment{level: l, id: job.ID, root: filepath.Join(l.Dir, job.ID), Life: executor.NewLife()}
 	for _, dir := range []string{Project, Temp} {
 		if err := os.MkdirAll(e.Path(dir), 0o755); err != nil {
 			return nil, err
@@ -88,8 +88,7 @@ type Environment struct {
 	id     string
 	root   string
 	server *grpc.Server
-	done   chan struct{}
-	once   sync.Once
+	*executor.Life
 }
 
 // Path is where a path of the environment is on this machine.
@@ -113,19 +112,6 @@ func (e *Environment) Handle() executor.Handle {
 	return executor.Handle{Level: executor.Container, ID: e.id}
 }
 
-// Done implements executor.Environment.
-func (e *Environment) Done() <-chan struct{} { return e.done }
-
-// Err implements executor.Environment.
-func (e *Environment) Err() error {
-	select {
-	case <-e.done:
-		return &executor.Gone{Reason: "it was closed"}
-	default:
-		return nil
-	}
-}
-
 // Check implements executor.Environment.
 func (e *Environment) Check(context.Context) error { return e.Err() }
 
@@ -135,7 +121,7 @@ func (e *Environment) Connect(context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	here, there := net.Pipe()
-	go func() { _ = e.server.Serve(&one{conn: there, done: e.done}) }()
+	go func() { _ = e.server.Serve(&one{conn: there, done: e.Done()}) }()
 	return here, nil
 }
 
@@ -160,7 +146,8 @@ func (*Environment) Detach() error { return executor.ErrGone }
 
 // Close implements executor.Environment.
 func (e *Environment) Close(context.Context) error {
-	e.once.Do(func() { close(e.done); e.server.Stop() })
+	e.Finish(&executor.Gone{Err: executor.ErrClosed})
+	e.server.Stop()
 	return nil
 }
 
@@ -168,7 +155,7 @@ func (e *Environment) Close(context.Context) error {
 type one struct {
 	mu   sync.Mutex
 	conn net.Conn
-	done chan struct{}
+	done <-chan struct{}
 }
 
 // Accept implements net.Listener.
