@@ -17,7 +17,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,18 +26,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/lockedfile"
-
 	"github.com/rungci/rung/steps/source/tree"
 )
 
 // Cache is one cache folder. It is safe for concurrent use, also by several processes.
 type Cache struct {
-	dir string
+	dir   string
+	files files
 }
 
 // New returns the cache in dir, which is made when something is first put into it.
-func New(dir string) *Cache { return &Cache{dir: dir} }
+func New(dir string) *Cache { return &Cache{dir: dir, files: files{dir: dir}} }
 
 // Dir is the cache's folder.
 func (c *Cache) Dir() string { return c.dir }
@@ -60,15 +58,6 @@ const tempPrefix = "new-"
 func key(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
-}
-
-// folder makes one of the cache's folders, which only this user may read: components may be from private repositories.
-func (c *Cache) folder(name string) (string, error) {
-	dir := filepath.Join(c.dir, name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the cache folder: %w; --cache DIR takes another", err)
-	}
-	return dir, nil
 }
 
 // packagePath is where the package with a content digest is, or would be.
@@ -106,7 +95,7 @@ func touch(path string) {
 
 // Put stores the package that fill packs, and returns its content digest.
 func (c *Cache) Put(fill func(*tree.Writer) error) (digest string, err error) {
-	dir, err := c.folder(packagesDir)
+	dir, err := c.files.folder(packagesDir)
 	if err != nil {
 		return "", err
 	}
@@ -169,7 +158,7 @@ func (c *Cache) Pinned(parts ...string) (digest string) {
 
 // SetPinned remembers which package a pin holds.
 func (c *Cache) SetPinned(digest string, parts ...string) error {
-	return c.writeJSON(pinsDir, key(parts...), pinned{parts, digest})
+	return c.files.writeJSON(pinsDir, key(parts...), pinned{parts, digest})
 }
 
 // Name is what a name pointed to when its server was last asked.
@@ -187,44 +176,12 @@ func (c *Cache) Name(parts ...string) (name Name, ok bool) {
 
 // SetName remembers what a name points to now.
 func (c *Cache) SetName(pin string, parts ...string) error {
-	return c.writeJSON(namesDir, key(parts...), Name{parts, pin, time.Now().UTC()})
-}
-
-func readJSON(path string, into any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, into)
-}
-
-func (c *Cache) writeJSON(folder, name string, v any) error {
-	dir, err := c.folder(folder)
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(dir, tempPrefix)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(data)
-	if cerr := temp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), filepath.Join(dir, name+".json"))
+	return c.files.writeJSON(namesDir, key(parts...), Name{parts, pin, time.Now().UTC()})
 }
 
 // Mirror returns the folder for the mirror of a repository. It may not exist yet; hold Lock("git", url) while using it.
 func (c *Cache) Mirror(url string) (dir string, err error) {
-	parent, err := c.folder(mirrorsDir)
+	parent, err := c.files.folder(mirrorsDir)
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +192,7 @@ func (c *Cache) Mirror(url string) (dir string, err error) {
 
 // Download returns the file for what a download has so far. Hold Lock("download", url) while using it.
 func (c *Cache) Download(url string) (path string, err error) {
-	dir, err := c.folder(downloadsDir)
+	dir, err := c.files.folder(downloadsDir)
 	if err != nil {
 		return "", err
 	}
@@ -252,33 +209,5 @@ func lockName(parts []string) string { return parts[0] + "-" + key(strings.Join(
 // Lock keeps other processes, and other goroutines, from the same thing until unlock is called. A process that is killed lets
 // go of its locks. It waits until ctx ends.
 func (c *Cache) Lock(ctx context.Context, parts ...string) (unlock func(), err error) {
-	return c.lockFile(ctx, lockName(parts))
-}
-
-func (c *Cache) lockFile(ctx context.Context, name string) (unlock func(), err error) {
-	dir, err := c.folder(locksDir)
-	if err != nil {
-		return nil, err
-	}
-	type locked struct {
-		unlock func()
-		err    error
-	}
-	got := make(chan locked)
-	go func() {
-		unlock, err := lockedfile.MutexAt(filepath.Join(dir, name)).Lock()
-		select {
-		case got <- locked{unlock, err}:
-		case <-ctx.Done():
-			if err == nil {
-				unlock()
-			}
-		}
-	}()
-	select {
-	case l := <-got:
-		return l.unlock, l.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return c.files.lock(ctx, lockName(parts))
 }

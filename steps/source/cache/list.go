@@ -3,9 +3,7 @@ package cache
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,7 +42,7 @@ func (c *Cache) List() ([]Entry, error) {
 		dir  string
 		kind Kind
 	}{{packagesDir, Package}, {mirrorsDir, Mirror}, {downloadsDir, Download}, {treesDir, Unpacked}} {
-		files, err := c.dirEntries(of.dir)
+		files, err := c.files.entries(of.dir)
 		if err != nil {
 			return nil, err
 		}
@@ -79,15 +77,6 @@ func (c *Cache) List() ([]Entry, error) {
 	return entries, nil
 }
 
-// dirEntries lists one of the cache's folders; one that is not there is empty.
-func (c *Cache) dirEntries(name string) ([]fs.DirEntry, error) {
-	files, err := os.ReadDir(filepath.Join(c.dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return files, err
-}
-
 // sizeOf returns the size of all files in a folder, and the time of the newest.
 func sizeOf(dir string, used time.Time) (int64, time.Time) {
 	var size int64
@@ -110,7 +99,7 @@ func sizeOf(dir string, used time.Time) (int64, time.Time) {
 func (c *Cache) origins() map[string][]string {
 	type pin struct{ kind, pin string }
 	names := map[pin][]string{}
-	c.eachJSON(namesDir, func(_ string, text []byte) {
+	c.files.eachJSON(namesDir, func(_ string, text []byte) {
 		var n Name
 		if json.Unmarshal(text, &n) == nil && len(n.Of) == 4 {
 			at := pin{n.Of[0], n.Pin}
@@ -118,7 +107,7 @@ func (c *Cache) origins() map[string][]string {
 		}
 	})
 	from := map[string][]string{}
-	c.eachJSON(pinsDir, func(_ string, text []byte) {
+	c.files.eachJSON(pinsDir, func(_ string, text []byte) {
 		var p pinned
 		if json.Unmarshal(text, &p) != nil || len(p.Of) < 2 {
 			return
@@ -134,21 +123,4 @@ func (c *Cache) origins() map[string][]string {
 		from[digest] = slices.Compact(from[digest])
 	}
 	return from
-}
-
-// eachJSON calls visit with the files of one of the cache's folders.
-func (c *Cache) eachJSON(folder string, visit func(path string, text []byte)) {
-	files, err := c.dirEntries(folder)
-	if err != nil {
-		return
-	}
-	for _, file := range files {
-		if !strings.HasSuffix(file.Name(), ".json") {
-			continue
-		}
-		path := filepath.Join(c.dir, folder, file.Name())
-		if text, err := os.ReadFile(path); err == nil {
-			visit(path, text)
-		}
-	}
 }

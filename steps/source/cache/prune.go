@@ -112,7 +112,7 @@ func (c *Cache) removeMirror(ctx context.Context, e Entry) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	unlock, err := c.lockFile(ctx, mirrorLock+e.Name)
+	unlock, err := c.files.lock(ctx, mirrorLock+e.Name)
 	if err != nil {
 		return false
 	}
@@ -132,14 +132,14 @@ const removedPrefix = "removed-"
 // time, files that a process was killed over.
 func (c *Cache) sweep(o PruneOptions, now time.Time) {
 	for _, dir := range []string{packagesDir, pinsDir, namesDir, treesDir} {
-		files, _ := c.dirEntries(dir)
+		files, _ := c.files.entries(dir)
 		for _, file := range files {
 			if info, err := file.Info(); err == nil && strings.HasPrefix(file.Name(), tempPrefix) && now.Sub(info.ModTime()) > abandoned {
 				_ = RemoveTree(filepath.Join(c.dir, dir, file.Name()))
 			}
 		}
 	}
-	c.eachJSON(pinsDir, func(path string, text []byte) {
+	c.files.eachJSON(pinsDir, func(path string, text []byte) {
 		var p pinned
 		if json.Unmarshal(text, &p) == nil && c.has(p.Digest) {
 			return
@@ -148,7 +148,7 @@ func (c *Cache) sweep(o PruneOptions, now time.Time) {
 			_ = os.Remove(path)
 		}
 	})
-	c.eachJSON(namesDir, func(path string, text []byte) {
+	c.files.eachJSON(namesDir, func(path string, text []byte) {
 		var n Name
 		if json.Unmarshal(text, &n) != nil || o.All || o.MaxAge > 0 && now.Sub(n.Time) > o.MaxAge {
 			_ = os.Remove(path)

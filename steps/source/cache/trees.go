@@ -38,7 +38,7 @@ func (c *Cache) Tree(digest string) (dir string, m *tree.Manifest, err error) {
 		return "", nil, err
 	}
 	defer pack.Close()
-	parent, err := c.folder(treesDir)
+	parent, err := c.files.folder(treesDir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -79,7 +79,7 @@ func (c *Cache) holdTrees() error {
 	if heldTrees.files[c.dir] != nil {
 		return nil
 	}
-	dir, err := c.folder(locksDir)
+	dir, err := c.files.folder(locksDir)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *Cache) treesFree(ctx context.Context) (free bool, unlock func()) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	unlock, err := c.lockFile(ctx, treesLock)
+	unlock, err := c.files.lock(ctx, treesLock)
 	if err != nil {
 		return false, func() {}
 	}

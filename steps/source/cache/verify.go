@@ -37,7 +37,7 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 		p.Removed = repair && os.Remove(path) == nil
 		checked.Problems = append(checked.Problems, p)
 	}
-	files, err := c.dirEntries(packagesDir)
+	files, err := c.files.entries(packagesDir)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 	if err := c.verifyTrees(ctx, repair, checked); err != nil {
 		return checked, err
 	}
-	c.eachJSON(pinsDir, func(path string, text []byte) {
+	c.files.eachJSON(pinsDir, func(path string, text []byte) {
 		var p pinned
 		switch {
 		case json.Unmarshal(text, &p) != nil:
@@ -75,7 +75,7 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 			found(path, "the package of %s does not exist", strings.TrimSpace(strings.Join(p.Of, " ")))
 		}
 	})
-	c.eachJSON(namesDir, func(path string, text []byte) {
+	c.files.eachJSON(namesDir, func(path string, text []byte) {
 		var n Name
 		if json.Unmarshal(text, &n) != nil || n.Pin == "" {
 			found(path, "it does not say what the name points to")
@@ -86,7 +86,7 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 
 // verifyTrees looks at the unpacked packages.
 func (c *Cache) verifyTrees(ctx context.Context, repair bool, checked *Checked) error {
-	trees, err := c.dirEntries(treesDir)
+	trees, err := c.files.entries(treesDir)
 	if err != nil {
 		return err
 	}
