@@ -2,6 +2,8 @@ package trace
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,19 +14,64 @@ import (
 	"github.com/rungci/rung/steps/event"
 )
 
-// Read reads a trace: a finished one, or what is recorded of a run that was killed or still runs. Where path+EventsSuffix
-// exists, that is the newer run, and it is read; path may also be such a file itself. The logs stay in the file.
+// Read reads a trace: a finished one, or what is recorded of a run that was killed or still runs, for which path may also be the event log
+// itself. A document and an event log at one path are an error unless they say the same: nobody could tell which of them is meant. The
+// logs stay in the file.
 func Read(path string) (*Trace, error) {
+	t, _, err := readPath(path, false)
+	return t, err
+}
+
+// ReadSummed is Read for who has to know which bytes were read: sum is the SHA-256 of the document, in hexadecimal, and what the trace says
+// is from the very bytes that it is of; the digests in it are of its logs. Of an event log there is none.
+func ReadSummed(path string) (t *Trace, sum string, err error) { return readPath(path, true) }
+
+func readPath(path string, summed bool) (*Trace, string, error) {
 	if strings.HasSuffix(path, EventsSuffix) {
-		return readEvents(path)
+		t, err := readEvents(path)
+		return t, "", err
 	}
-	if info, err := os.Stat(path + EventsSuffix); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-		t, err := readEvents(path + EventsSuffix)
-		if !errors.Is(err, os.ErrNotExist) { // else it has just been finished
-			return t, err
-		}
+	events := path + EventsSuffix
+	info, err := os.Lstat(events)
+	if err != nil || info.Mode().IsRegular() && info.Size() == 0 { // it has not begun
+		return readDocument(path, summed)
 	}
-	return ReadDocument(path)
+	if !info.Mode().IsRegular() {
+		return nil, "", fmt.Errorf("%s is beside the trace %s and is not a regular file; remove it", events, path)
+	}
+	log, err := readEvents(events)
+	if errors.Is(err, os.ErrNotExist) { // it has just been finished
+		return readDocument(path, summed)
+	}
+	t, sum, derr := readDocument(path, summed)
+	switch {
+	case errors.Is(derr, os.ErrNotExist):
+		return log, "", err
+	case err != nil:
+		return nil, "", err
+	case derr != nil:
+		return nil, "", derr
+	}
+	return t, sum, agree(path, t, log)
+}
+
+// agree says whether a document and the event log beside it are of one run, and say the same of it.
+func agree(path string, document, log *Trace) error {
+	if document.Run.ID != log.Run.ID {
+		return fmt.Errorf("%s is the trace of the run %s, and %s of the run %s, which goes on or was killed: "+
+			"to read that, name %[2]s; to read the finished one, move or remove %[2]s", path, document.Run.ID, path+EventsSuffix, log.Run.ID)
+	}
+	log.Runtime.Digest = document.Runtime.Digest // the last thing that is found out, by no event
+	a, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(log)
+	if err == nil && !bytes.Equal(a, b) {
+		err = fmt.Errorf("%s and %s do not say the same of the run %s: somebody changed one of them; move or remove the one that you do not trust",
+			path, path+EventsSuffix, document.Run.ID)
+	}
+	return err
 }
 
 // open opens a file of a trace; the info tells later whether it is still the same file.
@@ -41,20 +88,32 @@ func open(path string) (*os.File, os.FileInfo, error) {
 	return f, info, nil
 }
 
-// ReadDocument reads a finished trace, whether a newer run at the path is going on or not.
-func ReadDocument(path string) (*Trace, error) {
+// readDocument reads a finished trace.
+func readDocument(path string, summed bool) (*Trace, string, error) {
 	f, info, err := open(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	if info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder, not a trace", path)
+		return nil, "", fmt.Errorf("%s is a folder, not a trace", path)
 	}
-	d := headerReader{dec: json.NewDecoder(f), fields: map[string]json.RawMessage{}, logs: -1, ownEnd: hasOwnEnd(f, info.Size())}
+	var in io.Reader = f
+	hash := sha256.New()
+	if summed { // what is decoded is what is hashed, whatever somebody writes there meanwhile
+		in = io.TeeReader(f, hash)
+	}
+	d := headerReader{dec: json.NewDecoder(in), fields: map[string]json.RawMessage{}, logs: -1, ownEnd: hasOwnEnd(f, info.Size())}
 	t, err := d.read()
 	if err != nil {
-		return nil, fmt.Errorf("%s %w", path, err)
+		return nil, "", fmt.Errorf("%s %w", path, err)
+	}
+	sum := ""
+	if summed {
+		if _, err := io.Copy(hash, f); err != nil {
+			return nil, "", fmt.Errorf("reading the trace: %w", err)
+		}
+		sum = hex.EncodeToString(hash.Sum(nil))
 	}
 	if d.logs >= 0 {
 		same := sameFile{path, info}
@@ -64,7 +123,7 @@ func ReadDocument(path string) (*Trace, error) {
 		}
 		t.logs = logs
 	}
-	return t, nil
+	return t, sum, nil
 }
 
 // ReadFrom reads a finished trace from anywhere. Open is called again for every look at the logs, and has to give the same bytes

@@ -177,8 +177,11 @@ func TestRecorderTarget(t *testing.T) {
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := read(t, path).Run.ID; got != "second" {
-			t.Errorf("while the second still runs, the newer run is %s", got)
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "of the run first") || !strings.Contains(err.Error(), "of the run second") {
+			t.Errorf("while the second still runs, the error is %v", err)
+		}
+		if got := read(t, path+EventsSuffix).Run.ID; got != "second" {
+			t.Errorf("while the second still runs, its record is that of %s", got)
 		}
 		if err := second.Close(); err != nil {
 			t.Fatal(err)
