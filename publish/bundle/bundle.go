@@ -270,6 +270,19 @@ func (b *Bundle) Trace() (*trace.Trace, error) {
 	return trace.ReadFrom(b.name, func() (io.ReadCloser, error) { return b.open(traceName) })
 }
 
+// Sum is the SHA-256 of the bundle's file, in hexadecimal.
+func (b *Bundle) Sum() (string, error) {
+	info, err := b.file.Stat()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(b.file, 0, info.Size())); err != nil {
+		return "", fmt.Errorf("reading %s: %w", b.name, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
 // Verify reads everything in the bundle and holds it against its digests.
 func (b *Bundle) Verify() error {
 	if _, err := b.Trace(); err != nil {

@@ -48,7 +48,7 @@ func readEvents(path string) (*Trace, error) {
 	}
 	t := b.finish()
 	same := sameFile{path, info}
-	t.logs = &eventLog{log: &besideLog{path: path + LogSuffix}, each: func(visit visitor) error {
+	t.setLogs(&eventLog{log: &besideLog{path: path + LogSuffix}, each: func(visit visitor) error {
 		f, err := same.open()
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func readEvents(path string) (*Trace, error) {
 		defer f.Close()
 		_, err = scan(io.LimitReader(f, size), visit)
 		return err
-	}}
+	}})
 	return t, nil
 }
 
@@ -160,14 +160,14 @@ func Of(events func(visit func(event.Event) error) error, opts Options) (*Trace,
 	if opts.RuntimeDigest != nil {
 		t.Runtime.Digest = opts.RuntimeDigest()
 	}
-	t.logs = &eventLog{each: func(visit visitor) error {
+	t.setLogs(&eventLog{each: func(visit visitor) error {
 		return events(func(e event.Event) error {
 			if log, ok := e.Body.(event.Log); ok {
 				return visit(e, piece{data: log.Data})
 			}
 			return visit(e, piece{})
 		})
-	}}
+	}})
 	return t, nil
 }
 

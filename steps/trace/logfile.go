@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/rungci/rung/internal/wholefile"
 )
@@ -171,7 +173,11 @@ func same(a, b string) bool {
 
 // LogsBeside reports whether the logs are not part of the document but in a file beside it.
 func (t *Trace) LogsBeside() bool {
-	d, ok := t.logs.(*documentLogs)
+	checked, _ := t.logs.(*checkedLogs)
+	if checked == nil {
+		return false
+	}
+	d, ok := checked.logSource.(*documentLogs)
 	return ok && d.beside != nil
 }
 
@@ -181,37 +187,51 @@ var ErrLogChanged = errors.New("is not the one that was recorded")
 // CheckLogs holds the logs against the digests that their steps have of them.
 func (t *Trace) CheckLogs() error { return t.Chunks(func(Chunk) error { return nil }) }
 
-// logCheck are the digests of logs while they are read, by the IDs of their steps.
-type logCheck map[string]hash.Hash
-
-func (l logCheck) add(c Chunk) {
-	sum := l[c.Step]
-	if sum == nil {
-		sum = sha256.New()
-		l[c.Step] = sum
-	}
-	sum.Write(c.Data)
+// checkedLogs are logs with their digests, in hexadecimal, by the IDs of their steps.
+type checkedLogs struct {
+	logSource
+	want map[string]string
 }
 
-// of compares them with what the trace has.
-func (l logCheck) of(t *Trace) error {
-	var err error
-	known := 0
+// setLogs gives a trace, which is whole, its logs; nil are none.
+func (t *Trace) setLogs(logs logSource) {
+	c := &checkedLogs{logSource: logs, want: map[string]string{}}
 	t.Walk(func(s *Step, _ int) {
-		sum, want := l[s.ID], s.Log
-		if sum != nil {
-			known++
-		} else if want != nil && want.Bytes == 0 {
-			return // of nothing there may be no chunk
-		}
-		if err == nil && ((sum == nil) != (want == nil) || sum != nil && hex.EncodeToString(sum.Sum(nil)) != want.SHA256) {
-			err = fmt.Errorf("the log of the step %s %w", s.ID, ErrLogChanged)
+		if s.Log != nil && s.Log.Bytes > 0 { // of nothing there may be no chunk
+			c.want[s.ID] = s.Log.SHA256
 		}
 	})
-	if err == nil && known < len(l) {
-		err = fmt.Errorf("a log of no step of the trace %w", ErrLogChanged)
+	t.logs = c
+}
+
+func (l *checkedLogs) chunks(yield func(Chunk) error) error {
+	sums := map[string]hash.Hash{}
+	if l.logSource != nil {
+		if err := l.logSource.chunks(func(c Chunk) error {
+			sum := sums[c.Step]
+			if sum == nil && len(c.Data) > 0 {
+				sum = sha256.New()
+				sums[c.Step] = sum
+			}
+			if sum != nil {
+				sum.Write(c.Data)
+			}
+			return yield(c)
+		}); err != nil {
+			return err
+		}
 	}
-	return err
+	for _, id := range slices.Sorted(maps.Keys(sums)) {
+		if hex.EncodeToString(sums[id].Sum(nil)) != l.want[id] {
+			return fmt.Errorf("the log of the step %s %w", id, ErrLogChanged)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.want)) {
+		if sums[id] == nil {
+			return fmt.Errorf("the log of the step %s %w: it is missing", id, ErrLogChanged)
+		}
+	}
+	return nil
 }
 
 // span is a range of bytes in a log file.

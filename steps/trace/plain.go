@@ -1,9 +1,9 @@
 package trace
 
 import (
-	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/rungci/rung/internal/cleantext"
 )
 
 // plainer takes out of a log what would do more to a terminal than show text: all control characters but line ends and
@@ -81,15 +81,8 @@ func (p *plainer) append(b, data []byte) []byte {
 	return b
 }
 
-// oneLine makes text safe to be in a line of a terminal: control characters become spaces, and it is UTF-8.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
+// oneLine makes text safe to be in a line of a terminal.
+func oneLine(s string) string { return cleantext.Line(s) }
 
 // cut shortens text to a number of characters. A width of 0 is any.
 func cut(s string, width int) string {

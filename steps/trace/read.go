@@ -115,13 +115,14 @@ func readDocument(path string, summed bool) (*Trace, string, error) {
 		}
 		sum = hex.EncodeToString(hash.Sum(nil))
 	}
+	t.setLogs(nil)
 	if d.logs >= 0 {
 		same := sameFile{path, info}
 		logs := &documentLogs{name: path, open: func() (io.ReadCloser, error) { return same.open() }, offset: d.logs}
 		if size, beside := d.logFile(); beside {
 			logs.beside, logs.size = &besideLog{path: path + LogSuffix}, size
 		}
-		t.logs = logs
+		t.setLogs(logs)
 	}
 	return t, sum, nil
 }
@@ -139,12 +140,13 @@ func ReadFrom(name string, open func() (io.ReadCloser, error)) (*Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", name, err)
 	}
+	t.setLogs(nil)
 	if d.logs >= 0 {
 		logs := &documentLogs{name: name, open: open, offset: d.logs}
 		if size, beside := d.logFile(); beside {
 			logs.size = size
 		}
-		t.logs = logs
+		t.setLogs(logs)
 	}
 	return t, nil
 }

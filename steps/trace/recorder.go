@@ -295,7 +295,7 @@ func (r *Recorder) writeDocument() (err error) {
 		_, err := scan(io.NewSectionReader(r.file, 0, r.size), visit)
 		return err
 	}}
-	t.logs = source
+	t.setLogs(source)
 	tmp, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+".*.tmp") // mode 0600
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
@@ -84,11 +85,11 @@ func (e *diagnosed) Error() string { return e.problems.Error() }
 // WithProblems is an error that is shown as problems, and has the exit code of its cause.
 func WithProblems(problems diag.List, cause error) error { return &diagnosed{problems, cause} }
 
-// Report maps an error to an exit code and the text that tells the user about it, without the passwords in URLs. It is the only
-// place that does.
+// Report maps an error to an exit code and the text that tells the user about it, without the passwords in URLs, and without anything that
+// does more to a terminal than show text. It is the only place that does.
 func Report(err error) (code int, text string) {
 	code, text = explained(err)
-	return code, source.MaskUserinfo(text)
+	return code, cleantext.Text(source.MaskUserinfo(text))
 }
 
 func explained(err error) (code int, text string) {

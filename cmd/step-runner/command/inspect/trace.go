@@ -54,11 +54,17 @@ TRACE.events.
 			o.Color = screen.Color(a.Program, a.Stdout)
 			o.ASCII = screen.ASCIIOnly(a.Getenv)
 			o.Width, _ = screen.Size(a.Stdout)
-			return trace.WriteText(a.Stdout, t, o)
+			if o.Verbose > 1 {
+				o.Width = 0 // all of it
+			}
+			if err := trace.WriteText(a.Stdout, t, o); err != nil || o.Verbose < 2 {
+				return err
+			}
+			return tracefile.WriteWould(a.Stdout, t, nil)
 		},
 	}
 	f := cmd.Flags()
-	f.CountVarP(&o.Verbose, "verbose", "v", "show inputs, outputs and exports; -vv commands and environment too")
+	f.CountVarP(&o.Verbose, "verbose", "v", "show inputs, outputs and exports; -vv also commands, environment and what a replay would run, uncut")
 	f.BoolVar(&o.Logs, "logs", false, "show the logs of the steps")
 	f.BoolVar(&asJSON, "json", false, "print the trace as JSON")
 	return cmd

@@ -16,13 +16,12 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/archive"
 	jobenv "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/internal/mask"
-	"github.com/rungci/rung/internal/wholefile"
-	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/ui"
@@ -56,8 +55,8 @@ const inEnvironment = "here"
 // replayFolder is where the replay's own files are in an environment, below the folder for temporary files.
 const replayFolder = "replay"
 
-// inPlace replays the trace at path in an environment like that of the recorded run.
-func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path string) error {
+// inPlace replays the trace in an environment like that of the recorded run.
+func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	if err := r.refuseOutside(); err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace, path str
 	if err := r.sameImages(described, env.Layout()); err != nil {
 		return err
 	}
-	code, err := r.inside(ctx, env, recorded, described, path)
+	code, err := r.inside(ctx, env, recorded, described)
 	if err != nil {
 		return placeError(ctx, err)
 	}
@@ -182,7 +181,7 @@ func (r *replaying) sameImages(described *event.Environment, layout executor.Lay
 }
 
 // inside brings everything to the environment and replays the trace there.
-func (r *replaying) inside(ctx context.Context, env executor.Environment, recorded *trace.Trace, described *event.Environment, file string) (int, error) {
+func (r *replaying) inside(ctx context.Context, env executor.Environment, recorded *trace.Trace, described *event.Environment) (int, error) {
 	layout := env.Layout()
 	if recorded.Run.WorkDir != layout.Project {
 		r.notes = append(r.notes, fmt.Sprintf("the recorded run was in %s, and this is in %s", recorded.Run.WorkDir, layout.Project))
@@ -207,7 +206,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		return jobenv.SendText(ctx, env, path.Join(own, name), string(data))
 	}
 	const recordedName, stepsName, againName = "recorded", "steps.yml", "again.json"
-	if err := sendTrace(ctx, env, own, recordedName, file, recorded); err != nil {
+	if err := sendTrace(ctx, env, own, recordedName, r.loaded); err != nil {
 		return 0, fmt.Errorf("sending the trace: %w", err)
 	}
 	if r.steps != "" {
@@ -236,20 +235,15 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 	return code, r.fetchTrace(ctx, env, path.Join(own, againName))
 }
 
-// sendTrace sends a trace to a folder of an environment, as one document under a name.
-func sendTrace(ctx context.Context, env executor.Environment, dir, name, path string, t *trace.Trace) error {
+// sendTrace sends what was loaded, and no other bytes, to a folder of an environment, as one file under a name.
+func sendTrace(ctx context.Context, env executor.Environment, dir, name string, loaded *tracefile.Loaded) error {
 	temp, err := os.MkdirTemp("", "step-runner-replay-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
 	document := filepath.Join(temp, name)
-	if bundle.IsBundle(path) || !t.Incomplete && !t.LogsBeside() {
-		err = wholefile.Place(path, document)
-	} else {
-		err = wholefile.Write(document, 0o600, func(w io.Writer) error { return trace.Export(w, t, "json") })
-	}
-	if err != nil {
+	if err := loaded.CopyTo(document); err != nil {
 		return err
 	}
 	r, w := io.Pipe()

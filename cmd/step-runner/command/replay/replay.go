@@ -16,15 +16,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
-	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/keys"
 	"github.com/rungci/rung/cmd/step-runner/command/runner"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
-	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -44,8 +43,11 @@ type replaying struct {
 	runtime   string // a step-runner that may be the one of the recorded run
 	steps     string // the file with the steps
 	asJSON    bool
-	isolation string       // auto, or none
-	packages  source.Store // what came with the trace
+	isolation string // auto, or none
+	trusted   keys.TrustedKeys
+	envelope  string
+	dryRun    bool
+	loaded    *tracefile.Loaded
 	notes     []string
 }
 
@@ -65,13 +67,15 @@ Fetched components are pinned to what the trace recorded; local ones must not ha
 (secrets, sensitive job variables and inputs) with --secret; the values must be the recorded ones. Times and temporary paths
 in logs are ignored; --exact compares every byte.
 
-A replay runs the commands in the trace: replay only traces that you trust.
+A replay runs the commands in the trace: replay only traces that you trust. --key runs it only if that key has signed the trace,
+or the bundle, as it is read; --dry-run shows all that would run, and runs nothing.
 
 ` + replayExitCodesHelp,
 		Example: `  step-runner replay trace.json
   step-runner replay trace.json --secret DEPLOY_TOKEN --output-file again.json
   step-runner replay trace.json --from build/compile --until test
-  step-runner replay run.bundle --offline`,
+  step-runner replay run.bundle --offline --key ci.pub
+  step-runner replay trace.json --dry-run`,
 		Args: command.Arguments(1, 1, "the trace or bundle to replay"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			defer r.Close()
@@ -107,6 +111,9 @@ func (r *replaying) flags(cmd *cobra.Command) {
 	f.StringVar(&r.Show, "show", "all", "show the output of `WHICH` steps: all, fail or none")
 	f.CountVarP(&r.Verbose, "verbose", "v", "show the run (--progress auto), inputs and resolved references; -vv also commands and environment")
 	f.BoolVarP(&r.Quiet, "quiet", "q", false, "do not show the run")
+	r.trusted.Declare(f)
+	f.StringVar(&r.envelope, "envelope", "", "with --key: read the signatures from `FILE` instead of TRACE.dsse")
+	f.BoolVar(&r.dryRun, "dry-run", false, "show what would run, uncut, and run nothing")
 	f.DurationVar(&r.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 means never")
 	f.DurationVar(&r.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
 	r.Session.From.Declare(f)
@@ -124,6 +131,9 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	if r.dryRun {
+		return r.show(recorded)
+	}
 	if err := r.handOver(ctx, recorded); err != nil {
 		return err
 	}
@@ -133,7 +143,7 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	if elsewhere, err := r.wantsPlace(recorded); err != nil {
 		return err
 	} else if elsewhere {
-		return r.inPlace(ctx, recorded, file)
+		return r.inPlace(ctx, recorded)
 	}
 	clean, err := r.freshFolder(recorded)
 	if err != nil {
@@ -154,7 +164,7 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	if err != nil {
 		return replayError(err)
 	}
-	components, err := again.Components(ctx, r.Components, r.packages)
+	components, err := again.Components(ctx, r.Components, r.loaded.Packages())
 	if err != nil {
 		return replayError(err)
 	}
@@ -229,21 +239,41 @@ func (r *replaying) variableFiles(recorded *trace.Trace) error {
 	return nil
 }
 
-// load reads the trace, or opens the bundle and reads its trace.
-func (r *replaying) load(path string) (*trace.Trace, error) {
-	if !bundle.IsBundle(path) {
-		return tracefile.Read(path)
+// load reads the trace, or that of a bundle, and checks who has signed it.
+func (r *replaying) load(path string) (recorded *trace.Trace, err error) {
+	if r.loaded, err = tracefile.Load(path); err != nil {
+		return nil, err
 	}
-	b, err := components.OpenBundle(path)
+	if len(r.trusted.Files) == 0 {
+		if r.envelope != "" {
+			return nil, exit.Usage("--envelope names signatures, and no key").Hinted("name who should have signed with --key")
+		}
+		return r.loaded.Trace, nil
+	}
+	signers, err := r.loaded.Verify(r.envelope, &r.trusted)
 	if err != nil {
 		return nil, err
 	}
-	r.packages = b
-	t, err := b.Trace()
-	if err != nil {
-		return nil, exit.Coded(exit.Definition, "%v", err)
+	r.notes = append(r.notes, "signed by "+strings.Join(signers, ", "))
+	return r.loaded.Trace, nil
+}
+
+// show prints what would run.
+func (r *replaying) show(recorded *trace.Trace) error {
+	for _, note := range r.notes {
+		fmt.Fprintln(r.Program.Stderr, "note: "+note)
 	}
-	return t, nil
+	var definition *plan.Component
+	if r.steps != "" {
+		name, text, err := r.Program.Read(r.steps)
+		if err != nil {
+			return err
+		}
+		if definition, err = gitlabsteps.ParseSteps(name, text); err != nil {
+			return err
+		}
+	}
+	return tracefile.WriteWould(r.Program.Stdout, recorded, definition)
 }
 
 // prepare finds out what was run, with what is given.
@@ -267,8 +297,8 @@ func (r *replaying) prepare(recorded *trace.Trace) (*replay.Replay, error) {
 	if err := r.Open(); err != nil {
 		return nil, err
 	}
-	if r.packages != nil {
-		r.Components.Stores = append(r.Components.Stores, r.packages)
+	if packages := r.loaded.Packages(); packages != nil {
+		r.Components.Stores = append(r.Components.Stores, packages)
 	}
 	return replay.New(recorded, *o)
 }

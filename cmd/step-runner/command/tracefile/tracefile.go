@@ -2,33 +2,19 @@
 package tracefile
 
 import (
-	"errors"
 	"io"
-	"io/fs"
 
-	"github.com/rungci/rung/cmd/step-runner/command/exit"
-	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/stepproto"
 	"github.com/rungci/rung/steps/trace"
 )
 
-// Read reads a trace, or that of a bundle.
+// Read is Load for who needs the trace alone.
 func Read(path string) (*trace.Trace, error) {
-	read := trace.Read
-	if bundle.IsBundle(path) {
-		read = func(path string) (*trace.Trace, error) {
-			b, err := bundle.Open(path)
-			if err != nil {
-				return nil, err
-			}
-			return b.Trace()
-		}
+	l, err := Load(path)
+	if err != nil {
+		return nil, err
 	}
-	t, err := read(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.Coded(exit.Definition, "%v", err)
-	}
-	return t, err
+	return l.Trace, nil
 }
 
 // The formats of results, which are made here, because the trace package does not know the existing step-runner's messages.

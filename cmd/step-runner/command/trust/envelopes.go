@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
@@ -32,7 +31,7 @@ func (a *app) signInto(out string, statement *signature.Statement, key *signatur
 		return nil, err
 	}
 	if out != "-" && !force {
-		known, err := readEnvelope(out)
+		known, err := keys.ReadEnvelope(out)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -51,23 +50,6 @@ func (a *app) signInto(out string, statement *signature.Statement, key *signatur
 		_, err := w.Write(envelope.Encode())
 		return err
 	})
-}
-
-func readEnvelope(path string) (*signature.Envelope, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the signatures: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, signature.MaxEnvelope+1))
-	if err != nil {
-		return nil, exit.Coded(exit.System, "reading the signatures: %v", err)
-	}
-	envelope, err := signature.ParseEnvelope(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return envelope, nil
 }
 
 // saySigned tells what was done, unless the envelope went to standard output.
@@ -113,7 +95,7 @@ func verifyEnvelope(path string, trusted *keys.TrustedKeys) (*verification, *sig
 	if err != nil {
 		return nil, nil, err
 	}
-	envelope, err := readEnvelope(path)
+	envelope, err := keys.ReadEnvelope(path)
 	if err != nil {
 		return nil, nil, err
 	}

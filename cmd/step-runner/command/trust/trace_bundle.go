@@ -11,14 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
-	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/replay"
-	"github.com/rungci/rung/steps/trace"
 )
 
 func (a *app) traceBundleCommand() *cobra.Command {
@@ -65,25 +63,21 @@ A bundle contains the files of the components, and no secrets that the trace doe
 
 // writeBundle makes the bundle of the trace at path.
 func (a *app) writeBundle(ctx context.Context, s *session.Session, path, out string, local bool) (*bundle.Manifest, error) {
-	t, err := tracefile.Read(path)
+	l, err := tracefile.Load(path)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Open(); err != nil {
 		return nil, err
 	}
-	if bundle.IsBundle(path) {
-		b, err := components.OpenBundle(path)
-		if err != nil {
-			return nil, err
-		}
-		s.Components.Stores = append(s.Components.Stores, b)
+	if packages := l.Packages(); packages != nil {
+		s.Components.Stores = append(s.Components.Stores, packages)
 	}
 	workDir, err := s.Directory()
 	if err != nil {
 		return nil, err
 	}
-	items, err := bundle.Collect(ctx, t, s.Components, workDir, local)
+	items, err := bundle.Collect(ctx, l.Trace, s.Components, workDir, local)
 	if err != nil {
 		var changed *replay.ChangedError
 		if errors.As(err, &changed) {
@@ -93,22 +87,10 @@ func (a *app) writeBundle(ctx context.Context, s *session.Session, path, out str
 	}
 	var m *bundle.Manifest
 	err = a.WriteTo(out, func(w io.Writer) error {
-		m, err = bundle.Write(w, traceDocument(path, t), items)
+		m, err = bundle.Write(w, l.Open, items)
 		return err
 	})
 	return m, err
-}
-
-// traceDocument opens the document of a trace with its logs: the file, if it is that.
-func traceDocument(path string, t *trace.Trace) func() (io.ReadCloser, error) {
-	if !t.Incomplete && !t.LogsBeside() && !bundle.IsBundle(path) && !strings.HasSuffix(path, trace.EventsSuffix) {
-		return func() (io.ReadCloser, error) { return os.Open(path) }
-	}
-	return func() (io.ReadCloser, error) {
-		in, out := io.Pipe()
-		go func() { out.CloseWithError(trace.Export(out, t, "json")) }()
-		return in, nil
-	}
 }
 
 // showBundle prints what is in a bundle.

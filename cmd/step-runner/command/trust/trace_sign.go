@@ -19,7 +19,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/publish/provenance"
 	"github.com/rungci/rung/steps/signature"
-	"github.com/rungci/rung/steps/trace"
 )
 
 // traceSigning is what trace sign was told.
@@ -80,26 +79,18 @@ func (a *app) signTrace(ctx context.Context, path string, s *traceSigning) error
 
 // traceStatement says what is so about the run whose trace is at path.
 func traceStatement(path string, artifacts []string) (*signature.Statement, error) {
-	before, _ := os.Stat(path) // where it is not there, an event log may be
-	t, err := tracefile.Read(path)
+	l, err := tracefile.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	if t.Incomplete {
+	t := l.Trace
+	if t.Incomplete || l.SHA256 == "" {
 		return nil, exit.Coded(exit.Definition, "%s: %v", path, &provenance.IncompleteError{}).Hinted("only the trace of a run that has ended can be signed")
 	}
-	if err := checkLogsBeside(path, t); err != nil {
-		return nil, err
+	if err := t.CheckLogs(); err != nil {
+		return nil, exit.Coded(exit.Definition, "%s: %v", path, err)
 	}
-	file, err := digestFile(path)
-	if err != nil {
-		return nil, err
-	}
-	// The statement holds a digest of what is there now, and what was read from it before.
-	if after, err := os.Stat(path); err != nil || before == nil || !os.SameFile(before, after) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
-		return nil, exit.Coded(exit.System, "%s changed while it was read", path).Hinted("sign it when its run has ended")
-	}
-	file.Name = filepath.Base(path)
+	file := provenance.File{Name: filepath.Base(path), SHA256: l.SHA256}
 	var made []provenance.File
 	for _, artifact := range artifacts {
 		f, err := digestFile(artifact)
@@ -117,17 +108,6 @@ func traceStatement(path string, artifacts []string) (*signature.Statement, erro
 		return nil, exit.Coded(exit.BadUsage, "%v", err)
 	}
 	return statement, nil
-}
-
-// checkLogsBeside holds a log file beside a trace against the digests in the trace, which are what is signed of it.
-func checkLogsBeside(path string, t *trace.Trace) error {
-	if !t.LogsBeside() {
-		return nil
-	}
-	if err := t.CheckLogs(); err != nil {
-		return exit.Coded(exit.Definition, "%s: %v", path+trace.LogSuffix, err)
-	}
-	return nil
 }
 
 // digestFile returns a file's digest, and the name that it has in statements.

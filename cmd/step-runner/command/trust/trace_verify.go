@@ -2,6 +2,7 @@ package trust
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/keys"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/publish/provenance"
 	"github.com/rungci/rung/steps/signature"
 	"github.com/rungci/rung/steps/trace"
@@ -100,10 +102,10 @@ func (r *signedRun) describe() string {
 }
 
 func verifyTrace(path string, o *traceVerifying) (*verification, error) {
-	file, err := digestFile(path)
-	if err != nil {
+	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
+	var err error
 	given := make([]provenance.File, len(o.artifacts))
 	for i, artifact := range o.artifacts {
 		if given[i], err = digestFile(artifact); err != nil {
@@ -118,19 +120,16 @@ func verifyTrace(path string, o *traceVerifying) (*verification, error) {
 	if err != nil || v.err != nil {
 		return v, err // what nobody known has signed is not even read
 	}
-	statement, err := envelope.Statement(provenance.PredicateType)
+	record, err := tracefile.Record(at, envelope)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
-	}
-	record, err := provenance.Read(statement)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
-	}
-	v.Run = &signedRun{record.RunID, record.Status, record.Version, record.Started, record.Finished, record.Components}
-	v.compare("trace", path, record.Trace, file)
-	if err := v.logBeside(path); err != nil {
 		return nil, err
 	}
+	l, err := tracefile.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	v.Run = &signedRun{record.RunID, record.Status, record.Version, record.Started, record.Finished, record.Components}
+	v.trace(path, l, record)
 	for _, output := range record.Outputs {
 		if v.err == nil { // they are in the trace
 			v.Subjects = append(v.Subjects, subjectCheck{"output", output.Name, "", output.SHA256, subjectCovered})
@@ -140,23 +139,26 @@ func verifyTrace(path string, o *traceVerifying) (*verification, error) {
 	return v, nil
 }
 
-// logBeside checks the log file beside a trace that is the one that was signed: the digests in the trace cover it.
-func (v *verification) logBeside(path string) error {
-	if v.err != nil {
-		return nil
-	}
-	t, err := trace.ReadDocument(path)
-	if err != nil || !t.LogsBeside() {
-		return err
-	}
-	log := path + trace.LogSuffix
-	c := subjectCheck{Kind: "log", Name: filepath.Base(log), File: log, Status: subjectSame}
-	if err := t.CheckLogs(); err != nil {
+// trace holds what was loaded, with its logs, against what was signed.
+func (v *verification) trace(path string, l *tracefile.Loaded, record *provenance.Record) {
+	c := subjectCheck{"trace", record.Trace.Name, path, record.Trace.SHA256, subjectSame}
+	if err := l.IsSigned(record); err != nil {
 		c.Status = subjectDifferent
-		v.fail(&signature.VerifyError{Reason: fmt.Sprintf("%s: %v", log, err)})
+		v.fail(err)
 	}
 	v.Subjects = append(v.Subjects, c)
-	return nil
+	if v.err != nil {
+		return
+	}
+	log := path + trace.LogSuffix
+	c = subjectCheck{Kind: "log", Name: filepath.Base(log), File: log, Status: subjectSame}
+	if err := l.HasSignedLogs(); err != nil {
+		c.Status = subjectDifferent
+		v.fail(err)
+	} else if !l.Trace.LogsBeside() {
+		return // they are part of the trace
+	}
+	v.Subjects = append(v.Subjects, c)
 }
 
 // artifacts compares the artifacts that were given with those that were signed: by name, else by content.

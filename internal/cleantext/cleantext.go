@@ -1,0 +1,69 @@
+// Package cleantext makes text that others chose safe to show on a terminal: what would do more than show a character is shown as its
+// number, so that it neither acts nor hides.
+package cleantext
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Line makes text fit for one line: line ends and tabs become spaces, and the rest is as Text makes it.
+func Line(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	return Text(lineEnds.Replace(s))
+}
+
+var lineEnds = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
+
+// Text keeps line ends and tabs. Control characters (C0, C1, DEL), what turns the direction of text around, what has no width, and
+// bytes that are not UTF-8 are shown as \x1b or \u202e.
+func Text(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == utf8.RuneError && n == 1, r < ' ', r == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case Harmful(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// Harmful reports the characters that do more than show themselves: controls, line ends of Unicode, what turns the direction of text
+// around, and what is not seen.
+func Harmful(r rune) bool {
+	switch {
+	case r < ' ', 0x7f <= r && r <= 0x9f:
+		return true
+	case r == 0xad, r == 0x61c, r == 0x180e, r == 0xfeff:
+		return true
+	case 0x200b <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e, 0x2060 <= r && r <= 0x206f:
+		return true
+	case 0xfff9 <= r && r <= 0xfffb, 0xe0000 <= r && r <= 0xe007f:
+		return true
+	}
+	return false
+}
+
+// isPlain reports whether s is printable ASCII all through, which is nearly always so.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
