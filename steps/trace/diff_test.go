@@ -89,7 +89,7 @@ func TestDiffSaysWhatChanged(t *testing.T) {
 		{"an annotation that is new", func(b *Trace) {
 			s := b.Find("3.1")
 			s.Annotations = append(s.Annotations, event.Annotation{Level: event.AnnotationError, Message: "worse", File: "z.go"})
-		}, "step checks / lint\n  annotations\n    @@ -1,2 +1,3 @@\n     warning  /work/a.go:3:7  Style: too long by far\n     error  main.go:1  <bad> &  ugly (E1)\n" +
+		}, "step checks / lint\n  annotations\n    @@ -1,2 +1,3 @@\n     warning  /work/a.go:3:7  Style: too long by far\n     error  main.go:1  <bad> & \\x01ugly (E1)\n" +
 			"    +error  z.go  worse\ndifferent: 1 of 7 steps changed\n"},
 		{"a summary, and what was made", func(b *Trace) {
 			b.Find("2").Summary = strings.Replace(b.Find("2").Summary, "3", "4", 1)
@@ -97,7 +97,7 @@ func TestDiffSaysWhatChanged(t *testing.T) {
 		}, "step build\n  summary\n    @@ -3,3 +3,3 @@\n     | file | size |\n     |---|--:|\n    -| app | 3 |\n    +| app | 4 |\n" +
 			"  - made out/app: sha256:0123\n  + made out/app: sha256:4567\ndifferent: 1 of 7 steps changed\n"},
 		{"text that would move the cursor stays where it is", func(b *Trace) { b.Find("2").Env["MODE"] = "\x1b[2Jfast" },
-			"step build\n  - env MODE: fast\n  + env MODE:  [2Jfast\ndifferent: 1 of 7 steps changed\n"},
+			"step build\n  - env MODE: fast\n  + env MODE: \\x1b[2Jfast\ndifferent: 1 of 7 steps changed\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, got := diffOf(t, c.change)
