@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source/tree"
 )
 
 // candidates are the folders and files where the definition that a reference names can be, in the order in which to look.
@@ -135,13 +137,16 @@ func (r *Resolver) read(laid *laidOut, folder, file string, ref *plan.Reference)
 // signed finds the signature that covers a folder: its own, or that of a folder around it. The component then gets what is
 // signed and nothing else of its package.
 func (r *Resolver) signed(laid *laidOut, folder, text string) (*laidOut, []string, error) {
+	envelopes, err := r.envelopes(laid.content)
+	if err != nil {
+		return nil, nil, err
+	}
 	var last error
 	for dir := folder; ; dir = path.Dir(dir) {
 		if dir == "." {
 			dir = ""
 		}
-		envelope, err := os.ReadFile(filepath.Join(laid.root, filepath.FromSlash(dir), SignatureFile))
-		if err == nil {
+		if envelope, ok := envelopes[dir]; ok {
 			keys, verr := laid.trust.Verify(envelope, laid.manifest.Digest(dir))
 			if verr == nil {
 				slices.Sort(keys)
@@ -161,4 +166,32 @@ func (r *Resolver) signed(laid *laidOut, folder, text string) (*laidOut, []strin
 		why = "your sources demand a signature, and the one it has will not do: " + last.Error()
 	}
 	return nil, nil, &DeniedError{What: text, Why: why, Hint: "sign its folder with step-runner sign, or change signed_by in sources.toml"}
+}
+
+// envelopes are the signatures in a package, by folder. They are not laid out: a component is given nothing that its digest does not cover.
+func (r *Resolver) envelopes(content string) (map[string][]byte, error) {
+	pack, err := r.builtins.Package(content)
+	if err != nil {
+		pack, err = r.openPackage(content)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer pack.Close()
+	return tree.Signatures(pack)
+}
+
+// Envelope returns the signatures over a component's folder. The error is fs.ErrNotExist where there are none.
+func (r *Resolver) Envelope(c *Component) ([]byte, error) {
+	if c.Origin == nil {
+		return os.ReadFile(filepath.Join(c.Dir, SignatureFile))
+	}
+	envelopes, err := r.envelopes(c.Origin.Package)
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := envelopes[c.Origin.Path]; ok {
+		return text, nil
+	}
+	return nil, fs.ErrNotExist
 }

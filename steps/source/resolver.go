@@ -21,7 +21,7 @@ import (
 const DefaultRefresh = 10 * time.Minute
 
 // SignatureFile is the name of the file in a folder that holds the signatures over its content.
-const SignatureFile = "component" + tree.SignatureSuffix
+const SignatureFile = tree.SignatureFile
 
 // Rules are what the user configured about where things come from. Implementations are safe for concurrent use.
 type Rules interface {

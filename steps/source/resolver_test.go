@@ -440,6 +440,12 @@ func TestTrust(t *testing.T) {
 		if diff := cmp.Diff([]string{"alice"}, got.Origin.SignedBy); diff != "" {
 			t.Error(diff)
 		}
+		if _, err := os.Stat(filepath.Join(got.Dir, source.SignatureFile)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is given its signature, which no digest covers: %v", err)
+		}
+		if text, err := signed.Envelope(got); err != nil || string(text) != "signed" {
+			t.Errorf("its signature is %q, %v", text, err)
+		}
 		if _, err := os.Stat(filepath.Join(got.Dir, "..", "..", "lib.sh")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a file that is not signed is there: %v", err)
 		}

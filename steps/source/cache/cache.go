@@ -1,5 +1,7 @@
 // Package cache keeps what was fetched in the user's cache folder, for all processes of that user.
 //
+// What the pins and names say is believed only if it was written with the user's key, which is not in the cache: see Keyed.
+//
 //	packages/<digest>.tar   a package each, named by its content digest, verified whenever it is read
 //	trees/<digest>/         a package unpacked, to be read only; verified whenever a run first uses it
 //	pins/<hash>.json        which package a pin (a commit, a manifest, an archive) holds
@@ -37,6 +39,14 @@ type Cache struct {
 
 // New returns the cache in dir, which is made when something is first put into it.
 func New(dir string) *Cache { return &Cache{dir: dir, files: files{dir: dir}} }
+
+// Keyed returns the cache in dir, of which pins and names are believed only if whoever wrote them had the key. Others could make a name or a
+// commit mean any code: they are as if they were not there.
+func Keyed(dir string, key []byte) *Cache {
+	c := New(dir)
+	c.files.key = key
+	return c
+}
 
 // Dir is the cache's folder.
 func (c *Cache) Dir() string { return c.dir }
@@ -142,6 +152,7 @@ func (c *Cache) Remove(digest string) error {
 type pinned struct {
 	Of     []string `json:"of"`
 	Digest string   `json:"digest"`
+	MAC    string   `json:"mac,omitempty"`
 }
 
 // Pinned returns the content digest of the package that a pin holds. What makes a pin unique are all of its parts: the kind
@@ -149,7 +160,7 @@ type pinned struct {
 func (c *Cache) Pinned(parts ...string) (digest string) {
 	path := filepath.Join(c.dir, pinsDir, key(parts...)+".json")
 	var p pinned
-	if readJSON(path, &p) != nil || !slices.Equal(p.Of, parts) {
+	if readJSON(path, &p) != nil || !slices.Equal(p.Of, parts) || !c.files.wrote(pinsDir, p.MAC, p.signed()) {
 		return ""
 	}
 	touch(path)
@@ -158,25 +169,37 @@ func (c *Cache) Pinned(parts ...string) (digest string) {
 
 // SetPinned remembers which package a pin holds.
 func (c *Cache) SetPinned(digest string, parts ...string) error {
-	return c.files.writeJSON(pinsDir, key(parts...), pinned{parts, digest})
+	p := pinned{Of: parts, Digest: digest}
+	p.MAC = c.files.mac(pinsDir, p.signed())
+	return c.files.writeJSON(pinsDir, key(parts...), p)
 }
+
+// signed is what the code of an entry is over.
+func (p pinned) signed() []string { return append([]string{p.Digest}, p.Of...) }
 
 // Name is what a name pointed to when its server was last asked.
 type Name struct {
 	Of   []string  `json:"of"`
 	Pin  string    `json:"pin"`
 	Time time.Time `json:"time"`
+	MAC  string    `json:"mac,omitempty"`
+}
+
+func (n Name) signed() []string {
+	return append([]string{n.Pin, n.Time.Format(time.RFC3339Nano)}, n.Of...)
 }
 
 // Name returns what the name pointed to; ok is false when the cache does not know.
 func (c *Cache) Name(parts ...string) (name Name, ok bool) {
 	err := readJSON(filepath.Join(c.dir, namesDir, key(parts...)+".json"), &name)
-	return name, err == nil && slices.Equal(name.Of, parts) && name.Pin != ""
+	return name, err == nil && slices.Equal(name.Of, parts) && name.Pin != "" && c.files.wrote(namesDir, name.MAC, name.signed())
 }
 
 // SetName remembers what a name points to now.
 func (c *Cache) SetName(pin string, parts ...string) error {
-	return c.files.writeJSON(namesDir, key(parts...), Name{parts, pin, time.Now().UTC()})
+	n := Name{Of: parts, Pin: pin, Time: time.Now().UTC().Round(0)}
+	n.MAC = c.files.mac(namesDir, n.signed())
+	return c.files.writeJSON(namesDir, key(parts...), n)
 }
 
 // Mirror returns the folder for the mirror of a repository. It may not exist yet; hold Lock("git", url) while using it.

@@ -2,6 +2,9 @@ package cache
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +17,27 @@ import (
 )
 
 // files are the folders of a cache and the plain files in them, whatever they mean.
-type files struct{ dir string }
+type files struct {
+	dir string
+	key []byte // of what pins and names say; nil asks for none
+}
+
+// mac is the code of an entry of a folder: that whoever wrote it had the key.
+func (f files) mac(folder string, parts []string) string {
+	if f.key == nil {
+		return ""
+	}
+	h := hmac.New(sha256.New, f.key)
+	for _, part := range append([]string{folder}, parts...) {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// wrote reports whether an entry has its code.
+func (f files) wrote(folder, mac string, parts []string) bool {
+	return f.key == nil || hmac.Equal([]byte(mac), []byte(f.mac(folder, parts)))
+}
 
 // folder makes one of the cache's folders, which only this user may read: components may be from private repositories.
 func (f files) folder(name string) (string, error) {

@@ -115,7 +115,7 @@ func verified(dir, digest string) (*tree.Manifest, error) {
 	if _, err := os.Lstat(dir); err != nil {
 		return nil, err
 	}
-	m, err := tree.Scan(dir)
+	m, err := tree.ScanExact(dir)
 	if err != nil || m.Digest("") != digest {
 		return nil, errors.Join(ErrChanged, err)
 	}

@@ -71,6 +71,8 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 		switch {
 		case json.Unmarshal(text, &p) != nil:
 			found(path, "it does not say what the pin holds")
+		case !c.files.wrote(pinsDir, p.MAC, p.signed()):
+			found(path, "it was not written with your key: an earlier version wrote it, or somebody else")
 		case !c.has(p.Digest):
 			found(path, "the package of %s does not exist", strings.TrimSpace(strings.Join(p.Of, " ")))
 		}
@@ -79,6 +81,8 @@ func (c *Cache) Verify(ctx context.Context, repair bool) (*Checked, error) {
 		var n Name
 		if json.Unmarshal(text, &n) != nil || n.Pin == "" {
 			found(path, "it does not say what the name points to")
+		} else if !c.files.wrote(namesDir, n.MAC, n.signed()) {
+			found(path, "it was not written with your key: an earlier version wrote it, or somebody else")
 		}
 	})
 	return checked, nil
@@ -103,7 +107,7 @@ func (c *Cache) verifyTrees(ctx context.Context, repair bool, checked *Checked) 
 			continue // being made, or for Prune
 		}
 		dir := filepath.Join(c.dir, treesDir, entry.Name())
-		m, err := tree.Scan(dir) // which does not count as a use
+		m, err := tree.ScanExact(dir) // which does not count as a use
 		if err == nil && m.Digest("") == "sha256:"+entry.Name() || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

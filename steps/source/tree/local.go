@@ -45,6 +45,19 @@ func Scan(dir string) (*Manifest, error) {
 	return m, err
 }
 
+// ScanExact is Scan of a folder that Extract made: something in it that is not part of its content, which Extract leaves out, is an error.
+func ScanExact(dir string) (*Manifest, error) {
+	if err := filepath.WalkDir(dir, func(full string, _ fs.DirEntry, err error) error {
+		if rel, rerr := filepath.Rel(dir, full); err == nil && rerr == nil && Ignored(filepath.ToSlash(rel)) {
+			return fmt.Errorf("%s is not part of the package", full)
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return Scan(dir)
+}
+
 // Walk calls visit with every file and link in dir that is part of its content, names relative to it with slashes.
 func Walk(dir string, visit func(name string, info fs.FileInfo) error) error {
 	var files int

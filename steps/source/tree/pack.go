@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -161,7 +162,7 @@ func (e *CorruptError) Error() string {
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Extract unpacks a pack into dir, which it makes and which must not be there. The digest is held against the whole pack; with a
-// folder only what is below that is unpacked. Where the digest is wrong dir is removed and the error is a *CorruptError.
+// folder only what is below that is unpacked. What is not part of the digest is not unpacked. Where the digest is wrong dir is removed and the error is a *CorruptError.
 func Extract(pack io.Reader, want, dir, folder string) (*Manifest, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -265,6 +266,10 @@ func (x *extraction) file(h *tar.Header, content io.Reader) error {
 	default:
 		return &PathError{h.Name, "is neither a file nor a link"}
 	}
+	if Ignored(h.Name) {
+		_, err := io.Copy(io.Discard, content)
+		return err
+	}
 	sum := sha256.New()
 	var to io.Writer = sum
 	var out *os.File
@@ -313,4 +318,28 @@ func (x *extraction) makeFolder(dir string) error {
 		x.made[dir] = true
 	}
 	return nil
+}
+
+// maxSignatures bounds all files with signatures of a pack together, in bytes.
+const maxSignatures = 64 << 20
+
+// Signatures returns the files with signatures of a pack, by their folders: "" is the root. Nothing vouches for them.
+func Signatures(pack io.Reader) (map[string][]byte, error) {
+	found, size := map[string][]byte{}, int64(0)
+	err := read(pack, "", func(h *tar.Header, content io.Reader) error {
+		if path.Base(h.Name) != SignatureFile || h.Typeflag != tar.TypeReg {
+			return nil
+		}
+		if size += h.Size; size > maxSignatures {
+			return fmt.Errorf("%w: %d MiB of signatures", ErrLimit, size>>20)
+		}
+		text, err := io.ReadAll(content)
+		folder := path.Dir(h.Name)
+		if folder == "." {
+			folder = ""
+		}
+		found[folder] = text
+		return err
+	})
+	return found, err
 }

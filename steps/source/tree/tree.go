@@ -41,8 +41,9 @@ const (
 	Symlink    Type = 'l'
 )
 
-// SignatureSuffix ends the names of files that hold signatures. They are not part of a content digest, which they are about.
-const SignatureSuffix = ".dsse"
+// SignatureFile is the name of the files that hold the signatures over the folder that they are in. They are not part of a content digest,
+// which they are about, and so nobody who is given a tree is given them: see Signatures.
+const SignatureFile = "component.dsse"
 
 // Ignored reports whether a path is not part of a tree's content: what Git keeps of a work tree, and signatures.
 func Ignored(name string) bool {
@@ -51,7 +52,7 @@ func Ignored(name string) bool {
 			return true
 		}
 	}
-	return strings.HasSuffix(name, SignatureSuffix)
+	return path.Base(name) == SignatureFile
 }
 
 // PathError says that a name cannot be the path of a file in a tree.
@@ -183,7 +184,7 @@ func (m *Manifest) Has(name string) bool {
 	return found
 }
 
-// Paths returns the paths of all files, sorted, those that are no part of the digest included.
+// Paths returns the paths of all files, sorted.
 func (m *Manifest) Paths() []string {
 	paths := make([]string, len(m.lines))
 	for i := range m.lines {

@@ -86,16 +86,19 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 // Open makes the source of one run's components. What is fetched is laid out in folder, which is the run's own; local
 // components are seen from workDir.
 func (o *Flags) Open(p *command.Program, folder, workDir string) (*source.Resolver, error) {
+	kept, err := o.OpenCache(p, folder)
+	if err != nil {
+		return nil, err
+	}
 	r := &source.Resolver{
 		Local:   &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse, ParseFetchedAction: actions.ParseFetched, WorkDir: workDir},
-		Cache:   cache.New(o.CacheFolder(p, folder)),
+		Cache:   kept,
 		Locked:  o.locked,
 		Offline: o.Offline,
 		Fresh:   o.Refresh,
 		Folder:  folder,
 		WorkDir: workDir,
 	}
-	var err error
 	if r.Lock, err = readLock(o, workDir); err != nil {
 		return nil, err
 	}
@@ -127,6 +130,25 @@ func (o *Flags) Rules(p *command.Program, workDir string) (*federation.Config, e
 		return nil, exit.Coded(exit.NotFound, "--sources: there is no %s", o.Sources)
 	}
 	return rules, err
+}
+
+// OpenCache opens the cache that runs use; folder is the run's own.
+func (o *Flags) OpenCache(p *command.Program, folder string) (*cache.Cache, error) {
+	return OpenCache(o.CacheFolder(p, folder))
+}
+
+// OpenCache opens the cache in a folder, with the user's key.
+func OpenCache(dir string) (*cache.Cache, error) {
+	key := ""
+	if config, err := os.UserConfigDir(); err == nil {
+		key = filepath.Join(config, "rung", "cache.key")
+	}
+	kept, err := cache.Open(dir, key)
+	var owner *cache.OwnerError
+	if errors.As(err, &owner) {
+		return nil, exit.Coded(exit.Denied, "the cache is not used: %v", owner).Hinted("%s", owner.Hint)
+	}
+	return kept, err
 }
 
 // CacheFolder is the folder of the cache. Where a user has none, as in a container whose user has no home, it is in the run's own

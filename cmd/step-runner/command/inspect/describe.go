@@ -120,7 +120,7 @@ func (a *app) describe(ctx context.Context, arg string, o *describeOptions) erro
 // describer makes pages.
 type describer struct {
 	app  *app
-	from source.Source
+	from *source.Resolver
 	dir  string
 	o    *describeOptions
 	keys []signature.PublicKey
@@ -150,7 +150,7 @@ func (d *describer) page(ctx context.Context, arg string) (*describe.Page, error
 
 // signers says who signed a component. A signature over other files is one of nobody.
 func (d *describer) signers(c *source.Component) ([]describe.Signer, error) {
-	text, err := os.ReadFile(filepath.Join(c.Dir, source.SignatureFile))
+	text, err := d.from.Envelope(c)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
-	"github.com/rungci/rung/steps/source/cache"
 	"github.com/rungci/rung/steps/source/credentials"
 	"github.com/rungci/rung/steps/source/git"
 )
@@ -57,7 +56,10 @@ func (o *Flags) openIncludes(p *command.Program, r *repository.Repository, proje
 	}
 	home, _ := os.UserHomeDir() // without one there are no credentials in it
 	found := &credentials.Finder{Env: p.Env, Home: home}
-	kept := cache.New(o.From.CacheFolder(p, ""))
+	kept, err := o.From.OpenCache(p, "")
+	if err != nil {
+		return nil, err
+	}
 	return include.New(include.Options{
 		Repository: r, Cache: kept, Git: &git.Fetcher{Cache: kept, Credentials: found}, Credentials: found, Rules: rules, Projects: projects,
 		LockFile: filepath.Join(r.Root, store.Folder, include.LockName), Offline: o.From.Offline, Refresh: o.From.Refresh, Env: p.Env,

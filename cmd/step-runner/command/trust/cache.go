@@ -56,7 +56,7 @@ func (a *cacheCommands) openCache(dir string) (*cache.Cache, error) {
 	if err != nil {
 		return nil, exit.Coded(exit.System, "finding the cache: %v", err)
 	}
-	return cache.New(dir), nil
+	return components.OpenCache(dir)
 }
 
 func (a *cacheCommands) cacheListCommand(open func() (*cache.Cache, error)) *cobra.Command {
