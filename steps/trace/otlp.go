@@ -68,24 +68,71 @@ const (
 	otlpError    = 2
 )
 
-// writeOTLP writes a span for the run, one for every step that ran and one for every attempt, with the attributes of the semantic conventions
-// for CI/CD. Inputs, outputs, environments and commands stay in the trace.
-func writeOTLP(w io.Writer, t *Trace) error {
-	o := &otlp{trace: t}
-	o.run()
-	for _, s := range t.Steps {
-		o.step(s, o.spans[0])
+// SpanParent is the span that the spans of a trace are below, in hexadecimal; the zero value is none.
+type SpanParent struct{ Trace, Span string }
+
+// writeOTLP is the export of one trace.
+func writeOTLP(w io.Writer, t *Trace) error { return WriteSpans(w, []*Trace{t}, SpanParent{}) }
+
+// WriteSpans writes traces as OTLP/JSON: a span for each run, one for every step that ran and one for every attempt, with the attributes of
+// the semantic conventions for CI/CD. Several runs are jobs of one pipeline, which gets a span of its own. Inputs, outputs, environments
+// and commands stay in the traces.
+func WriteSpans(w io.Writer, traces []*Trace, parent SpanParent) error {
+	if len(traces) == 0 {
+		return nil
 	}
-	return json.NewEncoder(w).Encode(otlpTraces{[]otlpResourceSpans{{
-		Resource:   otlpResource{o.resource()},
-		ScopeSpans: []otlpScopeSpans{{otlpScope{"github.com/rungci/rung", t.Runtime.Version}, o.spans}},
-		SchemaURL:  otlpSchema,
-	}}})
+	parts := []string{"trace"}
+	for _, t := range traces {
+		parts = append(parts, t.Run.ID)
+	}
+	if parent.Trace == "" {
+		parent.Trace = otlpID(16, parts...)
+	}
+	var all otlpTraces
+	if len(traces) > 1 {
+		o := &otlp{trace: traces[0], id: parent.Trace}
+		parent.Span = o.wholePipeline(traces, parts, parent.Span)
+		all.ResourceSpans = append(all.ResourceSpans, o.document())
+	}
+	for _, t := range traces {
+		o := &otlp{trace: t, id: parent.Trace}
+		o.run(parent.Span)
+		for _, s := range t.Steps {
+			o.step(s, o.spans[0])
+		}
+		all.ResourceSpans = append(all.ResourceSpans, o.document())
+	}
+	return json.NewEncoder(w).Encode(all)
 }
 
 type otlp struct {
 	trace *Trace
+	id    string // of the trace that all spans are in
 	spans []*otlpSpan
+}
+
+func (o *otlp) document() otlpResourceSpans {
+	return otlpResourceSpans{
+		Resource:   otlpResource{o.resource()},
+		ScopeSpans: []otlpScopeSpans{{otlpScope{"github.com/rungci/rung", o.trace.Runtime.Version}, o.spans}},
+		SchemaURL:  otlpSchema,
+	}
+}
+
+// wholePipeline adds the span that the jobs of a pipeline are below, and returns its ID.
+func (o *otlp) wholePipeline(traces []*Trace, parts []string, parent string) string {
+	began, ended := traces[0].Run.Started, traces[0].Run.Started
+	for _, t := range traces {
+		if t.Run.Started.Before(began) {
+			began = t.Run.Started
+		}
+		if end := t.Run.Started.Add(t.Run.Duration); end.After(ended) {
+			ended = end
+		}
+	}
+	span := o.add("", nil, cmp.Or(o.pipeline(), "pipeline"), began, ended.Sub(began))
+	span.SpanID, span.Parent, span.Kind = otlpID(8, append(parts, "pipeline")...), parent, otlpServer
+	return span.SpanID // without a status: a job that failed may have been allowed to
 }
 
 // resource says what ran the steps and for which commit.
@@ -101,10 +148,10 @@ func (o *otlp) pipeline() string {
 	return cmp.Or(job["CI_PIPELINE_NAME"], job["CI_PROJECT_PATH"])
 }
 
-func (o *otlp) run() {
+func (o *otlp) run(parent string) {
 	r := o.trace.Run
 	span := o.add("", nil, cmp.Or(r.Job["CI_JOB_NAME"], "run"), r.Started, r.Duration)
-	span.Kind = otlpServer
+	span.Kind, span.Parent = otlpServer, parent
 	span.Attributes = texts("cicd.pipeline.result", otlpResult(r.Status, r.Error), "rung.run.id", r.ID)
 	span.ended(r.Status, r.Error, message(r.Error, ""))
 }
@@ -160,7 +207,7 @@ func (o *otlp) step(s *Step, parent *otlpSpan) {
 
 // add begins a span. IDs follow from that of the run, so that a trace that is exported again has the same ones.
 func (o *otlp) add(id string, parent *otlpSpan, name string, started time.Time, took time.Duration) *otlpSpan {
-	span := &otlpSpan{TraceID: otlpID(16, "trace", o.trace.Run.ID), SpanID: otlpID(8, "span", o.trace.Run.ID, id), Name: name, Kind: otlpInternal,
+	span := &otlpSpan{TraceID: o.id, SpanID: otlpID(8, "span", o.trace.Run.ID, id), Name: name, Kind: otlpInternal,
 		Start: strconv.FormatInt(started.UnixNano(), 10), End: strconv.FormatInt(started.Add(max(took, 0)).UnixNano(), 10)}
 	if parent != nil {
 		span.Parent = parent.SpanID

@@ -110,3 +110,41 @@ func TestOTLP(t *testing.T) {
 		}
 	})
 }
+
+func TestOTLPOfAPipeline(t *testing.T) {
+	one, two := read(t, record(t, example)), read(t, record(t, example))
+	two.Run.ID = "another"
+	var document bytes.Buffer
+	if err := WriteSpans(&document, []*Trace{one, two}, SpanParent{Trace: "4bf92f3577b34da6a3ce929d0e0e4736", Span: "00f067aa0ba902b7"}); err != nil {
+		t.Fatal(err)
+	}
+	var request spans.TracesData
+	if err := protojson.Unmarshal(document.Bytes(), &request); err != nil {
+		t.Fatal(err)
+	}
+	ids, traces := map[string]bool{}, map[string]bool{}
+	var roots []*spans.Span
+	for _, r := range request.ResourceSpans {
+		for _, s := range r.ScopeSpans[0].Spans {
+			if ids[string(s.SpanId)] {
+				t.Errorf("%s has an ID that another span has", s.Name)
+			}
+			ids[string(s.SpanId)], traces[string(s.TraceId)] = true, true
+			if s.Kind == spans.Span_SPAN_KIND_SERVER {
+				roots = append(roots, s)
+			}
+		}
+	}
+	if len(traces) != 1 || len(roots) != 3 {
+		t.Fatalf("%d traces, and %d spans of a pipeline and its runs", len(traces), len(roots))
+	}
+	pipeline := roots[0]
+	for _, run := range roots[1:] {
+		if string(run.ParentSpanId) != string(pipeline.SpanId) || run.StartTimeUnixNano < pipeline.StartTimeUnixNano || run.EndTimeUnixNano > pipeline.EndTimeUnixNano {
+			t.Errorf("the run is not in its pipeline: %v", run)
+		}
+	}
+	if ids[string(pipeline.ParentSpanId)] || len(pipeline.ParentSpanId) == 0 {
+		t.Errorf("the pipeline is below %q", pipeline.ParentSpanId)
+	}
+}

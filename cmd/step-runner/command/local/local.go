@@ -20,6 +20,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/runner"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/gitlab"
@@ -295,7 +296,7 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 	o.introduce(p, view)
 	began := time.Now()
 	results := p.Run(ctx, options)
-	return o.ended(view, results, time.Since(began))
+	return o.ended(context.WithoutCancel(ctx), view, results, time.Since(began))
 }
 
 // shownNames are the names of jobs for a view, and whether it is one of several: a trigger becomes several.
@@ -325,16 +326,34 @@ func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, vie
 }
 
 // ended shows how all jobs ended, and is their exit code.
-func (o *localFlags) ended(view *jobsView, results []local.Result, took time.Duration) error {
+func (o *localFlags) ended(ctx context.Context, view *jobsView, results []local.Result, took time.Duration) error {
 	view.ended(results, took)
 	if err := view.Close(); err != nil {
 		return exit.Coded(exit.System, "writing the output: %v", err)
 	}
+	o.sendSpans(ctx, results)
 	if code := resultCode(results); code != exit.OK {
 		o.suggest(results)
 		return exit.Shown(code)
 	}
 	return nil
+}
+
+// sendSpans sends the spans of all jobs to a collector, where the environment names one. What goes wrong is no failure of the jobs.
+func (o *localFlags) sendSpans(ctx context.Context, results []local.Result) {
+	spans, err := tracefile.SpansTo(o.app.Getenv)
+	if err == nil && spans != nil {
+		var files []string
+		for _, r := range local.Flatten(results) {
+			if r.Trace != "" {
+				files = append(files, r.Trace)
+			}
+		}
+		err = spans.Send(ctx, files...)
+	}
+	if err != nil {
+		fmt.Fprintf(o.app.Stderr, "warning: cannot send spans: %v\n", err)
+	}
 }
 
 // suggest says how to look into the first job whose steps failed.

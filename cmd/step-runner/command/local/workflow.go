@@ -91,7 +91,7 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	o.introduceWorkflow(p, shown)
 	began := time.Now()
 	results := p.Run(ctx, options)
-	return o.ended(shown, results, time.Since(began))
+	return o.ended(context.WithoutCancel(ctx), shown, results, time.Since(began))
 }
 
 // introduceWorkflow says what was assumed, and what is hardly meant.

@@ -272,11 +272,7 @@ func (r *recording) sendSpans(ctx context.Context, p *command.Program) {
 	if r.spans == nil {
 		return
 	}
-	t, err := trace.Read(r.path)
-	if err == nil {
-		err = r.spans.Send(ctx, t)
-	}
-	if err != nil {
+	if err := r.spans.Send(ctx, r.path); err != nil {
 		fmt.Fprintf(p.Stderr, "warning: cannot send spans: %v\n", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/steps/trace"
 )
 
@@ -25,7 +26,11 @@ type Spans struct {
 	endpoint string
 	headers  http.Header
 	timeout  time.Duration
+	parent   trace.SpanParent
 }
+
+// traceparent is the form of TRACEPARENT, as W3C's Trace Context says: a version, the trace, the span, and flags.
+var traceparent = lazyregexp.New(`^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$`)
 
 // SpansTo returns where the environment says that spans go; nil is nowhere.
 func SpansTo(getenv func(string) string) (*Spans, error) {
@@ -63,13 +68,24 @@ func SpansTo(getenv func(string) string) (*Spans, error) {
 		}
 		s.timeout = min(time.Duration(ms)*time.Millisecond, maxOTLPTimeout)
 	}
+	if m := traceparent().FindStringSubmatch(getenv("TRACEPARENT")); m != nil && strings.Trim(m[1], "0") != "" && strings.Trim(m[2], "0") != "" {
+		s.parent = trace.SpanParent{Trace: m[1], Span: m[2]}
+	}
 	return s, nil
 }
 
-// Send sends the spans of a trace. It takes no longer than the timeout of the environment, at most a minute.
-func (s *Spans) Send(ctx context.Context, t *trace.Trace) error {
+// Send sends the spans of the traces in files, below the span that TRACEPARENT names. It takes no longer than the timeout of the environment,
+// at most a minute.
+func (s *Spans) Send(ctx context.Context, files ...string) error {
+	traces := make([]*trace.Trace, len(files))
+	for i, file := range files {
+		var err error
+		if traces[i], err = trace.Read(file); err != nil {
+			return err
+		}
+	}
 	var body bytes.Buffer
-	if err := trace.Export(&body, t, "otlp"); err != nil {
+	if err := trace.WriteSpans(&body, traces, s.parent); err != nil || body.Len() == 0 {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)

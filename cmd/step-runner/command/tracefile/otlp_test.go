@@ -13,7 +13,7 @@ import (
 	"github.com/rungci/rung/steps/trace"
 )
 
-func finished(t *testing.T) *trace.Trace {
+func finished(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.json")
 	r, err := trace.NewRecorder(path, trace.Options{})
@@ -25,11 +25,7 @@ func finished(t *testing.T) *trace.Trace {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := trace.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tr
+	return path
 }
 
 func environment(pairs ...string) func(string) string {
@@ -74,6 +70,19 @@ func TestSpans(t *testing.T) {
 		}
 		if path != "/base/v1/traces" || kind != "application/json" || token != "a b" || !strings.Contains(body, `"cicd.pipeline.result"`) {
 			t.Errorf("got %s %s %s %s", path, kind, token, body)
+		}
+	})
+	t.Run("they are below the span that TRACEPARENT names", func(t *testing.T) {
+		const id, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+		for parent, want := range map[string]bool{
+			"00-" + id + "-" + span + "-01": true, "00-" + id + "-" + strings.Repeat("0", 16) + "-01": false, id: false,
+		} {
+			if err := send("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL, "TRACEPARENT", parent); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(body, `"traceId":"`+id+`"`) && strings.Contains(body, `"parentSpanId":"`+span+`"`); got != want {
+				t.Errorf("%s: got %s", parent, body)
+			}
 		}
 	})
 	t.Run("an endpoint of traces alone is taken as it is", func(t *testing.T) {
