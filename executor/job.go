@@ -32,10 +32,11 @@ type Job struct {
 	// The folder then holds what the last job left (GIT_STRATEGY: fetch). Two jobs never have it at once.
 	KeepProject string
 
-	Resources  Resources
-	Network    NetworkPolicy
-	Privileged bool   // give the job all rights on the host's kernel, as Docker in Docker needs
-	User       string // the user to run the job as; empty is the image's, or this process's
+	Resources        Resources
+	ServiceResources Resources // of each service
+	Network          NetworkPolicy
+	Privileged       bool   // give the job and its services all rights on the host's kernel, as Docker in Docker needs
+	User             string // the user to run the job as; empty is the image's, or this process's
 }
 
 // Resources bound what a job may use. 0 means no limit.

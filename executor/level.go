@@ -62,7 +62,7 @@ func (e *Refusal) Error() string {
 func Check(e Executor, job *Job) error {
 	can := e.Capabilities()
 	var missing []string
-	could := CGroup
+	could := None
 	ask := func(asks, can bool, what string, level Level) {
 		if asks && !can {
 			missing = append(missing, what)
@@ -73,13 +73,16 @@ func Check(e Executor, job *Job) error {
 	}
 	ask(job.Image != nil, can.Image, "images", Container)
 	ask(len(job.Services) > 0, can.Services, "services", Container)
-	ask(job.Resources != (Resources{}), can.Resources, "resource limits", CGroup)
+	ask(job.Resources != Resources{} || job.ServiceResources != Resources{}, can.Resources, "resource limits", Container)
 	ask(job.Network != NetworkDefault, slices.Contains(can.Networks, job.Network), fmt.Sprintf("the network policy %q", job.Network), Container)
 	ask(job.Privileged, can.Privileges, "privileged jobs", Container)
 	ask(job.User != "", can.User, "another user", Container)
 	ask(job.KeepProject != "", can.KeepProject, "a project folder that is kept between jobs", Container)
 	if missing == nil {
 		return nil
+	}
+	if could.Rank() <= e.Level().Rank() {
+		could = ""
 	}
 	return &Refusal{Level: e.Level(), What: strings.Join(missing, " and "), Could: could}
 }

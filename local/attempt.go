@@ -130,7 +130,6 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 	if a.place, err = a.Place(); err != nil {
 		return err
 	}
-	out.Ignored = a.place.Ignored
 	a.preparing = &preparation{
 		tell: func(p event.Preparing) { a.Observer.Prepare(a.Name(), p) }, hide: a.Hide, now: time.Now,
 	}
@@ -149,6 +148,7 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 		return err
 	}
 	defer a.close(ctx)
+	out.Ignored = a.place.Ignored
 	a.prepared = a.preparing.ended()
 	if err := a.inside(ctx, out); err != nil {
 		a.problem(ctx, out, err)

@@ -25,6 +25,9 @@ type Options struct {
 	// Concurrency is how many jobs run at a time; less than 1 is 1.
 	Concurrency int
 	Isolation   Isolation
+	// Limits are what every job may use and reach. Privileged lets jobs in containers have all rights on the kernel.
+	Limits     Limits
+	Privileged bool
 	// None makes the level without isolation, Container that of containers. Each is called once, when a job needs it. Container may
 	// be nil. The levels are the caller's to close.
 	None, Container func() (executor.Executor, error)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local/limits"
+	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -18,6 +20,20 @@ type Place struct {
 	// Services are those of a job that runs on this machine beside them; nil has none. Starter runs them.
 	Services *executor.Job
 	Starter  executor.ServiceStarter
+}
+
+// Limits are what every job of a run may use and reach.
+type Limits = limits.Limits
+
+// ReadLimits reads what the project in a folder narrows.
+func ReadLimits(root string) (Limits, error) {
+	return limits.Read(root, store.Folder+"/"+limits.File)
+}
+
+// Limit bounds a job and its services: by what the user says, and what the project narrows.
+func (r *Runner) Limit(job *executor.Job, project Limits) {
+	all := r.Limits.Within(project)
+	job.Resources, job.ServiceResources, job.Network = all.Resources, all.Resources, all.Network
 }
 
 // Containers decides between containers and this machine for a job that asks for a container or does not. The reason is why it is this machine.

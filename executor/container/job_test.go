@@ -272,6 +272,63 @@ func TestAKeptJobLeavesItsFilesAndNoProcess(t *testing.T) {
 	}
 }
 
+func TestAJobWithoutANetworkReachesItsServices(t *testing.T) {
+	enginetest.Busybox(t)
+	j := job("closed")
+	j.Network = executor.NetworkNone
+	j.Services = []containers.Service{{
+		Image: containers.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}, Aliases: []string{"db"},
+		Command: []string{"nc", "-ll", "-p", "8080", "-e", "echo", "I am the service"}, Variables: map[string]string{"HEALTHCHECK_TCP_PORT": "8080"},
+	}}
+	env, said := open(t, options(t.TempDir()), j)
+	if got := sh(t, env, "nc db 8080 </dev/null"); got != "I am the service\n" {
+		t.Errorf("the service answers %q\n%s", got, said)
+	}
+}
+
+func TestServicesHaveTheirOwnLimits(t *testing.T) {
+	enginetest.Busybox(t)
+	j := job("limits")
+	j.ServiceResources = executor.Resources{Memory: 64 << 20, PIDs: 32, CPU: 1e6}
+	j.Services = []containers.Service{{Image: containers.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}, Command: []string{"sleep", "600"}}}
+	env, _ := open(t, options(t.TempDir()), j)
+	c := enginetest.Client(t)
+	for name, want := range map[string]int64{env.Layout().Name: 0, env.Layout().Name + "-service-1": 64 << 20} {
+		found, err := c.ContainerInspect(t.Context(), name, client.ContainerInspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := found.Container.HostConfig; got.Memory != want || got.MemorySwap != want {
+			t.Errorf("%s has %d bytes of memory, and %d with swap space", name, got.Memory, got.MemorySwap)
+		}
+	}
+}
+
+func TestALimitOfDiskSpaceHoldsOrIsRefused(t *testing.T) {
+	enginetest.Busybox(t)
+	j := job("disk")
+	j.Resources.Disk = 64 << 20
+	dir := t.TempDir()
+	e, err := options(dir).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	env, err := e.Prepare(t.Context(), j, nil)
+	var user *executor.UserError
+	if errors.As(err, &user) {
+		if !strings.Contains(user.Message, "limit of disk space") || user.Hint == "" {
+			t.Error(user.Message, user.Hint)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer env.Close(t.Context())
+	sh(t, env, "! dd if=/dev/zero of=file bs=1M count=100")
+}
+
 func TestASweepLeavesOtherEnginesAlone(t *testing.T) {
 	enginetest.Host(t)
 	dir := t.TempDir()

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -64,7 +63,12 @@ func (e *Executor) open(ctx context.Context, job *executor.Job, report executor.
 	if err := e.book.Add(e.entry(env.name)); err != nil {
 		return nil, err
 	}
-	if err := fill(&preparation{environment: env, report: report}, ctx); err != nil {
+	filling := &preparation{environment: env, report: report}
+	err := filling.admit(ctx)
+	if err == nil {
+		err = fill(filling, ctx)
+	}
+	if err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 		env.discard = true
@@ -98,6 +102,7 @@ type preparation struct {
 	report  executor.Reporter
 	image   *image // of the job; nil where only services are started
 	network string // the id of the network
+	cpus    int    // that the engine has; 0 is not known, because nobody asked
 }
 
 func (v *environment) Layout() executor.Layout { return v.layout }
@@ -239,20 +244,10 @@ func (e *Executor) serve(folders []folder) []string {
 	return append(append(args, e.setup.Limits.Args()...), e.setup.Serve...)
 }
 
-// bounded is the job's part of a configuration: what it may use, and its rights.
-func (v *preparation) bounded(host engine.HostConfig) engine.HostConfig {
-	r := v.job.Resources
-	host.Privileged = host.Privileged || v.job.Privileged
-	host.Memory, host.NanoCpus, host.PidsLimit = r.Memory, int64(r.CPU*1e9), r.PIDs
-	if r.Disk > 0 {
-		host.StorageOpt = map[string]string{"size": strconv.FormatInt(r.Disk, 10)}
-	}
-	return host
-}
-
+// hostConfig is the configuration of the job's containers: of its own, and of services.
 func (v *preparation) hostConfig() engine.HostConfig {
-	host := engine.HostConfig{Privileged: v.executor.opts.Privileged, NetworkMode: v.network}
-	if v.job.Image != nil {
+	host := engine.HostConfig{Privileged: v.executor.opts.Privileged || v.job.Privileged, NetworkMode: v.network}
+	if v.job.Image != nil && v.job.Resources.Disk == 0 { // a volume counts against no limit; without one, /builds is the container's own
 		host.Mounts = []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}}
 	}
 	return host
@@ -269,7 +264,7 @@ func (v *preparation) startJob(ctx context.Context) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	host := v.bounded(v.hostConfig())
+	host := v.bounded(v.hostConfig(), v.job.Resources)
 	host.Init = true
 	digest := "" // of the step-runner, where the engine has it
 	var err error
@@ -290,7 +285,7 @@ func (v *preparation) startJob(ctx context.Context) error {
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 	})
 	if err != nil {
-		return v.executor.failed(calling, "making the job's container", err)
+		return v.notMade(calling, "the job's container", v.job.Resources, err)
 	}
 	if v.owner, err = v.findOwner(ctx); err != nil {
 		return err

@@ -79,11 +79,11 @@ func (v *companions) startService(ctx context.Context, s *service) error {
 	v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
 	s.id, err = v.executor.client.Containers.Create(calling, v.name+"-service-"+strconv.Itoa(s.number), on.String(), &engine.Container{
 		Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
-		Healthcheck: healthcheck(s.spec.Health), ExposedPorts: exposed(s.spec), HostConfig: published(v.hostConfig(), s.spec),
+		Healthcheck: healthcheck(s.spec.Health), ExposedPorts: exposed(s.spec), HostConfig: published(v.bounded(v.hostConfig(), v.job.ServiceResources), s.spec),
 		NetworkingConfig: engine.NetworkingConfig{EndpointsConfig: map[string]engine.Endpoint{v.network: {Aliases: s.aliases}}},
 	})
 	if err != nil {
-		return v.executor.failed(calling, "making the container of "+s.String(), err)
+		return v.notMade(calling, "the container of "+s.String(), v.job.ServiceResources, err)
 	}
 	if err := v.executor.client.Containers.Start(calling, s.id); err != nil {
 		if engine.Unreachable(err) {

@@ -23,7 +23,7 @@ import (
 // Run tries all that the contract says.
 func Run(t *testing.T, level Level) {
 	s := &suite{level}
-	ends, heirs := &ends{s}, &heirs{s}
+	ends, heirs, bounds := &ends{s}, &heirs{s}, &bounds{s}
 	for _, c := range []struct {
 		name string
 		try  func(*testing.T)
@@ -47,6 +47,9 @@ func Run(t *testing.T, level Level) {
 		{"after its process was killed a sweep leaves nothing", s.sweeps},
 		{"a sweep leaves the living alone", s.sweepSparesTheLiving},
 		{"what the level cannot do is refused", s.refuses},
+		{"a job uses no more than it may", bounds.uses},
+		{"a job reaches no more than it may", bounds.reaches},
+		{"rights and places that the level does not have are refused", bounds.refuses},
 		{"an image that is nowhere is the job's mistake", s.missingImage},
 		{"names that could lead elsewhere are refused", s.badNames},
 		{"limits are the same on every level", ends.limits},
@@ -133,7 +136,14 @@ type job struct {
 
 func (p *opened) prepare(t *testing.T, id string) *job {
 	t.Helper()
-	env, err := p.Prepare(t.Context(), p.level.Job(id), func(step event.Preparing) { t.Logf("%s: %+v", id, step) })
+	return p.start(t, p.level.Job(id))
+}
+
+// start prepares a job and closes it with the test.
+func (p *opened) start(t *testing.T, asked *executor.Job) *job {
+	t.Helper()
+	id := asked.ID
+	env, err := p.Prepare(t.Context(), asked, func(step event.Preparing) { t.Logf("%s: %+v", id, step) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,11 @@ func AsError(ctx context.Context, err error) *event.Error {
 		stop := event.StopOf(context.Cause(ctx))
 		return event.NewError(stop.Code, "%s", stop.Reason)
 	case errors.As(err, &refusal):
-		return event.NewError(event.CodeEnvironmentInvalid, "%v", err)
+		e := event.NewError(event.CodeEnvironmentInvalid, "%v", err)
+		if refusal.Could == executor.Container {
+			e.Hint = "give the job an image and run it in a container, or leave that out"
+		}
+		return e
 	case errors.As(err, &user):
 		code := event.CodeEnvironmentInvalid
 		if errors.As(err, &pull) {

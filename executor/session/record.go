@@ -27,7 +27,7 @@ func describeService(s *containers.Service, hide func(string) string) containers
 
 // Describe says of an environment what whoever makes it again has to know. hide takes out of a text what is masked in the job.
 func Describe(level executor.Level, job *executor.Job, env executor.Environment, files []event.File, hide func(string) string) *event.Environment {
-	out := &event.Environment{Level: string(level)}
+	out := &event.Environment{Level: string(level), Limits: limitsOf(job), ServiceLimits: limits(event.Limits{}, job.ServiceResources)}
 	images := env.Layout().Images
 	found := func(at int) event.Found {
 		if at >= len(images) {
@@ -52,9 +52,33 @@ func Describe(level executor.Level, job *executor.Job, env executor.Environment,
 	return out
 }
 
-// Job is what to ask a level for, to get the place that was described.
+// limitsOf returns the limits of a job; nil if it has none.
+func limitsOf(job *executor.Job) *event.Limits {
+	return limits(event.Limits{Network: string(job.Network), Privileged: job.Privileged}, job.Resources)
+}
+
+func limits(out event.Limits, r executor.Resources) *event.Limits {
+	out.CPUs, out.Memory, out.PIDs, out.Disk = r.CPU, r.Memory, r.PIDs, r.Disk
+	if out == (event.Limits{}) {
+		return nil
+	}
+	return &out
+}
+
+func resources(l *event.Limits) executor.Resources {
+	if l == nil {
+		return executor.Resources{}
+	}
+	return executor.Resources{CPU: l.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk}
+}
+
+// Job is what to ask a level for, to get the place that was described. A trace grants no privileges.
 func Job(described *event.Environment) *executor.Job {
 	out := &executor.Job{Variables: described.Variables}
+	if l := described.Limits; l != nil {
+		out.Network = executor.NetworkPolicy(l.Network)
+	}
+	out.Resources, out.ServiceResources = resources(described.Limits), resources(described.ServiceLimits)
 	again := func(i containers.Image, found event.Found) containers.Image {
 		if found.Pull != "" {
 			i.Name = found.Pull

@@ -52,6 +52,21 @@ func TestAPlaceIsDescribedSoThatItCanBeMadeAgain(t *testing.T) {
 	}
 }
 
+func TestARecordedPlaceIsLimitedAsItWasAndGrantsNoPrivileges(t *testing.T) {
+	job := &executor.Job{
+		Resources: executor.Resources{CPU: 2, Memory: 1 << 30, PIDs: 100, Disk: 1 << 40}, ServiceResources: executor.Resources{Memory: 1 << 29},
+		Network: executor.NetworkNone, Privileged: true,
+	}
+	got := Describe(executor.Container, job, found{}, nil, strings.Clone)
+	if !got.Limits.Privileged {
+		t.Error("it is not recorded that the job was privileged")
+	}
+	again := Job(got)
+	if again.Resources != job.Resources || again.ServiceResources != job.ServiceResources || again.Network != job.Network || again.Privileged {
+		t.Errorf("what is asked for again is %+v", again)
+	}
+}
+
 // running are services on ports of the machine.
 type running struct{ executor.Services }
 

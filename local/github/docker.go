@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/containers"
 )
 
@@ -15,8 +16,25 @@ type options struct {
 	health *containers.Health
 	user   string
 	env    map[string]string
-	others []string // as they were written, without their values
+	limits local.Limits
+	// limiting are the options that set limits.
+	limiting []string
+	// privileged asks for all rights on the kernel.
+	privileged bool
+	others     []string // as they were written, without their values
+	wrong      []string // why options cannot be honored
 }
+
+// limitOptions are the options that limit a container, and the limits that they set.
+var limitOptions = map[string]string{"--cpus": "cpus", "--memory": "memory", "-m": "memory", "--pids-limit": "pids"}
+
+// refusedOptions are the options that GitHub refuses as well.
+var refusedOptions = map[string]string{
+	"--network": ownNetwork, "--net": ownNetwork,
+	"--entrypoint": "the job's steps are started by the image's own entrypoint",
+}
+
+const ownNetwork = "every job has a network of its own, and its services are on it"
 
 // readOptions reads the text of `options:`.
 func readOptions(text string) options {
@@ -24,6 +42,10 @@ func readOptions(text string) options {
 	all := words(text)
 	for i := 0; i < len(all); i++ {
 		name, given, has := strings.Cut(all[i], "=")
+		if name == "--privileged" { // it has no value of its own
+			o.privileged = !has || given == "true"
+			continue
+		}
 		if !has && i+1 < len(all) && !strings.HasPrefix(all[i+1], "-") {
 			i++
 			given = all[i]
@@ -40,6 +62,17 @@ func readOptions(text string) options {
 
 // take takes over one option; false is one that means nothing here.
 func (o *options) take(name, text string) bool {
+	if limit, is := limitOptions[name]; is {
+		if err := o.limits.Set(limit, text); err != nil {
+			o.wrong = append(o.wrong, fmt.Sprintf("%s: %v", name, err))
+		}
+		o.limiting = append(o.limiting, name)
+		return true
+	}
+	if why, refused := refusedOptions[name]; refused {
+		o.wrong = append(o.wrong, name+" is not supported: "+why)
+		return true
+	}
 	health, isHealth := strings.CutPrefix(name, "--health-")
 	if isHealth && o.health == nil {
 		o.health = &containers.Health{}

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/local/limits"
 	"github.com/rungci/rung/steps/containers"
 )
 
@@ -22,7 +24,20 @@ func TestOptionsOfContainers(t *testing.T) {
 		},
 		{"times without a command check nothing", "--health-interval 10s", options{}},
 		{"a user and variables", "--user 1001:127 -e A=1 --env 'B=two words'", options{user: "1001:127", env: map[string]string{"A": "1", "B": "two words"}}},
-		{"what means nothing here is told by its name", "--cpus 1 --memory=2g --privileged --health-retries many", options{others: []string{"--cpus", "--memory", "--privileged", "--health-retries"}}},
+		{"what means nothing here is told by its name", "--shm-size 1g --init --gpus=all --health-retries many", options{others: []string{"--shm-size", "--init", "--gpus", "--health-retries"}}},
+		{
+			"limits", "--cpus 1.5 --memory=2g --pids-limit 200",
+			options{
+				limits:   limits.Limits{Resources: executor.Resources{CPU: 1.5, Memory: 2 << 30, PIDs: 200}},
+				limiting: []string{"--cpus", "--memory", "--pids-limit"},
+			},
+		},
+		{"privileges, which have no value", "--privileged --user me", options{privileged: true, user: "me"}},
+		{"privileges that are not asked for", "--privileged=false", options{}},
+		{"what cannot be honored", "--network host --memory lots", options{
+			wrong:    []string{"--network is not supported: " + ownNetwork, `--memory: "lots" is not a size, such as 512MiB or 2GiB`},
+			limiting: []string{"--memory"},
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, readOptions(test.text), cmp.AllowUnexported(options{}), cmpopts.EquateEmpty()); diff != "" {

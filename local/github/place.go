@@ -32,6 +32,7 @@ func (a *attempt) Place() (*local.Place, error) {
 		wanted = &definition.Container{Image: runner.Image}
 	}
 	place := &local.Place{Job: a.wish("")}
+	a.Limit(place.Job, a.project.Limits)
 	containers, reason := a.Containers(wanted != nil || len(l.Services) > 0)
 	var refusal *event.Error
 	switch {
@@ -71,8 +72,9 @@ func (a *attempt) besides(place *local.Place, containers bool, reason string) *e
 		level, _ := a.Levels.Container() // it was opened before
 		if starter, ok := level.(executor.ServiceStarter); ok {
 			place.Starter, place.Services = starter, a.wish("-services")
-			a.services(place.Services, true)
-			return nil
+			a.Limit(place.Services, a.project.Limits)
+			place.Services.Resources = executor.Resources{} // there is no container of the job
+			return a.services(place.Services, true)
 		}
 		reason = "this isolation level cannot start them for a job on this machine"
 	}
@@ -98,6 +100,11 @@ func (a *attempt) inContainer(place *local.Place, wanted *definition.Container) 
 		a.env = map[string]value.Value{}
 	}
 	o := readOptions(wanted.Options)
+	if refusal := a.honor("container", place.Job, o); refusal != nil {
+		return refusal
+	}
+	bounds := a.Limits.Within(a.project.Limits).Within(o.limits)
+	place.Job.Resources, place.Job.Network = bounds.Resources, bounds.Network
 	place.Job.Image = &containers.Image{Name: wanted.Image, User: o.user}
 	for name, text := range o.env {
 		if _, there := a.env[name]; !there {
@@ -106,15 +113,30 @@ func (a *attempt) inContainer(place *local.Place, wanted *definition.Container) 
 	}
 	a.leftOut("container", wanted, o)
 	a.registry(place.Job, wanted)
-	a.services(place.Job, false)
+	return a.services(place.Job, false)
+}
+
+// honor refuses options that cannot be honored, and takes over the rights that they ask for, which only the user can grant.
+func (a *attempt) honor(what string, job *executor.Job, o options) *event.Error {
+	if len(o.wrong) > 0 {
+		return session.Problem(event.ErrorDefinition, "correct or remove the option", "%s: options: %s", what, strings.Join(o.wrong, "; "))
+	}
+	if o.privileged && !a.Privileged {
+		return session.Problem(event.ErrorDefinition, "use --privileged if you trust the workflow", "%s: options: --privileged asks for all rights on this machine's kernel", what)
+	}
+	job.Privileged = job.Privileged || o.privileged
 	return nil
 }
 
 // services adds the services of the leg to what a level is asked for, with ports of this machine where the job is on it.
-func (a *attempt) services(job *executor.Job, published bool) {
+func (a *attempt) services(job *executor.Job, published bool) *event.Error {
 	for i := range a.leg.Services {
 		service := &a.leg.Services[i]
 		o := readOptions(service.Options)
+		if refusal := a.honor("service "+service.ID, job, o); refusal != nil {
+			return refusal
+		}
+		o.others = append(o.others, o.limiting...) // all services have the same limits
 		out := containers.Service{
 			Image: containers.Image{Name: service.Image, User: o.user}, Aliases: []string{service.ID}, Variables: o.env, Health: o.health,
 		}
@@ -142,6 +164,7 @@ func (a *attempt) services(job *executor.Job, published bool) {
 		a.leftOut("service "+service.ID, &service.Container, o)
 		a.registry(job, &service.Container)
 	}
+	return nil
 }
 
 // leftOut says what a container asks for that it is not given.

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/settings"
 	"github.com/rungci/rung/local/store"
@@ -63,6 +64,7 @@ type Project struct {
 	Settings   *settings.Settings
 	Store      *store.Store
 	Runners    Runners
+	Limits     local.Limits // those of the project
 	// File is the definition as messages call it: its path from the root.
 	File     string
 	Workflow *definition.Workflow
@@ -229,7 +231,8 @@ func (p *Project) readSettings() (err error) {
 	if p.Runners, err = readRunners(filepath.Join(p.Store.Root(), RunnersFile), name(RunnersFile)); err != nil {
 		return err
 	}
-	return nil
+	p.Limits, err = local.ReadLimits(p.Repository.Root)
+	return err
 }
 
 // decide finds out about the event, and whether it starts the workflow.

@@ -180,7 +180,7 @@ func (r trigger) forwarded(vars *variable.Collection) []variable.Variable {
 // child makes the pipeline that a job triggers, ready to run.
 func (r trigger) child(ctx context.Context, vars *variable.Collection) (*runner, error) {
 	p := &Project{
-		Repository: r.project.Repository, Settings: r.project.Settings, Store: r.project.Store.Child(r.job.Name),
+		Repository: r.project.Repository, Settings: r.project.Settings, Limits: r.project.Limits, Store: r.project.Store.Child(r.job.Name),
 		options: r.project.options, parent: r.project, depth: r.project.depth + 1,
 	}
 	p.options.Inputs = nil

@@ -29,6 +29,7 @@ func (a *attempt) place() (*local.Place, error) {
 		what.Services = append(what.Services, serviceOf(s, expand))
 	}
 	what.Registries = registriesOf(vars)
+	a.Limit(what, a.runner.project.Limits)
 	out := &local.Place{Job: what}
 	asks := what.Image != nil || len(what.Services) > 0
 	contained, reason := a.Containers(asks)
@@ -37,6 +38,7 @@ func (a *attempt) place() (*local.Place, error) {
 	}
 	var refusal *event.Error
 	if contained {
+		what.Privileged = a.Privileged
 		out.Level, refusal = a.Container()
 	} else {
 		out.Ignored, refusal = a.withoutContainers(what, reason)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/settings"
 	"github.com/rungci/rung/local/store"
@@ -57,6 +58,7 @@ type Project struct {
 	Repository *repository.Repository
 	Facts      *repository.Facts
 	Settings   *settings.Settings
+	Limits     local.Limits // those of the project
 	Store      *store.Store
 	// File is the definition as messages call it: its path from the root, or as it was given.
 	File string
@@ -103,6 +105,9 @@ func (p *Project) open(ctx context.Context) (err error) {
 	p.Store = store.Open(root)
 	name := store.Folder + "/" + store.VariablesFile
 	if p.Settings, err = settings.Read(filepath.Join(p.Store.Root(), store.VariablesFile), name); err != nil {
+		return err
+	}
+	if p.Limits, err = local.ReadLimits(root); err != nil {
 		return err
 	}
 	event := o.Event

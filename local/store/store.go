@@ -58,6 +58,7 @@ const ignored = `# step-runner keeps here what local runs leave. Only your setti
 !sources.toml
 !includes.lock
 !runners.yml
+!limits.yml
 `
 
 // Store is the folder of one project, or of a child pipeline in it. Its methods are safe for concurrent use.

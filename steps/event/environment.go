@@ -16,8 +16,23 @@ type Environment struct {
 	// Variables are the job variables that services got.
 	Variables map[string]string `json:"variables,omitempty"`
 	Files     []File            `json:"files,omitempty"`
+	// Limits are what the job could use and reach; nil if that was not limited.
+	Limits *Limits `json:"limits,omitempty"`
+	// ServiceLimits are those of each service.
+	ServiceLimits *Limits `json:"service_limits,omitempty"`
 	// Prepared are the parts of making it, in the order in which they began.
 	Prepared []Prepared `json:"prepared,omitempty"`
+}
+
+// Limits are what a job may use and reach. 0 and empty do not limit.
+type Limits struct {
+	CPUs    float64 `json:"cpus,omitempty"`
+	Memory  int64   `json:"memory,omitempty"` // bytes
+	PIDs    int64   `json:"pids,omitempty"`
+	Disk    int64   `json:"disk,omitempty"`    // bytes
+	Network string  `json:"network,omitempty"` // none
+	// Privileged says that the job had all rights on the host's kernel. A replay does not get them.
+	Privileged bool `json:"privileged,omitempty"`
 }
 
 // Phase is a part of making the place of a job.

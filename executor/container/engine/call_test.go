@@ -131,6 +131,10 @@ func TestCalls(t *testing.T) {
 			func(c *Client) (any, error) {
 				return c.Networks.Create(t.Context(), "n", false, map[string]string{"l": "v"})
 			}, "abc"},
+		{"make a network that leads nowhere", exchange{ask: `POST /v1.41/networks/create {"Name":"n","Driver":"bridge","Internal":true,"Labels":null,"Options":{"com.docker.network.bridge.inhibit_ipv4":"true"}}`, status: 201, answer: `{"Id":"abc"}`},
+			func(c *Client) (any, error) { return c.Networks.Create(t.Context(), "n", true, nil) }, "abc"},
+		{"ask what a machine has", exchange{ask: "GET /v1.41/info ", answer: `{"NCPU":2,"MemoryLimit":true,"PidsLimit":true,"CpuCfsQuota":true}`},
+			func(c *Client) (any, error) { return c.Info(t.Context()) }, Info{2, true, true, true}},
 		{"list networks", exchange{ask: "GET /v1.41/networks?filters=%7B%22label%22%3A%5B%22l%3Dv%22%5D%7D ", answer: `[]`},
 			func(c *Client) (any, error) { return c.Networks.List(t.Context(), "l", "v") }, []string(nil)},
 		{"leave a network", exchange{ask: `POST /v1.41/networks/n/disconnect {"Container":"abc","Force":true}`},

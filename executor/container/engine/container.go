@@ -46,6 +46,7 @@ type HostConfig struct {
 	Init        bool    `json:",omitempty"`
 	// Bounds; 0 is none.
 	Memory     int64             `json:",omitempty"` // bytes
+	MemorySwap int64             `json:",omitempty"` // bytes of memory and swap space together
 	NanoCpus   int64             `json:",omitempty"` // billionths of a processor
 	PidsLimit  int64             `json:",omitempty"` // processes and threads
 	StorageOpt map[string]string `json:",omitempty"` // "size": bytes of the container's own files, where the storage driver can

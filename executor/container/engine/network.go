@@ -5,13 +5,20 @@ import "context"
 // Networks are the calls about networks.
 type Networks struct{ client *Client }
 
-// Create makes a network of the engine's machine and returns its id. An internal one leads nowhere else.
+// hidden is the option of a bridge that keeps the engine's machine off its network.
+const hidden = "com.docker.network.bridge.inhibit_ipv4"
+
+// Create makes a network of the engine's machine and returns its id. An internal one leads nowhere else, not even to that machine.
 func (c Networks) Create(ctx context.Context, name string, internal bool, labels map[string]string) (id string, err error) {
 	body := struct {
 		Name, Driver string
 		Internal     bool `json:",omitempty"`
 		Labels       map[string]string
-	}{name, "bridge", internal, labels}
+		Options      map[string]string `json:",omitempty"`
+	}{name, "bridge", internal, labels, nil}
+	if internal {
+		body.Options = map[string]string{hidden: "true"}
+	}
 	var made identified
 	err = c.client.post(ctx, "/networks/create", nil, body, &made)
 	return made.ID, err

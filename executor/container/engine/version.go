@@ -42,6 +42,21 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 	return found, err
 }
 
+// Info says what an engine's machine has, and which limits it enforces.
+type Info struct {
+	NCPU        int
+	MemoryLimit bool
+	PidsLimit   bool
+	CPUCfsQuota bool
+}
+
+// Info returns what the engine's machine has.
+func (c *Client) Info(ctx context.Context) (Info, error) {
+	var found Info
+	err := c.get(ctx, "/info", nil, &found)
+	return found, err
+}
+
 // Ping asks the engine whether it lives, and agrees with it on the version of the API.
 func (c *Client) Ping(ctx context.Context) error {
 	c.agreeing.Lock()

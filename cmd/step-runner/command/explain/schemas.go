@@ -2,6 +2,7 @@ package explain
 
 import (
 	"github.com/rungci/rung/local/github"
+	"github.com/rungci/rung/local/limits"
 	"github.com/rungci/rung/local/settings"
 	"github.com/rungci/rung/steps/frontend/gitlabci/reference"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -29,6 +30,7 @@ var schemas = []schema{
 	{"sources", "sources.toml", fixed(federation.Schema)},
 	{"variables", ".rung/variables.yml", fixed(settings.Schema)},
 	{"runners", ".rung/runners.yml", fixed(github.RunnersSchema)},
+	{"limits", ".rung/limits.yml", fixed(limits.Schema)},
 }
 
 // fixed makes a text of a schema that is a file.

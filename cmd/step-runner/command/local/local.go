@@ -24,6 +24,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/local/limits"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/service"
@@ -51,6 +52,8 @@ type localFlags struct {
 	concurrency int
 	waitDelayed bool
 	isolation   string
+	limits      limits.Limits
+	privileged  bool
 	noServices  bool
 	inPlace     bool
 	keep        bool
@@ -109,6 +112,10 @@ internal error · 6 no such job · 124 timeout · 130 interrupted`,
 	f.IntVar(&o.concurrency, "concurrency", runtime.NumCPU(), "run at most `N` jobs at a time")
 	f.BoolVar(&o.waitDelayed, "wait-delayed", false, "wait for the delay of delayed jobs instead of starting them at once")
 	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "run jobs in `LEVEL`: auto, none (this machine) or container")
+	for _, l := range limitFlags {
+		f.Var(&limitFlag{&o.limits, l.name, l.kind, ""}, l.name, l.usage)
+	}
+	f.BoolVar(&o.privileged, "privileged", false, "let jobs in containers have all rights on this machine's kernel")
 	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services if there is no container engine")
 	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself instead of a copy")
 	f.StringArrayVar(&o.matrix, "matrix", nil, "run only the matrix jobs with `NAME:VALUE`")
@@ -149,6 +156,7 @@ func (o *localFlags) complete(cmd *cobra.Command) {
 		command.CompleteWith(cmd, flag, jobs)
 	}
 	command.Complete(cmd, "isolation", isolations...)
+	command.Complete(cmd, "network", "all", "none")
 	command.Complete(cmd, "format", project.Formats...)
 	project.Complete(cmd)
 	screen.CompleteView(cmd)
@@ -311,7 +319,7 @@ func shownNames(jobs []*pipeline.Job) (names []string, several bool) {
 // runOptions are what the flags say of every run.
 func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, view *jobsView) local.Options {
 	out := local.Options{
-		Concurrency: o.concurrency, Isolation: local.Isolation(o.isolation), None: places.OpenNone, Container: places.OpenContainer,
+		Concurrency: o.concurrency, Isolation: local.Isolation(o.isolation), Limits: o.limits, Privileged: o.privileged, None: places.OpenNone, Container: places.OpenContainer,
 		NoServices: o.noServices, Keep: o.keep, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
 		RuntimeDigest: runner.Digest, Version: o.app.Version, Observer: view, Verbose: o.Verbose > 0, Color: screen.Color(o.app.Program, o.app.Stdout),
 		Everything: o.Progress == string(ui.ModeJSON),

@@ -77,6 +77,9 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	}
 	job := jobenv.Job(described)
 	job.ID, job.ProjectName = "replay", filepath.Base(recorded.Run.WorkDir)
+	if described.Limits != nil && described.Limits.Privileged {
+		fmt.Fprintln(r.Program.Stderr, "note: the recorded run was privileged, and the replay is not: a trace grants no privileges")
+	}
 	env, err := level.Prepare(ctx, job, func(p event.Preparing) {
 		if !r.Quiet {
 			if line := ui.Preparing(p); line != "" {
