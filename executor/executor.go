@@ -114,6 +114,8 @@ type ServiceStarter interface {
 type Services interface {
 	// Ports maps the ports of the service with this index to ports on the host.
 	Ports(service int) map[uint16]uint16
+	// Images are the images that they were made of, in their order.
+	Images() []FoundImage
 	// Close removes them. Closing again does nothing.
 	Close(ctx context.Context) error
 }

@@ -69,6 +69,9 @@ type services struct {
 // Ports implements executor.Services.
 func (s *services) Ports(service int) map[uint16]uint16 { return s.ports[service] }
 
+// Images implements executor.Services.
+func (s *services) Images() []executor.FoundImage { return s.found }
+
 var _ executor.ServiceStarter = (*Executor)(nil)
 
 func tcp(port uint16) string { return strconv.Itoa(int(port)) + "/tcp" }

@@ -13,7 +13,7 @@ func Beside(described *event.Environment, job *executor.Job, started executor.Se
 	for i := range job.Services {
 		s := describeService(&job.Services[i], hide)
 		s.Ports = started.Ports(i)
-		described.Services = append(described.Services, event.Service{Service: s})
+		described.Services = append(described.Services, event.Service{Service: s, Found: foundAt(started.Images(), i)})
 	}
 	described.Variables = hiddenMap(job.Variables, hide)
 }
@@ -29,18 +29,12 @@ func describeService(s *containers.Service, hide func(string) string) containers
 func Describe(level executor.Level, job *executor.Job, env executor.Environment, files []event.File, hide func(string) string) *event.Environment {
 	out := &event.Environment{Level: string(level), Limits: limitsOf(job), ServiceLimits: limits(event.Limits{}, job.ServiceResources)}
 	images := env.Layout().Images
-	found := func(at int) event.Found {
-		if at >= len(images) {
-			return event.Found{}
-		}
-		return event.Found{Digest: images[at].ID, Pull: images[at].Pull}
-	}
 	if job.Image != nil {
-		out.Image = &event.Image{Image: *job.Image, Found: found(0)}
+		out.Image = &event.Image{Image: *job.Image, Found: foundAt(images, 0)}
 		out.Image.PullPolicies = nil
 	}
 	for i := range job.Services {
-		out.Services = append(out.Services, event.Service{Service: describeService(&job.Services[i], hide), Found: found(i + 1)})
+		out.Services = append(out.Services, event.Service{Service: describeService(&job.Services[i], hide), Found: foundAt(images, i+1)})
 	}
 	if len(job.Services) > 0 {
 		out.Variables = hiddenMap(job.Variables, hide)
@@ -50,6 +44,14 @@ func Describe(level executor.Level, job *executor.Job, env executor.Environment,
 		out.Files = append(out.Files, f)
 	}
 	return out
+}
+
+// foundAt is an image of a list; of one that is shorter nothing is known.
+func foundAt(images []executor.FoundImage, at int) event.Found {
+	if at >= len(images) {
+		return event.Found{}
+	}
+	return event.Found{Digest: images[at].ID, Pull: images[at].Pull}
 }
 
 // limitsOf returns the limits of a job; nil if it has none.

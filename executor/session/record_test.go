@@ -72,7 +72,11 @@ type running struct{ executor.Services }
 
 func (running) Ports(int) map[uint16]uint16 { return map[uint16]uint16{6379: 32768} }
 
-func TestServicesBesideAJobAreDescribedWithTheirPorts(t *testing.T) {
+func (running) Images() []executor.FoundImage {
+	return []executor.FoundImage{{ID: "sha256:1", Pull: "registry/redis@sha256:2"}}
+}
+
+func TestServicesBesideAJobAreDescribedWithTheirPortsAndDigests(t *testing.T) {
 	job := &executor.Job{
 		Services:  []containers.Service{{Image: containers.Image{Name: "redis"}, Command: []string{"s3cret"}, Ports: map[uint16]uint16{6379: 0}}},
 		Variables: map[string]string{"A": "b"},
@@ -81,12 +85,15 @@ func TestServicesBesideAJobAreDescribedWithTheirPorts(t *testing.T) {
 	Beside(got, job, running{}, func(text string) string { return strings.ReplaceAll(text, "s3cret", "[MASKED]") })
 	want := &event.Environment{
 		Level: "none", Variables: map[string]string{"A": "b"},
-		Services: []event.Service{{Service: containers.Service{Image: containers.Image{Name: "redis"}, Command: []string{"[MASKED]"}, Ports: map[uint16]uint16{6379: 32768}}}},
+		Services: []event.Service{{
+			Service: containers.Service{Image: containers.Image{Name: "redis"}, Command: []string{"[MASKED]"}, Ports: map[uint16]uint16{6379: 32768}},
+			Found:   event.Found{Digest: "sha256:1", Pull: "registry/redis@sha256:2"},
+		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if again := Job(got); again.Services[0].Ports[6379] != 32768 {
+	if again := Job(got); again.Services[0].Ports[6379] != 32768 || again.Services[0].Name != "registry/redis@sha256:2" {
 		t.Errorf("what is asked for again is %+v", again)
 	}
 }

@@ -95,7 +95,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 			fmt.Fprintf(r.Program.Stderr, "warning: the environment is not removed: %v\n", err)
 		}
 	}()
-	if err := r.sameImages(described, env.Layout()); err != nil {
+	if err := r.sameImages(imagesOf(described), env.Layout().Images); err != nil {
 		return err
 	}
 	code, err := r.inside(ctx, env, recorded, described)
@@ -163,18 +163,24 @@ func filled(described *event.Environment, given map[string]string) (*event.Envir
 	return &out, nil
 }
 
-// sameImages refuses images that are not those of the recorded run.
-func (r *replaying) sameImages(described *event.Environment, layout executor.Layout) error {
-	images := []*event.Image{described.Image}
-	for i := range described.Services {
-		made := described.Services[i].Made()
-		images = append(images, &made)
+// imagesOf are the recorded images of an environment: its own, if it has one, and those of its services.
+func imagesOf(described *event.Environment) (images []event.Image) {
+	if described.Image != nil {
+		images = append(images, *described.Image)
 	}
-	for i, was := range images {
-		if was == nil || was.Digest == "" || i >= len(layout.Images) || layout.Images[i].ID == was.Digest {
+	for i := range described.Services {
+		images = append(images, described.Services[i].Made())
+	}
+	return images
+}
+
+// sameImages refuses images that are not those of the recorded run.
+func (r *replaying) sameImages(recorded []event.Image, found []executor.FoundImage) error {
+	for i, was := range recorded {
+		if was.Digest == "" || i >= len(found) || found[i].ID == was.Digest {
 			continue
 		}
-		text := fmt.Sprintf("the image %s is not that of the recorded run (%s → %s)", was.Name, was.Digest, layout.Images[i].ID)
+		text := fmt.Sprintf("the image %s is not that of the recorded run (%s → %s)", was.Name, was.Digest, found[i].ID)
 		if !r.options.Changed {
 			return exit.Coded(exit.Denied, "%s", text).Hinted("replay it where that image is, or with --changed, which shows what the change does")
 		}

@@ -51,10 +51,15 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 		places.Close()
 		return nil, placeError(ctx, err)
 	}
-	return func() {
+	end = func() {
 		if err := jobenv.End(ctx, started.Close); err != nil {
 			fmt.Fprintf(r.Program.Stderr, "warning: the services are not removed: %v\n", err)
 		}
 		places.Close()
-	}, nil
+	}
+	if err := r.sameImages(imagesOf(described), started.Images()); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
 }
