@@ -69,7 +69,7 @@ var travellers = map[string]travelling{
 - {name: report, when: always, script: 'echo ${{ steps.both.status }} ${{ steps.fails.status }} ${{ steps.never.status }} ${{ vars.PASSWORD }}'}
 `,
 		files: map[string]string{"login/func.yml": `
-spec: {secrets: {TOKEN: {}}, outputs: {key: {type: string, sensitive: true}}}
+spec: {secrets: {TOKEN: {}}, outputs: {key: {type: string, sensitive: true}}, exports: [AUTH]}
 ---
 post: {exec: {script: 'echo "logout $AUTH"'}}
 exec:

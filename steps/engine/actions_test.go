@@ -261,7 +261,7 @@ runs:
   step: ./component
 `, files: with(greetFiles,
 			"component/step.yml", `
-spec: {outputs: {said: {type: string}}}
+spec: {outputs: {said: {type: string}}, exports: ["*"]}
 ---
 run:
   - {name: inner, action: ./wrap, inputs: {word: you}}

@@ -96,7 +96,7 @@ func TestB07LogsAreExact(t *testing.T) {
 
 func TestB08AnExportIsSeenEverywhereAfterIt(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"inner/step.yml": `spec: {}
+	files := map[string]string{"inner/step.yml": `spec: {env: {FOO: {}}, exports: [FOO]}
 ---
 run:
   - {name: before, script: 'echo inner before $FOO'}

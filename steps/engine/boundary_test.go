@@ -34,7 +34,7 @@ var boundaries = map[string]job{
 - {name: never, script: echo never}
 - {name: always, when: always, script: 'echo ${{ steps.same.status }} ${{ steps.right.status }} ${{ steps.never.status }}'}
 `, files: map[string]string{"make/func.yml": `
-spec: {inputs: {n: {type: number}}, outputs: {text: {type: string}}}
+spec: {inputs: {n: {type: number}}, outputs: {text: {type: string}}, exports: [MADE]}
 ---
 env: {INSIDE: "yes"}
 run:
@@ -48,7 +48,7 @@ outputs: {text: "made ${{ inputs.n }}"}
 - {script: 'echo ${{ steps.derive.outputs.key }} $AUTH x${{ job.PASSWORD }}'}
 - {name: pin, script: 'echo pin ${{ steps.derive.outputs.pin }}'}
 `, files: map[string]string{"derive/func.yml": `
-spec: {secrets: {TOKEN: {}}, outputs: {key: {type: struct, sensitive: true}, pin: {type: number, sensitive: true}}}
+spec: {secrets: {TOKEN: {}}, outputs: {key: {type: struct, sensitive: true}, pin: {type: number, sensitive: true}}, exports: [AUTH]}
 ---
 exec: {script: 'echo "{\"name\":\"key\",\"value\":{\"a\":\"derived-from-$TOKEN\"}}" >${{ output_file }}; echo "{\"name\":\"pin\",\"value\":42}" >>${{ output_file }}; echo "{\"name\":\"AUTH\",\"value\":\"Bearer $TOKEN\"}" >${{ export_file }}'}
 `}, opts: engine.Options{

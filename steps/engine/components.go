@@ -21,6 +21,19 @@ type components struct {
 	mu         sync.Mutex
 	seen       map[string]bool      // by digest: those whose plan the events already hold
 	encounters map[string]encounter // by the ID of the step
+	reads      map[*plan.Component][]string
+}
+
+// envReads are the variables that the expressions of a component name.
+func (c *components) envReads(of *plan.Component) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, known := c.reads[of]
+	if !known {
+		found = envReads(of)
+		c.reads[of] = found
+	}
+	return found
 }
 
 // encounter is a component that a run has met.

@@ -144,6 +144,7 @@ func TestExportFile(t *testing.T) {
 }
 
 const greetFromEnv = `spec:
+  env: {NAME: {optional: true}}
   outputs: {name: {type: string}}
 ---
 exec:

@@ -48,11 +48,13 @@ type Options struct {
 	Inputs    map[string]value.Value
 	Env       map[string]string // given to every step
 	HostEnv   []string          // the host's environment, of which BaseNames reach the steps
-	HostHome  bool              // let steps use the user's home, temporary and XDG folders and git configuration
-	Job       map[string]Variable
-	Secrets   map[string]string
-	Mask      []string // texts that are masked wherever they appear, and are no secrets to be granted
-	Source    source.Source
+	// InheritEnv lets every component have the whole environment around its step, and export what it likes.
+	InheritEnv bool
+	HostHome   bool // let steps use the user's home, temporary and XDG folders and git configuration
+	Job        map[string]Variable
+	Secrets    map[string]string
+	Mask       []string // texts that are masked wherever they appear, and are no secrets to be granted
+	Source     source.Source
 	// Folder is the run's own, which exists, is empty but for the caller's things, and is removed by the caller. Empty lets the
 	// run make one and remove it.
 	Folder string
@@ -147,7 +149,7 @@ func Run(ctx context.Context, opts Options) *Result {
 		from, err = r.fit()
 	}
 	r.out = newEmitter(opts.Sink, r.opts.DigestKey)
-	r.components = components{out: r.out, places: &r.places, keep: opts.Control != nil, seen: map[string]bool{}}
+	r.components = components{out: r.out, places: &r.places, keep: opts.Control != nil, seen: map[string]bool{}, reads: map[*plan.Component][]string{}}
 	r.report = report{out: r.out, places: &r.places}
 	r.recording = recording{ask: opts.Recorded, report: r.report}
 	r.knowSecrets()
@@ -212,6 +214,7 @@ func (r *run) announce() {
 		WorkDir:      r.opts.WorkDir,
 		FreshWorkDir: isEmpty(r.opts.WorkDir),
 		Env:          r.base.shown(r.out),
+		InheritEnv:   r.opts.InheritEnv,
 		Source:       string(r.opts.Text),
 		Component:    component,
 		Inputs:       r.out.recordAll(r.opts.Inputs),

@@ -93,9 +93,15 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	case lerr != nil:
 		o.err = systemError("storing the step's log: %v", lerr)
 	default:
+		if exports, o.err = x.exported(exports); o.err != nil {
+			break
+		}
 		o.outputs, o.exports = given, exports
 		s.export(exports)
 		return o
+	}
+	if o.err.Hint == "" {
+		o.err.Hint = x.missed(argv)
 	}
 	if o.err.Diagnostics == nil {
 		o.err.Diagnostics = x.failedAt(o.err.Message)
@@ -119,6 +125,10 @@ func (x *execution) said() (map[string]value.Value, map[string]variable) {
 		if checkVariable(name, text) == nil {
 			put(&exports, name, variable{text: text, sensitive: x.run.out.mask.String(text) != text})
 		}
+	}
+	exports, err := x.exported(exports)
+	if err != nil {
+		return outputs, nil // it has failed already
 	}
 	return outputs, exports
 }

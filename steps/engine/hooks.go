@@ -125,7 +125,7 @@ func (r *run) runPosts(l *listRun, last, next int) {
 		l.proceed()
 		s := *h.scope
 		s.parent, s.barrier, s.list = l.scope, nil, l.state
-		s.env = l.scope.env.with(h.over)
+		s.env = s.call.inside(l.scope.env).with(h.over)
 		l.state.note(r.runHook(l.ctx, &s, childID("", id), "", "post", h.inv.def.Post, h.inv))
 	}
 }

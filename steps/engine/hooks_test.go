@@ -18,7 +18,7 @@ import (
 
 // hooked is a component that says when its processes run, and what each of them knows.
 const hooked = `
-spec: {inputs: {who: {type: string, default: nobody}}}
+spec: {inputs: {who: {type: string, default: nobody}}, env: {"*": {optional: true}}, exports: [PREPARED]}
 ---
 pre:
   exec: {script: 'echo "pre ${{ inputs.who }} $SHARED"; echo "state token=t-${{ inputs.who }}" >$TALK; echo "export PREPARED=yes" >>$TALK', toolkit: github}
@@ -30,7 +30,7 @@ exec: {script: 'echo "main ${{ inputs.who }} $SHARED $STATE_token"; echo "state 
 var hookedFiles = map[string]string{
 	"one/func.yml": hooked,
 	"both/func.yml": `
-spec: {}
+spec: {env: {SHARED: {optional: true}}, exports: [PREPARED]}
 ---
 run:
 - {name: first, action: owner/one@v1, inputs: {who: inner}}

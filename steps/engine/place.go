@@ -17,8 +17,14 @@ import (
 
 // call is the step that called the component that a scope is in.
 type call struct {
-	step *plan.Step
-	from *scope // that the step is in
+	step   *plan.Step
+	from   *scope // that the step is in
+	spec   *plan.Spec
+	origin *plan.Origin        // of the component; nil when it is local
+	passed map[string]variable // with the step's env
+	reads  []string            // the variables that the expressions of the component name
+	// withheld are the variables around the step that did not pass into the component, and whether they are sensitive.
+	withheld map[string]bool
 	// texts are the inputs whose texts the component may run, with the places of their lines.
 	texts []sourceText
 }

@@ -32,7 +32,7 @@ func (r *run) prepare(ctx context.Context, s *scope, inv *invocation) (*scope, *
 		inv.spec, inv.def = &st.Inline.Spec, &st.Inline.Definition
 	} else if st.Ref == nil {
 		return nil, definitionError("the step has nothing to do")
-	} else if err := r.enter(ctx, caller, inner, inv); err != nil {
+	} else if err := r.enter(ctx, caller, inner, inv, vars); err != nil {
 		return nil, err
 	}
 	granted, err := s.grant(st, inv.spec)
@@ -50,8 +50,8 @@ func (r *run) prepare(ctx context.Context, s *scope, inv *invocation) (*scope, *
 	return inner, nil
 }
 
-// enter makes inner the scope of the component that the step refers to.
-func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) *event.Error {
+// enter makes inner the scope of the component that the step refers to, to which the caller passes the variables.
+func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation, vars map[string]variable) *event.Error {
 	st := inv.step
 	if inner.depth++; inner.depth > MaxDepth {
 		return definitionError("components call each other more than %d levels deep; is there a cycle?", MaxDepth)
@@ -67,7 +67,8 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation) 
 	component := found.Plan
 	inv.spec, inv.def = &component.Spec, &component.Definition
 	given := map[string]value.Value{}
-	calling := &call{step: st, from: caller}
+	calling := &call{step: st, from: caller, passed: vars, spec: inv.spec, origin: found.Origin, reads: r.components.envReads(component)}
+	inner.env = calling.environ(caller.parent.env)
 	for _, name := range slices.Sorted(maps.Keys(st.Inputs)) {
 		f := st.Inputs[name]
 		v, err := caller.expand(f)
@@ -186,14 +187,14 @@ func (s *scope) grant(st *plan.Step, spec *plan.Spec) (map[string]string, *event
 func (s *scope) request(spec *plan.Spec, granted map[string]string) (*scope, *event.Error) {
 	extra := map[string]variable{}
 	for name, req := range spec.Env {
-		if _, ok := s.env.vars[name]; ok {
+		if _, ok := s.env.vars[name]; ok || plan.IsPattern(name) {
 			continue
 		}
 		if v, ok := s.run.opts.Job[name]; ok && !v.Sensitive {
 			extra[name] = variable{text: v.Value}
 		} else if req.Default != nil {
 			extra[name] = variable{text: *req.Default}
-		} else {
+		} else if !req.Optional {
 			return nil, s.run.at(hinted(event.NewError(event.CodeInputInvalid, "the step requires the environment variable %s, which is not set", name),
 				fmt.Sprintf("set it with `env: {%s: …}` on the step, or --env %s=… for the run", name, name)), req.Span)
 		}

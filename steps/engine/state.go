@@ -400,7 +400,11 @@ func sealOf(opts *Options, digest func(string) string) (*document, error) {
 		}
 		job = append(job, encodedVariable{text{string: name}, text{string: v.Value}, v.Sensitive})
 	}
-	variables, err := json.Marshal([]any{job, opts.Mask, opts.Given})
+	same := []any{job, opts.Mask, opts.Given}
+	if opts.InheritEnv {
+		same = append(same, "inherit_env")
+	}
+	variables, err := json.Marshal(same)
 	if err != nil {
 		return nil, err
 	}

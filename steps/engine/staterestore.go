@@ -204,7 +204,8 @@ func (m *mover) find(id string) (*spot, *event.Error) {
 			if at.around != nil {
 				from.origin = at.around.Origin
 			}
-			at.call = &call{step: st, from: from}
+			component := at.found.Plan
+			at.call = &call{step: st, from: from, spec: &component.Spec, origin: at.found.Origin, reads: m.run.components.envReads(component)}
 		case st.Inline != nil:
 			list = st.Inline.Definition.Steps
 		default:

@@ -59,6 +59,8 @@ type RunStarted struct {
 	Identity *Identity `json:"identity,omitempty"`
 	// Env is the base environment, which every step of the run gets unless it overrides it.
 	Env map[string]string `json:"env"`
+	// InheritEnv reports whether components get the whole environment around their steps, whatever their specs request.
+	InheritEnv bool `json:"inherit_env,omitempty"`
 	// Job holds the job variables that expressions can read.
 	Job map[string]string `json:"job,omitempty"`
 	// Secrets maps the names of the run's secrets to a keyed digest of each.

@@ -66,6 +66,7 @@ type Expr struct {
 	start, end int    // where in source, in bytes, without ${{ and }}
 	root       node
 	calls      []string
+	reads      [][2]string // a top-level name, and the attribute of it
 }
 
 // Parse reads a bare expression, without ${{ }} around it. Its errors are of type *Error.
@@ -84,7 +85,7 @@ func Parse(text string) (*Expr, error) {
 	if p.tok.kind != tokenEnd {
 		return nil, p.unexpected("an operator or the end of the expression")
 	}
-	return &Expr{source: text, end: len(text), root: root, calls: p.calls}, nil
+	return &Expr{source: text, end: len(text), root: root, calls: p.calls, reads: p.reads}, nil
 }
 
 // ParseCondition reads the text of an `if:`: a bare expression, or exactly one with ${{ }} around it.
@@ -114,6 +115,18 @@ func (e *Expr) Eval(s Scope) (value.Value, error) {
 		s = Values(nil)
 	}
 	return e.root.eval(&evaluation{scope: s, source: e.source})
+}
+
+// Reads returns the attributes of a top-level name that the expression names anywhere, also in branches that an evaluation may not reach:
+// "A" and "B" for env, of env.A ?? env["B"].
+func (e *Expr) Reads(name string) []string {
+	var found []string
+	for _, read := range e.reads {
+		if read[0] == name && !slices.Contains(found, read[1]) {
+			found = append(found, read[1])
+		}
+	}
+	return found
 }
 
 // Calls reports whether the expression calls one of the named functions anywhere, also in branches that an evaluation may

@@ -23,6 +23,7 @@ type parser struct {
 	depth  int
 	opened int // where the innermost ${{ stands, -1 for a bare expression
 	calls  []string
+	reads  [][2]string
 }
 
 // parseEmbedded reads the expression whose ${{ is at open, and its }}.
@@ -32,7 +33,7 @@ func parseEmbedded(source string, open int) (e *Expr, after int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return &Expr{source: source, start: open + len(opening), end: p.pos - len(closing), root: root, calls: p.calls}, p.pos, nil
+	return &Expr{source: source, start: open + len(opening), end: p.pos - len(closing), root: root, calls: p.calls, reads: p.reads}, p.pos, nil
 }
 
 // parseEmbedded leaves p.pos behind the closing mark; there is no current token then.
@@ -163,6 +164,7 @@ func (p *parser) parsePostfix() (node, error) {
 			if steps == nil {
 				return root, nil
 			}
+			p.noteRead(root, steps[0])
 			start, _ := root.span()
 			return &path{at{start, steps[len(steps)-1].end}, root, steps}, nil
 		}
@@ -170,6 +172,21 @@ func (p *parser) parsePostfix() (node, error) {
 			return nil, err
 		}
 		steps = append(steps, step)
+	}
+}
+
+// noteRead takes note of an attribute of a top-level name.
+func (p *parser) noteRead(root node, step access) {
+	v, ok := root.(*variable)
+	if !ok {
+		return
+	}
+	name := step.name
+	if l, ok := step.index.(*literal); ok && l.value.Kind() == value.String {
+		name = l.value.Str()
+	}
+	if name != "" {
+		p.reads = append(p.reads, [2]string{v.name, name})
 	}
 }
 

@@ -29,9 +29,13 @@ type Spec struct {
 	// AnyOutputs accepts outputs that are not declared. Steps written inline (script, exec, run) have it, as they have no spec.
 	AnyOutputs bool `json:"any_outputs,omitempty"`
 	// AnyInputs accepts inputs that are not declared, with a warning.
-	AnyInputs bool                     `json:"any_inputs,omitempty"`
-	Env       map[string]EnvRequest    `json:"env,omitempty"`
-	Secrets   map[string]SecretRequest `json:"secrets,omitempty"`
+	AnyInputs bool `json:"any_inputs,omitempty"`
+	// Env are the variables that the component asks for, by name or by a pattern in which * stands for any text. It gets no others but those
+	// that its caller passes and those that every process has (IsBaseVariable).
+	Env     map[string]EnvRequest    `json:"env,omitempty"`
+	Secrets map[string]SecretRequest `json:"secrets,omitempty"`
+	// Exports are the names, and patterns of names, of the variables that the component may set for later steps.
+	Exports []string `json:"exports,omitempty"`
 }
 
 // Input is a value that a component takes.
@@ -56,9 +60,10 @@ type Output struct {
 	Span        diag.Span    `json:"span,omitzero"`
 }
 
-// EnvRequest is an environment variable that a component asks for by name.
+// EnvRequest is an environment variable that a component asks for.
 type EnvRequest struct {
-	Default     *string   `json:"default,omitempty"` // nil makes the variable required
+	Default     *string   `json:"default,omitempty"`
+	Optional    bool      `json:"optional,omitempty"` // a variable without a default may be missing; one of a pattern may
 	Description string    `json:"description,omitempty"`
 	Span        diag.Span `json:"span,omitzero"`
 }
@@ -166,6 +171,10 @@ type Step struct {
 	Background bool             `json:"background,omitempty"`
 	Inputs     map[string]Field `json:"inputs,omitempty"`
 	Env        map[string]Field `json:"env,omitempty"`
+	// InheritEnv gives the step's component the whole environment around the step, whatever its spec asks for.
+	InheritEnv bool `json:"inherit_env,omitempty"`
+	// AllowExports lets the step's component export variables that could take over later steps (IsTakeoverVariable), by name.
+	AllowExports []string `json:"allow_exports,omitempty"`
 	// Secrets grants secrets: the name that the step knows each by, to the name that the caller knows it by.
 	Secrets      map[string]string `json:"secrets,omitempty"`
 	If           *Field            `json:"if,omitempty"`

@@ -120,6 +120,7 @@ func (r *Replay) Apply(opts *engine.Options) {
 	opts.Component, opts.Text, opts.Inputs = r.component, r.text, r.inputs
 	opts.Dir, opts.WorkDir = r.opts.WorkDir, r.opts.WorkDir
 	opts.HostEnv, opts.HostHome, opts.Env = nil, r.hostHome, r.env
+	opts.InheritEnv = r.recorded.Run.InheritEnv
 	opts.Job, opts.Secrets, opts.DigestKey = r.job, r.secrets, r.key
 	if r.part.partial() {
 		opts.Recorded = r.part.recorded

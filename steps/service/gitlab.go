@@ -33,6 +33,7 @@ func (f *gitlabFace) Run(_ context.Context, in *stepsv0.RunRequest) (*stepsv0.Ru
 	}
 	req := &request{
 		id: in.GetId(), digest: digest, name: "steps", text: in.GetSteps(), workDir: in.GetWorkDir(), env: in.GetEnv(), grace: engine.DefaultGrace,
+		inheritEnv: true, // as the existing step-runner does
 	}
 	if dir := in.GetJob().GetBuildDir(); dir != "" {
 		req.workDir = dir

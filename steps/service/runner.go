@@ -46,6 +46,7 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 	}
 	req := &request{
 		id: in.GetId(), digest: digest, workDir: in.GetWorkDir(), env: in.GetEnv(), secrets: in.GetSecrets(), grace: engine.DefaultGrace, logPath: in.GetLogFile(),
+		inheritEnv: in.GetInheritEnv(),
 	}
 	switch steps := in.GetSteps().(type) {
 	case *runnerv1.RunRequest_Text:

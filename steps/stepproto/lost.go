@@ -32,6 +32,7 @@ func (l *losses) component(c *plan.Component, place string) {
 	}
 	l.note(len(c.Spec.Env) > 0, place+"spec", "env")
 	l.note(len(c.Spec.Secrets) > 0, place+"spec", "secrets")
+	l.note(len(c.Spec.Exports) > 0, place+"spec", "exports")
 	if e := c.Definition.Exec; e != nil {
 		l.note(e.Timeout != 0, place+"exec", "timeout")
 		l.note(e.Toolkit != "", place+"exec", "toolkit")
@@ -49,6 +50,8 @@ func (l *losses) steps(steps []plan.Step, place string) {
 		l.note(s.Retry != nil, at, "retry")
 		l.note(s.AllowFailure != nil, at, "allow_failure")
 		l.note(len(s.Secrets) > 0, at, "secrets")
+		l.note(s.InheritEnv, at, "inherit_env")
+		l.note(len(s.AllowExports) > 0, at, "allow_exports")
 		l.note(len(s.Parallel) > 0, at, "parallel")
 		l.steps(s.Parallel, place)
 		if s.Inline != nil {

@@ -74,7 +74,9 @@ type Run struct {
 	Identity *event.Identity `json:"identity,omitempty"`
 	// Env is the base environment: what every process of the run was given unless its attempt says otherwise.
 	Env map[string]string `json:"env"`
-	Job map[string]string `json:"job,omitempty"` // the job variables
+	// InheritEnv says that components got the whole environment around their steps (--env-policy inherit).
+	InheritEnv bool              `json:"inherit_env,omitempty"`
+	Job        map[string]string `json:"job,omitempty"` // the job variables
 	// Secrets are keyed digests of the run's secrets, by name; DigestKey, in hexadecimal, is their key.
 	Secrets   map[string]string `json:"secrets,omitempty"`
 	DigestKey string            `json:"digest_key,omitempty"`

@@ -140,7 +140,7 @@ func (b *builder) runStarted(at time.Time, s event.RunStarted) {
 	b.trace.Runtime = Runtime{Version: s.Runtime.Version, OS: s.Runtime.OS, Arch: s.Runtime.Arch}
 	b.trace.Run = Run{
 		ID: s.ID, Status: event.Running, Started: at, Inputs: s.Inputs, WorkDir: s.WorkDir, FreshWorkDir: s.FreshWorkDir, Environment: s.Environment, Identity: s.Identity,
-		Env: s.Env, Job: s.Job,
+		Env: s.Env, InheritEnv: s.InheritEnv, Job: s.Job,
 		Secrets: s.Secrets, DigestKey: s.DigestKey, Source: s.Source, Component: s.Component, Continues: s.Continues,
 	}
 	if s.Component != nil {

@@ -60,7 +60,9 @@ func (p *parser) file() *plan.Component {
 	if !p.object(doc, "the action", "name", "author", "description", "inputs", "outputs", "runs", "branding") {
 		return nil
 	}
-	c := &plan.Component{Spec: plan.Spec{AnyInputs: true}, Definition: plan.Definition{Span: doc.Span}}
+	c := &plan.Component{Spec: plan.Spec{
+		AnyInputs: true, Env: map[string]plan.EnvRequest{"*": {Optional: true}}, Exports: []string{"*"}, // as on GitHub
+	}, Definition: plan.Definition{Span: doc.Span}}
 	if n := doc.Get("description"); n != nil {
 		c.Spec.Description, _ = p.Scalar(n, "the description")
 	}

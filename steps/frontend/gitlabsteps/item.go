@@ -29,6 +29,8 @@ type ownKey struct {
 var ownKeys = []ownKey{
 	{"inputs", []string{"step", "func", "action"}, "only step, func and action take inputs; elsewhere write ${{ inputs.name }} where the value is needed"},
 	{"secrets", []string{"step", "func", "script", "exec", "run", "action"}, "grant the secrets to the steps of the group that need them"},
+	{"inherit_env", []string{"step", "func", "action"}, "a step without a component has the environment around it"},
+	{"allow_exports", []string{"step", "func", "action"}, "a step without a component exports what it likes"},
 	{"shell", []string{"script"}, "only script has a shell; an exec names its own program"},
 	{"log_file", []string{"script"}, "an exec has its own log file: `exec: {log_file: …}`"},
 	{"toolkit", []string{"script"}, "an exec has its own toolkit: `exec: {toolkit: …}`"},
@@ -170,6 +172,10 @@ func (p stepReader) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry
 		s.Env = p.env(e)
 	case "secrets":
 		s.Secrets = p.secrets(e)
+	case "inherit_env":
+		s.InheritEnv = p.boolean(e.Value, `"inherit_env"`)
+	case "allow_exports":
+		s.AllowExports = p.variables(e.Value, `"allow_exports"`, func(n *yamlsource.Node) bool { return p.name(n, "a variable") })
 	default:
 		p.controls.controlKey(s, e)
 	}

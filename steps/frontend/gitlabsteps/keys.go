@@ -8,10 +8,10 @@ import (
 // and ownKeys.
 var mapKeys = map[string][]string{
 	"document":      {"spec"},
-	"spec":          {"inputs", "outputs", "env", "secrets", "description", "any_inputs", "any_outputs"},
+	"spec":          {"inputs", "outputs", "env", "secrets", "exports", "description", "any_inputs", "any_outputs"},
 	"input":         {"type", "default", "sensitive", "description", "options", "match", "computed", "deprecated"},
 	"output":        {"type", "default", "sensitive", "description"},
-	"envRequest":    {"default", "description"},
+	"envRequest":    {"default", "optional", "description"},
 	"secretRequest": {"optional", "description"},
 	"definition":    {"run", "exec", "env", "outputs", "delegate", "context", "pre", "post", "input_prefix", "type", "steps"},
 	"exec":          {"command", "script", "shell", "work_dir", "timeout", "log_file", "toolkit", "workdir", "working_dir"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
@@ -48,9 +49,11 @@ func (p specReader) spec(doc *yamlsource.Node) plan.Spec {
 		case "any_outputs":
 			spec.AnyOutputs = p.boolean(e.Value, `"any_outputs"`)
 		case "env":
-			for _, v := range p.named(e, "a variable") {
+			for _, v := range p.entries(e, p.variableName) {
 				put(&spec.Env, v.Key.Text, p.envRequest(v))
 			}
+		case "exports":
+			spec.Exports = p.variables(e.Value, `"exports"`, p.variableName)
 		case "secrets":
 			for _, s := range p.named(e, "a secret") {
 				put(&spec.Secrets, s.Key.Text, p.secretRequest(s))
@@ -262,11 +265,51 @@ func (p specReader) envRequest(e yamlsource.Entry) plan.EnvRequest {
 			if text, ok := p.text(e.Value, "the default"); ok {
 				req.Default = &text
 			}
+		case "optional":
+			req.Optional = p.boolean(e.Value, `"optional"`)
 		case "description":
 			req.Description, _ = p.text(e.Value, "the description")
 		}
 	}
+	if req.Default != nil && plan.IsPattern(e.Key.Text) {
+		p.report(keySpan(e.Value, "default"), "request the variable by its name to give it a default", "a pattern cannot have a default")
+	}
 	return req
+}
+
+// variableName checks the name of a variable, or a pattern of names.
+func (p specReader) variableName(key *yamlsource.Node) bool {
+	if key.Kind != yamlsource.String || !plan.IsPattern(key.Text) {
+		return p.name(key, "a variable")
+	}
+	ok := variablesPattern.MatchString(key.Text)
+	if !ok {
+		p.report(key.Span, "use letters, digits, underscores and *", "%q cannot be a pattern of variables", shorten(key.Text))
+	}
+	return ok
+}
+
+// variablesPattern is what a pattern of variables looks like.
+var variablesPattern = lazyregexp.New(`^[a-zA-Z_*][a-zA-Z0-9_*]*$`)
+
+// variables reads a list of names of variables.
+func (p *reader) variables(n *yamlsource.Node, what string, valid func(*yamlsource.Node) bool) []string {
+	if n.Kind != yamlsource.Sequence {
+		p.report(n.Span, "write [ONE, TWO]", "%s must be a list, not %s", what, n.Kind)
+		return nil
+	}
+	var names []string
+	for _, item := range n.Items {
+		if !valid(item) {
+			continue
+		}
+		if slices.Contains(names, item.Text) {
+			p.report(item.Span, "delete one of them", "%s names %s twice", what, item.Text)
+			continue
+		}
+		names = append(names, item.Text)
+	}
+	return names
 }
 
 func (p specReader) secretRequest(e yamlsource.Entry) plan.SecretRequest {

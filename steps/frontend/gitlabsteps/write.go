@@ -62,7 +62,7 @@ func check(c *plan.Component, written []byte) error {
 
 // isBare reports whether a spec is that of a job, which is not written.
 func isBare(s *plan.Spec) bool {
-	return s.AnyOutputs && !s.AnyInputs && s.Description == "" && !s.DelegateOutputs && len(s.Inputs)+len(s.Outputs)+len(s.Env)+len(s.Secrets) == 0
+	return s.AnyOutputs && !s.AnyInputs && s.Description == "" && !s.DelegateOutputs && len(s.Inputs)+len(s.Outputs)+len(s.Env)+len(s.Secrets)+len(s.Exports) == 0
 }
 
 // writer makes nodes of a plan.
@@ -201,6 +201,12 @@ func (w *writer) step(s *plan.Step) node {
 	if len(s.Secrets) > 0 {
 		n.add("secrets", named(s.Secrets, textNode))
 	}
+	if s.InheritEnv {
+		n.add("inherit_env", boolNode(true))
+	}
+	if len(s.AllowExports) > 0 {
+		n.add("allow_exports", textsNode(s.AllowExports))
+	}
 	if w.unnamed[s] {
 		control(&n, s)
 	}
@@ -274,11 +280,16 @@ func awaitNode(a *plan.Await) (key string, n node) {
 	if len(a.Steps) == 0 {
 		return key, textNode("all")
 	}
-	n.list = true
-	for _, name := range a.Steps {
-		n.items = append(n.items, textNode(name))
+	return key, textsNode(a.Steps)
+}
+
+// textsNode is a list of strings.
+func textsNode(texts []string) node {
+	n := node{list: true}
+	for _, text := range texts {
+		n.items = append(n.items, textNode(text))
 	}
-	return key, n
+	return n
 }
 
 func retryNode(r *plan.Retry) node {

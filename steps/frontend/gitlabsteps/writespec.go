@@ -39,9 +39,15 @@ func (w *writer) spec(s *plan.Spec) node {
 			if e.Default != nil {
 				n.add("default", textNode(*e.Default))
 			}
+			if e.Optional {
+				n.add("optional", boolNode(true))
+			}
 			n.addText("description", e.Description)
 			return n
 		}))
+	}
+	if len(s.Exports) > 0 {
+		out.add("exports", textsNode(s.Exports))
 	}
 	if len(s.Secrets) > 0 {
 		out.add("secrets", named(s.Secrets, func(e plan.SecretRequest) node {

@@ -35,13 +35,16 @@ func fromComponent(m *planv1.Component, depth int) (*plan.Component, error) {
 }
 
 func fromSpec(m *planv1.Spec) (plan.Spec, error) {
-	out := plan.Spec{Description: m.GetDescription(), DelegateOutputs: m.GetDelegateOutputs(), AnyOutputs: m.GetAnyOutputs(), AnyInputs: m.GetAnyInputs()}
+	out := plan.Spec{
+		Description: m.GetDescription(), DelegateOutputs: m.GetDelegateOutputs(), AnyOutputs: m.GetAnyOutputs(), AnyInputs: m.GetAnyInputs(),
+		Exports: m.GetExports(),
+	}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", m.GetInputs(), fromInput)
 	out.Outputs, errs[1] = convertMap("outputs", m.GetOutputs(), fromOutput)
 	out.Env, errs[2] = convertMap("env", m.GetEnv(), func(e *planv1.EnvRequest) (plan.EnvRequest, error) {
 		// Default is copied with its absence, which its getter would not tell.
-		return plan.EnvRequest{Default: e.Default, Description: e.GetDescription(), Span: fromSpan(e.GetSpan())}, nil
+		return plan.EnvRequest{Default: e.Default, Optional: e.GetOptional(), Description: e.GetDescription(), Span: fromSpan(e.GetSpan())}, nil
 	})
 	out.Secrets, errs[3] = convertMap("secrets", m.GetSecrets(), func(r *planv1.SecretRequest) (plan.SecretRequest, error) {
 		return plan.SecretRequest{Optional: r.GetOptional(), Description: r.GetDescription(), Span: fromSpan(r.GetSpan())}, nil
@@ -174,7 +177,10 @@ func fromSteps(field string, steps []*planv1.Step, depth int) ([]plan.Step, erro
 }
 
 func fromStep(m *planv1.Step, depth int) (plan.Step, error) {
-	out := plan.Step{Name: m.GetName(), Title: m.GetTitle(), Background: m.GetBackground(), Span: fromSpan(m.GetSpan())}
+	out := plan.Step{
+		Name: m.GetName(), Title: m.GetTitle(), Background: m.GetBackground(), InheritEnv: m.GetInheritEnv(), AllowExports: m.GetAllowExports(),
+		Span: fromSpan(m.GetSpan()),
+	}
 	var errs [10]error
 	errs[0] = readRun(&out, m, depth)
 	out.Inputs, errs[1] = convertMap("inputs", m.GetInputs(), fromField)

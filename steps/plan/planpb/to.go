@@ -31,12 +31,12 @@ func toComponent(c *plan.Component, depth int) (*planv1.Component, error) {
 var errTooNested = fmt.Errorf("steps nest deeper than %d levels", MaxNesting)
 
 func toSpec(s *plan.Spec) (*planv1.Spec, error) {
-	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs, AnyInputs: s.AnyInputs}
+	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs, AnyInputs: s.AnyInputs, Exports: s.Exports}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", s.Inputs, toInput)
 	out.Outputs, errs[1] = convertMap("outputs", s.Outputs, toOutput)
 	out.Env, errs[2] = convertMap("env", s.Env, func(e plan.EnvRequest) (*planv1.EnvRequest, error) {
-		return &planv1.EnvRequest{Default: e.Default, Description: e.Description, Span: toSpan(e.Span)}, nil
+		return &planv1.EnvRequest{Default: e.Default, Optional: e.Optional, Description: e.Description, Span: toSpan(e.Span)}, nil
 	})
 	out.Secrets, errs[3] = convertMap("secrets", s.Secrets, func(r plan.SecretRequest) (*planv1.SecretRequest, error) {
 		return &planv1.SecretRequest{Optional: r.Optional, Description: r.Description, Span: toSpan(r.Span)}, nil
@@ -177,7 +177,10 @@ func toSteps(field string, steps []plan.Step, depth int) ([]*planv1.Step, error)
 }
 
 func toStep(s *plan.Step, depth int) (*planv1.Step, error) {
-	out := &planv1.Step{Name: s.Name, Title: s.Title, Background: s.Background, Timeout: toDuration(s.Timeout), Span: toSpan(s.Span)}
+	out := &planv1.Step{
+		Name: s.Name, Title: s.Title, Background: s.Background, InheritEnv: s.InheritEnv, AllowExports: s.AllowExports,
+		Timeout: toDuration(s.Timeout), Span: toSpan(s.Span),
+	}
 	var errs [8]error
 	errs[0] = setRun(out, s, depth)
 	out.Inputs, errs[1] = convertMap("inputs", s.Inputs, toField)

@@ -33,6 +33,8 @@ type Request struct {
 	// LogFile is an empty file for the log, where the server shares a file system with this process: it appends the log to that file and
 	// leaves it in place. Empty is a file of the server's own. See StepOptions.LogFile.
 	LogFile string
+	// InheritEnv gives every component the whole environment around its step.
+	InheritEnv bool
 }
 
 // Variable is a job variable.
@@ -43,7 +45,7 @@ type Variable struct {
 }
 
 func (r *Request) message() (*runnerv1.RunRequest, error) {
-	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets, Lock: r.Lock, LogFile: r.LogFile}
+	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets, Lock: r.Lock, LogFile: r.LogFile, InheritEnv: r.InheritEnv}
 	if r.Component != nil {
 		component, err := planpb.ToProto(r.Component)
 		if err != nil {

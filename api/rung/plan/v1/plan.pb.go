@@ -268,12 +268,14 @@ type Spec struct {
 	DelegateOutputs bool `protobuf:"varint,4,opt,name=delegate_outputs,json=delegateOutputs,proto3" json:"delegate_outputs,omitempty"`
 	// Outputs that are not declared are accepted. Steps written inline have this, as they have no spec.
 	AnyOutputs bool `protobuf:"varint,5,opt,name=any_outputs,json=anyOutputs,proto3" json:"any_outputs,omitempty"`
-	// Environment variables that the component asks for, by name.
+	// Environment variables that the component asks for, by name or by a pattern in which * stands for any text.
 	Env map[string]*EnvRequest `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Secrets that the component asks for, by name.
 	Secrets map[string]*SecretRequest `protobuf:"bytes,7,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Inputs that are not declared are accepted, with a warning.
-	AnyInputs     bool `protobuf:"varint,8,opt,name=any_inputs,json=anyInputs,proto3" json:"any_inputs,omitempty"`
+	AnyInputs bool `protobuf:"varint,8,opt,name=any_inputs,json=anyInputs,proto3" json:"any_inputs,omitempty"`
+	// The names, and patterns of names, of the variables that the component may set for later steps.
+	Exports       []string `protobuf:"bytes,9,rep,name=exports,proto3" json:"exports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +364,13 @@ func (x *Spec) GetAnyInputs() bool {
 		return x.AnyInputs
 	}
 	return false
+}
+
+func (x *Spec) GetExports() []string {
+	if x != nil {
+		return x.Exports
+	}
+	return nil
 }
 
 // Input is a value that a component takes.
@@ -558,10 +567,11 @@ func (x *Output) GetSpan() *Span {
 // EnvRequest is an environment variable that a component asks for.
 type EnvRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A variable without a default is required.
+	// A variable without a default is required, unless it is optional.
 	Default       *string `protobuf:"bytes,1,opt,name=default,proto3,oneof" json:"default,omitempty"`
 	Description   string  `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	Span          *Span   `protobuf:"bytes,3,opt,name=span,proto3" json:"span,omitempty"`
+	Optional      bool    `protobuf:"varint,4,opt,name=optional,proto3" json:"optional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,6 +625,13 @@ func (x *EnvRequest) GetSpan() *Span {
 		return x.Span
 	}
 	return nil
+}
+
+func (x *EnvRequest) GetOptional() bool {
+	if x != nil {
+		return x.Optional
+	}
+	return false
 }
 
 // SecretRequest is a secret that a component asks for. It gets it as a variable of that name when its caller grants it.
@@ -1344,7 +1361,11 @@ type Step struct {
 	// the list does for all.
 	Background bool `protobuf:"varint,16,opt,name=background,proto3" json:"background,omitempty"`
 	// As timeout, of an expression that gives minutes. Absent is no limit.
-	TimeLimit     *Field `protobuf:"bytes,17,opt,name=time_limit,json=timeLimit,proto3" json:"time_limit,omitempty"`
+	TimeLimit *Field `protobuf:"bytes,17,opt,name=time_limit,json=timeLimit,proto3" json:"time_limit,omitempty"`
+	// The component gets the whole environment around the step, whatever its spec asks for.
+	InheritEnv bool `protobuf:"varint,18,opt,name=inherit_env,json=inheritEnv,proto3" json:"inherit_env,omitempty"`
+	// The variables that the component may export although they could take over later steps.
+	AllowExports  []string `protobuf:"bytes,19,rep,name=allow_exports,json=allowExports,proto3" json:"allow_exports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1509,6 +1530,20 @@ func (x *Step) GetBackground() bool {
 func (x *Step) GetTimeLimit() *Field {
 	if x != nil {
 		return x.TimeLimit
+	}
+	return nil
+}
+
+func (x *Step) GetInheritEnv() bool {
+	if x != nil {
+		return x.InheritEnv
+	}
+	return false
+}
+
+func (x *Step) GetAllowExports() []string {
+	if x != nil {
+		return x.AllowExports
 	}
 	return nil
 }
@@ -2320,7 +2355,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x12.rung.plan.v1.SpecR\x04spec\x128\n" +
 	"\n" +
 	"definition\x18\x02 \x01(\v2\x18.rung.plan.v1.DefinitionR\n" +
-	"definition\"\xbd\x05\n" +
+	"definition\"\xd7\x05\n" +
 	"\x04Spec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x1e.rung.plan.v1.Spec.InputsEntryR\x06inputs\x129\n" +
@@ -2331,7 +2366,8 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x03env\x18\x06 \x03(\v2\x1b.rung.plan.v1.Spec.EnvEntryR\x03env\x129\n" +
 	"\asecrets\x18\a \x03(\v2\x1f.rung.plan.v1.Spec.SecretsEntryR\asecrets\x12\x1d\n" +
 	"\n" +
-	"any_inputs\x18\b \x01(\bR\tanyInputs\x1aN\n" +
+	"any_inputs\x18\b \x01(\bR\tanyInputs\x12\x18\n" +
+	"\aexports\x18\t \x03(\tR\aexports\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.InputR\x05value:\x028\x01\x1aP\n" +
@@ -2361,12 +2397,13 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\adefault\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\adefault\x12\x1c\n" +
 	"\tsensitive\x18\x03 \x01(\bR\tsensitive\x12 \n" +
 	"\vdescription\x18\x04 \x01(\tR\vdescription\x12&\n" +
-	"\x04span\x18\x05 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\x81\x01\n" +
+	"\x04span\x18\x05 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\"\x9d\x01\n" +
 	"\n" +
 	"EnvRequest\x12\x1d\n" +
 	"\adefault\x18\x01 \x01(\tH\x00R\adefault\x88\x01\x01\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12&\n" +
-	"\x04span\x18\x03 \x01(\v2\x12.rung.plan.v1.SpanR\x04spanB\n" +
+	"\x04span\x18\x03 \x01(\v2\x12.rung.plan.v1.SpanR\x04span\x12\x1a\n" +
+	"\boptional\x18\x04 \x01(\bR\boptionalB\n" +
 	"\n" +
 	"\b_default\"u\n" +
 	"\rSecretRequest\x12\x1a\n" +
@@ -2423,7 +2460,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04args\x18\x01 \x03(\v2\x13.rung.plan.v1.FieldR\x04args\"G\n" +
 	"\x06Script\x12'\n" +
 	"\x04text\x18\x01 \x01(\v2\x13.rung.plan.v1.FieldR\x04text\x12\x14\n" +
-	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xdf\a\n" +
+	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xa5\b\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12+\n" +
@@ -2445,7 +2482,10 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"background\x18\x10 \x01(\bR\n" +
 	"background\x122\n" +
 	"\n" +
-	"time_limit\x18\x11 \x01(\v2\x13.rung.plan.v1.FieldR\ttimeLimit\x1aN\n" +
+	"time_limit\x18\x11 \x01(\v2\x13.rung.plan.v1.FieldR\ttimeLimit\x12\x1f\n" +
+	"\vinherit_env\x18\x12 \x01(\bR\n" +
+	"inheritEnv\x12#\n" +
+	"\rallow_exports\x18\x13 \x03(\tR\fallowExports\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01\x1aK\n" +

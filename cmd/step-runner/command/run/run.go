@@ -74,6 +74,7 @@ Set job variables with --job. Steps see the same part of your environment as wit
 	cmd.ValidArgsFunction = components.CompleteReference
 	screen.CompleteView(cmd)
 	command.Complete(cmd, "step-results-format", "json", "prototext")
+	command.Complete(cmd, "env-policy", session.EnvPolicies...)
 	return cmd
 }
 
@@ -199,6 +200,7 @@ func (o *runOptions) referenceJob(ctx context.Context, s *session.Session, ref *
 		}
 		step.Secrets[name] = name
 	}
+	step.InheritEnv = true // nothing is around it but what the user passes
 	return session.Job{Component: &plan.Component{
 		Spec:       plan.Spec{DelegateOutputs: true},
 		Definition: plan.Definition{Steps: []plan.Step{step}, Delegate: step.Name},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -38,6 +39,7 @@ type Session struct {
 	Secrets    []string
 	known      map[string]string // the values of secrets, once they are read
 	hostHome   bool
+	envPolicy  string // one of EnvPolicies
 	WorkDir    string
 	Timeout    time.Duration
 	Grace      time.Duration
@@ -51,6 +53,11 @@ type Session struct {
 	From       components.Flags
 	Components *source.Resolver
 }
+
+// EnvPolicies say what components get of the environment around their steps: what their specs request, or all.
+var EnvPolicies = []string{"request", envInherit}
+
+const envInherit = "inherit"
 
 // New makes a session; Declare gives it its flags.
 func New(p *command.Program) *Session { return &Session{Program: p} }
@@ -87,6 +94,7 @@ func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	f.CountVarP(&s.Verbose, "verbose", "v", "show inputs and resolved references; -vv (or CI_STEPS_LOG_LEVEL=debug) also commands and environment")
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")
 	f.BoolVar(&s.hostHome, "host-home", false, "let steps use your home, temporary and XDG folders and your git configuration")
+	f.StringVar(&s.envPolicy, "env-policy", EnvPolicies[0], "give components variables by `POLICY`: request (what their specs request) or inherit (all of them)")
 	f.StringVar(&s.WorkDir, "work-dir", "", "run commands in `DIR` (default: "+defaultDir+")")
 	f.DurationVar(&s.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 means never")
 	f.DurationVar(&s.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
@@ -106,6 +114,9 @@ type Job struct {
 func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	if s.Timeout < 0 || s.Grace < 0 {
 		return nil, exit.Usage("--timeout and --grace cannot be less than 0")
+	}
+	if !slices.Contains(EnvPolicies, s.envPolicy) {
+		return nil, command.OneOf("--env-policy", s.envPolicy, EnvPolicies...)
 	}
 	if err := s.Open(); err != nil {
 		return nil, err
@@ -140,6 +151,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	opts.Component, opts.Text, opts.Inputs = j.Component, j.Text, j.Inputs
 	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.Folder
 	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.JobVars, secrets
+	opts.InheritEnv = s.envPolicy == envInherit
 	opts.Source = s.Components
 	out := Sinks{record, view}
 	if s.Also != nil {
