@@ -40,6 +40,7 @@ func run() int {
 		_ = process.Conceal() // where it fails, processes of the same user can look
 	}
 	_ = process.EnableSubreaper() // where it fails, process groups must do; `doctor` says so
+	process.EnableWatchdog("step-runner", serve.WatchdogName)
 	if slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "--output-file") }) {
 		go runner.Digest()
 	}

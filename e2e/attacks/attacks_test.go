@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // program is the step-runner under attack.
@@ -111,4 +112,14 @@ func (v *victim) mustRun(args ...string) string {
 		v.t.Fatalf("step-runner %v: exit code %d\n%s", args, code, out)
 	}
 	return out
+}
+
+// await waits until something holds.
+func (v *victim) await(what string, holds func() bool) {
+	v.t.Helper()
+	for limit := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			v.t.Fatalf("waited in vain until %s", what)
+		}
+	}
 }

@@ -4,6 +4,9 @@ package attacks
 
 import (
 	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -44,3 +47,66 @@ dd if=/proc/$PPID/mem bs=4096 skip=$((0x${range%-*} / 4096)) count=$(((0x${range
 
 // indent fits a script into a block of YAML.
 func indent(script string) string { return strings.ReplaceAll(script, "\n", "\n    ") }
+
+// TestAKilledRunnerLeavesNothing kills step-runner with SIGKILL while a step runs that has done all to stay.
+func TestAKilledRunnerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		return // nothing outlives the program there that could look after what it ran
+	}
+	for name, stay := range map[string]string{
+		"a child":                            `sleep 1000 &`,
+		"a daemon with a session of its own": `setsid sh -c 'echo $$ >>pids; exec sleep 1000' </dev/null >/dev/null 2>&1 &`,
+		"a daemon's daemon":                  `setsid sh -c 'setsid sh -c "echo \$\$ >>pids; exec sleep 1000" & exit' </dev/null >/dev/null 2>&1 &`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVictim(t, "TOKEN=canary-"+rand.Text())
+			v.write("steps.yml", "- name: stay\n  secrets: [TOKEN]\n  script: |\n    echo $$ >>pids\n    "+stay+"\n    echo $! >>pids\n    sleep 1000\n")
+			cmd := v.command("run", "steps.yml", "--secret", "TOKEN")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			v.await("the watchdog runs, and the step", func() bool {
+				return len(strings.Fields(v.read("pids"))) >= 2 && hasChild(cmd.Process.Pid, "step-runner\x00watchdog\x00")
+			})
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			for _, pid := range strings.Fields(v.read("pids")) {
+				v.await("process "+pid+" has ended", func() bool { return !runs(pid) })
+			}
+			v.await("the folders are gone", func() bool {
+				left, err := os.ReadDir(filepath.Join(v.dir, "tmp"))
+				return err == nil && len(left) == 0
+			})
+		})
+	}
+}
+
+// runs reports whether a process exists and is not dead.
+func runs(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return state[0] != 'Z' && state[0] != 'X'
+}
+
+// hasChild reports whether a process has a child with the command line.
+func hasChild(parent int, cmdline string) bool {
+	var children []string
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		children = append(children, strings.Fields(string(text))...)
+	}
+	for _, pid := range children {
+		if text, _ := os.ReadFile("/proc/" + pid + "/cmdline"); string(text) == cmdline {
+			return true
+		}
+	}
+	return false
+}

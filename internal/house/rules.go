@@ -43,7 +43,7 @@ var importRules = []importRule{
 	{"steps/catalog/transfer", []string{}, nil, "files to and from servers, whatever they are"},
 	{"steps/signature", []string{}, nil, "keys and envelopes are a leaf"},
 	{"steps/replay", above("steps/engine", "steps/trace", "steps/source", "steps/source/...", "internal/mask", "internal/lazyregexp"), nil, "a replay is a run made from a trace"},
-	{"steps/service", above("steps/engine", "steps/trace", "steps/source", "steps/source/lock", "steps/plan/planpb", "api/..."), nil, "it is given what parses and what finds components"},
+	{"steps/service", above("internal/tempfolder", "steps/engine", "steps/trace", "steps/source", "steps/source/lock", "steps/plan/planpb", "api/..."), nil, "it is given what parses and what finds components"},
 	{"steps/service/client", above("steps/plan/planpb", "api/rung/..."), nil, "a client knows the contract"},
 	{"steps/expr/github", []string{"steps/expr", "steps/value", "steps/diag", "internal/glob", "internal/lazyregexp"}, nil, "GitHub's dialect of expressions"},
 	{"steps/toolkit/...", above("steps/engine", "steps/expr/github", "steps/toolkit/...", "internal/..."), nil, "a toolkit speaks with one process; whoever runs the engine plugs it in"},

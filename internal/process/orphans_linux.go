@@ -34,7 +34,12 @@ const sweepLimit = 2 * time.Second
 var family = struct {
 	sync.Mutex
 	members map[int]*child
-}{members: map[int]*child{}}
+
+	watchdogArgs []string // nil for none
+	watchdog     *os.File // what it reads; nil before it is started
+	watchdogPid  int
+	announced    map[int]bool // orphans that it knows
+}{members: map[int]*child{}, announced: map[int]bool{}}
 
 var subreaper atomic.Bool
 
@@ -82,8 +87,14 @@ func reapDeadOrphans() {
 	family.Lock()
 	defer family.Unlock()
 	for _, pid := range children() {
-		if family.members[pid] == nil {
-			reaped(pid)
+		if family.members[pid] != nil || pid == family.watchdogPid {
+			continue
+		}
+		if reaped(pid) {
+			delete(family.announced, pid)
+		} else if family.watchdog != nil && !family.announced[pid] {
+			family.announced[pid] = true
+			announce(pid, "")
 		}
 	}
 }
@@ -119,7 +130,7 @@ func (c *child) killSomeOrphans(sessions map[int]bool) (found bool) {
 	family.Lock()
 	defer family.Unlock()
 	for _, pid := range children() {
-		if family.members[pid] != nil || reaped(pid) {
+		if family.members[pid] != nil || pid == family.watchdogPid || reaped(pid) {
 			continue
 		}
 		o, ok := inspect(pid)
@@ -137,6 +148,7 @@ func (c *child) killSomeOrphans(sessions map[int]bool) (found bool) {
 type orphan struct {
 	pid, parent, group, session int
 	started                     uint64 // in clock ticks since the system started
+	dead                        bool   // and not reaped
 }
 
 // owns applies the rules at the top of this file.
@@ -233,7 +245,7 @@ func inspect(pid int) (orphan, bool) {
 	if len(fields) < 20 {
 		return orphan{}, false
 	}
-	o := orphan{pid: pid}
+	o := orphan{pid: pid, dead: fields[0][0] == 'Z' || fields[0][0] == 'X'}
 	o.parent, _ = strconv.Atoi(string(fields[1]))
 	o.group, _ = strconv.Atoi(string(fields[2]))
 	o.session, _ = strconv.Atoi(string(fields[3]))

@@ -10,10 +10,8 @@
 // start itself. A program that enables it must start all of its children through Run: another package that waits for a
 // child (os/exec) would find it killed as an orphan.
 //
-// What is not covered: when this program itself is killed with SIGKILL, its processes live on. Linux has a signal for the
-// death of the parent (PR_SET_PDEATHSIG), but it fires when the thread that forked ends, not the program, and reaches one
-// process and none of its children. A Go program would have to keep a locked thread for every process, to little use. On
-// Windows the job object closes with this program and takes its processes along.
+// When this program itself is killed, its watchdog kills what it was running (watchdog_linux.go). On Windows the job object closes with this
+// program and takes its processes along; elsewhere they live on.
 package process
 
 import (
@@ -107,6 +105,7 @@ func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
 	}
 	in.write()
 	term.carry()
+	c.watch(false)
 	stopped := attend(ctx, kill, spec.Grace, c, out)
 	result := c.finish()
 	in.stop()
@@ -142,6 +141,7 @@ func attendInBackground(ctx context.Context, kill <-chan struct{}, grace time.Du
 // supervise stops the process when it is asked to. It waits until the main process has ended and, after a polite stop, until
 // its group is gone or the grace is over. It sends no signal unless claim, which it calls before the first, returns true.
 func supervise(ctx context.Context, kill <-chan struct{}, grace time.Duration, c *child, ended <-chan struct{}, claim func() bool) {
+	c.watch(true)
 	tick, stopTick := orphanTicker()
 	defer stopTick()
 	for {

@@ -30,12 +30,13 @@ const (
 
 // child is a process that Run started. Its pid is the id of its group and session as well.
 type child struct {
-	pid    int
-	pidfd  int      // Linux only; -1 where there is none
-	pipes  [2]*pipe // its output, which tells its orphans apart; may be nil
-	temp   string   // the temporary folder in its environment, which tells them apart, too; "" is none
-	status syscall.WaitStatus
-	reaped atomic.Bool
+	pid     int
+	pidfd   int      // Linux only; -1 where there is none
+	pipes   [2]*pipe // its output, which tells its orphans apart; may be nil
+	temp    string   // the temporary folder in its environment, which tells them apart, too; "" is none
+	watched bool     // by the watchdog
+	status  syscall.WaitStatus
+	reaped  atomic.Bool
 }
 
 func start(spec *Spec, in *input, out *output) (*child, error) {
@@ -181,6 +182,7 @@ func (c *child) finish() Result {
 	c.reap()
 	c.forget()
 	c.killOrphans()
+	c.unwatch()
 	for pause, waited := shortPause, time.Duration(0); c.groupLives() && waited < groupDelay; pause = min(2*pause, longPause) {
 		time.Sleep(pause)
 		waited += pause

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
@@ -369,22 +370,10 @@ func (d *directories) remove() {
 }
 
 // MakeFolder makes a folder for a run, which only this user may enter.
-func MakeFolder() (string, error) { return os.MkdirTemp("", FolderPrefix) }
+func MakeFolder() (string, error) { return tempfolder.Make("") }
 
 // FolderPrefix begins the name of every run's own folder.
 const FolderPrefix = "step-runner-"
 
 // RemoveFolder removes a run's folder and all that the run left in it.
-func RemoveFolder(root string) {
-	if root == "" || os.RemoveAll(root) == nil {
-		return
-	}
-	// Some tools (Go's module cache among them) leave folders that nothing can be removed from.
-	_ = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(root)
-}
+func RemoveFolder(root string) { tempfolder.Remove(root) }

@@ -37,7 +37,7 @@ func TestExistingClients(t *testing.T) {
 			t.Errorf("the status is %v", st)
 		}
 		o.close("1")
-		if left, _ := os.ReadDir(w.service.Folder()); len(left) > 0 {
+		if left := w.service.RunFolders(); len(left) > 0 {
 			t.Errorf("%d folders are left", len(left))
 		}
 		if _, err := w.old.Status(soon(t), &stepsv0.StatusRequest{Id: "1"}); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), `no job with id "1"`) {

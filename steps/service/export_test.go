@@ -1,6 +1,7 @@
 package service
 
 import (
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -15,6 +16,12 @@ func (s *Service) Sweep(now time.Time) { s.sweep(now) }
 
 // Folder is where the service keeps logs.
 func (s *Service) Folder() string { return s.folder }
+
+// RunFolders are the folders of runs.
+func (s *Service) RunFolders() []string {
+	found, _ := filepath.Glob(filepath.Join(s.folder, "step-runner-*"))
+	return found
+}
 
 // FillDisk makes the log of the run with the id end as a full disk makes it end.
 func (s *Service) FillDisk(id string) {

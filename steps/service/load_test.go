@@ -307,7 +307,7 @@ func TestLimits(t *testing.T) {
 		if _, err := w.client.Status(soon(t), "1"); !errors.Is(err, client.ErrNoRun) {
 			t.Errorf("it is there: %v", err)
 		}
-		await(t, "its folder is gone", func() bool { left, _ := os.ReadDir(w.service.Folder()); return len(left) == 0 })
+		await(t, "its folder is gone", func() bool { return len(w.service.RunFolders()) == 0 })
 	})
 	t.Run("of too many finished runs the oldest expire", func(t *testing.T) {
 		t.Parallel()

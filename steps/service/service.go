@@ -11,8 +11,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -50,7 +51,6 @@ type Service struct {
 	opts    Options
 	limits  Limits
 	folder  string        // of all that is on disk; only this user may enter it
-	lock    *os.File      // on the folder; nil where there are no locks
 	stopped chan struct{} // closed by Close
 	sweeper sync.WaitGroup
 	metrics metrics
@@ -72,16 +72,15 @@ func New(opts Options) (*Service, error) {
 	if opts.Log == nil {
 		opts.Log = func(string) {}
 	}
-	folder, lock, err := makeFolder()
+	folder, err := tempfolder.Make("service-")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("creating a folder for logs: %w", err)
 	}
 	s := &Service{
-		opts: opts, limits: opts.Limits.withDefaults(), folder: folder, lock: lock,
+		opts: opts, limits: opts.Limits.withDefaults(), folder: folder,
 		runs: map[string]*run{}, live: map[*run]struct{}{}, stopped: make(chan struct{}),
 	}
 	s.sweeper.Go(s.sweepNowAndThen)
-	go s.removeLeft() // it may be much, and what is not removed now is another time
 	return s, nil
 }
 
@@ -341,8 +340,5 @@ func (s *Service) Close() {
 		case <-time.After(killWait): // it does not die; what it leaves cannot be helped
 		}
 	}
-	engine.RemoveFolder(s.folder)
-	if s.lock != nil {
-		_ = s.lock.Close()
-	}
+	tempfolder.Remove(s.folder)
 }

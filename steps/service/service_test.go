@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -458,7 +457,7 @@ func TestCancel(t *testing.T) {
 		if !exists(filepath.Join(w.dir, "asked")) || w.service.Active() != 0 {
 			t.Error("the run goes on")
 		}
-		if left, _ := os.ReadDir(w.service.Folder()); len(left) > 0 {
+		if left := w.service.RunFolders(); len(left) > 0 {
 			t.Errorf("%d folders are left", len(left))
 		}
 	})

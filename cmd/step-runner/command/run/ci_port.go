@@ -16,6 +16,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/endpoint"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
+	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/service"
 )
 
@@ -75,7 +76,7 @@ func makeToken(p *command.Program) (*service.Token, func(), error) {
 	if _, err := rand.Read(secret); err != nil {
 		return nil, func() {}, exit.Coded(exit.System, "making a token: %v", err)
 	}
-	dir, err := os.MkdirTemp("", "step-runner-token-")
+	dir, err := tempfolder.Make("token-")
 	if err != nil {
 		return nil, func() {}, exit.Coded(exit.System, "making a folder for the token: %v", err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/catalog/artifacts"
 	"github.com/rungci/rung/steps/catalog/cache"
 	"github.com/rungci/rung/steps/catalog/coverage"
@@ -62,9 +64,17 @@ func (a *app) builtinCommand() *cobra.Command {
 	}
 }
 
-// quick runs a built-in step, if args name one: jobs start several of them, which do without the tree of all commands.
+// WatchdogName is the argument with which this program is its own watchdog.
+const WatchdogName = "watchdog"
+
+// quick runs a built-in step, if args name one: jobs start several of them, which do without the tree of all commands. So does the watchdog,
+// which removes what its program has left when it has ended.
 func (a *app) quick(ctx context.Context, args []string) (ran bool, err error) {
 	switch {
+	case len(args) == 1 && args[0] == WatchdogName:
+		process.Watchdog(a.Stdin)
+		tempfolder.RemoveLeft()
+		return true, nil
 	case len(args) < 3 || args[0] != "builtin":
 		return false, nil
 	case commandPrograms[args[1]] != nil:

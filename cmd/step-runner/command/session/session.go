@@ -19,6 +19,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
+	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -247,7 +248,7 @@ func (s *Session) recorder() (*recording, error) {
 		if !s.results.wanted() && rec.spans == nil {
 			return rec, nil
 		}
-		dir, err := os.MkdirTemp("", "step-runner-trace-")
+		dir, err := tempfolder.Make("trace-")
 		if err != nil {
 			return nil, exit.Coded(exit.System, "creating a folder for the trace: %v", err)
 		}
@@ -291,6 +292,6 @@ func (r *recording) sendSpans(ctx context.Context, p *command.Program) {
 
 func (r *recording) remove() {
 	if r.temp != "" {
-		_ = os.RemoveAll(r.temp)
+		tempfolder.Remove(r.temp)
 	}
 }

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package process
+
+import "io"
+
+// EnableWatchdog does nothing: on Windows the job object ends with this program, and on other systems a killed program leaves what it ran.
+func EnableWatchdog(...string) {}
+
+// Watchdog is for Linux.
+func Watchdog(io.Reader) {}
+
+func (c *child) watch(bool) {}
+
+func (c *child) unwatch() {}

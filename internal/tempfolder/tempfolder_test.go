@@ -1,0 +1,58 @@
+//go:build unix
+
+package tempfolder
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func TestFoldersOfKilledProgramsAreRemoved(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	alive, err := Make("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := Make("trace-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stubborn := filepath.Join(left, "home", "pkg")
+	if err := os.MkdirAll(stubborn, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(stubborn, "file"), nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(stubborn, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(temp, "step-runner-123")
+	if err := os.Mkdir(foreign, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, _ := locks.LoadAndDelete(left) // as the end of a program does
+	_ = lock.(*os.File).Close()
+
+	removeLeft(temp)
+
+	if exists(left) {
+		t.Error("the folder that was left is still there")
+	}
+	if !exists(alive) || !exists(foreign) {
+		t.Error("a folder that is in use, or that another made, was removed")
+	}
+	Remove(alive)
+	if exists(alive) {
+		t.Error("Remove left the folder")
+	}
+}
