@@ -3,8 +3,10 @@
 package attacks
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -109,4 +111,56 @@ func hasChild(parent int, cmdline string) bool {
 		}
 	}
 	return false
+}
+
+// TestNoSecretIsWrittenToDisk looks for a secret in all that a run writes, while it goes on and afterwards: in scripts, files of inputs, logs
+// that wait until all secrets are known, traces.
+func TestNoSecretIsWrittenToDisk(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		return // files in memory are Linux's; elsewhere they are in the run's own folder, and removed
+	}
+	canary := "canary-" + rand.Text()
+	v := newVictim(t, "TOKEN="+canary)
+	look := `grep -rlaF -- "$TOKEN" "` + v.dir + `" >>"${{ work_dir }}/leaks" || true`
+	v.write("login/func.yml", `
+spec: {secrets: {TOKEN: {}}, outputs: {key: {type: string, sensitive: true}}}
+---
+exec:
+  script: |
+    for i in $(seq 30000); do echo "a long log that holds $TOKEN, and waits"; done
+    `+look+`
+    echo "{\"name\":\"key\",\"value\":\"$TOKEN\"}" >"${{ output_file }}"
+`)
+	v.write("use/func.yml", `
+spec: {secrets: {TOKEN: {}}, inputs: {key: {type: string, sensitive: true}}}
+---
+exec:
+  script: |
+    test "${{ inputs.key }}" = "$TOKEN"
+    grep -q "$TOKEN" "${{ input_file }}"
+    `+look+`
+`)
+	v.write("steps.yml", `
+- {name: login, step: ./login, secrets: [TOKEN]}
+- {name: use, step: ./use, inputs: {key: "${{ steps.login.outputs.key }}"}, secrets: [TOKEN]}
+- {name: perl, secrets: [TOKEN], shell: "sh -e {0}", script: 'test "${{ steps.login.outputs.key }}" = "$TOKEN"; `+strings.ReplaceAll(look, "'", "''")+`'}
+`)
+	v.mustRun("run", "steps.yml", "--secret", "TOKEN", "--output-file", "trace.json")
+	if leaks := v.read("leaks"); leaks != "" {
+		t.Errorf("during the run the secret was in\n%s", leaks)
+	}
+	err := filepath.WalkDir(v.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte(canary)) {
+			t.Errorf("after the run the secret is in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"time"
 )
 
@@ -28,6 +29,9 @@ const (
 	// reapInterval is how often a long Run collects dead orphans, so that they do not fill the process table.
 	reapInterval = time.Second
 )
+
+// firstFile is the descriptor of the first of Spec.Files.
+const firstFile = 3
 
 // ErrKilled is what Run returns when the kill channel stopped the process and the context had not ended.
 var ErrKilled = errors.New("the process was killed on request")
@@ -46,6 +50,8 @@ type Spec struct {
 	// Input is read instead of Stdin, as it comes, until it ends or the process has. A read that is under way then is not waited
 	// for, and what it gets is lost.
 	Input io.Reader
+	// Files are what else the process is given, see FilePath. They stay the caller's. They are ignored on Windows.
+	Files []*os.File
 	// Terminal gives the process a terminal instead of Stdin, Input, Stdout and Stderr. There are none on Windows.
 	Terminal *Terminal
 	// Stdout and Stderr get the output as it comes, at most 32 KiB a call. Each is called from one goroutine, but the two

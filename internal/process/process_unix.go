@@ -56,6 +56,9 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 		Files: []uintptr{in.child.Fd(), out.childOut.Fd(), out.childErr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: spec.Terminal != nil}, // the terminal is descriptor 0
 	}
+	for _, file := range spec.Files {
+		attr.Files = append(attr.Files, file.Fd())
+	}
 	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env)}
 	wantPidfd(attr.Sys, &c.pidfd)
 	for try := 0; ; try++ {

@@ -124,11 +124,10 @@ func (x *execution) shellArgument(f plan.Field, dialect shellscript.Dialect) (st
 // sourced puts a script into a file and returns the shell text that runs it: for scripts that are too long for an argument,
 // or hold what the list of processes must not show.
 func (x *execution) sourced(text string) (string, *event.Error) {
-	file, err := x.files.create("script", []byte(text))
+	file, err := x.scriptFile("script", text)
 	if err != nil {
 		return "", systemError("writing the script to a file: %v", err)
 	}
-	x.files.scripts = append(x.files.scripts, file)
 	return ". '" + strings.ReplaceAll(file, "'", `'\''`) + "'", nil
 }
 
@@ -160,9 +159,9 @@ func (x *execution) scriptCommand(script *plan.Script) (recorded, running []stri
 	marked := x.marked(script, text, dialect)
 	switch dialect {
 	case shellscript.Pwsh:
-		recorded, err = x.scriptFile(text, "script.ps1", program, "-NoLogo", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
+		recorded, err = x.fileCommand(text, "script.ps1", program, "-NoLogo", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
 	case shellscript.Cmd:
-		recorded, err = x.scriptFile("@echo off\r\n"+strings.ReplaceAll(text, "\n", "\r\n"), "script.cmd", program, "/d", "/c")
+		recorded, err = x.fileCommand("@echo off\r\n"+strings.ReplaceAll(text, "\n", "\r\n"), "script.cmd", program, "/d", "/c")
 	default:
 		if !sensitive && len(text) <= maxInlineScript {
 			if len(marked) > maxInlineScript {
@@ -177,12 +176,11 @@ func (x *execution) scriptCommand(script *plan.Script) (recorded, running []stri
 	return recorded, recorded, err
 }
 
-func (x *execution) scriptFile(text, suffix string, command ...string) ([]string, *event.Error) {
-	file, err := x.files.create(suffix, []byte(text))
+func (x *execution) fileCommand(text, suffix string, command ...string) ([]string, *event.Error) {
+	file, err := x.scriptFile(suffix, text)
 	if err != nil {
 		return nil, systemError("writing the script to a file: %v", err)
 	}
-	x.files.scripts = append(x.files.scripts, file)
 	return append(command, file), nil
 }
 

@@ -63,6 +63,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		Args:   args,
 		Dir:    workDir,
 		Env:    vars,
+		Files:  x.files.memory,
 		Stdout: x.talk.output(log.stdout),
 		Stderr: x.talk.output(log.stderr),
 		Grace:  r.opts.Grace,

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -14,6 +15,7 @@ type stepFiles struct {
 	input          string
 	output, export string
 	scripts        []string
+	memory         []*os.File   // what no disk may hold, in the order in which the process is given it
 	track          *scriptTrack // nil where the places of a script's lines are unknown
 	err            error
 }
@@ -48,7 +50,11 @@ func (f *stepFiles) inputs(given value.Value) string {
 		if given.Kind() != value.Struct { // a job has none
 			given = value.OfStruct(nil)
 		}
-		path, err := f.create("input.json", append(given.AppendJSON(nil), '\n'))
+		write := f.create
+		if given.Sensitive() {
+			write = f.inMemory
+		}
+		path, err := write("input.json", append(given.AppendJSON(nil), '\n'))
 		if err != nil && f.err == nil {
 			f.err = err
 		}
@@ -74,8 +80,40 @@ func (f *stepFiles) create(suffix string, content []byte) (string, error) {
 	return path, file.Close()
 }
 
+// inMemory makes a file that is on no disk, because a secret is in it: its name leads to a descriptor that the process of the step, and no
+// other, is given. Where the system has no such files, it is one like the others.
+func (f *stepFiles) inMemory(suffix string, content []byte) (string, error) {
+	file, err := process.MemoryFile(content)
+	if err != nil {
+		return f.create(suffix, content)
+	}
+	path := f.name(suffix)
+	if err := os.Symlink(process.FilePath(len(f.memory)), path); err != nil {
+		_ = file.Close()
+		return path, err
+	}
+	f.memory = append(f.memory, file)
+	return path, nil
+}
+
+// scriptFile makes the file of a script.
+func (x *execution) scriptFile(suffix, text string) (path string, err error) {
+	if x.run.out.mask.String(text) != text {
+		path, err = x.files.inMemory(suffix, []byte(text))
+	} else if path, err = x.files.create(suffix, []byte(text)); err == nil {
+		err = os.Chmod(path, 0o700) // a shell may be {0} alone
+	}
+	if err == nil {
+		x.files.scripts = append(x.files.scripts, path)
+	}
+	return path, err
+}
+
 // remove deletes the files.
 func (f *stepFiles) remove() {
+	for _, file := range f.memory {
+		_ = file.Close()
+	}
 	for _, path := range append(f.scripts, f.input, f.output, f.export) {
 		if path != "" {
 			_ = os.Remove(path)

@@ -3,6 +3,9 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
 	"encoding/binary"
 	"io"
 	"os"
@@ -113,8 +116,11 @@ func (t *teeFile) close() error {
 	return cmp.Or(t.err, t.file.Close())
 }
 
-// maxHeldInMemory is how much of a held log stays in memory, in bytes; the rest goes to a file that only this user can read.
+// maxHeldInMemory is how much of a held log stays in memory, in bytes; the rest goes, encrypted, to a file.
 const maxHeldInMemory = 1 << 20
+
+// heldKeySize is the size of the key of that file, in bytes.
+const heldKeySize = 32
 
 // heldLog keeps the log of a step whose outputs are secret until the step has ended and they are known: only then can they
 // be masked in it.
@@ -124,8 +130,13 @@ type heldLog struct {
 	mu     sync.Mutex
 	memory bytes.Buffer
 	file   *os.File
+	sealed cipher.StreamWriter
+	cipher cipher.Block // of the file, with a key that nobody else has; each file has a key of its own
 	err    error
 }
+
+// stream encrypts and decrypts the file, from its beginning.
+func (h *heldLog) stream() cipher.Stream { return cipher.NewCTR(h.cipher, make([]byte, aes.BlockSize)) }
 
 // frameSize is the size of the header of a piece of a held log: the stream, and how long the piece is.
 const frameSize = 5
@@ -149,9 +160,13 @@ func (h *heldLog) writer(stream byte) io.Writer {
 func (h *heldLog) spill() {
 	if h.file == nil && h.err == nil {
 		h.file, h.err = os.CreateTemp(h.dir, "held-")
+		key := make([]byte, heldKeySize)
+		_, _ = rand.Read(key) // never fails
+		h.cipher, _ = aes.NewCipher(key)
+		h.sealed = cipher.StreamWriter{S: h.stream(), W: h.file}
 	}
 	if h.err == nil {
-		_, h.err = h.file.Write(h.memory.Bytes())
+		_, h.err = h.sealed.Write(h.memory.Bytes())
 	}
 	h.memory.Reset()
 }
@@ -167,7 +182,7 @@ func (h *heldLog) release(to []maskedWriter) error {
 		if _, err := h.file.Seek(0, io.SeekStart); err != nil && h.err == nil {
 			h.err = err
 		}
-		from = io.MultiReader(h.file, &h.memory)
+		from = io.MultiReader(cipher.StreamReader{S: h.stream(), R: h.file}, &h.memory)
 	}
 	if h.err != nil {
 		return h.err

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -51,11 +50,7 @@ func (x *execution) templateCommand(script *plan.Script, shell string) ([]string
 	if known.suffix == ".cmd" {
 		text = "@echo off\r\n" + strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	file, cerr := x.files.create("script"+known.suffix, []byte(text))
-	if cerr == nil {
-		x.files.scripts = append(x.files.scripts, file)
-		cerr = os.Chmod(file, 0o700) // the text may be {0} alone
-	}
+	file, cerr := x.scriptFile("script"+known.suffix, text)
 	if cerr != nil {
 		return nil, systemError("writing the script to a file: %v", cerr)
 	}
