@@ -16,6 +16,9 @@ type Job struct {
 	// Image is nil for a job without one.
 	Image    *containers.Image
 	Services []containers.Service
+	// ImageEnv gives steps the environment that the image's entrypoint hands over (its HOME, and what it exports), as GitLab does. Without
+	// it they have a home of their own, and the image's variables.
+	ImageEnv bool
 	// Variables are the job's public variables, expanded; services get them. Masked variables and files must not be among them:
 	// what a service prints is shown as it is.
 	Variables map[string]string

@@ -196,6 +196,42 @@ func TestEntrypoints(t *testing.T) {
 	})
 }
 
+func TestTheEntrypointWrapsTheStepsOfAJobThatAsksForItsEnvironment(t *testing.T) {
+	enginetest.Busybox(t)
+	enginetest.Import(t, enginetest.Client(t), "rung-test/entry:3", []enginetest.File{
+		{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"}, {Name: "bin/env", Link: "busybox"},
+		{Name: "etc/passwd", Mode: 0o644, Content: []byte("root:x:0:0:root:/root:/bin/sh\nworker:x:1234:1235::/home/worker:/bin/sh\n")},
+		{Name: "root/", Mode: 0o700}, {Name: "home/worker/", Mode: 0o755},
+	}, `ENTRYPOINT ["/bin/sh", "-c", "echo hello from the entrypoint; export FROM_ENTRYPOINT=yes KIND=changed; exec \"$@\"", "entry"]`, "ENV KIND=image OTHER=kept")
+	for user, home := range map[string]string{"": "/root", "worker": "/home/worker"} {
+		for _, asks := range []bool{true, false} {
+			j := job("wrapped")
+			j.Image.Name, j.Image.User, j.ImageEnv = "rung-test/entry:3", user, asks
+			env, said := open(t, options(t.TempDir()), j)
+			steps, err := stepclient.Dial("environment", stepclient.WithDialer(env.Connect))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			_, err = steps.Execute(t.Context(), stepclient.Request{
+				ID: "wrapped", WorkDir: env.Layout().Project, Env: env.Layout().Env,
+				Text: `- script: 'echo "HOME=$HOME"; echo "FROM_ENTRYPOINT=$FROM_ENTRYPOINT KIND=$KIND OTHER=$OTHER XDG=${XDG_CONFIG_HOME+own}"'`,
+			}, &log)
+			_ = steps.Disconnect()
+			want := "FROM_ENTRYPOINT= KIND=image OTHER=kept XDG=own"
+			if asks {
+				want = "FROM_ENTRYPOINT=yes KIND=changed OTHER=kept XDG="
+			}
+			if text := log.String(); err != nil || !strings.Contains(text, want+"\n") || strings.Contains(text, "HOME="+home+"\n") != asks {
+				t.Errorf("user %q, asks %t: %v, %q", user, asks, err, text)
+			}
+			if !strings.Contains(said.String(), "hello from the entrypoint") {
+				t.Errorf("what the entrypoint says is lost: %s", said)
+			}
+		}
+	}
+}
+
 func TestUsersOfTheJob(t *testing.T) {
 	enginetest.Busybox(t)
 	for _, c := range []struct{ user, ids string }{

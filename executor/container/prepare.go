@@ -233,8 +233,11 @@ func (v *preparation) root() bool {
 }
 
 // serve is the command of the job's container. The step-runner makes the folders first.
-func (e *Executor) serve(folders []folder) []string {
+func (e *Executor) serve(job *executor.Job, folders []folder) []string {
 	args := []string{programFile, "serve", "--socket", socketFile}
+	if job.ImageEnv {
+		args = append(args, "--pass-environment")
+	}
 	if e.setup.Lease.Outlives() {
 		args = append(args, fmt.Sprintf("--abandon-after=%s", e.setup.Lease.Keep), fmt.Sprintf("--keep=%s", e.setup.Lease.Keep))
 	}
@@ -260,7 +263,10 @@ func (v *preparation) startJob(ctx context.Context) error {
 	}
 	v.layout = executor.Layout{
 		Name: v.name, Project: path.Join(buildsFolder, v.job.ProjectName), Temp: path.Join(buildsFolder, v.job.ProjectName+".tmp"), Bin: binFolder,
-		Env: imageEnv(v.image.env), Images: v.found,
+		Images: v.found,
+	}
+	if !v.job.ImageEnv { // the entrypoint may have changed them
+		v.layout.Env = imageEnv(v.image.env)
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
@@ -280,7 +286,7 @@ func (v *preparation) startJob(ctx context.Context) error {
 	}
 	v.container, err = v.executor.client.Containers.Create(calling, v.name, v.platform().String(), &engine.Container{
 		Image: v.image.id, User: v.user(), Labels: v.labels(), Hostname: hostname(v.job.ID),
-		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(folders),
+		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(v.job, folders),
 		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 	})

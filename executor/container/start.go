@@ -11,6 +11,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/steps/event"
 )
 
 const (
@@ -51,6 +52,7 @@ func (v *preparation) run(ctx context.Context) error {
 	defer late.Stop()
 	select {
 	case <-v.said.ready:
+		v.reportEntrypoint()
 		return nil
 	case <-ended:
 		return v.endedError(calling)
@@ -58,6 +60,17 @@ func (v *preparation) run(ctx context.Context) error {
 		return v.notReady(fmt.Sprintf("the step-runner in the job's container did not start within %s", startTime))
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// reportEntrypoint reports what the image's entrypoint said before it ran the step-runner.
+func (v *preparation) reportEntrypoint() {
+	before, _, _ := strings.Cut(v.said.String(), listening)
+	if before = strings.TrimSpace(before); before == "" {
+		return
+	}
+	for line := range strings.SplitSeq(before, "\n") {
+		v.report.Say(event.PhaseStarting, v.job.Image.Name, strings.TrimRight(line, "\r"))
 	}
 }
 

@@ -38,7 +38,7 @@ func (a *attempt) place() (*local.Place, error) {
 	}
 	var refusal *event.Error
 	if contained {
-		what.Privileged = a.Privileged
+		what.Privileged, what.ImageEnv = a.Privileged, true
 		out.Level, refusal = a.Container()
 	} else {
 		out.Ignored, refusal = a.withoutContainers(what, reason)

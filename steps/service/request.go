@@ -3,6 +3,7 @@ package service
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -224,9 +225,19 @@ func (q *request) writeVariables(folder string) error {
 func (q *request) options(opts *engine.Options, folder string) {
 	opts.Component, opts.Text, opts.Inputs = q.component, []byte(q.text), q.inputs
 	opts.Dir, opts.WorkDir, opts.Folder = q.workDir, q.workDir, folder
-	opts.Env, opts.Secrets, opts.Mask, opts.Job = q.env, q.secrets, q.maskedFiles(), q.jobVariables(folder)
+	opts.Env, opts.Secrets, opts.Mask, opts.Job = over(opts.Env, q.env), q.secrets, q.maskedFiles(), q.jobVariables(folder)
 	opts.From, opts.Files, opts.Given = q.from, q.files, q.given
 	opts.InheritEnv = q.inheritEnv
+}
+
+// over returns the variables of a request over those that every run of the service has.
+func over(all, own map[string]string) map[string]string {
+	if len(all) == 0 {
+		return own
+	}
+	out := maps.Clone(all)
+	maps.Copy(out, own)
+	return out
 }
 
 // maskedFiles returns the contents of file variables that are masked: their paths may be shown, what is in the files may not.

@@ -32,7 +32,7 @@ import (
 type Options struct {
 	// Parse compiles a job from text. Its errors are diag.Lists. name is what diagnostics call the text.
 	Parse func(name string, text []byte) (*plan.Component, error)
-	// Engine returns the engine options that all runs share.
+	// Engine returns the engine options that all runs share. The variables of a request go over their Env.
 	Engine func() engine.Options
 	// Sources makes the source of one run's components, which lays out in folder what it fetches. The run's work directory is
 	// workDir; lock is what the client says that references are locked to; nil is what the server finds.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,6 +40,7 @@ type ServiceFlags struct {
 	// rulesOf is the project whose .rung/sources.toml counts; empty is the work directory's.
 	rulesOf string
 	metrics string // the address of the metrics; empty is none
+	pass    bool   // steps get the whole environment of this process, its HOME included
 }
 
 func (o *ServiceFlags) flags(f *pflag.FlagSet) {
@@ -54,7 +56,10 @@ func (o *ServiceFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run if no client asks for it for `TIME`")
 	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
 	f.StringVar(&o.rulesOf, "rules-of", "", "use the sources.toml of the project in `DIR`, wherever jobs run")
-	_ = f.MarkHidden("rules-of") // for the program that starts the server
+	f.BoolVar(&o.pass, "pass-environment", false, "give steps the whole environment of this process, HOME included")
+	for _, name := range []string{"rules-of", "pass-environment"} {
+		_ = f.MarkHidden(name) // for the program that starts the server
+	}
 	o.From.Declare(f)
 }
 
@@ -71,7 +76,7 @@ func (o *ServiceFlags) Check() error {
 func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Service, error) {
 	svc, err := service.New(service.Options{
 		Parse:  gitlabsteps.ParseSteps,
-		Engine: func() engine.Options { return runner.EngineOptions(p) },
+		Engine: func() engine.Options { return o.engineOptions(p) },
 		Sources: func(folder, workDir string, given *lock.File) (source.Source, error) {
 			from, err := o.From.Locking(given).Open(p, folder, workDir)
 			if err == nil && o.rulesOf != "" {
@@ -88,6 +93,19 @@ func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Servi
 		return nil, exit.Coded(exit.System, "%v", err)
 	}
 	return svc, nil
+}
+
+// engineOptions are those of every run.
+func (o *ServiceFlags) engineOptions(p *command.Program) engine.Options {
+	out := runner.EngineOptions(p)
+	if o.pass {
+		out.HostHome, out.Env = true, map[string]string{}
+		for _, pair := range p.Env {
+			name, text, _ := strings.Cut(pair, "=")
+			out.Env[name] = text
+		}
+	}
+	return out
 }
 
 // Serve serves what open listens on, until it is told to end. From the moment that it listens, a signal is a request to end. owner may be
