@@ -41,6 +41,44 @@ type matcher struct {
 
 	nodes  []node
 	labels []byte
+
+	// more are matchers of other patterns, which are looked for at the same time. The filter is for theirs as well.
+	more []*matcher
+}
+
+// join makes one matcher of several, without changing them.
+func join(all []*matcher) *matcher {
+	if len(all) == 1 {
+		return all[0]
+	}
+	joined, prefixes := *all[0], 0
+	joined.more = all[1:]
+	for _, m := range all {
+		prefixes += len(m.prefixes)
+	}
+	joined.filterShift = filterShift(prefixes)
+	if joined.filterShift != all[0].filterShift {
+		clear(joined.filter[:])
+		joined.admit(all[0].prefixes)
+	}
+	for _, m := range joined.more {
+		joined.admit(m.prefixes)
+	}
+	return &joined
+}
+
+// filterShift is that of a filter for so many prefixes.
+func filterShift(prefixes int) uint32 {
+	const maxFilter = 20 // filterWords has 2^20 bits
+	return uint32(32 - min(max(bits.Len(uint(prefixes))+filterSpread, 12), maxFilter))
+}
+
+// admit lets prefixes through the filter.
+func (m *matcher) admit(prefixes []uint32) {
+	for _, key := range prefixes {
+		bit := bits.ReverseBytes32(key) * hashFactor >> m.filterShift
+		m.filter[bit/64] |= 1 << (bit % 64)
+	}
 }
 
 // node is a node of a radix tree. Its label is what follows the label of its parent in all patterns below.
@@ -173,14 +211,12 @@ func (b *builder) fill(k int, g group, depth int) {
 // index makes the filter and the hash table of the prefixes.
 func (b *builder) index() {
 	width := bits.Len(uint(len(b.prefixes)))
-	const maxFilter = 20 // filterWords has 2^20 bits
-	b.filterShift = uint32(32 - min(max(width+filterSpread, 12), maxFilter))
+	b.filterShift = filterShift(len(b.prefixes))
+	b.admit(b.prefixes)
 	b.slotShift = uint32(32 - (width + 1))
 	b.slots = make([]uint32, 1<<(width+1))
 	for i, key := range b.prefixes {
 		hash := bits.ReverseBytes32(key) * hashFactor
-		bit := hash >> b.filterShift
-		b.filter[bit/64] |= 1 << (bit % 64)
 		slot := hash >> b.slotShift
 		for b.slots[slot] != 0 {
 			slot = (slot + 1) % uint32(len(b.slots))
@@ -242,6 +278,29 @@ type finding struct {
 
 // at tells which patterns the text begins with, and which patterns begin with the text.
 func (m *matcher) at(text []byte) finding {
+	f := m.own(text)
+	for _, other := range m.more {
+		f = f.with(other.own(text))
+	}
+	return f
+}
+
+// with is what is known of two sets of patterns together.
+func (f finding) with(g finding) finding {
+	switch {
+	case g.length > f.length:
+		f.length, f.rest = g.length, g.rest
+	case g.length == f.length:
+		f.rest = f.rest && g.rest // one that stands alone is more than the rest of another
+	}
+	if f.shortest == 0 || g.shortest != 0 && g.shortest < f.shortest {
+		f.shortest = g.shortest
+	}
+	return f
+}
+
+// own is at for the matcher's own patterns.
+func (m *matcher) own(text []byte) finding {
 	if len(text) < prefixSize {
 		return finding{shortest: m.begun(text)}
 	}

@@ -24,6 +24,15 @@ type Set struct {
 	// current is what the secrets compile to, or nil when secrets were added since. It is compiled when it is next needed,
 	// so that adding many secrets one by one costs no more than adding them together.
 	current atomic.Pointer[matcher]
+	fresh   []string // secrets that are not compiled yet
+	parts   []part   // the others, the larger parts first
+}
+
+// part is secrets that are compiled together. Sizes of parts at least double, so that a log in which text and new secrets take turns
+// costs each secret a few compilations and not one for every secret after it.
+type part struct {
+	secrets []string
+	matcher *matcher
 }
 
 // NewSet returns a set of the given secrets.
@@ -46,8 +55,9 @@ func (s *Set) Add(secrets ...string) {
 		if _, known := s.secrets[secret]; known {
 			continue
 		}
-		// Cloned, because a secret is often a small piece of a large document.
-		s.secrets[strings.Clone(secret)] = struct{}{}
+		secret = strings.Clone(secret) // a secret is often a small piece of a large document
+		s.secrets[secret] = struct{}{}
+		s.fresh = append(s.fresh, secret)
 		s.current.Store(nil)
 	}
 }
@@ -74,13 +84,29 @@ func (s *Set) matcher() *matcher {
 	if m := s.current.Load(); m != nil {
 		return m
 	}
-	var all []pattern
-	for secret := range s.secrets {
-		all = append(all, patterns(secret)...)
-	}
-	m := compile(all)
+	m := s.compile()
 	s.current.Store(m)
 	return m
+}
+
+// compile takes in what is fresh, together with the parts that are no larger.
+func (s *Set) compile() *matcher {
+	secrets := s.fresh
+	s.fresh = nil
+	for last := len(s.parts) - 1; last >= 0 && len(s.parts[last].secrets) <= len(secrets); last-- {
+		secrets = append(secrets, s.parts[last].secrets...)
+		s.parts = s.parts[:last]
+	}
+	var all []pattern
+	for _, secret := range secrets {
+		all = append(all, patterns(secret)...)
+	}
+	s.parts = append(s.parts, part{secrets, compile(all)})
+	matchers := make([]*matcher, len(s.parts))
+	for i, p := range s.parts {
+		matchers[i] = p.matcher
+	}
+	return join(matchers)
 }
 
 // writers keeps the working memory of String between calls.

@@ -258,3 +258,23 @@ func TestMemory(t *testing.T) {
 var base64Encodings = map[string]*base64.Encoding{
 	"standard": base64.StdEncoding, "raw": base64.RawStdEncoding, "URL": base64.URLEncoding, "raw URL": base64.RawURLEncoding,
 }
+
+func TestSecretsThatComeOneByOneAreAllFound(t *testing.T) {
+	set, together := NewSet(), NewSet()
+	var text strings.Builder
+	for i := range 200 {
+		secret := fmt.Sprintf("secret-%d-%s", i, strings.Repeat("x", i%130)) // longer than a part, too
+		together.Add(secret)
+		set.Add(secret)
+		if got := set.String(secret); got != Replacement {
+			t.Fatalf("%d: %s", i, got)
+		}
+		fmt.Fprintf(&text, "%s %q %s\n", secret, secret, secret[:len(secret)/2])
+		if parts := len(set.parts); parts > 8 { // 2^8 > 200
+			t.Fatalf("%d secrets are in %d parts", i+1, parts)
+		}
+	}
+	if got, want := set.String(text.String()), together.String(text.String()); got != want {
+		t.Errorf("one by one %q, together %q", got, want)
+	}
+}

@@ -86,7 +86,7 @@ func (r *Reader) shell(n *yamlsource.Node) shell {
 		node = r.Shell
 	}
 	text, ok := r.Filled(node, `"shell"`)
-	known, is := shells[text]
+	known, is := shells[strings.ToLower(text)] // GitHub does not ask for the case of names
 	switch {
 	case !ok:
 		return shell{}

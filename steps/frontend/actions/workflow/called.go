@@ -166,7 +166,7 @@ func (w *Workflow) calledSecrets(ev *evaluation, caller *Job, args *Arguments, c
 	}
 	for _, s := range w.On.secrets {
 		v, ok := fold(args.Secrets, s.Name)
-		if s.Required && (!ok || formatText(v) == "") {
+		if s.Required && !ok && !caller.Call.Inherit { // what is given may be empty, as that of a secret that nobody set
 			ev.fail(caller.Call.Span, "%s demands the secret %s", w.File, s.Name)
 		}
 		if ok {
