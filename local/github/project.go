@@ -118,6 +118,9 @@ func Open(ctx context.Context, o Options) (*Project, error) {
 	if err := p.readLocks(ctx); err != nil {
 		return nil, err
 	}
+	if err := p.checkCalls(ctx); err != nil {
+		return nil, err
+	}
 	return p, p.decide(ctx)
 }
 

@@ -117,7 +117,12 @@ func OfBig(i *big.Int) Value {
 }
 
 // OfArray returns an array of the items, which it takes over.
-func OfArray(items []Value) Value { return Value{kind: Array, items: items} }
+func OfArray(items []Value) Value {
+	if cap(items) == 0 {
+		items = make([]Value, 0, 1) // one that nothing else is: some languages ask whether two arrays are the same
+	}
+	return Value{kind: Array, items: items}
+}
 
 // OfStruct returns a struct of the fields, which it takes over.
 func OfStruct(fields map[string]Value) Value { return Value{kind: Struct, fields: fields} }

@@ -46,6 +46,7 @@ type inputs struct {
 	Token        string   `json:"token"`
 	WorkTree     string   `json:"work_tree"`
 	ExcludesFile string   `json:"excludes_file"`
+	Tracking     string   `json:"tracking"`
 	Ignored      bool     `json:"ignored"`
 	Path         string   `json:"path"`
 	SHA          string   `json:"sha"`
@@ -244,6 +245,9 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := c.track(s.Commit); err != nil {
+		return "", err
+	}
 	at := ""
 	switch {
 	case s.Branch != "" && s.Commit != "":
@@ -259,6 +263,26 @@ func (c *checkout) copyWorkTree(ctx context.Context) (string, error) {
 		return c.head(ctx)
 	}
 	return s.Commit, nil
+}
+
+// track makes refs/remotes/origin of the branch in c.in.Tracking point to a commit. Without git: a container may have none.
+func (c *checkout) track(commit string) error {
+	dir := filepath.Join(c.folder, ".git")
+	if info, err := os.Stat(dir); c.in.Tracking == "" || commit == "" || err != nil || !info.IsDir() {
+		return nil
+	}
+	if !filepath.IsLocal(filepath.FromSlash(c.in.Tracking)) {
+		return fmt.Errorf("tracking: %q is not the name of a branch", c.in.Tracking)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "reftable")); err == nil {
+		c.say("WARNING: refs/remotes/origin/%s was not made: the repository keeps its refs in tables", c.in.Tracking)
+		return nil
+	}
+	file := filepath.Join(dir, "refs", "remotes", "origin", filepath.FromSlash(c.in.Tracking))
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(commit+"\n"), 0o666)
 }
 
 // inside reports whether a path is another, or below it.

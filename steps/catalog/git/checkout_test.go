@@ -62,7 +62,7 @@ func cleanEnv() []string {
 // defaults are those of func.yml.
 func defaults() map[string]any {
 	return map[string]any{
-		"url": "", "username": "gitlab-ci-token", "token": "", "work_tree": "", "excludes_file": "", "path": "", "sha": "", "ref": "", "refspecs": []string{},
+		"url": "", "username": "gitlab-ci-token", "token": "", "work_tree": "", "excludes_file": "", "tracking": "", "path": "", "sha": "", "ref": "", "refspecs": []string{},
 		"object_format": "sha1", "strategy": "fetch", "checkout": true, "depth": 0, "clean_flags": []string{"-ffdx"},
 		"fetch_flags": []string{"--prune", "--quiet"}, "clone_flags": []string{}, "submodules": "none", "submodule_paths": []string{},
 		"submodule_depth": 0, "submodule_update_flags": []string{}, "submodule_force_https": false, "lfs_skip_smudge": false, "attempts": 1, "user_agent": "",
@@ -655,6 +655,20 @@ func TestWorkTree(t *testing.T) {
 		j.wantFiles(".gitignore", "a", "untracked")
 		if got := j.git("status", "--porcelain"); got != "?? untracked" {
 			t.Errorf("status %q", got)
+		}
+	})
+	t.Run("the branch of the remote can be where it would be after a push", func(t *testing.T) {
+		t.Parallel()
+		j := newJob(t)
+		dir := newProject(j)
+		gitIn(t, dir, "add", "--all")
+		gitIn(t, dir, "commit", "--quiet", "--message", "one")
+		sha := j.must(map[string]any{"work_tree": dir, "tracking": "a/b"})
+		if got := j.git("rev-parse", "refs/remotes/origin/a/b"); got != sha {
+			t.Errorf("it is at %q, and the work tree at %q", got, sha)
+		}
+		if _, err := j.run(map[string]any{"work_tree": dir, "tracking": "../../config"}); err == nil || !strings.Contains(err.Error(), "not the name of a branch") {
+			t.Error(err)
 		}
 	})
 	t.Run("what the user ignores everywhere can stay behind", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unsafe"
 
 	"github.com/rungci/rung/steps/value"
 )
@@ -181,10 +182,10 @@ func equal(a, b value.Value) bool {
 	return comparable && order == 0
 }
 
-// same reports whether two arrays, or two objects, are one and the same. An empty array is the same as none.
+// same reports whether two arrays, or two objects, are one and the same.
 func same(a, b value.Value) bool {
 	if a.Kind() == value.Array {
-		return len(a.Items()) > 0 && len(a.Items()) == len(b.Items()) && &a.Items()[0] == &b.Items()[0]
+		return len(a.Items()) == len(b.Items()) && unsafe.SliceData(a.Items()) == unsafe.SliceData(b.Items())
 	}
 	return a.Fields() != nil && reflect.ValueOf(a.Fields()).Pointer() == reflect.ValueOf(b.Fields()).Pointer()
 }

@@ -73,7 +73,7 @@ func TestEval(t *testing.T) {
 		}},
 		{"arrays and objects are equal to themselves", [][2]string{
 			{"github.list == github.list", "true"}, {"github.map == GitHub.Map", "true"}, {"github.list == fromJSON('[\"zero\",\"one\",\"two\"]')", "false"},
-			{"fromJSON('{}') == fromJSON('{}')", "false"}, {"fromJSON('[]') == fromJSON('[]')", "false"}, {"github.list == 0", "false"}, {"github.list != github.map", "true"},
+			{"fromJSON('{}') == fromJSON('{}')", "false"}, {"fromJSON('[]') == fromJSON('[]')", "false"}, {"github.empty == github.empty", "true"}, {"github.list == 0", "false"}, {"github.list != github.map", "true"},
 			{"github.list >= github.list", "true"}, {"github.list > github.list", "false"}, {"github.list.* == github.list.*", "false"}, {"github.empty == ''", "false"},
 		}},
 		{"&& and || return an operand", [][2]string{

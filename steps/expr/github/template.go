@@ -47,7 +47,7 @@ func ParseTemplate(text string, available *Available) (*Template, error) {
 
 func parseTemplate(source string) (*Template, error) {
 	t := &Template{}
-	counted, offset := 0, 0
+	counted, offset, length := 0, 0, len("format('')")
 	add := func(start int, part Part) {
 		offset += utf8.RuneCountInString(source[counted:start])
 		counted, part.Offset = start, offset
@@ -57,11 +57,13 @@ func parseTemplate(source string) (*Template, error) {
 		found := strings.Index(source[pos:], opening)
 		if found < 0 {
 			add(pos, Part{Text: source[pos:]})
+			length += formatLength(source[pos:])
 			break
 		}
 		open := pos + found
 		if found > 0 {
 			add(pos, Part{Text: source[pos:open]})
+			length += formatLength(source[pos:open])
 		}
 		end := closingAt(source, open+len(opening))
 		if end < 0 {
@@ -73,9 +75,33 @@ func parseTemplate(source string) (*Template, error) {
 			return nil, err
 		}
 		add(open, Part{Expr: e})
+		length += len("{0}, ") + utf8.RuneCountInString(strings.TrimSpace(source[open+len(opening):end]))
 		pos = end + len(closing)
 	}
+	if len(t.parts) > 1 && length > MaxLength {
+		return nil, &Error{Offset: t.firstExpr().Offset, Length: len(opening), Hint: "pass the values by `env`, and write the text without expressions",
+			Message: fmt.Sprintf("a text with expressions has at most %d characters, and this one comes to %d", MaxLength, length)}
+	}
 	return t, nil
+}
+
+// formatLength is how long a text is in the one expression that GitHub makes of a text with expressions: format('text {0}', expression).
+func formatLength(text string) int {
+	length := utf8.RuneCountInString(text)
+	for _, doubled := range []string{"'", "{", "}"} {
+		length += strings.Count(text, doubled)
+	}
+	return length
+}
+
+// firstExpr is the first part that is an expression.
+func (t *Template) firstExpr() Part {
+	for _, part := range t.parts {
+		if part.Expr != nil {
+			return part
+		}
+	}
+	return Part{}
 }
 
 // closingAt returns where the expression that begins at the given place ends: at the first }} outside of a string, -1 if there is none.

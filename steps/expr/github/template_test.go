@@ -86,6 +86,7 @@ func TestMistakesInTemplates(t *testing.T) {
 		{"a ${{ }}", "expected an expression", 5},
 		{"é${{ github.ref }} ${{ 1 + 1 }}", `unexpected symbol "+"`, 25},
 		{"é${{ nothing }}", `unrecognized named-value "nothing"`, 5},
+		{strings.Repeat("a'", MaxLength/3) + "${{ github.ref }}", "a text with expressions has at most 21000 characters, and this one comes to 21025", 14000},
 		{"a ${{ '" + strings.Repeat("a", MaxLength) + "' }}", "the expression is longer than 21000 characters", 5},
 	} {
 		_, err := ParseTemplate(c.text, nil)

@@ -30,10 +30,12 @@ func (s *Session) variables() (map[string]string, error) {
 		}
 	}
 	maps.Copy(vars, map[string]string{
-		"CI":             "true",
 		"GITHUB_ACTIONS": "true",
 		"GITHUB_ACTION":  textOr(field(github, "action"), actionName(p.Step)),
 	})
+	if p.Getenv("CI") == "" { // a workflow may say that it is none: env: {CI: false}
+		vars["CI"] = "true"
+	}
 	for _, name := range []string{"os", "arch", "name", "environment", "temp", "tool_cache", "workspace"} {
 		vars["RUNNER_"+strings.ToUpper(name)] = field(runner, name).Text()
 	}

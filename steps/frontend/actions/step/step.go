@@ -26,6 +26,8 @@ type Reader struct {
 	Composite bool
 	// Shell and WorkDir are what defaults.run says; nil is nothing.
 	Shell, WorkDir *yamlsource.Node
+	// WholeEnv says that the variables of a step may be one expression, which whoever has the contexts computes: it is not in the plan.
+	WholeEnv bool
 
 	names []string           // of the steps that are not read yet, in the plan
 	ids   map[string]claimed // by ids in lower case
@@ -151,6 +153,10 @@ func (r *Reader) shared(s *plan.Step, kind string, e yamlsource.Entry, grouped b
 	case "if":
 		s.If, s.When = r.Condition(e.Value, r.conditionContexts())
 	case "env":
+		if r.WholeEnv && isExpression(e.Value) {
+			r.Template(e.Value, `"env"`, r.contexts()) // for its mistakes: who knows the contexts computes it
+			return
+		}
 		s.Env = r.Fields(e.Value, `"env"`, "the variable ", r.contexts())
 	case "continue-on-error":
 		s.AllowFailure = r.allowFailure(e.Value)
@@ -189,6 +195,19 @@ func (r *Reader) timeout(s *plan.Step, n *yamlsource.Node) {
 		return
 	}
 	s.Timeout = plan.Duration(min(minutes, maxMinutes) * int(time.Minute))
+}
+
+// isExpression reports whether a node is nothing but one expression.
+func isExpression(n *yamlsource.Node) bool {
+	if n.Kind != yamlsource.String || !HasExpression(n.Text) {
+		return false
+	}
+	t, err := ghexpr.ParseTemplate(n.Text, nil)
+	if err != nil {
+		return true // which is reported where it is read
+	}
+	_, whole := t.Whole()
+	return whole
 }
 
 // Fields reads a map of strings with expressions; a value of null is the empty string. Item precedes a name in messages ("the input ").

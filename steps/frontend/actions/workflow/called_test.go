@@ -85,10 +85,12 @@ func TestCallsOfWorkflows(t *testing.T) {
 		return w.AsCalled(j, args, c)
 	}
 	for name, s := range map[string]struct{ keys, inputs, secrets string }{
-		"all that must be":    {"with: {name: n}\nsecrets: {token: '${{ secrets.T }}'}", `{"count":2,"flag":false,"name":"n","ref":"on main"}`, "GITHUB_TOKEN=t0 token=t1"},
-		"values of contexts":  {"with: {name: '${{ needs.b.outputs.n }}-${{ matrix.v }}', count: '${{ matrix.v }}', flag: '${{ true }}'}\nsecrets: {token: x}", `{"count":1,"flag":true,"name":"9-1","ref":"on main"}`, "GITHUB_TOKEN=t0 token=x"},
-		"numbers for strings": {"with: {name: 5, ref: true}\nsecrets: {token: x, other: y}", `{"count":2,"flag":false,"name":"5","ref":"true"}`, "GITHUB_TOKEN=t0 other=y token=x"},
-		"names in upper case": {"with: {NAME: n}\nsecrets: {TOKEN: x}", `{"count":2,"flag":false,"name":"n","ref":"on main"}`, "GITHUB_TOKEN=t0 token=x"},
+		"all that must be":       {"with: {name: n}\nsecrets: {token: '${{ secrets.T }}'}", `{"count":2,"flag":false,"name":"n","ref":"on main"}`, "GITHUB_TOKEN=t0 token=t1"},
+		"values of contexts":     {"with: {name: '${{ needs.b.outputs.n }}-${{ matrix.v }}', count: '${{ matrix.v }}', flag: '${{ true }}'}\nsecrets: {token: x}", `{"count":1,"flag":true,"name":"9-1","ref":"on main"}`, "GITHUB_TOKEN=t0 token=x"},
+		"numbers for strings":    {"with: {name: 5, ref: true}\nsecrets: {token: x, other: y}", `{"count":2,"flag":false,"name":"5","ref":"true"}`, "GITHUB_TOKEN=t0 other=y token=x"},
+		"a secret that is empty": {"with: {name: n}\nsecrets: {token: '${{ secrets.NONE }}'}", `{"count":2,"flag":false,"name":"n","ref":"on main"}`, "GITHUB_TOKEN=t0 token="},
+		"secrets are inherited":  {"with: {name: n}\nsecrets: inherit", `{"count":2,"flag":false,"name":"n","ref":"on main"}`, "GITHUB_TOKEN=t0 T=t1 X=t2"},
+		"names in upper case":    {"with: {NAME: n}\nsecrets: {TOKEN: x}", `{"count":2,"flag":false,"name":"n","ref":"on main"}`, "GITHUB_TOKEN=t0 token=x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			called, err := call(t, s.keys)
@@ -108,14 +110,12 @@ func TestCallsOfWorkflows(t *testing.T) {
 		})
 	}
 	for name, s := range map[string]struct{ keys, want string }{
-		"an input is missing":      {"secrets: {token: x}", `ci.yml:5:11: ci.yml requires the input "name"`},
-		"an input that is not":     {"with: {name: n, nme: x}\nsecrets: {token: x}", `ci.yml:8:21: ci.yml has no input "nme"`},
-		"a string for a truth":     {"with: {name: n, flag: 'true'}\nsecrets: {token: x}", `"flag" of ci.yml must be true or false, not "true"`},
-		"a string for a number":    {"with: {name: n, count: '3'}\nsecrets: {token: x}", `"count" of ci.yml must be a number, not "3"`},
-		"a secret is missing":      {"with: {name: n}", "demands the secret token"},
-		"a secret is empty":        {"with: {name: n}\nsecrets: {token: '${{ secrets.NONE }}'}", "demands the secret token"},
-		"a secret that is not":     {"with: {name: n}\nsecrets: {token: x, toke: y}", "has no secret toke"},
-		"inherited, but not there": {"with: {name: n}\nsecrets: inherit", "demands the secret token"},
+		"an input is missing":   {"secrets: {token: x}", `ci.yml:5:11: ci.yml requires the input "name"`},
+		"an input that is not":  {"with: {name: n, nme: x}\nsecrets: {token: x}", `ci.yml:8:21: ci.yml has no input "nme"`},
+		"a string for a truth":  {"with: {name: n, flag: 'true'}\nsecrets: {token: x}", `"flag" of ci.yml must be true or false, not "true"`},
+		"a string for a number": {"with: {name: n, count: '3'}\nsecrets: {token: x}", `"count" of ci.yml must be a number, not "3"`},
+		"a secret is missing":   {"with: {name: n}", "demands the secret token"},
+		"a secret that is not":  {"with: {name: n}\nsecrets: {token: x, toke: y}", "has no secret toke"},
 	} {
 		if _, err := call(t, s.keys); err == nil || !strings.Contains(err.Error(), s.want) {
 			t.Errorf("%s: %v, want %q", name, err, s.want)

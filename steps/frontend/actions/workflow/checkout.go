@@ -70,6 +70,9 @@ func (k *compiler) answer(s *plan.Step, folder, submodules string) {
 	if k.options.Delivered {
 		inputs["ignored"] = plan.Field{Value: value.OfBool(true), Span: s.Span}
 	}
+	if branch, is := strings.CutPrefix(formatText(k.github("ref")), "refs/heads/"); is {
+		inputs["tracking"] = text(branch)
+	}
 	if folder != "." {
 		inputs["path"] = text(folder)
 	}

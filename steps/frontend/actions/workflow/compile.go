@@ -63,7 +63,7 @@ func Compile(j *Job, leg *Leg, c Contexts, o CompileOptions) (*Compiled, error) 
 		return nil, fmt.Errorf("the job %s calls a workflow, and has no steps", j.ID)
 	}
 	k := &compiler{evaluation: j.evaluate(leg, c), contexts: c.withLeg(leg), options: o, out: &Compiled{}}
-	def := plan.Definition{Env: maps.Clone(j.compiled.env), Outputs: maps.Clone(j.compiled.outputs), Context: k.context(j.PermissionsIn(o.Most), j.CacheMode), Span: j.Span}
+	def := plan.Definition{Env: k.env(j.workflow.parsed.env, j.node.env), Outputs: maps.Clone(j.compiled.outputs), Context: k.context(j.PermissionsIn(o.Most), j.CacheMode), Span: j.Span}
 	def.Steps = k.steps(j.compiled.steps, j.compiled.nodes)
 	if err := k.err(); err != nil {
 		return nil, err
@@ -114,6 +114,52 @@ func (k *compiler) context(permissions *Permissions, mode CacheMode) map[string]
 	return fields
 }
 
+// env makes the variables of the job: the workflow's, and the job's over them.
+func (k *compiler) env(nodes ...*yamlsource.Node) map[string]plan.Field {
+	out := map[string]plan.Field{}
+	for _, n := range nodes {
+		if isExpression(n) {
+			maps.Copy(out, k.wholeEnv(n))
+			continue
+		}
+		for _, e := range entries(n) {
+			out[e.Key.Text] = fieldOf(e.Value)
+		}
+	}
+	return out
+}
+
+// wholeEnv computes variables that are one expression: env: ${{ matrix.env }}.
+func (k *compiler) wholeEnv(n *yamlsource.Node) map[string]plan.Field {
+	if k.dynamic(n) {
+		k.fail(n.Span, "variables that are one expression are computed before the first step: it can use github, inputs, matrix, needs, strategy and vars")
+		return nil
+	}
+	v := k.value(n)
+	switch {
+	case v.IsNull() || formatText(v) == "":
+		return nil
+	case v.Kind() != value.Struct:
+		k.unless(n, "the variables must come to a map, not %s", shownValue(v))
+		return nil
+	}
+	fields := map[string]plan.Field{}
+	for _, name := range v.Keys() {
+		text := v.Fields()[name]
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			k.fail(n.Span, "%q cannot be the name of a variable", shorten(name))
+		case text.Kind() == value.Struct || text.Kind() == value.Array:
+			k.fail(n.Span, "the variable %s must be a text, not %s", name, shownValue(text))
+		case text.Sensitive() || v.Marked():
+			k.fail(n.Span, "the variable %s holds a secret, which cannot be part of a map of variables: set it by itself", name)
+		default:
+			fields[name] = plan.Field{Value: value.OfString(expr.Escape(formatText(text))), Span: n.Span}
+		}
+	}
+	return fields
+}
+
 // without is a struct without a field.
 func without(v value.Value, name string) value.Value {
 	if _, ok := v.Fields()[name]; !ok {
@@ -152,6 +198,9 @@ func (k *compiler) steps(from []plan.Step, nodes []*yamlsource.Node) []plan.Step
 	for i := range out {
 		s, n := &out[i], nodes[i]
 		s.Title = k.title(s.Title, n.Get("name"))
+		if env := n.Get("env"); isExpression(env) {
+			s.Env = k.wholeEnv(env)
+		}
 		if group := n.Get("parallel"); group != nil {
 			s.Parallel = k.steps(s.Parallel, group.Items)
 		}

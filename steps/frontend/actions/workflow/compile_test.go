@@ -133,17 +133,17 @@ func TestCheckoutOfTheWorkTree(t *testing.T) {
 		want string // inputs of the built-in step; "" lets the action run
 		note string
 	}{
-		"nothing more":             {"", `{"excludes_file":"/ex","work_tree":"/src"}`, "a copy of the work tree"},
-		"a folder":                 {"path: ./a/b", `{"excludes_file":"/ex","path":"a/b","work_tree":"/src"}`, ""},
-		"a computed folder":        {"path: '${{ vars.d }}'", `{"excludes_file":"/ex","path":"sub","work_tree":"/src"}`, ""},
-		"submodules":               {"submodules: recursive", `{"excludes_file":"/ex","submodules":"recursive","work_tree":"/src"}`, ""},
-		"submodules, one level":    {"submodules: true", `{"excludes_file":"/ex","submodules":"normal","work_tree":"/src"}`, ""},
-		"how to get in":            {"token: '${{ secrets.T }}', fetch-depth: 0, persist-credentials: false, lfs: true", `{"excludes_file":"/ex","work_tree":"/src"}`, ""},
-		"the repository itself":    {"repository: '${{ github.repository }}'", `{"excludes_file":"/ex","work_tree":"/src"}`, ""},
-		"its own ref":              {"ref: '${{ github.sha }}'", `{"excludes_file":"/ex","work_tree":"/src"}`, ""},
-		"its own branch":           {"ref: main", `{"excludes_file":"/ex","work_tree":"/src"}`, ""},
-		"inputs that are empty":    {"ref: '', repository: '${{ vars.none }}', path: ''", `{"excludes_file":"/ex","work_tree":"/src"}`, ""},
-		"clean, as it is anyway":   {"clean: true", `{"excludes_file":"/ex","work_tree":"/src"}`, ""},
+		"nothing more":             {"", `{"excludes_file":"/ex","tracking":"main","work_tree":"/src"}`, "a copy of the work tree"},
+		"a folder":                 {"path: ./a/b", `{"excludes_file":"/ex","path":"a/b","tracking":"main","work_tree":"/src"}`, ""},
+		"a computed folder":        {"path: '${{ vars.d }}'", `{"excludes_file":"/ex","path":"sub","tracking":"main","work_tree":"/src"}`, ""},
+		"submodules":               {"submodules: recursive", `{"excludes_file":"/ex","submodules":"recursive","tracking":"main","work_tree":"/src"}`, ""},
+		"submodules, one level":    {"submodules: true", `{"excludes_file":"/ex","submodules":"normal","tracking":"main","work_tree":"/src"}`, ""},
+		"how to get in":            {"token: '${{ secrets.T }}', fetch-depth: 0, persist-credentials: false, lfs: true", `{"excludes_file":"/ex","tracking":"main","work_tree":"/src"}`, ""},
+		"the repository itself":    {"repository: '${{ github.repository }}'", `{"excludes_file":"/ex","tracking":"main","work_tree":"/src"}`, ""},
+		"its own ref":              {"ref: '${{ github.sha }}'", `{"excludes_file":"/ex","tracking":"main","work_tree":"/src"}`, ""},
+		"its own branch":           {"ref: main", `{"excludes_file":"/ex","tracking":"main","work_tree":"/src"}`, ""},
+		"inputs that are empty":    {"ref: '', repository: '${{ vars.none }}', path: ''", `{"excludes_file":"/ex","tracking":"main","work_tree":"/src"}`, ""},
+		"clean, as it is anyway":   {"clean: true", `{"excludes_file":"/ex","tracking":"main","work_tree":"/src"}`, ""},
 		"another repository":       {"repository: a/b", "", ""},
 		"another ref":              {"ref: v1", "", ""},
 		"a ref of a step":          {"ref: '${{ steps.x.outputs.y }}'", "", `its input "ref" is known only at run time`},
@@ -312,5 +312,43 @@ func TestACalledWorkflowMayNotDoMoreThanItsCaller(t *testing.T) {
 	out = compile(t, withJob(""), nil, workflow.CompileOptions{Most: most}) // it says nothing, and gets what its caller has
 	if got, want := string(out.Plan.Definition.Context["rung"].Value.AppendJSON(nil)), `{"permissions":{"contents":"read","id-token":"write"}}`; got != want {
 		t.Errorf("the job that says nothing gets %s, want %s", got, want)
+	}
+}
+
+func TestVariablesThatAreOneExpression(t *testing.T) {
+	t.Parallel()
+	out := compile(t, `
+on: push
+env: ${{ fromJSON(vars.all) }}
+jobs:
+  a:
+    runs-on: x
+    strategy: {matrix: {env: [{A: "${{ vars.one }}", B: 2}]}}
+    env: ${{ matrix.env }}
+    steps:
+      - run: x
+        env: ${{ matrix.env }}
+      - parallel: [{run: y, env: "${{ fromJSON('{}') }}"}]
+`, contexts(t, `{"github": {}, "vars": {"one": "${{ 1 }}", "all": "{\"A\": true, \"C\": null}"}, "env": {}, "steps": {}}`), workflow.CompileOptions{})
+	want := map[string]string{"A": `"\\${{ 1 }}"`, "B": `"2"`, "C": `""`}
+	for name, text := range want {
+		if got := string(out.Plan.Definition.Env[name].Value.AppendJSON(nil)); got != text {
+			t.Errorf("%s is %s, want %s", name, got, text)
+		}
+	}
+	if got := out.Plan.Definition.Steps[0].Env; len(got) != 2 || got["B"].Value.Str() != "2" {
+		t.Errorf("the step has %v", got)
+	}
+	for _, s := range []struct{ keys, want string }{
+		{"env: ${{ secrets }}", "before the first step"},
+		{"env: ${{ fromJSON('[1]') }}", "must come to a map, not an array"},
+		{"env: >-\n  ${{ fromJSON('{\"a=b\": 1}') }}", `"a=b" cannot be the name of a variable`},
+		{"env: >-\n  ${{ fromJSON('{\"a\": [1]}') }}", "the variable a must be a text, not an array"},
+	} {
+		c := contexts(t, `{"github": {}, "secrets": {"S": "s"}}`)
+		j := job(t, s.keys)
+		if _, err := workflow.Compile(j, legs(t, j, c).List[0], c, workflow.CompileOptions{}); err == nil || !strings.Contains(err.Error(), s.want) {
+			t.Errorf("%s: %v, want %q", s.keys, err, s.want)
+		}
 	}
 }

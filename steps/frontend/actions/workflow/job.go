@@ -355,6 +355,14 @@ func (j *Job) permissionsOr() *Permissions {
 	return DefaultPermissions()
 }
 
+// Declared are the permissions that the job, or else its workflow, asks for; else those of its caller, nil where those are not known.
+func (j *Job) Declared(caller *Permissions) *Permissions {
+	if j.permissions == nil && j.workflow.Permissions == nil {
+		return caller
+	}
+	return j.permissionsOr()
+}
+
 // PermissionsIn are what the token of the job may do in a workflow whose caller has at most so much; nil is not a caller. A called workflow
 // that does not say what it needs gets what its caller has.
 func (j *Job) PermissionsIn(most *Permissions) *Permissions {

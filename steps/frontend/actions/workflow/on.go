@@ -112,7 +112,9 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 		r.report(n.Span, "write `"+name+":` and nothing below it", "the event %s takes no filters", name)
 		return
 	}
-	if !r.keys(n, "the event "+name, keys...) {
+	if name == "workflow_dispatch" && n.Kind == yamlsource.Mapping {
+		r.ignored(n, "the event "+name, keys)
+	} else if !r.keys(n, "the event "+name, keys...) {
 		return
 	}
 	for _, e := range n.Entries {

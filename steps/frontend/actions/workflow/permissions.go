@@ -79,6 +79,20 @@ func (p *Permissions) Within(most *Permissions) *Permissions {
 	return out
 }
 
+// Beyond names what is asked for beyond a limit, as String does; "" is nothing.
+func (p *Permissions) Beyond(most *Permissions) string {
+	out := &Permissions{levels: map[string]Level{}}
+	for name, l := range p.levels {
+		if most.Level(name).rank() < l.rank() {
+			out.levels[name] = l
+		}
+	}
+	if len(out.levels) == 0 {
+		return ""
+	}
+	return out.String()
+}
+
 // Map returns the level of every scope in which something is allowed.
 func (p *Permissions) Map() map[string]string {
 	out := map[string]string{}

@@ -45,6 +45,15 @@ func (r *nodes) keys(n *yamlsource.Node, what string, keys ...string) bool {
 	return true
 }
 
+// ignored notes keys of a map that GitHub passes over.
+func (r *nodes) ignored(n *yamlsource.Node, what string, keys []string) {
+	for _, e := range n.Entries {
+		if !slices.Contains(keys, e.Key.Text) {
+			r.note(e.Key.Span, r.suggest(e.Key.Text, keys, "valid keys: "), "%s has no key %q, which GitHub ignores", what, shorten(e.Key.Text))
+		}
+	}
+}
+
 // suggest is a hint: the candidate that is meant, or all of them.
 func (r *nodes) suggest(text string, candidates []string, all string) string {
 	if r.source.Full() {

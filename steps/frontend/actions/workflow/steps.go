@@ -16,7 +16,6 @@ const MaxSteps = 1000
 type compiled struct {
 	steps   []plan.Step
 	nodes   []*yamlsource.Node // of the steps
-	env     map[string]plan.Field
 	outputs map[string]plan.Field
 }
 
@@ -27,17 +26,8 @@ func (r *reader) steps(j *Job) {
 		r.report(n.Span, "put some of them into an action", "the job %q has %d steps, and %d is the most", j.ID, len(n.Items), MaxSteps)
 		return
 	}
-	reader := &step.Reader{Text: step.NewText(r.source), Shell: r.runDefault(j, "shell"), WorkDir: r.runDefault(j, "working-directory")}
-	j.compiled = compiled{steps: reader.Steps(n), nodes: n.Items, env: map[string]plan.Field{}}
-	for _, variables := range []*yamlsource.Node{r.w.parsed.env, j.node.env} {
-		if isExpression(variables) {
-			r.report(variables.Span, "write the variables out, each with an expression of its own", `"env" cannot be one expression here`)
-			continue
-		}
-		for _, e := range r.entries(variables, `"env"`) {
-			j.compiled.env[e.Key.Text] = fieldOf(e.Value)
-		}
-	}
+	reader := &step.Reader{Text: step.NewText(r.source), WholeEnv: true, Shell: r.runDefault(j, "shell"), WorkDir: r.runDefault(j, "working-directory")}
+	j.compiled = compiled{steps: reader.Steps(n), nodes: n.Items}
 	outputs := map[string]plan.Field{}
 	for _, e := range r.entries(j.node.outputs, `"outputs"`) {
 		outputs[e.Key.Text] = reader.Template(e.Value, "the output "+e.Key.Text, availableOutputs)
