@@ -73,15 +73,24 @@ func maskedValues(vars *variable.Collection) []string {
 	return out
 }
 
-// deployed records a deployment, and says where it is.
-func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, status local.Status) string {
+// deployed records a deployment, and says where it is: its address may be in the dotenv report of the job itself, which left is of.
+func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, left *store.Manifest, status local.Status) string {
 	e := j.Keywords.Environment
 	if e == nil || status == local.Cancelled {
 		return ""
 	}
 	expand := r.expander(vars)
+	if left != nil {
+		reported, err := dotenvOf(j.Name, left)
+		if err != nil {
+			r.Observer.Warn(j.Name, err.Error(), "")
+		}
+		vars = vars.Clone()
+		vars.Add(reported...)
+	}
+	address := r.expander(vars)(e.URL)
 	d := store.Deployment{
-		Environment: expand(e.Name), URL: expand(e.URL), Action: cmp.Or(e.Action, "start"), Job: j.Name, OnStop: e.OnStop,
+		Environment: expand(e.Name), URL: address, Action: cmp.Or(e.Action, "start"), Job: j.Name, OnStop: e.OnStop,
 		AutoStopIn: expand(e.AutoStopIn), Ref: r.project.Facts.Pipeline.Ref, SHA: r.project.Repository.SHA(), Status: string(status),
 		Finished: time.Now().UTC(),
 	}

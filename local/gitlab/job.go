@@ -84,7 +84,7 @@ func (r *runner) result(a *attempt, last *local.Ended, out local.Result) local.R
 	}
 	r.keep(j, left, out.Status)
 	if a.vars != nil && a.layout.Project != "" {
-		if note := r.deployed(j, a.vars, out.Status); note != "" {
+		if note := r.deployed(j, a.vars, left, out.Status); note != "" {
 			notes = append(notes, note)
 		}
 	}

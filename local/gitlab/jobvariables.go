@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/catalog/dotenv"
 	"github.com/rungci/rung/steps/event"
@@ -42,7 +43,9 @@ func (r *runner) layers(j *pipeline.Job) ([]variable.Layer, error) {
 		if err != nil {
 			return nil, err
 		}
-		layers = append(layers, variable.Layer{Level: variable.Project, Variables: r.project.Settings.For(name, r.project.protected())})
+		known := repository.Environment{Name: name, URL: e.URL, Action: e.Action, Tier: e.DeploymentTier}
+		layers = append(layers, variable.Layer{Level: variable.Predefined, Variables: known.Variables()}, // the slug and the tier are those of the name that it comes to
+			variable.Layer{Level: variable.Project, Variables: r.project.Settings.For(name, r.project.protected())})
 	}
 	reports, err := r.dotenv(j)
 	if err != nil {

@@ -37,7 +37,7 @@ type Job struct {
 	PagesPrefix string
 }
 
-// Environment is a job's `environment:`, expanded.
+// Environment is a job's `environment:`.
 type Environment struct {
 	Name, URL string
 	Action    string // "" is start
@@ -55,11 +55,18 @@ func (f *Facts) JobVariables(j Job) []variable.Variable {
 		s.add("CI_JOB_MANUAL", "true")
 	}
 	if e := j.Environment; e != nil {
-		s.add("CI_ENVIRONMENT_NAME", e.Name, "CI_ENVIRONMENT_SLUG", EnvironmentSlug(e.Name), "CI_ENVIRONMENT_ACTION", orElse(e.Action, "start"),
-			"CI_ENVIRONMENT_TIER", orElse(e.Tier, EnvironmentTier(e.Name)))
-		if e.URL != "" {
-			s.add("CI_ENVIRONMENT_URL", e.URL)
-		}
+		s = append(s, e.Variables()...)
+	}
+	return s
+}
+
+// Variables are those of a job with the environment.
+func (e *Environment) Variables() []variable.Variable {
+	s := make(set, 0, 5)
+	s.add("CI_ENVIRONMENT_NAME", e.Name, "CI_ENVIRONMENT_SLUG", EnvironmentSlug(e.Name), "CI_ENVIRONMENT_ACTION", orElse(e.Action, "start"),
+		"CI_ENVIRONMENT_TIER", orElse(e.Tier, EnvironmentTier(e.Name)))
+	if e.URL != "" {
+		s.add("CI_ENVIRONMENT_URL", e.URL)
 	}
 	return s
 }

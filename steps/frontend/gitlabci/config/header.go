@@ -15,7 +15,9 @@ const (
 	MaxInputs = 500
 	// MaxOptions is how many options an input may have.
 	MaxOptions = 50
-	// MaxDescription is how long a description may be, in characters.
+	// MaxSpecDescription is how long the description of a file may be, in characters.
+	MaxSpecDescription = 256
+	// MaxDescription is how long the description of an input may be, in characters.
 	MaxDescription = 1024
 )
 
@@ -71,6 +73,8 @@ func (r *resolver) header(s *Source, doc Node, given map[string]item) *blocks {
 		case "description":
 			if !v.Kind().IsScalar() {
 				r.report(v, "write a string", "`spec:description` must be a string, not %s", v.Kind())
+			} else if utf8.RuneCountInString(v.Text()) > MaxSpecDescription {
+				r.report(v, "shorten it", "`spec:description` is longer than %d characters, which is the limit", MaxSpecDescription)
 			}
 		default:
 			r.report(key, r.suggest(key.Text(), []string{"inputs", "include", "component", "description"}, "delete it"), "`spec` has no key %q", shorten(key.Text()))

@@ -346,9 +346,6 @@ func (r *jobReader) agree(j *Job, trigger bool) {
 	if len(j.Dependencies) > 0 && len(j.Needs) > 0 { // with `needs: []` GitLab does not ask; the job gets no artifacts
 		r.amongNeeds(j)
 	}
-	if j.Parallel != nil && len(j.Parallel.Matrix) > 0 {
-		r.matrixName(j)
-	}
 }
 
 // withRun reports scripts of a job that has steps. Those of `default:` do not reach it; Lint tells.
@@ -375,25 +372,6 @@ func (r *jobReader) amongNeeds(j *Job) {
 		if !slices.ContainsFunc(j.Needs, func(n Need) bool { return n.Job == it.Text() }) {
 			r.report(it, "add it to `needs:`, or delete it here", "the job depends on %q and does not need it: with `needs`, every dependency is one of them", shorten(it.Text()))
 		}
-	}
-}
-
-// matrixName reports a job whose copies would have names that are too long.
-func (r *jobReader) matrixName(j *Job) {
-	longest := 0
-	for _, entry := range j.Parallel.Matrix {
-		size := 2 * (len(entry) - 1)
-		for _, v := range entry {
-			most := 0
-			for _, value := range v.Values {
-				most = max(most, len([]rune(value)))
-			}
-			size += most
-		}
-		longest = max(longest, size)
-	}
-	if size := len([]rune(j.Name)) + len(": []") + longest; size > config.MaxJobName {
-		r.report(j.Parallel.Node, "use shorter values, or variables for them", "with the values of its matrix, the name of the job is up to %d characters long, and the limit is %d", size, config.MaxJobName)
 	}
 }
 

@@ -57,7 +57,7 @@ func (l *linter) stages() {
 		l.warn(l.definition.Jobs[0].Key, "add a job of another stage", "all jobs are in %s or %s: GitLab makes no pipeline of them", PreStage, PostStage)
 	}
 	seen := map[string]bool{}
-	for _, it := range l.config.Stages.Items() {
+	for _, it := range l.config.Stages.Flat() {
 		switch name := it.Text(); {
 		case seen[name]:
 			l.warn(it, "delete one of them", "the stage %q is named twice", shorten(name))
@@ -175,6 +175,7 @@ func (l *linter) job(j *Job) {
 			}
 		}
 	}
+	l.matrixName(j)
 	l.policies(j)
 	l.files(j)
 	if key, v := j.Node.Entry("manual_confirmation"); !v.IsNull() && j.When != when.Manual && !slices.ContainsFunc(j.Rules, func(r Rule) bool { return r.When == when.Manual }) {
@@ -187,6 +188,28 @@ func (l *linter) job(j *Job) {
 				l.warn(j.Node.Get("run"), "turn it into a step, or set `inherit: {default: false}`", "the default `%s` does not run in a job with `run`", name)
 			}
 		}
+	}
+}
+
+// matrixName warns of a job whose copies would have names that are too long: GitLab makes them where a value is shorter than it seems here.
+func (l *linter) matrixName(j *Job) {
+	if j.Parallel == nil {
+		return
+	}
+	longest := 0
+	for _, entry := range j.Parallel.Matrix {
+		size := 2 * (len(entry) - 1)
+		for _, v := range entry {
+			most := 0
+			for _, value := range v.Values {
+				most = max(most, len([]rune(value)))
+			}
+			size += most
+		}
+		longest = max(longest, size)
+	}
+	if size := len([]rune(j.Name)) + len(": []") + longest; size > config.MaxJobName {
+		l.warn(j.Parallel.Node, "use shorter values, or variables for them", "with the values of its matrix, the name of the job is up to %d characters long, and the limit is %d", size, config.MaxJobName)
 	}
 }
 
@@ -307,15 +330,17 @@ func (l *linter) hidden() {
 		for _, it := range n.Items() {
 			walk(it)
 		}
-		for _, it := range n.Entries() {
+		for key, it := range n.Entries() {
+			if s := key.Span(); s.File == file && s.Line > 0 { // the value may be from elsewhere
+				use(s.Line)
+			}
 			walk(it)
 		}
 	}
-	for key, v := range l.config.Root.Entries() {
-		if strings.HasPrefix(key.Text(), ".") {
-			continue
+	for key, v := range l.config.Root.Entries() { // hidden jobs use each other too
+		if !strings.HasPrefix(key.Text(), ".") {
+			walk(v)
 		}
-		walk(v)
 		for _, it := range v.Get("extends").Flat() {
 			extended[it.Text()] = true
 		}

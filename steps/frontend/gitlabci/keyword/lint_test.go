@@ -27,6 +27,8 @@ func TestLint(t *testing.T) {
 		"a hidden job that is extended and has nothing":           ".a: {}\n" + job("extends: .a"),
 		"a hidden job that is used by an anchor":                  ".a: &a {retry: 1}\njob:\n  <<: *a\n  script: make\n",
 		"a hidden job that is used by the defaults":               ".a: {before_script: [x]}\ndefault: {before_script: !reference [.a, before_script]}\n" + someJob,
+		"hidden jobs that only hidden ones use":                   ".a: {retry: 1}\n.b: {extends: .a}\n.c: &c {script: !reference [.d, script]}\n.d: {script: x}\njob: {<<: *c, extends: .b}\n",
+		"stages in lists of their own":                            "stages: [[build], [[test]]]\na: {stage: build, script: x}\n" + someJob,
 		"a hidden job that is used through another one":           ".a: {retry: 1}\n.b: {extends: .a}\n" + job("extends: .b"),
 		"pages without artifacts of their own":                    job("pages: true\nartifacts: {expire_in: never}"),
 		"dependencies on a job that has artifacts":                "a: {stage: build, script: x, artifacts: {paths: [x]}}\n" + job("dependencies: [a]"),
@@ -41,6 +43,7 @@ func TestLint(t *testing.T) {
 	loud := map[string][2]string{
 		"a last rule that always applies":                  {job("rules: [{if: $A}, {when: always}]"), "the job \"job\" may run in two pipelines for one push"},
 		"a hidden job that only an unused one extends":     {".a: {retry: 1}\n.b: {extends: .a}\n" + someJob, "nothing uses the hidden job \".b\""},
+		"values that make a name too long":                 {job("parallel: {matrix: [{A: " + strings.Repeat("x", 250) + "}]}"), "the name of the job is up to 257 characters long, and the limit is 255"},
 		"a stage without jobs":                             {"stages: [test, deploy]\n" + someJob, "the stage \"deploy\" has no job"},
 		"a cache of nothing":                               {job("cache: {key: a}"), "the cache keeps nothing"},
 		"artifacts of nothing":                             {job("artifacts: {when: always}"), "the artifacts are empty"},

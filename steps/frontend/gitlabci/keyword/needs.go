@@ -27,7 +27,7 @@ var (
 	jobNeedKeys      = []string{"job", "artifacts", "optional", "parallel"}
 	pipelineNeedKeys = []string{"pipeline", "job", "artifacts", "parallel"}
 	projectNeedKeys  = []string{"project", "job", "ref", "artifacts", "parallel"}
-	mirrorNeedKeys   = []string{"pipeline"}
+	mirrorNeedKeys   = []string{"pipeline", "optional"}
 )
 
 // needReader reads `needs:`.

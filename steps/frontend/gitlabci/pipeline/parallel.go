@@ -129,9 +129,8 @@ func (b *builder) checkName(j *Job) bool {
 	if k.Parallel != nil {
 		place = k.Parallel.Node
 		if length := utf8.RuneCountInString(j.Name); length > config.MaxJobName {
-			b.problem(place, "use shorter values in the matrix, or a shorter name", fmt.Sprintf(
+			b.warn(place, "use shorter values in the matrix, or a shorter name", fmt.Sprintf(
 				"the name of a copy of the job %q has %d characters, and GitLab allows %d", k.Name, length, config.MaxJobName))
-			return false
 		}
 	}
 	if other := b.p.names[j.Name]; other != nil {

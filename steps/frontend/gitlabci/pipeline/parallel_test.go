@@ -100,8 +100,6 @@ func TestParallelThatCannotBe(t *testing.T) {
 		"too many copies":       {[]*keyword.Job{job("test", "test", parallel(201))}, "`parallel` must make 1 to 200 copies of the job \"test\""},
 		"no copies":             {[]*keyword.Job{job("test", "test", parallel(0))}, "`parallel` must make 1 to 200 copies of the job \"test\""},
 		"a matrix of 200 x 200": {[]*keyword.Job{job("test", "test", inMatrix("A="+many+" B="+many+" C="+many))}, "`parallel` must make 1 to 200 copies of the job \"test\""},
-		"a name that is too long": {[]*keyword.Job{job("test", "test", inMatrix("A="+strings.Repeat("ü", 248)))},
-			"the name of a copy of the job \"test\" has 256 characters, and GitLab allows 255 | use shorter values in the matrix, or a shorter name"},
 		"a name that another job has": {[]*keyword.Job{job("test 1/2", "test"), job("test", "test", parallel(2))},
 			`the jobs "test 1/2" and "test" both make a job called "test 1/2" | rename one of them`},
 	} {
