@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/steps/check"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
@@ -40,7 +41,7 @@ func (s *scope) admit(inv *invocation, given map[string]value.Value) *event.Erro
 		given[spelled] = v
 		switch in, ok := declared[spelled]; {
 		case !ok && inv.spec.AnyInputs:
-			warn(inputHint(declared, name), "%s does not declare the input %q", inv.step.Ref.Text, name)
+			warn(check.InputHint(declared, name), "%s does not declare the input %q", inv.step.Ref.Text, name)
 		case in.Deprecated != "":
 			warn("", "the input %q of %s is deprecated: %s", name, inv.step.Ref.Text, in.Deprecated)
 		}

@@ -102,8 +102,11 @@ func (o *lookout) reference(n *foreseen, dir string) {
 	if ref = o.run.components.static(ref); ref == nil {
 		return
 	}
-	key := string(ref.Kind) + "\x00" + ref.Action + "\x00" + filepath.Join(ref.Path...) + "\x00" + ref.File + "\x00" + dir
+	key := referenceKey(ref, dir)
 	found, known := o.known[key]
+	if found == nil {
+		found, known = o.run.components.loaded[key], o.run.components.loaded[key] != nil
+	}
 	if !known {
 		if loaded, err := o.run.opts.Source.Load(o.ctx, ref, dir); err == nil {
 			found = loaded

@@ -32,7 +32,7 @@ var boundaries = map[string]job{
     echo kept >$HOME/kept; ln -s $HOME/kept $TMPDIR/link
 - {name: same, parallel: [{name: left, script: 'cat $TMPDIR/link'}, {name: right, script: 'echo $MORE; exit 3'}]}
 - {name: never, script: echo never}
-- {name: always, when: always, script: 'echo ${{ steps.same.status }} ${{ steps.right.status }} ${{ steps.never.status }}'}
+- {name: always, when: always, script: 'echo ${{ steps.left.status }} ${{ steps.right.status }} ${{ steps.never.status }}'}
 `, files: map[string]string{"make/func.yml": `
 spec: {inputs: {n: {type: number}}, outputs: {text: {type: string}}, exports: [MADE]}
 ---

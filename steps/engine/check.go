@@ -3,11 +3,9 @@ package engine
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
-	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/check"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
@@ -34,7 +32,7 @@ func checkInputs(spec *plan.Spec, given map[string]value.Value) (map[string]valu
 		case spec.AnyInputs:
 			checked[name] = given[name]
 		default:
-			return nil, &inputError{name: name, msg: fmt.Sprintf("step does not accept input with name %q", name), hint: inputHint(declared, name)}
+			return nil, &inputError{name: name, msg: fmt.Sprintf("step does not accept input with name %q", name), hint: check.InputHint(declared, name)}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
@@ -42,7 +40,7 @@ func checkInputs(spec *plan.Spec, given map[string]value.Value) (map[string]valu
 		v, ok := given[name]
 		if !ok || v.IsNull() {
 			if in.Default == nil {
-				return nil, &inputError{name: name, msg: fmt.Sprintf("input %q required, but not defined", name), hint: describe(in)}
+				return nil, &inputError{name: name, msg: fmt.Sprintf("input %q required, but not defined", name), hint: check.Describe(in)}
 			}
 			v = *in.Default
 		}
@@ -54,64 +52,22 @@ func checkInputs(spec *plan.Spec, given map[string]value.Value) (map[string]valu
 	return checked, nil
 }
 
-// inputHint says which input may be meant by a name that none has.
-func inputHint(declared map[string]plan.Input, name string) string {
-	names := slices.Sorted(maps.Keys(declared))
-	switch like := diag.Suggest(name, names); {
-	case like != "":
-		return fmt.Sprintf("did you mean %q?", like)
-	case len(names) > 0:
-		return "its inputs are " + strings.Join(names, ", ")
-	default:
-		return "it declares no inputs"
-	}
-}
-
 func checkInput(name string, in plan.Input, v value.Value) *inputError {
-	shown := ""
-	if !in.Sensitive && !v.Sensitive() {
-		shown = ": " + short(v)
-	}
 	if v.Kind() != in.Type {
-		e := &inputError{name: name, msg: fmt.Sprintf("input %q is declared as %s but was given %s%s", name, in.Type, v.Kind().WithArticle(), shown), hint: describe(in)}
+		shown := ""
+		if !in.Sensitive && !v.Sensitive() {
+			shown = ": " + check.Short(v)
+		}
+		e := &inputError{name: name, msg: fmt.Sprintf("input %q is declared as %s but was given %s%s", name, in.Type, v.Kind().WithArticle(), shown), hint: check.Describe(in)}
 		if v.Kind() == value.String && in.Type == value.Number {
 			e.hint = "an expression can convert it: ${{ num(…) }}"
 		}
 		return e
 	}
-	if len(in.Options) > 0 && !slices.ContainsFunc(in.Options, func(o value.Value) bool { return value.Equal(o, v) }) {
-		options := make([]string, len(in.Options))
-		for i, o := range in.Options {
-			options[i] = string(o.AppendJSON(nil))
-		}
-		return &inputError{name: name, msg: fmt.Sprintf("input %q is not one of its options%s", name, shown), hint: "the options are " + strings.Join(options, ", ")}
-	}
-	if in.Match != "" {
-		re, err := regexp.Compile(`^(?:` + in.Match + `)$`)
-		if err != nil {
-			return &inputError{name: name, msg: fmt.Sprintf("the pattern of input %q is not a regular expression: %v", name, err)}
-		}
-		if !re.MatchString(v.Str()) {
-			return &inputError{name: name, msg: fmt.Sprintf("input %q does not match its pattern%s", name, shown), hint: "the pattern is " + in.Match}
-		}
+	if what, hint := check.Refuses(in, v); what != "" {
+		return &inputError{name: name, msg: fmt.Sprintf("input %q %s", name, what), hint: hint}
 	}
 	return nil
-}
-
-func describe(in plan.Input) string {
-	if in.Description == "" {
-		return "it takes " + in.Type.WithArticle()
-	}
-	return fmt.Sprintf("it takes %s: %s", in.Type.WithArticle(), in.Description)
-}
-
-// short returns a value as an error shows it.
-func short(v value.Value) string {
-	text := []rune(string(v.AppendJSON(nil)))
-	if len(text) > 60 {
-		return string(text[:60]) + "…"
-	}
-	return string(text)
 }
 
 // checkOutputs holds the outputs of a step against its spec. It returns every declared output, marked as declared.

@@ -18,6 +18,8 @@ type components struct {
 	places *places
 	keep   bool // the run can be moved, so that it has to know which component a step has
 
+	loaded map[string]*source.Component // before the first step, by referenceKey
+
 	mu         sync.Mutex
 	seen       map[string]bool      // by digest: those whose plan the events already hold
 	encounters map[string]encounter // by the ID of the step
@@ -81,6 +83,11 @@ func (c *components) firstSight(digest string) bool {
 	seen := c.seen[digest]
 	c.seen[digest] = true
 	return !seen
+}
+
+// referenceKey tells references to local components and actions in definitions apart, which are seen from a folder.
+func referenceKey(ref *plan.Reference, dir string) string {
+	return string(ref.Kind) + "\x00" + ref.Action + "\x00" + filepath.Join(ref.Path...) + "\x00" + ref.File + "\x00" + dir
 }
 
 // static returns a reference that no step can change with the expressions in it evaluated, else nil.

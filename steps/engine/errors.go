@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/diag"
@@ -220,48 +219,19 @@ func (p *places) add(file string, text []byte) {
 	p.texts[file] = text
 }
 
-// line returns the source line of a span, "" when it is not known.
-func (p *places) line(span diag.Span) string {
+// text returns what is known of a file's text.
+func (p *places) text(file string) []byte {
 	p.mu.Lock()
-	text := p.texts[span.File]
-	p.mu.Unlock()
-	rest := string(text)
-	for n := 1; n < span.Line; n++ {
-		_, after, ok := strings.Cut(rest, "\n")
-		if !ok {
-			return ""
-		}
-		rest = after
-	}
-	line, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSuffix(line, "\r")
+	defer p.mu.Unlock()
+	return p.texts[file]
 }
 
-// find narrows the span of a text to the expression that is wrong, where it stands as written: on the span's line, or in a
-// literal block below it.
+// line returns the source line of a span, "" when it is not known.
+func (p *places) line(span diag.Span) string {
+	return diag.LineOf(p.text(span.File), span.Line)
+}
+
+// find narrows the span of a text to the expression that is wrong.
 func (p *places) find(span diag.Span, text string, detail *expr.Error) diag.Span {
-	runes := []rune(text)
-	if detail.Offset < 0 || detail.Offset > len(runes) {
-		return span
-	}
-	line := p.line(span)
-	if start := strings.Index(line, text); start >= 0 {
-		span.Column = utf8.RuneCountInString(line[:start]) + 1 + detail.Offset
-		span.Length = max(1, detail.Length)
-		return span
-	}
-	if head := []rune(line); span.Column < 1 || span.Column > len(head) || head[span.Column-1] != '|' {
-		return span
-	}
-	rows := strings.Split(string(runes[:detail.Offset]), "\n")
-	row := strings.Split(text, "\n")[len(rows)-1]
-	found := span
-	found.Line += len(rows)
-	indent, ok := strings.CutSuffix(p.line(found), row)
-	if !ok || strings.Trim(indent, " ") != "" {
-		return span
-	}
-	found.Column = len(indent) + 1 + utf8.RuneCountInString(rows[len(rows)-1])
-	found.Length = max(1, detail.Length)
-	return found
+	return diag.Find(p.line, span, text, detail.Offset, detail.Length)
 }

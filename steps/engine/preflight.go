@@ -3,8 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/rungci/rung/steps/check"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
@@ -32,7 +37,56 @@ func (p *preflight) all() *event.Error {
 	if d := &r.opts.Component.Definition; d.Pre != nil || d.Post != nil {
 		return r.at(definitionError("pre and post are allowed only in a component that a step calls, not in the run's own definition"), d.Span)
 	}
-	return p.steps(r.opts.Component.Definition.Steps, "", "", r.opts.Dir, false)
+	if err := p.steps(r.opts.Component.Definition.Steps, "", "", r.opts.Dir, false); err != nil {
+		return err
+	}
+	return p.check()
+}
+
+// check reports what will be wrong whatever the steps do, all of it at once. Of components it knows those that were loaded on the way here.
+func (p *preflight) check() *event.Error {
+	r := p.run
+	result := check.Definition(p.ctx, r.opts.Component, check.Options{
+		Dir: r.opts.Dir,
+		Load: func(ref *plan.Reference, from string, _ bool) (*source.Component, error) {
+			if ref = r.components.static(ref); ref == nil {
+				return nil, nil
+			}
+			return r.components.loaded[referenceKey(ref, from)], nil
+		},
+		HasFunction: func(name string) bool { return r.opts.Functions[name] != nil },
+		Line:        r.line,
+	})
+	wrong, _, _ := rules.Split(rules.Apply(result.Found, nil, r.text))
+	if len(wrong) == 0 {
+		return nil
+	}
+	first := slices.IndexFunc(result.Found, func(d diag.Diagnostic) bool { return d == wrong[0] })
+	for i := range wrong {
+		wrong[i].Span = r.shown(wrong[i].Span)
+	}
+	err := event.NewError(codeOf(wrong[0].Code), "%s", wrong[0].Message)
+	if err.Hint = wrong[0].Hint; len(wrong) > 1 {
+		err.Message = fmt.Sprintf("the definition has %d errors: %s", len(wrong), wrong[0].Message)
+	}
+	err.Diagnostics = wrong
+	err.Step, err.StepName = result.Steps[first][0], result.Steps[first][1]
+	return err
+}
+
+// codeOf is the code of an error that breaks a rule.
+func codeOf(rule string) event.Code {
+	switch rule {
+	case rules.UnknownStep, rules.UnknownOutput, rules.UnknownName, rules.UnknownFunction, rules.ExpressionType:
+		return event.CodeExpressionInvalid
+	case rules.MissingInput, rules.InputType:
+		return event.CodeInputInvalid
+	case rules.SecretNotRequested:
+		return event.CodeSecretNotRequested
+	case rules.SecretNotGranted:
+		return event.CodeSecretNotGranted
+	}
+	return event.CodeDefinitionInvalid
 }
 
 // steps checks the steps of the step with the ID prefix, to which the names in path lead.
@@ -89,6 +143,7 @@ func (p *preflight) reference(st *plan.Step, id, path string, ref *plan.Referenc
 	if lerr != nil {
 		return p.run.at(loadError(p.ctx, st.Ref.Text, lerr), st.Ref.Span)
 	}
+	put(&p.run.components.loaded, referenceKey(ref, dir), found)
 	file := found.Dir + "/" + found.File
 	for i, v := range p.path {
 		if v.file == file {

@@ -24,7 +24,7 @@ var answers = map[reflect.Type]map[string]string{
 		"components": "announced again", "report": "of this process", "recording": "of replays, which do not move",
 	},
 	reflect.TypeFor[components](): {
-		"out": "-", "places": "-", "keep": "of this process", "mu": "-", "seen": "announced again", "reads": "computed again", "encounters": "those of hooks move",
+		"out": "-", "places": "-", "keep": "of this process", "mu": "-", "seen": "announced again", "loaded": "looked at before the first step", "reads": "computed again", "encounters": "those of hooks move",
 	},
 	reflect.TypeFor[listRun](): {
 		"run": "-", "ctx": "of this process", "scope": "moves", "prefix": "of the run's own list", "state": "moves", "cleanup": "no boundary while it is set",

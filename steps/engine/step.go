@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rungci/rung/steps/check"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
@@ -111,7 +112,7 @@ func (s *scope) limit(st *plan.Step) (plan.Duration, *event.Error) {
 	}
 	minutes := v.Float()
 	if v.Kind() != value.Number || !(minutes > 0) || minutes >= math.MaxInt64/float64(time.Minute) {
-		return 0, s.run.fieldError(*st.TimeLimit, "the time limit is %s, not a number of minutes above 0", short(v))
+		return 0, s.run.fieldError(*st.TimeLimit, "the time limit is %s, not a number of minutes above 0", check.Short(v))
 	}
 	limit := plan.Duration(minutes * float64(time.Minute))
 	if st.Timeout > 0 {

@@ -306,7 +306,7 @@ func (r *Resolver) pin(ctx context.Context, at *Location, trust Trust) (string, 
 		return known.Pin, nil
 	}
 	if r.Offline && !local(at) {
-		return "", r.offline(at)
+		return "", notCached(at)
 	}
 	pin, err := fetcher.Resolve(ctx, at)
 	if err != nil {
@@ -320,7 +320,7 @@ func local(at *Location) bool {
 	return strings.HasPrefix(at.URL, "file://") || at.Kind == plan.RefBuiltin
 }
 
-func (r *Resolver) offline(at *Location) error {
+func notCached(at *Location) error {
 	what := at.Name
 	if at.Rev != "" {
 		what += "@" + at.Rev
@@ -339,7 +339,7 @@ func (r *Resolver) content(ctx context.Context, at *Location, pin string) (strin
 		return content, nil
 	}
 	if r.Offline && !local(at) {
-		return "", r.offline(at)
+		return "", notCached(at)
 	}
 	content, err := r.Cache.Put(func(w *tree.Writer) error { return fetcher.Fetch(ctx, at, pin, w) })
 	if err != nil {

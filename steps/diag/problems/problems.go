@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 )
 
 // Problem is a diagnostic and how bad it is.
@@ -36,6 +37,16 @@ func Problems(errors, warnings diag.List) []Problem {
 	return all
 }
 
+// Sorted are the findings of a list with the levels of their rules, in the list's order.
+func Sorted(found diag.List) []Problem {
+	all := make([]Problem, len(found))
+	for i, d := range found {
+		r, _ := rules.Find(d.Code)
+		all[i] = Problem{Diagnostic: d, Warning: r.Level == rules.Warning, Note: r.Level == rules.Note}
+	}
+	return all
+}
+
 // severity is how SARIF calls it.
 func (p Problem) severity() string {
 	switch {
@@ -52,6 +63,8 @@ func (p Problem) rule() string {
 	switch {
 	case p.Rule != "":
 		return p.Rule
+	case p.Code != "":
+		return p.Code
 	case p.Warning:
 		return "suspicious"
 	}

@@ -4,6 +4,8 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+
+	"github.com/rungci/rung/steps/diag/rules"
 )
 
 // The parts of SARIF 2.1.0 that are written. Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
@@ -63,7 +65,7 @@ func SARIF(w io.Writer, problems []Problem, version string) error {
 		{"invalid", &sarifMessage{"The file is not what GitLab, or step-runner, accepts."}},
 		{"suspicious", &sarifMessage{"The file is accepted but probably not what its author meant."}},
 	}}
-	if slices.ContainsFunc(problems, func(p Problem) bool { return p.Rule != "" }) {
+	if slices.ContainsFunc(problems, func(p Problem) bool { return p.Rule != "" || p.Code != "" }) {
 		run.Tool.Driver.Rules = rulesOf(problems)
 	}
 	seen := map[string]int{}
@@ -89,15 +91,19 @@ func SARIF(w io.Writer, problems []Problem, version string) error {
 	return write(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
 }
 
-// rulesOf are the checks of others that found the problems.
+// rulesOf are the checks that found the problems.
 func rulesOf(problems []Problem) []sarifRule {
-	var rules []sarifRule
+	var out []sarifRule
 	known := map[string]bool{}
 	for _, p := range problems {
 		if !known[p.rule()] {
 			known[p.rule()] = true
-			rules = append(rules, sarifRule{ID: p.rule()})
+			one := sarifRule{ID: p.rule()}
+			if r, ok := rules.Find(one.ID); ok && p.Rule == "" {
+				one.ShortDescription = &sarifMessage{r.Short}
+			}
+			out = append(out, one)
 		}
 	}
-	return rules
+	return out
 }

@@ -17,6 +17,7 @@ func Commands(p *command.Program, ofTraces []*cobra.Command) []*cobra.Command {
 	return []*cobra.Command{
 		a.traceCommand(ofTraces),
 		a.describeCommand(),
+		a.checkCommand(),
 		a.lintCommand(),
 		a.compileCommand(),
 		a.convertCommand(),

@@ -1,45 +1,36 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/findings"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
-	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
-	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/source"
 )
 
-// lintFormats are the forms of a lint's problems.
-var lintFormats = []string{"text", "json", "sarif", "codequality"}
-
 func (a *app) lintCommand() *cobra.Command {
 	var o project.Flags
-	var format, output string
-	var strict bool
+	var report findings.Flags
 	cmd := &cobra.Command{
 		Use:   "lint [FILE|FOLDER...]",
 		Short: "Check .gitlab-ci.yml files, GitHub workflows and files of steps",
 		Long: `lint checks a .gitlab-ci.yml with all its includes, or GitHub workflows with those that they call, and reports all problems
 at once: each with its file, line and column, the includes and extends that lead there, and what to do. A list of steps, or the
-definition of one, is checked as such. FOLDER stands for the .yml files in it. Nothing runs. Rules are evaluated for the event, as by step-runner local.
+definition of one, is checked as by step-runner check. FOLDER stands for the .yml files in it. Nothing runs. Rules are evaluated for the event, as by step-runner local.
 
-A warning is something that GitLab accepts but that is probably not intended.
+A warning is something that is accepted but probably not intended. Every finding has a rule, which docs/rules.md explains. A comment
+"# rung: ignore RULE" on the line, or on the line above, ignores it.
 
 Exit codes: 0 no errors · 2 usage · 3 the file has errors, or with --strict warnings · 4 permission denied · 5 internal
 error · 6 not found`,
@@ -48,7 +39,7 @@ error · 6 not found`,
   step-runner lint --format codequality --output gl-code-quality-problems.json`,
 		Args: command.Arguments(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.OneOf("--format", format, lintFormats...); err != nil {
+			if err := report.Valid(); err != nil {
 				return err
 			}
 			files, err := o.Files(args)
@@ -64,24 +55,16 @@ error · 6 not found`,
 				}
 				all = append(all, found...)
 			}
-			if err := a.printProblems(all, format, output); err != nil {
-				return err
-			}
+			err = report.Write(a.Program, all)
 			if unloaded != nil { // which is not a problem of the file
 				code, _ := exit.Report(project.OpenError(unloaded))
 				return exit.Shown(code)
 			}
-			if slices.ContainsFunc(all, func(p problems.Problem) bool { return strict || !p.Warning }) {
-				return exit.Shown(exit.Definition)
-			}
-			return nil
+			return err
 		},
 	}
 	o.Declare(cmd.Flags())
-	cmd.Flags().StringVarP(&format, "format", "f", "text", "print `FORMAT`: "+strings.Join(lintFormats, ", "))
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`")
-	cmd.Flags().BoolVar(&strict, "strict", false, "treat warnings as errors")
-	command.Complete(cmd, "format", lintFormats...)
+	report.Declare(cmd)
 	project.Complete(cmd)
 	return cmd
 }
@@ -96,7 +79,7 @@ func (a *app) lint(ctx context.Context, o *project.Flags, file string) ([]proble
 		return a.lintWorkflow(ctx, o, file)
 	}
 	if o.Format == "" && isStepFile(file) {
-		return lintSteps(file)
+		return findings.OfSteps(ctx, a.Program, &o.From, file)
 	}
 	options, err := o.Options(a.Program, file)
 	if err != nil {
@@ -142,20 +125,6 @@ func isStepFile(file string) bool {
 	return run != nil && run.Kind == yamlsource.Sequence || len(parsed.Documents) > 1 && exec != nil && exec.Get("command") != nil
 }
 
-// lintSteps finds the problems of a file of steps.
-func lintSteps(file string) ([]problems.Problem, error) {
-	text, err := source.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	_, err = gitlabsteps.ParseSteps(file, text)
-	wrong := diag.Of(err)
-	if err != nil && wrong == nil {
-		return nil, err
-	}
-	return problems.Problems(wrong, nil), nil
-}
-
 // lintWorkflow finds the problems of a workflow, and of those of the project that it calls.
 func (a *app) lintWorkflow(ctx context.Context, o *project.Flags, file string) ([]problems.Problem, error) {
 	p, err := o.OpenWorkflow(ctx, a.Program, file, nil)
@@ -189,45 +158,4 @@ func jobProblems(ctx context.Context, p *gitlab.Project) (wrong diag.List) {
 		}
 	}
 	return wrong
-}
-
-// printProblems writes the problems.
-func (a *app) printProblems(all []problems.Problem, format, output string) error {
-	var out bytes.Buffer
-	var err error
-	switch format {
-	case "json":
-		err = problems.JSON(&out, all)
-	case "sarif":
-		err = problems.SARIF(&out, all, a.Version)
-	case "codequality":
-		err = problems.CodeQuality(&out, all)
-	default:
-		writeProblems(&out, all)
-	}
-	if err != nil {
-		return err
-	}
-	if output == "" {
-		_, err = out.WriteTo(a.Stdout)
-		return err
-	}
-	if err := os.WriteFile(output, out.Bytes(), 0o644); err != nil {
-		return exit.Coded(exit.System, "--output: %v", err)
-	}
-	return nil
-}
-
-// writeProblems writes the problems for people, and how many there are.
-func writeProblems(w io.Writer, all []problems.Problem) {
-	warnings := 0
-	for _, p := range all {
-		text := p.Render()
-		if p.Warning {
-			warnings++
-			text = "warning" + strings.TrimPrefix(text, "error")
-		}
-		fmt.Fprintf(w, "%s\n", text)
-	}
-	fmt.Fprintf(w, "%s, %s\n", quantity.Count(len(all)-warnings, "error"), quantity.Count(warnings, "warning"))
 }

@@ -1,0 +1,99 @@
+package findings
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/steps/diag/problems"
+	"github.com/rungci/rung/steps/diag/rules"
+)
+
+// formats are the forms of problems.
+var formats = []string{"text", "json", "sarif", "codequality"}
+
+// Flags say how problems are reported.
+type Flags struct {
+	format, output string
+	strict         bool
+}
+
+// Declare declares them.
+func (o *Flags) Declare(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.format, "format", "f", "text", "print `FORMAT`: "+strings.Join(formats, ", "))
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE`")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "treat warnings as errors")
+	command.Complete(cmd, "format", formats...)
+}
+
+// Valid reports what is wrong with them.
+func (o *Flags) Valid() error {
+	return command.OneOf("--format", o.format, formats...)
+}
+
+// Write writes the problems. The error is that of the exit code, where there are any that count.
+func (o *Flags) Write(p *command.Program, all []problems.Problem) error {
+	var out bytes.Buffer
+	var err error
+	switch o.format {
+	case "json":
+		err = problems.JSON(&out, all)
+	case "sarif":
+		err = problems.SARIF(&out, all, p.Version)
+	case "codequality":
+		err = problems.CodeQuality(&out, all)
+	default:
+		writeProblems(&out, all)
+	}
+	switch {
+	case err != nil:
+	case o.output == "":
+		_, err = out.WriteTo(p.Stdout)
+	default:
+		if err = os.WriteFile(o.output, out.Bytes(), 0o644); err != nil {
+			return exit.Coded(exit.System, "--output: %v", err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(p problems.Problem) bool { return !p.Note && (o.strict || !p.Warning) }) {
+		return exit.Shown(exit.Definition)
+	}
+	return nil
+}
+
+// writeProblems writes the problems for people, and how many there are.
+func writeProblems(w io.Writer, all []problems.Problem) {
+	errors, warnings, notes := 0, 0, 0
+	for _, p := range all {
+		text := p.Render()
+		switch {
+		case p.Note:
+			notes++
+			text = "note" + strings.TrimPrefix(text, "error")
+		case p.Warning:
+			warnings++
+			text = "warning" + strings.TrimPrefix(text, "error")
+		default:
+			errors++
+		}
+		if p.Code != "" && p.Code != rules.Invalid {
+			text += "rule: " + p.Code + "\n"
+		}
+		fmt.Fprintf(w, "%s\n", text)
+	}
+	fmt.Fprintf(w, "%s, %s", quantity.Count(errors, "error"), quantity.Count(warnings, "warning"))
+	if notes > 0 {
+		fmt.Fprintf(w, ", %s", quantity.Count(notes, "note"))
+	}
+	fmt.Fprintln(w)
+}
