@@ -157,7 +157,7 @@ func (r *reading) values(e ast.Expr, n int) []any {
 // runSteps runs a definition as the case's builder says, and returns its result, its output and its error.
 func (r *reading) runSteps(builder ast.Expr, definition string) []any {
 	result := filepath.Join(r.t.TempDir(), "result.json")
-	args := []string{"run", "-", "--host-home", "--step-results-file", result}
+	args := []string{"run", "-", "--host-home", "--env-policy", "inherit", "--step-results-file", result}
 	for call, ok := builder.(*ast.CallExpr); ok; call, ok = builder.(*ast.CallExpr) {
 		f := call.Fun.(*ast.SelectorExpr)
 		switch f.Sel.Name {

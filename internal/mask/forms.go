@@ -14,8 +14,39 @@ import (
 func forms(secret string) []string {
 	all := quotedForms(secret)
 	all = append(all, base64Forms(secret)...)
+	all = append(all, jsonInJSON(secret)...)
+	return append(all, hexForms(secret)...)
+}
+
+// hexSeparators stand between the bytes that programs print in hexadecimal; with % they are a URL in which every byte is encoded.
+var hexSeparators = []string{"", ":", " ", "-", "%"}
+
+// hexForms returns the bytes of the secret in hexadecimal, with small and capital digits.
+func hexForms(secret string) []string {
+	all := make([]string, 0, 2*len(hexSeparators))
 	lower := hex.EncodeToString([]byte(secret))
-	return append(all, lower, strings.ToUpper(lower))
+	for _, digits := range []string{lower, strings.ToUpper(lower)} {
+		for _, separator := range hexSeparators {
+			var b strings.Builder
+			for i := 0; i < len(digits); i += 2 {
+				if i > 0 {
+					b.WriteString(separator)
+				}
+				b.WriteString(digits[i : i+2])
+			}
+			all = append(all, b.String())
+		}
+	}
+	return all
+}
+
+// jsonInJSON returns the secret as it appears in a JSON string that is in another one, as a log of messages has them.
+func jsonInJSON(secret string) []string {
+	all := make([]string, 0, len(jsonStyles))
+	for _, style := range jsonStyles {
+		all = append(all, style.encode(style.encode(secret)))
+	}
+	return all
 }
 
 // quotedForms returns the forms that leave most letters as they are.

@@ -339,7 +339,7 @@ func TestADefinitionsEnvironmentNamesTheFilesOfItsProcess(t *testing.T) {
 	t.Parallel()
 	r := job{
 		steps: "- {name: one, step: ./one}\n- {name: two, script: 'echo \"mode $MODE\"'}\n",
-		files: map[string]string{"one/step.yml": `spec: {outputs: {name: {type: string}}}
+		files: map[string]string{"one/step.yml": `spec: {outputs: {name: {type: string}}, exports: [MODE]}
 ---
 env: {OUT: "${{ output_file }}", EXPORT: "${{ export_file }}", IN: "${{ input_file }}"}
 exec: {command: [sh, -c, 'echo "{\"name\":\"name\",\"value\":\"$(cat "$IN")\"}" >"$OUT"; echo "{\"name\":\"MODE\",\"value\":\"on\"}" >"$EXPORT"']}

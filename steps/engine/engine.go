@@ -155,6 +155,9 @@ func Run(ctx context.Context, opts Options) *Result {
 	r.recording = recording{ask: opts.Recorded, report: r.report}
 	r.knowSecrets()
 	r.base = baseEnviron(opts.HostEnv, opts.Env, &r.dirs)
+	for _, v := range r.base.vars {
+		r.out.addPasswords([]byte(v.text)) // of a proxy
+	}
 	if from != nil {
 		err = r.adopt(from)
 	}

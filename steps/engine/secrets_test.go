@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -225,5 +226,16 @@ func TestSensitiveValuesStayOutOfTheProcessList(t *testing.T) {
 `}.run(t).succeeds()
 	if got := strings.Count(r.log(), "eulav-t3rc3s"); got != 2 {
 		t.Errorf("the secret stands in the steps' output %d times, want 2 (once from each step, never from its command line):\n%s", got, r.log())
+	}
+}
+
+func TestPasswordsOfProxiesAreMasked(t *testing.T) {
+	t.Parallel()
+	r := job{
+		steps: "- script: echo $https_proxy\n- {script: 'echo $PROXY', env: {PROXY: 'http://user:0ther-password@proxy:3128'}}\n",
+		opts:  engine.Options{HostEnv: []string{"https_proxy=http://user:pr0xy-password@proxy:3128"}},
+	}.run(t).succeeds().logs("http://user:[MASKED]@proxy:3128\nhttp://user:[MASKED]@proxy:3128\n")
+	if text, err := json.Marshal(r.events); err != nil || bytes.Contains(text, []byte("-password")) {
+		t.Errorf("an event holds a password: %v\n%s", err, text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -192,6 +193,9 @@ func (s *view) expandEnv(fields map[string]plan.Field) (map[string]variable, *ev
 		}
 		if strings.ContainsRune(text, 0) {
 			return nil, s.run.fieldError(fields[name], "the value of environment variable %s holds a NUL byte", name)
+		}
+		for _, secret := range source.Passwords(text) {
+			s.run.out.addSecret(secret)
 		}
 		vars[name] = variable{text, sensitive}
 	}

@@ -94,6 +94,8 @@ runs:
 			},
 			AnyOutputs: true,
 			AnyInputs:  true,
+			Env:        map[string]plan.EnvRequest{"*": {Optional: true}},
+			Exports:    []string{"*"},
 		},
 		Definition: plan.Definition{
 			Exec:        node(`dist/\${{ index.js`),
@@ -139,6 +141,8 @@ runs:
 			Inputs:    map[string]plan.Input{"my-word": {Type: value.String, Default: &word}},
 			Outputs:   map[string]plan.Output{"all": {Type: value.String, Default: &empty, Description: "d"}, "same": {Type: value.String, Default: &empty}},
 			AnyInputs: true,
+			Env:       map[string]plan.EnvRequest{"*": {Optional: true}},
+			Exports:   []string{"*"},
 		},
 		Definition: plan.Definition{
 			Outputs: map[string]plan.Field{

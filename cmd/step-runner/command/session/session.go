@@ -153,6 +153,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.Folder
 	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.JobVars, secrets
 	opts.InheritEnv = s.envPolicy == envInherit
+	opts.Mask = credentials(env)
 	opts.Source = s.Components
 	out := Sinks{record, view}
 	if s.Also != nil {

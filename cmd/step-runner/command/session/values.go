@@ -2,6 +2,7 @@ package session
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
@@ -27,6 +28,16 @@ func (s *Session) environment() (map[string]string, error) {
 		return nil, err
 	}
 	return env, nil
+}
+
+// credentials are the values of variables whose names say that they are credentials, in order.
+func credentials(env map[string]string) (texts []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if values.IsCredential(strings.ToUpper(name)) {
+			texts = append(texts, env[name])
+		}
+	}
+	return texts
 }
 
 const logLevelName = "CI_STEPS_LOG_LEVEL"

@@ -147,9 +147,12 @@ func ReadLimited(path string) (string, error) {
 // environment, which `ci` reads them from, does not.
 var sensitiveJobVariable = lazyregexp.New(`TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|AUTH_CONFIG|CREDENTIAL|_JWT|^CI_REPOSITORY_URL$`)
 
+// IsCredential reports whether the name of a variable says that its value is a credential.
+func IsCredential(name string) bool { return sensitiveJobVariable.MatchString(name) }
+
 // JobVariable is a job variable, sensitive where its name says so.
 func JobVariable(name, text string) engine.Variable {
-	return engine.Variable{Value: text, Sensitive: text != "" && sensitiveJobVariable.MatchString(name)}
+	return engine.Variable{Value: text, Sensitive: text != "" && IsCredential(name)}
 }
 
 // Inputs are the inputs that a command line gives.
