@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -48,6 +49,24 @@ type Lease struct {
 	Owner string
 	// Keep is how long environments outlive the owner's process. 0 ends them with it.
 	Keep time.Duration
+	// Away is how long nobody who owns an environment may be connected to it until it ends by itself: its owner, or the host of that, is
+	// gone for good. 0 is Keep, or else DefaultAway.
+	Away time.Duration
+}
+
+// DefaultAway is how long an environment that ends with its owner goes on without having noticed that.
+const DefaultAway = 10 * time.Minute
+
+// LongestAway is how long an environment goes on when nobody is connected to it.
+func (l Lease) LongestAway() time.Duration { return cmp.Or(l.Away, l.Keep, DefaultAway) }
+
+// Args are what the lease means for the step-runner of an environment, as arguments of `step-runner serve`.
+func (l Lease) Args() []string {
+	args := []string{fmt.Sprintf("--end-unattended=%s", l.LongestAway())}
+	if l.Outlives() {
+		args = append(args, fmt.Sprintf("--abandon-after=%s", l.Keep), fmt.Sprintf("--keep=%s", l.Keep))
+	}
+	return args
 }
 
 // Outlives reports whether environments outlive the owner's process.

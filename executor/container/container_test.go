@@ -57,6 +57,18 @@ func level() executortest.Level {
 		Host: onHost(),
 		Job:  job,
 		Left: left,
+		Running: func(dir string) (names []string, err error) {
+			c, err := client.New(client.WithHost(os.Getenv(enginetest.Variable)))
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			found, err := c.ContainerList(context.Background(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", testLabel+"="+dir)})
+			for _, i := range found.Items {
+				names = append(names, i.Names[0])
+			}
+			return names, err
+		},
 		Ends: map[string]func(*testing.T, executor.Environment){
 			"its container is killed": func(t *testing.T, env executor.Environment) {
 				_, err := enginetest.Client(t).ContainerKill(context.Background(), env.Layout().Name, client.ContainerKillOptions{Signal: "KILL"})

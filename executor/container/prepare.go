@@ -131,6 +131,7 @@ func (v *preparation) prepare(ctx context.Context) error {
 		return err
 	}
 	go v.watch()
+	go v.attend()
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
 	return beside.awaitServices(ctx, services)
 }
@@ -235,11 +236,9 @@ func (v *preparation) root() bool {
 // serve is the command of the job's container. The step-runner makes the folders first.
 func (e *Executor) serve(job *executor.Job, folders []folder) []string {
 	args := []string{programFile, "serve", "--socket", socketFile}
+	args = append(args, e.setup.Lease.Args()...)
 	if job.ImageEnv {
 		args = append(args, "--pass-environment")
-	}
-	if e.setup.Lease.Outlives() {
-		args = append(args, fmt.Sprintf("--abandon-after=%s", e.setup.Lease.Keep), fmt.Sprintf("--keep=%s", e.setup.Lease.Keep))
 	}
 	for _, f := range folders {
 		args = append(args, fmt.Sprintf("--folder=%04o:%s", f.mode, f.path))

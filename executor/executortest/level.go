@@ -4,6 +4,7 @@ package executortest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,8 @@ type Level struct {
 	Job func(id string) *executor.Job
 	// Left names what the level has made, with New(dir), that still exists.
 	Left func(dir string) ([]string, error)
+	// Running names the environments that the level has made, with New(dir), in which something can run.
+	Running func(dir string) ([]string, error)
 	// MissingImage is the name of an image that is nowhere, on levels that have images; empty leaves that out.
 	MissingImage string
 	// Ends are ways in which an environment ends from outside, by what happens.
@@ -64,7 +67,7 @@ const (
 	ownerProgram = "RUNG_TEST_OWNER_PROGRAM"
 	// ownerReady is what the owner says when its environment runs a step.
 	ownerReady = "ready\n"
-	// ownerLease is set where the owner has Heritage as its lease.
+	// ownerLease is the owner's lease, as JSON.
 	ownerLease = "RUNG_TEST_OWNER_LEASE"
 )
 
@@ -90,10 +93,14 @@ func own(level func() (Level, error), dir string) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv(ownerLease) != "" {
-		return bequeath(&l, dir)
+	var lease executor.Lease
+	if err := json.Unmarshal([]byte(os.Getenv(ownerLease)), &lease); err != nil {
+		return err
 	}
-	e, err := l.New(dir, executor.Lease{})
+	if lease.Outlives() {
+		return bequeath(&l, dir, lease)
+	}
+	e, err := l.New(dir, lease)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ type heirs struct{ *suite }
 // heritage is a lease that outlives its process.
 var heritage = executor.Lease{Owner: "suite", Keep: time.Hour}
 
+// absence is how long environments of endsAlone do without an owner: long enough for one that is slow.
+const absence = 10 * time.Second
+
 const (
 	// linesBefore and linesAfter are how many lines the bequeathed job writes before and after its file "go" is there.
 	linesBefore, linesAfter = 200, 200
@@ -80,12 +83,12 @@ func (s *recordSink) Event(e event.Event) {
 }
 
 // bequeath is what the owner with a lease does: it starts a job, keeps its handle and what it says, and waits to be killed.
-func bequeath(l *Level, dir string) error {
+func bequeath(l *Level, dir string, lease executor.Lease) error {
 	file, err := os.Create(filepath.Join(dir, recordName))
 	if err != nil {
 		return err
 	}
-	e, err := l.New(dir, heritage)
+	e, err := l.New(dir, lease)
 	if err != nil {
 		return err
 	}
@@ -128,8 +131,7 @@ func readRecord(t *testing.T, dir string) (handle executor.Handle, last int64, l
 // startBequest starts an owner with a lease, and waits until it has kept part of the log.
 func (s *heirs) startBequest(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
-	t.Setenv(ownerLease, "1")
-	owner := startOwner(t, dir)
+	owner := startOwner(t, dir, heritage)
 	for until := time.Now().Add(patience); ; {
 		if _, _, log := readRecord(t, dir); strings.Contains(log, fmt.Sprintf("line %d\n", linesBefore/2)) {
 			return owner
@@ -247,6 +249,56 @@ func (s *heirs) detaches(t *testing.T) {
 	events := &collected{}
 	if err := session.Run(t.Context(), nil, j.Environment, j.request("run", "cat file"), events); err != nil || events.log.String() != "mine" {
 		t.Errorf("it says %q, %v", events.log.String(), err)
+	}
+}
+
+// endsAlone has owners killed that nobody takes over from, and waits until their environments have ended by themselves.
+func (s *heirs) endsAlone(t *testing.T) {
+	for name, lease := range map[string]executor.Lease{
+		"that should end with it":  {Away: absence},
+		"that may outlive its own": {Owner: "suite", Keep: absence},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := s.heritageDir(t)
+			owner := startOwner(t, dir, lease)
+			if running, err := s.level.Running(dir); err != nil || len(running) == 0 {
+				t.Errorf("before its owner is killed, this runs: %q, %v", running, err)
+			}
+			_ = owner.Process.Kill()
+			_ = owner.Wait()
+			awaitNone(t, "still running", func() ([]string, error) { return s.level.Running(dir) })
+			e, err := s.level.New(dir, lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			awaitNone(t, "left after a sweep", func() ([]string, error) { // which leaves what may still be taken over
+				return s.level.Left(dir)
+			}, func() error { return e.Sweep(t.Context()) })
+		})
+	}
+}
+
+// awaitNone does things again and again until names is empty.
+func awaitNone(t *testing.T, what string, names func() ([]string, error), do ...func() error) {
+	t.Helper()
+	for until := time.Now().Add(2 * patience); ; time.Sleep(200 * time.Millisecond) {
+		for _, do := range do {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left, err := names()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%s: %q", what, left)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -63,6 +64,7 @@ func Run(t *testing.T, level Level) {
 		{"a new process adopts the job of a killed one without losing or doubling a byte of its log", heirs.adopts},
 		{"the environment of a living process is not taken over", heirs.ownedByTheLiving},
 		{"an environment that is gone is not recovered", heirs.recoversNothing},
+		{"an environment whose owner does not come back ends itself", sideBySide(heirs.endsAlone)},
 	} {
 		t.Run(c.name, c.try)
 	}
@@ -341,7 +343,7 @@ func (s *suite) prepareCancelledLater(t *testing.T) {
 
 func (s *suite) sweeps(t *testing.T) {
 	dir := shortDir(t)
-	owner := startOwner(t, dir)
+	owner := startOwner(t, dir, executor.Lease{})
 	if left, err := s.level.Left(dir); err != nil || len(left) == 0 {
 		t.Errorf("before its owner is killed, this is there: %q %v", left, err)
 	}
@@ -364,7 +366,7 @@ func (s *suite) sweeps(t *testing.T) {
 
 func (s *suite) sweepSparesTheLiving(t *testing.T) {
 	dir := shortDir(t)
-	owner := startOwner(t, dir)
+	owner := startOwner(t, dir, executor.Lease{})
 	e, err := s.level.New(dir, executor.Lease{})
 	if err != nil {
 		t.Fatal(err)
@@ -386,10 +388,14 @@ func (s *suite) sweepSparesTheLiving(t *testing.T) {
 }
 
 // startOwner starts a process that has an environment in which a step runs.
-func startOwner(t *testing.T, dir string) *exec.Cmd {
+func startOwner(t *testing.T, dir string, lease executor.Lease) *exec.Cmd {
 	t.Helper()
 	owner := exec.Command(os.Args[0])
-	owner.Env = append(os.Environ(), ownerDir+"="+dir)
+	terms, err := json.Marshal(lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner.Env = append(os.Environ(), ownerDir+"="+dir, ownerLease+"="+string(terms))
 	if built.dir != "" {
 		owner.Env = append(owner.Env, ownerProgram+"="+programFile())
 	}

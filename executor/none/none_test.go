@@ -30,6 +30,9 @@ func level() executortest.Level {
 		},
 		Job:  func(id string) *executor.Job { return &executor.Job{ID: id, ProjectName: "project"} },
 		Left: left,
+		Running: func(dir string) ([]string, error) { // a step-runner that ends removes its socket
+			return filepath.Glob(filepath.Join(dir, "temp", "*", socketName))
+		},
 		Ends: map[string]func(*testing.T, executor.Environment){
 			"its step-runner is killed": func(t *testing.T, env executor.Environment) {
 				process := env.(*environment).runner.process

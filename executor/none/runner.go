@@ -91,8 +91,11 @@ func (r *runner) start(ctx context.Context) error {
 	args := []string{e.program, "serve", "--socket", r.socket, "--end-with", "socket"}
 	command := &host.Command{Env: e.environ()}
 	if e.setup.Lease.Outlives() {
-		args = append(args, fmt.Sprintf("--abandon-after=%s", e.setup.Lease.Keep), fmt.Sprintf("--keep=%s", e.setup.Lease.Keep))
+		args = append(args, e.setup.Lease.Args()...)
 	} else {
+		if e.host.Name() != local.Name { // whose connection may break without anybody there noticing
+			args = append(args, e.setup.Lease.Args()...)
+		}
 		// The step-runner ends with this process, however that ends.
 		args = append(args, "--end-with", "stdin")
 		command.Stdin, r.stdin = io.Pipe()

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
@@ -33,11 +34,12 @@ type Flags struct {
 	tokenFile   string
 	noAuth      bool
 	endWith     []string // with what its owner ends it
+	unattended  time.Duration
 	folders     []string // that are made first, as MODE:PATH
 }
 
 // Owner is the program that the server ends with.
-func (o *Flags) Owner() (*Owner, error) { return newOwner(o.endWith, o.socket) }
+func (o *Flags) Owner() (*Owner, error) { return newOwner(o.endWith, o.socket, o.unattended) }
 
 // Declare declares the flags.
 func (o *Flags) Declare(f *pflag.FlagSet) {
@@ -50,6 +52,7 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.noAuth, "no-auth", false, "accept every user on this machine; loopback addresses only")
 	f.StringVar(&o.Service.metrics, "metrics", "", "serve Prometheus metrics on `[HOST]:PORT`; without HOST for this machine only")
 	f.StringArrayVar(&o.endWith, "end-with", nil, "end at once, with all runs, when `WHAT` does: stdin or socket")
+	f.DurationVar(&o.unattended, "end-unattended", 0, "end at once, with all runs, if no client is connected for `TIME` (default: never)")
 	f.StringArrayVar(&o.folders, "folder", nil, "create the folder `MODE:PATH` first, unless it exists")
 	for _, name := range []string{"end-with", "folder"} {
 		_ = f.MarkHidden(name) // for the program that starts the server

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -25,23 +26,34 @@ const socketInterval = 100 * time.Millisecond
 type Owner struct {
 	with   []string // endWithStdin, endWithSocket
 	socket string
+	away   time.Duration // how long nobody may be connected; 0 is for ever
 }
 
 // newOwner checks what --end-with says.
-func newOwner(with []string, socket string) (*Owner, error) {
+func newOwner(with []string, socket string, away time.Duration) (*Owner, error) {
+	if away < 0 {
+		return nil, exit.Usage("--end-unattended must be more than 0, not %s", away)
+	}
 	for _, what := range with {
 		if what != endWithStdin && what != endWithSocket {
 			return nil, exit.Usage("--end-with must be %s or %s, not %q", endWithStdin, endWithSocket, what)
 		}
 	}
-	return &Owner{with, socket}, nil
+	return &Owner{with, socket, away}, nil
 }
 
-// watch returns a channel that says when the owner has left the server.
-func (o *Owner) watch(ctx context.Context, stdin io.Reader) <-chan string {
-	left := make(chan string, 2)
-	if o == nil || len(o.with) == 0 {
+// watch returns a channel that says when the owner has left the server. It must be called before the endpoints start.
+func (o *Owner) watch(ctx context.Context, stdin io.Reader, endpoints []*Endpoint) <-chan string {
+	left := make(chan string, 3) // one for each way
+	if o == nil || len(o.with) == 0 && o.away == 0 {
 		return left
+	}
+	if o.away > 0 {
+		a := attend(o.away, func() { left <- fmt.Sprintf("no client has been connected for %s", o.away) })
+		for _, e := range endpoints {
+			e.Listener = &attendedListener{e.Listener, a}
+		}
+		context.AfterFunc(ctx, a.stop)
 	}
 	// Nobody may read any more what the server says: that must not end it before it has cleaned up.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)

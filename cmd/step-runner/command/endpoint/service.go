@@ -136,7 +136,7 @@ func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, owner *Own
 	}
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	failed, left := make(chan error, len(endpoints)), owner.watch(watching, p.Stdin)
+	failed, left := make(chan error, len(endpoints)), owner.watch(watching, p.Stdin, endpoints)
 	for _, e := range endpoints {
 		e.Start(svc, failed)
 		fmt.Fprintf(p.Stderr, "step-runner is listening on %s\n", e.Name)
