@@ -11,6 +11,9 @@ var ErrGone = errors.New("the job's environment is gone")
 // ErrOwned says that an environment cannot be taken over, because the process that owns it still runs.
 var ErrOwned = errors.New("the environment belongs to a running process")
 
+// ErrOutOfMemory is why an environment ended that used more memory than it has.
+var ErrOutOfMemory = errors.New("out of memory")
+
 // ErrClosed is the reason of an environment that was closed by its owner.
 var ErrClosed = errors.New("it was closed")
 

@@ -110,7 +110,7 @@ func (v *environment) state(ctx context.Context) error {
 	case found.State.Running:
 		return nil
 	case found.State.OOMKilled:
-		return v.dead(fmt.Sprintf("its container ran out of memory and was killed (exit code %d)", found.State.ExitCode), nil)
+		return v.dead(fmt.Sprintf("its container ran out of memory and was killed (exit code %d)", found.State.ExitCode), executor.ErrOutOfMemory)
 	}
 	reason := fmt.Sprintf("its container ended with exit code %d", found.State.ExitCode)
 	if found.State.Error != "" {

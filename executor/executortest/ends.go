@@ -155,6 +155,8 @@ type collected struct {
 	log    strings.Builder
 	last   int64
 	result event.Status
+	// failure is why the run failed.
+	failure *event.Error
 }
 
 // Event implements event.Sink.
@@ -169,7 +171,7 @@ func (c *collected) Event(e event.Event) {
 			c.seen(c.log.String())
 		}
 	case event.RunFinished:
-		c.result = b.Status
+		c.result, c.failure = b.Status, b.Error
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest"
+	"github.com/rungci/rung/executor/host/hosttest"
 )
 
 func TestMain(m *testing.M) {
@@ -152,6 +153,19 @@ func TestKeptFilesStayAlsoAfterASweep(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAFullDiskIsNamed(t *testing.T) {
+	env, err := open(t).Prepare(t.Context(), &executor.Job{ID: "full", ProjectName: "shop"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := env.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	executortest.RunFullDisk(t, env, hosttest.SmallDisk(t))
 }
 
 func TestCloseIsBoundedByItsContext(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 )
@@ -20,6 +22,10 @@ func AsError(ctx context.Context, err error) *event.Error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, executor.ErrOutOfMemory):
+		return event.NewError(event.CodeOutOfMemory, "%v", err)
+	case errors.Is(err, host.ErrNoSpace), scarcity.DiskFull(err):
+		return event.NewError(event.CodeDiskFull, "%v", err)
 	case errors.Is(err, executor.ErrGone): // before ctx: it may be why ctx ended
 		return event.NewError(event.CodeEnvironmentGone, "%v", err)
 	case errors.Is(err, ErrTimeout):

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/expr"
@@ -55,7 +56,13 @@ func failed(err *event.Error) *outcome {
 	return &outcome{status: event.Failure, err: err}
 }
 
+// systemError makes the error of something that the host did not do. A full disk is named.
 func systemError(format string, args ...any) *event.Error {
+	for _, arg := range args {
+		if err, is := arg.(error); is && scarcity.DiskFull(err) {
+			return hinted(event.NewError(event.CodeDiskFull, format, args...), fullDiskHint)
+		}
+	}
 	return event.NewError(event.CodeInternalError, format, args...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -59,6 +60,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
 	r.hooks.push(s, before, inv)
 	args, vars := r.opts.program(running, s.env.list(s.own))
+	kills := scarcity.Kills()
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
 		Args:   args,
 		Dir:    workDir,
@@ -100,6 +102,9 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		o.outputs, o.exports = given, exports
 		s.export(exports)
 		return o
+	}
+	if perr == nil {
+		o.err = shortage(o.err, scarcity.Kills()-kills, workDir, r.dirs.files, r.dirs.tmp)
 	}
 	if o.err.Hint == "" {
 		o.err.Hint = x.missed(argv)

@@ -66,6 +66,7 @@ const (
 	CodeCommandNotStarted  Code = "command_not_started"
 	CodeShellNotFound      Code = "shell_not_found"
 	CodeOutputInvalid      Code = "output_invalid"
+	CodeOutOfMemory        Code = "out_of_memory"
 	CodeToolkitFailed      Code = "toolkit_failed"
 	CodeRecordedFailure    Code = "recorded_failure"
 	CodeTimeout            Code = "timeout"
@@ -96,6 +97,7 @@ const (
 	CodePausedTooLong      Code = "paused_too_long"
 	CodeMoved              Code = "moved"
 	CodeInternalError      Code = "internal_error"
+	CodeDiskFull           Code = "disk_full"
 	CodeFetchFailed        Code = "fetch_failed"
 	CodeImagePullFailed    Code = "image_pull_failed"
 	CodeEnvironmentGone    Code = "environment_gone"
@@ -118,6 +120,7 @@ var Codes = []CodeInfo{
 	{CodeCommandNotStarted, ErrorStep, ReasonScript, "the command of a step cannot be started: no such program, no such working directory, too many arguments"},
 	{CodeShellNotFound, ErrorStep, ReasonScript, "no shell for a script is in `PATH`"},
 	{CodeOutputInvalid, ErrorStep, ReasonScript, "the output or export file of a step is invalid"},
+	{CodeOutOfMemory, ErrorStep, ReasonScript, "the job had too little memory: the kernel killed a process of a step that then failed, or the job's container"},
 	{CodeToolkitFailed, ErrorStep, ReasonScript, "a workflow command or a file of the GitHub toolkit is invalid"},
 	{CodeRecordedFailure, ErrorStep, ReasonScript, "the step failed in the recorded run, and is not replayed"},
 
@@ -154,6 +157,7 @@ var Codes = []CodeInfo{
 	{CodeMoved, ErrorCancelled, ReasonInterrupted, "the run goes on in another process, from its state"},
 
 	{CodeInternalError, ErrorSystem, ReasonSystem, "internal error: the host, its disk, or a bug"},
+	{CodeDiskFull, ErrorSystem, ReasonSystem, "a disk of the job's environment, or of this machine, is full"},
 	{CodeFetchFailed, ErrorSystem, ReasonExternalDependency, "a component cannot be fetched: the network or a server failed"},
 	{CodeImagePullFailed, ErrorSystem, ReasonImagePull, "an image cannot be pulled: the network or the registry failed"},
 	{CodeEnvironmentGone, ErrorSystem, ReasonSystem, "the environment of the job ended before the job did"},

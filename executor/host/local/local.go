@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/internal/scarcity"
 )
 
 // Name is what this machine is called in handles and messages.
@@ -122,7 +123,7 @@ func environ(command *host.Command) []string {
 
 // named makes an error satisfy host.ErrNoSpace where a full disk is why.
 func named(err error) error {
-	if err == nil || !isNoSpace(err) {
+	if err == nil || !scarcity.DiskFull(err) {
 		return err
 	}
 	return &noSpaceError{err}

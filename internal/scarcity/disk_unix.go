@@ -1,12 +1,12 @@
 //go:build unix
 
-package local
+package scarcity
 
 import (
 	"errors"
 	"syscall"
 )
 
-func isNoSpace(err error) bool {
+func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
