@@ -102,7 +102,7 @@ func (x *execution) exported(exports map[string]variable) (map[string]variable, 
 // isAction reports whether the component is a GitHub Action.
 func (c *call) isAction() bool { return c.step.Ref.Kind == plan.RefAction }
 
-// lets returns a variable as it leaves the component, or why it may not. PATH only grows: by entries after those that are there, as those
+// lets returns a variable as it leaves the component, or why it may not. PATH only grows: by entries after the others, as those
 // before them decide which programs later steps run.
 func (c *call) lets(name, text string) (as, refused, hint string) {
 	allowed := slices.Contains(c.step.AllowExports, name)
@@ -120,7 +120,7 @@ func (c *call) lets(name, text string) (as, refused, hint string) {
 	added, ok := additions(text, seen)
 	switch {
 	case !ok:
-		return "", c.step.Ref.Text + " exports a PATH without all entries of the one that is there",
+		return "", c.step.Ref.Text + " exports a PATH without all entries of the one around it",
 			"let it add to PATH, or allow it on the step with `allow_exports: [PATH]`"
 	case c.isAction():
 		return text, "", "" // before the others, as on GitHub

@@ -114,7 +114,7 @@ func TestExportsCannotTakeOverLaterSteps(t *testing.T) {
 		t.Parallel()
 		attack(t, "{exports: [GIT_AUTHOR_NAME]}", export("GIT_AUTHOR_NAME", "Ada"), "\n  allow_exports: [GIT_AUTHOR_NAME]").succeeds()
 	})
-	t.Run("PATH grows behind what is there", func(t *testing.T) {
+	t.Run("PATH grows at its end", func(t *testing.T) {
 		t.Parallel()
 		r := attack(t, "{exports: [PATH]}", export("PATH", "$PWD/bin:$PATH"), "").succeeds()
 		held(t, r)
