@@ -71,10 +71,12 @@ type Options struct {
 	// ProgramEnv returns the environment of a process of Program, by its arguments and the environment that its step has: what it must know of
 	// its machine, and no other process. It is not recorded. Nil leaves it as it is.
 	ProgramEnv func(args, env []string) []string
-	Kill       <-chan struct{} // closed to end everything at once; may be nil
-	Grace      time.Duration   // 0 is DefaultGrace
-	Cleanup    time.Duration   // 0 is DefaultCleanup
-	Timeout    time.Duration   // of the whole run; 0 is none
+	// Programs makes the events tell which files ran as programs, with their digests.
+	Programs bool
+	Kill     <-chan struct{} // closed to end everything at once; may be nil
+	Grace    time.Duration   // 0 is DefaultGrace
+	Cleanup  time.Duration   // 0 is DefaultCleanup
+	Timeout  time.Duration   // of the whole run; 0 is none
 	// DigestKey is the key of the digests that stand for sensitive values. Nil makes a fresh one; that of an earlier run makes the
 	// digests of both comparable.
 	DigestKey []byte

@@ -61,6 +61,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	r.hooks.push(s, before, inv)
 	args, vars := r.opts.program(running, s.env.list(s.own))
 	kills := scarcity.Kills()
+	ran := r.opts.identify(argv[0], args, vars, workDir)
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
 		Args:   args,
 		Dir:    workDir,
@@ -74,7 +75,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	given, exports, ferr := x.readFiles(perr == nil && result.ExitCode == 0)
 	lerr := log.end()
 	x.talk.release()
-	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal})
+	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal, Program: ran()})
 
 	o := &outcome{status: event.Success}
 	if result.ExitCode >= 0 {

@@ -176,6 +176,14 @@ type ExecFinished struct {
 	Attempt  int    `json:"attempt"`
 	ExitCode int    `json:"exit_code"`        // -1 when there is none
 	Signal   string `json:"signal,omitempty"` // the name of the signal that ended it
+	// Program is the file that ran; nil where it is unknown, or this program itself.
+	Program *Program `json:"program,omitempty"`
+}
+
+// Program is the file of a program, symbolic links followed.
+type Program struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest,omitempty"` // "sha256:…"; "" when the file could not be read
 }
 
 // StepRetrying reports that a failed step will run again.

@@ -21,7 +21,7 @@ var bodies = []event.Body{
 	event.StepInputs{Inputs: map[string]value.Value{"n": value.OfInt(9007199254740993)}, Secrets: []string{"T"}},
 	event.ExecStarted{Attempt: 1, Command: []string{"a"}, WorkDir: "/d", Unset: []string{"X"}, LogHeld: true},
 	event.Log{Stream: event.Stderr, Offset: 7, Data: []byte("text\r\n")},
-	event.ExecFinished{Attempt: 1, ExitCode: -1, Signal: "SIGKILL"},
+	event.ExecFinished{Attempt: 1, ExitCode: -1, Signal: "SIGKILL", Program: &event.Program{Path: "/bin/a", Digest: "sha256:00"}},
 	event.StepRetrying{Attempt: 1, Max: 3, Delay: plan.Duration(time.Second), Error: &event.Error{Kind: event.ErrorStep, Message: "m"}},
 	event.StepFinished{Status: event.Success, Outputs: map[string]value.Value{"o": event.Redacted("d")}, Duration: 5},
 	event.StepSkipped{Name: "a", Reason: "r"},

@@ -50,13 +50,14 @@ func (r *Replay) steps(steps []*trace.Step, kept map[string]bool) []*trace.Step 
 		kept[s.ID] = true
 		shown := *s
 		shown.Resolved = withoutSigners(s.Resolved)
+		shown.Attempts = withoutPrograms(s.Attempts)
 		if r.part.around(at) {
 			unended(&shown)
 		}
 		if r.part.incomplete && was.Status == event.Running {
 			unended(&shown)
 			shown.Log = nil
-			shown.Attempts = begun(s.Attempts, len(was.Attempts))
+			shown.Attempts = begun(shown.Attempts, len(was.Attempts))
 		}
 		shown.Steps = r.steps(s.Steps, kept)
 		out = append(out, &shown)

@@ -21,7 +21,7 @@ var Varying = []string{
 	"run.id", "run.started", "run.duration_ns", "run.stopping.time", "run.secrets", "run.digest_key",
 	"run.continues", "run.pauses", "run.environment.prepared", "run.identity", "run.parts",
 	"step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
-	"attempt.started", "attempt.duration_ns",
+	"attempt.program", "attempt.started", "attempt.duration_ns",
 	"logs.offset", "logs.time",
 }
 
@@ -131,6 +131,7 @@ func (c *comparable) steps(steps []*Step) []*Step {
 		}
 		shown.Attempts = slices.Clone(s.Attempts)
 		for k := range shown.Attempts {
+			shown.Attempts[k].Program = nil // it is the machine's
 			shown.Attempts[k].Started, shown.Attempts[k].Duration = time.Time{}, 0
 		}
 		shown.Annotations = sortedAnnotations(s.Annotations)

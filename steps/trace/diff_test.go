@@ -330,6 +330,8 @@ func alter(t *testing.T, v reflect.Value) {
 		v.Set(reflect.ValueOf(&Stopping{Reason: "interrupt"}))
 	case *event.Continuation:
 		v.Set(reflect.ValueOf(&event.Continuation{Run: "new", Before: "2"}))
+	case *event.Program:
+		v.Set(reflect.ValueOf(&event.Program{Path: x.Path, Digest: "sha256:00"}))
 	case *event.Identity:
 		v.Set(reflect.ValueOf(&event.Identity{Job: "new"}))
 	case []Pause:

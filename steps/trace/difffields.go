@@ -132,6 +132,11 @@ func (d *differ) step(path []string, a, b *Step) {
 	s.Changes = f.changes
 }
 
+// programText is a program's path and digest.
+func programText(plain places, p *event.Program) string {
+	return plain.text(p.Path) + " " + p.Digest
+}
+
 func yes(b bool) string {
 	if b {
 		return "true"
@@ -203,6 +208,9 @@ func (f *fields) attempts(a, b *Step) {
 		f.text("command", commandText(f.d.plainA.words(x.Command)), commandText(f.d.plainB.words(y.Command)))
 		f.text("work_dir", x.WorkDir, y.WorkDir)
 		f.text("signal", x.Signal, y.Signal)
+		if x.Program != nil && y.Program != nil { // else one of them is of a version that did not record it
+			f.text("program", programText(f.d.plainA, x.Program), programText(f.d.plainB, y.Program))
+		}
 		f.texts("env", without(x.Env, inherited), without(y.Env, inherited))
 		f.texts("unset", set(x.Unset), set(y.Unset))
 	}

@@ -188,11 +188,13 @@ type Attempt struct {
 	// LogHeld says that the log came when the process had ended, because only then all that must be masked in it was known.
 	LogHeld bool `json:"log_held,omitempty"`
 	// ExitCode is nil while the process runs, -1 when it ended without one.
-	ExitCode *int          `json:"exit_code,omitempty"`
-	Signal   string        `json:"signal,omitempty"`
-	Error    *event.Error  `json:"error,omitempty"` // why the step ran again after this attempt
-	Started  time.Time     `json:"started"`
-	Duration time.Duration `json:"duration_ns"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+	// Program is the file that ran: its path, and its digest. Nil where it is unknown, or the step-runner's own (see Runtime).
+	Program  *event.Program `json:"program,omitempty"`
+	Error    *event.Error   `json:"error,omitempty"` // why the step ran again after this attempt
+	Started  time.Time      `json:"started"`
+	Duration time.Duration  `json:"duration_ns"`
 }
 
 // LogSummary says what a step's log is without holding it.

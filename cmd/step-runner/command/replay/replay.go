@@ -186,6 +186,10 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	}
 	r.compare.Logs = true
 	recorded.Run.Environment = nil // that it was made again is seen to; the new run does not know of it
+	for _, note := range again.OtherPrograms(fresh) {
+		r.notes = append(r.notes, note)
+		fmt.Fprintln(r.Program.Stderr, "note: "+note)
+	}
 	d, err := again.Compare(fresh, r.compare)
 	if err != nil {
 		return err
@@ -375,6 +379,7 @@ func (r *replaying) execute(ctx context.Context, recorded *trace.Trace, again *r
 	opts.Toolkits[plan.ToolkitGitHub], opts.Toolkits[plan.ToolkitGitHubAction] = toolkit, toolkit
 	maps.Copy(opts.Functions, functions)
 	again.Apply(&opts)
+	opts.Programs = true
 	opts.Folder, opts.Source, opts.Sink = r.Folder, components, sink
 	opts.Kill, opts.Timeout = kill, r.Timeout
 	opts.Grace = max(r.Grace, time.Nanosecond) // the engine's 0 is its default

@@ -155,6 +155,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	opts.InheritEnv = s.envPolicy == envInherit
 	opts.Mask = credentials(env)
 	opts.Source = s.Components
+	opts.Programs = record.Recorder != nil
 	out := Sinks{record, view}
 	if s.Also != nil {
 		out = append(out, s.Also)

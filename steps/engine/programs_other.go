@@ -1,0 +1,11 @@
+//go:build !linux
+
+package engine
+
+import (
+	"os"
+	"time"
+)
+
+// changeTime is unknown here.
+func changeTime(os.FileInfo) time.Time { return time.Time{} }

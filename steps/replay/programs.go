@@ -1,0 +1,50 @@
+package replay
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/trace"
+)
+
+// withoutPrograms leaves out which files ran as programs: they are the machine's, and OtherPrograms tells of them.
+func withoutPrograms(attempts []trace.Attempt) []trace.Attempt {
+	out := slices.Clone(attempts)
+	for i := range out {
+		out[i].Program = nil
+	}
+	return out
+}
+
+// OtherPrograms are notes on the programs that were other files in the new run than in the recorded one, by what they contain.
+func (r *Replay) OtherPrograms(again *trace.Trace) []string {
+	var notes []string
+	r.recorded.Walk(func(s *trace.Step, _ int) {
+		now := again.Find(s.ID)
+		if now == nil {
+			return
+		}
+		for i := range min(len(s.Attempts), len(now.Attempts)) {
+			a, b := s.Attempts[i].Program, now.Attempts[i].Program
+			if a == nil || b == nil || a.Digest == b.Digest || a.Digest == "" || b.Digest == "" {
+				continue
+			}
+			note := fmt.Sprintf("%s is another program than in the recorded run: it was %s, and is %s", filepath.Base(b.Path), programText(a), programText(b))
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	})
+	return notes
+}
+
+// shortDigest is how much of a digest a note shows, in characters.
+const shortDigest = 12
+
+func programText(p *event.Program) string {
+	digest := strings.TrimPrefix(p.Digest, "sha256:")
+	return fmt.Sprintf("%s (sha256:%s)", p.Path, digest[:min(shortDigest, len(digest))])
+}
