@@ -377,6 +377,9 @@ func (d *directories) remove() {
 // MakeFolder makes a folder for a run, which only this user may enter.
 func MakeFolder() (string, error) { return tempfolder.Make("") }
 
+// MakeFolderFor makes such a folder for what surrounds a run; its name says for what.
+func MakeFolderFor(purpose string) (string, error) { return tempfolder.Make(purpose) }
+
 // FolderPrefix begins the name of every run's own folder.
 const FolderPrefix = "step-runner-"
 

@@ -22,7 +22,7 @@ import (
 	"github.com/rungci/rung/executor/archive"
 	jobenv "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/internal/mask"
-	"github.com/rungci/rung/internal/tempfolder"
+	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/ui"
@@ -247,7 +247,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 
 // sendTrace sends what was loaded, and no other bytes, to a folder of an environment, as one file under a name.
 func sendTrace(ctx context.Context, env executor.Environment, dir, name string, loaded *tracefile.Loaded) error {
-	temp, err := tempfolder.Make("replay-")
+	temp, err := engine.MakeFolderFor("replay-")
 	if err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (r *replaying) passedOn() (args, variables []string, err error) {
 
 // fetchTrace brings the trace of the new run here.
 func (r *replaying) fetchTrace(ctx context.Context, env executor.Environment, from string) error {
-	temp, err := tempfolder.Make("replay-")
+	temp, err := engine.MakeFolderFor("replay-")
 	if err != nil {
 		return err
 	}

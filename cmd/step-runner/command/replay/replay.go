@@ -24,7 +24,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
-	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -203,7 +202,7 @@ func (r *replaying) freshFolder(recorded *trace.Trace) (clean func(), err error)
 	if r.WorkDir != "" || !recorded.Run.FreshWorkDir {
 		return func() {}, nil
 	}
-	parent, err := tempfolder.Make("replay-")
+	parent, err := engine.MakeFolderFor("replay-")
 	if err != nil {
 		return nil, exit.Coded(exit.System, "making a folder for the replay: %v", err)
 	}
@@ -346,7 +345,7 @@ func (r *replaying) target(recorded string) (path string, remove func(), err err
 		}
 		return r.TraceFile, func() {}, nil
 	}
-	dir, err := tempfolder.Make("replay-")
+	dir, err := engine.MakeFolderFor("replay-")
 	if err != nil {
 		return "", nil, exit.Coded(exit.System, "making a folder for the trace: %v", err)
 	}
