@@ -98,6 +98,7 @@ func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Servi
 // engineOptions are those of every run.
 func (o *ServiceFlags) engineOptions(p *command.Program) engine.Options {
 	out := runner.EngineOptions(p)
+	out.Programs = true // its client may keep a trace
 	if o.pass {
 		out.HostHome, out.Env = true, map[string]string{}
 		for _, pair := range p.Env {
