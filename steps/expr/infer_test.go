@@ -47,7 +47,7 @@ func TestMistakesAreFoundBeforeTheEvaluation(t *testing.T) {
 		"steps.slow.status.x":            `steps.slow.status.x: "x" was not found; steps.slow.status is a string @18+1`,
 		`steps.slow.outputs.n + "1"`:     `"+" takes two numbers or two strings, not a number and a string @0+26 str(value) makes a string, num(text) a number`,
 		"-steps.slow.status":             `"-" takes a number, not a string @0+18 num(text) makes a number`,
-		"alwyas()":                       `there is no function "alwyas"; the functions are str, num, bool, always, success, failure, cancelled @0+8 did you mean "always"?`,
+		"alway()":                        `there is no function "alway"; the functions are str, num, bool, always, success, failure, cancelled @0+7 did you mean "always"?`,
 		"str(1, 2)":                      `str takes one value, not 2 @0+9`,
 		"inptus.x":                       `inptus: "inptus" was not found; available are "steps", "vars" @0+6`,
 		`"${{ steps.nope }}" + {a: 1}.b`: `steps.nope: "nope" was not found; steps has "slow" @11+4|{a: 1}.b: "b" was not found; {a: 1} has "a" @29+1 did you mean "a"?`,
