@@ -157,7 +157,7 @@ var Codes = []CodeInfo{
 	{CodeMoved, ErrorCancelled, ReasonInterrupted, "the run goes on in another process, from its state"},
 
 	{CodeInternalError, ErrorSystem, ReasonSystem, "internal error: the host, its disk, or a bug"},
-	{CodeDiskFull, ErrorSystem, ReasonSystem, "a disk of the job's environment, or of this machine, is full"},
+	{CodeDiskFull, ErrorSystem, ReasonSystem, "a disk is full: the job's, or one on this machine"},
 	{CodeFetchFailed, ErrorSystem, ReasonExternalDependency, "a component cannot be fetched: the network or a server failed"},
 	{CodeImagePullFailed, ErrorSystem, ReasonImagePull, "an image cannot be pulled: the network or the registry failed"},
 	{CodeEnvironmentGone, ErrorSystem, ReasonSystem, "the environment of the job ended before the job did"},
