@@ -95,9 +95,14 @@ func job(id string) *executor.Job {
 	return &executor.Job{ID: id, ProjectName: "project", Image: &containers.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}}
 }
 
-// left names what there is in the engine of the level whose things are in dir.
+// left names what there is in the tests' engine of the level whose things are in dir.
 func left(dir string) (names []string, err error) {
-	c, err := client.New(client.WithHost(os.Getenv(enginetest.Variable)))
+	return leftIn(os.Getenv(enginetest.Variable), dir)
+}
+
+// leftIn is left in the engine with an address.
+func leftIn(address, dir string) (names []string, err error) {
+	c, err := client.New(client.WithHost(address))
 	if err != nil {
 		return nil, err
 	}

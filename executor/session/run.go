@@ -151,22 +151,31 @@ func (f *follower) explain(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// goneWith is a *executor.Gone where an error came because the environment ended, as may be seen a moment later; nil otherwise.
+// goneWith is a *executor.Gone where an error came because the environment ended, as may be seen a moment later, or because nobody answers
+// who could say how it is; nil otherwise.
 func goneWith(ctx context.Context, env executor.Environment, err error) error {
 	if errors.Is(err, executor.ErrGone) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, heartbeat)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	answered := time.Now().Add(heartbeat) // until when an environment that seems well is looked at
 	for {
-		if gone := env.Check(ctx); errors.Is(gone, executor.ErrGone) {
-			return gone
+		how := env.Check(ctx)
+		switch {
+		case errors.Is(how, executor.ErrGone):
+			return how
+		case how == nil && time.Now().After(answered):
+			return nil
 		}
 		select {
 		case <-env.Done():
 			return env.Err()
 		case <-ctx.Done():
-			return nil
+			if how == nil || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+				return nil
+			}
+			return &executor.Gone{Reason: fmt.Sprintf("neither it nor its host has answered for %s", patience), Err: errors.Join(err, how)}
 		case <-time.After(checkPause):
 		}
 	}

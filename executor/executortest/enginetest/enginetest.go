@@ -77,9 +77,15 @@ func Client(t testing.TB) *client.Client {
 // the test where busybox is not installed.
 func Busybox(t testing.TB) string {
 	t.Helper()
-	c := Client(t)
+	BusyboxIn(t, Client(t))
+	return Image
+}
+
+// BusyboxIn makes an engine have Image.
+func BusyboxIn(t testing.TB, c *client.Client) {
+	t.Helper()
 	if _, err := c.ImageInspect(t.Context(), Image); err == nil {
-		return Image
+		return
 	}
 	applets := Applets(t)
 	files := []File{
@@ -92,7 +98,6 @@ func Busybox(t testing.TB) string {
 		files = append(files, File{Name: "bin/" + applet, Link: "busybox"})
 	}
 	Import(t, c, Image, files, `CMD ["sh"]`, "ENV FROM_IMAGE=yes")
-	return Image
 }
 
 // Applets are the commands of busybox.

@@ -179,6 +179,18 @@ func (s *SSHD) Cut() { s.signal(syscall.SIGKILL) }
 // Freeze stops the server's processes, so that connections are open and nobody answers.
 func (s *SSHD) Freeze() { s.signal(syscall.SIGSTOP) }
 
+// Losses are ways to lose the machine of a server, by what happens.
+var Losses = map[string]func(*SSHD){
+	"its connections break": func(s *SSHD) { s.Away(true); s.Cut() },
+	"it does not answer":    func(s *SSHD) { s.Away(true); s.Freeze() },
+}
+
+// Return ends what Losses began.
+func (s *SSHD) Return() {
+	s.Cut()
+	s.Away(false)
+}
+
 // signal sends a signal to the groups of the server's processes; commands have groups of their own.
 func (s *SSHD) signal(signal syscall.Signal) {
 	s.mu.Lock()
