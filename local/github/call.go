@@ -69,7 +69,7 @@ func (p *Project) load(ctx context.Context, from *scope, c *definition.Call) (*s
 // text reads the file of a workflow that is called: of the work tree, where it is of no other repository.
 func (p *Project) text(ctx context.Context, from *definition.Source, c *definition.Call) (name string, text []byte, err error) {
 	if from == nil {
-		text, err = readDefinition(filepath.Join(p.Repository.Root, filepath.FromSlash(c.Path)), c.Path)
+		text, err = readDefinition(p.Repository.Root, filepath.Join(p.Repository.Root, filepath.FromSlash(c.Path)), c.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = wrongCall(c, "a local workflow is in the work tree, in "+Folder, "there is no workflow %s", c.Uses)
 		}

@@ -25,7 +25,7 @@ func (p *Project) readLocks(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	text, err := readDefinition(filepath.Join(p.Repository.Root, filepath.FromSlash(lockfile.Path)), lockfile.Path)
+	text, err := readDefinition(p.Repository.Root, filepath.Join(p.Repository.Root, filepath.FromSlash(lockfile.Path)), lockfile.Path)
 	if err == nil {
 		p.locks, err = lockfile.Parse(lockfile.Path, text)
 	}

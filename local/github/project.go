@@ -22,11 +22,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/settings"
 	"github.com/rungci/rung/local/store"
-	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/actions/lockfile"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/source/lock"
@@ -156,7 +156,7 @@ func (p *Project) read(root string) (err error) {
 				p.File = filepath.ToSlash(rel)
 			}
 		}
-		if text, err = readDefinition(full, p.File); err != nil {
+		if text, err = readDefinition(top(root), full, p.File); err != nil {
 			return err
 		}
 		o.Text = text
@@ -165,18 +165,11 @@ func (p *Project) read(root string) (err error) {
 	return err
 }
 
-// readDefinition reads the file of a workflow that messages call name.
-func readDefinition(file, name string) ([]byte, error) {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("cannot read the workflow: %w", err)
-	case info.Size() > maxFile:
-		return nil, diag.List{{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)}}
-	}
-	text, err := os.ReadFile(file)
+// readDefinition reads the file of a workflow, of the project in root, that messages call name.
+func readDefinition(root, file, name string) ([]byte, error) {
+	text, err := projectfile.ReadPath(root, file, maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the workflow: %w", err)
+		return nil, fmt.Errorf("cannot read the workflow %s: %w", name, err)
 	}
 	return text, nil
 }
@@ -211,7 +204,7 @@ func Find(dir string) (root string, files []string, err error) {
 		if e.IsDir() || ext != ".yml" && ext != ".yaml" {
 			continue
 		}
-		if text, err := readDefinition(filepath.Join(root, filepath.FromSlash(name)), name); err == nil {
+		if text, err := readDefinition(root, filepath.Join(root, filepath.FromSlash(name)), name); err == nil {
 			if w, err := definition.Parse(name, text); err == nil && slices.Equal(w.On.Names(), []string{"workflow_call"}) {
 				called = append(called, name)
 				continue
@@ -228,10 +221,10 @@ func Find(dir string) (root string, files []string, err error) {
 // readSettings reads what GitHub has in the settings of a repository and a local run has in .rung.
 func (p *Project) readSettings() (err error) {
 	name := func(file string) string { return store.Folder + "/" + file }
-	if p.Settings, err = settings.Read(filepath.Join(p.Store.Root(), store.VariablesFile), name(store.VariablesFile)); err != nil {
+	if p.Settings, err = settings.Read(p.Repository.Root, filepath.Join(p.Store.Root(), store.VariablesFile), name(store.VariablesFile)); err != nil {
 		return err
 	}
-	if p.Runners, err = readRunners(filepath.Join(p.Store.Root(), RunnersFile), name(RunnersFile)); err != nil {
+	if p.Runners, err = readRunners(p.Repository.Root, filepath.Join(p.Store.Root(), RunnersFile), name(RunnersFile)); err != nil {
 		return err
 	}
 	p.Limits, err = local.ReadLimits(p.Repository.Root)

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/steps/diag"
@@ -30,9 +30,12 @@ type Runner struct {
 // Runners are the runners of a project, by the labels of `runs-on` in small letters.
 type Runners map[string]Runner
 
-// readRunners reads the file of a project; one that is not there maps nothing. What is wrong with it is a diag.List.
-func readRunners(file, name string) (Runners, error) {
-	data, err := os.ReadFile(file)
+// maxRunners bounds the file, in bytes.
+const maxRunners = 1 << 20
+
+// readRunners reads the file of the project in root; one that is not there maps nothing. What is wrong with it is a diag.List.
+func readRunners(root, file, name string) (Runners, error) {
+	data, err := projectfile.ReadPath(root, file, maxRunners)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/settings"
@@ -104,7 +104,7 @@ func (p *Project) open(ctx context.Context) (err error) {
 	root := p.Repository.Root
 	p.Store = store.Open(root)
 	name := store.Folder + "/" + store.VariablesFile
-	if p.Settings, err = settings.Read(filepath.Join(p.Store.Root(), store.VariablesFile), name); err != nil {
+	if p.Settings, err = settings.Read(p.Repository.Root, filepath.Join(p.Store.Root(), store.VariablesFile), name); err != nil {
 		return err
 	}
 	if p.Limits, err = local.ReadLimits(root); err != nil {
@@ -189,14 +189,7 @@ func (p *Project) read() (err error) {
 		p.Text = o.Text
 		return nil
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("cannot read the definition: %w", err)
-	}
-	if info.Size() > config.MaxFileSize {
-		return diag.List{{Span: diag.Span{File: p.File}, Message: fmt.Sprintf("the file is larger than %d MiB", config.MaxFileSize>>20)}}
-	}
-	if p.Text, err = os.ReadFile(path); err != nil {
+	if p.Text, err = projectfile.ReadPath(p.Repository.Root, path, config.MaxFileSize); err != nil {
 		return fmt.Errorf("cannot read the definition: %w", err)
 	}
 	return nil

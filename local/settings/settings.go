@@ -13,12 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
@@ -43,19 +43,13 @@ type Settings struct {
 	Variables []Variable
 }
 
-// Read reads a file. One that is not there gives empty settings; what is wrong with it is a diag.List.
-func Read(path, name string) (*Settings, error) {
+// Read reads a file of the project in root. One that is not there gives empty settings; what is wrong with it is a diag.List.
+func Read(root, path, name string) (*Settings, error) {
 	s := &Settings{File: path}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	data, err := projectfile.ReadPath(root, path, MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading the project's variables: %w", err)
-	case info.Size() > MaxSize:
-		return nil, diag.List{{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d MiB", MaxSize>>20)}}
 	}
-	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the project's variables: %w", err)
 	}

@@ -103,7 +103,7 @@ func TestForAnEnvironment(t *testing.T) {
 }
 
 func TestAFileThatIsNotThereHasNoVariables(t *testing.T) {
-	s, err := Read(filepath.Join(t.TempDir(), "variables.yml"), "variables.yml")
+	s, err := Read(t.TempDir(), filepath.Join(t.TempDir(), "variables.yml"), "variables.yml")
 	if err != nil || len(s.Variables) != 0 {
 		t.Errorf("got %v, %v", s, err)
 	}

@@ -75,7 +75,7 @@ func (r *Resolver) relative(ctx context.Context, laid *laidOut, ref *plan.Refere
 	inside := err == nil && filepath.IsLocal(dir)
 	if ref.Kind == plan.RefAction && absolute && !inside && r.WorkDir != "" {
 		if rel, err := filepath.Rel(r.WorkDir, full); err == nil && filepath.IsLocal(rel) {
-			return r.Local.Load(ctx, ref, from)
+			return r.local(ctx, ref, from)
 		}
 	}
 	if !inside || absolute && ref.Kind != plan.RefAction {
@@ -127,6 +127,9 @@ func (r *Resolver) read(laid *laidOut, folder, file string, ref *plan.Reference)
 	}
 	found, err := r.Local.read(definition{filepath.Join(laid.root, filepath.FromSlash(folder), file), ref.Kind == plan.RefAction, true})
 	if err != nil {
+		return nil, err
+	}
+	if err := inside(found, text, laid.root); err != nil {
 		return nil, err
 	}
 	component := *found

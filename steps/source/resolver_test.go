@@ -481,6 +481,46 @@ func TestTrust(t *testing.T) {
 	})
 }
 
+func TestRulesHoldForLocalFoldersToo(t *testing.T) {
+	t.Parallel()
+	s := newServer()
+	dir := t.TempDir()
+	hello := filepath.Join(dir, "hello")
+	if err := errors.Join(os.Mkdir(hello, 0o755), os.WriteFile(filepath.Join(hello, "step.yml"), []byte("spec:\n---\nexec: {command: [\"true\"]}\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	with := func(r source.Rules) error {
+		resolver := s.resolver(t, t.TempDir(), func(x *source.Resolver) { x.Rules = r; x.WorkDir = dir; x.Local.WorkDir = dir })
+		_, err := resolver.Load(t.Context(), ref("", "hello"), dir)
+		return err
+	}
+	var denied *source.DeniedError
+	if err := with(rules{err: &source.DeniedError{What: "x", Why: "no"}}); !errors.As(err, &denied) {
+		t.Errorf("what is denied runs: %v", err)
+	}
+	var got string
+	demanding := rules{trust: source.Trust{Verify: func(envelope []byte, digest string) ([]string, error) {
+		if got = digest; string(envelope) != "signed" {
+			return nil, errors.New("it is by a stranger")
+		}
+		return []string{"alice"}, nil
+	}}}
+	if err := with(demanding); !errors.As(err, &denied) || !strings.Contains(err.Error(), "it has none") {
+		t.Errorf("one without a signature: the error is %v", err)
+	}
+	for text, ok := range map[string]bool{"forged": false, "signed": true} {
+		if err := os.WriteFile(filepath.Join(hello, source.SignatureFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := with(demanding); (err == nil) != ok {
+			t.Errorf("%s: the error is %v", text, err)
+		}
+	}
+	if want, err := tree.Digest(hello); err != nil || got != want {
+		t.Errorf("the signature is held against %s, want %s (%v)", got, want, err)
+	}
+}
+
 func TestManyAtOnceFetchOnce(t *testing.T) {
 	t.Parallel()
 	s := newServer()

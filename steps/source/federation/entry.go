@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -233,6 +234,14 @@ func (e *entry) checkProject() (problems diag.List) {
 			problems = append(problems, e.wrong(key, hint, "a project's file cannot set %s: a project that you cloned could send your secrets elsewhere, or listen in", key))
 		}
 	}
+	if e.has("replace") && e.target.scheme == "file" && !e.file.inProject(e.target.folder) {
+		problems = append(problems, e.wrong("replace", hint, "a project's file cannot lead to a folder outside of the project: what it ran would be files of this machine"))
+	}
+	for _, path := range e.signedBy {
+		if strings.HasPrefix(path, "~/") || !e.file.inProject(e.file.absolute(path, "")) {
+			problems = append(problems, e.wrong("signed_by", hint, "a project's file cannot name keys outside of the project"))
+		}
+	}
 	if e.has("replace") && e.target.scheme == "http" && !isLoopback(e.target.host) {
 		problems = append(problems, e.wrong("replace", hint, "a project's file cannot make step-runner use http:// but on this machine: your credentials would be there for all to read"))
 	}
@@ -248,3 +257,16 @@ func isLoopback(host string) bool {
 
 // proxyNone is the proxy that is none.
 const proxyNone = "none"
+
+// inProject reports whether a path is in the project that the file came with, also where links lead.
+func (f *file) inProject(path string) bool {
+	root := filepath.Dir(filepath.Dir(f.path)) // the folder around ProjectFolder
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		if root, err = filepath.EvalSymlinks(root); err != nil {
+			return false
+		}
+		path = real
+	}
+	rel, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(rel)
+}

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
@@ -111,7 +112,11 @@ func (c *Config) read(path string, project bool) error {
 	if info.Size() > MaxFileSize {
 		return tooLarge(path)
 	}
-	text, err := os.ReadFile(path)
+	root := filepath.Dir(path)
+	if project {
+		root = filepath.Dir(root)
+	}
+	text, err := projectfile.ReadPath(root, path, MaxFileSize)
 	if err != nil {
 		return err
 	}
@@ -160,10 +165,17 @@ func (c *Config) userEntry(p place, keys ...string) *entry {
 	return nil
 }
 
-// Apply implements source.Rules.
+// Apply implements source.Rules. A local folder is where it is: what the files demand of it is all that they say.
 func (c *Config) Apply(at *source.Location) (source.Trust, error) {
-	if c.unread != nil {
+	if c.unread != nil && at.Kind != plan.RefLocal {
 		return source.Trust{}, c.unread
+	}
+	if at.Kind == plan.RefLocal {
+		where, err := parsePlace(at.URL)
+		if err != nil {
+			return source.Trust{}, &source.DeniedError{What: at.Name, Why: err.Error()}
+		}
+		return c.trust(at, route{name: where, rewritten: rewritten{url: at.URL, place: where}})
 	}
 	r, err := c.route(at)
 	if err != nil {

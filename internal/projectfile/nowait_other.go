@@ -1,0 +1,5 @@
+//go:build !unix
+
+package projectfile
+
+const noWait = 0
