@@ -188,7 +188,7 @@ var textReaders = map[string]string{
 	"internal/sshclient/sshclient.go":      "x/crypto/ssh has no type for a refused key",
 	"internal/yamlsource/syntax.go":        "the YAML reader has no types for its errors",
 	"local/github/project.go":              "GitHub skips a workflow for words in the message of a commit",
-	"local/include/local.go":               "package os has no type for a path that leads out of a root",
+	"internal/projectfile/projectfile.go":  "package os has no type for a path that leads out of a root",
 	"local/include/lock.go":                "the TOML reader puts its name before its errors",
 	"local/repository/open.go":             "git says in words alone what is wrong with a repository",
 	"steps/frontend/gitlabsteps/spec.go":   "package regexp puts its name before its errors",

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/settings"
@@ -189,7 +188,7 @@ func (p *Project) read() (err error) {
 		p.Text = o.Text
 		return nil
 	}
-	if p.Text, err = projectfile.ReadPath(p.Repository.Root, path, config.MaxFileSize); err != nil {
+	if p.Text, err = p.Repository.ReadFile(path, config.MaxFileSize); err != nil {
 		return fmt.Errorf("cannot read the definition: %w", err)
 	}
 	return nil

@@ -2,17 +2,13 @@ package include
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/rungci/rung/internal/glob"
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 )
@@ -28,54 +24,7 @@ func readBelow(dir, name string) ([]byte, error) {
 	if glob.InGit(name) {
 		return nil, fmt.Errorf("%s belongs to Git and is not a project file", name)
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, plain(err, name)
-	}
-	defer root.Close()
-	local := filepath.FromSlash(name)
-	info, err := root.Stat(local) // before it is opened: that would wait for whoever writes to a pipe
-	if err != nil {
-		return nil, escaped(err, name)
-	}
-	switch {
-	case info.IsDir():
-		return nil, fmt.Errorf("%s is a folder", name)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file", name)
-	case info.Size() > config.MaxFileSize:
-		return nil, fmt.Errorf("%s is larger than %d MiB", name, config.MaxFileSize>>20)
-	}
-	f, err := root.Open(local)
-	if err != nil {
-		return nil, plain(err, name)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, config.MaxFileSize+1))
-	if err != nil {
-		return nil, plain(err, name)
-	}
-	return data, nil
-}
-
-// escaped says what is wrong with a file that cannot be looked at. The error of a root for links that lead out of it has no name.
-func escaped(err error, name string) error {
-	switch {
-	case strings.Contains(err.Error(), "escapes"):
-		return fmt.Errorf("%s leads outside the project through a symbolic link", name)
-	case errors.Is(err, syscall.ENOTDIR): // what should be a folder on the way there is a file
-		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
-	}
-	return plain(err, name)
-}
-
-// plain is an error about a file under the name that people know it by.
-func plain(err error, name string) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return fmt.Errorf("%s: %w", name, err)
+	return projectfile.Read(dir, name, config.MaxFileSize)
 }
 
 // folder lists a folder that stands for a project.

@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"fmt"
+	"github.com/rungci/rung/internal/projectfile"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -196,4 +197,9 @@ func (r *Repository) diff(ctx context.Context, commit string) ([]string, error) 
 		}
 	}
 	return names, nil
+}
+
+// ReadFile reads a file of at most limit bytes. One of the work tree is a regular file to which no link leads from outside of it.
+func (r *Repository) ReadFile(path string, limit int64) ([]byte, error) {
+	return projectfile.ReadPath(r.Root, path, limit)
 }

@@ -75,7 +75,7 @@ func (r *Resolver) relative(ctx context.Context, laid *laidOut, ref *plan.Refere
 	inside := err == nil && filepath.IsLocal(dir)
 	if ref.Kind == plan.RefAction && absolute && !inside && r.WorkDir != "" {
 		if rel, err := filepath.Rel(r.WorkDir, full); err == nil && filepath.IsLocal(rel) {
-			return r.local(ctx, ref, from)
+			return loadLocal(ctx, r, ref, from)
 		}
 	}
 	if !inside || absolute && ref.Kind != plan.RefAction {
@@ -140,7 +140,7 @@ func (r *Resolver) read(laid *laidOut, folder, file string, ref *plan.Reference)
 // signed finds the signature that covers a folder: its own, or that of a folder around it. The component then gets what is
 // signed and nothing else of its package.
 func (r *Resolver) signed(laid *laidOut, folder, text string) (*laidOut, []string, error) {
-	envelopes, err := r.envelopes(laid.content)
+	envelopes, err := envelopesIn(r, laid.content)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -171,8 +171,8 @@ func (r *Resolver) signed(laid *laidOut, folder, text string) (*laidOut, []strin
 	return nil, nil, &DeniedError{What: text, Why: why, Hint: "sign its folder with step-runner sign, or change signed_by in sources.toml"}
 }
 
-// envelopes are the signatures in a package, by folder. They are not laid out: a component is given nothing that its digest does not cover.
-func (r *Resolver) envelopes(content string) (map[string][]byte, error) {
+// envelopesIn are the signatures in a package, by folder. They are not laid out: a component is given nothing that its digest does not cover.
+func envelopesIn(r *Resolver, content string) (map[string][]byte, error) {
 	pack, err := r.builtins.Package(content)
 	if err != nil {
 		pack, err = r.openPackage(content)
@@ -189,7 +189,7 @@ func (r *Resolver) Envelope(c *Component) ([]byte, error) {
 	if c.Origin == nil {
 		return os.ReadFile(filepath.Join(c.Dir, SignatureFile))
 	}
-	envelopes, err := r.envelopes(c.Origin.Package)
+	envelopes, err := envelopesIn(r, c.Origin.Package)
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/rungci/rung/steps/source/tree"
 )
 
-// local loads a component from a folder on this machine, of which the user's rules may demand something as of any other place.
-func (r *Resolver) local(ctx context.Context, ref *plan.Reference, from string) (*Component, error) {
+// loadLocal loads a component from a folder on this machine, of which the user's rules may demand something as of any other place.
+func loadLocal(ctx context.Context, r *Resolver, ref *plan.Reference, from string) (*Component, error) {
 	c, err := r.Local.Load(ctx, ref, from)
 	if err != nil {
 		return nil, err

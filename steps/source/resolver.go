@@ -108,7 +108,7 @@ func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (
 		}
 	}
 	if ref.IsLocal() {
-		return r.local(ctx, ref, from)
+		return loadLocal(ctx, r, ref, from)
 	}
 	at, trust, err := r.locate(ref, from)
 	if err != nil {

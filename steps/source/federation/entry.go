@@ -235,7 +235,7 @@ func (e *entry) checkProject() (problems diag.List) {
 		}
 	}
 	if e.has("replace") && e.target.scheme == "file" && !e.file.inProject(e.target.folder) {
-		problems = append(problems, e.wrong("replace", hint, "a project's file cannot lead to a folder outside of the project: what it ran would be files of this machine"))
+		problems = append(problems, e.wrong("replace", hint, "a project's file cannot lead to a folder outside of the project"))
 	}
 	for _, path := range e.signedBy {
 		if strings.HasPrefix(path, "~/") || !e.file.inProject(e.file.absolute(path, "")) {
