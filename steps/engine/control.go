@@ -21,6 +21,9 @@ type Control struct {
 	wanted atomic.Bool
 	at     atomic.Pointer[place] // where the run is; nil before its first step
 
+	before  string // set by PauseBefore
+	refused func(reason string)
+
 	mu      sync.Mutex
 	changed chan struct{} // closed when something below has changed; nil when nobody waits
 	stand   *Standing     // nil while the run goes on
@@ -70,6 +73,12 @@ func (e *WaitingError) Error() string { return "the run is not at a boundary yet
 
 // Pause asks the run to stop at its next boundary. It does not wait.
 func (c *Control) Pause() { c.wanted.Store(true) }
+
+// PauseBefore asks a run that has not started to stop before the step of its own list with the ID. If the run gets there and cannot stop,
+// it calls refused with the reason, and goes on when that returns: refused may cancel the run.
+func (c *Control) PauseBefore(id string, refused func(reason string)) {
+	c.before, c.refused = id, refused
+}
 
 // Await waits until the run stands at a boundary. When ctx ends before, the error is a *WaitingError; it is ErrEnded or ErrStopping
 // where no boundary will come. The request of Pause stays.
@@ -238,7 +247,8 @@ func (l *listRun) boundary(id, name string) bool {
 		return true
 	}
 	defer c.at.Store(&place{id, name})
-	if !c.wanted.Load() {
+	named := c.before == id
+	if !named && !c.wanted.Load() {
 		return true
 	}
 	switch b := l.underWay(); {
@@ -246,7 +256,11 @@ func (l *listRun) boundary(id, name string) bool {
 		c.refuse("", ErrStopping)
 		return true
 	case b != nil:
-		c.refuse(fmt.Sprintf("the step %q is running in the background", b.step.Name), nil)
+		late := fmt.Sprintf("the step %q is running in the background", b.step.Name)
+		c.refuse(late, nil)
+		if named {
+			c.refused(late)
+		}
 		return true
 	}
 	r.clock.stop()

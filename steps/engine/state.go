@@ -172,6 +172,15 @@ func ParseState(encoded []byte, sensitive [][]byte) (*State, error) {
 	return s, nil
 }
 
+// Before is the ID of the step that a run goes on with; "" where the state was not read by ParseState.
+func (s *State) Before() string {
+	var head struct{ Before string }
+	if json.Unmarshal(s.Document, &head) != nil {
+		return ""
+	}
+	return head.Before
+}
+
 // open reads the document. Its texts are moved to folder, unless that is "".
 func (s *State) open(secret func(name string) (string, error), folder string) (*document, error) {
 	size := len(s.Document)

@@ -35,6 +35,7 @@ const (
 	ExitDenied      = 4   // something is not allowed
 	ExitSystem      = 5   // internal error: executor, host, disk, network
 	ExitNotFound    = 6   // what was named does not exist
+	ExitPaused      = 7   // the run is paused, and its state is in the folder that was named
 	ExitTimeout     = 124 // a time limit was exceeded
 	ExitInterrupted = 130 // somebody stopped the run
 )
@@ -80,6 +81,7 @@ const (
 	CodeSecretNotRequested Code = "secret_not_requested"
 	CodeEnvironmentInvalid Code = "environment_invalid"
 	CodeStateInvalid       Code = "state_invalid"
+	CodePauseRefused       Code = "pause_refused"
 	CodeImageUnavailable   Code = "image_unavailable"
 	CodeDenied             Code = "denied"
 	CodeSecretNotGranted   Code = "secret_not_granted"
@@ -136,6 +138,7 @@ var Codes = []CodeInfo{
 	{CodeSecretNotRequested, ErrorDefinition, ReasonConfiguration, "a secret is granted to a component that does not request it, or under a name that cannot be a variable"},
 	{CodeEnvironmentInvalid, ErrorDefinition, ReasonConfiguration, "the environment that a job asks for cannot be made: its image, its services or its level of isolation do not allow it"},
 	{CodeStateInvalid, ErrorDefinition, ReasonConfiguration, "the state that a run is to go on from is not that of the run"},
+	{CodePauseRefused, ErrorDefinition, ReasonConfiguration, "the run cannot be paused before the step that was named"},
 	{CodeImageUnavailable, ErrorDefinition, ReasonImagePull, "an image does not exist, not for this platform, or its registry does not give it to the job"},
 
 	{CodeDenied, ErrorDenied, ReasonConfiguration, "something was requested that is not granted"},

@@ -22,7 +22,7 @@ var Varying = []string{
 	"run.continues", "run.pauses", "run.environment.prepared", "run.identity", "run.parts",
 	"step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
 	"attempt.program", "attempt.started", "attempt.duration_ns",
-	"logs.offset", "logs.time",
+	"logs.offset", "logs.time", "warning.time",
 }
 
 // writeComparable writes the document without what varies: two runs of one deterministic job give the same bytes. The streams of
@@ -51,6 +51,9 @@ func writeComparable(w io.Writer, t *Trace) error {
 		run.Stopping = &stopping
 	}
 	shown.Warnings = slices.Clone(t.Warnings)
+	for i := range shown.Warnings {
+		shown.Warnings[i].Time = time.Time{}
+	}
 	slices.SortStableFunc(shown.Warnings, func(a, b Warning) int {
 		return cmp.Or(strings.Compare(a.Step, b.Step), strings.Compare(a.Message, b.Message))
 	})

@@ -199,8 +199,13 @@ func (l *eventLog) merged(yield func(mergedChunk) error) error {
 			return m.add(ids.log(e.Step, e.Time, nil), log.Stream, e.Time, p)
 		}
 		ids.event(e)
-		if _, done := e.Body.(event.StepFinished); done {
+		switch e.Body.(type) {
+		case event.StepFinished:
 			return m.finish(ids.id(e.Step))
+		case event.StepRetrying:
+			return m.cut(ids.id(e.Step))
+		case event.Warning, event.Stopping: // the time of the next chunk says that it came later
+			return m.cutAll()
 		}
 		return nil
 	}); err != nil {

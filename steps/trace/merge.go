@@ -157,6 +157,24 @@ func (m *merger) flush(step string, c *openChunk, n int64) error {
 	return err
 }
 
+// cut passes on what a step has logged so far: what comes next is a chunk of its own.
+func (m *merger) cut(step string) error {
+	if c := m.open[step]; c != nil {
+		return m.flush(step, c, c.size)
+	}
+	return nil
+}
+
+// cutAll does so for all steps, in the order in which they began to log.
+func (m *merger) cutAll() error {
+	for _, step := range m.order {
+		if err := m.cut(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // finish passes on what is left of a step's log.
 func (m *merger) finish(step string) error {
 	c := m.open[step]

@@ -122,6 +122,7 @@ type Warning struct {
 	Step       string           `json:"step,omitempty"`
 	Message    string           `json:"message"`
 	Diagnostic *diag.Diagnostic `json:"diagnostic,omitempty"`
+	Time       time.Time        `json:"time,omitzero"`
 }
 
 // Step is one step that was started or skipped.

@@ -115,7 +115,7 @@ func (b *builder) event(e event.Event) {
 		n := b.node(e.Step, e.Time)
 		n.Subjects = append(n.Subjects, body.Subjects...)
 	case event.Warning:
-		b.trace.Warnings = append(b.trace.Warnings, Warning{Step: b.id(e.Step), Message: body.Message, Diagnostic: body.Diagnostic})
+		b.trace.Warnings = append(b.trace.Warnings, Warning{Step: b.id(e.Step), Message: body.Message, Diagnostic: body.Diagnostic, Time: e.Time})
 	case event.Stopping:
 		b.trace.Run.Stopping = &Stopping{Time: e.Time, Code: body.Code, Reason: body.Reason, Force: body.Force}
 	case event.Paused:
@@ -231,14 +231,17 @@ func (b *builder) insert(n *node) {
 	*siblings = slices.Insert(*siblings, i, n.Step)
 }
 
+// placeOf returns what the last element of an ID says: the position in the list, and the round of the list.
+func placeOf(id string) (position, round int) {
+	last, again, _ := strings.Cut(id[strings.LastIndexByte(id, '.')+1:], "#")
+	position, _ = strconv.Atoi(last)
+	round, _ = strconv.Atoi(again)
+	return position, max(round, 1)
+}
+
 // after reports whether the sibling with the ID comes after n.
 func after(id string, n *node) bool {
-	last, round := id[strings.LastIndexByte(id, '.')+1:], 1
-	if i := strings.IndexByte(last, '#'); i >= 0 {
-		round, _ = strconv.Atoi(last[i+1:])
-		last = last[:i]
-	}
-	position, _ := strconv.Atoi(last)
+	position, round := placeOf(id)
 	return round > n.round || round == n.round && position > n.position
 }
 

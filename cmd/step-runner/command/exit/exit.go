@@ -24,13 +24,14 @@ const (
 	Denied      = event.ExitDenied
 	System      = event.ExitSystem
 	NotFound    = event.ExitNotFound
+	Paused      = event.ExitPaused
 	Timeout     = event.ExitTimeout
 	Interrupted = event.ExitInterrupted
 )
 
 // CodesHelp is for the commands that run steps.
 const CodesHelp = `Exit codes: 0 success · 1 the steps failed · 2 usage · 3 invalid definition · 4 not allowed · 5 internal error · 6 not found
-· 124 timeout · 130 interrupted`
+· 7 paused · 124 timeout · 130 interrupted`
 
 // ReaderCodesHelp is for the commands that run nothing.
 const ReaderCodesHelp = `Exit codes: 0 success · 2 usage · 3 invalid file · 4 permission denied · 5 internal error · 6 not found`

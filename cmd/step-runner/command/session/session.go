@@ -52,6 +52,7 @@ type Session struct {
 	Force      <-chan struct{} // closed to end everything at once, as a second interrupt does; may be nil
 	Folder     string          // the run's own; made by Open
 	From       components.Flags
+	pause      pauseFlags
 	Components *source.Resolver
 }
 
@@ -100,6 +101,7 @@ func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	f.DurationVar(&s.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 means never")
 	f.DurationVar(&s.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
 	f.BoolVar(&s.stepExit, "exit-code-from-step", false, "exit with the exit code of the step that failed")
+	s.pause.declare(f)
 	s.From.Declare(f)
 	s.results.flags(f, s.Program.Getenv)
 }
@@ -119,6 +121,9 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	if !slices.Contains(EnvPolicies, s.envPolicy) {
 		return nil, command.OneOf("--env-policy", s.envPolicy, EnvPolicies...)
 	}
+	if err := s.pause.check(len(s.Env)+len(s.EnvFiles) > 0); err != nil {
+		return nil, err
+	}
 	if err := s.Open(); err != nil {
 		return nil, err
 	}
@@ -135,6 +140,18 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts := runner.EngineOptions(s.Program)
+	opts.Component, opts.Text, opts.Inputs = j.Component, j.Text, j.Inputs
+	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.Folder
+	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.JobVars, secrets
+	opts.InheritEnv = s.envPolicy == envInherit
+	opts.Mask = credentials(env)
+	opts.Source = s.Components
+	pausing, err := s.pause.open(&opts)
+	if err != nil {
+		return nil, err
+	}
+	defer pausing.remove()
 	view, err := s.View()
 	if err != nil {
 		return nil, err
@@ -148,13 +165,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 
 	ctx, kill, stop := signals.Handle(ctx, s.Force)
 	defer stop()
-	opts := runner.EngineOptions(s.Program)
-	opts.Component, opts.Text, opts.Inputs = j.Component, j.Text, j.Inputs
-	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.Folder
-	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.JobVars, secrets
-	opts.InheritEnv = s.envPolicy == envInherit
-	opts.Mask = credentials(env)
-	opts.Source = s.Components
+	ctx, pauses := pausing.watch(ctx)
 	opts.Programs = record.Recorder != nil
 	out := Sinks{record, view}
 	if s.Also != nil {
@@ -164,7 +175,8 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	opts.Kill, opts.Timeout = kill, s.Timeout
 	opts.Grace = max(s.Grace, time.Nanosecond) // the engine's 0 is its default
 	result := engine.Run(ctx, opts)
-	recordErr, viewErr := record.close(), view.Close()
+	pauses()
+	recordErr, viewErr := record.close(pausing.paused()), view.Close()
 	record.sendSpans(context.WithoutCancel(ctx), s.Program)
 	if recordErr != nil && result.Status == event.Success {
 		recordErr = exit.Coded(exit.System, "the steps succeeded, but what was to be written of them is not complete: %v", recordErr)
@@ -177,6 +189,9 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 			_, text := exit.Report(err)
 			_, _ = io.WriteString(s.Program.Stderr, text)
 		}
+	}
+	if pausing.report(s.Program.Stderr) && recordErr == nil {
+		return result, exit.Shown(exit.Paused)
 	}
 	if code := exit.OfRun(result.Status, result.Error); code != exit.OK {
 		if s.stepExit && code == exit.StepsFailed && result.ExitCode != nil && *result.ExitCode != 0 {
@@ -272,11 +287,12 @@ func (r *recording) Event(e event.Event) {
 	}
 }
 
-func (r *recording) close() error {
+// close ends the trace. Of a run that goes on elsewhere there are no results yet.
+func (r *recording) close(moved bool) error {
 	if r.Recorder == nil {
 		return nil
 	}
-	if err := r.Recorder.Close(); err != nil {
+	if err := r.Recorder.Close(); err != nil || moved {
 		return err
 	}
 	return r.results.write(r.path)

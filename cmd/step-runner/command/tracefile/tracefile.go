@@ -17,8 +17,9 @@ func Read(path string) (*trace.Trace, error) {
 	return l.Trace, nil
 }
 
-// The formats of results, which are made here, because the trace package does not know the existing step-runner's messages.
+// The formats that are made here, of what the trace package does not know: screens, and the existing step-runner's messages.
 const (
+	formatGitLabLog   = "gitlab-log"
 	FormatResults     = "step-results"
 	FormatResultsText = "step-results-text"
 )
@@ -26,6 +27,7 @@ const (
 // Formats are those of the trace package and ours.
 func Formats() []trace.ExportFormat {
 	return append(trace.Formats(),
+		trace.ExportFormat{Name: formatGitLabLog, Summary: "the job log as GitLab shows it: sections, timestamps, tokens masked"},
 		trace.ExportFormat{Name: formatSARIF, Summary: "the annotations of the steps, for code scanners (SARIF 2.1.0)"},
 		trace.ExportFormat{Name: formatCodeQuality, Summary: "the annotations of the steps, as GitLab's code quality report"},
 		trace.ExportFormat{Name: FormatResults, Summary: "the existing step-runner's StepResult, as JSON"},
@@ -45,6 +47,8 @@ func FormatNames() []string {
 // Export writes a trace in one of Formats.
 func Export(w io.Writer, t *trace.Trace, format string) error {
 	switch format {
+	case formatGitLabLog:
+		return exportJobLog(w, t)
 	case formatSARIF, formatCodeQuality:
 		return exportAnnotations(w, t, format)
 	case FormatResults, FormatResultsText:
