@@ -34,7 +34,8 @@
 //
 // # Cost
 //
-// One pass over the text tests each position against a bitmap of the first four bytes of all forms; only candidates are
+// Where all forms are long enough, not too many, and compiled together, one pass over the text skips what cannot begin one, several bytes at a time. Otherwise
+// it tests each position against a bitmap of the first four bytes of all forms. Only candidates are
 // compared, by a walk down a radix tree that takes at most 2*partSize steps however many secrets share a prefix. Memory
 // depends on the secrets (about 4 KiB each) and not on the log.
 package mask

@@ -32,6 +32,7 @@ type pattern struct {
 type matcher struct {
 	filter      [filterWords]uint64
 	filterShift uint32
+	skip        *skipper // nil where it does not pay
 
 	// prefixes holds the first bytes of all patterns as big-endian numbers, ascending. The tree of the patterns that
 	// begin with prefixes[i] has its root in nodes[i]. slots finds i+1 by the hash of the prefix.
@@ -52,7 +53,7 @@ func join(all []*matcher) *matcher {
 		return all[0]
 	}
 	joined, prefixes := *all[0], 0
-	joined.more = all[1:]
+	joined.more, joined.skip = all[1:], nil // the skipper knows the patterns of one part only
 	for _, m := range all {
 		prefixes += len(m.prefixes)
 	}
@@ -116,6 +117,7 @@ func compile(patterns []pattern) *matcher {
 	patterns = slices.CompactFunc(patterns, func(a, b pattern) bool { return a.text == b.text })
 
 	b := builder{matcher: new(matcher), patterns: patterns}
+	b.skip = newSkipper(patterns)
 	b.storeLabels()
 	b.grow()
 	b.index()
@@ -238,6 +240,12 @@ func commonPrefix(a, b string) int {
 // next returns the first index from i on where a pattern may begin: because the filter says so, or because fewer than
 // prefixSize bytes are left. It returns the length of the text when there is none.
 func (m *matcher) next(text []byte, i int) int {
+	if m.skip != nil {
+		var found bool
+		if i, found = m.skip.next(m, text, i); found {
+			return i
+		}
+	}
 	shift := m.filterShift & 31
 	// Five prefixes fit in eight bytes; four of them are tested with one branch.
 	for ; i+8 <= len(text); i += 4 {

@@ -284,3 +284,24 @@ func TestSecretsThatComeOneByOneAreAllFound(t *testing.T) {
 		t.Errorf("one by one %q, together %q", got, want)
 	}
 }
+
+func TestLongFormsAreSkippedAndShortOnesAreNot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		secrets []string
+		skips   bool
+	}{{[]string{"a secret value", "glpat-abcdefghij0123456789"}, true}, {[]string{"four"}, false}, {[]string{"a secret value", "four"}, false}, {nil, false}} {
+		if got := NewSet(c.secrets...).matcher().skip != nil; got != c.skips {
+			t.Errorf("%q: skipping is %t", c.secrets, got)
+		}
+	}
+	// A secret is found wherever its window falls: at each place of a text, and across writes.
+	for at := range 120 {
+		text := strings.Repeat("x", at) + "a secret value" + strings.Repeat("y", 120-at)
+		want := strings.Repeat("x", at) + Replacement + strings.Repeat("y", 120-at)
+		if got := NewSet("a secret value").String(text); got != want {
+			t.Fatalf("at %d: %s", at, got)
+		}
+		checkAgainstReference(t, []string{"a secret value"}, text, []byte{byte(at), 7})
+	}
+}
