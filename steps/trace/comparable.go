@@ -58,11 +58,15 @@ func writeComparable(w io.Writer, t *Trace) error {
 		return cmp.Or(strings.Compare(a.Step, b.Step), strings.Compare(a.Message, b.Message))
 	})
 	shown.Steps = c.steps(t.Steps)
-	head, err := shown.header(nil)
-	if err != nil {
+	var head bytes.Buffer
+	writer := bufio.NewWriter(&head)
+	if err := shown.writeHeader(writer, nil); err != nil {
 		return err
 	}
-	text := hideDigests(c.plain.text(strings.TrimSuffix(string(head), "\n}\n")))
+	if err := writer.Flush(); err != nil {
+		return err
+	}
+	text := hideDigests(c.plain.text(head.String()))
 	out := bufio.NewWriterSize(w, 2*maxChunk)
 	out.WriteString(text)
 	out.WriteString(",\n  \"logs\": [")

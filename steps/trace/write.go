@@ -16,11 +16,7 @@ import (
 
 // write writes the whole document. The logs stream through.
 func write(w io.Writer, t *Trace) error {
-	head, err := t.header(nil)
-	if err != nil {
-		return err
-	}
-	return writeLogs(w, head, func(chunk func([]byte) error) error {
+	return writeLogs(w, t, nil, func(chunk func([]byte) error) error {
 		var buf []byte
 		return t.Chunks(func(c Chunk) error {
 			buf = appendChunk(buf[:0], c)
@@ -31,11 +27,7 @@ func write(w io.Writer, t *Trace) error {
 
 // writeIndex writes a document whose logs stay in a file of so many bytes beside it: its chunks say where they are.
 func writeIndex(w io.Writer, t *Trace, source *eventLog, size int64) error {
-	head, err := t.header(&LogFile{Bytes: size})
-	if err != nil {
-		return err
-	}
-	return writeLogs(w, head, func(chunk func([]byte) error) error {
+	return writeLogs(w, t, &LogFile{Bytes: size}, func(chunk func([]byte) error) error {
 		var buf []byte
 		return source.merged(func(c mergedChunk) error {
 			buf = appendChunkHead(buf[:0], c.Chunk)
@@ -53,9 +45,11 @@ func writeIndex(w io.Writer, t *Trace, source *eventLog, size int64) error {
 }
 
 // writeLogs writes a document that is a header and the chunks that chunks makes.
-func writeLogs(w io.Writer, head []byte, chunks func(write func([]byte) error) error) error {
+func writeLogs(w io.Writer, t *Trace, beside *LogFile, chunks func(write func([]byte) error) error) error {
 	out := bufio.NewWriterSize(w, 2*maxChunk)
-	out.Write(bytes.TrimSuffix(head, []byte("\n}\n")))
+	if err := t.writeHeader(out, beside); err != nil {
+		return err
+	}
 	out.WriteString(",\n  \"logs\": [")
 	separator := "\n"
 	err := chunks(func(chunk []byte) error {
@@ -79,20 +73,52 @@ type LogFile struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// header returns the document without its logs, as indented JSON. beside is nil when they are part of the document.
-func (t *Trace) header(beside *LogFile) ([]byte, error) {
-	var head bytes.Buffer
-	enc := json.NewEncoder(&head)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+// writeHeader writes the document without its logs and its end, as indented JSON. It holds the text of one step at a time. beside is nil when
+// the logs are part of the document. What goes wrong in writing is reported by out.Flush.
+func (t *Trace) writeHeader(out *bufio.Writer, beside *LogFile) error {
+	stepless := *t
+	stepless.Steps = []*Step{}
 	document := struct {
 		*Trace
 		LogFile *LogFile `json:"log_file,omitempty"`
-	}{t, beside}
-	if err := enc.Encode(document); err != nil {
+	}{&stepless, beside}
+	text, err := indented(document, "")
+	if err != nil {
+		return err
+	}
+	// No line of a deeper level begins like this, and no text in JSON has a line end.
+	const steps = "\n  \"steps\": ["
+	before, after, _ := bytes.Cut(text, []byte(steps+"]"))
+	out.Write(before)
+	out.WriteString(steps)
+	for i, s := range t.Steps {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		if text, err = indented(s, "    "); err != nil {
+			return err
+		}
+		out.WriteString("\n    ")
+		out.Write(bytes.TrimSuffix(text, []byte("\n")))
+	}
+	if len(t.Steps) > 0 {
+		out.WriteString("\n  ")
+	}
+	out.WriteByte(']')
+	out.Write(bytes.TrimSuffix(after, []byte("\n}\n")))
+	return nil
+}
+
+// indented is a value as JSON, with the prefix before every line but the first.
+func indented(v any, prefix string) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent(prefix, "  ")
+	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encoding the trace: %w", err)
 	}
-	return head.Bytes(), nil
+	return text.Bytes(), nil
 }
 
 // chunkJSON is a chunk in the document.
