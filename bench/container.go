@@ -17,7 +17,8 @@ import (
 
 // containerFigures are of jobs in containers. They need a container engine, which scripts/engine.sh starts.
 var containerFigures = []figure{
-	{name: "container job, to docker run --init", unit: "x ", target: 1.3, measure: containerStart},
+	{name: "container job, to docker run --init", unit: "x ", target: 1.3, measure: containerStart("")},
+	{name: "container job, to the same with a network", unit: "x ", target: 1.3, measure: containerStart("rung-bench")},
 }
 
 const (
@@ -30,8 +31,12 @@ const (
 )
 
 // containerStart returns how long the first command of a job takes to print something, from the start of `step-runner local`, as a share
-// of what `docker run --init` takes with the same image.
-func containerStart(w *world) (float64, string, error) {
+// of what `docker run --init` takes with the same image. The peer makes and removes the network, if one is named, as a job does.
+func containerStart(network string) func(*world) (float64, string, error) {
+	return func(w *world) (float64, string, error) { return w.containerStart(network) }
+}
+
+func (w *world) containerStart(network string) (float64, string, error) {
 	docker, err := dockerCommand()
 	if err != nil {
 		return 0, "", err
@@ -45,7 +50,14 @@ func containerStart(w *world) (float64, string, error) {
 	}
 	ours := command{args: []string{w.runner, "local", "--isolation", "container"}, dir: dir, env: append(docker.env, "TMPDIR="+w.inMemory)}
 	peer := docker
-	peer.args = append(peer.args, "run", "--init", "--rm", benchImage, "echo", firstWords)
+	words := "docker run --init"
+	if network == "" {
+		peer.args = append(peer.args, "run", "--init", "--rm", benchImage, "echo", firstWords)
+	} else {
+		words = "docker network create and docker run --init --network"
+		script := `"$0" network create "$1" >/dev/null && "$0" run --init --rm --network "$1" "$2" echo "$3"; code=$?; "$0" network rm "$1" >/dev/null; exit $code`
+		peer.args = []string{"sh", "-c", script, peer.args[0], network, benchImage, firstWords}
+	}
 	if _, err := ours.untilItPrints(firstWords); err != nil { // the first job on an engine also gives it the step-runner
 		return 0, "", err
 	}
@@ -62,7 +74,7 @@ func containerStart(w *world) (float64, string, error) {
 		}
 		mine, theirs, ratios = append(mine, a), append(theirs, b), append(ratios, float64(a)/float64(b))
 	}
-	return median(ratios), fmt.Sprintf("docker run --init in %s, local in %s, each until its first output", ms(median(theirs)), ms(median(mine))), nil
+	return median(ratios), fmt.Sprintf("%s in %s, local in %s, each until its first output", words, ms(median(theirs)), ms(median(mine))), nil
 }
 
 // dockerCommand is Docker's command line with the engine to use, if both exist.

@@ -16,17 +16,18 @@ import (
 
 // processFigures time whole programs.
 var processFigures = []figure{
+	{name: "program start, to an empty Go program", unit: "x ", target: 4, measure: programStart},
 	{
-		name: "100 script steps, to a bare loop", unit: "x ", target: 1.25,
+		name: "100 script steps, to a bare loop", unit: "x ", target: 1.2,
 		measure: against("script", 100, `for i in $(seq 100); do bash -c true; done`),
 	},
 	{
-		name: "100 exec steps, to a bare loop", unit: "x ", target: 1.4,
+		name: "100 exec steps, to a bare loop", unit: "x ", target: 1.3,
 		measure: against("exec", 100, `for i in $(seq 100); do /bin/true; done`),
 	},
 	// These two were promised for a machine that starts and ends a bash in 1.2 ms; the measured time is scaled to it.
-	{name: "whole process, 1 script step", unit: "ms", target: 12, measure: scaled("script", 1)},
-	{name: "whole process, 100 script steps", unit: "ms", target: 160, measure: scaled("script", 100)},
+	{name: "whole process, 1 script step", unit: "ms", target: 10, measure: scaled("script", 1)},
+	{name: "whole process, 100 script steps", unit: "ms", target: 140, measure: scaled("script", 100)},
 }
 
 // replayFigures compare a replay with the run that it repeats.
@@ -66,6 +67,18 @@ var memoryFigures = []figure{
 			return float64(peak) / 1e3, "the process alone, trace on", err
 		},
 	},
+	{name: "memory of its own, 100 script steps", unit: "MB", target: 8, measure: ownMemory},
+	{
+		name: "peak memory, 10,000 exec steps", unit: "MB", target: 60,
+		measure: func(w *world) (float64, string, error) {
+			s, err := w.ours("exec", 10_000)
+			if err != nil {
+				return 0, "", err
+			}
+			_, peak, err := s.run()
+			return float64(peak) / 1e3, "the process alone, trace on", err
+		},
+	},
 	{
 		name: "memory of 10,000 steps, 44 MB of log to 0.2", unit: "x ", target: 1.1,
 		measure: func(w *world) (float64, string, error) {
@@ -85,6 +98,78 @@ var memoryFigures = []figure{
 			return float64(more) / float64(less), fmt.Sprintf("%.1f MB against %.1f MB", float64(more)/1e3, float64(less)/1e3), err
 		},
 	},
+}
+
+// emptyProgram is a Go program that does nothing, built as ours is.
+func (w *world) emptyProgram() (command, error) {
+	dir := filepath.Join(w.dir, "empty")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return command{}, err
+	}
+	for name, text := range map[string]string{"go.mod": "module empty\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return command{}, err
+		}
+	}
+	program := filepath.Join(dir, "empty")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return command{}, fmt.Errorf("building an empty program: %w\n%s", err, out)
+	}
+	return command{args: []string{program}, dir: w.dir}, nil
+}
+
+// programStart is how long a program that does next to nothing takes, from its start to its end, to an empty one. One start is too short
+// to be timed alone.
+func programStart(w *world) (float64, string, error) {
+	empty, err := w.emptyProgram()
+	if err != nil {
+		return 0, "", err
+	}
+	ours := command{args: []string{w.runner, "version"}, dir: w.dir}
+	const starts = 20
+	var ratios []float64
+	var mine, theirs []time.Duration
+	for range w.rounds {
+		var took [2]time.Duration
+		for range starts {
+			for i, c := range []command{ours, empty} {
+				one, _, err := c.run()
+				if err != nil {
+					return 0, "", err
+				}
+				took[i] += one
+			}
+		}
+		mine, theirs = append(mine, took[0]/starts), append(theirs, took[1]/starts)
+		ratios = append(ratios, float64(took[0])/float64(took[1]))
+	}
+	return median(ratios), fmt.Sprintf("an empty static Go program in %s, step-runner version in %s", ms(median(theirs)), ms(median(mine))), nil
+}
+
+// ownMemory is the peak of a run beyond that of a program that only says its version: what of both is the program's own file counts for
+// neither.
+func ownMemory(w *world) (float64, string, error) {
+	run, err := w.ours("script", 100)
+	if err != nil {
+		return 0, "", err
+	}
+	version := command{args: []string{w.runner, "version"}, dir: w.dir}
+	var own []float64
+	var peaks, bases []float64
+	for range w.rounds {
+		_, peak, err := run.run()
+		if err != nil {
+			return 0, "", err
+		}
+		_, base, err := version.run()
+		if err != nil {
+			return 0, "", err
+		}
+		peaks, bases, own = append(peaks, float64(peak)/1e3), append(bases, float64(base)/1e3), append(own, float64(peak-base)/1e3)
+	}
+	return median(own), fmt.Sprintf("%.1f MB against %.1f MB of step-runner version", median(peaks), median(bases)), nil
 }
 
 // sizeFigures are of the binary.
