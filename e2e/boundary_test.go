@@ -66,7 +66,7 @@ var travellers = map[string]travelling{
     - {name: right, retry: 1, script: 'test -e again || { touch again; exit 1; }'}
 - {name: fails, script: 'cat "$TMPDIR/left" "${{ job.CONFIG }}"; exit 3'}
 - {name: never, script: echo never}
-- {name: report, when: always, script: 'echo ${{ steps.both.status }} ${{ steps.fails.status }} ${{ steps.never.status }} ${{ vars.PASSWORD }}'}
+- {name: report, when: always, script: 'echo ${{ steps.right.status }} ${{ steps.fails.status }} ${{ steps.never.status }} ${{ vars.PASSWORD }}'}
 `,
 		files: map[string]string{"login/func.yml": `
 spec: {secrets: {TOKEN: {}}, outputs: {key: {type: string, sensitive: true}}, exports: [AUTH]}
