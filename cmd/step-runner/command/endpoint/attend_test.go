@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,8 @@ func (l *pipeListener) Accept() (net.Conn, error) { return <-l.conns, nil }
 
 func TestAServerThatNobodyIsConnectedToEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ended := false
-		a := attend(time.Minute, func() { ended = true })
+		var ended atomic.Bool
+		a := attend(time.Minute, func() { ended.Store(true) })
 		listener := &attendedListener{&pipeListener{conns: make(chan net.Conn, 2)}, a}
 		connect := func() net.Conn {
 			t.Helper()
@@ -34,8 +35,8 @@ func TestAServerThatNobodyIsConnectedToEnds(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			if ended != want {
-				t.Fatalf("it has ended: %t, not %t", ended, want)
+			if got := ended.Load(); got != want {
+				t.Fatalf("it has ended: %t, not %t", got, want)
 			}
 		}
 		wait(59*time.Second, false) // nobody has come yet
