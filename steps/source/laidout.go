@@ -1,9 +1,10 @@
 package source
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -26,12 +27,11 @@ func (p *packageFrom) same(q *packageFrom) bool {
 	return p.content == q.content && p.part == q.part && p.at.Kind == q.at.Kind && p.at.Name == q.at.Name && p.at.Rev == q.at.Rev
 }
 
-// laidOut is a package in the run's own folder: a link to where the cache has it unpacked, or a copy. What a step changes there
-// it changes for nobody else, because what was changed is not used again.
+// laidOut is a package in a real folder of the run's own, so that programs find their files under the same path wherever the cache is. Its
+// files are shared with the unpacked package in the cache, or copies. What a step changes is not used again, here or there.
 type laidOut struct {
 	packageFrom
 	root     string // absolute; where the root of the package is, or would be
-	real     string // root, or what it is a link to
 	manifest *tree.Manifest
 	state    map[string]fileState
 }
@@ -61,34 +61,31 @@ func (r *Resolver) layOut(from packageFrom) (*laidOut, error) {
 			return have, nil
 		}
 	}
-	laid := &laidOut{packageFrom: from, root: r.place(from.content, from.part)}
-	if !r.link(laid) {
+	laid := &laidOut{packageFrom: from, root: r.place(&from)}
+	if !r.share(laid) {
 		if err := r.copy(laid); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	if laid.state, err = stateOf(laid.real); err != nil {
+	if laid.state, err = stateOf(laid.root); err != nil {
 		return nil, err
 	}
 	r.laid = append(r.laid, laid)
 	return laid, nil
 }
 
-// link makes the package a link to the unpacked one in the cache, which spares a run from writing every file again. It reports
-// whether it could: the cache may not have it, or somebody wrote there, or the system may have no links.
-func (r *Resolver) link(laid *laidOut) bool {
-	if laid.part != "" { // from a link, .. leads to the rest of the package
+// share makes the package of the files of the unpacked one in the cache, which spares a run from writing every one again. It reports
+// whether it could: the cache may not have it, or somebody wrote there.
+func (r *Resolver) share(laid *laidOut) bool {
+	if laid.part != "" {
 		return false
 	}
-	dir, m, err := r.Cache.Tree(laid.content)
+	m, err := r.Cache.LayOut(laid.content, laid.root)
 	if err != nil {
 		return false
 	}
-	if err := os.MkdirAll(filepath.Dir(laid.root), 0o700); err != nil || os.Symlink(dir, laid.root) != nil {
-		return false
-	}
-	laid.real, laid.manifest = dir, m
+	laid.manifest = m
 	return true
 }
 
@@ -102,22 +99,32 @@ func (r *Resolver) copy(laid *laidOut) error {
 		return err
 	}
 	defer pack.Close()
-	laid.real = laid.root
-	laid.manifest, err = tree.Extract(pack, laid.content, laid.root, laid.part)
-	return err
+	if laid.manifest, err = tree.Extract(pack, laid.content, laid.root, laid.part); err != nil {
+		return err
+	}
+	return tree.Protect(laid.root) // as what is shared is
 }
 
 // componentsFolder is where packages are, in the run's folder.
 const componentsFolder = "components"
 
-// shortDigest is how much of a digest is enough to tell the packages of one run apart.
-const shortDigest = 16
+// How much of a digest is enough to tell apart the packages of one run, and the references that lead to one of them.
+const (
+	shortDigest = 16
+	shortOrigin = 8
+)
 
-// place finds a folder for a package. Its name depends on nothing but what is in it, so that two runs leave the same trace.
-func (r *Resolver) place(content, part string) string {
-	name := strings.TrimPrefix(content, "sha256:")[:shortDigest]
-	if part != "" {
-		name += "-" + strings.ReplaceAll(part, "/", "-")
+// place finds a folder for a package. Its name depends on nothing but what is in it and which reference led there, so that two runs leave
+// the same trace, whatever is first in them.
+func (r *Resolver) place(p *packageFrom) string {
+	origin := p.at.Name
+	if r.WorkDir != "" { // a package in the work directory is the same one wherever that is
+		origin = strings.ReplaceAll(origin, filepath.ToSlash(r.WorkDir), "")
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(p.at.Kind), origin, p.at.Rev}, "\x00")))
+	name := strings.TrimPrefix(p.content, "sha256:")[:shortDigest] + "-" + hex.EncodeToString(sum[:])[:shortOrigin]
+	if p.part != "" {
+		name += "-" + strings.ReplaceAll(p.part, "/", "-")
 	}
 	dir := filepath.Join(r.Folder, componentsFolder, name)
 	for n := 2; r.taken(dir); n++ {
@@ -149,7 +156,7 @@ func (r *Resolver) laidOutAt(dir string) *laidOut {
 
 // untouched reports whether a package is as it was laid out.
 func (l *laidOut) untouched() bool {
-	now, err := stateOf(l.real)
+	now, err := stateOf(l.root)
 	return err == nil && maps.Equal(now, l.state)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (c *Cache) Tree(digest string) (dir string, m *tree.Manifest, err error) {
 	if m, err = tree.Extract(pack, digest, temp, ""); err != nil {
 		return "", nil, err
 	}
-	if err := protect(temp); err != nil {
+	if err := tree.Protect(temp); err != nil {
 		return "", nil, err
 	}
 	if err := os.Rename(temp, dir); err != nil {
@@ -61,6 +62,75 @@ func (c *Cache) Tree(digest string) (dir string, m *tree.Manifest, err error) {
 		return dir, m, nil
 	}
 	return dir, m, nil
+}
+
+// LayOut makes a folder, which must not exist, of the files of a package: real folders, and files that are hard links to those of the
+// unpacked package where the file system allows it. What is there is verified, and protected against being written to. Nothing is left of
+// it when it fails; the errors are those of Tree.
+func (c *Cache) LayOut(digest, to string) (*tree.Manifest, error) {
+	dir, m, err := c.Tree(digest)
+	if err != nil {
+		return nil, err
+	}
+	if err := shareFiles(dir, to); err != nil {
+		_ = RemoveTree(to)
+		return nil, fmt.Errorf("laying out a package: %w", err)
+	}
+	return m, nil
+}
+
+// shareFiles makes the folder to of the files in from.
+func shareFiles(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	var folders []string
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		switch {
+		case entry.IsDir():
+			folders = append(folders, target)
+			return os.Mkdir(target, 0o700)
+		case entry.Type()&fs.ModeSymlink != 0:
+			leads, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(leads, target)
+		case os.Link(path, target) == nil:
+			return nil
+		}
+		return copyFile(path, target) // another file system, or one without hard links
+	})
+	for _, folder := range folders {
+		err = errors.Join(err, os.Chmod(folder, 0o555))
+	}
+	return err
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // treesLock is held, shared, by every process that reads unpacked packages, for as long as it lives.
@@ -121,24 +191,6 @@ func verified(dir, digest string) (*tree.Manifest, error) {
 	}
 	touch(dir)
 	return m, nil
-}
-
-// protect takes the right to write away from everything in a tree.
-func protect(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		mode := info.Mode().Perm() &^ 0o222
-		if entry.IsDir() {
-			mode = 0o555
-		}
-		return os.Chmod(path, mode)
-	})
 }
 
 // RemoveTree removes an unpacked package, which is protected against that.

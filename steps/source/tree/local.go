@@ -137,3 +137,21 @@ func sumFile(name string) (sum [sha256.Size]byte, err error) {
 		}
 	}
 }
+
+// Protect takes the right to write away from everything in a folder.
+func Protect(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode().Perm() &^ 0o222
+		if entry.IsDir() {
+			mode = 0o555
+		}
+		return os.Chmod(path, mode)
+	})
+}
