@@ -294,6 +294,9 @@ func (v *environment) Close(ctx context.Context) error {
 		return nil
 	}
 	v.finish(&executor.Gone{Err: executor.ErrClosed})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err := v.awaitShells(ctx); err != nil {
 		return err
 	}
