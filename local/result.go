@@ -41,6 +41,8 @@ type Result struct {
 	// Trace is the file of its trace, "" when there is none.
 	Trace   string
 	Outputs map[string]value.Value
+	// Beside says that the pipeline ends as it does whatever comes of the children; Apart that this one is such a child.
+	Beside, Apart bool
 	// Children are the jobs of the pipeline that it started.
 	Children []Result
 }
@@ -50,7 +52,11 @@ func Flatten(results []Result) []Result {
 	var out []Result
 	for _, r := range results {
 		out = append(out, r)
-		out = append(out, Flatten(r.Children)...)
+		children := Flatten(r.Children)
+		for i := range children {
+			children[i].Apart = children[i].Apart || r.Apart || r.Beside
+		}
+		out = append(out, children...)
 	}
 	return out
 }

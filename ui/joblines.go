@@ -382,7 +382,7 @@ func (v *jobLines) symbol(s JobStatus) string {
 		return v.look.paint(styleBad, v.look.bad)
 	case jobIgnored:
 		return v.look.paint(styleWarn, v.look.ok)
-	case JobAllowed:
+	case JobAllowed, jobApart:
 		return v.look.paint(styleWarn, v.look.bad)
 	default:
 		return v.look.paint(styleFaint, v.look.skip)
@@ -406,7 +406,7 @@ func (v *jobLines) summary(results []JobResult, took time.Duration) string {
 	quiet := v.o.Mode == ModeQuiet
 	var shown []JobResult
 	for _, r := range results {
-		if r.outcome() == JobSuccess && (quiet || len(results) > maxSummaryRows) || quiet && r.Status != JobFailed {
+		if r.outcome() == JobSuccess && (quiet || len(results) > maxSummaryRows) || quiet && r.outcome() != JobFailed {
 			continue
 		}
 		shown = append(shown, r)
@@ -471,14 +471,16 @@ func (v *jobLines) lastLine(counts map[JobStatus]int, total int, took time.Durat
 		text = word + " " + plural(total, "job")
 	}
 	var parts []string
-	for _, s := range []JobStatus{JobSuccess, jobIgnored, JobFailed, JobAllowed, JobCancelled, JobSkipped, JobManual} {
+	for _, s := range []JobStatus{JobSuccess, jobIgnored, JobFailed, JobAllowed, jobApart, JobCancelled, JobSkipped, JobManual} {
 		if n := counts[s]; n > 0 && s != of {
 			word := string(s)
-			if s == jobIgnored {
+			switch {
+			case s == jobApart:
+				word = "failed in a child pipeline"
+			case s == jobIgnored && n > 1:
+				word = "without their images"
+			case s == jobIgnored:
 				word = "without its image"
-				if n > 1 {
-					word = "without their images"
-				}
 			}
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}

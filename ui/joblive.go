@@ -177,6 +177,7 @@ func (v *jobLines) liveCounts(hidden int, now time.Time) string {
 	add(c[jobIgnored], styleWarn, "%d ok, image ignored")
 	add(c[JobFailed], styleBad, "%d failed")
 	add(c[JobAllowed], styleWarn, "%d allowed to fail")
+	add(c[jobApart], styleWarn, "%d failed, not counted")
 	add(c[JobCancelled], styleWarn, "%d cancelled")
 	add(c[JobSkipped]+c[JobManual], styleFaint, "%d not run")
 	add(len(v.live.waiting), styleFaint, "%d waiting")
@@ -203,8 +204,14 @@ func (v *jobLines) Suspend() (resume func()) {
 // jobIgnored is a success that does not say what it seems to: the job ran without its image.
 const jobIgnored JobStatus = "passed, image ignored"
 
+// jobApart is a failure in a pipeline that does not decide.
+const jobApart JobStatus = "failed, not counted"
+
 // outcome is the status as people see it.
 func (r *JobResult) outcome() JobStatus {
+	if r.Status == JobFailed && r.Apart {
+		return jobApart
+	}
 	if r.Status == JobSuccess && r.Ignored != "" {
 		return jobIgnored
 	}

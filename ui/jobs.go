@@ -32,7 +32,9 @@ type JobResult struct {
 	// Ignored is the image that the job asks for and did not run in.
 	Ignored string `json:"ignored_image,omitempty"`
 	// Note says why it failed or did not run, or what came of it, such as its coverage; one line.
-	Note  string `json:"note,omitempty"`
+	Note string `json:"note,omitempty"`
+	// Apart says that the pipeline ends as it does whatever comes of this job: it is of a child pipeline that nothing waits for.
+	Apart bool   `json:"apart,omitempty"`
 	Trace string `json:"trace,omitempty"` // the file of its trace
 }
 

@@ -46,7 +46,7 @@ func (r trigger) start(ctx context.Context) local.Admission {
 	}
 	call := &local.Call{Pipeline: child.schedule().pipeline()}
 	if !t.Depend && !t.Mirror {
-		call.Beside = &local.Result{Status: local.Success, Attempts: 1, Note: "its child pipeline runs beside it and does not decide its result"}
+		call.Beside = &local.Result{Status: local.Success, Attempts: 1, Beside: true, Note: "its child pipeline runs beside it and does not decide its result"}
 		return local.Admission{Call: call}
 	}
 	call.Ended = func(results []local.Result) local.Result {

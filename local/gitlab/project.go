@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -116,6 +117,9 @@ func (p *Project) open(ctx context.Context) (err error) {
 	if p.Facts, err = p.Repository.Facts(ctx, event); err != nil {
 		return &EventError{err}
 	}
+	if note := otherVariables(root); note != "" && p.Settings.Variables == nil {
+		p.Facts.Notes = append(p.Facts.Notes, note)
+	}
 	if o.Loader != nil {
 		if p.loader, err = o.Loader(p.Repository); err != nil {
 			return err
@@ -128,6 +132,16 @@ func (p *Project) open(ctx context.Context) (err error) {
 		{Level: variable.Pipeline, Variables: o.Variables},
 	}
 	return nil
+}
+
+// otherVariables says how to give the variables that a project keeps for gitlab-ci-local, if it has that file.
+func otherVariables(root string) string {
+	const file = ".gitlab-ci-local-variables.yml"
+	if info, err := os.Lstat(filepath.Join(root, file)); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	own := store.Folder + "/" + store.VariablesFile
+	return file + " is not read: variables are in " + own + " (NAME: value works in both; `type: file` is `file: true`), or given with --variable NAME=VALUE"
 }
 
 // EventError says that there is no such event as was asked for.

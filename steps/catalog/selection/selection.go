@@ -4,12 +4,14 @@ package selection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/glob"
+	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/catalog/program"
 )
 
@@ -76,6 +78,9 @@ func Warn(call *program.Call, format string, args ...any) {
 // meant all the same.
 func untracked(ctx context.Context, call *program.Call) ([]string, error) {
 	out, err := call.Read(ctx, "", nil, "git", "-c", "safe.directory="+filepath.ToSlash(call.WorkDir), "ls-files", "--others", "-z")
+	if errors.Is(err, process.ErrNotFound) {
+		return walkUntracked(ctx, call.WorkDir)
+	}
 	if err != nil {
 		return nil, err
 	}

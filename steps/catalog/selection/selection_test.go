@@ -3,7 +3,10 @@ package selection
 import (
 	"bytes"
 	"context"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,4 +61,64 @@ func TestACancelledSearchEnds(t *testing.T) {
 	if _, err := Find(ctx, &program.Call{WorkDir: t.TempDir(), Stdout: &log, Stderr: &log}, Request{Paths: []string{"**"}, Untracked: true}); err == nil {
 		t.Error("it does not end")
 	}
+}
+
+func TestUntrackedFilesAreFoundWithoutGit(t *testing.T) {
+	t.Parallel()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("needs git: the work tree is one of Git")
+	}
+	for _, version := range []string{"2", "3", "4"} {
+		for _, format := range []string{"sha1", "sha256"} {
+			t.Run("version "+version+" "+format, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				programtest.Write(t, dir, map[string]string{".gitignore": "out/", "a": "a", "sub/with a longer name": "b", "sub/with a longer name 2": "b", "sub/intended": "i"})
+				run := func(args ...string) string {
+					cmd := exec.Command(git, args...)
+					cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_INDEX_VERSION="+version)
+					out, err := cmd.CombinedOutput()
+					if err != nil {
+						t.Fatalf("git %v: %v\n%s", args, err, out)
+					}
+					return string(out)
+				}
+				run("init", "-q", "--object-format="+format)
+				run("add", ".gitignore", "sub/with a longer name", "sub/with a longer name 2")
+				run("add", "--intent-to-add", "sub/intended")
+				if version != "3" { // which git writes by itself, for what is to be added
+					run("update-index", "--index-version="+version)
+				}
+				programtest.Write(t, dir, map[string]string{"out/built": "x", "sub/new": "y", "own/.git/HEAD": "ref: x", "own/file": "z"})
+				if err := os.Symlink("nowhere", filepath.Join(dir, "link")); err != nil {
+					t.Fatal(err)
+				}
+				var log bytes.Buffer
+				names, err := untracked(t.Context(), &program.Call{WorkDir: dir, Env: []string{"PATH=" + t.TempDir()}, Stdout: &log, Stderr: &log})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := strings.Fields(strings.ReplaceAll(run("ls-files", "--others", "-z"), "\x00", "\n"))
+				if os.RemoveAll(filepath.Join(dir, "own")) == nil { // Git lists a broken repository in its own way
+					names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "own/") })
+					want = slices.DeleteFunc(want, func(n string) bool { return strings.HasPrefix(n, "own/") })
+				}
+				slices.Sort(names)
+				slices.Sort(want)
+				if diff := cmp.Diff(want, names); diff != "" || len(want) < 3 {
+					t.Errorf("git (-), without it (+):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// FuzzIndex holds the reader to one promise: whatever is in a work tree's index, it returns.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("x", 20)))
+	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + strings.Repeat("\x00", 62) + "\x00a\x00" + strings.Repeat("x", 20)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = parseIndex(data, sha1Size)
+	})
 }

@@ -370,7 +370,7 @@ func (o *localFlags) suggest(results []local.Result) {
 		return
 	}
 	for _, r := range local.Flatten(results) {
-		if r.Status != local.Failed || r.Trace == "" {
+		if r.Status != local.Failed || r.Trace == "" || r.Apart {
 			continue
 		}
 		fmt.Fprintf(o.app.Stderr, "hint: step-runner trace show --logs %s\n", r.Trace)

@@ -44,6 +44,6 @@ func (v *jobsView) ended(results []local.Result, took time.Duration) {
 func shownResult(r local.Result) ui.JobResult {
 	return ui.JobResult{
 		Name: r.Name, Stage: r.Stage, Status: ui.JobStatus(r.Status), Duration: r.Duration, Attempts: r.Attempts,
-		ExitCode: r.ExitCode, Ignored: r.Ignored, Note: r.Note, Trace: r.Trace,
+		ExitCode: r.ExitCode, Ignored: r.Ignored, Note: r.Note, Apart: r.Apart, Trace: r.Trace,
 	}
 }

@@ -81,6 +81,8 @@ type Config struct {
 	Warnings diag.List
 	// Partial is set when a file is missing, and with it what it would have defined: a name that is not here may be there.
 	Partial bool
+	// Skipped is set when the rules of an include left it out: in another pipeline it may use what nothing uses here.
+	Skipped bool
 
 	index map[string]int
 }
@@ -151,7 +153,7 @@ func Resolve(ctx context.Context, name string, data []byte, options Options) (*C
 	root = a.references(a.extend(root))
 	c := &Config{Root: Node{tree: root}, Inputs: r.inputs, Sources: r.sources}
 	a.jobs(c)
-	c.Warnings, c.Partial = r.warnings, r.partial
+	c.Warnings, c.Partial, c.Skipped = r.warnings, r.partial, r.skipped
 	return c, r.err()
 }
 

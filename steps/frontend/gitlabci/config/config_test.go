@@ -178,3 +178,23 @@ func TestDocumentMarkersAroundAConfiguration(t *testing.T) {
 		}
 	}
 }
+
+func TestTheKeysOfIncludesAreGitLabs(t *testing.T) {
+	const url = "https://example.com/a.yml"
+	for text, want := range map[string]string{
+		"include: {remote: '" + url + "', cache: true}":                              "",
+		"include: {remote: '" + url + "', cache: '1 day'}":                           "",
+		"include: {remote: '" + url + "', cache: }":                                  "",
+		"include: {remote: '" + url + "', cache: [a]}":                               "`cache` must be a boolean or a duration, not a list",
+		"include: {local: a.yml, cache: true}":                                       "`cache` goes only with `remote`",
+		"include: {local: a.yml, rules: [{if: $NONE, when: on_success}]}":            "the rule of an include cannot be \"on_success\"",
+		"include: {local: a.yml, rules: [{if: $NONE, when: never}, {when: manual}]}": "the rule of an include cannot be \"manual\"",
+		"include: {local: a.yml, rules: [{if: $NONE, when: }, {when: always}]}":      "",
+		"include: [null, a.yml]":                                                     "",
+	} {
+		_, err := resolve(t, text+"\njob: {script: x}\n", files{url: "a: {script: x}", "a.yml": "a: {script: x}"})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: want %q, got %v", text, want, err)
+		}
+	}
+}

@@ -20,7 +20,7 @@ type inclusion struct {
 // The keys of an include. Exactly one of sourceKeys must be there.
 var (
 	sourceKeys = []string{"local", "remote", "template", "component", "project", "artifact"}
-	otherKeys  = []string{"file", "ref", "inputs", "rules", "integrity", "job"}
+	otherKeys  = []string{"file", "ref", "inputs", "rules", "integrity", "job", "cache"}
 )
 
 // inclusions reads an `include`. The files that its rules keep out are left out.
@@ -140,10 +140,14 @@ func (r *resolver) includeMap(s *Source, n Node) []inclusion {
 
 // checkPartners reports keys that go only with some sources, and whether the integrity can be one.
 func (r *resolver) checkPartners(n, integrity Node) bool {
-	for _, pair := range [][2]string{{"file", "project"}, {"ref", "project"}, {"integrity", "remote"}, {"job", "artifact"}} {
+	for _, pair := range [][2]string{{"file", "project"}, {"ref", "project"}, {"integrity", "remote"}, {"cache", "remote"}, {"job", "artifact"}} {
 		if key, _ := n.Entry(pair[0]); key.Exists() && !n.Get(pair[1]).Exists() {
 			r.report(key, "delete it", "`%s` goes only with `%s`", pair[0], pair[1])
 		}
+	}
+	if cache := n.Get("cache"); !cache.IsNull() && cache.Kind() != yamlsource.Boolean && cache.Kind() != yamlsource.String {
+		r.report(cache, "write true, false or a duration, such as '1 day'", "`cache` must be a boolean or a duration, not %s", cache.Kind())
+		return false
 	}
 	if !integrity.Exists() {
 		return true
@@ -290,6 +294,11 @@ func (r *resolver) included(rules Node) bool {
 		r.report(rules, "write a list of rules", "the `rules` of an include must be a list, not %s", rules.Kind())
 		return true
 	}
+	for _, rule := range rules.Items() { // also those behind the one that decides
+		if when := rule.Get("when"); !when.IsNull() && when.Text() != "never" && when.Text() != "always" {
+			r.report(when, "write always or never", "the rule of an include cannot be %q", shorten(when.Text()))
+		}
+	}
 	for _, rule := range rules.Items() {
 		if rule.Kind() != yamlsource.Mapping {
 			r.report(rule, "write `if:`, `exists:` or `changes:`", "a rule must be a map, not %s", rule.Kind())
@@ -314,15 +323,11 @@ func (r *resolver) included(rules Node) bool {
 		if !holds {
 			continue
 		}
-		switch when := rule.Get("when"); when.Text() {
-		case "never":
-			return false
-		case "", "always":
-			return true
-		default:
-			r.report(when, "write always or never", "the rule of an include cannot be %q", shorten(when.Text()))
-			return true
+		if rule.Get("when").Text() == "never" {
+			break
 		}
+		return true
 	}
+	r.skipped = true
 	return false
 }

@@ -18,6 +18,7 @@ type problems struct {
 	seen     map[problem]bool
 	sources  []*Source
 	partial  bool // a file is missing, and what it would have defined with it
+	skipped  bool // the rules of an include left it out
 }
 
 // report collects what is wrong with a node. A mistake that many jobs inherit is reported once, with the first one's history.

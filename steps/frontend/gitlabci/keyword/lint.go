@@ -61,7 +61,7 @@ func (l *linter) stages() {
 		switch name := it.Text(); {
 		case seen[name]:
 			l.warn(it, "delete one of them", "the stage %q is named twice", shorten(name))
-		case !used[name] && name != PreStage && name != PostStage && l.isOwn(it) && !l.config.Partial:
+		case !used[name] && name != PreStage && name != PostStage && l.isOwn(it) && !l.config.Partial && !l.config.Skipped:
 			l.warn(it, "delete it, or give it a job", "the stage %q has no job", shorten(name))
 		}
 		seen[it.Text()] = true
@@ -304,9 +304,14 @@ func (l *linter) hidden() {
 		}
 		blocks = append(blocks, b)
 	}
-	if len(blocks) == 0 || l.config.Partial {
+	if len(blocks) == 0 || l.config.Partial || l.config.Skipped {
 		return
 	}
+	byName := make(map[string]*block, len(blocks))
+	for _, b := range blocks {
+		byName[b.key.Text()] = b
+	}
+	var within *block // the hidden job whose value is walked: what it says itself is no use of it
 	use := func(line int) {
 		at, found := slices.BinarySearchFunc(blocks, line, func(b *block, line int) int {
 			switch {
@@ -317,7 +322,7 @@ func (l *linter) hidden() {
 			}
 			return 0
 		})
-		if found {
+		if found && blocks[at] != within {
 			blocks[at].used = true
 		}
 	}
@@ -338,9 +343,8 @@ func (l *linter) hidden() {
 		}
 	}
 	for key, v := range l.config.Root.Entries() { // hidden jobs use each other too
-		if !strings.HasPrefix(key.Text(), ".") {
-			walk(v)
-		}
+		within = byName[key.Text()]
+		walk(v)
 		for _, it := range v.Get("extends").Flat() {
 			extended[it.Text()] = true
 		}

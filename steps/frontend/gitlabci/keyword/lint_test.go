@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 )
 
@@ -78,5 +79,32 @@ func TestPartial(t *testing.T) {
 	}
 	if warnings := keyword.Lint(d, c); len(warnings) > 0 {
 		t.Error(tell(warnings))
+	}
+}
+
+func TestAHiddenJobThatSomethingMayUseIsNotUnused(t *testing.T) {
+	for name, text := range map[string]string{
+		"an unused hidden job refers to it":  ".a: {script: x}\n.b: {script: !reference [.a, script]}\n" + someJob,
+		"an unused hidden job has an alias":  ".a: {variables: &v {A: b}}\n.b: {variables: *v}\n" + someJob,
+		"an unused hidden job merges a part": ".a: {variables: &v {A: b}}\n.b: {variables: {<<: *v, C: d}}\n" + someJob,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lint(t, text); strings.Contains(got, `".a"`) {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+func TestAnIncludeThatIsLeftOutMayUseWhatNothingUses(t *testing.T) {
+	never := func(config.Node) (bool, error) { return false, nil }
+	text := "include: {local: more.yml, rules: [{if: $NEVER}]}\nstages: [test, deploy]\n.a: {script: x}\n" + someJob
+	c, err := config.Resolve(t.Context(), "ci.yml", []byte(text), config.Options{Rule: never})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, problems := keyword.Read(c)
+	if got := tell(keyword.Lint(d, c)); got != "" || len(problems) > 0 {
+		t.Error(got, problems)
 	}
 }

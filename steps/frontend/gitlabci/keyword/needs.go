@@ -58,6 +58,7 @@ func (r needReader) needs(n config.Node, name string, of needsOf) []Need {
 			if need, ok := r.need(it, name, of); ok {
 				out = append(out, need)
 			}
+		case yamlsource.Null: // GitLab drops it
 		default:
 			r.report(it, "write the name of a job, or a map with `job:`", "an item of `%s` must be a string or a map, not %s", name, it.Kind())
 		}

@@ -32,6 +32,8 @@ func TestNeeds(t *testing.T) {
 		{"names", of("[a, b]"), needs, []string{"a true false []", "b true false []"}},
 		{"an empty list, which is not none", of("[]"), func(d *keyword.Definition) any { return first(d).Needs != nil }, true},
 		{"none", someJob, func(d *keyword.Definition) any { return first(d).Needs == nil }, true},
+		{"null in the list, which is nothing", of("[a, null]"), needs, []string{"a true false []"}},
+		{"null alone, which waits for nothing", of("[null]"), func(d *keyword.Definition) any { return first(d).Needs != nil }, true},
 		{"a map", of("[{job: a, artifacts: false}]"), needs, []string{"a false false []"}},
 		{"an optional job that does not exist", of("[{job: c, optional: true}]"), needs, []string{"c true true []"}},
 		{"a job of another pipeline", of("[{pipeline: $PARENT_PIPELINE_ID, job: x}]"), needs, []string{"$PARENT_PIPELINE_ID x true false []"}},
@@ -76,7 +78,7 @@ func TestNeeds(t *testing.T) {
 		{"copies of a job without a matrix", job("needs: [{job: a, parallel: {matrix: [{A: b}]}}]") + others, "the needed job \"a\" has no matrix"},
 		{"a matrix expression of another matrix", fmt.Sprintf(own, "GO") + matrix, "$[[ matrix.GO ]] is not in the matrix of the job"},
 		{"a number of copies", job("needs: [{job: a, parallel: 2}]") + others, "`needs:parallel` must be a map, not a number"},
-		{"null in the list", of("[a, null]"), "an item of `needs` must be a string or a map, not null"},
+		{"a number in the list", of("[a, 1]"), "an item of `needs` must be a string or a map, not a number"},
 		{"an optional that is a text", of("[{job: a, optional: maybe}]"), "`needs:optional` must be a boolean, not a string"},
 		{"a job that does not exist in a rule", job("rules: [{needs: [c]}]") + others, "the needed job \"c\" does not exist"},
 	})

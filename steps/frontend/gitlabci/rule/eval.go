@@ -168,7 +168,10 @@ func (s *state) patternOf(n *node, text string) (*Pattern, bool) {
 		where = "$" + n.right.text
 	}
 	pattern, ok, err := ParsePattern(text)
-	if err != nil || !ok {
+	switch {
+	case text == "" && n.guarded: // the author knows that it can be empty
+		return nil, false
+	case err != nil || !ok:
 		what := " is not of the form /pattern/"
 		if ok {
 			what = " is not a valid pattern"

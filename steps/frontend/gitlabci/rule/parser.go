@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -15,6 +16,8 @@ type node struct {
 	right      *node
 	// recent is the pattern that a match found in a variable lately. It spares compiling it for every job.
 	recent atomic.Pointer[Pattern]
+	// guarded is set for a match whose pattern is a variable that a condition before it asks for: `$A && $B =~ $A`.
+	guarded bool
 }
 
 // How close operators bind, closer ones higher. Values are closest.
@@ -95,6 +98,9 @@ func (p *parser) binary(binding int) (*node, *Error) {
 			return nil, err
 		}
 		left = &node{kind: operator.kind, start: left.start, end: right.end, left: left, right: right}
+		if operator.kind == tokenAnd {
+			right.guard(left.left.asked(nil))
+		}
 	}
 	return left, nil
 }
@@ -223,4 +229,31 @@ func (n *node) writeWithin(b *strings.Builder, binding int) {
 	b.WriteString("(")
 	n.write(b)
 	b.WriteString(")")
+}
+
+// asked adds the variables that are not null, or not empty, where the condition holds.
+func (n *node) asked(names []string) []string {
+	switch n.kind {
+	case tokenVariable:
+		return append(names, n.text)
+	case tokenAnd:
+		return n.right.asked(n.left.asked(names))
+	case tokenNotEqual:
+		if n.left.kind == tokenVariable && (n.right.kind == tokenNull || n.right.kind == tokenString && n.right.text == "") {
+			return append(names, n.left.text)
+		}
+	}
+	return names
+}
+
+// guard marks the matches whose patterns are in variables of these names.
+func (n *node) guard(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	n.walk(func(m *node) {
+		if (m.kind == tokenMatch || m.kind == tokenNotMatch) && m.right.kind == tokenVariable && slices.Contains(names, m.right.text) {
+			m.guarded = true
+		}
+	})
 }

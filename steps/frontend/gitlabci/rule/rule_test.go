@@ -360,12 +360,19 @@ func TestEvaluationsThatFailInGitLab(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`$SET =~ $PATTERN`:     "",
-		`$SET =~ $NOT_PATTERN`: "$NOT_PATTERN is not of the form /pattern/",
-		`$SET =~ $PATH`:        "$PATH is not of the form /pattern/",
-		`$SET !~ "x"`:          "what stands after !~ is not of the form /pattern/",
-		`$SET =~ $BAD_PATTERN`: "$BAD_PATTERN is not a valid pattern",
-		`$SET || $A =~ $PATH`:  "",
+		`$SET =~ $PATTERN`:                           "",
+		`$SET =~ $NOT_PATTERN`:                       "$NOT_PATTERN is not of the form /pattern/",
+		`$SET =~ $PATH`:                              "$PATH is not of the form /pattern/",
+		`$SET !~ "x"`:                                "what stands after !~ is not of the form /pattern/",
+		`$SET =~ $BAD_PATTERN`:                       "$BAD_PATTERN is not a valid pattern",
+		`$SET || $A =~ $PATH`:                        "",
+		`$SET =~ $EMPTY`:                             "$EMPTY is not of the form /pattern/",
+		`$EMPTY && $SET =~ $EMPTY`:                   "",
+		`$SET && ($EMPTY) && $SET =~ $EMPTY`:         "",
+		`$SET && ($EMPTY && ($A || $SET =~ $EMPTY))`: "",
+		`$EMPTY != null && $SET !~ $EMPTY`:           "",
+		`$SET && $SET =~ $EMPTY`:                     "$EMPTY is not of the form /pattern/",
+		`$PATH && $SET =~ $PATH`:                     "$PATH is not of the form /pattern/",
 	} {
 		e, err := rule.Parse(text)
 		if err != nil {
