@@ -12,11 +12,12 @@ var (
 	ErrNotExecutable = errors.New("program cannot be executed")
 	ErrWorkDir       = errors.New("work directory cannot be used")
 	ErrTooLong       = errors.New("argument list too long")
+	ErrConfine       = errors.New("process cannot be confined")
 )
 
 // StartError says why a process did not start.
 type StartError struct {
-	// Kind is ErrNotFound, ErrNotExecutable, ErrWorkDir or ErrTooLong; nil for everything else.
+	// Kind is ErrNotFound, ErrNotExecutable, ErrWorkDir, ErrTooLong or ErrConfine; nil for everything else.
 	Kind error
 	// Program is Args[0].
 	Program string
@@ -117,4 +118,8 @@ func (s *Spec) invalid() error {
 		}
 	}
 	return nil
+}
+
+func (s *Spec) failConfine(err error) error {
+	return s.fail(ErrConfine, err, "it is to be confined, and this machine cannot do that: %v; run `step-runner doctor`", err)
 }

@@ -20,6 +20,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/rungci/rung/internal/confine"
 )
 
 const (
@@ -60,6 +62,9 @@ type Spec struct {
 	Stdout, Stderr io.Writer
 	// Grace is the time between the polite signal and the kill.
 	Grace time.Duration
+	// Confine is what the process sees of the machine; nil is all that this program's user does. Only Linux confines processes; where one
+	// cannot be, it does not start, and the *StartError is ErrConfine.
+	Confine *confine.View
 	// Started is called once the process runs, with its ID, which on Unix is also that of its group and session; nil is nothing.
 	Started func(pid int)
 }
@@ -92,6 +97,9 @@ func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
 	case <-kill:
 		return notStarted, ErrKilled
 	default:
+	}
+	if err := spec.confinable(); err != nil {
+		return notStarted, err
 	}
 	in, out, term, err := openStreams(&spec)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rungci/rung/internal/confine"
 )
 
 const (
@@ -31,10 +33,11 @@ const (
 // child is a process that Run started. Its pid is the id of its group and session as well.
 type child struct {
 	pid     int
-	pidfd   int      // Linux only; -1 where there is none
-	pipes   [2]*pipe // its output, which tells its orphans apart; may be nil
-	temp    string   // the temporary folder in its environment, which tells them apart, too; "" is none
-	watched bool     // by the watchdog
+	pidfd   int            // Linux only; -1 where there is none
+	pipes   [2]*pipe       // its output, which tells its orphans apart; may be nil
+	temp    string         // the temporary folder in its environment, which tells them apart, too; "" is none
+	watched bool           // by the watchdog
+	inside  *confine.Child // what it is confined with; nil when it is not. pid is its init then
 	status  syscall.WaitStatus
 	reaped  atomic.Bool
 }
@@ -61,6 +64,12 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 	}
 	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env)}
 	wantPidfd(attr.Sys, &c.pidfd)
+	if spec.Confine != nil {
+		if err := c.startConfined(spec, program, attr); err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
 	for try := 0; ; try++ {
 		err = c.fork(func() (int, error) { return syscall.ForkExec(program, spec.Args, attr) })
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {
@@ -189,6 +198,9 @@ func (c *child) finish() Result {
 	for pause, waited := shortPause, time.Duration(0); c.groupLives() && waited < groupDelay; pause = min(2*pause, longPause) {
 		time.Sleep(pause)
 		waited += pause
+	}
+	if result, ok := c.confinedResult(); ok {
+		return result
 	}
 	if c.status.Signaled() {
 		return Result{ExitCode: -1, Signal: signalName(c.status.Signal())}

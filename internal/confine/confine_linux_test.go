@@ -1,0 +1,351 @@
+package confine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rungci/rung/internal/confine"
+	"github.com/rungci/rung/internal/process"
+)
+
+// place is a work directory, and a folder beside it that a view does not have.
+type place struct{ work, beside string }
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	if err := process.CanConfine(); err != nil {
+		t.Skipf("processes cannot be confined here: %v", err)
+	}
+	dir := t.TempDir()
+	p := place{filepath.Join(dir, "work"), filepath.Join(dir, "beside")}
+	for _, path := range []string{p.work, p.beside} {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(p.beside, "secret"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// view is one with the work directory.
+func (p place) view() *confine.View {
+	v := &confine.View{}
+	v.Add(p.work, true)
+	return v
+}
+
+// run runs a script in a view, by default that of the work directory.
+func (p place) run(t *testing.T, script string, change ...func(*process.Spec)) (process.Result, string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	spec := process.Spec{
+		Args: []string{"sh", "-c", script}, Dir: p.work, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "BESIDE=" + p.beside, "TEST=" + strconv.Itoa(os.Getpid())},
+		Stdout: &out, Stderr: &out, Grace: time.Minute, Confine: p.view(),
+	}
+	for _, c := range change {
+		c(&spec)
+	}
+	result, err := process.Run(t.Context(), nil, spec)
+	return result, strings.TrimSpace(out.String()), err
+}
+
+func TestConfinedProcessSeesNothingElse(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, tt := range map[string]struct{ script, want string }{
+		"a file beside its own":              {`cat "$BESIDE/secret" 2>/dev/null || echo no`, "no"},
+		"that it exists":                     {`test -e "$BESIDE" || echo no`, "no"},
+		"the folders of users":               {`ls /home /root /var /run /mnt /srv 2>/dev/null; echo nothing`, "nothing"},
+		"other processes":                    {`ls -d /proc/[0-9]* | wc -l; kill -0 $TEST 2>/dev/null || echo no`, "4\nno"},
+		"its init":                           {`cat /proc/1/environ /proc/1/mem 2>/dev/null; readlink /proc/1/fd/3 2>/dev/null || echo no`, "no"},
+		"memory that processes share":        {`ls /dev/shm | wc -l`, "0"},
+		"writing programs":                   {`(echo >>/usr/bin/env) 2>/dev/null || echo no`, "no"},
+		"a new file in a system folder":      {`(touch /usr/bin/new-program) 2>/dev/null || echo no`, "no"},
+		"the settings of the kernel":         {`for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do (echo x >$f) 2>/dev/null || echo no; done`, "no\nno"},
+		"a mount":                            {`mount -t tmpfs none "$PWD" 2>/dev/null || umount /proc 2>/dev/null || echo no`, "no"},
+		"a user namespace":                   {`unshare -Ur true 2>/dev/null || echo no`, "no"},
+		"capabilities over others' files":    {`grep CapEff /proc/self/status | tr -d 0b1`, "CapEff:"},
+		"more privileges from a set-ID file": {`grep NoNewPrivs /proc/self/status | tr -dc 01`, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, out, err := p.run(t, tt.script); err != nil || out != tt.want {
+				t.Errorf("got %q, %v, want %q", out, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestConfinedProcessHasWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, tt := range map[string]struct{ script, want string }{
+		"its work directory":       {`echo text >file; mkdir d; mv file d/file; ln d/file d/other; cat d/other; pwd | grep -c /work; rm -r d`, "text\n1"},
+		"its own user":             {`id -u`, strconv.Itoa(os.Getuid())},
+		"its environment":          {`echo $TEST`, strconv.Itoa(os.Getpid())},
+		"its own /proc":            {`readlink /proc/self >/dev/null && cat /proc/$$/comm`, "sh"},
+		"devices":                  {`echo x >/dev/null; head -c 4 /dev/zero | wc -c; echo on >/dev/stdout; echo x >/dev/shm/x`, "4\non"},
+		"a process to signal":      {`sleep 1000 & kill $!; wait $! 2>/dev/null || echo $?`, "143"},
+		"a group of its own":       {`test $(ps -o pgid= -p $$ 2>/dev/null || echo $$) = $$ && echo yes`, "yes"},
+		"an address to connect to": {`cat /etc/resolv.conf >/dev/null && echo readable`, "readable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, out, err := p.run(t, tt.script); err != nil || out != tt.want {
+				t.Errorf("got %q, %v, want %q", out, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestConfinedProcessEndsAsItDoesElsewhere(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for script, want := range map[string]process.Result{
+		"true":                    {},
+		"exit 7":                  {ExitCode: 7},
+		"exit 255":                {ExitCode: 255},
+		"kill -9 $$":              {ExitCode: -1, Signal: "SIGKILL"},
+		"kill -SEGV $$":           {ExitCode: -1, Signal: "SIGSEGV"},
+		"sh -c 'kill -TERM $$'":   {ExitCode: 143},
+		"trap '' TERM; kill $$":   {},
+		"kill -9 1; exit 3":       {ExitCode: 3},
+		"(sleep 1000 &) ; exit 4": {ExitCode: 4},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			got, out, err := p.run(t, script)
+			if err != nil || got != want {
+				t.Errorf("got %+v, %v, want %+v (%s)", got, err, want, out)
+			}
+			free, _, err := p.run(t, script, func(s *process.Spec) { s.Confine = nil })
+			if script != "kill -9 1; exit 3" && (err != nil || free != got) {
+				t.Errorf("a process that is not confined ends with %+v, %v", free, err)
+			}
+		})
+	}
+}
+
+func TestConfinedProcessThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	hidden := filepath.Join(p.beside, "tool")
+	if err := os.WriteFile(hidden, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for program, kind := range map[string]error{"no-such-program": process.ErrNotFound, hidden: process.ErrNotExecutable, p.work: process.ErrNotExecutable} {
+		_, _, err := p.run(t, "", func(s *process.Spec) { s.Args = []string{program} })
+		if !errors.Is(err, kind) {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
+}
+
+func TestConfinedProcessIsStoppedPolitely(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ctx, stop := context.WithCancel(t.Context())
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = r.Read(make([]byte, 1))
+		stop()
+	}()
+	var out bytes.Buffer
+	_, err = process.Run(ctx, nil, process.Spec{
+		Args: []string{"sh", "-c", `trap 'echo asked; exit 9' TERM; echo >&3; while :; do sleep 0.01; done`}, Dir: p.work,
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Stdout: &out, Grace: 3 * time.Second, Confine: p.view(), Files: []*os.File{w},
+	})
+	if !errors.Is(err, context.Canceled) || out.String() != "asked\n" {
+		t.Errorf("got %v, %q", err, out.String())
+	}
+}
+
+// TestDaemonOfAConfinedProcessDiesWithIt has a daemon that leaves its session and its parents, closes its files and clears its environment.
+func TestDaemonOfAConfinedProcessDiesWithIt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, _, err := p.run(t, `(setsid env -i sh -c '(echo >alive; while echo >>alive; do sleep 0.01; done) &' </dev/null >/dev/null 2>&1 &)
+while ! test -s alive; do sleep 0.01; done`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(filepath.Join(p.work, "alive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // a daemon that lives would write several times while another process starts
+		_, _, _ = p.run(t, "sleep 0.03")
+	}
+	if after, _ := os.Stat(filepath.Join(p.work, "alive")); after.Size() != before.Size() {
+		t.Error("the daemon is still writing")
+	}
+}
+
+func TestConfinedProcessIsGivenMore(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	listener, err := net.Listen("unix", filepath.Join(p.beside, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	connect := `perl -MSocket -e 'socket(S,AF_UNIX,SOCK_STREAM,0); print connect(S,sockaddr_un("'"$BESIDE"'/socket"))?"yes":"no"'`
+	for name, tt := range map[string]struct {
+		script, want string
+		add          string
+		writable     bool
+	}{
+		"nothing":            {connect, "no", "", false},
+		"a socket":           {connect, "yes", "socket", true},
+		"a file":             {`cat "$BESIDE/secret"; (echo >>"$BESIDE/secret") 2>/dev/null || echo no`, "secretno", "secret", false},
+		"a folder":           {`ls "$BESIDE"; (touch "$BESIDE/new") 2>/dev/null || echo no`, "secret\nsocket\nno", ".", false},
+		"a folder to change": {`touch "$BESIDE/new" && rm "$BESIDE/new" && echo yes`, "yes", ".", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath("perl"); err != nil && strings.Contains(tt.script, "perl") {
+				t.Skip("perl is not installed")
+			}
+			_, out, err := p.run(t, tt.script, func(s *process.Spec) {
+				if tt.add != "" {
+					s.Confine.Add(filepath.Join(p.beside, tt.add), tt.writable)
+				}
+			})
+			if err != nil || out != tt.want {
+				t.Errorf("got %q, %v, want %q", out, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestConfinedProcessDoesNotSeeWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, out, err := p.run(t, `cat "$BESIDE/secret"; ls work beside; cat work/kept; mv beside away 2>/dev/null || echo no`, func(s *process.Spec) {
+		parent := filepath.Dir(p.work)
+		if err := os.WriteFile(filepath.Join(p.work, "kept"), []byte("kept\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Dir, s.Confine = parent, &confine.View{Hidden: []string{p.beside}}
+		s.Confine.Add(parent, true)
+	})
+	if err != nil || !strings.HasSuffix(out, "beside:\n\nwork:\nkept\nkept\nno") {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// TestAbstractSocketsOfOthersCannotBeReached connects to one that this test listens on.
+func TestAbstractSocketsOfOthersCannotBeReached(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("perl is not installed")
+	}
+	name := "rung-test-" + strconv.Itoa(os.Getpid()) + strconv.Itoa(os.Getuid())
+	listener, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	connect := `perl -MSocket -e 'socket(S,AF_UNIX,SOCK_STREAM,0); print connect(S,pack("Sa*",AF_UNIX,"\0` + name + `"))?"yes":"no"'`
+	if _, out, err := p.run(t, connect, func(s *process.Spec) { s.Confine = nil }); out != "yes" {
+		t.Fatalf("a process that is not confined: %q, %v", out, err)
+	}
+	want := "no"
+	if confine.ABI() < confine.ScopeABI {
+		want = "yes"
+	}
+	if _, out, err := p.run(t, connect); out != want {
+		t.Errorf("got %q, %v, want %q", out, err, want)
+	}
+}
+
+func TestConfinedProcessIsGivenItsFilesAndInput(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	file, err := process.MemoryFile([]byte("in memory\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	_, out, err := p.run(t, "cat "+process.FilePath(0)+" -; ls /proc/self/fd | wc -l", func(s *process.Spec) {
+		s.Files, s.Stdin = []*os.File{file}, []byte("input\n")
+	})
+	if err != nil || out != "in memory\ninput\n5" { // the three, the file, and what ls reads
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// TestAsAnOrdinaryUser runs the tests of this file as nobody, if they are being run as root.
+func TestAsAnOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	newPlace(t)
+	if os.Geteuid() != 0 {
+		return // the others have
+	}
+	const nobody = 65534
+	dir := t.TempDir()
+	for path := dir; path != "/" && path != os.TempDir(); path = filepath.Dir(path) {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program, temp := filepath.Join(dir, "test"), filepath.Join(dir, "tmp")
+	if err := copyProgram(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(temp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(temp, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=Confined|Daemon|Abstract")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestConfinedProcessSeesNothingElse")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func copyProgram(to string) error {
+	in, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return errors.Join(out.Chmod(0o755), out.Close())
+}
+
+// TestMain conceals this program as step-runner does itself.
+func TestMain(m *testing.M) {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,214 @@
+package confine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The init runs before the rest of this program is initialized, which would take longer than all that it does.
+func init() {
+	if os.Getpid() != 1 || len(os.Args) != 2 || os.Args[0] != initName {
+		return
+	}
+	runtime.LockOSThread() // capabilities are a thread's
+	files, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		os.Exit(2)
+	}
+	c := &container{control: os.NewFile(uintptr(files+1), "control")}
+	// Also what our program itself was started with: a folder among it would be a way out.
+	_ = unix.CloseRange(uint(files), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	settings, err := io.ReadAll(io.NewSectionReader(os.NewFile(uintptr(files), "config"), 0, maxConfig))
+	if err == nil {
+		err = json.Unmarshal(settings, &c.config)
+	}
+	if err != nil {
+		c.fail(&SetupError{"settings", err})
+	}
+	c.run()
+}
+
+// maxConfig bounds what an init is told, in bytes: arguments and environment are at most 6 MiB on Linux, as JSON a few times that.
+const maxConfig = 64 << 20
+
+// container is what the init of a confined process looks after.
+type container struct {
+	config
+	control *os.File
+}
+
+func (c *container) run() {
+	go func() {
+		_, _ = c.control.Read(make([]byte, 1)) // nobody writes: it is the end of the process that we are for
+		os.Exit(1)
+	}()
+	if err := c.setUp(); err != nil {
+		c.fail(err)
+	}
+	if c.Command == nil {
+		c.say(answer{})
+		os.Exit(0)
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, unix.SIGTERM)
+	pid, err := c.start()
+	if err != nil {
+		c.fail(err)
+	}
+	c.say(answer{})
+	letGo(c.Command.Files)
+	stopped := make(chan struct{})
+	go func() {
+		<-stop
+		close(stopped)
+		for {
+			_ = unix.Kill(-pid, unix.SIGTERM)
+			_ = unix.Kill(-pid, unix.SIGCONT)
+			<-stop
+		}
+	}()
+	status := await(pid)
+	select {
+	case <-stopped:
+		awaitGroup(pid)
+	default:
+	}
+	ended := answer{Ended: true, Exit: status.ExitStatus()}
+	if status.Signaled() {
+		ended.Exit, ended.Signal = 0, int(status.Signal())
+	}
+	c.say(ended)
+	os.Exit(ended.Exit & 0xff)
+}
+
+// start runs the command.
+func (c *container) start() (pid int, err error) {
+	attr := &syscall.ProcAttr{Dir: c.Command.Dir, Env: c.Command.Env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	for fd := range c.Command.Files {
+		attr.Files = append(attr.Files, uintptr(fd))
+	}
+	for try := range busyRetries {
+		pid, err = syscall.ForkExec(c.Command.Program, c.Command.Args, attr)
+		if !errors.Is(err, syscall.ETXTBSY) {
+			break
+		}
+		time.Sleep(time.Duration(try+1) * time.Millisecond)
+	}
+	if err != nil {
+		return 0, &startError{err}
+	}
+	return pid, nil
+}
+
+// busyRetries bounds how often a program is tried that is open for writing, as in a start without an init.
+const busyRetries = 10
+
+// startError is an error of the command.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return e.err.Error() }
+
+// letGo closes what the command has, so that its readers and writers see only the command.
+func letGo(files int) {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	for fd := range files {
+		_ = unix.Dup3(null, fd, unix.O_CLOEXEC)
+	}
+	_ = unix.Close(null)
+}
+
+// await reaps all that ends until the process has.
+func await(pid int) syscall.WaitStatus {
+	for {
+		var status syscall.WaitStatus
+		got, err := syscall.Wait4(-1, &status, 0, nil)
+		if got == pid || err != nil && !errors.Is(err, syscall.EINTR) {
+			return status
+		}
+	}
+}
+
+// awaitGroup waits, after a polite stop that the command has followed, for the rest of its group. Who asked for the stop kills what takes
+// too long.
+func awaitGroup(pid int) {
+	for unix.Kill(-pid, 0) == nil {
+		_, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (c *container) say(a answer) {
+	text, err := json.Marshal(a)
+	if err == nil {
+		_, _ = c.control.Write(text)
+	}
+}
+
+// fail says why there is no command, and ends.
+func (c *container) fail(err error) {
+	var setup *SetupError
+	var start *startError
+	a := answer{Reason: err.Error()}
+	switch {
+	case errors.As(err, &start):
+		a.Start, err = true, start.err
+	case errors.As(err, &setup):
+		a.Failed, a.Reason = setup.What, setup.Err.Error()
+	default:
+		a.Failed = "view"
+	}
+	_ = errors.As(err, &a.Errno)
+	if setup != nil && a.Reason != a.Errno.Error() {
+		a.Errno = 0
+	}
+	c.say(a)
+	os.Exit(1)
+}
+
+// setUp makes the view, and gives up all that it took to make it.
+func (c *container) setUp() error {
+	if err := c.mapUser(); err != nil {
+		return &SetupError{"user namespace with a map", err}
+	}
+	if err := c.mountAll(); err != nil {
+		return err
+	}
+	// The session's keyring is not part of any namespace.
+	_, _ = unix.KeyctlJoinSessionKeyring("")
+	if err := c.landlock(); err != nil {
+		return &SetupError{"Landlock", err}
+	}
+	if err := dropCapabilities(c.UID); err != nil {
+		return &SetupError{"way to give up capabilities", err}
+	}
+	// The command has the same user: this keeps it from looking into its init.
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+}
+
+// mapUser gives the user its own ID in the namespace.
+func (c *container) mapUser() error {
+	for _, file := range []struct{ name, text string }{
+		{"setgroups", "deny"},
+		{"gid_map", fmt.Sprintf("%d %d 1\n", c.GID, c.GID)},
+		{"uid_map", fmt.Sprintf("%d %d 1\n", c.UID, c.UID)},
+	} {
+		if err := os.WriteFile("/proc/self/"+file.name, []byte(file.text), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
