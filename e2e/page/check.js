@@ -22,7 +22,21 @@ addEventListener("load", async () => {
     await new Promise((done) => setTimeout(done, 500));
   };
   for (const details of document.querySelectorAll(".pipeline details")) details.open = true;
-  if (document.querySelector(".pipeline")) await check("the pipeline");
+  if (document.querySelector(".pipeline")) {
+    await check("the pipeline");
+    const jobs = [...document.querySelectorAll("main > details")];
+    jobs[0].open = false;
+    await type("testdemo WANTS");
+    const [hit] = CSS.highlights.get("hit") || [], box = hit && hit.getBoundingClientRect();
+    if (!hit || !jobs[0].open) out.search.push("a search does not jump to its first hit");
+    else if (box.top < 0 || box.bottom > innerHeight) out.search.push("the first hit is outside of the window");
+    if (!/^\d+ hits in 2 jobs$/.test(document.getElementById("found").textContent)) out.search.push("it says " + document.getElementById("found").textContent);
+    await check("the pipeline, searching");
+    await type("no such text");
+    if (document.getElementById("found").textContent !== "nothing found" || jobs.some((job) => job.open)) out.search.push("what is not there is found");
+    await type("");
+    if (jobs[0].open) out.search.push("a job that its reader closed is open after the search");
+  }
   // A row of every kind: by how its step ended, and whether it is a list.
   const rows = [...new Map([...document.querySelectorAll(".row")].map((row) => [row.className, row])).values()];
   for (const theme of rows.length ? ["light", "dark"] : []) {

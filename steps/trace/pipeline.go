@@ -3,7 +3,7 @@ package trace
 import (
 	"bufio"
 	"cmp"
-	_ "embed" // the page's style
+	_ "embed" // the page's style and search
 	"fmt"
 	"io"
 	"slices"
@@ -17,12 +17,15 @@ import (
 //go:embed page/pipeline.css
 var pipelineCSS string
 
+//go:embed page/pipeline.js
+var pipelineJS string
+
 // Sizes of the graph, in CSS pixels.
 const (
 	graphColumn, graphRow = 220, 44
 	graphWidth, graphBox  = 170, 30
 	graphMargin           = 12
-	graphName             = 22 // characters
+	graphName             = 17 // characters
 )
 
 // pipelineJob is a trace on the page of a pipeline.
@@ -37,7 +40,7 @@ type pipelineJob struct {
 }
 
 // WritePipeline writes one page of all jobs of a pipeline, a trace each: their graph, their timeline and their logs. Like that of one
-// trace it needs nothing else; it has no scripts.
+// trace it needs nothing else. Its one script is the search; all the rest works without.
 func WritePipeline(w io.Writer, traces []*Trace) error {
 	p := &pipelinePage{out: bufio.NewWriterSize(w, maxChunk)}
 	for _, t := range traces {
@@ -54,7 +57,7 @@ func WritePipeline(w io.Writer, traces []*Trace) error {
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none'; style-src %s">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none'; style-src %s; script-src %s">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
@@ -62,7 +65,7 @@ func WritePipeline(w io.Writer, traces []*Trace) error {
 <style>%s</style>
 </head>
 <body class="pipeline">
-`, sourceHash(style), xmlText(p.title()+" · "+string(p.status())), style)
+`, sourceHash(style), sourceHash(pipelineJS), xmlText(p.title()+" · "+string(p.status())), style)
 	p.header()
 	p.out.WriteString("<main>\n")
 	p.graph()
@@ -70,7 +73,7 @@ func WritePipeline(w io.Writer, traces []*Trace) error {
 	for _, j := range p.jobs {
 		p.job(j)
 	}
-	p.out.WriteString("</main>\n</body>\n</html>\n")
+	p.out.WriteString("</main>\n<script>" + pipelineJS + "</script>\n</body>\n</html>\n")
 	return p.out.Flush()
 }
 
@@ -185,7 +188,11 @@ func (p *pipelinePage) header() {
 			fmt.Fprintf(p.out, "<span>%s <b>%s</b></span>", fact[0], xmlText(fact[1]))
 		}
 	}
-	p.out.WriteString("</div></header>\n")
+	p.out.WriteString(`</div></header>
+<div id="find" role="search" hidden><label class="search"><span class="visually-hidden">Search jobs and logs</span>
+<input id="search" type="search" placeholder="Search jobs and logs" autocomplete="off" spellcheck="false" aria-keyshortcuts="/"><kbd aria-hidden="true">/</kbd></label>
+<span id="found" role="status"></span></div>
+`)
 }
 
 // graph draws the jobs and what they need.
@@ -253,8 +260,8 @@ func (p *pipelinePage) job(j *pipelineJob) {
 		if log == nil {
 			return
 		}
-		fmt.Fprintf(p.out, "<h3><span class=\"s-%s\" aria-hidden=\"true\">%s</span> %s</h3>\n<pre class=\"code\" tabindex=\"0\">",
-			s.Status, symbols[s.Status], xmlText(strings.Join(j.names(s), " / ")))
+		fmt.Fprintf(p.out, "<h3><span class=\"s-%s\" aria-hidden=\"true\">%s</span> %s</h3>\n<pre class=\"code\" tabindex=\"0\" data-missing=\"%d\">",
+			s.Status, symbols[s.Status], xmlText(strings.Join(j.names(s), " / ")), log.dropped)
 		p.text(log.head)
 		if log.dropped > 0 {
 			fmt.Fprintf(p.out, "\n… %d bytes of this log are not in the page. The trace has all of it. …\n", log.dropped)

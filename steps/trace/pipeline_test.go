@@ -50,7 +50,7 @@ func TestThePageOfAPipeline(t *testing.T) {
 		}
 	})
 	t.Run("no text of a job can leave the place it is in, and nothing is fetched", func(t *testing.T) {
-		if strings.Contains(page, "<script") || strings.Contains(page, evil) || strings.Contains(page, "http") && regexp.MustCompile(`(src|href)="http`).MatchString(page) {
+		if strings.Count(page, "<script") != 1 || strings.Contains(page, evil) || strings.Contains(page, "http") && regexp.MustCompile(`(src|href)="http`).MatchString(page) {
 			t.Error("it does")
 		}
 	})
