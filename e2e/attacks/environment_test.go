@@ -63,3 +63,22 @@ func TestAHostileComponentDoesNotRunInLaterSteps(t *testing.T) {
 		})
 	}
 }
+
+// TestAHostileComponentPlantsNothingInTheHomeOfLaterSteps writes files that shells and git read in a home folder.
+func TestAHostileComponentPlantsNothingInTheHomeOfLaterSteps(t *testing.T) {
+	t.Parallel()
+	canary := "canary-" + rand.Text()
+	v := newVictim(t, "TOKEN="+canary)
+	v.write("payload", "env >loot\n")
+	v.write("hostile/func.yml", "spec: {env: {\"*\": {optional: true}}, exports: [\"*\"]}\n---\nexec:\n  script: |\n"+
+		"    printf '[alias]\\n  st = !. ./payload\\n' >$HOME/.gitconfig; echo . ./payload >$HOME/.bash_profile; cat $HOME/.netrc >>loot\n")
+	v.write("deploy/func.yml", "spec: {secrets: {TOKEN: {}}}\n---\nexec: {command: [bash, -lc, 'git st; echo deployed']}\n")
+	v.write("steps.yml", "- script: echo machine example.com password "+canary+" >$HOME/.netrc\n- step: ./hostile\n  when: always\n  allow_failure: true\n"+
+		"- {step: ./deploy, secrets: [TOKEN]}\n- {script: 'bash -lc \"git st\" || true'}\n")
+	if out, _ := v.run("run", "steps.yml", "--secret", "TOKEN"); !strings.Contains(out, "deployed") {
+		t.Fatalf("the later step did not run:\n%s", out)
+	}
+	if loot := v.read("loot"); loot != "" {
+		t.Errorf("it got %s", loot)
+	}
+}

@@ -154,7 +154,7 @@ func TestB16ResultsSayWhatHappened(t *testing.T) {
 		t.Errorf("resolved: %+v", resolved)
 	}
 	started := bodies[event.ExecStarted](r)
-	if len(started[0].Env) != 1 || started[0].Env["OWN"] != "mine" || started[1].Env != nil {
+	if len(started[0].Env) != 2 || started[0].Env["HOME"] == "" || started[0].Env["OWN"] != "mine" || started[1].Env != nil {
 		t.Errorf("the events repeat the environment: %v, %v", started[0].Env, started[1].Env)
 	}
 	if run := bodies[event.RunStarted](r); run[0].Env["PATH"] == "" {

@@ -336,6 +336,7 @@ type directories struct {
 	files string // output files, export files and long scripts
 	tmp   string // shared by the steps; their temporary folder, unless they use the user's
 	home  string // "" when steps use the user's
+	homes string // of components that have one of their own, by the IDs of their steps. Each is made when a process needs it.
 }
 
 // The names of folders in the run's own.
@@ -343,6 +344,7 @@ const (
 	filesFolder = "files"
 	tmpFolder   = "tmp"
 	homeFolder  = "home"
+	homesFolder = "homes"
 )
 
 func (d *directories) create(root string, hostHome bool) error {
@@ -355,6 +357,7 @@ func (d *directories) create(root string, hostHome bool) error {
 		root = made
 	}
 	d.root, d.files, d.tmp = root, filepath.Join(root, filesFolder), filepath.Join(root, tmpFolder)
+	d.homes = filepath.Join(root, homesFolder)
 	made := []string{d.files, d.tmp}
 	if !hostHome {
 		d.home = filepath.Join(root, homeFolder)

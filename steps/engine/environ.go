@@ -64,8 +64,13 @@ func baseEnviron(host []string, extra map[string]string, dirs *directories) *env
 		vars["PATH"] = variable{text: defaultPath}
 	}
 	if dirs.home != "" {
-		for name, text := range ownFolders(dirs) {
-			vars[name] = variable{text: text}
+		maps.Copy(vars, homeVariables(dirs.home))
+		names := []string{"TMPDIR", "XDG_RUNTIME_DIR"}
+		if runtime.GOOS == "windows" {
+			names = append(names, "TEMP", "TMP")
+		}
+		for _, name := range names {
+			vars[name] = variable{text: dirs.tmp}
 		}
 	}
 	for name, text := range extra {
@@ -74,23 +79,20 @@ func baseEnviron(host []string, extra map[string]string, dirs *directories) *env
 	return &environ{vars}
 }
 
-// ownFolders are the variables that point programs to the run's own folders instead of the user's.
-func ownFolders(dirs *directories) map[string]string {
-	vars := map[string]string{
-		"HOME":              dirs.home,
-		"TMPDIR":            dirs.tmp,
-		"XDG_CONFIG_HOME":   filepath.Join(dirs.home, ".config"),
-		"XDG_CACHE_HOME":    filepath.Join(dirs.home, ".cache"),
-		"XDG_DATA_HOME":     filepath.Join(dirs.home, ".local", "share"),
-		"XDG_STATE_HOME":    filepath.Join(dirs.home, ".local", "state"),
-		"XDG_RUNTIME_DIR":   dirs.tmp,
-		"GIT_CONFIG_GLOBAL": filepath.Join(dirs.home, ".gitconfig"),
+// homeVariables are the variables that point programs to a home folder.
+func homeVariables(home string) map[string]variable {
+	vars := map[string]variable{
+		"HOME":              {text: home},
+		"XDG_CONFIG_HOME":   {text: filepath.Join(home, ".config")},
+		"XDG_CACHE_HOME":    {text: filepath.Join(home, ".cache")},
+		"XDG_DATA_HOME":     {text: filepath.Join(home, ".local", "share")},
+		"XDG_STATE_HOME":    {text: filepath.Join(home, ".local", "state")},
+		"GIT_CONFIG_GLOBAL": {text: filepath.Join(home, ".gitconfig")},
 	}
 	if runtime.GOOS == "windows" {
-		vars["USERPROFILE"] = dirs.home
-		vars["APPDATA"] = filepath.Join(dirs.home, "AppData", "Roaming")
-		vars["LOCALAPPDATA"] = filepath.Join(dirs.home, "AppData", "Local")
-		vars["TEMP"], vars["TMP"] = dirs.tmp, dirs.tmp
+		vars["USERPROFILE"] = variable{text: home}
+		vars["APPDATA"] = variable{text: filepath.Join(home, "AppData", "Roaming")}
+		vars["LOCALAPPDATA"] = variable{text: filepath.Join(home, "AppData", "Local")}
 	}
 	return vars
 }
@@ -135,8 +137,13 @@ func (e *environ) list(own map[string]variable) []string {
 // difference returns what a process that gets e and own is given beyond, and without, base.
 func (e *environ) difference(base *environ, own map[string]variable, out *emitter) (set map[string]string, unset []string) {
 	set = shownVariables(own, out)
+	follows := map[string]variable{} // of another home than that of base, which says where the rest is
+	if home := e.vars["HOME"]; home != base.vars["HOME"] {
+		follows = homeVariables(home.text)
+		delete(follows, "HOME")
+	}
 	for name, v := range e.vars {
-		if _, hidden := own[name]; hidden || base.vars[name] == v {
+		if _, hidden := own[name]; hidden || base.vars[name] == v || follows[name] == v && v.text != "" {
 			continue
 		}
 		if set == nil {

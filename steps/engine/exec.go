@@ -34,6 +34,9 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	if err != nil {
 		return failed(err)
 	}
+	if err := r.dirs.makeHome(s.env); err != nil {
+		return failed(systemError("creating the home folder of the step: %v", err))
+	}
 	inv.state = r.hooks.inherited(inv)
 	if err := x.converse(ctx); err != nil {
 		return failed(err)

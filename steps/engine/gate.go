@@ -62,6 +62,9 @@ func (c *call) environ(around *environ) *environ {
 			}
 		}
 	}
+	if c.home != "" {
+		maps.Copy(vars, homeVariables(c.home))
+	}
 	maps.Copy(vars, c.passed)
 	return &environ{vars}
 }

@@ -151,6 +151,7 @@ func (r *run) runHook(ctx context.Context, s *scope, id, group, stage string, h 
 		return r.report.skipped(id, st, "if: "+h.If.Value.Text()+" is false")
 	}
 	inv := &invocation{id: id, path: path, step: st, spec: &st.Inline.Spec, def: &st.Inline.Definition, given: of.given, state: of.state}
+	defer r.dirs.removeHome(s.env.vars["HOME"].text)
 	o := r.framed(ctx, s, inv, func(ctx context.Context) *outcome {
 		if of.found != nil && inv.attempt == 1 {
 			r.components.announce(id, of.found)

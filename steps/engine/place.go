@@ -23,6 +23,7 @@ type call struct {
 	origin *plan.Origin        // of the component; nil when it is local
 	passed map[string]variable // with the step's env
 	reads  []string            // the variables that the expressions of the component name
+	home   string              // of the component's own; "" where it has that around the step
 	// withheld are the variables around the step that did not pass into the component, and whether they are sensitive.
 	withheld map[string]bool
 	// texts are the inputs whose texts the component may run, with the places of their lines.

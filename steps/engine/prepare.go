@@ -68,6 +68,9 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation, 
 	inv.spec, inv.def = &component.Spec, &component.Definition
 	given := map[string]value.Value{}
 	calling := &call{step: st, from: caller, passed: vars, spec: inv.spec, origin: found.Origin, reads: r.components.envReads(component)}
+	if !calling.open() && !st.InheritEnv && inv.spec.Home != plan.HomeJob {
+		calling.home = r.dirs.homeOf(inv.id)
+	}
 	inner.env = calling.environ(caller.parent.env)
 	for _, name := range slices.Sorted(maps.Keys(st.Inputs)) {
 		f := st.Inputs[name]

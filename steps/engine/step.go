@@ -52,6 +52,7 @@ func (inv *invocation) announce(out *emitter, vars map[string]variable) {
 func (r *run) runStep(ctx context.Context, s *scope, id string, st *plan.Step) *outcome {
 	inv := &invocation{id: id, step: st}
 	var inner *scope
+	defer r.dirs.removeHome(r.dirs.homeOf(id))
 	return r.framed(ctx, s, inv, func(ctx context.Context) *outcome {
 		if inner == nil {
 			prepared, err := r.prepare(ctx, s, inv)

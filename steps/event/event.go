@@ -147,7 +147,8 @@ type ExecStarted struct {
 	Attempt int      `json:"attempt"` // counts from 1
 	Command []string `json:"command"`
 	WorkDir string   `json:"work_dir"`
-	// Env holds the variables of the process that are not in, or differ from, RunStarted.Env.
+	// Env holds the variables of the process that are not in, or differ from, RunStarted.Env. Of a home folder of its own it has HOME, and not
+	// the variables that lead to folders in it (XDG_…_HOME, GIT_CONFIG_GLOBAL).
 	Env map[string]string `json:"env,omitempty"`
 	// Unset are the names in RunStarted.Env that the process does not have.
 	Unset []string `json:"unset,omitempty"`

@@ -36,7 +36,12 @@ type Spec struct {
 	Secrets map[string]SecretRequest `json:"secrets,omitempty"`
 	// Exports are the names, and patterns of names, of the variables that the component may set for later steps.
 	Exports []string `json:"exports,omitempty"`
+	// Home is HomeJob for a component that uses the home folder of the steps around it. Empty gives it one of its own, which ends with the step.
+	Home string `json:"home,omitempty"`
 }
+
+// HomeJob is the Spec.Home of a component that shares the home folder of its caller: in a job's own list, that of the job.
+const HomeJob = "job"
 
 // Input is a value that a component takes.
 type Input struct {

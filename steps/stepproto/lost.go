@@ -33,6 +33,7 @@ func (l *losses) component(c *plan.Component, place string) {
 	l.note(len(c.Spec.Env) > 0, place+"spec", "env")
 	l.note(len(c.Spec.Secrets) > 0, place+"spec", "secrets")
 	l.note(len(c.Spec.Exports) > 0, place+"spec", "exports")
+	l.note(c.Spec.Home != "", place+"spec", "home")
 	if e := c.Definition.Exec; e != nil {
 		l.note(e.Timeout != 0, place+"exec", "timeout")
 		l.note(e.Toolkit != "", place+"exec", "toolkit")

@@ -61,7 +61,7 @@ func (p *parser) file() *plan.Component {
 		return nil
 	}
 	c := &plan.Component{Spec: plan.Spec{
-		AnyInputs: true, Env: map[string]plan.EnvRequest{"*": {Optional: true}}, Exports: []string{"*"}, // as on GitHub
+		AnyInputs: true, Env: map[string]plan.EnvRequest{"*": {Optional: true}}, Exports: []string{"*"}, Home: plan.HomeJob, // as on GitHub
 	}, Definition: plan.Definition{Span: doc.Span}}
 	if n := doc.Get("description"); n != nil {
 		c.Spec.Description, _ = p.Scalar(n, "the description")

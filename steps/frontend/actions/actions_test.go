@@ -96,6 +96,7 @@ runs:
 			AnyInputs:  true,
 			Env:        map[string]plan.EnvRequest{"*": {Optional: true}},
 			Exports:    []string{"*"},
+			Home:       plan.HomeJob,
 		},
 		Definition: plan.Definition{
 			Exec:        node(`dist/\${{ index.js`),
@@ -143,6 +144,7 @@ runs:
 			AnyInputs: true,
 			Env:       map[string]plan.EnvRequest{"*": {Optional: true}},
 			Exports:   []string{"*"},
+			Home:      plan.HomeJob,
 		},
 		Definition: plan.Definition{
 			Outputs: map[string]plan.Field{

@@ -49,6 +49,7 @@ func (w *writer) spec(s *plan.Spec) node {
 	if len(s.Exports) > 0 {
 		out.add("exports", textsNode(s.Exports))
 	}
+	out.addText("home", s.Home)
 	if len(s.Secrets) > 0 {
 		out.add("secrets", named(s.Secrets, func(e plan.SecretRequest) node {
 			n := node{object: true}

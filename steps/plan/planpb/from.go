@@ -37,7 +37,7 @@ func fromComponent(m *planv1.Component, depth int) (*plan.Component, error) {
 func fromSpec(m *planv1.Spec) (plan.Spec, error) {
 	out := plan.Spec{
 		Description: m.GetDescription(), DelegateOutputs: m.GetDelegateOutputs(), AnyOutputs: m.GetAnyOutputs(), AnyInputs: m.GetAnyInputs(),
-		Exports: m.GetExports(),
+		Exports: m.GetExports(), Home: m.GetHome(),
 	}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", m.GetInputs(), fromInput)

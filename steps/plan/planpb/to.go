@@ -31,7 +31,7 @@ func toComponent(c *plan.Component, depth int) (*planv1.Component, error) {
 var errTooNested = fmt.Errorf("steps nest deeper than %d levels", MaxNesting)
 
 func toSpec(s *plan.Spec) (*planv1.Spec, error) {
-	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs, AnyInputs: s.AnyInputs, Exports: s.Exports}
+	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs, AnyInputs: s.AnyInputs, Exports: s.Exports, Home: s.Home}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", s.Inputs, toInput)
 	out.Outputs, errs[1] = convertMap("outputs", s.Outputs, toOutput)

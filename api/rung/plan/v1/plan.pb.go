@@ -275,7 +275,9 @@ type Spec struct {
 	// Inputs that are not declared are accepted, with a warning.
 	AnyInputs bool `protobuf:"varint,8,opt,name=any_inputs,json=anyInputs,proto3" json:"any_inputs,omitempty"`
 	// The names, and patterns of names, of the variables that the component may set for later steps.
-	Exports       []string `protobuf:"bytes,9,rep,name=exports,proto3" json:"exports,omitempty"`
+	Exports []string `protobuf:"bytes,9,rep,name=exports,proto3" json:"exports,omitempty"`
+	// "job" for a component that uses the home folder of the steps around it. Empty gives it one of its own, which ends with the step.
+	Home          string `protobuf:"bytes,10,opt,name=home,proto3" json:"home,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +373,13 @@ func (x *Spec) GetExports() []string {
 		return x.Exports
 	}
 	return nil
+}
+
+func (x *Spec) GetHome() string {
+	if x != nil {
+		return x.Home
+	}
+	return ""
 }
 
 // Input is a value that a component takes.
@@ -2355,7 +2364,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x12.rung.plan.v1.SpecR\x04spec\x128\n" +
 	"\n" +
 	"definition\x18\x02 \x01(\v2\x18.rung.plan.v1.DefinitionR\n" +
-	"definition\"\xd7\x05\n" +
+	"definition\"\xeb\x05\n" +
 	"\x04Spec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x1e.rung.plan.v1.Spec.InputsEntryR\x06inputs\x129\n" +
@@ -2367,7 +2376,9 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\asecrets\x18\a \x03(\v2\x1f.rung.plan.v1.Spec.SecretsEntryR\asecrets\x12\x1d\n" +
 	"\n" +
 	"any_inputs\x18\b \x01(\bR\tanyInputs\x12\x18\n" +
-	"\aexports\x18\t \x03(\tR\aexports\x1aN\n" +
+	"\aexports\x18\t \x03(\tR\aexports\x12\x12\n" +
+	"\x04home\x18\n" +
+	" \x01(\tR\x04home\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.InputR\x05value:\x028\x01\x1aP\n" +
