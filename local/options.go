@@ -41,6 +41,8 @@ type Options struct {
 	Trace func(job string) string
 	// Grace is how long processes have to end when they are stopped; 0 is the default.
 	Grace time.Duration
+	// InheritEnv gives the components in jobs the whole environment around their steps.
+	InheritEnv bool
 	// Kill is closed to end everything at once; it may be nil.
 	Kill <-chan struct{}
 	// RuntimeDigest returns the digest of this program, for traces; it may be nil.

@@ -18,8 +18,9 @@ func forms(secret string) []string {
 	return append(all, hexForms(secret)...)
 }
 
-// hexSeparators stand between the bytes that programs print in hexadecimal; with % they are a URL in which every byte is encoded.
-var hexSeparators = []string{"", ":", " ", "-", "%"}
+// hexSeparators stand between the bytes that programs print in hexadecimal; with % they are a URL in which every byte is encoded, with \x
+// a literal of shells and languages.
+var hexSeparators = []string{"", ":", " ", "-", "%", `\x`}
 
 // hexForms returns the bytes of the secret in hexadecimal, with small and capital digits.
 func hexForms(secret string) []string {

@@ -36,6 +36,7 @@ func TestForms(t *testing.T) {
 		{"hexadecimal with other separators", "zz~zz", "7A-7A-7E-7A-7A"},
 		{"dump of bytes", "hunter2", "68 75 6e 74 65 72 32"},
 		{"query, every byte", "hunter2", "68%75%6e%74%65%72%32"},
+		{"shell, every byte", "hunter2", `68\x75\x6e\x74\x65\x72\x32`},
 		{"JSON in JSON", symbols, `pa'ss \\\"w\\\\<o>&/r$d`},
 		{"JSON in JSON of Go", symbols, `pa'ss \\\"w\\\\\\u003co\\u003e\\u0026/r$d`},
 		{"trace of bash", symbols, `pa'\''ss "w\<o>&/r$d`},

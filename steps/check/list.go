@@ -114,7 +114,9 @@ func (s *scope) step(st *plan.Step) (t expr.Type, skipped bool) {
 	if skipped {
 		return stepType(expr.OfKind(value.Struct)), true
 	}
-	s.fields(st.Env)
+	own := *s
+	own.grants = st.Secrets
+	own.fields(st.Env)
 	s.optional(st.TimeLimit)
 	inner := s.child()
 	inner.maybe = s.maybe || conditional

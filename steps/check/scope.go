@@ -23,6 +23,7 @@ type scope struct {
 	top    bool                 // the run's own list: it can grant every secret
 	spec   *plan.Spec           // of the component around
 	maybe  bool                 // behind a condition
+	grants map[string]string    // the secrets of a step whose own env this is
 
 	waiting map[string]expr.Type // background steps that nothing has waited for yet
 	id      string               // of the step that this is in
@@ -45,6 +46,15 @@ func (s *scope) Type(name string) (expr.Type, bool) {
 		return s.inputs, true
 	case "steps":
 		return expr.ClosedStruct(s.steps), true
+	case "secrets":
+		if s.grants == nil {
+			return expr.Type{}, false
+		}
+		granted := map[string]expr.Type{}
+		for name := range s.grants {
+			granted[name] = expr.OfKind(value.String)
+		}
+		return expr.ClosedStruct(granted), true
 	case "env", "vars", "job", "context":
 		return expr.OfKind(value.Struct), true
 	case "work_dir", "step_dir", "func_dir", "input_file", "output_file", "export_file":
@@ -54,7 +64,12 @@ func (s *scope) Type(name string) (expr.Type, bool) {
 }
 
 // Names implements expr.Types.
-func (s *scope) Names() []string { return names }
+func (s *scope) Names() []string {
+	if s.grants != nil {
+		return append(slices.Clone(names), "secrets")
+	}
+	return names
+}
 
 // HasFunction implements expr.Types.
 func (s *scope) HasFunction(name string) bool {

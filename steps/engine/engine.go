@@ -155,7 +155,7 @@ func Run(ctx context.Context, opts Options) *Result {
 	r.components = components{out: r.out, places: &r.places, keep: opts.Control != nil, seen: map[string]bool{}, reads: map[*plan.Component][]string{}}
 	r.report = report{out: r.out, places: &r.places}
 	r.recording = recording{ask: opts.Recorded, report: r.report}
-	r.knowSecrets()
+	r.knowSecrets(ctx)
 	r.base = baseEnviron(opts.HostEnv, opts.Env, &r.dirs)
 	for _, v := range r.base.vars {
 		r.out.addPasswords([]byte(v.text)) // of a proxy
@@ -182,7 +182,7 @@ func Run(ctx context.Context, opts Options) *Result {
 }
 
 // knowSecrets makes masked what the run is started with.
-func (r *run) knowSecrets() {
+func (r *run) knowSecrets(ctx context.Context) {
 	opts := &r.opts
 	r.add(opts.Component.Definition.Span.File, opts.Text)
 	r.out.addPasswords(opts.Text)
@@ -197,6 +197,7 @@ func (r *run) knowSecrets() {
 			r.out.addSecret(v.Value)
 		}
 	}
+	(&literals{run: r, ctx: ctx, seen: map[*plan.Component]bool{}}).steps(opts.Component.Definition.Steps, opts.Dir)
 	r.out.given = maps.Clone(r.out.secrets)
 }
 

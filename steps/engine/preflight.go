@@ -135,7 +135,11 @@ func (p *preflight) reference(st *plan.Step, id, path string, ref *plan.Referenc
 	if !ref.IsLocal() {
 		return p.refused(st, ref, dir)
 	}
-	found, lerr := p.run.opts.Source.Load(p.ctx, ref, dir)
+	key := referenceKey(ref, dir)
+	found, lerr := p.run.components.loaded[key], error(nil)
+	if found == nil {
+		found, lerr = p.run.opts.Source.Load(p.ctx, ref, dir)
+	}
 	var missing *source.NotFoundError
 	if errors.As(lerr, &missing) {
 		return nil
@@ -143,7 +147,7 @@ func (p *preflight) reference(st *plan.Step, id, path string, ref *plan.Referenc
 	if lerr != nil {
 		return p.run.at(loadError(p.ctx, st.Ref.Text, lerr), st.Ref.Span)
 	}
-	put(&p.run.components.loaded, referenceKey(ref, dir), found)
+	put(&p.run.components.loaded, key, found)
 	file := found.Dir + "/" + found.File
 	for i, v := range p.path {
 		if v.file == file {

@@ -18,7 +18,7 @@ import (
 // step's definition runs in.
 func (r *run) prepare(ctx context.Context, s *scope, inv *invocation) (*scope, *event.Error) {
 	st := inv.step
-	vars, err := s.expandEnv(st.Env)
+	vars, err := s.ownEnv(st)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +100,20 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation, 
 	inv.given.Inputs = r.out.recordAll(inputs)
 	inner.inputs = value.OfStruct(inputs)
 	return nil
+}
+
+// ownEnv evaluates the environment that a step's caller gives it, which may hold the secrets that it is granted.
+func (s *scope) ownEnv(st *plan.Step) (map[string]variable, *event.Error) {
+	of := s.view
+	if len(st.Secrets) > 0 {
+		of.granted = map[string]string{}
+		for name, own := range st.Secrets {
+			if secret, ok := s.secrets[own]; ok {
+				of.granted[name] = secret
+			}
+		}
+	}
+	return of.expandEnv(st.Env)
 }
 
 // joined is the path of the step with the name in the step at the path.

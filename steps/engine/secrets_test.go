@@ -239,3 +239,57 @@ func TestPasswordsOfProxiesAreMasked(t *testing.T) {
 		t.Errorf("an event holds a password: %v\n%s", err, text)
 	}
 }
+
+func TestLiteralsGivenToSensitiveInputsAreSecrets(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"c/func.yml": "spec: {inputs: {a: {type: string, sensitive: true}, b: {type: struct, default: {}, sensitive: true}, plain: {type: string, default: ''}}}\n" +
+			"---\nexec: {script: 'true'}\n",
+		"outer/func.yml": "spec: {}\n---\nrun: [{script: 'echo d33per-literal'}, {step: ../c, inputs: {a: d33per-literal}}]\n",
+	}
+	r := job{files: files, steps: `
+- script: echo f1rst-literal n3sted-literal d33per-literal unkn0wn-literal open-literal
+- {step: ./c, inputs: {a: f1rst-literal, b: {x: [n3sted-literal]}, plain: open-literal}}
+- {step: ./outer}
+- {step: ./made-later, if: "${{ env.NEVER == 'x' }}", inputs: {deploy_token: unkn0wn-literal}}
+`}.run(t)
+	r.succeeds().logs("[MASKED] [MASKED] [MASKED] [MASKED] open-literal\n[MASKED]\n")
+	text, err := json.Marshal(r.events)
+	if err != nil || !bytes.Contains(text, []byte("open-literal")) {
+		t.Fatalf("the events lack what is no secret: %v", err)
+	}
+	for _, literal := range []string{"f1rst-literal", "n3sted-literal", "d33per-literal", "unkn0wn-literal"} {
+		if bytes.Contains(text, []byte(literal)) {
+			t.Errorf("an event holds %s", literal)
+		}
+	}
+}
+
+func TestTheEnvOfAStepUsesTheSecretsThatItIsGranted(t *testing.T) {
+	t.Parallel()
+	opts := engine.Options{Secrets: map[string]string{"TOKEN": "s3cr3t-value", "OTHER": "0ther-value"}}
+	show := "printf '%s' \"${HEADER:-none}\" | tr a-z A-Z"
+	t.Run("under its own name for it", func(t *testing.T) {
+		t.Parallel()
+		r := job{steps: "- {name: a, secrets: {KEY: TOKEN}, env: {HEADER: 'Bearer ${{ secrets.KEY }}'}, script: " + quote(show) + "}\n- {name: b, script: " + quote(show) + "}\n", opts: opts}.run(t)
+		r.succeeds().logs("BEARER S3CR3T-VALUENONE")
+		if text, err := json.Marshal(r.events); err != nil || bytes.Contains(text, []byte("s3cr3t-value")) {
+			t.Errorf("an event holds the secret: %v", err)
+		}
+	})
+	t.Run("and passes it to a component that requests it", func(t *testing.T) {
+		t.Parallel()
+		files := map[string]string{"c/func.yml": "spec: {secrets: {KEY: {}}}\n---\nexec: {script: " + quote(show) + "}\n"}
+		job{steps: "- {step: ./c, secrets: {KEY: TOKEN}, env: {HEADER: '${{ secrets.KEY }}'}}\n", files: files, opts: opts}.run(t).succeeds().logs("S3CR3T-VALUE")
+	})
+	for name, step := range map[string]string{
+		"not one that it is not granted":    "{name: a, secrets: [TOKEN], env: {HEADER: '${{ secrets.OTHER }}'}, script: 'true'}",
+		"not without a grant":               "{name: a, env: {HEADER: '${{ secrets.TOKEN }}'}, script: 'true'}",
+		"not in anything but its own `env`": "{name: a, secrets: [TOKEN], script: 'echo ${{ secrets.TOKEN }}'}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job{steps: "- {name: first, script: echo started}\n- " + step + "\n", opts: opts}.run(t).fails(event.ErrorDefinition, "was not found").logs("")
+		})
+	}
+}

@@ -20,6 +20,7 @@ type view struct {
 	inputs  value.Value
 	env     *environ
 	own     map[string]variable // secrets that this step was granted; children do not inherit them
+	granted map[string]string   // by the step's name: what it is granted. Only its own env sees them.
 	known   map[string]string   // the secrets of the component that it is in: what functions see of them
 	list    *listState          // the list of steps it is in; nil outside of lists
 	steps   map[string]value.Value
@@ -44,6 +45,15 @@ func (s *view) Lookup(name string) (value.Value, bool) {
 			return s.run.jobAll, true
 		}
 		return s.run.jobOpen, true
+	case "secrets":
+		if s.granted == nil {
+			return value.Value{}, false
+		}
+		fields := make(map[string]value.Value, len(s.granted))
+		for name, secret := range s.granted {
+			fields[name] = value.OfString(secret).Mark(true)
+		}
+		return value.OfStruct(fields), true
 	case "steps":
 		return value.OfStruct(s.steps), true
 	case "work_dir":
@@ -95,6 +105,9 @@ func (s *view) surround(def *plan.Definition) *event.Error {
 // Names implements expr.Scope.
 func (s *view) Names() []string {
 	names := []string{"context", "env", "func_dir", "inputs", "job", "step_dir", "steps", "vars", "work_dir"}
+	if s.granted != nil {
+		names = append(names, "secrets")
+	}
 	if s.files != nil {
 		names = append(names, "export_file", "input_file", "output_file")
 	}

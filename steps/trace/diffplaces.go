@@ -31,9 +31,9 @@ type places struct {
 }
 
 // Patterns of paths in the run's own folder: at the beginning of a variable, and anywhere in a command. The engine makes
-// these three folders in it.
+// these folders in it.
 var (
-	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|home)(?:[/\\]|$)`)
+	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|homes?)(?:[/\\]|$)`)
 	loopback  = lazyregexp.New(`http://127\.0\.0\.1:(?:3276[89]|327[7-9][0-9]|32[89][0-9]{2}|3[3-9][0-9]{3}|[456][0-9]{4})`) // 32768 and above
 	fileSet   = lazyregexp.New(`(` + fileCommands + `[/\\]+)[0-9]+`)
 	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\]files[/\\]`)

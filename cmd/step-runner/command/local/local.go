@@ -63,6 +63,7 @@ type localFlags struct {
 	outputFile  string
 	outputDir   string
 	grace       time.Duration
+	envPolicy   values.EnvPolicy
 	screen.ViewFlags
 
 	realCheckout bool
@@ -130,6 +131,7 @@ internal error · 6 no such job · 124 timeout · 130 interrupted`,
 	f.StringVar(&o.Show, "show", "all", "show the output of `WHICH` jobs: all, fail or none")
 	f.CountVarP(&o.Verbose, "verbose", "v", "show steps, inputs and assumptions; -vv also commands and environment")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")
+	o.envPolicy.Declare(f)
 	f.DurationVar(&o.grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
 	o.event.Declare(f)
 	o.complete(cmd)
@@ -156,6 +158,7 @@ func (o *localFlags) complete(cmd *cobra.Command) {
 		command.CompleteWith(cmd, flag, jobs)
 	}
 	command.Complete(cmd, "isolation", isolations...)
+	command.Complete(cmd, "env-policy", values.EnvPolicies...)
 	command.Complete(cmd, "network", "all", "none")
 	command.Complete(cmd, "format", project.Formats...)
 	project.Complete(cmd)
@@ -242,6 +245,9 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 	if err := command.OneOf("--isolation", o.isolation, isolations...); err != nil {
 		return "", nil, err
 	}
+	if _, err := o.envPolicy.Inherits(); err != nil {
+		return "", nil, err
+	}
 	switch {
 	case o.inPlace && o.isolation == string(local.IsolateContainer):
 		return "", nil, exit.Usage("--in-place runs jobs on this machine, and --isolation container does not").Hinted("leave one of them out")
@@ -318,7 +324,9 @@ func shownNames(jobs []*pipeline.Job) (names []string, several bool) {
 
 // runOptions are what the flags say of every run.
 func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, view *jobsView) local.Options {
+	inheritEnv, _ := o.envPolicy.Inherits() // it was checked with the other flags
 	out := local.Options{
+		InheritEnv:  inheritEnv,
 		Concurrency: o.concurrency, Isolation: local.Isolation(o.isolation), Limits: o.limits, Privileged: o.privileged, None: places.OpenNone, Container: places.OpenContainer,
 		NoServices: o.noServices, Keep: o.keep, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
 		RuntimeDigest: runner.Digest, Version: o.app.Version, Observer: view, Verbose: o.Verbose > 0, Color: screen.Color(o.app.Program, o.app.Stdout),

@@ -68,7 +68,7 @@ With --port, gRPC clients on this machine that present a token can follow and ca
 	o.flags(cmd.Flags())
 	screen.CompleteView(cmd)
 	command.Complete(cmd, "step-results-format", "json", "prototext")
-	command.Complete(cmd, "env-policy", session.EnvPolicies...)
+	command.Complete(cmd, "env-policy", values.EnvPolicies...)
 	return cmd
 }
 

@@ -74,7 +74,7 @@ Set job variables with --job. Steps see the same part of your environment as wit
 	cmd.ValidArgsFunction = components.CompleteReference
 	screen.CompleteView(cmd)
 	command.Complete(cmd, "step-results-format", "json", "prototext")
-	command.Complete(cmd, "env-policy", session.EnvPolicies...)
+	command.Complete(cmd, "env-policy", values.EnvPolicies...)
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,6 +18,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
+	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
@@ -40,7 +40,7 @@ type Session struct {
 	Secrets    []string
 	known      map[string]string // the values of secrets, once they are read
 	hostHome   bool
-	envPolicy  string // one of EnvPolicies
+	envPolicy  values.EnvPolicy
 	WorkDir    string
 	Timeout    time.Duration
 	Grace      time.Duration
@@ -55,11 +55,6 @@ type Session struct {
 	pause      pauseFlags
 	Components *source.Resolver
 }
-
-// EnvPolicies say what components get of the environment around their steps: what their specs request, or all.
-var EnvPolicies = []string{"request", envInherit}
-
-const envInherit = "inherit"
 
 // New makes a session; Declare gives it its flags.
 func New(p *command.Program) *Session { return &Session{Program: p} }
@@ -96,7 +91,7 @@ func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	f.CountVarP(&s.Verbose, "verbose", "v", "show inputs and resolved references; -vv (or CI_STEPS_LOG_LEVEL=debug) also commands and environment")
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")
 	f.BoolVar(&s.hostHome, "host-home", false, "let steps use your home, temporary and XDG folders and your git configuration")
-	f.StringVar(&s.envPolicy, "env-policy", EnvPolicies[0], "give components variables by `POLICY`: request (what their specs request) or inherit (all of them)")
+	s.envPolicy.Declare(f)
 	f.StringVar(&s.WorkDir, "work-dir", "", "run commands in `DIR` (default: "+defaultDir+")")
 	f.DurationVar(&s.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 means never")
 	f.DurationVar(&s.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
@@ -118,8 +113,9 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	if s.Timeout < 0 || s.Grace < 0 {
 		return nil, exit.Usage("--timeout and --grace cannot be less than 0")
 	}
-	if !slices.Contains(EnvPolicies, s.envPolicy) {
-		return nil, command.OneOf("--env-policy", s.envPolicy, EnvPolicies...)
+	inheritEnv, err := s.envPolicy.Inherits()
+	if err != nil {
+		return nil, err
 	}
 	if err := s.pause.check(len(s.Env)+len(s.EnvFiles) > 0); err != nil {
 		return nil, err
@@ -144,7 +140,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	opts.Component, opts.Text, opts.Inputs = j.Component, j.Text, j.Inputs
 	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.Folder
 	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.JobVars, secrets
-	opts.InheritEnv = s.envPolicy == envInherit
+	opts.InheritEnv = inheritEnv
 	opts.Mask = credentials(env)
 	opts.Source = s.Components
 	pausing, err := s.pause.open(&opts)
