@@ -115,9 +115,14 @@ func (r *Runner) Attempt(ctx context.Context, w Work) *Ended {
 // problem takes over an error that is not one of the steps.
 func (a *attempt) problem(ctx context.Context, out *Ended, err error) {
 	wrong := session.AsError(ctx, err)
-	if out.Outcome == nil {
+	switch {
+	case wrong.Kind == event.ErrorCancelled && out.Outcome == nil:
+		a.Observer.Say(a.Name(), "stopped before its first step: "+wrong.Error())
+	case wrong.Kind == event.ErrorCancelled:
+		a.Observer.Say(a.Name(), "stopped: "+wrong.Error())
+	case out.Outcome == nil:
 		a.Refuse(a.Name(), wrong)
-	} else if wrong.Kind != event.ErrorCancelled {
+	default:
 		a.Observer.Warn(a.Name(), wrong.Error(), wrong.Hint)
 	}
 	if out.Err == nil {

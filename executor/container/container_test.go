@@ -69,6 +69,11 @@ func level() executortest.Level {
 			}
 			return names, err
 		},
+		Stalls: map[string]func(*testing.T, executor.Environment){
+			"its step-runner is stopped, and does not answer": func(t *testing.T, env executor.Environment) {
+				sh(t, env, "kill -STOP $(pgrep -f '^/opt/rung/bin/step-runner serve')")
+			},
+		},
 		Ends: map[string]func(*testing.T, executor.Environment){
 			"its container is killed": func(t *testing.T, env executor.Environment) {
 				_, err := enginetest.Client(t).ContainerKill(context.Background(), env.Layout().Name, client.ContainerKillOptions{Signal: "KILL"})

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// startTime bounds how long the step-runner in a container may take until it listens.
-	startTime = time.Minute
+	// startTime bounds how long the step-runner in a container may take until it listens, the image's entrypoint included: an environment
+	// that fails does so within 30 seconds.
+	startTime = 25 * time.Second
 	// maxTail is how much is kept of what a container says, in bytes.
 	maxTail = 4 << 10
 	// listening is what the step-runner says when it does.

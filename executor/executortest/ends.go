@@ -102,6 +102,25 @@ func (s *ends) endsWhileCopying(t *testing.T) {
 	})
 }
 
+// fetchesAfter fetches from an environment that has ended, or does not answer: the host hands the files out, or says that it is gone.
+func (s *ends) fetchesAfter(t *testing.T) {
+	s.eachStall(t, func(t *testing.T, p *opened, end func(*testing.T, executor.Environment)) {
+		j := p.prepare(t, "after")
+		if log, err := j.script(t, "mkdir out; echo made >out/file"); err != nil {
+			t.Fatalf("%v\n%s", err, log)
+		}
+		end(t, j.Environment)
+		began, to := time.Now(), filepath.Join(t.TempDir(), "out")
+		if err := session.Fetch(t.Context(), j.Environment, j.Layout().Project+"/out", to); err != nil {
+			wantGone(t, began, err)
+			return
+		}
+		if text, err := os.ReadFile(filepath.Join(to, "file")); err != nil || string(text) != "made\n" {
+			t.Errorf("it fetches %q, %v", text, err)
+		}
+	})
+}
+
 func (s *ends) killsItsRunner(t *testing.T) {
 	j := s.open(t).prepare(t, "suicide")
 	began := time.Now()

@@ -57,6 +57,7 @@ func Run(t *testing.T, level Level) {
 		{"an environment that ends before the run says what happened", sideBySide(ends.endsBefore)},
 		{"an environment that ends in a step says what happened", sideBySide(ends.endsInStep)},
 		{"an environment that ends while files are copied says what happened", sideBySide(ends.endsWhileCopying)},
+		{"files are fetched from an environment that has ended or does not answer, or it says what happened", sideBySide(ends.fetchesAfter)},
 		{"a job that kills its own step-runner ends its environment", ends.killsItsRunner},
 		{"more than may be fetched is refused and leaves nothing", ends.fetchTooMuch},
 		{"a lease that ends with its process cannot be detached", heirs.detachRefused},

@@ -194,7 +194,7 @@ func (f *follower) follow(ctx context.Context, at Position) error {
 	}
 	done := make(chan struct{})
 	defer close(done)
-	go f.stopWith(ctx, following, done, at.ID, giveUp)
+	go f.stopWith(ctx, following, done, at, giveUp)
 	go f.keepAsking(following, done, at.ID, giveUp)
 
 	err := f.events(following, at)
@@ -204,8 +204,14 @@ func (f *follower) follow(ctx context.Context, at Position) error {
 	if err != nil {
 		return f.explain(context.WithoutCancel(ctx), "the connection to the job's step-runner is lost", err)
 	}
-	if f.ended == event.Cancelled && ctx.Err() == nil {
-		return f.stoppedElsewhere()
+	switch f.ended {
+	case event.Success, event.Failure:
+	case event.Cancelled:
+		if ctx.Err() == nil {
+			return f.stoppedElsewhere()
+		}
+	default:
+		return &executor.Gone{Reason: fmt.Sprintf("its step-runner ended the run without a result (%q)", f.ended)}
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -237,40 +243,59 @@ func (f *follower) events(ctx context.Context, at Position) error {
 		f.to.Event(e)
 		return nil
 	}
-	after, err := f.client.FollowSteps(ctx, at.ID, client.StepOptions{After: at.After, Logs: true, LogFile: at.LogFile}, pass)
+	after, err := f.client.FollowSteps(ctx, at.ID, client.StepOptions{After: at.After, Logs: true, LogFile: at.LogFile, Most: MaxReported}, pass)
+	if errors.Is(err, client.ErrTooMuch) {
+		return &executor.Gone{Reason: fmt.Sprintf("its step-runner has reported more than %d bytes of its log and events, which is not allowed", MaxReported), Err: err}
+	}
 	if !errors.Is(err, client.ErrLogLost) {
 		return err
 	}
 	f.to.Event(event.Event{Seq: last.Seq, Time: time.Now().UTC(), Body: event.Warning{Message: fmt.Sprintf("the rest of the log is missing: %v", err)}})
-	_, err = f.client.FollowSteps(ctx, at.ID, client.StepOptions{After: after}, pass)
+	_, err = f.client.FollowSteps(ctx, at.ID, client.StepOptions{After: after, Most: MaxReported}, pass)
 	return err
 }
 
-// stopWith stops the run when ctx ends, kills it when kill is closed, and gives up when neither helps.
-func (f *follower) stopWith(ctx, following context.Context, done <-chan struct{}, id string, giveUp context.CancelCauseFunc) {
-	cancel := func(stop event.Stop, force bool) {
+// stopWith stops the run when ctx ends, kills it when kill is closed, and gives up when neither helps. A step-runner that refuses to stop
+// gets no time to clean up.
+func (f *follower) stopWith(ctx, following context.Context, done <-chan struct{}, at Position, giveUp context.CancelCauseFunc) {
+	cancel := func(stop event.Stop, force bool) error {
 		calling, end := f.call(following)
 		defer end()
-		_ = f.client.Cancel(calling, id, stop, force) // one that is not heard is noticed by keepAsking
+		return f.client.Cancel(calling, at.ID, stop, force) // one that is not heard is noticed by keepAsking
 	}
+	wait := at.Grace + overtime
 	select {
 	case <-done:
 		return
 	case <-ctx.Done():
-		cancel(*event.StopOf(context.Cause(ctx)), false)
+		if err := cancel(*event.StopOf(context.Cause(ctx)), false); err != nil {
+			wait = patience
+		}
 	}
+	late := time.NewTimer(wait)
+	defer late.Stop()
 	select {
 	case <-done:
 		return
+	case <-late.C:
+		giveUp(errUnstoppable)
+		return
 	case <-f.kill:
-		cancel(event.Stop{Code: event.CodeKilled, Reason: "asked again"}, true)
+		_ = cancel(event.Stop{Code: event.CodeKilled, Reason: "asked again"}, true)
 	}
 	select {
 	case <-done:
 	case <-time.After(patience):
-		giveUp(errors.New("the step-runner does not end the run"))
+		giveUp(errUnstoppable)
 	}
 }
+
+// errUnstoppable is no *executor.Gone: whoever stopped the run is told that it was stopped.
+var errUnstoppable = errors.New("the step-runner does not end the run")
+
+// MaxReported bounds what a step-runner may report of one run, in bytes of its log and its events: more than one that keeps its own limit
+// (executor.Limits) ever does.
+var MaxReported int64 = executor.DefaultLogBytes + executor.DefaultLogBytes/16
 
 // keepAsking gives up when the step-runner has not been heard of for a while.
 func (f *follower) keepAsking(ctx context.Context, done <-chan struct{}, id string, giveUp context.CancelCauseFunc) {

@@ -4,7 +4,6 @@ package forged
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/archive"
 	"github.com/rungci/rung/steps/event"
@@ -77,8 +75,9 @@ func (l *Level) Prepare(_ context.Context, job *executor.Job, _ executor.Reporte
 			return nil, err
 		}
 	}
-	e.server = grpc.NewServer()
-	runnerv1.RegisterStepRunnerServer(e.server, &liar{env: e})
+	e.server = NewServer(func(run string, tell func(event.Event) error) error {
+		return Tell(run, l.Run(e), tell)
+	})
 	return e, nil
 }
 
@@ -176,44 +175,6 @@ func (l *one) Close() error { return nil }
 
 // Addr implements net.Listener.
 func (l *one) Addr() net.Addr { return &net.UnixAddr{Name: "forged", Net: "unix"} }
-
-// liar is the step-runner.
-type liar struct {
-	runnerv1.UnimplementedStepRunnerServer
-	env *Environment
-}
-
-// Run implements runnerv1.StepRunnerServer.
-func (*liar) Run(context.Context, *runnerv1.RunRequest) (*runnerv1.RunResponse, error) {
-	return &runnerv1.RunResponse{Started: true}, nil
-}
-
-// Close implements runnerv1.StepRunnerServer.
-func (*liar) Close(context.Context, *runnerv1.CloseRequest) (*runnerv1.CloseResponse, error) {
-	return &runnerv1.CloseResponse{}, nil
-}
-
-// FollowSteps implements runnerv1.StepRunnerServer.
-func (l *liar) FollowSteps(request *runnerv1.FollowStepsRequest, stream grpc.ServerStreamingServer[runnerv1.FollowStepsResponse]) error {
-	told := l.env.level.Run(l.env)
-	if len(told) == 0 || told[0].Body.Type() != (event.RunStarted{}).Type() {
-		told = append([]event.Event{{Body: event.RunStarted{ID: request.GetId()}}}, told...)
-	}
-	if last := told[len(told)-1]; last.Body.Type() != (event.RunFinished{}).Type() {
-		told = append(told, event.Event{Body: event.RunFinished{Status: event.Success}})
-	}
-	for i, e := range told {
-		body, err := json.Marshal(e.Body)
-		if err != nil {
-			return err
-		}
-		message := &runnerv1.Event{Seq: int64(i + 1), Type: e.Body.Type(), Step: e.Step, Body: string(body)}
-		if err := stream.Send(&runnerv1.FollowStepsResponse{Events: []*runnerv1.Event{message}}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Step are the events of a step that refers to a component, and that succeeded.
 func Step(id string, of Claim) []event.Event {

@@ -62,6 +62,8 @@ var (
 	ErrUnauthenticated = errors.New("the token was rejected")
 	// ErrLogLost says that the rest of a log could not be stored.
 	ErrLogLost = errors.New("the log is incomplete")
+	// ErrTooMuch says that more was reported of a run than the caller accepts.
+	ErrTooMuch = errors.New("the server reports too much of the run")
 	// ErrNotEnded says that a run has not ended, so that its trace is incomplete.
 	ErrNotEnded = errors.New("the run has not ended")
 	// ErrNotPaused says that a run is not paused, or cannot be: it has ended, it is being stopped, or something of it cannot be moved.

@@ -54,6 +54,8 @@ type StepOptions struct {
 	// LogFile is the Request.LogFile of the run: pieces of logs are read from it, and only their places cross the connection. The Data of a
 	// piece is then valid until visit returns.
 	LogFile string
+	// Most bounds what is reported, in bytes of logs and of other events, known ones or not. Beyond it the error is ErrTooMuch. 0 is no limit.
+	Most int64
 }
 
 // FollowSteps calls visit with what happens in a run, in order, until the run ends. Events of a type that this version does not
@@ -68,6 +70,7 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 		defer file.Close()
 		pieces = &pieceReader{file: file, first: o.After == 0}
 	}
+	reported := int64(0)
 	err := again(ctx, func() (progress bool, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -82,6 +85,9 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 			}
 			for _, message := range batch.GetEvents() {
 				progress = true
+				if reported += reportedBytes(message); o.Most > 0 && reported > o.Most {
+					return progress, &localError{fmt.Errorf("%w: more than %d bytes", ErrTooMuch, o.Most)}
+				}
 				if err := pieces.fill(message.GetLog()); err != nil {
 					return progress, &localError{err}
 				}
@@ -95,6 +101,12 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 		}
 	})
 	return o.After, callError("following", id, err)
+}
+
+// reportedBytes is what an event counts for StepOptions.Most. One without content takes memory and disk, too.
+func reportedBytes(m *runnerv1.Event) int64 {
+	const least = 16
+	return least + max(int64(len(m.GetLog().GetData())), m.GetLog().GetSize()) + int64(len(m.GetBody())+len(m.GetStep())+len(m.GetType()))
 }
 
 // maxPiece bounds a piece of a log that is read from a file, in bytes; no server makes longer ones.
