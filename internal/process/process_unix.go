@@ -70,6 +70,7 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 		}
 		return c, nil
 	}
+	endTogether(attr.Sys)
 	for try := 0; ; try++ {
 		err = c.fork(func() (int, error) { return syscall.ForkExec(program, spec.Args, attr) })
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {

@@ -16,7 +16,8 @@ import (
 )
 
 // The watchdog is a process of this program that outlives it when it is killed, and then kills what it has left running. It is started when
-// a process has run for superviseAfter: most end sooner, and starting another would cost more than they do.
+// a process has run for superviseAfter: most end sooner, and starting another would cost more than they do. Until then the kernel kills the process
+// itself with its parent (endTogether), though not what that has started.
 //
 // It reads from a pipe which processes run: "+PID STARTED TEMP" and "-PID". The end of the pipe without a "-" for each is a kill. STARTED,
 // in the kernel's clock ticks, tells a process from another that got its ID; TEMP, the run's own temporary folder, finds daemons that left
@@ -36,6 +37,17 @@ func EnableWatchdog(args ...string) {
 	family.Lock()
 	defer family.Unlock()
 	family.watchdogArgs = args
+}
+
+// endTogether makes the kernel kill a process that is about to start when this program is killed, where no watchdog runs that would. The
+// kernel takes the end of the thread that starts the process for that of the program; threads of Go end only with goroutines that are locked to
+// them, so nobody may call Run on such a one.
+func endTogether(attr *syscall.SysProcAttr) {
+	family.Lock()
+	defer family.Unlock()
+	if family.watchdogArgs != nil && family.watchdog == nil {
+		attr.Pdeathsig = syscall.SIGKILL
+	}
 }
 
 // watch makes the watchdog know a process, and starts it if it must.
