@@ -51,8 +51,13 @@ func (o *Flags) WorkflowFile(file string) (found string, is bool, err error) {
 		return "", false, exit.Coded(exit.System, "looking for workflows: %v", err)
 	}
 	if o.Format == "" {
-		if _, err := os.Stat(filepath.Join(root, gitlab.DefaultFile)); err == nil || len(files) == 0 {
-			return "", false, nil // where there is nothing, a .gitlab-ci.yml is what is missing
+		_, err := os.Lstat(filepath.Join(root, gitlab.DefaultFile))
+		switch {
+		case err == nil:
+			return "", false, nil
+		case len(files) == 0:
+			return "", false, exit.Coded(exit.NotFound, "there is no pipeline in %s: neither %s nor a workflow in %s", root, gitlab.DefaultFile, github.Folder).
+				Hinted("go to a project's folder, or name the file as the first argument")
 		}
 	}
 	switch len(files) {
