@@ -84,27 +84,3 @@ func (p *Project) text(ctx context.Context, from *definition.Source, c *definiti
 	}
 	return name, text, err
 }
-
-// Problems returns what is wrong with the workflows of the project that this one calls, at any depth; nil is nothing. What is fetched is
-// left out.
-func (p *Project) Problems(ctx context.Context) error {
-	seen := map[string]bool{}
-	var all []error
-	var walk func(*scope)
-	walk = func(s *scope) {
-		for _, j := range s.Jobs {
-			if j.Call == nil || !j.Call.Local || seen[j.Call.Path] {
-				continue
-			}
-			seen[j.Call.Path] = true
-			called, err := p.load(ctx, s, j.Call)
-			if err != nil {
-				all = append(all, err)
-				continue
-			}
-			walk(called)
-		}
-	}
-	walk(&scope{Workflow: p.Workflow, lock: p.lock, depth: 1})
-	return errors.Join(all...)
-}

@@ -76,12 +76,14 @@ func (c *callChain) permissions(caller *definition.Job, called *scope) {
 	if called.most == nil {
 		return
 	}
+	told := map[string]bool{} // mostly all jobs ask for the same: that of their workflow
 	for _, j := range called.Jobs {
 		asked := j.Declared(nil)
 		if asked == nil {
 			continue
 		}
-		if beyond := asked.Beyond(called.most); beyond != "" {
+		if beyond := asked.Beyond(called.most); beyond != "" && !told[beyond] {
+			told[beyond] = true
 			c.refuse(wrongCall(caller.Call, "give the calling job these `permissions`, or take them from the called one",
 				"the job %q of %s asks for %s, and %q allows %s", j.ID, caller.Call.Path, beyond, caller.ID, cmp.Or(called.most.String(), "none")))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
+	"github.com/rungci/rung/steps/diag/rules"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/source"
 )
@@ -127,22 +128,12 @@ func isStepFile(file string) bool {
 
 // lintWorkflow finds the problems of a workflow, and of those of the project that it calls.
 func (a *app) lintWorkflow(ctx context.Context, o *project.Flags, file string) ([]problems.Problem, error) {
-	p, err := o.OpenWorkflow(ctx, a.Program, file, nil)
+	linted, err := o.LintWorkflow(ctx, a.Program, file)
 	if err != nil {
-		if wrong := diag.Of(err); wrong != nil {
-			return problems.Problems(wrong, nil), nil
-		}
 		return nil, err
 	}
-	err = p.Problems(ctx)
-	if err == nil {
-		_, err = p.Plan(ctx, nil, false)
-	}
-	wrong := diag.Of(err)
-	if err != nil && wrong == nil {
-		return nil, err
-	}
-	return problems.Problems(wrong, p.Workflow.Notes), nil
+	text := func(file string) []byte { return linted.Texts[file] }
+	return problems.Sorted(rules.Apply(linted.Found, []string{linted.File}, text)), nil
 }
 
 // jobProblems are the problems that show when jobs become steps, those of jobs that are not part of the pipeline too.

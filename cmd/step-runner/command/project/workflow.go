@@ -129,21 +129,39 @@ func (o *Flags) OpenWorkflow(ctx context.Context, p *command.Program, file strin
 	for name, v := range inputs {
 		options.Event.Inputs[name] = v.Text()
 	}
-	if file == "-" {
-		if _, options.Text, err = p.Read("-"); err != nil {
-			return nil, err
-		}
-		options.File = "stdin"
-	} else if !filepath.IsAbs(file) {
-		if options.File, err = filepath.Abs(file); err != nil {
-			return nil, exit.Coded(exit.System, "finding the workflow: %v", err)
-		}
-	}
-	if options.Dir == "" && file != "-" {
-		options.Dir = filepath.Dir(options.File)
+	if err := locate(p, &options); err != nil {
+		return nil, err
 	}
 	project, err := github.Open(ctx, options)
 	return project, WorkflowError(err)
+}
+
+// LintWorkflow finds what is wrong with a workflow.
+func (o *Flags) LintWorkflow(ctx context.Context, p *command.Program, file string) (*github.Linted, error) {
+	options := github.Options{Dir: o.ProjectDir, File: file, Lock: o.From.OwnLock}
+	if err := locate(p, &options); err != nil {
+		return nil, err
+	}
+	found, err := github.Lint(ctx, options)
+	return found, WorkflowError(err)
+}
+
+// locate makes the file of a workflow absolute, and reads one from standard input.
+func locate(p *command.Program, o *github.Options) (err error) {
+	if o.File == "-" {
+		_, o.Text, err = p.Read("-")
+		o.File = "stdin"
+		return err
+	}
+	if !filepath.IsAbs(o.File) {
+		if o.File, err = filepath.Abs(o.File); err != nil {
+			return exit.Coded(exit.System, "finding the workflow: %v", err)
+		}
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Dir(o.File)
+	}
+	return nil
 }
 
 // WorkflowError gives the errors of a workflow that cannot be had their exit codes.

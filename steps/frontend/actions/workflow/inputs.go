@@ -7,6 +7,7 @@ import (
 	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -90,7 +91,7 @@ func (r *triggers) input(e yamlsource.Entry, dispatch bool) Input {
 	case kind == nil && !dispatch:
 		r.report(e.Key.Span, "the types are "+strings.Join(types, ", "), "the input %q has no type", in.Name)
 	case kind != nil && dispatch && kind.Kind.IsScalar() && !slices.Contains(types, kind.Text):
-		r.note(kind.Span, r.suggest(kind.Text, types, "the types are "), "%s is not an input type: GitHub treats it as a string", r.shown(kind))
+		r.note(rules.IgnoredKey, kind.Span, r.suggest(kind.Text, types, "the types are "), "%s is not an input type: GitHub treats it as a string", r.shown(kind))
 	case kind != nil && !slices.Contains(types, kind.Text):
 		r.report(kind.Span, r.suggest(kind.Text, types, "the types are "), "%s is not an input type", r.shown(kind))
 	case kind != nil:

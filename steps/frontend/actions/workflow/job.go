@@ -8,6 +8,7 @@ import (
 	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 )
 
 // maxJobID is how long the id of a job may be, in characters.
@@ -113,7 +114,7 @@ func (r *reader) machine(j *Job, n *yamlsource.Node) {
 	r.minutes(j.node.timeout, "timeout-minutes")
 	if cancel := n.Get("cancel-timeout-minutes"); cancel != nil {
 		r.minutes(cancel, "cancel-timeout-minutes")
-		r.note(cancel.Span, "", "cancel-timeout-minutes is ignored: cleanup after a cancellation has its own time limit")
+		r.note(rules.IgnoredKey, cancel.Span, "", "cancel-timeout-minutes is ignored: cleanup after a cancellation has its own time limit")
 	}
 	r.booleanOr(j.node.continueOnError, `"continue-on-error"`)
 	if j.node.continueOnError != nil {
@@ -170,7 +171,7 @@ func (r *reader) snapshot(n *yamlsource.Node) {
 	} else {
 		r.filled(n, "the snapshot")
 	}
-	r.note(n.Span, "", "snapshot is ignored: the job runs, but no image of its machine is kept")
+	r.note(rules.IgnoredKey, n.Span, "", "snapshot is ignored: the job runs, but no image of its machine is kept")
 }
 
 // minutes reads a number above 0, or an expression.

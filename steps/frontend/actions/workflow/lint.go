@@ -7,6 +7,7 @@ import (
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 	ghexpr "github.com/rungci/rung/steps/expr/github"
 )
 
@@ -33,7 +34,7 @@ func (r *reader) unneeded(j *Job, n *yamlsource.Node) {
 		if e.Key.Text == "if" && e.Value.Kind == yamlsource.String {
 			if c, err := ghexpr.ParseCondition(e.Value.Text, nil); err == nil && c.Expr != nil {
 				if c.Around != nil {
-					r.note(r.source.At(e.Value, c.Around.Offset, c.Around.Length), c.Around.Hint, "%s", c.Around.Message)
+					r.note(rules.ConstantCondition, r.source.At(e.Value, c.Around.Offset, c.Around.Length), c.Around.Hint, "%s", c.Around.Message)
 				}
 				r.references(j, e.Value, c.Expr)
 			}
@@ -62,14 +63,14 @@ var fileContexts = []string{"github.env", "github.path", "github.output", "githu
 func (r *reader) references(j *Job, n *yamlsource.Node, e *ghexpr.Expr) {
 	for _, ref := range e.References() {
 		if name := strings.ToLower(strings.Join(ref.Path, ".")); slices.Contains(fileContexts, name) {
-			r.note(r.source.At(n, ref.Offset, ref.Length), "write $"+strings.ToUpper(strings.ReplaceAll(name, ".", "_")), "%s is known to processes only, and empty in expressions", name)
+			r.note(rules.EmptyContext, r.source.At(n, ref.Offset, ref.Length), "write $"+strings.ToUpper(strings.ReplaceAll(name, ".", "_")), "%s is known to processes only, and empty in expressions", name)
 		}
 		if ref.Path[0] != "needs" || len(ref.Path) < 2 || ref.Path[1] == "*" {
 			continue
 		}
 		place, id := r.source.At(n, ref.Offset, ref.Length), ref.Path[1]
 		if !slices.ContainsFunc(j.Needs, func(need string) bool { return strings.EqualFold(need, id) }) {
-			r.note(place, "add it to `needs`", "needs.%s is empty: the job %q does not need %s", id, j.ID, strconv.Quote(shorten(id)))
+			r.note(rules.UndefinedNeed, place, "add it to `needs`", "needs.%s is empty: the job %q does not need %s", id, j.ID, strconv.Quote(shorten(id)))
 			continue
 		}
 		need := r.w.Job(id)
@@ -77,7 +78,7 @@ func (r *reader) references(j *Job, n *yamlsource.Node, e *ghexpr.Expr) {
 			continue
 		}
 		if !slices.ContainsFunc(entries(need.node.outputs), func(o yamlsource.Entry) bool { return strings.EqualFold(o.Key.Text, ref.Path[3]) }) {
-			r.note(place, "declare it in `outputs` of that job", "the job %q has no output %q", need.ID, ref.Path[3])
+			r.note(rules.UndefinedOutput, place, "declare it in `outputs` of that job", "the job %q has no output %q", need.ID, ref.Path[3])
 		}
 	}
 }

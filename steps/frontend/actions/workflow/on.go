@@ -7,6 +7,7 @@ import (
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 )
 
 // On says which events start the workflow.
@@ -109,7 +110,7 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 	}
 	keys := kind.keys()
 	if len(keys) == 0 {
-		r.report(n.Span, "write `"+name+":` and nothing below it", "the event %s takes no filters", name)
+		r.note(rules.IgnoredKey, n.Span, "write `"+name+":` and nothing below it", "the event %s takes no filters: GitHub ignores what is below it", name)
 		return
 	}
 	if name == "workflow_dispatch" && n.Kind == yamlsource.Mapping {

@@ -138,7 +138,6 @@ func TestMistakesOfEvents(t *testing.T) {
 		"the same twice":                {"[push, §push]", []string{"named twice"}},
 		"nothing":                       {"§[]", []string{"no event starts the workflow"}},
 		"a key of another event":        {"{push: {§types: [x]}}", []string{`unknown key "types"`}},
-		"a filter of one without":       {"{fork: §{types: [x]}}", []string{"takes no filters"}},
 		"an unknown activity":           {"{pull_request: {types: [opened, §open]}}", []string{`has no activity "open"`}},
 		"branches and not":              {"{push: {branches: [a], branches-ignore: §[b]}}", []string{"exclude each other"}},
 		"paths and not":                 {"{push: {paths: [a], paths-ignore: §[b]}}", []string{"exclude each other"}},

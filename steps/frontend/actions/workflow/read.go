@@ -8,6 +8,7 @@ import (
 
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 )
 
 // nodes reads what any node of a text can be. What is wrong is reported to source; the methods then return what they could make of the rest.
@@ -26,9 +27,11 @@ func (r *nodes) report(place diag.Span, hint, format string, args ...any) {
 	r.source.Report(place, hint, format, args...)
 }
 
-// note tells of what the file asks for and is not done here.
-func (r *nodes) note(place diag.Span, hint, format string, args ...any) {
-	*r.notes = append(*r.notes, r.source.Diagnostic(place, hint, fmt.Sprintf(format, args...)))
+// note tells of what the file asks for and is not done here, and of what is hardly meant, by the ID of a rule.
+func (r *nodes) note(rule string, place diag.Span, hint, format string, args ...any) {
+	d := r.source.Diagnostic(place, hint, fmt.Sprintf(format, args...))
+	d.Code = rule
+	*r.notes = append(*r.notes, d)
 }
 
 // keys checks that a node is a map with no keys but the given ones. what names the map in messages.
@@ -49,7 +52,7 @@ func (r *nodes) keys(n *yamlsource.Node, what string, keys ...string) bool {
 func (r *nodes) ignored(n *yamlsource.Node, what string, keys []string) {
 	for _, e := range n.Entries {
 		if !slices.Contains(keys, e.Key.Text) {
-			r.note(e.Key.Span, r.suggest(e.Key.Text, keys, "valid keys: "), "%s has no key %q, which GitHub ignores", what, shorten(e.Key.Text))
+			r.note(rules.IgnoredKey, e.Key.Span, r.suggest(e.Key.Text, keys, "valid keys: "), "%s has no key %q, which GitHub ignores", what, shorten(e.Key.Text))
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"strings"
+
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 	ghexpr "github.com/rungci/rung/steps/expr/github"
@@ -87,4 +89,17 @@ type Use struct {
 	Span     diag.Span
 	Ref      *plan.Reference // of an action
 	Call     *Call           // of a workflow
+}
+
+// OnGitHub returns the repository of github.com that is named, and the branch, tag or commit of it.
+func (u *Use) OnGitHub() (repository, rev string, ok bool) {
+	if u.Call != nil {
+		return u.Call.Repository, u.Call.Ref, !u.Call.Local
+	}
+	action, err := plan.ParseAction(u.Ref.Action)
+	if err != nil || action.Own {
+		return "", "", false
+	}
+	repository, ok = strings.CutPrefix(action.URL, plan.GitHubURL)
+	return repository, action.Rev, ok
 }

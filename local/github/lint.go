@@ -1,0 +1,123 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
+	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
+)
+
+// Linted is what is wrong with a workflow.
+type Linted struct {
+	File  string            // as findings call it
+	Texts map[string][]byte // of the files that findings name
+	// Found are the findings. Each has its rule's ID as its code.
+	Found diag.List
+}
+
+// Lint finds what is wrong with a workflow and with those of the project that it calls, whatever starts it and whatever values a run has. It
+// fetches nothing. The error is that of a file that cannot be read.
+func Lint(ctx context.Context, o Options) (*Linted, error) {
+	p := &Project{options: o}
+	l := &linter{project: p, ctx: ctx, seen: map[string]bool{}, Linted: Linted{Texts: map[string][]byte{}}}
+	root := rootOf(o)
+	err := p.read(root)
+	l.File, l.Texts[p.File] = p.File, p.options.Text
+	if err == nil {
+		p.Repository, p.options.Load = &repository.Repository{Root: top(root)}, nil
+		err = p.readLocks(ctx)
+	}
+	if err == nil {
+		err = p.checkCalls(ctx)
+	}
+	if err == nil {
+		l.Found = p.Workflow.Check()
+		err = l.workflow(&scope{Workflow: p.Workflow, lock: p.lock, depth: 1})
+	}
+	if err = l.add(err); err != nil {
+		return nil, err
+	}
+	l.Found.Sort()
+	return &l.Linted, nil
+}
+
+type linter struct {
+	Linted
+	project *Project
+	ctx     context.Context
+	seen    map[string]bool // files that are called
+}
+
+// add takes over what is wrong with a file.
+func (l *linter) add(err error) error {
+	list := diag.Of(err)
+	if err != nil && list == nil {
+		return err
+	}
+	l.Found = append(l.Found, rules.Set(slices.Clone(list), rules.Invalid)...)
+	return nil
+}
+
+// workflow checks the jobs of a workflow, and those that they call.
+func (l *linter) workflow(s *scope) error {
+	for _, j := range s.Jobs {
+		if err := l.add(j.Certain()); err != nil {
+			return err
+		}
+		if j.Call != nil {
+			if err := l.call(s, j); err != nil {
+				return err
+			}
+		}
+	}
+	for _, use := range s.Uses() {
+		if err := l.pin(s, use); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call checks what a job gives to the workflow that it calls, and that workflow.
+func (l *linter) call(s *scope, j *definition.Job) error {
+	if !j.Call.Local {
+		l.Found = append(l.Found, diag.Diagnostic{
+			Span: j.Call.Span, Source: diag.LineOf(l.Texts[j.Call.Span.File], j.Call.Span.Line), Code: rules.CallNotChecked,
+			Message: "what the job " + j.ID + " gives to " + j.Call.Uses + " was not checked: nothing is fetched",
+		})
+		return nil
+	}
+	called, err := l.project.load(l.ctx, s, j.Call)
+	if l.Texts[j.Call.Path] == nil {
+		l.Texts[j.Call.Path], _ = readDefinition(l.project.Repository.Root, filepath.Join(l.project.Repository.Root, filepath.FromSlash(j.Call.Path)), j.Call.Path)
+	}
+	first := !l.seen[j.Call.Path]
+	l.seen[j.Call.Path] = true
+	switch {
+	case err != nil && !first && !errors.Is(err, context.Canceled):
+		return nil // which has been reported
+	case err != nil:
+		return l.add(err)
+	}
+	if err := l.add(called.CheckCall(j)); err != nil || !first {
+		return err
+	}
+	return l.workflow(called)
+}
+
+// pin finds actions that a lock file should have, and has not.
+func (l *linter) pin(s *scope, use definition.Use) error {
+	repository, rev, ok := use.OnGitHub()
+	if !ok {
+		return nil
+	}
+	if _, err := pinned(s.lock, repository, rev); err != nil {
+		return l.add(diag.List{{Span: use.Span, Source: diag.LineOf(l.Texts[use.Span.File], use.Span.Line), Message: err.Error()}})
+	}
+	return nil
+}
