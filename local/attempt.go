@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -250,9 +251,10 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 // stepEnv is the environment of every step, beyond what it has by itself.
 func (a *attempt) stepEnv() map[string]string {
 	env := session.BaseEnv(a.env.Layout())
-	for name, text := range a.steps.Env {
-		env[name] = text
+	if a.place.Level.Level() == executor.None {
+		maps.Copy(env, a.HostEnv)
 	}
+	maps.Copy(env, a.steps.Env)
 	return env
 }
 

@@ -173,3 +173,14 @@ func BenchmarkCompile(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSecretsOneByOne is a log in which every line brings a new secret.
+func BenchmarkSecretsOneByOne(b *testing.B) {
+	for b.Loop() {
+		s := NewSet()
+		for i := range 1000 {
+			s.Add(fmt.Sprintf("secretvalue%d", i))
+			_ = s.String("a line of the log")
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
-	"strings"
 )
 
 const (
@@ -102,20 +101,8 @@ const (
 	fullEnd
 )
 
-// compile makes a matcher of the patterns, in any order, with repetitions.
+// compile makes a matcher of patterns as sorted and merge return them. It does not change them.
 func compile(patterns []pattern) *matcher {
-	slices.SortFunc(patterns, func(a, b pattern) int {
-		if c := strings.Compare(a.text, b.text); c != 0 {
-			return c
-		}
-		// The first of equals stays: a pattern that stands alone is more than the rest of another.
-		if a.rest != b.rest && b.rest {
-			return -1
-		}
-		return 1
-	})
-	patterns = slices.CompactFunc(patterns, func(a, b pattern) bool { return a.text == b.text })
-
 	b := builder{matcher: new(matcher), patterns: patterns}
 	b.skip = newSkipper(patterns)
 	b.storeLabels()

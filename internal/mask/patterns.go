@@ -1,6 +1,9 @@
 package mask
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // partSize is the size in bytes of the parts that long forms are cut in. The last part is up to twice as long.
 const partSize = 64
@@ -41,6 +44,46 @@ func appendPatterns(all []pattern, forms []string) []pattern {
 		all = appendParts(all, string(v.text))
 	}
 	return all
+}
+
+// sorted are the patterns of secrets in the order of their texts, without repetitions.
+func sorted(secrets []string) []pattern {
+	var all []pattern
+	for _, secret := range secrets {
+		all = append(all, patterns(secret)...)
+	}
+	slices.SortFunc(all, func(a, b pattern) int {
+		if c := strings.Compare(a.text, b.text); c != 0 {
+			return c
+		}
+		// The first of equals stays: a pattern that stands alone is more than the rest of another.
+		switch {
+		case a.rest == b.rest:
+			return 0
+		case b.rest:
+			return -1
+		}
+		return 1
+	})
+	return slices.CompactFunc(all, func(a, b pattern) bool { return a.text == b.text })
+}
+
+// merge makes one sorted list of two.
+func merge(a, b []pattern) []pattern {
+	all := make([]pattern, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch c := strings.Compare(a[0].text, b[0].text); {
+		case c < 0:
+			all, a = append(all, a[0]), a[1:]
+		case c > 0:
+			all, b = append(all, b[0]), b[1:]
+		case a[0].rest:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return append(append(all, a...), b...)
 }
 
 // appendParts appends a text, in parts if it is long. A text that is too short is left out.

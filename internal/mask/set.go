@@ -31,9 +31,13 @@ type Set struct {
 // part is secrets that are compiled together. Sizes of parts at least double, so that a log in which text and new secrets take turns
 // costs each secret a few compilations and not one for every secret after it.
 type part struct {
-	secrets []string
-	matcher *matcher
+	secrets  []string
+	patterns []pattern // what they are searched as, sorted; nil where that is more than is worth keeping
+	matcher  *matcher
 }
+
+// maxPatterns is how many patterns a part keeps, so that it can be compiled with others without making them again.
+const maxPatterns = 1 << 16
 
 // NewSet returns a set of the given secrets.
 func NewSet(secrets ...string) *Set {
@@ -91,17 +95,21 @@ func (s *Set) matcher() *matcher {
 
 // compile takes in what is fresh, together with the parts that are no larger.
 func (s *Set) compile() *matcher {
-	secrets := s.fresh
+	secrets, all := s.fresh, sorted(s.fresh)
 	s.fresh = nil
 	for last := len(s.parts) - 1; last >= 0 && len(s.parts[last].secrets) <= len(secrets); last-- {
-		secrets = append(secrets, s.parts[last].secrets...)
+		p := s.parts[last]
+		if p.patterns == nil {
+			p.patterns = sorted(p.secrets)
+		}
+		secrets, all = append(secrets, p.secrets...), merge(all, p.patterns)
 		s.parts = s.parts[:last]
 	}
-	var all []pattern
-	for _, secret := range secrets {
-		all = append(all, patterns(secret)...)
+	p := part{secrets: secrets, matcher: compile(all)}
+	if len(all) <= maxPatterns {
+		p.patterns = all
 	}
-	s.parts = append(s.parts, part{secrets, compile(all)})
+	s.parts = append(s.parts, p)
 	matchers := make([]*matcher, len(s.parts))
 	for i, p := range s.parts {
 		matchers[i] = p.matcher

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -304,5 +305,24 @@ func TestLongFormsAreSkippedAndShortOnesAreNot(t *testing.T) {
 			t.Fatalf("at %d: %s", at, got)
 		}
 		checkAgainstReference(t, []string{"a secret value"}, text, []byte{byte(at), 7})
+	}
+}
+
+func TestMergedPatternsAreThoseOfAllSecrets(t *testing.T) {
+	a := []string{"abcdef", "line one\nline two", strings.Repeat("long ", 100), "same same"}
+	b := []string{"abcd", "line two", "long long long long " + strings.Repeat("long ", 40), "same same", "\x00binary\xff"}
+	got := merge(sorted(a), sorted(b))
+	if want := sorted(append(slices.Clone(a), b...)); !slices.Equal(got, want) {
+		t.Errorf("merged: %d patterns, together: %d", len(got), len(want))
+	}
+}
+
+func TestAPartThatKeptNoPatternsIsCompiledWithOthers(t *testing.T) {
+	s := NewSet("first secret")
+	_ = s.String("text")
+	s.parts[0].patterns = nil // as of one with more than maxPatterns
+	s.Add("another one")
+	if got := s.String("first secret, another one"); got != "[MASKED], [MASKED]" {
+		t.Error(got)
 	}
 }

@@ -27,6 +27,7 @@ type ToolkitProcess struct {
 	Context   value.Value              // what ${{ context }} reads: a struct
 	Job       value.Value              // what ${{ job }} reads: the job's variables
 	Getenv    func(name string) string // the environment of the process, without what the session adds; "" where it has no such variable
+	HasEnv    func(name string) bool   // whether it has the variable, be it empty
 	Mask      func(secret string)      // makes a text masked in all that leaves the engine from now on
 	MadeUp    func(secret string)      // so does this, for a secret that the toolkit made up for this run: records of two runs do not differ by it
 	// Live ends when the process is stopped or out of time: what End does must end then as well.
@@ -152,6 +153,11 @@ func (x *execution) converse(ctx context.Context) *event.Error {
 				return own.text
 			}
 			return env.vars[name].text
+		},
+		HasEnv: func(name string) bool {
+			_, own := x.own[name]
+			_, around := env.vars[name]
+			return own || around
 		},
 		Live: ctx,
 		Mask: x.run.out.addSecret, MadeUp: x.run.out.addMadeUp,

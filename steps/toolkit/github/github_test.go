@@ -43,6 +43,7 @@ func beginIn(t testing.TB, w world, env map[string]string, change func(*engine.T
 		Toolkit: plan.ToolkitGitHub,
 		TempDir: t.TempDir(), WorkDir: t.TempDir(), ActionDir: "/action-dir", Step: "build/compile",
 		Getenv: func(name string) string { return env[name] },
+		HasEnv: func(name string) bool { _, ok := env[name]; return ok },
 		Mask: func(secret string) {
 			if !slices.Contains(b.masked, secret) {
 				b.masked = append(b.masked, secret)

@@ -33,7 +33,7 @@ func (s *Session) variables() (map[string]string, error) {
 		"GITHUB_ACTIONS": "true",
 		"GITHUB_ACTION":  textOr(field(github, "action"), actionName(p.Step)),
 	})
-	if p.Getenv("CI") == "" { // a workflow may say that it is none: env: {CI: false}
+	if !p.HasEnv("CI") { // a workflow may say that it is none: env: {CI: false}, or empty
 		vars["CI"] = "true"
 	}
 	for _, name := range []string{"os", "arch", "name", "environment", "temp", "tool_cache", "workspace"} {

@@ -44,6 +44,7 @@ func TestVariables(t *testing.T) {
 	}{
 		{name: "without a workflow", context: `{}`, want: defaults, none: []string{"GITHUB_SHA", "GITHUB_EVENT_PATH", "GITHUB_ACTION_REF", "RUNNER_DEBUG", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_RUNTIME_URL", "ACTIONS_ID_TOKEN_REQUEST_URL"}},
 		{name: "a workflow says that it is not CI", context: `{}`, env: map[string]string{"CI": "false"}, want: map[string]string{"GITHUB_ACTIONS": "true"}, none: []string{"CI"}},
+		{name: "a workflow says so by an empty variable", context: `{}`, env: map[string]string{"CI": ""}, want: map[string]string{"GITHUB_ACTIONS": "true"}, none: []string{"CI"}},
 		{
 			name: "in a GitLab job", context: `{}`, job: `{"CI_COMMIT_SHA": "abc", "CI_PROJECT_PATH": "group/project", "CI_COMMIT_REF_NAME": "main"}`,
 			want: map[string]string{"GITHUB_SHA": "abc", "GITHUB_REPOSITORY": "group/project", "GITHUB_REF": "refs/heads/main", "GITHUB_REF_TYPE": "branch"},

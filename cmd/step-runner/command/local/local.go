@@ -67,6 +67,10 @@ type localFlags struct {
 	screen.ViewFlags
 
 	realCheckout bool
+
+	env      []string
+	hostHome bool
+	hostEnv  map[string]string // what these two come to
 }
 
 // isolations are the values of --isolation.
@@ -118,6 +122,8 @@ internal error · 6 no such job · 124 timeout · 130 interrupted`,
 	}
 	f.BoolVar(&o.privileged, "privileged", false, "let jobs in containers have all rights on this machine's kernel")
 	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services if there is no container engine")
+	f.StringArrayVar(&o.env, "env", nil, "set the environment variable `NAME=VALUE` for steps on this machine; NAME alone passes yours on")
+	f.BoolVar(&o.hostHome, "host-home", false, "let jobs on this machine use your home and XDG folders and your git configuration")
 	f.BoolVar(&o.inPlace, "in-place", false, "run jobs in your work tree itself instead of a copy")
 	f.StringArrayVar(&o.matrix, "matrix", nil, "run only the matrix jobs with `NAME:VALUE`")
 	f.BoolVar(&o.realCheckout, "real-checkout", false, "let actions/checkout fetch the project instead of copying the work tree")
@@ -242,6 +248,9 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 		file, args = args[0], args[1:]
 	}
 	names = append(slices.Clone(o.jobs), args...)
+	if o.hostEnv, err = o.hostEnvironment(); err != nil {
+		return "", nil, err
+	}
 	if err := command.OneOf("--isolation", o.isolation, isolations...); err != nil {
 		return "", nil, err
 	}
@@ -328,7 +337,7 @@ func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, vie
 	out := local.Options{
 		InheritEnv:  inheritEnv,
 		Concurrency: o.concurrency, Isolation: local.Isolation(o.isolation), Limits: o.limits, Privileged: o.privileged, None: places.OpenNone, Container: places.OpenContainer,
-		NoServices: o.noServices, Keep: o.keep, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
+		HostEnv: o.hostEnv, NoServices: o.noServices, Keep: o.keep, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
 		RuntimeDigest: runner.Digest, Version: o.app.Version, Observer: view, Verbose: o.Verbose > 0, Color: screen.Color(o.app.Program, o.app.Stdout),
 		Everything: o.Progress == string(ui.ModeJSON),
 	}
