@@ -26,7 +26,7 @@ var importRules = []importRule{
 	{"steps/plan/planpb", above("api/rung/..."), nil, "it converts the plan, and nothing else"},
 	{"steps/frontend/gitlabci/rule", []string{}, nil, "conditions are a language of their own"},
 	{"steps/frontend/gitlabci/variable", []string{}, nil, "variables are texts"},
-	{"steps/frontend/...", above("steps/frontend/gitlabci/...", "steps/frontend/gitlabsteps", "steps/frontend/actions/...", "steps/expr/github", "steps/catalog/cachekey", "internal/yamlsource", "internal/lazyregexp", "steps/diag/rules"), nil, "a frontend turns text into a plan; it runs nothing"},
+	{"steps/frontend/...", above("steps/frontend/gitlabci/...", "steps/frontend/gitlabsteps", "steps/frontend/actions/...", "steps/expr/github", "steps/catalog/cachekey", "internal/yamlsource", "internal/lazyregexp", "internal/shellscript", "steps/diag/rules"), nil, "a frontend turns text into a plan; it runs nothing"},
 	{"steps/source", above("steps/source/tree", "steps/source/cache", "steps/source/lock"), nil, "a source is given the parser that it uses, and what fetches"},
 	{"steps/source/tree", []string{}, nil, "files and their digest are a leaf"},
 	{"steps/source/cache", []string{"steps/source/tree"}, nil, "the cache keeps trees, wherever they are from"},

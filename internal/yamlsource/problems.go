@@ -57,3 +57,6 @@ func (f *File) Failed() bool { return len(f.found.list) > 0 }
 
 // Full reports whether there are already more problems than Err shows: hints for further ones are not worth their making.
 func (f *File) Full() bool { return len(f.found.list) > MaxProblems }
+
+// Text is the text of the file, which must not be changed.
+func (f *File) Text() []byte { return f.text.data }

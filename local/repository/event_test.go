@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
 )
 
@@ -218,6 +219,11 @@ func TestPredefinedVariables(t *testing.T) {
 	}
 	runner := repository.Runner{Project: "/builds/p", Builds: "/builds", Temp: "/builds/p.tmp", Slot: 2, Version: "1.0", Tags: []string{"a"}}
 	variables := slices.Concat(f.Variables, f.JobVariables(job), f.RunVariables(job), runner.Variables())
+	for _, v := range variables {
+		if strings.HasPrefix(v.Name, "CI_") && !variable.IsPredefined(v.Name) {
+			t.Errorf("variable.IsPredefined does not know %s", v.Name)
+		}
+	}
 	for name, want := range map[string]string{
 		"CI": "true", "GITLAB_CI": "true", "RUNG_LOCAL": "true", "CI_SERVER": "yes", "CI_SERVER_URL": "https://gitlab.example.com:8443",
 		"CI_SERVER_HOST": "gitlab.example.com", "CI_SERVER_FQDN": "gitlab.example.com:8443", "CI_SERVER_PORT": "8443", "CI_SERVER_PROTOCOL": "https",

@@ -38,6 +38,30 @@ const (
 	CallNotChecked    = "call-not-checked"
 )
 
+// IDs of rules about .gitlab-ci.yml.
+const (
+	ShellSyntax          = "shell-syntax"
+	MisspelledVariable   = "misspelled-variable"
+	VariableName         = "variable-name"
+	NoPipeline           = "no-pipeline"
+	DuplicatePipelines   = "duplicate-pipelines"
+	UnreachableRule      = "unreachable-rule"
+	DuplicateStage       = "duplicate-stage"
+	UnusedStage          = "unused-stage"
+	UnusedJob            = "unused-job"
+	DeprecatedKeyword    = "deprecated-keyword"
+	UnmatchedRef         = "unmatched-ref"
+	LongJobName          = "long-job-name"
+	EmptyCache           = "empty-cache"
+	EmptyArtifacts       = "empty-artifacts"
+	OutsideProject       = "outside-project"
+	DependencyOrder      = "dependency-order"
+	EmptyDependency      = "empty-dependency"
+	UnneededConfirmation = "unneeded-confirmation"
+	SkippedScript        = "skipped-script"
+	UnsupportedKey       = "unsupported-key"
+)
+
 var all = []Rule{
 	{Invalid, Error, Any, "The file is not what its language accepts.", true},
 	{UnknownRule, Warning, Any, "A comment ignores a rule that does not exist, or that cannot be ignored.", true},
@@ -72,4 +96,25 @@ var all = []Rule{
 	{ScriptInjection, Warning, Workflow, "A script holds text that anybody can write, as code.", false},
 	{IgnoredKey, Warning, Workflow, "GitHub, or step-runner, ignores a key or a value.", false},
 	{CallNotChecked, Note, Workflow, "A workflow of another repository is called, so what it is given was not checked.", false},
+
+	{ShellSyntax, Warning, GitLab, "A script never ends something that it begins: a quote, a here-document, an if.", false},
+	{MisspelledVariable, Warning, GitLab, "A script or a rule reads a variable that is one typo away from one of GitLab's.", false},
+	{VariableName, Warning, GitLab, "No shell can read a variable of this name.", false},
+	{NoPipeline, Warning, GitLab, "GitLab makes no pipeline of the jobs.", false},
+	{DuplicatePipelines, Warning, GitLab, "One push makes two pipelines.", false},
+	{UnreachableRule, Warning, GitLab, "A rule never applies.", false},
+	{DuplicateStage, Warning, GitLab, "A stage is named twice.", false},
+	{UnusedStage, Warning, GitLab, "A stage has no job.", false},
+	{UnusedJob, Warning, GitLab, "Nothing uses a hidden job.", false},
+	{DeprecatedKeyword, Warning, GitLab, "A keyword is deprecated.", false},
+	{UnmatchedRef, Warning, GitLab, "An entry of only or except matches nothing.", false},
+	{LongJobName, Warning, GitLab, "With the values of its matrix, the name of a job is longer than GitLab takes.", false},
+	{EmptyCache, Warning, GitLab, "A cache keeps nothing.", false},
+	{EmptyArtifacts, Warning, GitLab, "Artifacts are empty.", false},
+	{OutsideProject, Warning, GitLab, "A path leads out of the project, where nothing is kept.", false},
+	{DependencyOrder, Warning, GitLab, "A job depends on one that has not ended when it begins.", false},
+	{EmptyDependency, Warning, GitLab, "A job depends on the artifacts of one that has none.", false},
+	{UnneededConfirmation, Warning, GitLab, "No confirmation is asked for.", false},
+	{SkippedScript, Warning, GitLab, "A default script does not run in a job with run.", false},
+	{UnsupportedKey, Warning, GitLab, "GitLab refuses a key that step-runner accepts.", false},
 }

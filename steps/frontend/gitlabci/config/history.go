@@ -127,6 +127,14 @@ type Source struct {
 	inputs    map[string]item // what Parent gives; tells a cycle from a file that is included again in another way
 }
 
+// Text is the content of the file, nil when it is not YAML. It must not be changed.
+func (s *Source) Text() []byte {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Text()
+}
+
 // chain tells by which files the file is included, the nearest one first.
 func (s *Source) chain() []string {
 	var parts []string

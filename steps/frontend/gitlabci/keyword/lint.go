@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/steps/diag"
+	"github.com/rungci/rung/steps/diag/rules"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/rule"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
@@ -26,6 +27,7 @@ func Lint(d *Definition, c *config.Config) diag.List {
 		l.job(j)
 	}
 	l.hidden()
+	l.scripts()
 	return inOrder(c, l.found)
 }
 
@@ -36,13 +38,21 @@ type linter struct {
 	seen       map[problem]bool
 }
 
-func (l *linter) warn(n config.Node, hint, format string, args ...any) {
+func (l *linter) warn(rule string, n config.Node, hint, format string, args ...any) {
+	l.warnAt(rule, n, n.Span(), hint, format, args...)
+}
+
+// warnAt is warn about a part of a node.
+func (l *linter) warnAt(rule string, n config.Node, place diag.Span, hint, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
-	key := problem{n.Span(), message}
-	if !l.seen[key] && len(l.found) < config.MaxProblems {
-		l.seen[key] = true
-		l.found = append(l.found, n.Diagnostic(hint, message))
+	key := problem{place, message}
+	if l.seen[key] || len(l.found) >= config.MaxProblems {
+		return
 	}
+	l.seen[key] = true
+	d := n.DiagnosticAt(place, hint, message)
+	d.Code = rule
+	l.found = append(l.found, d)
 }
 
 // stages warns of stages that are named twice or stay empty.
@@ -54,15 +64,15 @@ func (l *linter) stages() {
 		edges = edges && (j.Stage == PreStage || j.Stage == PostStage)
 	}
 	if edges {
-		l.warn(l.definition.Jobs[0].Key, "add a job of another stage", "all jobs are in %s or %s: GitLab makes no pipeline of them", PreStage, PostStage)
+		l.warn(rules.NoPipeline, l.definition.Jobs[0].Key, "add a job of another stage", "all jobs are in %s or %s: GitLab makes no pipeline of them", PreStage, PostStage)
 	}
 	seen := map[string]bool{}
 	for _, it := range l.config.Stages.Flat() {
 		switch name := it.Text(); {
 		case seen[name]:
-			l.warn(it, "delete one of them", "the stage %q is named twice", shorten(name))
+			l.warn(rules.DuplicateStage, it, "delete one of them", "the stage %q is named twice", shorten(name))
 		case !used[name] && name != PreStage && name != PostStage && l.isOwn(it) && !l.config.Partial && !l.config.Skipped:
-			l.warn(it, "delete it, or give it a job", "the stage %q has no job", shorten(name))
+			l.warn(rules.UnusedStage, it, "delete it, or give it a job", "the stage %q has no job", shorten(name))
 		}
 		seen[it.Text()] = true
 	}
@@ -73,27 +83,27 @@ func (l *linter) isOwn(n config.Node) bool { return n.Source() != nil && n.Sourc
 
 // workflow warns of rules by which one push makes two pipelines.
 func (l *linter) workflow() {
-	rules := l.definition.Workflow.Rules
-	l.unreachable(rules, "workflow")
+	all := l.definition.Workflow.Rules
+	l.unreachable(all, "workflow")
 	var forBranches *Rule
 	forRequests := false
-	for i := range rules {
-		e := rules[i].If
+	for i := range all {
+		e := all[i].If
 		if e != nil && slices.Contains(e.Variables(), "CI_OPEN_MERGE_REQUESTS") {
 			return
 		}
 		switch {
-		case rules[i].When == when.Never:
+		case all[i].When == when.Never:
 		case isForRequests(e):
 			forRequests = true
 		case e == nil || e.String() == "$CI_COMMIT_BRANCH" || e.String() == `$CI_PIPELINE_SOURCE == "push"`:
-			if forBranches == nil && rules[i].Changes == nil && rules[i].Exists == nil {
-				forBranches = &rules[i]
+			if forBranches == nil && all[i].Changes == nil && all[i].Exists == nil {
+				forBranches = &all[i]
 			}
 		}
 	}
 	if forRequests && forBranches != nil {
-		l.warn(forBranches.Node, "put `- if: $CI_COMMIT_BRANCH && $CI_OPEN_MERGE_REQUESTS` with `when: never` before it", "a push to a branch with a merge request makes two pipelines: one for the merge request, one by this rule")
+		l.warn(rules.DuplicatePipelines, forBranches.Node, "put `- if: $CI_COMMIT_BRANCH && $CI_OPEN_MERGE_REQUESTS` with `when: never` before it", "a push to a branch with a merge request makes two pipelines: one for the merge request, one by this rule")
 	}
 }
 
@@ -103,10 +113,10 @@ func isForRequests(e *rule.Expression) bool {
 }
 
 // unreachable warns of rules behind one that always applies.
-func (l *linter) unreachable(rules []Rule, of string) {
-	for i := range rules {
-		if i+1 < len(rules) && rules[i].If == nil && rules[i].Changes == nil && rules[i].Exists == nil {
-			l.warn(rules[i+1].Node, "move the rule without a condition to the end", "this rule of the %s never applies: the one before it always does", of)
+func (l *linter) unreachable(all []Rule, of string) {
+	for i := range all {
+		if i+1 < len(all) && all[i].If == nil && all[i].Changes == nil && all[i].Exists == nil {
+			l.warn(rules.UnreachableRule, all[i+1].Node, "move the rule without a condition to the end", "this rule of the %s never applies: the one before it always does", of)
 			return
 		}
 	}
@@ -129,15 +139,15 @@ func (l *linter) legacy() {
 	}
 	switch {
 	case count == 1:
-		l.warn(first, "write `rules:`", "`only` and `except` are deprecated")
+		l.warn(rules.DeprecatedKeyword, first, "write `rules:`", "`only` and `except` are deprecated")
 	case count > 1:
-		l.warn(first, "write `rules:`", "`only` and `except` are deprecated: %d jobs have them, this is the first", count)
+		l.warn(rules.DeprecatedKeyword, first, "write `rules:`", "`only` and `except` are deprecated: %d jobs have them, this is the first", count)
 	}
 }
 
 func (l *linter) variableName(v Variable) {
 	if !isShellName(v.Name) {
-		l.warn(v.Node, "use letters, digits and _, not starting with a digit", "no shell can read a variable called %q", shorten(v.Name))
+		l.warn(rules.VariableName, v.Node, "use letters, digits and _, not starting with a digit", "no shell can read a variable called %q", shorten(v.Name))
 	}
 }
 
@@ -150,18 +160,18 @@ func isShellName(name string) bool {
 	return name != ""
 }
 
-// job warns of what one job says.
 // steps warns of what GitLab, which checks the file before any runner sees it, does not take in a step.
 func (l *linter) steps(run config.Node) {
 	for _, step := range run.Items() {
 		for key := range step.Entries() {
 			if slices.Contains(rungKeys, key.Text()) {
-				l.warn(key, "it is fine for step-runner local", "GitLab refuses `%s` in a step of `run`", key.Text())
+				l.warn(rules.UnsupportedKey, key, "it is fine for step-runner local", "GitLab refuses `%s` in a step of `run`", key.Text())
 			}
 		}
 	}
 }
 
+// job warns of what one job says.
 func (l *linter) job(j *Job) {
 	for _, v := range j.Variables {
 		l.variableName(v)
@@ -171,7 +181,7 @@ func (l *linter) job(j *Job) {
 		if w := j.Rules[last].When; w != "" && w != when.Never && j.Rules[last].Node.Len() == 1 {
 			if at := (problem{place: j.Rules[last].Node.Span()}); !l.seen[at] { // once, for the first of the jobs that share the rule
 				l.seen[at] = true
-				l.warn(j.Rules[last].Node, "add `workflow:` with rules, or end with `when: never`", "the job %q may run in two pipelines for one push: its last rule always applies, and there are no `workflow:rules`", shorten(j.Name))
+				l.warn(rules.DuplicatePipelines, j.Rules[last].Node, "add `workflow:` with rules, or end with `when: never`", "the job %q may run in two pipelines for one push: its last rule always applies, and there are no `workflow:rules`", shorten(j.Name))
 			}
 		}
 	}
@@ -179,13 +189,13 @@ func (l *linter) job(j *Job) {
 	l.policies(j)
 	l.files(j)
 	if key, v := j.Node.Entry("manual_confirmation"); !v.IsNull() && j.When != when.Manual && !slices.ContainsFunc(j.Rules, func(r Rule) bool { return r.When == when.Manual }) {
-		l.warn(key, "add `when: manual`, or delete it", "no confirmation is asked for: the job is not manual")
+		l.warn(rules.UnneededConfirmation, key, "add `when: manual`, or delete it", "no confirmation is asked for: the job is not manual")
 	}
 	if j.Run.Exists() {
 		l.steps(j.Run)
 		for _, name := range []string{"before_script", "after_script"} {
 			if key, v := j.Node.Entry(name); !v.IsNull() && byDefault(key) {
-				l.warn(j.Node.Get("run"), "turn it into a step, or set `inherit: {default: false}`", "the default `%s` does not run in a job with `run`", name)
+				l.warn(rules.SkippedScript, j.Node.Get("run"), "turn it into a step, or set `inherit: {default: false}`", "the default `%s` does not run in a job with `run`", name)
 			}
 		}
 	}
@@ -209,7 +219,7 @@ func (l *linter) matrixName(j *Job) {
 		longest = max(longest, size)
 	}
 	if size := len([]rune(j.Name)) + len(": []") + longest; size > config.MaxJobName {
-		l.warn(j.Parallel.Node, "use shorter values, or variables for them", "with the values of its matrix, the name of the job is up to %d characters long, and the limit is %d", size, config.MaxJobName)
+		l.warn(rules.LongJobName, j.Parallel.Node, "use shorter values, or variables for them", "with the values of its matrix, the name of the job is up to %d characters long, and the limit is %d", size, config.MaxJobName)
 	}
 }
 
@@ -222,7 +232,7 @@ func (l *linter) policies(j *Job) {
 		}
 		for _, it := range list.Items() {
 			if ref, err := when.ParseRef(it.Text()); err == nil && ref.Note() != "" {
-				l.warn(it, "", "%s", ref.Note())
+				l.warn(rules.UnmatchedRef, it, "", "%s", ref.Note())
 			}
 		}
 	}
@@ -232,13 +242,13 @@ func (l *linter) policies(j *Job) {
 func (l *linter) files(j *Job) {
 	for _, c := range j.Cache {
 		if len(c.Paths) == 0 && !c.Untracked {
-			l.warn(c.Node, "add `paths:`", "the cache keeps nothing: it has neither paths nor untracked")
+			l.warn(rules.EmptyCache, c.Node, "add `paths:`", "the cache keeps nothing: it has neither paths nor untracked")
 		}
 		l.outside(c.Node.Get("paths"), "cached")
 	}
 	if a := j.Artifacts; a != nil {
 		if len(a.Paths) == 0 && !a.Untracked && len(a.Reports) == 0 && j.Pages == nil {
-			l.warn(a.Node, "add `paths:`", "the artifacts are empty: add paths, untracked or reports")
+			l.warn(rules.EmptyArtifacts, a.Node, "add `paths:`", "the artifacts are empty: add paths, untracked or reports")
 		}
 		l.outside(a.Node.Get("paths"), "kept")
 	}
@@ -257,9 +267,9 @@ func (l *linter) files(j *Job) {
 		}
 		switch {
 		case slices.Index(l.definition.Stages, of) == stage:
-			l.warn(it, "add `needs:`, or move one of them to another stage", "the job %q is in the same stage, and has not ended when this one begins", shorten(it.Text()))
+			l.warn(rules.DependencyOrder, it, "add `needs:`, or move one of them to another stage", "the job %q is in the same stage, and has not ended when this one begins", shorten(it.Text()))
 		case job.Body.Get("artifacts").IsNull() && job.Body.Get("trigger").IsNull():
-			l.warn(it, "delete it, or give that job artifacts", "the job %q has no artifacts", shorten(it.Text()))
+			l.warn(rules.EmptyDependency, it, "delete it, or give that job artifacts", "the job %q has no artifacts", shorten(it.Text()))
 		}
 	}
 }
@@ -269,7 +279,7 @@ func (l *linter) outside(paths config.Node, verb string) {
 	for _, it := range paths.Items() {
 		text := it.Text()
 		if strings.HasPrefix(text, "/") || text == ".." || strings.HasPrefix(text, "../") {
-			l.warn(it, "copy the files into the project first", "%s is not in the project, and only files in it are %s", shorten(text), verb)
+			l.warn(rules.OutsideProject, it, "copy the files into the project first", "%s is not in the project, and only files in it are %s", shorten(text), verb)
 		}
 	}
 }
@@ -351,7 +361,7 @@ func (l *linter) hidden() {
 	}
 	for _, b := range blocks {
 		if !b.used && !extended[b.key.Text()] {
-			l.warn(b.key, "delete it, or extend it", "nothing uses the hidden job %q", shorten(b.key.Text()))
+			l.warn(rules.UnusedJob, b.key, "delete it, or extend it", "nothing uses the hidden job %q", shorten(b.key.Text()))
 		}
 	}
 }
