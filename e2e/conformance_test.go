@@ -10,8 +10,9 @@ import (
 
 // Folders of checkouts of projects whose own cases are run through this program.
 const (
-	stepRunnerDir = "RUNG_STEP_RUNNER_DIR"
-	actDir        = "RUNG_ACT_DIR"
+	stepRunnerDir    = "RUNG_STEP_RUNNER_DIR"
+	actDir           = "RUNG_ACT_DIR"
+	gitLabCILocalDir = "RUNG_GITLAB_CI_LOCAL_DIR"
 )
 
 // checkout is the checkout that a variable names.
@@ -76,7 +77,7 @@ func (d differences) seen(t *testing.T, names map[string]bool) {
 
 // TestListsOfDifferencesGiveReasons holds the lists themselves: they are read without any checkout.
 func TestListsOfDifferencesGiveReasons(t *testing.T) {
-	for _, name := range []string{"step-runner", "act"} {
+	for _, name := range []string{"step-runner", "act", "gitlab-ci-local"} {
 		for c, reason := range readDifferences(t, name) {
 			if len(strings.Fields(reason)) < 4 {
 				t.Errorf("%s: the case %q has no reason that a reader understands: %q", name, c, reason)
