@@ -17,7 +17,7 @@ var importRules = []importRule{
 	{"steps/diag", []string{}, nil, "diagnostics are the ground floor"},
 	{"steps/diag/problems", []string{"steps/diag", "steps/diag/rules"}, nil, "it writes diagnostics down"},
 	{"steps/diag/rules", []string{"steps/diag"}, nil, "the catalog of checks knows none of them"},
-	{"steps/check", above("steps/diag/rules", "steps/source", "internal/lazyregexp"), nil, "a check reads plans, and is given what loads components"},
+	{"steps/check", above("steps/diag/rules", "steps/source", "internal/lazyregexp", "internal/shellscript"), nil, "a check reads plans, and is given what loads components"},
 	{"steps/expr", []string{"steps/value", "steps/diag"}, nil, "an expression knows values, not where they come from"},
 	{"steps/plan", []string{"steps/value", "steps/diag"}, nil, "the plan is data"},
 	{"steps/containers", []string{}, nil, "what is asked of a place is data"},

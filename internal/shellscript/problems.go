@@ -13,6 +13,8 @@ type Use struct {
 	Name string
 	// Offset is where its name begins in the text, in bytes.
 	Offset int
+	// Default says that the script has something to use where the variable is not set: ${NAME:-x}, ${NAME+x}, ${NAME:?x}.
+	Default bool
 }
 
 // Uses returns the variables that a script expands, every place of them, but not those that it assigns itself. It is nil for a text that does
@@ -28,7 +30,7 @@ func Uses(text string) []Use {
 		switch n := node.(type) {
 		case *syntax.ParamExp:
 			if n.Param != nil {
-				out = append(out, Use{n.Param.Value, int(n.Param.Pos().Offset())})
+				out = append(out, Use{n.Param.Value, int(n.Param.Pos().Offset()), n.Exp != nil && isDefault[n.Exp.Op]})
 			}
 		case *syntax.Assign:
 			if n.Name != nil {
@@ -41,6 +43,12 @@ func Uses(text string) []Use {
 		}
 	}
 	return slices.DeleteFunc(out, func(u Use) bool { return slices.Contains(set, u.Name) })
+}
+
+// isDefault are the operators that ask whether a variable is set.
+var isDefault = map[syntax.ParExpOperator]bool{
+	syntax.AlternateUnset: true, syntax.AlternateUnsetOrNull: true, syntax.DefaultUnset: true, syntax.DefaultUnsetOrNull: true,
+	syntax.ErrorUnset: true, syntax.ErrorUnsetOrNull: true, syntax.AssignUnset: true, syntax.AssignUnsetOrNull: true,
 }
 
 // readInto are the variables that `read`, `mapfile` and `getopts` set.

@@ -10,9 +10,9 @@ import (
 func TestUsesHavePlaces(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`echo "$A" '$B' ${A:-x}`:                      "[{A 7} {A 17}]",
-		`A=1; echo $A; for i in $L; do echo $i; done`: "[{L 24}]",
-		`read -r A B; echo $A $B $C`:                  "[{C 25}]",
+		`echo "$A" '$B' ${A:-x}`:                      "[{A 7 false} {A 17 true}]",
+		`A=1; echo $A; for i in $L; do echo $i; done`: "[{L 24 false}]",
+		`read -r A B; echo $A $B $C`:                  "[{C 25 false}]",
 		`echo "`:                                      "[]",
 	} {
 		if got := fmt.Sprint(shellscript.Uses(text)); got != want {

@@ -30,6 +30,8 @@ func (s *scope) call(st *plan.Step) expr.Type {
 	spec := &found.Plan.Spec
 	s.inputsOf(st, spec, types)
 	s.secrets(st, spec)
+	s.takeover(st, spec)
+	s.environment(spec, &found.Plan.Definition, st)
 	s.enter(found)
 	if st.Ref.Kind == plan.RefAction {
 		return expr.OfKind(value.Struct) // an action may set outputs that it does not declare

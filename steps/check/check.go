@@ -40,6 +40,8 @@ type Options struct {
 	HasFunction func(name string) bool
 	// Line returns the text of the line that a span is on, "" where it is unknown.
 	Line func(diag.Span) string
+	// Component says that the definition is a component's, which gets what its spec requests, and not a job's own.
+	Component bool
 	// Entered, if not nil, is called with each component that is looked into.
 	Entered func(*source.Component)
 }
@@ -55,7 +57,12 @@ type Result struct {
 // Definition checks a definition and all components that it leads to.
 func Definition(ctx context.Context, c *plan.Component, o Options) *Result {
 	k := &checker{ctx: ctx, o: o, entered: map[string]bool{}, seen: map[finding]bool{}}
-	k.component(c, &scope{check: k, dir: o.Dir, top: true})
+	top := &scope{check: k, dir: o.Dir, top: true}
+	k.component(c, top)
+	if o.Component {
+		top.environment(&c.Spec, &c.Definition, nil)
+		top.exports(&c.Spec, &c.Definition)
+	}
 	return &k.result
 }
 
@@ -136,7 +143,9 @@ func (s *scope) enter(found *source.Component) {
 		k.o.Entered(found)
 	}
 	k.depth++
-	k.component(found.Plan, &scope{check: k, dir: found.Dir, id: s.id, path: s.path})
+	inner := &scope{check: k, dir: found.Dir, id: s.id, path: s.path}
+	k.component(found.Plan, inner)
+	inner.exports(&found.Plan.Spec, &found.Plan.Definition)
 	k.depth--
 }
 

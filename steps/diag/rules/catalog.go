@@ -19,6 +19,9 @@ const (
 	ComponentNotFound   = "component-not-found"
 	ComponentNotCached  = "component-not-cached"
 	Suspicious          = "suspicious"
+	EnvNotRequested     = "env-not-requested"
+	ExportNotDeclared   = "export-not-declared"
+	ExportNotAllowed    = "export-not-allowed"
 )
 
 // IDs of rules about workflows.
@@ -82,6 +85,9 @@ var all = []Rule{
 	{ComponentNotFound, Warning, Steps, "A reference leads to no component. A step may still create it before it is used.", false},
 	{ComponentNotCached, Note, Steps, "A fetched component is not in the cache, so what uses it was not checked.", false},
 	{Unreachable, Warning, Steps, "A step never runs.", false},
+	{EnvNotRequested, Warning, Steps, "The shell text of a component reads a variable that it does not request.", false},
+	{ExportNotDeclared, Warning, Steps, "A component exports a variable that its spec does not declare.", false},
+	{ExportNotAllowed, Warning, Steps, "A component may export a variable that can take over later steps, and its caller does not allow it.", false},
 
 	{UndefinedStep, Warning, Workflow, "An expression names a step that the job does not have, or that runs later.", false},
 	{UndefinedMatrix, Warning, Workflow, "An expression names something that no matrix job has.", false},

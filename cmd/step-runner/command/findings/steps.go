@@ -82,7 +82,7 @@ func (c *checking) text(name string, text []byte) ([]problems.Problem, error) {
 		}
 		return problems.Sorted(rules.Set(wrong, rules.Invalid)), nil
 	}
-	return c.definition(component, c.dir), nil
+	return c.definition(component, c.dir, false), nil
 }
 
 // reference checks a component.
@@ -95,7 +95,7 @@ func (c *checking) reference(ref *plan.Reference) ([]problems.Problem, error) {
 		return nil, err
 	}
 	c.enter(found)
-	return c.definition(found.Plan, found.Dir), nil
+	return c.definition(found.Plan, found.Dir, true), nil
 }
 
 func (c *checking) know(file, shown string, text []byte) {
@@ -116,10 +116,10 @@ func (c *checking) enter(found *source.Component) {
 	c.know(cmp.Or(found.Plan.Definition.Span.File, file), shown, found.Text)
 }
 
-func (c *checking) definition(component *plan.Component, dir string) []problems.Problem {
+func (c *checking) definition(component *plan.Component, dir string, called bool) []problems.Problem {
 	functions := runner.EngineOptions(c.program).Functions
 	found := check.Definition(c.ctx, component, check.Options{
-		Dir: dir, Load: c.load, Entered: c.enter,
+		Dir: dir, Load: c.load, Entered: c.enter, Component: called,
 		HasFunction: func(name string) bool { return functions[name] != nil },
 		Line:        func(span diag.Span) string { return diag.LineOf(c.texts[span.File], span.Line) },
 	}).Found
