@@ -39,6 +39,9 @@ code=0
 step-runner run more.yml --sources sources.toml --locked || code=$?
 test "$code" = 4
 
+say "the same anywhere"
+"$root/e2e/anywhere.sh" trace.json --sources sources.toml
+
 say "a bundle replays in an empty folder, with the repositories and the cache gone"
 step-runner trace bundle trace.json -o "$work/job.bundle"
 mkdir "$work/empty"
@@ -60,6 +63,7 @@ step-runner local "$ci" --output-dir "$work/traces"
 test -z "$(git status --porcelain)"
 for trace in "$work"/traces/*.json; do
   step-runner replay "$trace"
+  "$root/e2e/anywhere.sh" "$trace"
 done
 
 say "artifacts between its jobs, by what is behind the toolkit's packages"
@@ -128,6 +132,8 @@ git commit -qm "two"
 step-runner local .github/workflows/artifacts.yml --output-dir "$work/traces"
 step-runner replay "$work/traces/make.json"
 step-runner replay "$work/traces/use.json"
+"$root/e2e/anywhere.sh" "$work/traces/make.json"
+"$root/e2e/anywhere.sh" "$work/traces/use.json"
 
 if [ -z "${RUNG_TEST_ENGINE:-}" ]; then
   echo "no container engine (RUNG_TEST_ENGINE): container actions, jobs in containers and services are not tried"
@@ -251,5 +257,6 @@ step-runner local .github/workflows/containers.yml --sources "$work/sources.toml
 step-runner replay "$work/traces/actions.json" --sources "$work/sources.toml"
 step-runner replay "$work/traces/inside.json"
 step-runner replay "$work/traces/beside.json"
+"$root/e2e/anywhere.sh" "$work/traces/inside.json"
 test -z "$(git status --porcelain)"
 test -z "$(docker ps --all --quiet --filter ancestor=rung-e2e/box:1)" # those of other tests are not ours

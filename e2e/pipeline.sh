@@ -42,6 +42,11 @@ test -f .rung/releases/v1.0.0.json
 test -d .rung/cache
 step-runner replay "$work/traces/test.json"
 
+say "the same anywhere"
+for trace in "$work/hello.json" "$work/traces/test.json" "$work/traces/release.json"; do # the others share a cache, at the same time
+  "$root/e2e/anywhere.sh" "$trace"
+done
+
 say "the work tree is as it was"
 test -z "$(git status --porcelain)"
 
@@ -103,4 +108,5 @@ sed -i 's|include: /ci/base.yml|include:\n  - local: /ci/base.yml\n    inputs: {
 step-runner local services.yml --job-name classic --output-dir "$work/traces"
 grep -q "hello from the service" "$work"/traces/classic*.json
 step-runner replay "$work"/traces/classic*.json
+"$root/e2e/anywhere.sh" "$work"/traces/classic*.json
 test -z "$(docker ps --all --quiet --filter ancestor=rung-e2e/tools:1)" # those of other tests are not ours

@@ -114,6 +114,9 @@ if step-runner trace verify --key ci-key.pub --envelope trace.json.dsse changed.
 say "bundled: the trace and everything that ran, in one file"
 step-runner trace bundle trace.json -o job.bundle --sources sources.toml
 
+say "the same anywhere"
+"$root/e2e/anywhere.sh" trace.json --sources sources.toml
+
 say "replayed elsewhere, with the network cut and an empty cache"
 kill "$servers"
 wait "$servers" || true

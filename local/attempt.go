@@ -49,7 +49,9 @@ type Work interface {
 type Steps struct {
 	Plan *plan.Component
 	// Project is the folder that they run in.
-	Project   string
+	Project string
+	// Source is the project on this machine that its files come from.
+	Source    string
 	Env       map[string]string // of every step, beyond that of the environment
 	Variables []client.Variable
 	Secrets   map[string]string
@@ -230,7 +232,10 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 		}
 	}
 	described := session.Describe(a.place.Level.Level(), a.place.Job, a.env, a.brought, a.Hide)
-	described.Prepared = a.prepared
+	described.Prepared, described.Project = a.prepared, a.steps.Source
+	if layout := a.env.Layout(); layout.Shared {
+		described.Programs = layout.Bin
+	}
 	if a.beside != nil {
 		session.Beside(described, a.place.Services, a.beside, a.Hide)
 	}

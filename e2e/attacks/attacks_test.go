@@ -84,6 +84,12 @@ func (v *victim) read(name string) string {
 	return string(text)
 }
 
+// exists reports whether the work directory has a file.
+func (v *victim) exists(name string) bool {
+	_, err := os.Lstat(filepath.Join(v.dir, "work", name))
+	return err == nil
+}
+
 func (v *victim) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(v.t.Context(), program, args...)
 	cmd.Dir, cmd.Env = filepath.Join(v.dir, "work"), v.env

@@ -201,6 +201,15 @@ func SendTree(ctx context.Context, env executor.Environment, to, root, scratch s
 	return err
 }
 
+// SendFile sends a file to a folder of the environment, under its own name.
+func SendFile(ctx context.Context, env executor.Environment, dir, file string) error {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(archive.Pack(ctx, w, file)) }()
+	err := env.Send(ctx, dir, r)
+	r.CloseWithError(err)
+	return err
+}
+
 // packTree packs a folder without its own name, and as a container's user can use it.
 func packTree(ctx context.Context, w io.Writer, tree string) error {
 	out := tar.NewWriter(w)

@@ -125,29 +125,29 @@ func TestFilesOfATraceGoNowhereElse(t *testing.T) {
 	for _, f := range []event.File{
 		{From: from + "/a", To: "/builds/p.tmp/store/a"}, {From: from + "/.rung/../a", To: "/builds/p.tmp/store/a"}, {From: t.TempDir(), To: "/builds/p", Tree: true},
 	} {
-		if _, err := Bring(t.Context(), env, []event.File{f}, ".rung"); err == nil || !strings.Contains(err.Error(), "no folder .rung") {
+		if _, err := Bring(t.Context(), env, []event.File{f}, ".rung", ""); err == nil || !strings.Contains(err.Error(), "no folder .rung") {
 			t.Errorf("%+v: the error is %v", f, err)
 		}
 	}
 	for _, to := range []string{"/etc/passwd", "/builds/p.tmp/store/../../../etc", "/builds/p/a", "/builds/p.tmp/../x"} {
-		if _, err := Bring(t.Context(), env, []event.File{{From: kept, To: to}}, ".rung"); err == nil {
+		if _, err := Bring(t.Context(), env, []event.File{{From: kept, To: to}}, ".rung", ""); err == nil {
 			t.Errorf("%s was accepted", to)
 		}
-		if _, err := Bring(t.Context(), env, []event.File{{Text: "x", To: to}}, ".rung"); err == nil {
+		if _, err := Bring(t.Context(), env, []event.File{{Text: "x", To: to}}, ".rung", ""); err == nil {
 			t.Errorf("%s was accepted for a text", to)
 		}
-		if _, err := Bring(t.Context(), env, []event.File{{From: from, To: to, Tree: true}}, ".rung"); err == nil {
+		if _, err := Bring(t.Context(), env, []event.File{{From: from, To: to, Tree: true}}, ".rung", ""); err == nil {
 			t.Errorf("%s was accepted for a work tree", to)
 		}
 	}
 	missing, err := Bring(t.Context(), env, []event.File{
 		{From: kept, To: "/builds/p.tmp/store/incoming/a"}, {From: from + "/none", To: "/builds/p.tmp/store/b"}, {To: "/builds/p.tmp/KEY", Text: "k"},
-	}, ".rung")
+	}, ".rung", "")
 	if err != nil || len(missing) != 1 || env.read(t, "/builds/p.tmp/store/incoming/a") != "text" || env.read(t, "/builds/p.tmp/KEY") != "k" {
 		t.Errorf("missing %v, %v", missing, err)
 	}
 	for _, to := range []string{"/builds/p", "/builds/p.tmp/store/tree"} {
-		if _, err := Bring(t.Context(), env, []event.File{{From: from, To: to, Tree: true}}, ".rung"); err != nil || env.read(t, to+"/a") != "text" {
+		if _, err := Bring(t.Context(), env, []event.File{{From: from, To: to, Tree: true}}, ".rung", ""); err != nil || env.read(t, to+"/a") != "text" {
 			t.Errorf("a work tree in %s: %v", to, err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/rungci/rung/steps/event"
 )
 
-// Bring brings to an environment what was described of an earlier one. kept is the name of the folder that projects whose jobs ran here have. It returns what is not on this machine any more, which is left out.
-func Bring(ctx context.Context, env executor.Environment, files []event.File, kept string) (missing []string, err error) {
+// Bring brings to an environment what was described of an earlier one. kept is the name of the folder that projects whose jobs ran here have, and project the one that the user is in, which needs none. It returns what is not on this machine any more, which is left out.
+func Bring(ctx context.Context, env executor.Environment, files []event.File, kept, project string) (missing []string, err error) {
 	for _, f := range files {
 		if f.From == "" {
 			if path.Dir(path.Clean(f.To)) != path.Clean(filepath.ToSlash(env.Layout().Temp)) {
@@ -31,7 +31,7 @@ func Bring(ctx context.Context, env executor.Environment, files []event.File, ke
 			missing = append(missing, f.From)
 			continue
 		}
-		if err := mayBring(f, kept); err != nil {
+		if err := mayBring(f, kept, project); err != nil {
 			return nil, err
 		}
 		if f.Tree {
@@ -48,7 +48,10 @@ func Bring(ctx context.Context, env executor.Environment, files []event.File, ke
 
 // mayBring refuses what no job was ever brought. A trace may name any file on this machine, and its steps would see it; jobs are brought
 // projects, in which this program keeps a folder, and what is in such a folder.
-func mayBring(f event.File, kept string) error {
+func mayBring(f event.File, kept, project string) error {
+	if f.Tree && filepath.Clean(f.From) == project {
+		return nil
+	}
 	if f.Tree {
 		if _, err := os.Stat(filepath.Join(f.From, kept)); err != nil {
 			return fmt.Errorf("%s is not a project whose jobs ran here: it has no folder %s", f.From, kept)

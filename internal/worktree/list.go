@@ -39,7 +39,7 @@ func gitEnv(env []string) []string {
 	return append(out, "GIT_OPTIONAL_LOCKS=0")
 }
 
-// list returns the names of all files of a work tree, tracked or not, that Git does not ignore, with slashes, in order. Those of
+// list returns the names of all files of a work tree, tracked or not, that Git does not ignore, with slashes, in order, but for records. Those of
 // repositories inside end in a slash, or are folders. A name can be of a file that is not there any more.
 func (c *copying) list(dir, rel string) ([]string, error) {
 	if c.ignored {
@@ -53,7 +53,7 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 		args = append(args, "-c", "core.excludesFile="+c.excludes)
 	}
 	result, err := process.Run(c.ctx, nil, process.Spec{
-		Args: append(args, "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+		Args: append(args, "ls-files", "-t", "-z", "--cached", "--others", "--exclude-standard"),
 		Dir:  dir, Env: c.env, Stdout: out, Stderr: complaint, Grace: stopGrace,
 	})
 	var output *process.OutputError
@@ -69,9 +69,11 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 	}
 	text := out.String()
 	names := make([]string, 0, strings.Count(text, "\x00"))
-	for name := range strings.SplitSeq(text, "\x00") {
-		if name != "" {
+	untracked := map[string]bool{}
+	for entry := range strings.SplitSeq(text, "\x00") {
+		if tag, name, ok := strings.Cut(entry, " "); ok {
 			names = append(names, name)
+			untracked[name] = tag == "?"
 		}
 	}
 	// Git tells the files without a commit first, then the tracked ones, and those that are in conflict several times.
@@ -80,7 +82,7 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 	if len(names) > MaxFiles {
 		return nil, fmt.Errorf("%s has more than %d files", dir, MaxFiles)
 	}
-	return names, nil
+	return withoutRecords(dir, names, untracked), nil
 }
 
 // folder copies a folder that is not a work tree, with all that is in it.
@@ -89,7 +91,19 @@ func (c *copying) folder(from, to, rel string, depth int) error {
 	if err != nil {
 		return err
 	}
+	if rel == "" && !c.ignored { // without Git nobody knows what belongs to the project; what a run was told to write is usually beside it
+		names = withoutRecords(from, names, atTop(names))
+	}
 	return c.files(from, to, rel, depth, names)
+}
+
+// atTop are the names that are not in a folder.
+func atTop(names []string) map[string]bool {
+	top := map[string]bool{}
+	for _, name := range names {
+		top[name] = !strings.Contains(name, "/")
+	}
+	return top
 }
 
 // walk returns the names of all files and folders in a folder, those of folders with a slash behind them; not what is in repositories inside.

@@ -29,7 +29,8 @@ type attempt struct {
 	env      map[string]value.Value // of `container: env`
 	layout   executor.Layout
 	compiled *definition.Compiled
-	planned  bool // the steps are shown, and do not run
+	excludes []event.File // the user's own patterns of what Git ignores
+	planned  bool         // the steps are shown, and do not run
 }
 
 // run runs the steps of a leg.
@@ -151,7 +152,7 @@ func (a *attempt) Steps(_ context.Context, env executor.Environment) (*local.Ste
 	}
 	_ = os.Remove(a.requests()) // of an earlier run
 	out := &local.Steps{
-		Plan: a.compiled.Plan, Project: a.layout.Project, Env: a.base(), Secrets: map[string]string{},
+		Plan: a.compiled.Plan, Project: a.layout.Project, Source: a.project.Repository.Root, Texts: a.excludes, Env: a.base(), Secrets: map[string]string{},
 		Timeout: time.Duration(a.leg.TimeoutMinutes * float64(time.Minute)),
 	}
 	for name, v := range a.contexts["secrets"].Fields() {

@@ -51,7 +51,11 @@ func (a *attempt) compile(layout executor.Layout) (*definition.Compiled, error) 
 	o := definition.CompileOptions{Rung: rung, WorkTree: in(treeFolder), Delivered: !layout.Shared, Source: a.leg.node.scope.source, Most: a.leg.node.scope.most, Pin: a.pin}
 	if layout.Shared {
 		rung["artifacts"], rung["cache"], rung["record"] = a.artifacts(), a.cache(), a.requests()
-		o.WorkTree, o.ExcludesFile = a.project.Repository.Root, a.project.Repository.Excludes
+		var err error
+		if a.excludes, o.ExcludesFile, err = local.Excludes(layout, a.project.Repository.Excludes); err != nil {
+			return nil, err
+		}
+		o.WorkTree = a.project.Repository.Root
 		if tools := a.project.variable("RUNNER_TOOL_CACHE"); tools != "" {
 			rung["tool_cache"] = tools // of a machine that runs such jobs already
 		}

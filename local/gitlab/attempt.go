@@ -40,6 +40,7 @@ type attempt struct {
 	archives map[string]string // of other jobs: where they are for the environment, and on this machine
 	vars     *variable.Collection
 	results  compile.Results // what the steps may leave
+	excludes []event.File    // the user's own patterns of what Git ignores
 }
 
 func (r *runner) newAttempt(j *pipeline.Job, slot int) *attempt {
@@ -103,10 +104,11 @@ func (a *attempt) Steps(ctx context.Context, env executor.Environment) (*local.S
 	if err != nil {
 		return nil, err
 	}
-	out := &local.Steps{Project: a.project, Env: map[string]string{}, Timeout: a.timeout}
+	out := &local.Steps{Project: a.project, Source: a.runner.project.Repository.Root, Env: map[string]string{}, Timeout: a.timeout}
 	if !a.o.InPlace {
 		out.Env[session.GitCeiling] = session.Above(a.layout)
 	}
+	out.Texts = append(out.Texts, a.excludes...)
 	out.Plan, a.results = compiled.Plan, compiled.Results
 	for _, v := range slices.Concat(compiled.Variables, compiled.Contents) {
 		out.Variables = append(out.Variables, client.Variable{Name: v.Name, Value: v.Value, Masked: v.Masked})

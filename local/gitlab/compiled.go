@@ -24,6 +24,12 @@ func (a *attempt) compiled(ctx context.Context) (*Compiled, error) {
 		source.None = true
 	default:
 		source.WorkTree, source.Excludes = p.Repository.Root, p.Repository.Excludes
+		if !a.dry {
+			var err error
+			if a.excludes, source.Excludes, err = local.Excludes(layout, source.Excludes); err != nil {
+				return nil, err
+			}
+		}
 	}
 	a.archives = map[string]string{}
 	o := compile.Options{

@@ -142,6 +142,11 @@ func loadError(ctx context.Context, ref string, err error) *event.Error {
 	if ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())) {
 		return interrupted(ctx)
 	}
+	var recorded *event.Error // of a replay
+	if errors.As(err, &recorded) {
+		out := *recorded
+		return &out
+	}
 	if list := diag.Of(err); list != nil {
 		e := definitionError("the definition of %q has %d error(s): %s", ref, len(list), list[0].Message)
 		e.Diagnostics = list

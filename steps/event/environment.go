@@ -16,6 +16,10 @@ type Environment struct {
 	// Variables are the job variables that services got.
 	Variables map[string]string `json:"variables,omitempty"`
 	Files     []File            `json:"files,omitempty"`
+	// Project is the project on the machine whose files the job got; "" if it got none.
+	Project string `json:"project,omitempty"`
+	// Programs is a folder that was made for the run and is first in PATH: it holds this program. "" is none.
+	Programs string `json:"programs,omitempty"`
 	// Limits are what the job could use and reach; nil if that was not limited.
 	Limits *Limits `json:"limits,omitempty"`
 	// ServiceLimits are those of each service.

@@ -15,7 +15,7 @@ type CompareOptions struct {
 func (r *Replay) Compare(again *trace.Trace, o CompareOptions) (*trace.Difference, error) {
 	a, b := r.compared(r.recorded), r.compared(again)
 	b.Runtime = a.Runtime
-	return trace.Diff(a, b, trace.DiffOptions{Logs: o.Logs, Normalize: !o.Exact, MirrorB: r.mirror})
+	return trace.Diff(a, b, trace.DiffOptions{Logs: o.Logs, Normalize: !o.Exact})
 }
 
 // compared is a trace with what is to be compared of it.

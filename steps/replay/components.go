@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/tree"
+	"github.com/rungci/rung/steps/trace"
 )
 
 // Components makes the source of the recorded run's components. The resolver, which is then locked to what was recorded, finds
@@ -28,7 +29,7 @@ func (r *Replay) Components(ctx context.Context, resolver *source.Resolver, pack
 	if err := r.builtins(ctx, resolver, packages); err != nil {
 		return nil, err
 	}
-	l := &locals{resolver: resolver, was: r.recorded.Run.WorkDir, now: r.opts.WorkDir, laid: map[localKey]string{}, dirs: map[string]bool{}}
+	l := &locals{resolver: resolver, was: r.recorded.Run.WorkDir, now: r.opts.WorkDir, laid: map[localKey]string{}, dirs: map[string]bool{}, failed: r.failures()}
 	changed := &ChangedError{}
 	for _, c := range Locals(ctx, r.recorded, r.opts.WorkDir, resolver.Local) {
 		if c.Same {
@@ -50,12 +51,8 @@ func (r *Replay) Components(ctx context.Context, resolver *source.Resolver, pack
 	if len(changed.Changed) > 0 && !r.opts.Changed {
 		return nil, changed
 	}
-	r.mirror = l.mirror
 	return l, nil
 }
-
-// mirrorFolder is where local components that came with the trace are, in the run's folder.
-const mirrorFolder = "recorded"
 
 // layOut puts a local component that came with the trace below the mirror; false when it did not come with it.
 func (r *Replay) layOut(l *locals, c *Local, folder string, packages source.Store) (bool, error) {
@@ -70,8 +67,8 @@ func (r *Replay) layOut(l *locals, c *Local, folder string, packages source.Stor
 		return false, err
 	}
 	defer pack.Close()
-	mirror := filepath.Join(folder, mirrorFolder)
-	dir := mirrored(mirror, c.Dir)
+	l.mirror = filepath.Join(folder, trace.MirrorFolder)
+	dir := l.mirrored(c.Dir)
 	if _, err := os.Lstat(filepath.Join(dir, c.File)); err == nil { // it came with the folder around it
 		if now, err := tree.Digest(dir); err != nil || now != c.Digest && !l.dirs[c.Dir] {
 			return false, wrong("the components of the recorded run do not fit together: %s is not what it was", c.Ref)
@@ -79,7 +76,6 @@ func (r *Replay) layOut(l *locals, c *Local, folder string, packages source.Stor
 	} else if _, err := tree.Extract(pack, c.Digest, dir, ""); err != nil {
 		return false, fmt.Errorf("the component %s, which came with the trace: %w", c.Ref, err)
 	}
-	l.mirror = mirror
 	l.dirs[c.Dir] = true
 	l.laid[localKey{c.Dir, c.File}] = c.Digest
 	return true, nil

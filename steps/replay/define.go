@@ -3,8 +3,6 @@ package replay
 import (
 	"bytes"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,7 +39,10 @@ func (r *Replay) define(g *given) error {
 		}
 	}
 	if r.component == nil {
-		r.component, r.text = t.Run.Component, []byte(t.Run.Source)
+		if r.component, err = r.relocation().component(t.Run.Component); err != nil {
+			return err
+		}
+		r.text = []byte(t.Run.Source)
 		if t.Run.Source != "" && !bytes.Contains(want, []byte(`"$sensitive"`)) && !strings.Contains(t.Run.Source, mask.Replacement) {
 			r.note("the recorded text of the steps does not mean what was run; what was run is run again")
 		}
@@ -233,7 +234,7 @@ func checkSteps(steps []plan.Step, depth int) error {
 
 // variables finds the environment and the job variables. Variables that pointed into the recorded run's own folder are made again.
 func (r *Replay) variables(g *given) {
-	run := &r.recorded.Run
+	run, at := &r.recorded.Run, r.relocation()
 	own := r.recorded.OwnFolders()
 	inOwn := func(text string) bool {
 		return slices.ContainsFunc(own, func(folder string) bool {
@@ -250,39 +251,18 @@ func (r *Replay) variables(g *given) {
 			continue
 		}
 		if text, _, ok := g.variable(name, run.Env[name]); ok {
-			r.env[name] = text
+			r.env[name] = at.text(text)
 		}
 	}
 	maps.Copy(r.env, r.opts.Env)
-	for _, name := range []string{"HOME", "USERPROFILE"} {
-		home, ok := r.env[name]
-		if _, other := r.opts.Env[name]; !ok || other || !r.hostHome {
-			continue
-		}
-		if info, err := os.Stat(home); err != nil || !info.IsDir() || !filepath.IsAbs(home) {
-			r.note("the recorded run used the home folder %s, which is not here; --env %s=DIR gives another", home, name)
-		}
-	}
+	r.home("HOME")
+	r.home("USERPROFILE")
 	r.job = map[string]engine.Variable{}
 	for _, name := range sortedKeys(run.Job) {
 		if text, sensitive, ok := g.text("job variable", name, run.Job[name]); ok {
-			r.job[name] = engine.Variable{Value: r.inWorkDir(text), Sensitive: sensitive}
+			r.job[name] = engine.Variable{Value: at.text(text), Sensitive: sensitive}
 		}
 	}
-}
-
-// inWorkDir returns the value of a job variable with the work directory that the recorded run had to itself, and that is gone, replaced by
-// the one of the replay: CI_PROJECT_DIR and what lies below or beside it.
-func (r *Replay) inWorkDir(text string) string {
-	was := r.recorded.Run.WorkDir
-	if !r.recorded.Run.FreshWorkDir || was == "" || !strings.HasPrefix(text, was) {
-		return text
-	}
-	rest := text[len(was):]
-	if rest == "" || strings.ContainsRune(`/\.`, rune(rest[0])) {
-		return r.opts.WorkDir + rest
-	}
-	return text
 }
 
 // variable returns a variable of the base environment. One that holds a secret has to be given with the others that are changed.

@@ -126,7 +126,8 @@ type locals struct {
 	mirror   string // where those that came with the trace are, under their recorded paths; "" when there are none
 	laid     map[localKey]string
 	dirs     map[string]bool // folders of those
-	was, now string          // the work directories
+	failed   []failure
+	was, now string // the work directories
 }
 
 // Load implements source.Source.
@@ -139,7 +140,11 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 		ref = anchored
 	}
 	if !ref.IsLocal() {
-		return l.resolver.Load(ctx, ref, from)
+		found, err := l.resolver.Load(ctx, ref, from)
+		if was := l.failure(ref); err != nil && was != nil {
+			return nil, was
+		}
+		return found, err
 	}
 	dir := filepath.Join(ref.Path...)
 	if ref.Kind == plan.RefAction {
@@ -150,10 +155,13 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 		dir = filepath.Join(from, dir)
 	}
 	recorded, target := l.recordedPlace(dir), dir
+	if len(l.dirs) > 0 && !filepath.IsAbs(written) && within(l.mirror, from) { // what is around a folder of the mirror is elsewhere in it
+		recorded = filepath.Join(l.recordedPlace(from), written)
+	}
 	switch {
 	case l.dirs[recorded]:
-		target = mirrored(l.mirror, recorded)
-	case l.mirror != "" && within(l.mirror, from), filepath.IsAbs(written):
+		target = l.mirrored(recorded)
+	case len(l.dirs) > 0 && within(l.mirror, from), filepath.IsAbs(written):
 		target = moved(recorded, l.was, l.now)
 	}
 	if target == dir {
@@ -177,21 +185,31 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 
 // Check implements source.Checker.
 func (l *locals) Check(ref *plan.Reference, from string) error {
-	return l.resolver.Check(ref, from)
+	err := l.resolver.Check(ref, from)
+	if err != nil && l.failure(ref) != nil {
+		return nil // when control reaches it
+	}
+	return err
 }
 
 // recordedPlace is where a folder was in the recorded run.
 func (l *locals) recordedPlace(dir string) string {
-	if l.mirror != "" && within(l.mirror, dir) {
-		if rel, err := filepath.Rel(l.mirror, dir); err == nil {
-			return unmirrored(rel)
+	if len(l.dirs) > 0 && within(l.mirror, dir) {
+		if place := l.unmirrored(dir); place != "" {
+			return place
 		}
 	}
 	return moved(dir, l.now, l.was)
 }
 
-// mirrored is where a path is below the mirror. The path is absolute and clean, so that it cannot lead out.
-func mirrored(mirror, path string) string {
+// mirrored is where a path is below the mirror. The path is absolute and clean, so that it cannot lead out. What was in the work directory
+// is in a folder of its own, so that the trace of the replay tells the two apart wherever that was.
+func (l *locals) mirrored(path string) string {
+	if l.was != "" && within(l.was, path) {
+		if rel, err := filepath.Rel(l.was, path); err == nil {
+			return filepath.Join(l.mirror, trace.MirrorWorkDir, rel)
+		}
+	}
 	if drive := filepath.VolumeName(path); drive != "" {
 		path = strings.Map(func(c rune) rune {
 			if c == ':' {
@@ -200,11 +218,19 @@ func mirrored(mirror, path string) string {
 			return c
 		}, drive) + path[len(drive):]
 	}
-	return filepath.Join(mirror, path)
+	return filepath.Join(l.mirror, trace.MirrorRoot, path)
 }
 
-func unmirrored(rel string) string {
-	if len(rel) > 1 && rel[1] == '$' {
+// unmirrored is where a path below the mirror was; "" when it was nowhere.
+func (l *locals) unmirrored(path string) string {
+	if dir := filepath.Join(l.mirror, trace.MirrorWorkDir); l.was != "" && within(dir, path) {
+		return moved(path, dir, l.was)
+	}
+	rel, err := filepath.Rel(filepath.Join(l.mirror, trace.MirrorRoot), path)
+	switch {
+	case err != nil || !filepath.IsLocal(rel):
+		return ""
+	case len(rel) > 1 && rel[1] == '$':
 		return rel[:1] + ":" + rel[2:]
 	}
 	return filepath.Join(string(filepath.Separator), rel)

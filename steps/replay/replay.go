@@ -25,10 +25,12 @@ type Parser func(name string, text []byte) (*plan.Component, error)
 
 // Options say what the trace does not hold, and how strict to be.
 type Options struct {
-	WorkDir string            // where to run; absolute
-	OS      string            // on this machine, as Go names it
-	Arch    string            // on this machine, as Go names it
-	Env     map[string]string // variables that are to have another value than in the recorded run
+	WorkDir string // where to run; absolute
+	// Project and Programs are what those of the recorded run's environment are now; absolute, "" leaves them as they were.
+	Project, Programs string
+	OS                string            // on this machine, as Go names it
+	Arch              string            // on this machine, as Go names it
+	Env               map[string]string // variables that are to have another value than in the recorded run
 	// Given are sensitive values by name: of secrets, job variables, inputs, and variables that a step exported.
 	Given map[string]string
 	// Parsers are tried on the recorded source until one gives the recorded component.
@@ -59,7 +61,6 @@ type Replay struct {
 	secrets   map[string]string
 	key       []byte // nil when digests are not to be compared
 	part      *part
-	mirror    string // see Components
 }
 
 // New finds out what a recorded run was made of. The error is an *event.Error, whose kind says what is wrong: denied where

@@ -216,11 +216,11 @@ func TestPlacesBelowTheMirror(t *testing.T) {
 		t.Skip("the paths are those of Unix")
 	}
 	for _, path := range []string{"/home/me/job/x", "/", "/a"} {
-		got := mirrored("/run/recorded", path)
+		l := &locals{mirror: "/run/recorded", was: "/home/me/job", now: "/srv/job", dirs: map[string]bool{path: true}}
+		got := l.mirrored(path)
 		if !within("/run/recorded", got) {
 			t.Errorf("%s is laid out in %s", path, got)
 		}
-		l := &locals{mirror: "/run/recorded", was: "/home/me/job", now: "/srv/job"}
 		if back := l.recordedPlace(got); back != path {
 			t.Errorf("%s comes back as %s", path, back)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -19,8 +20,8 @@ import (
 // "comparable" form of a trace has nothing in their place, or what is the same in every run. Docs/trace.md says why each varies.
 var Varying = []string{
 	"run.id", "run.started", "run.duration_ns", "run.stopping.time", "run.secrets", "run.digest_key",
-	"run.continues", "run.pauses", "run.environment.prepared", "run.identity", "run.parts",
-	"step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
+	"run.continues", "run.pauses", "run.fresh_work_dir", "run.environment.prepared", "run.environment.project", "run.environment.programs", "run.identity", "run.parts",
+	"step.span", "step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
 	"attempt.program", "attempt.started", "attempt.duration_ns",
 	"logs.offset", "logs.time", "warning.time",
 }
@@ -32,17 +33,20 @@ func writeComparable(w io.Writer, t *Trace) error {
 	for i, folder := range c.plain.runFolders {
 		c.plain.runFolders[i] = jsonText(folder)
 	}
-	c.plain.workDir, c.plain.parent = jsonText(c.plain.workDir), jsonText(c.plain.parent)
+	for _, folder := range []*string{&c.plain.workDir, &c.plain.parent, &c.plain.project, &c.plain.programs, &c.plain.tools} {
+		*folder = jsonText(*folder)
+	}
 	if err := c.collect(t); err != nil {
 		return err
 	}
 	shown := *t
 	run := &shown.Run
 	run.ID, run.DigestKey, run.Started, run.Duration = "", "", time.Time{}, 0
+	run.FreshWorkDir = false
 	run.Continues, run.Pauses, run.Parts, run.Identity = nil, nil, nil, nil
 	if run.Environment != nil {
 		place := *run.Environment
-		place.Prepared = nil
+		place.Prepared, place.Project, place.Programs = nil, "", ""
 		run.Environment = &place
 	}
 	if run.Stopping != nil {
@@ -106,9 +110,9 @@ type comparable struct {
 	streams map[streamKey][]byte
 }
 
-// collect reads the logs, with the run's folders replaced line by line.
+// collect reads the logs, with the run's folders, times and temporary paths replaced line by line, as a replay compares them.
 func (c *comparable) collect(t *Trace) error {
-	plain := placesOf(t)
+	plain, normal := placesOf(t), newNormalizer(t)
 	c.streams = map[streamKey][]byte{}
 	if err := t.Chunks(func(chunk Chunk) error {
 		key := streamKey{chunk.Step, chunk.Stream}
@@ -118,7 +122,14 @@ func (c *comparable) collect(t *Trace) error {
 		return err
 	}
 	for key, data := range c.streams {
-		c.streams[key] = []byte(plain.text(string(data)))
+		var out strings.Builder
+		for line := range strings.Lines(plain.text(string(data))) {
+			text, end := strings.CutSuffix(line, "\n")
+			if out.WriteString(normal.line(text)); end {
+				out.WriteByte('\n')
+			}
+		}
+		c.streams[key] = []byte(out.String())
 	}
 	return nil
 }
@@ -130,7 +141,7 @@ func (c *comparable) steps(steps []*Step) []*Step {
 	out := make([]*Step, len(steps))
 	for i, s := range steps {
 		shown := *s
-		shown.Started, shown.Duration = time.Time{}, 0
+		shown.Started, shown.Duration, shown.Span = time.Time{}, 0, diag.Span{}
 		if s.Resolved != nil {
 			resolved := *s.Resolved
 			resolved.Dir = ""

@@ -78,8 +78,6 @@ type DiffOptions struct {
 	Logs bool // keep the lines of logs that differ, not only how many they are
 	// Normalize takes times and temporary paths in logs for the same; docs/replay.md lists what that is.
 	Normalize bool
-	// MirrorB is a folder in which files of B's run stand under the absolute paths that they had in A's. It is left out of paths.
-	MirrorB string
 }
 
 // Diff compares the traces of two runs of one job. Steps are matched by the path of their names, then by position. It reads
@@ -93,9 +91,10 @@ func Diff(a, b *Trace, opts DiffOptions) (*Difference, error) {
 	if a.Run.WorkDir == b.Run.WorkDir {
 		d.plainA.workDir, d.plainB.workDir = "", ""
 		d.plainA.parent, d.plainB.parent = "", ""
+		d.plainA.mirrored, d.plainB.mirrored = a.Run.WorkDir, b.Run.WorkDir
 	}
-	if opts.MirrorB != "" {
-		d.plainB.mirror, d.plainB.mirrored = opts.MirrorB, d.plainA.workDir
+	if d.plainA.project == d.plainB.project {
+		d.plainA.project, d.plainB.project = "", ""
 	}
 	if opts.Normalize {
 		d.logA, d.logB = newNormalizer(a), newNormalizer(b)

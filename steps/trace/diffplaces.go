@@ -13,11 +13,17 @@ import (
 const (
 	RunFolderText = "<run folder>"
 	WorkDirText   = "<work dir>"
+	ProjectText   = "<project>" // the project on the machine whose work tree a job got
+	ToolCacheText = "<tool cache>"
+	ProgramsText  = "<programs>"              // the folder in PATH that the step-runner of a job was in
 	LoopbackText  = "http://127.0.0.1:<port>" // a server of the run itself, whose port the system chose
 )
 
 // fileCommands is the folder of GitHub's toolkit for the files that steps write to.
 const fileCommands = "_runner_file_commands"
+
+// toolCache is the variable with the folder of the tools that actions have installed.
+const toolCache = "RUNNER_TOOL_CACHE"
 
 const loopbackHost = "http://127.0.0.1:"
 
@@ -26,17 +32,27 @@ type places struct {
 	runFolders []string // the run's own, made under a random name and removed when it ended; usually one
 	workDir    string   // "" when it is left as it is
 	parent     string   // the folder around the work directory; "" when it is left as it is
-	// mirror is a folder that is left out where it begins a path, and mirrored is the work directory that such paths may be in.
-	mirror, mirrored string
+	project    string   // of a job; "" when it is left as it is
+	programs   string   // likewise
+	tools      string   // the tool cache of actions, which lies with the caches of the user; "" when it is left as it is
+	mirrored   string   // what stands for the recorded work directory in the mirror of a replay
 }
+
+// MirrorFolder is where a replay has local components that came with the trace, in its run's own folder: those of the work directory, and
+// others under their whole paths.
+const (
+	MirrorFolder  = "recorded"
+	MirrorWorkDir = "work-dir"
+	MirrorRoot    = "root"
+)
 
 // Patterns of paths in the run's own folder: at the beginning of a variable, and anywhere in a command. The engine makes
 // these folders in it.
 var (
-	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|homes?)(?:[/\\]|$)`)
+	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|homes?|components|recorded)(?:[/\\]|$)`)
 	loopback  = lazyregexp.New(`http://127\.0\.0\.1:(?:3276[89]|327[7-9][0-9]|32[89][0-9]{2}|3[3-9][0-9]{3}|[456][0-9]{4})`) // 32768 and above
 	fileSet   = lazyregexp.New(`(` + fileCommands + `[/\\]+)[0-9]+`)
-	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\]files[/\\]`)
+	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\](?:files|components|recorded)[/\\]`)
 )
 
 // OwnFolders are the folders that the run made for itself and removed when it ended: in them were its home, its temporary folder
@@ -61,6 +77,9 @@ func placesOf(t *Trace) places {
 	}
 	if p.runFolders == nil { // the steps used the user's folders
 		t.Walk(func(s *Step, _ int) {
+			if s.Resolved != nil {
+				add(ownFolder(), s.Resolved.Dir)
+			}
 			for _, attempt := range s.Attempts {
 				for _, v := range attempt.Env {
 					add(ownFolder(), v)
@@ -85,6 +104,20 @@ func placesOf(t *Trace) places {
 	if at := strings.LastIndexAny(p.workDir, `/\`); at > len("C:") {
 		p.parent = p.workDir[:at]
 	}
+	p.mirrored = WorkDirText
+	t.Walk(func(s *Step, _ int) {
+		for i := range s.Attempts {
+			if dir := s.Attempts[i].Env[toolCache]; len(dir) > len("C:/") && p.tools == "" {
+				p.tools = strings.TrimRight(dir, `/\`)
+			}
+		}
+	})
+	if env := t.Run.Environment; env != nil {
+		p.programs = env.Programs
+		if env.Project != t.Run.WorkDir {
+			p.project = env.Project
+		}
+	}
 	return p
 }
 
@@ -93,17 +126,17 @@ func (p *places) text(s string) string {
 	if p.parent != "" && s == p.parent { // as a whole: other things on this machine may be in it, too
 		return WorkDirText + "/.."
 	}
-	if p.mirror != "" && strings.Contains(s, p.mirror) {
-		s = strings.ReplaceAll(s, p.mirror, "")
-		if p.mirrored != "" {
-			s = replacePath(s, p.mirrored, WorkDirText)
-		}
+	if p.parent != "" { // as a whole text of a definition
+		s = strings.ReplaceAll(s, `"`+p.parent+`"`, `"`+WorkDirText+`/.."`)
 	}
 	for _, folder := range p.runFolders {
-		s = replacePath(s, folder, RunFolderText)
+		s = p.unmirrored(s, folder)
+		s = ReplacePath(s, folder, RunFolderText)
 	}
-	if p.workDir != "" {
-		s = replacePath(s, p.workDir, WorkDirText)
+	for _, place := range [][2]string{{p.workDir, WorkDirText}, {p.programs, ProgramsText}, {p.project, ProjectText}, {p.tools, ToolCacheText}} {
+		if place[0] != "" {
+			s = ReplacePath(s, place[0], place[1])
+		}
 	}
 	if strings.Contains(s, fileCommands) { // which of the sets of files a step had depends on what else ran
 		s = fileSet().ReplaceAllString(s, "${1}<set>")
@@ -114,8 +147,20 @@ func (p *places) text(s string) string {
 	return s
 }
 
-// replacePath replaces a path, and the beginning of paths below it, but not that of a longer name.
-func replacePath(s, path, with string) string {
+// unmirrored puts the recorded paths in the place of those in the mirror below a run's folder.
+func (p *places) unmirrored(s, folder string) string {
+	for _, separator := range []string{"/", `\`, `\\`} { // the last as it is in JSON
+		mirror := folder + separator + MirrorFolder + separator
+		if strings.Contains(s, mirror) {
+			s = ReplacePath(s, mirror+MirrorWorkDir, p.mirrored)
+			s = ReplacePath(s, mirror+MirrorRoot, "")
+		}
+	}
+	return s
+}
+
+// ReplacePath replaces a path, and the beginning of paths below it, but not that of a longer name.
+func ReplacePath(s, path, with string) string {
 	var b strings.Builder
 	for rest := s; ; {
 		i := strings.Index(rest, path)

@@ -113,12 +113,12 @@ func TestDiffLeavesOutTheMirror(t *testing.T) {
 			s.at(0, "", event.RunFinished{Status: event.Success})
 		}))
 	}
-	a, b := with("/home/me/job", "/home/me/job/comp/tool"), with("/srv/other", "/tmp/step-runner-5/recorded/home/me/job/comp/tool")
-	d, err := Diff(a, b, DiffOptions{MirrorB: "/tmp/step-runner-5/recorded"})
+	a, b := with("/home/me/job", "/home/me/job/comp/tool"), with("/srv/other", "/tmp/step-runner-5/recorded/work-dir/comp/tool")
+	d, err := Diff(a, b, DiffOptions{})
 	if err != nil || !d.Same {
 		t.Errorf("the difference is %+v, %v", d, err)
 	}
-	if d, err = Diff(a, b, DiffOptions{}); err != nil || d.Same {
-		t.Errorf("without the mirror there is no difference, %v", err)
+	if d, err = Diff(a, with("/srv/other", "/tmp/step-runner-5/recorded/root/home/me/job/comp/tool"), DiffOptions{}); err != nil || d.Same {
+		t.Errorf("a component outside of the work directory is one in it, %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path"
@@ -19,7 +18,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/executor"
-	"github.com/rungci/rung/executor/archive"
 	jobenv "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/engine"
@@ -196,7 +194,11 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 	if recorded.Run.WorkDir != layout.Project {
 		r.notes = append(r.notes, fmt.Sprintf("the recorded run was in %s, and this is in %s", recorded.Run.WorkDir, layout.Project))
 	}
-	missing, err := jobenv.Bring(ctx, env, described.Files, levels.ProjectFolder)
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return 0, err
+	}
+	missing, err := jobenv.Bring(ctx, env, r.filesHere(described), levels.ProjectFolder, projectAround(here))
 	if err != nil {
 		return 0, err
 	}
@@ -256,11 +258,7 @@ func sendTrace(ctx context.Context, env executor.Environment, dir, name string, 
 	if err := loaded.CopyTo(document); err != nil {
 		return err
 	}
-	r, w := io.Pipe()
-	go func() { w.CloseWithError(archive.Pack(ctx, w, document)) }()
-	err = env.Send(ctx, dir, r)
-	r.CloseWithError(err)
-	return err
+	return jobenv.SendFile(ctx, env, dir, document)
 }
 
 // secretArguments brings secrets to the environment as files, so that no list of processes shows them. Those that only services needed

@@ -24,6 +24,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	jobenv "github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -47,6 +48,8 @@ type replaying struct {
 	trusted   keys.TrustedKeys
 	envelope  string
 	dryRun    bool
+	project   string // whose files the steps get, where the recorded run had some
+	programs  string // the folder in PATH with this program, where the recorded run had one
 	loaded    *tracefile.Loaded
 	notes     []string
 }
@@ -140,11 +143,19 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	if r.options.Given, err = givenValues(r.Program, r.Secrets); err != nil { // once: it may come through a pipe
 		return err
 	}
+	if err := r.findProject(ctx, recorded); err != nil {
+		return err
+	}
 	if elsewhere, err := r.wantsPlace(recorded); err != nil {
 		return err
 	} else if elsewhere {
 		return r.inPlace(ctx, recorded)
 	}
+	removeProgram, err := r.ownProgram(recorded)
+	if err != nil {
+		return err
+	}
+	defer removeProgram()
 	clean, err := r.freshFolder(recorded)
 	if err != nil {
 		return err
@@ -184,7 +195,9 @@ func (r *replaying) run(ctx context.Context, file string) error {
 		return err
 	}
 	r.compare.Logs = true
-	recorded.Run.Environment = nil // that it was made again is seen to; the new run does not know of it
+	if fresh.Run.Environment == nil { // the new run does not know of it
+		recorded.Run.Environment = nil
+	}
 	for _, note := range again.OtherPrograms(fresh) {
 		r.notes = append(r.notes, note)
 		fmt.Fprintln(r.Program.Stderr, "note: "+note)
@@ -283,6 +296,7 @@ func (r *replaying) show(recorded *trace.Trace) error {
 // prepare finds out what was run, with what is given.
 func (r *replaying) prepare(recorded *trace.Trace) (*replay.Replay, error) {
 	o := &r.options
+	o.Project, o.Programs = r.project, r.programs
 	o.OS, o.Arch = runtime.GOOS, runtime.GOARCH
 	o.Parsers = []replay.Parser{gitlabsteps.ParseSteps, func(_ string, text []byte) (*plan.Component, error) { return stepproto.ParseText(text) }}
 	var err error
@@ -358,7 +372,7 @@ func (r *replaying) execute(ctx context.Context, recorded *trace.Trace, again *r
 	if err != nil {
 		return nil, exit.Coded(exit.System, "%v", err).Hinted("--output-file names a file in a folder that exists")
 	}
-	sink := session.Sinks{recorder}
+	sink := session.Sinks{jobenv.Described(recorder, r.place(recorded), nil)}
 	if !r.Quiet && (r.Verbose > 0 || r.Progress != "") {
 		if r.Progress == "" {
 			r.Progress = "auto"

@@ -67,6 +67,9 @@ func (a *app) writeBundle(ctx context.Context, s *session.Session, path, out str
 	if err != nil {
 		return nil, err
 	}
+	if err := l.Trace.CheckLogs(); err != nil {
+		return nil, exit.Coded(exit.Definition, "%s: %v", path, err)
+	}
 	if err := s.Open(); err != nil {
 		return nil, err
 	}
