@@ -113,7 +113,7 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 		r.note(rules.IgnoredKey, n.Span, "write `"+name+":` and nothing below it", "the event %s takes no filters: GitHub ignores what is below it", name)
 		return
 	}
-	if name == "workflow_dispatch" && n.Kind == yamlsource.Mapping {
+	if name != "workflow_call" && n.Kind == yamlsource.Mapping { // GitHub's schema of a run takes anything else
 		r.ignored(n, "the event "+name, keys)
 	} else if !r.keys(n, "the event "+name, keys...) {
 		return

@@ -132,47 +132,47 @@ func TestMistakesOfEvents(t *testing.T) {
 		on   string
 		want []string
 	}{
-		"an unknown event":              {"§psuh", []string{`no event "psuh"`}},
-		"an unknown one in a list":      {"[push, §pul]", []string{`no event "pul"`}},
-		"a list in a list":              {"[§[push]]", []string{"an event must be a string"}},
-		"the same twice":                {"[push, §push]", []string{"named twice"}},
-		"nothing":                       {"§[]", []string{"no event starts the workflow"}},
-		"a key of another event":        {"{push: {§types: [x]}}", []string{`unknown key "types"`}},
-		"an unknown activity":           {"{pull_request: {types: [opened, §open]}}", []string{`has no activity "open"`}},
-		"branches and not":              {"{push: {branches: [a], branches-ignore: §[b]}}", []string{"exclude each other"}},
-		"paths and not":                 {"{push: {paths: [a], paths-ignore: §[b]}}", []string{"exclude each other"}},
-		"only what is out":              {"{push: {branches: §['!a']}}", []string{"only excludes"}},
-		"no patterns":                   {"{push: {branches: §[]}}", []string{"has no patterns"}},
-		"an open bracket":               {"{push: {branches: [§'a[b']}}", []string{"not closed"}},
-		"an empty range":                {"{push: {branches: [§'[z-a]']}}", []string{"range z-a"}},
-		"a plus at the start":           {"{push: {branches: [§'+a']}}", []string{"repeats the character before it"}},
-		"a backslash at the end":        {`{push: {branches: [§'a\']}}`, []string{"nothing to escape"}},
-		"no workflows to wait for":      {"{workflow_run: §{types: [completed]}}", []string{"must name the workflows"}},
-		"a schedule without times":      {"{schedule: §[]}", []string{"needs cron lines"}},
-		"a schedule of nothing":         {"{schedule: [§{}]}", []string{"has no time"}},
-		"four fields":                   {"{schedule: [{cron: §'* * * *'}]}", []string{"five fields"}},
-		"a name for a time":             {"{schedule: [{cron: §'@daily'}]}", []string{"does not support @daily"}},
-		"minute 60":                     {"{schedule: [{cron: §'60 * * * *'}]}", []string{`"60" is not a valid minute`}},
-		"a day that is none":            {"{schedule: [{cron: §'0 0 * * MOO'}]}", []string{`"MOO" is not a valid day of the week`}},
-		"a range backwards":             {"{schedule: [{cron: §'0 5-3 * * *'}]}", []string{"ends before it begins"}},
-		"steps of nothing":              {"{schedule: [{cron: §'*/0 * * * *'}]}", []string{"is not a valid step for the minute"}},
-		"a time zone that is none":      {"{schedule: [{cron: '0 0 * * *', timezone: §'a b'}]}", []string{"is not a time zone"}},
-		"an input of another type":      {"{workflow_call: {inputs: {a: {type: §text}}}}", []string{"not an input type"}},
-		"a type that is a list":         {"{workflow_dispatch: {inputs: {a: {type: §[number]}}}}", []string{"not an input type"}},
-		"steps beyond the end":          {"{schedule: [{cron: §'*/61 * * * *'}]}", []string{"is not a valid step for the minute"}},
-		"an input with a space":         {"{workflow_dispatch: {inputs: {§a b: }}}", []string{"cannot be the name of an input"}},
-		"an input twice":                {"{workflow_dispatch: {inputs: {a: , §A: }}}", []string{"is declared twice"}},
-		"a choice without options":      {"{workflow_dispatch: {inputs: {§a: {type: choice}}}}", []string{"has no options"}},
-		"options of a string":           {"{workflow_dispatch: {inputs: {a: {options: §[b]}}}}", []string{"is for choices"}},
-		"a default that is no choice":   {"{workflow_dispatch: {inputs: {a: {type: choice, options: [b], default: §c}}}}", []string{"must be one of b"}},
-		"a default that is not a truth": {"{workflow_dispatch: {inputs: {a: {type: boolean, default: §x}}}}", []string{"must be true or false"}},
-		"a call without types":          {"{workflow_call: {inputs: {§a: {}}}}", []string{"has no type"}},
-		"a choice in a call":            {"{workflow_call: {inputs: {a: {type: §choice}}}}", []string{"not an input type"}},
-		"secrets in a default":          {"{workflow_call: {inputs: {a: {type: string, default: '${{ §secrets.X }}'}}}}", []string{"secrets"}},
-		"a secret of GitHub's":          {"{workflow_call: {secrets: {§GITHUB_TOKEN: }}}", []string{"cannot be the name of a secret"}},
-		"an output without value":       {"{workflow_call: {outputs: {§a: {}}}}", []string{"has no value"}},
-		"an output of steps":            {"{workflow_call: {outputs: {a: {value: '${{ §steps.x }}'}}}}", []string{"steps"}},
-		"26 inputs":                     {"{workflow_dispatch: {inputs: §{" + strings.Repeat("@: , ", 26) + "}}}", []string{"has 26 inputs"}},
+		"an unknown event":                {"§psuh", []string{`no event "psuh"`}},
+		"an unknown one in a list":        {"[push, §pul]", []string{`no event "pul"`}},
+		"a list in a list":                {"[§[push]]", []string{"an event must be a string"}},
+		"the same twice":                  {"[push, §push]", []string{"named twice"}},
+		"nothing":                         {"§[]", []string{"no event starts the workflow"}},
+		"a key that a call does not have": {"{workflow_call: {§types: [x]}}", []string{`unknown key "types"`}},
+		"an unknown activity":             {"{pull_request: {types: [opened, §open]}}", []string{`has no activity "open"`}},
+		"branches and not":                {"{push: {branches: [a], branches-ignore: §[b]}}", []string{"exclude each other"}},
+		"paths and not":                   {"{push: {paths: [a], paths-ignore: §[b]}}", []string{"exclude each other"}},
+		"only what is out":                {"{push: {branches: §['!a']}}", []string{"only excludes"}},
+		"no patterns":                     {"{push: {branches: §[]}}", []string{"has no patterns"}},
+		"an open bracket":                 {"{push: {branches: [§'a[b']}}", []string{"not closed"}},
+		"an empty range":                  {"{push: {branches: [§'[z-a]']}}", []string{"range z-a"}},
+		"a plus at the start":             {"{push: {branches: [§'+a']}}", []string{"repeats the character before it"}},
+		"a backslash at the end":          {`{push: {branches: [§'a\']}}`, []string{"nothing to escape"}},
+		"no workflows to wait for":        {"{workflow_run: §{types: [completed]}}", []string{"must name the workflows"}},
+		"a schedule without times":        {"{schedule: §[]}", []string{"needs cron lines"}},
+		"a schedule of nothing":           {"{schedule: [§{}]}", []string{"has no time"}},
+		"four fields":                     {"{schedule: [{cron: §'* * * *'}]}", []string{"five fields"}},
+		"a name for a time":               {"{schedule: [{cron: §'@daily'}]}", []string{"does not support @daily"}},
+		"minute 60":                       {"{schedule: [{cron: §'60 * * * *'}]}", []string{`"60" is not a valid minute`}},
+		"a day that is none":              {"{schedule: [{cron: §'0 0 * * MOO'}]}", []string{`"MOO" is not a valid day of the week`}},
+		"a range backwards":               {"{schedule: [{cron: §'0 5-3 * * *'}]}", []string{"ends before it begins"}},
+		"steps of nothing":                {"{schedule: [{cron: §'*/0 * * * *'}]}", []string{"is not a valid step for the minute"}},
+		"a time zone that is none":        {"{schedule: [{cron: '0 0 * * *', timezone: §'a b'}]}", []string{"is not a time zone"}},
+		"an input of another type":        {"{workflow_call: {inputs: {a: {type: §text}}}}", []string{"not an input type"}},
+		"a type that is a list":           {"{workflow_dispatch: {inputs: {a: {type: §[number]}}}}", []string{"not an input type"}},
+		"steps beyond the end":            {"{schedule: [{cron: §'*/61 * * * *'}]}", []string{"is not a valid step for the minute"}},
+		"an input with a space":           {"{workflow_dispatch: {inputs: {§a b: }}}", []string{"cannot be the name of an input"}},
+		"an input twice":                  {"{workflow_dispatch: {inputs: {a: , §A: }}}", []string{"is declared twice"}},
+		"a choice without options":        {"{workflow_dispatch: {inputs: {§a: {type: choice}}}}", []string{"has no options"}},
+		"options of a string":             {"{workflow_dispatch: {inputs: {a: {options: §[b]}}}}", []string{"is for choices"}},
+		"a default that is no choice":     {"{workflow_dispatch: {inputs: {a: {type: choice, options: [b], default: §c}}}}", []string{"must be one of b"}},
+		"a default that is not a truth":   {"{workflow_dispatch: {inputs: {a: {type: boolean, default: §x}}}}", []string{"must be true or false"}},
+		"a call without types":            {"{workflow_call: {inputs: {§a: {}}}}", []string{"has no type"}},
+		"a choice in a call":              {"{workflow_call: {inputs: {a: {type: §choice}}}}", []string{"not an input type"}},
+		"secrets in a default":            {"{workflow_call: {inputs: {a: {type: string, default: '${{ §secrets.X }}'}}}}", []string{"secrets"}},
+		"a secret of GitHub's":            {"{workflow_call: {secrets: {§GITHUB_TOKEN: }}}", []string{"cannot be the name of a secret"}},
+		"an output without value":         {"{workflow_call: {outputs: {§a: {}}}}", []string{"has no value"}},
+		"an output of steps":              {"{workflow_call: {outputs: {a: {value: '${{ §steps.x }}'}}}}", []string{"steps"}},
+		"26 inputs":                       {"{workflow_dispatch: {inputs: §{" + strings.Repeat("@: , ", 26) + "}}}", []string{"has 26 inputs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := 0; strings.Contains(c.on, "@:"); i++ {
@@ -194,5 +194,15 @@ func TestWhatStartsAWorkflow(t *testing.T) {
 	}
 	if !o.Has("push") || o.Has("pull_request") {
 		t.Error(o.Names())
+	}
+}
+
+func TestKeysThatAnEventDoesNotHaveAreNotes(t *testing.T) {
+	t.Parallel()
+	for _, on := range []string{"{push: {branches: [a], workflow_dispatch: }}", "{pull_request: {types: [opened], tags: [v1]}}", "{workflow_dispatch: {branches: [a]}}"} {
+		w, err := workflow.Parse("ci.yml", []byte("on: "+on+"\n"+jobs))
+		if err != nil || len(w.Notes) != 1 || !strings.Contains(w.Notes[0].Message, "which GitHub ignores") {
+			t.Errorf("%s: %v, notes %v", on, err, w)
+		}
 	}
 }
