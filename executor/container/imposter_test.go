@@ -69,7 +69,7 @@ func TestAnEntrypointThatNeverStartsTheStepRunnerIsTheImagesMistake(t *testing.T
 func TestAnEntrypointThatTakesThePlaceOfTheStepRunnerEndsTheJob(t *testing.T) {
 	enginetest.Busybox(t)
 	most := session.MaxReported
-	session.MaxReported = 16 << 20
+	session.MaxReported = stepclient.Reported{Log: 16 << 20, Events: 16 << 20}
 	t.Cleanup(func() { session.MaxReported = most })
 	for _, role := range []string{
 		"announces", "noise", "hangs up", "is silent", "shakes hands and hangs up", "another server", "ends too early", "nonsense", "endless log", "endless events",

@@ -14,7 +14,7 @@ import (
 
 func TestWhatAStepRunnerReportsIsBoundedAndHasAResult(t *testing.T) {
 	most := session.MaxReported
-	session.MaxReported = 1 << 20
+	session.MaxReported = client.Reported{Log: 1 << 20, Events: 1 << 20}
 	defer func() { session.MaxReported = most }()
 	log := event.Event{Step: "1", Body: event.Log{Stream: event.Stdout, Data: make([]byte, 400<<10)}}
 	warning := event.Event{Body: event.Warning{Message: strings.Repeat("x", 400<<10)}}
@@ -28,9 +28,9 @@ func TestWhatAStepRunnerReportsIsBoundedAndHasAResult(t *testing.T) {
 		want string // "" is no error
 	}{
 		"what it may":           {[]event.Event{log, warning}, ""},
-		"too long a log":        {[]event.Event{log, log, log}, "reported more than"},
-		"too much beside it":    {[]event.Event{warning, warning, warning}, "reported more than"},
-		"too many empty events": {many, "reported more than"},
+		"too long a log":        {[]event.Event{log, log, log}, "reported more of the run"},
+		"too much beside it":    {[]event.Event{warning, warning, warning}, "reported more of the run"},
+		"too many empty events": {many, "reported more of the run"},
 		"an unknown result":     {[]event.Event{{Body: event.RunFinished{Status: "splendid"}}}, `without a result ("splendid")`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -245,7 +245,7 @@ func (f *follower) events(ctx context.Context, at Position) error {
 	}
 	after, err := f.client.FollowSteps(ctx, at.ID, client.StepOptions{After: at.After, Logs: true, LogFile: at.LogFile, Most: MaxReported}, pass)
 	if errors.Is(err, client.ErrTooMuch) {
-		return &executor.Gone{Reason: fmt.Sprintf("its step-runner has reported more than %d bytes of its log and events, which is not allowed", MaxReported), Err: err}
+		return &executor.Gone{Reason: fmt.Sprintf("its step-runner has reported more of the run than is allowed: %v", err), Err: err}
 	}
 	if !errors.Is(err, client.ErrLogLost) {
 		return err
@@ -293,9 +293,9 @@ func (f *follower) stopWith(ctx, following context.Context, done <-chan struct{}
 // errUnstoppable is no *executor.Gone: whoever stopped the run is told that it was stopped.
 var errUnstoppable = errors.New("the step-runner does not end the run")
 
-// MaxReported bounds what a step-runner may report of one run, in bytes of its log and its events: more than one that keeps its own limit
-// (executor.Limits) ever does.
-var MaxReported int64 = executor.DefaultLogBytes + executor.DefaultLogBytes/16
+// MaxReported bounds what a step-runner may report of one run: more than one that keeps its own limits (executor.Limits) ever does. What it
+// reports beside its log is kept in memory here.
+var MaxReported = client.Reported{Log: executor.DefaultLogBytes + executor.DefaultLogBytes/16, Events: 1 << 30}
 
 // keepAsking gives up when the step-runner has not been heard of for a while.
 func (f *follower) keepAsking(ctx context.Context, done <-chan struct{}, id string, giveUp context.CancelCauseFunc) {

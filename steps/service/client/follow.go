@@ -54,8 +54,35 @@ type StepOptions struct {
 	// LogFile is the Request.LogFile of the run: pieces of logs are read from it, and only their places cross the connection. The Data of a
 	// piece is then valid until visit returns.
 	LogFile string
-	// Most bounds what is reported, in bytes of logs and of other events, known ones or not. Beyond it the error is ErrTooMuch. 0 is no limit.
-	Most int64
+	// Most bounds what is reported. Beyond it the error is ErrTooMuch.
+	Most Reported
+}
+
+// Reported is how much was reported of a run, in bytes. As a limit, 0 is none.
+type Reported struct {
+	Log    int64
+	Events int64 // all others, those of unknown types included
+}
+
+// add counts an event. One without content takes memory and disk, too.
+func (r *Reported) add(m *runnerv1.Event) {
+	const least = 16
+	if l := m.GetLog(); l != nil {
+		r.Log += least + max(int64(len(l.GetData())), l.GetSize())
+		return
+	}
+	r.Events += least + int64(len(m.GetBody())+len(m.GetStep())+len(m.GetType()))
+}
+
+// within returns ErrTooMuch when it exceeds a limit.
+func (r *Reported) within(most Reported) error {
+	switch {
+	case most.Log > 0 && r.Log > most.Log:
+		return fmt.Errorf("%w: a log of more than %d bytes", ErrTooMuch, most.Log)
+	case most.Events > 0 && r.Events > most.Events:
+		return fmt.Errorf("%w: more than %d bytes beside its log", ErrTooMuch, most.Events)
+	}
+	return nil
 }
 
 // FollowSteps calls visit with what happens in a run, in order, until the run ends. Events of a type that this version does not
@@ -70,7 +97,7 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 		defer file.Close()
 		pieces = &pieceReader{file: file, first: o.After == 0}
 	}
-	reported := int64(0)
+	var reported Reported
 	err := again(ctx, func() (progress bool, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -85,8 +112,9 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 			}
 			for _, message := range batch.GetEvents() {
 				progress = true
-				if reported += reportedBytes(message); o.Most > 0 && reported > o.Most {
-					return progress, &localError{fmt.Errorf("%w: more than %d bytes", ErrTooMuch, o.Most)}
+				reported.add(message)
+				if err := reported.within(o.Most); err != nil {
+					return progress, &localError{err}
 				}
 				if err := pieces.fill(message.GetLog()); err != nil {
 					return progress, &localError{err}
@@ -101,12 +129,6 @@ func (c *Client) FollowSteps(ctx context.Context, id string, o StepOptions, visi
 		}
 	})
 	return o.After, callError("following", id, err)
-}
-
-// reportedBytes is what an event counts for StepOptions.Most. One without content takes memory and disk, too.
-func reportedBytes(m *runnerv1.Event) int64 {
-	const least = 16
-	return least + max(int64(len(m.GetLog().GetData())), m.GetLog().GetSize()) + int64(len(m.GetBody())+len(m.GetStep())+len(m.GetType()))
 }
 
 // maxPiece bounds a piece of a log that is read from a file, in bytes; no server makes longer ones.
