@@ -115,6 +115,7 @@ type checkout struct {
 	folder string   // absolute
 	remote remote
 	scoped []string                                        // the settings of every git command
+	reused bool                                            // the folder holds what an earlier job left
 	pause  func(ctx context.Context, d time.Duration) bool // reports whether to go on
 }
 
@@ -130,7 +131,7 @@ func newCheckout(call *program.Call, in inputs) (*checkout, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	c.env = append(c.remote.env(), "GIT_TERMINAL_PROMPT=0", "GIT_LFS_SKIP_SMUDGE=1", "GIT_CEILING_DIRECTORIES="+filepath.Dir(c.folder))
+	c.env = append(c.remote.env(), "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_LFS_SKIP_SMUDGE=1", "GIT_CEILING_DIRECTORIES="+filepath.Dir(c.folder))
 	c.scoped = c.settings()
 	return c, nil
 }
@@ -193,6 +194,10 @@ func (c *checkout) run(ctx context.Context) (string, error) {
 	wait := firstPause
 	for n := 1; ; n++ {
 		sha, err := c.bring(ctx, n > 1)
+		if err != nil && n == 1 && c.reused && ctx.Err() == nil {
+			c.say("WARNING: %v; beginning again without what an earlier job left", err)
+			sha, err = c.bring(ctx, true)
+		}
 		if err == nil || n == attempts || ctx.Err() != nil || errors.Is(err, process.ErrNotFound) {
 			return sha, err
 		}
@@ -206,7 +211,11 @@ func (c *checkout) run(ctx context.Context) (string, error) {
 
 // bring makes one attempt. A second one clears the folder first: what is broken may be what is in it.
 func (c *checkout) bring(ctx context.Context, again bool) (sha string, err error) {
+	if entries, err := os.ReadDir(c.folder); err == nil {
+		c.reused = len(entries) > 0
+	}
 	if again || c.in.Strategy == strategyClone {
+		c.reused = false
 		if err := clearFolder(c.folder); err != nil {
 			return "", err
 		}

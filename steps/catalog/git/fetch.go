@@ -253,6 +253,11 @@ func (c *checkout) checkOut(ctx context.Context, sha string) error {
 		of = fmt.Sprintf(" (ref is %s)", c.in.Ref)
 	}
 	c.say("Checking out %s as detached HEAD%s...", short(sha), of)
+	if c.reused {
+		if err := c.forget(ctx, sha); err != nil {
+			return err
+		}
+	}
 	if err := c.git(ctx, "checkout", "--force", "--quiet", "--detach", sha); err != nil {
 		return fmt.Errorf("checking out %s: %w", short(sha), err)
 	}
@@ -262,6 +267,55 @@ func (c *checkout) checkOut(ctx context.Context, sha string) error {
 		}
 	}
 	return c.pullLarge(ctx, "lfs", "pull")
+}
+
+// forget makes git compare the files that an earlier job left by their content: its index can say that a changed file has not changed. It
+// also removes the repositories of submodules in the work tree, which have a configuration, too, and refs that stand for other objects.
+func (c *checkout) forget(ctx context.Context, sha string) error {
+	if err := removeAll(filepath.Join(c.folder, ".git", "index")); err != nil {
+		return err
+	}
+	replaced, err := c.ask(ctx, "for-each-ref", "--format=%(refname)", "refs/replace/") // those that are packed
+	if err != nil {
+		return fmt.Errorf("looking for refs of an earlier job: %w", err)
+	}
+	for _, ref := range strings.Fields(replaced) {
+		if err := c.git(ctx, "update-ref", "-d", ref); err != nil {
+			return fmt.Errorf("removing the ref %s of an earlier job: %w", ref, err)
+		}
+	}
+	if err := c.git(ctx, "read-tree", sha); err != nil {
+		return fmt.Errorf("reading the files of %s: %w", short(sha), err)
+	}
+	if err := c.removeSubmoduleLinks(ctx); err != nil {
+		return err
+	}
+	_, err = c.silent(ctx, "update-index", "-q", "--refresh") // it fails where files differ
+	var exit *program.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
+// removeSubmoduleLinks removes the .git of every submodule's work tree; an update of submodules makes it again.
+func (c *checkout) removeSubmoduleLinks(ctx context.Context) error {
+	const gitlink = "160000 "
+	text, err := c.ask(ctx, "ls-files", "-z", "--stage")
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(c.folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for line := range strings.SplitSeq(text, "\x00") {
+		if _, name, ok := strings.Cut(line, "\t"); ok && strings.HasPrefix(line, gitlink) {
+			_ = root.RemoveAll(filepath.Join(filepath.FromSlash(name), ".git")) // behind a link that leads out, git does not go either
+		}
+	}
+	return nil
 }
 
 // pullLarge runs Git LFS if it exists.

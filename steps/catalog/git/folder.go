@@ -8,9 +8,16 @@ import (
 	"strings"
 )
 
-// cleanRepository removes what an earlier job left in a repository and could harm this one: locks of a git that was killed, hooks, and
-// configuration, which can name programs. Of objects only the locks go.
+// hostile are files and folders of a repository that an earlier job can harm this one with: hooks, and configuration, which names programs;
+// what leads to a repository elsewhere, with its configuration; and what makes files differ from those of the commit.
+var hostile = []string{"hooks", "config", "config.worktree", "commondir", "gitdir", "worktrees", "info", "refs/replace"}
+
+// cleanRepository removes what an earlier job left in a repository and could harm this one: what is hostile, and locks of a git that was
+// killed. Of objects only the locks go.
 func cleanRepository(git string) error {
+	if err := disarm(git); err != nil {
+		return err
+	}
 	objects := filepath.Join(git, "objects")
 	return filepath.WalkDir(git, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -24,15 +31,12 @@ func cleanRepository(git string) error {
 			switch {
 			case filepath.Dir(path) == objects && isLoose(name):
 				return fs.SkipDir
-			case name == "hooks" && isGitDir(filepath.Dir(path)):
-				if err := removeAll(path); err != nil {
-					return err
-				}
-				return fs.SkipDir
+			case path != git && isGitDir(path): // a submodule's
+				return disarm(path)
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".lock") && (name != "config" && name != "config.worktree" || !isGitDir(filepath.Dir(path))) {
+		if !strings.HasSuffix(name, ".lock") {
 			return nil
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,6 +44,16 @@ func cleanRepository(git string) error {
 		}
 		return nil
 	})
+}
+
+// disarm removes what is hostile in one repository, whatever it is: a link is removed, and not followed.
+func disarm(git string) error {
+	for _, name := range hostile {
+		if err := removeAll(filepath.Join(git, filepath.FromSlash(name))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isLoose reports whether a folder of objects is one of those, 256 at most, that loose objects are in.

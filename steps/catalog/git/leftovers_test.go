@@ -1,0 +1,175 @@
+package git
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rungci/rung/steps/source/sourcetest"
+)
+
+// link makes a symbolic link in the place of a file of the work directory.
+func (j *job) link(target, name string) {
+	j.t.Helper()
+	path := filepath.Join(j.dir, name)
+	if err := os.RemoveAll(path); err != nil {
+		j.t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+// hook writes a program that tells that it ran.
+func (j *job) hook(name string) string {
+	j.t.Helper()
+	j.write(name, "#!/bin/sh\necho RAN >&2\ntouch "+filepath.Join(filepath.Dir(j.dir), "ran")+"\n")
+	path := filepath.Join(j.dir, name)
+	if err := os.Chmod(path, 0o755); err != nil {
+		j.t.Fatal(err)
+	}
+	return path
+}
+
+func TestAHostileEarlierJob(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs scripts of a POSIX shell")
+	}
+	s := serve(t, sourcetest.GitOptions{})
+	in := map[string]any{"url": s.project(), "ref": "main"}
+	config := func(lines ...string) func(*job) {
+		return func(j *job) {
+			program := j.hook(".git/evil")
+			for i := 0; i < len(lines); i += 2 {
+				j.git("config", lines[i], strings.ReplaceAll(lines[i+1], "PROGRAM", program))
+			}
+		}
+	}
+	for name, leave := range map[string]func(*job){
+		"a file monitor": config("core.fsmonitor", "PROGRAM"),
+		"a folder of hooks in its settings": func(j *job) {
+			j.hook(".git/evil/post-checkout")
+			j.git("config", "core.hooksPath", filepath.Join(j.dir, ".git/evil"))
+		},
+		"hooks": func(j *job) {
+			for _, name := range []string{"post-checkout", "reference-transaction", "post-index-change"} {
+				j.hook(".git/hooks/" + name)
+			}
+		},
+		"a link in the place of hooks": func(j *job) { j.hook(".git/evil/post-checkout"); j.link("evil", ".git/hooks") },
+		"a filter": func(j *job) {
+			config("filter.x.smudge", "PROGRAM", "filter.x.clean", "PROGRAM")(j)
+			j.write(".git/info/attributes", "* filter=x\n")
+		},
+		"aliases and credential helpers": config("alias.fetch", "!PROGRAM", "alias.checkout", "!PROGRAM", "credential.helper", "!PROGRAM"),
+		"programs for the transport":     config("core.sshCommand", "PROGRAM", "core.gitProxy", "PROGRAM", "remote.origin.uploadpack", "PROGRAM", "core.pager", "PROGRAM"),
+		"another work tree":              config("core.worktree", "/nowhere"),
+		"a configuration that is included": func(j *job) {
+			config("core.fsmonitor", "PROGRAM")(j)
+			j.git("config", "include.path", "evil.config")
+			j.write(".git/evil.config", "[core]\n\tfsmonitor = "+j.hook(".git/evil")+"\n")
+		},
+		"a repository elsewhere": func(j *job) {
+			program := j.hook(".git/evil")
+			other := filepath.Join(filepath.Dir(j.dir), "other")
+			gitIn(t, filepath.Dir(j.dir), "init", "--quiet", "--bare", other)
+			gitIn(t, other, "config", "core.fsmonitor", program)
+			j.write(".git/commondir", other+"\n")
+		},
+		"a link in the place of the repository": func(j *job) {
+			other := filepath.Join(filepath.Dir(j.dir), "other")
+			gitIn(t, filepath.Dir(j.dir), "clone", "--quiet", s.project(), other)
+			gitIn(t, other, "config", "core.fsmonitor", j.hook("evil"))
+			j.link(other, ".git")
+		},
+		"a file in the place of the repository": func(j *job) {
+			_ = os.RemoveAll(filepath.Join(j.dir, ".git"))
+			j.write(".git", "gitdir: /nowhere\n")
+		},
+		"locks": func(j *job) {
+			j.write(".git/index.lock", "")
+			j.write(".git/config.lock", "")
+			j.write(".git/shallow.lock", "")
+		},
+		"an index that says that nothing has changed": func(j *job) {
+			j.git("update-index", "--assume-unchanged", "a")
+			j.git("update-index", "--skip-worktree", "folder/b")
+			j.write("a", "evil")
+			j.write("folder/b", "evil")
+		},
+		"other objects in the place of the commit's": func(j *job) {
+			j.write("a", "evil")
+			j.git("add", "a")
+			j.git("commit", "--quiet", "--message", "evil")
+			j.git("replace", s.main, "HEAD")
+			j.git("pack-refs", "--all")
+		},
+		"attributes that change files": func(j *job) { j.write(".git/info/attributes", "* text eol=crlf\n"); j.write("a", "x") },
+		"files that it excludes":       func(j *job) { j.write(".git/info/exclude", "evil\n"); j.write("evil", "x") },
+		"links in the place of files and folders": func(j *job) {
+			outside := filepath.Join(filepath.Dir(j.dir), "outside")
+			writeFile(j.t, filepath.Join(outside, "b"), "outside")
+			j.link(outside, "folder")
+			j.link(filepath.Join(outside, "b"), "a")
+		},
+		"folders for reading only": func(j *job) {
+			for _, name := range []string{"folder", ".git/objects", ".git/refs", ".git"} {
+				if err := os.Chmod(filepath.Join(j.dir, name), 0o500); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"an object store that is broken": func(j *job) {
+			_ = os.RemoveAll(filepath.Join(j.dir, ".git", "objects"))
+			j.link("/nowhere", ".git/objects")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t)
+			j.must(in)
+			leave(j)
+			if got := j.must(in); got != s.main {
+				t.Errorf("sha %q", got)
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(j.dir), "ran")); err == nil {
+				t.Errorf("it ran what the earlier job left:\n%s", j.output.String())
+			}
+			j.wantFiles("a", "folder/b")
+			for name, want := range map[string]string{"a": "2", "folder/b": "b"} {
+				path := filepath.Join(j.dir, name)
+				info, err := os.Lstat(path)
+				text, readErr := os.ReadFile(path)
+				if err != nil || !info.Mode().IsRegular() || readErr != nil || string(text) != want {
+					t.Errorf("%s is %q, %v, %v", name, text, err, readErr)
+				}
+			}
+			if text, err := os.ReadFile(filepath.Join(filepath.Dir(j.dir), "outside", "b")); err == nil && string(text) != "outside" {
+				t.Errorf("it wrote outside: %q", text)
+			}
+			if status := j.git("status", "--porcelain", "--ignored"); status != "" {
+				t.Errorf("it is not clean: %s", status)
+			}
+		})
+	}
+}
+
+func TestFilesThatAreThoseOfTheCommitAreNotWrittenAgain(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sourcetest.GitOptions{})
+	j := newJob(t)
+	in := map[string]any{"url": s.project(), "ref": "main"}
+	j.must(in)
+	old := time.Now().Add(-time.Hour).Truncate(time.Second)
+	if err := os.Chtimes(filepath.Join(j.dir, "a"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	j.must(in)
+	if info, err := os.Stat(filepath.Join(j.dir, "a")); err != nil || !info.ModTime().Equal(old) {
+		t.Errorf("a is of %v, %v, not of %v", info.ModTime(), err, old)
+	}
+}
