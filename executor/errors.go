@@ -11,6 +11,9 @@ var ErrGone = errors.New("the job's environment is gone")
 // ErrOwned says that an environment cannot be taken over, because the process that owns it still runs.
 var ErrOwned = errors.New("the environment belongs to a running process")
 
+// ErrInUse says that a kept project folder cannot be removed, because a job has it.
+var ErrInUse = errors.New("a job uses the kept project folder")
+
 // ErrOutOfMemory is why an environment ended that used more memory than it has.
 var ErrOutOfMemory = errors.New("out of memory")
 

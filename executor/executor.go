@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"time"
 )
 
 // Executor makes environments of one level on one host. Its methods are safe for concurrent use.
@@ -136,3 +137,18 @@ type Shell struct {
 
 // Size is that of a terminal, in characters.
 type Size struct{ Columns, Rows uint16 }
+
+// Keeper is a level that knows which project folders it keeps between jobs.
+type Keeper interface {
+	// Kept names them, oldest first.
+	Kept(ctx context.Context) ([]KeptProject, error)
+	// Forget removes one by its Place. The error is ErrInUse while a job has it.
+	Forget(ctx context.Context, place string) error
+}
+
+// KeptProject is a project folder that is kept between jobs.
+type KeptProject struct {
+	Name  string // Job.KeepProject
+	Place string // where it is, in the words of the level: the name of a volume
+	Made  time.Time
+}

@@ -110,7 +110,7 @@ func (e *Executor) Level() executor.Level { return executor.Container }
 
 // Capabilities says what the level can do.
 func (e *Executor) Capabilities() executor.Capabilities {
-	return executor.Capabilities{Image: true, Services: true, Reattach: true, Resources: true, Privileges: true, User: true, Networks: []executor.NetworkPolicy{executor.NetworkNone}}
+	return executor.Capabilities{Image: true, Services: true, Reattach: true, Resources: true, Privileges: true, User: true, KeepProject: true, Networks: []executor.NetworkPolicy{executor.NetworkNone}}
 }
 
 // Engine is the engine that is used.

@@ -12,6 +12,9 @@ import (
 
 // admit refuses limits that the engine would accept and not enforce, because its kernel lacks what they need.
 func (v *preparation) admit(ctx context.Context) error {
+	if err := v.admitKept(); err != nil {
+		return err
+	}
 	a, b := v.job.Resources, v.job.ServiceResources
 	if a == (executor.Resources{}) && b == (executor.Resources{}) {
 		return nil

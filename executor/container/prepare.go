@@ -102,6 +102,7 @@ type preparation struct {
 	report  executor.Reporter
 	image   *image // of the job; nil where only services are started
 	network string // the id of the network
+	kept    string // the volume of a project that is kept between jobs; "" is none
 	cpus    int    // that the engine has; 0 is not known, because nobody asked
 }
 
@@ -121,6 +122,10 @@ func (v *preparation) prepare(ctx context.Context) error {
 		return err
 	}, v.makeVolume, v.makeNetwork)
 	if err != nil {
+		return err
+	}
+	v.lay()
+	if err := v.claimKept(ctx); err != nil {
 		return err
 	}
 	beside := &companions{v}
@@ -252,20 +257,27 @@ func (v *preparation) hostConfig() engine.HostConfig {
 	if v.job.Image != nil && v.job.Resources.Disk == 0 { // a volume counts against no limit; without one, /builds is the container's own
 		host.Mounts = []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}}
 	}
+	if v.kept != "" {
+		host.Mounts = append(host.Mounts, v.keptMount())
+	}
 	return host
 }
 
-// startJob makes the job's container, puts the step-runner and folders into it, starts it and waits for the step-runner.
-func (v *preparation) startJob(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+// lay decides where things are.
+func (v *preparation) lay() {
 	v.layout = executor.Layout{
 		Name: v.name, Project: path.Join(buildsFolder, v.job.ProjectName), Temp: path.Join(buildsFolder, v.job.ProjectName+".tmp"), Bin: binFolder,
 		Images: v.found,
 	}
 	if !v.job.ImageEnv { // the entrypoint may have changed them
 		v.layout.Env = imageEnv(v.image.env)
+	}
+}
+
+// startJob makes the job's container, puts the step-runner and folders into it, starts it and waits for the step-runner.
+func (v *preparation) startJob(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
@@ -279,8 +291,8 @@ func (v *preparation) startJob(ctx context.Context) error {
 		}
 		host.Mounts = append(host.Mounts, programMount(digest, false))
 	}
-	var folders []folder // that the step-runner makes, which saves calls of the engine
-	if digest != "" && v.root() {
+	var folders []folder                          // that the step-runner makes, which saves calls of the engine
+	if digest != "" && v.root() && v.kept == "" { // a kept folder gets its owner and mode back
 		folders = v.folders()
 	}
 	v.container, err = v.executor.client.Containers.Create(calling, v.name, v.platform().String(), &engine.Container{
@@ -306,7 +318,10 @@ func (v *preparation) startJob(ctx context.Context) error {
 		}
 	}
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting})
-	return v.run(ctx)
+	if err := v.run(ctx); err != nil {
+		return err
+	}
+	return v.ownKept(ctx)
 }
 
 // hostname is a name for the job's container: an ID may hold what a host's name may not.

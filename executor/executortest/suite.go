@@ -50,6 +50,7 @@ func Run(t *testing.T, level Level) {
 		{"what the level cannot do is refused", s.refuses},
 		{"a job uses no more than it may", bounds.uses},
 		{"a job reaches no more than it may", bounds.reaches},
+		{"a project folder is kept, is one job's at a time, and nothing of a hostile job is left in it", s.keeps},
 		{"rights and places that the level does not have are refused", bounds.refuses},
 		{"an image that is nowhere is the job's mistake", s.missingImage},
 		{"names that could lead elsewhere are refused", s.badNames},

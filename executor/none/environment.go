@@ -170,9 +170,29 @@ func (v *environment) claimKept(ctx context.Context, kept, project string) error
 			return err
 		}
 		v.dirs.Project = path.Join(folder, project)
+		if err := v.discardForeign(ctx, folder, v.dirs.Project); err != nil {
+			return err
+		}
 		return files.MkdirAll(ctx, v.dirs.Project, 0o755)
 	}
 	return fmt.Errorf("%d jobs already use the kept project folder %s", maxKept, kept)
+}
+
+// discardForeign removes what an earlier job has put in the place of a folder: a link, which leads to where files would be removed and
+// written, or one that cannot be entered.
+func (v *environment) discardForeign(ctx context.Context, dirs ...string) error {
+	const enter = 0o700
+	files := v.executor.host.Files()
+	for _, dir := range dirs {
+		info, err := files.Stat(ctx, dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode.IsDir() && (info.Mode.Perm()&enter == enter || v.executor.host.Platform().OS == "windows") {
+			continue
+		}
+		if err := files.RemoveAll(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *environment) Layout() executor.Layout { return v.layout }

@@ -12,6 +12,7 @@ type Exec struct {
 	Cmd          []string
 	Env          []string `json:",omitempty"`
 	WorkingDir   string   `json:",omitempty"`
+	User         string   `json:",omitempty"` // "" is that of the container
 	Tty          bool     // it gets a terminal, and its stream has no frames
 	AttachStdin  bool
 	AttachStdout bool

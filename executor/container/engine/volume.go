@@ -33,6 +33,7 @@ func (c Volumes) List(ctx context.Context, label, value string) (names []string,
 type Volume struct {
 	Name      string
 	CreatedAt time.Time
+	Labels    map[string]string
 }
 
 // Labelled returns the volumes with a label, whatever its value.

@@ -58,6 +58,9 @@ var operations = map[string]operation{
 	"remove": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, _ io.Writer) error {
 		return files.RemoveAll(ctx, args[0])
 	}},
+	"own": {"USER GROUP DIR", func(ctx context.Context, _ host.Files, args []string, _ io.Reader, _ io.Writer) error {
+		return own(ctx, args)
+	}},
 	"unpack": {"DIR", func(ctx context.Context, files host.Files, args []string, in io.Reader, _ io.Writer) error {
 		return files.Unpack(ctx, args[0], in)
 	}},
