@@ -3,7 +3,7 @@ package executortest
 import (
 	"bytes"
 	"context"
-	"errors"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,26 +24,29 @@ n=0; while [ $n -lt 2000 ]; do : >many/$n; n=$((n+1)); done
 cd ..; mv "$CI_PROJECT_DIR" moved && ln -s "$PWD/moved" "$CI_PROJECT_DIR" || chmod 000 "$CI_PROJECT_DIR"`
 
 // keptJob is a job whose project folder is kept.
-func (s *suite) keptJob(id string) *executor.Job {
+func (s *suite) keptJob(id, kept string) *executor.Job {
 	j := s.level.Job(id)
-	j.KeepProject = "kept"
+	j.KeepProject = kept
 	return j
 }
 
-// forget removes the kept folders of the level.
-func (p *opened) forget(t *testing.T) {
+// forget removes the kept folders of a name.
+func (p *opened) forget(t *testing.T, kept string) {
 	if keeper, ok := p.Executor.(executor.Keeper); ok {
 		all, err := keeper.Kept(context.Background())
 		if err != nil {
 			t.Error(err)
 		}
 		for _, one := range all {
-			if err := keeper.Forget(context.Background(), one.Place); err != nil && !errors.Is(err, executor.ErrInUse) { // those of other tests
+			if one.Name != kept {
+				continue
+			}
+			if err := keeper.Forget(context.Background(), one.Place); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	folders, _ := filepath.Glob(filepath.Join(p.dir, "temp", "kept.*"))
+	folders, _ := filepath.Glob(filepath.Join(p.dir, "temp", kept+".*"))
 	for _, folder := range folders {
 		if err := os.RemoveAll(folder); err != nil {
 			t.Error(err)
@@ -56,10 +59,11 @@ func (s *suite) keeps(t *testing.T) {
 	if !p.Capabilities().KeepProject {
 		return // such jobs are refused
 	}
-	t.Cleanup(func() { p.forget(t) })
+	kept := "kept-" + strings.ToLower(rand.Text()[:10]) // other tests use the same engine
+	t.Cleanup(func() { p.forget(t, kept) })
 	run := func(id, script string) {
 		t.Helper()
-		j := p.start(t, s.keptJob(id))
+		j := p.start(t, s.keptJob(id, kept))
 		if log, err := j.script(t, script); err != nil {
 			t.Errorf("%s: %v\n%s", id, err, log)
 		}
@@ -70,7 +74,7 @@ func (s *suite) keeps(t *testing.T) {
 	run("first", "test -z \"$(ls -A .)\"; echo kept >file")
 	run("second", "test \"$(cat file)\" = kept")
 
-	one := p.start(t, s.keptJob("one"))
+	one := p.start(t, s.keptJob("one", kept))
 	run("other", "test ! -e file")
 	if log, err := one.script(t, "test -e file"); err != nil {
 		t.Errorf("%v\n%s", err, log)
@@ -79,13 +83,13 @@ func (s *suite) keeps(t *testing.T) {
 		t.Error(err)
 	}
 
-	hostile := p.start(t, s.keptJob("hostile"))
+	hostile := p.start(t, s.keptJob("hostile", kept))
 	log, err := hostile.script(t, leaveMess)
 	t.Logf("%v\n%s", err, log)
 	if err := hostile.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	next := p.start(t, s.keptJob("next"))
+	next := p.start(t, s.keptJob("next", kept))
 	l := next.Layout()
 	if log, err := next.script(t, `set -e; test ! -L "$CI_PROJECT_DIR"; test -d "$CI_PROJECT_DIR"; test -z "$(ls -A "$TEMP_DIR")"; ls -ld "$TEMP_DIR" | grep '^drwx------'`); err != nil {
 		t.Errorf("what a hostile job left: %v\n%s", err, log)

@@ -2,13 +2,16 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/internal/process"
 )
 
@@ -42,6 +46,7 @@ func Command(p *command.Program) *cobra.Command { return (&app{p}).doctorCommand
 
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
+	var removeKept []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine can run steps and jobs",
@@ -51,8 +56,9 @@ func (a *app) doctorCommand() *cobra.Command {
 			findings := []finding{
 				a.checkShell(), a.checkTemp(), a.checkWorkDir(), checkCleanup(), a.checkLocale(), a.checkPath(),
 				checkProgram("git", "install git to run jobs of a repository with local"),
-				checkProgram("node", "install Node.js 20 or later to run JavaScript actions"), a.checkEngine(),
+				checkProgram("node", "install Node.js 20 or later to run JavaScript actions"),
 			}
+			findings = append(findings, a.checkEngine(removeKept)...)
 			if asJSON {
 				enc := json.NewEncoder(a.Stdout)
 				enc.SetIndent("", "  ")
@@ -71,6 +77,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringArrayVar(&removeKept, "remove-kept", nil, "remove the project folders that containers keep between jobs as `NAME`, except those in use")
 	return cmd
 }
 
@@ -160,13 +167,42 @@ func checkProgram(name, fix string) finding {
 }
 
 // checkEngine looks for a container engine, and says which levels of isolation there are.
-func (a *app) checkEngine() finding {
+func (a *app) checkEngine(removeKept []string) []finding {
 	l := levels.New(a.Program, &components.Flags{}, "")
 	defer l.Close()
-	if _, err := l.OpenContainer(); err != nil {
-		return finding{"levels", findingWarning, fmt.Sprintf("none, but not container: %v", err), "start Docker or Podman to run jobs in their images"}
+	level, err := l.OpenContainer()
+	if err != nil {
+		return []finding{{"levels", findingWarning, fmt.Sprintf("none, but not container: %v", err), "start Docker or Podman to run jobs in their images"}}
 	}
-	return finding{Check: "levels", Status: findingOK, Found: "none, container"}
+	all := []finding{{Check: "levels", Status: findingOK, Found: "none, container"}}
+	if keeper, ok := level.(executor.Keeper); ok {
+		all = append(all, checkKept(keeper, removeKept)...)
+	}
+	return all
+}
+
+// keptTime bounds how long it may take to list and remove kept project folders.
+const keptTime = time.Minute
+
+// checkKept lists the project folders that are kept between jobs, and removes those with these names. It finds nothing where there are none.
+func checkKept(keeper executor.Keeper, remove []string) (all []finding) {
+	ctx, cancel := context.WithTimeout(context.Background(), keptTime)
+	defer cancel()
+	kept, err := keeper.Kept(ctx)
+	if err != nil {
+		return []finding{{"kept", findingWarning, err.Error(), "check whether the container engine answers"}}
+	}
+	for _, one := range kept {
+		f := finding{Check: "kept", Status: findingOK, Found: fmt.Sprintf("the project folder %s, in %s since %s", one.Name, one.Place, one.Made.Format(time.DateOnly))}
+		if slices.Contains(remove, one.Name) {
+			f.Found = "removed " + f.Found
+			if err := keeper.Forget(ctx, one.Place); err != nil {
+				f = finding{"kept", findingWarning, err.Error(), "remove it when no job uses it"}
+			}
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 func (a *app) checkLocale() finding {
