@@ -27,6 +27,9 @@ const (
 	maxKept = 1000
 )
 
+// keptProject is a preparation with what concerns the kept project folder.
+type keptProject struct{ *preparation }
+
 // keptVolume is the name of a kept project folder. Projects and users have folders of their own: what one user left another could not
 // change.
 func keptVolume(job *executor.Job, user string, n int) string {
@@ -34,14 +37,14 @@ func keptVolume(job *executor.Job, user string, n int) string {
 	return fmt.Sprintf("rung-kept-%s-%s-%d", job.KeepProject, hex.EncodeToString(sum[:6]), n)
 }
 
-// keptMount is how containers have a kept project.
-func (v *preparation) keptMount() engine.Mount {
+// mount is how containers have a kept project.
+func (v keptProject) mount() engine.Mount {
 	return engine.Mount{
-		Type: "volume", Source: v.kept, Target: v.layout.Project, VolumeOptions: &engine.VolumeOptions{NoCopy: true, Labels: v.keptLabels()},
+		Type: "volume", Source: v.kept, Target: v.layout.Project, VolumeOptions: &engine.VolumeOptions{NoCopy: true, Labels: v.labelled()},
 	}
 }
 
-func (v *preparation) keptLabels() map[string]string {
+func (v keptProject) labelled() map[string]string {
 	all := v.labels()
 	delete(all, label)
 	delete(all, jobLabel)
@@ -49,8 +52,8 @@ func (v *preparation) keptLabels() map[string]string {
 	return all
 }
 
-// claimKept finds a kept project folder of the name that no other job has, or makes one.
-func (v *preparation) claimKept(ctx context.Context) error {
+// claim finds a kept project folder of the name that no other job has, or makes one.
+func (v keptProject) claim(ctx context.Context) error {
 	const doing = "finding the project folder that was kept"
 	if v.job.KeepProject == "" {
 		return nil
@@ -61,26 +64,26 @@ func (v *preparation) claimKept(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		v.kept = keptVolume(v.job, cmp.Or(v.user(), v.image.user), n)
-		taken, err := v.lockKept(ctx)
+		taken, err := v.lock(ctx)
 		switch {
 		case err != nil:
 			return v.executor.failed(ctx, doing, err)
 		case !taken:
 			calling, cancel := making(ctx)
 			defer cancel()
-			return v.executor.failed(calling, doing, c.Volumes.Create(calling, v.kept, v.keptLabels()))
+			return v.executor.failed(calling, doing, c.Volumes.Create(calling, v.kept, v.labelled()))
 		}
 	}
 	return fmt.Errorf("%d jobs already use the kept project folder %s", maxKept, v.job.KeepProject)
 }
 
-// lockKept makes the container that is the lock on v.kept. It is taken where another job has it.
-func (v *preparation) lockKept(ctx context.Context) (taken bool, err error) {
+// lock makes the container that is the lock on v.kept. It is taken where another job has it.
+func (v keptProject) lock(ctx context.Context) (taken bool, err error) {
 	calling, cancel := making(ctx)
 	defer cancel()
 	_, err = v.executor.client.Containers.Create(calling, v.kept, v.platform().String(), &engine.Container{
 		Image: v.image.id, Labels: v.labels(), Entrypoint: []string{""}, Cmd: []string{programFile},
-		HostConfig: engine.HostConfig{NetworkMode: "none", Mounts: []engine.Mount{v.keptMount()}},
+		HostConfig: engine.HostConfig{NetworkMode: "none", Mounts: []engine.Mount{v.mount()}},
 	})
 	if engine.Status(err) == http.StatusConflict {
 		return true, nil
@@ -88,8 +91,8 @@ func (v *preparation) lockKept(ctx context.Context) (taken bool, err error) {
 	return false, err
 }
 
-// ownKept gives all that an earlier job left to the job's user, who could not remove files of root. Root can.
-func (v *preparation) ownKept(ctx context.Context) error {
+// own gives all that an earlier job left to the job's user, who could not remove files of root. Root can.
+func (v keptProject) own(ctx context.Context) error {
 	if v.kept == "" || v.owner == (owner{}) {
 		return nil
 	}
@@ -149,8 +152,8 @@ func (e *Executor) Forget(ctx context.Context, place string) error {
 	}
 }
 
-// admitKept refuses what a kept project cannot have.
-func (v *preparation) admitKept() error {
+// admit refuses what a kept project cannot have.
+func (v keptProject) admit() error {
 	if v.job.KeepProject != "" && v.job.Resources.Disk > 0 {
 		return &executor.Refusal{Level: executor.Container, What: "a limit of disk space with a project folder that is kept between jobs"}
 	}

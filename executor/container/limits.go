@@ -12,7 +12,7 @@ import (
 
 // admit refuses limits that the engine would accept and not enforce, because its kernel lacks what they need.
 func (v *preparation) admit(ctx context.Context) error {
-	if err := v.admitKept(); err != nil {
+	if err := (keptProject{v}).admit(); err != nil {
 		return err
 	}
 	a, b := v.job.Resources, v.job.ServiceResources

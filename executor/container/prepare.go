@@ -125,7 +125,7 @@ func (v *preparation) prepare(ctx context.Context) error {
 		return err
 	}
 	v.lay()
-	if err := v.claimKept(ctx); err != nil {
+	if err := (keptProject{v}).claim(ctx); err != nil {
 		return err
 	}
 	beside := &companions{v}
@@ -258,7 +258,7 @@ func (v *preparation) hostConfig() engine.HostConfig {
 		host.Mounts = []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}}
 	}
 	if v.kept != "" {
-		host.Mounts = append(host.Mounts, v.keptMount())
+		host.Mounts = append(host.Mounts, keptProject{v}.mount())
 	}
 	return host
 }
@@ -321,7 +321,7 @@ func (v *preparation) startJob(ctx context.Context) error {
 	if err := v.run(ctx); err != nil {
 		return err
 	}
-	return v.ownKept(ctx)
+	return keptProject{v}.own(ctx)
 }
 
 // hostname is a name for the job's container: an ID may hold what a host's name may not.
