@@ -33,6 +33,7 @@ type knownProgram struct {
 	changed time.Time
 	done    chan struct{} // closed when program is complete
 	program event.Program
+	shebang []string // the first line, where it is a script's
 }
 
 // identify finds out which file a command runs, unless that is this program or nobody wants to know.
@@ -40,13 +41,13 @@ func (o *Options) identify(command string, args, env []string, dir string) func(
 	if !o.Programs || command == ownProgram {
 		return func() *event.Program { return nil }
 	}
-	return identify(args, env, dir)
+	return identify(args[0], env, dir, maxInterpreters)
 }
 
 // identify finds out which program a process is about to run, while it runs. The function that it returns gives the answer; nil where there
-// is none.
-func identify(args, env []string, dir string) func() *event.Program {
-	path := programPath(args[0], env, dir)
+// is none. Of a script it finds its interpreter, too, up to depth of them.
+func identify(name string, env []string, dir string, depth int) func() *event.Program {
+	path := programPath(name, env, dir)
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return func() *event.Program { return nil }
@@ -62,11 +63,16 @@ func identify(args, env []string, dir string) func() *event.Program {
 		programs.known[path] = it
 		go it.compute(path)
 	}
-	return func() *event.Program {
+	result := make(chan *event.Program, 1)
+	go func() {
 		<-it.done
 		found := it.program
-		return &found
-	}
+		if it.shebang != nil && depth > 0 {
+			found.Interpreter = identify(interpreterIn(it.shebang), env, dir, depth-1)()
+		}
+		result <- &found
+	}()
+	return func() *event.Program { return <-result }
 }
 
 // programPath is the file that a process with the arguments runs; "" when it is not found.
@@ -105,5 +111,8 @@ func (k *knownProgram) compute(path string) {
 	sum := sha256.New()
 	if n, err := io.Copy(sum, io.LimitReader(file, maxProgram+1)); err == nil && n <= maxProgram {
 		k.program.Digest = "sha256:" + hex.EncodeToString(sum.Sum(nil))
+	}
+	if k.shebang = shebangOf(file); k.shebang == nil {
+		k.program.Version = versionOf(k.program.Path)
 	}
 }

@@ -185,6 +185,10 @@ type ExecFinished struct {
 type Program struct {
 	Path   string `json:"path"`
 	Digest string `json:"digest,omitempty"` // "sha256:…"; "" when the file could not be read
+	// Version is what a known interpreter of the system says that it is, such as "GNU bash, version 5.2.15(1)-release"; "" if nobody asked.
+	Version string `json:"version,omitempty"`
+	// Interpreter is the program that the first line of the file names (#!); nil if it names none.
+	Interpreter *Program `json:"interpreter,omitempty"`
 }
 
 // StepRetrying reports that a failed step will run again.

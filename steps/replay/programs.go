@@ -28,13 +28,14 @@ func (r *Replay) OtherPrograms(again *trace.Trace) []string {
 			return
 		}
 		for i := range min(len(s.Attempts), len(now.Attempts)) {
-			a, b := s.Attempts[i].Program, now.Attempts[i].Program
-			if a == nil || b == nil || a.Digest == b.Digest || a.Digest == "" || b.Digest == "" {
-				continue
-			}
-			note := fmt.Sprintf("%s is another program than in the recorded run: it was %s, and is %s", filepath.Base(b.Path), programText(a), programText(b))
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
+			for a, b := s.Attempts[i].Program, now.Attempts[i].Program; a != nil && b != nil; a, b = a.Interpreter, b.Interpreter {
+				if a.Digest == b.Digest || a.Digest == "" || b.Digest == "" {
+					continue
+				}
+				note := fmt.Sprintf("%s is another program than in the recorded run: it was %s, and is %s", filepath.Base(b.Path), programText(a), programText(b))
+				if !slices.Contains(notes, note) {
+					notes = append(notes, note)
+				}
 			}
 		}
 	})
@@ -46,5 +47,9 @@ const shortDigest = 12
 
 func programText(p *event.Program) string {
 	digest := strings.TrimPrefix(p.Digest, "sha256:")
-	return fmt.Sprintf("%s (sha256:%s)", p.Path, digest[:min(shortDigest, len(digest))])
+	version := ""
+	if p.Version != "" {
+		version = p.Version + ", "
+	}
+	return fmt.Sprintf("%s (%ssha256:%s)", p.Path, version, digest[:min(shortDigest, len(digest))])
 }

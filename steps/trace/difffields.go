@@ -132,9 +132,16 @@ func (d *differ) step(path []string, a, b *Step) {
 	s.Changes = f.changes
 }
 
-// programText is a program's path and digest.
+// programText is a program's path, version and digest, and those of its interpreter.
 func programText(plain places, p *event.Program) string {
-	return plain.text(p.Path) + " " + p.Digest
+	text := plain.text(p.Path)
+	if p.Version != "" {
+		text += " (" + p.Version + ")"
+	}
+	if text += " " + p.Digest; p.Interpreter != nil {
+		text += ", interpreted by " + programText(plain, p.Interpreter)
+	}
+	return text
 }
 
 func yes(b bool) string {
