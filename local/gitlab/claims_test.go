@@ -11,9 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest/forged"
 	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/local"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/value"
 )
@@ -102,6 +104,39 @@ func TestWhatIsKeptIsNoProgramAndDeploymentsAreThoseOfTheHost(t *testing.T) {
 	}
 	if info, err := os.Stat(found[0]); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
+func TestWhatAStoppedJobLeavesIsFetchedUnlessItIsKilled(t *testing.T) {
+	for name, killed := range map[string]bool{"it is stopped": false, "it is killed while files are fetched": true} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			kill := make(chan struct{})
+			var f *forgery
+			f = newForgery(t, strings.Replace(keeps, "1s", "1h", 1), func(env *forged.Environment) []event.Event {
+				cancel(&event.Stop{Code: event.CodeInterrupted, Reason: "interrupted"})
+				told := f.lie(env, map[string]string{artifactsAt + "artifacts.zip": "x"}, forged.Claim{Name: "upload_artifacts", Ref: "builtin://artifacts/upload"})
+				return append(told, event.Event{Body: event.RunFinished{Status: event.Cancelled, Error: event.NewError(event.CodeInterrupted, "interrupted")}})
+			})
+			if killed {
+				f.level.Fetch = func(inner context.Context, path string, out io.Writer) error {
+					close(kill)
+					return endless(inner, path, out)
+				}
+			}
+			p, err := gitlab.Open(t.Context(), gitlab.Options{Dir: f.dir, Env: os.Environ()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			container := func() (executor.Executor, error) { return f.level, nil }
+			r := p.Run(ctx, gitlab.RunOptions{Jobs: p.Pipeline.Jobs, Options: local.Options{
+				Isolation: local.IsolateContainer, Container: container, Observer: &local.Notes{}, Kill: kill,
+			}})[0]
+			found, _ := filepath.Glob(filepath.Join(f.dir, ".rung", "artifacts", "build", "*", "artifacts.zip"))
+			if r.Status != local.Cancelled || (len(found) == 0) != killed {
+				t.Errorf("it is %s: %+v, and kept are %q", r.Status, r.Error, found)
+			}
+		})
 	}
 }
 

@@ -166,6 +166,11 @@ func TestOfAJobsFolderOnlyNewCachesAreTaken(t *testing.T) {
 	if err := os.Rename(filepath.Join(job.Dir, moved.Name()+".json"), filepath.Join(job.Dir, cache.Entry{Key: "else", Version: "v"}.Name()+".json")); err != nil {
 		t.Fatal(err)
 	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	linked := add(job, "linked", "secret")
+	if err := errors.Join(os.WriteFile(outside, []byte("SECRET"), 0o600), os.Remove(job.Path(linked)), os.Symlink(outside, job.Path(linked))); err != nil {
+		t.Skipf("needs symbolic links: %v", err)
+	}
 	if err := host.Take(job); err != nil {
 		t.Fatal(err)
 	}
