@@ -56,7 +56,7 @@ type Result struct {
 
 // Definition checks a definition and all components that it leads to.
 func Definition(ctx context.Context, c *plan.Component, o Options) *Result {
-	k := &checker{ctx: ctx, o: o, entered: map[string]bool{}, seen: map[finding]bool{}}
+	k := &checker{ctx: ctx, o: o, entered: map[string]bool{}, seen: map[finding]bool{}, answers: map[loading]answer{}, uses: map[string][]string{}}
 	top := &scope{check: k, dir: o.Dir, top: true}
 	k.component(c, top)
 	if o.Component {
@@ -79,6 +79,8 @@ type checker struct {
 	seen    map[finding]bool
 	entered map[string]bool // definition files
 	depth   int
+	answers map[loading]answer
+	uses    map[string][]string // what shell text reads
 }
 
 func (s *scope) report(rule string, span diag.Span, hint, format string, args ...any) {
@@ -112,7 +114,7 @@ func (s *scope) load(ref *plan.Reference) *source.Component {
 	if k.o.Load == nil || k.ctx.Err() != nil {
 		return nil
 	}
-	found, err := k.o.Load(ref, s.dir, s.maybe)
+	found, err := s.loaded(ref)
 	var missing *source.NotFoundError
 	var fetch *source.FetchError
 	switch list := diag.Of(err); {
@@ -129,6 +131,33 @@ func (s *scope) load(ref *plan.Reference) *source.Component {
 		s.report(rules.Invalid, ref.Span, "", "%v", err)
 	}
 	return found
+}
+
+// loading is a reference at some place, and answer what it leads to: a list may name the same component hundreds of times.
+type (
+	loading struct {
+		ref   string
+		dir   string
+		maybe bool
+	}
+	answer struct {
+		found *source.Component
+		err   error
+	}
+)
+
+// loaded is what a reference leads to. Of the same one it is asked once.
+func (s *scope) loaded(ref *plan.Reference) (*source.Component, error) {
+	plain := *ref
+	plain.Span, plain.Expr = diag.Span{}, nil
+	key := loading{fmt.Sprintf("%+v", plain), s.dir, s.maybe}
+	a, known := s.check.answers[key]
+	if known && ref.Expr == nil {
+		return a.found, a.err
+	}
+	a.found, a.err = s.check.o.Load(ref, s.dir, s.maybe)
+	s.check.answers[key] = a
+	return a.found, a.err
 }
 
 // enter checks a component that was loaded, once.

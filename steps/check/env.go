@@ -37,23 +37,34 @@ func (s *scope) environment(spec *plan.Spec, def *plan.Definition, caller *plan.
 		return
 	}
 	text := f.Value.Text()
-	plain, ok := withoutExpressions(text)
-	if !ok || elsewhere.MatchString(plain) {
-		return
-	}
-	told := map[string]bool{}
-	for _, use := range shellscript.Uses(plain) {
-		name := use.Name
-		if told[name] || use.Default || !ofEnvironment.MatchString(name) || plan.IsBaseVariable(name) || plan.MatchesVariable(shellVariables, name) || s.gets(spec, def, caller, name) {
+	for _, name := range s.check.reads(text) {
+		if s.gets(spec, def, caller, name) {
 			continue
 		}
-		told[name] = true
 		span := f.Span
 		if at := strings.Index(text, name); at >= 0 {
 			span = diag.Find(s.check.o.Line, f.Span, text, utf8.RuneCountInString(text[:at]), len(name))
 		}
 		s.report(rules.EnvNotRequested, span, "request it with `spec: {env: {"+name+": {}}}`, or pass it with `env` on the step", "the component reads %s, which its spec does not request", name)
 	}
+}
+
+// reads are the variables that a shell text has to have from its environment, each once.
+func (k *checker) reads(text string) []string {
+	if names, known := k.uses[text]; known {
+		return names
+	}
+	var names []string
+	if plain, ok := withoutExpressions(text); ok && !elsewhere.MatchString(plain) {
+		for _, use := range shellscript.Uses(plain) {
+			name := use.Name
+			if !use.Default && !slices.Contains(names, name) && ofEnvironment.MatchString(name) && !plan.IsBaseVariable(name) && !plan.MatchesVariable(shellVariables, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	k.uses[text] = names
+	return names
 }
 
 // isOurs reports whether what a reference leads to is no shell text of somebody's: a part of this program, or an action.

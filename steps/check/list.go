@@ -1,6 +1,7 @@
 package check
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,7 +19,10 @@ var statusFunctions = []string{"always", "success", "failure", "cancelled"}
 
 // list checks the steps of a list, in order: each sees those before it.
 func (s *scope) list(steps []plan.Step) {
-	s.later = map[string]bool{}
+	if len(steps) == 0 {
+		return
+	}
+	s.steps, s.later = maps.Clone(s.steps), map[string]bool{}
 	for i := range steps {
 		s.later[steps[i].Name] = true
 		for j := range steps[i].Parallel {
@@ -131,6 +135,7 @@ func (s *scope) step(st *plan.Step) (t expr.Type, skipped bool) {
 	}
 	if st.AllowFailure != nil && st.AllowFailure.If != nil {
 		after := s.child()
+		after.steps = maps.Clone(s.steps)
 		after.steps[st.Name] = stepType(expr.OfKind(value.Struct))
 		after.condition(st.AllowFailure.If)
 	}

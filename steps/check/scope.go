@@ -30,10 +30,10 @@ type scope struct {
 	path    string               // the names that lead to it
 }
 
-// child is the scope of what is written inline.
+// child is the scope of what is written inline. It shares the steps that have run, until a list adds its own.
 func (s *scope) child() *scope {
 	c := *s
-	c.steps, c.waiting = maps.Clone(s.steps), nil
+	c.waiting = nil
 	return &c
 }
 
