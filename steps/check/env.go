@@ -38,7 +38,7 @@ func (s *scope) environment(spec *plan.Spec, def *plan.Definition, caller *plan.
 	}
 	text := f.Value.Text()
 	for _, name := range s.check.reads(text) {
-		if s.gets(spec, def, caller, name) {
+		if gets(spec, def, caller, name) {
 			continue
 		}
 		span := f.Span
@@ -73,7 +73,7 @@ func isOurs(ref *plan.Reference) bool {
 }
 
 // gets reports whether a component has a variable.
-func (s *scope) gets(spec *plan.Spec, def *plan.Definition, caller *plan.Step, name string) bool {
+func gets(spec *plan.Spec, def *plan.Definition, caller *plan.Step, name string) bool {
 	if _, ok := def.Env[name]; ok {
 		return true
 	}

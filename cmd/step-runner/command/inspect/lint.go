@@ -15,8 +15,6 @@ import (
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
-	"github.com/rungci/rung/steps/diag/rules"
-	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/source"
 )
@@ -93,11 +91,11 @@ func (a *app) lint(ctx context.Context, o *project.Flags, file string) ([]proble
 	case err != nil && wrong == nil:
 		return nil, project.OpenError(err)
 	case p == nil:
-		return problems.Sorted(rules.Set(wrong, rules.Invalid)), nil
+		return findings.OfGitLab(nil, wrong, nil), nil
 	}
 	var unloaded *gitlab.LoadError
 	if errors.As(err, &unloaded) {
-		return gitlabProblems(p, wrong, p.Warnings), err
+		return findings.OfGitLab(p.Config, wrong, p.Warnings), err
 	}
 	warnings := p.Warnings
 	if p.Definition != nil && p.Config != nil {
@@ -106,24 +104,7 @@ func (a *app) lint(ctx context.Context, o *project.Flags, file string) ([]proble
 	if wrong == nil && p.Pipeline != nil {
 		wrong = jobProblems(ctx, p)
 	}
-	return gitlabProblems(p, wrong, warnings), nil
-}
-
-// gitlabProblems are the findings of a .gitlab-ci.yml that no comment ignores. Comments are also read in included files, but only those of the
-// project have to be right.
-func gitlabProblems(p *gitlab.Project, wrong, warnings diag.List) []problems.Problem {
-	texts := map[string][]byte{}
-	var own []string
-	if p.Config != nil {
-		for _, s := range p.Config.Sources {
-			if texts[s.Name] == nil && (s.Parent == nil || s.Place.Kind == config.Local) {
-				own = append(own, s.Name)
-			}
-			texts[s.Name] = s.Text()
-		}
-	}
-	found := append(rules.Set(slices.Clone(wrong), rules.Invalid), rules.Set(slices.Clone(warnings), rules.Suspicious)...)
-	return problems.Sorted(rules.Apply(found, own, func(file string) []byte { return texts[file] }))
+	return findings.OfGitLab(p.Config, wrong, warnings), nil
 }
 
 // isStepFile reports whether a file is one of steps: a list, or a definition. Of a .gitlab-ci.yml every document is a mapping of jobs.
@@ -150,8 +131,7 @@ func (a *app) lintWorkflow(ctx context.Context, o *project.Flags, file string) (
 	if err != nil {
 		return nil, err
 	}
-	text := func(file string) []byte { return linted.Texts[file] }
-	return problems.Sorted(rules.Apply(linted.Found, []string{linted.File}, text)), nil
+	return findings.OfWorkflow(linted), nil
 }
 
 // jobProblems are the problems that show when jobs become steps, those of jobs that are not part of the pipeline too.
