@@ -96,6 +96,9 @@ func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (
 			return nil, err
 		}
 		if ref = anchored; isImage(ref) {
+			if err := r.imageAllowed(ref); err != nil {
+				return nil, err
+			}
 			return r.Local.image(ref, from)
 		}
 	}
@@ -134,7 +137,10 @@ func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (
 
 // Check implements Checker.
 func (r *Resolver) Check(ref *plan.Reference, from string) error {
-	if ref.Kind == plan.RefDynamic || ref.IsLocal() || isImage(ref) {
+	switch {
+	case isImage(ref):
+		return r.imageAllowed(ref)
+	case ref.Kind == plan.RefDynamic, ref.IsLocal():
 		return nil
 	}
 	at, trust, err := r.locate(ref, from)
@@ -185,6 +191,14 @@ func (r *Resolver) allowed(at *Location, trust Trust, ref *plan.Reference) error
 			Hint: "name a full commit or a digest, or write a lock file with step-runner lock"}
 	}
 	return nil
+}
+
+// imageAllowed refuses an action's image that may be another one tomorrow where everything has to be locked. A replay runs what the trace names.
+func (r *Resolver) imageAllowed(ref *plan.Reference) error {
+	if !r.Locked || r.Recorded || strings.Contains(ref.Action, "@sha256:") {
+		return nil
+	}
+	return &DeniedError{What: ref.Text, Why: "its image has no digest, and --locked demands one", Hint: "name the image by its digest, as in docker://NAME@sha256:…"}
 }
 
 // immutable reports whether a location's revision always names the same bytes.
