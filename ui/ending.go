@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 )
@@ -153,7 +154,7 @@ func (p problems) warningText(b event.Warning) string {
 func (l look) diagnosticText(severity string, d diag.Diagnostic) string {
 	d.Message, d.Hint, d.File = cleanLines(d.Message), cleanLines(d.Hint), cleanText(d.File)
 	d.Source = strings.Map(func(c rune) rune {
-		if isHarmful(c) {
+		if cleantext.Harmful(c) {
 			return '\uFFFD' // the carets keep their place
 		}
 		return c

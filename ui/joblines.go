@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -227,7 +228,7 @@ func (p *jobPrinter) line(s *step, line []byte, named bool) {
 		p.scratch = append(append(p.scratch, s.label...), p.view.look.separator...)
 	}
 	if p.view.o.StdoutTTY || p.view.o.StderrTTY {
-		p.scratch = appendClean(p.scratch, lastOverwrite(line), true)
+		p.scratch = cleantext.AppendLine(p.scratch, lastOverwrite(line), true)
 	} else {
 		p.scratch = append(p.scratch, line...)
 	}

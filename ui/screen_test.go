@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rungci/rung/internal/cleantext"
 )
 
 // screen is a terminal that knows the sequences that the tty view sends, and no others. It wraps long lines, keeps what
@@ -100,7 +102,7 @@ func (s *screen) print(r rune) {
 
 // sequence obeys the escape sequence that data begins with and returns its length.
 func (s *screen) sequence(data []byte) int {
-	n := escapeLength(data)
+	n := cleantext.EscapeLength(data)
 	if n < 3 || data[1] != '[' {
 		s.problem("unknown sequence %q", data[:n])
 		return n

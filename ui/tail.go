@@ -1,6 +1,10 @@
 package ui
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/rungci/rung/internal/cleantext"
+)
 
 const (
 	// tailBytes bounds what is kept of a running step's output. At least half of it is always the very end.
@@ -57,9 +61,9 @@ func (t *tail) last(n int) (lines []string, all bool) {
 func cleanTailLine(line []byte) string {
 	line = lastOverwrite(line)
 	if len(line) > tailLineBytes {
-		return string(appendClean(nil, line[:tailLineBytes], false)) + "..."
+		return string(cleantext.AppendLine(nil, line[:tailLineBytes], false)) + "..."
 	}
-	return string(appendClean(nil, line, false))
+	return string(cleantext.AppendLine(nil, line, false))
 }
 
 // lastLine returns the last line that has anything in it, cleaned, looking at the very end only.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -54,7 +55,7 @@ func (t *tty) commitLine(to *outlet, s *step, line []byte, named bool) {
 		t.scratch = append(append(t.scratch, s.label...), t.look.separator...)
 	}
 	if hasControl(line) {
-		t.scratch = appendClean(t.scratch, lastOverwrite(line), true)
+		t.scratch = cleantext.AppendLine(t.scratch, lastOverwrite(line), true)
 	} else {
 		t.scratch = append(t.scratch, line...)
 	}

@@ -3,8 +3,10 @@
 package cleantext
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -57,6 +59,26 @@ func Harmful(r rune) bool {
 	}
 	return false
 }
+
+// JSON escapes what is Harmful in the strings of a JSON text, which means the same then. Controls of ASCII are escaped in JSON already.
+func JSON(text []byte) []byte {
+	if !bytes.ContainsFunc(text, isHarmfulInJSON) {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if !isHarmfulInJSON(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.Bytes()
+}
+
+func isHarmfulInJSON(r rune) bool { return r >= 0x7f && Harmful(r) }
 
 // isPlain reports whether s is printable ASCII all through, which is nearly always so.
 func isPlain(s string) bool {

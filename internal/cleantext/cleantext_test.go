@@ -24,3 +24,28 @@ func TestWhatActsOrHidesIsShownAsItsNumber(t *testing.T) {
 		t.Errorf("Line gives %q, want %q", got, want)
 	}
 }
+
+func TestOutputKeepsItsColoursAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"\x1b[31mred\x1b[2J\ttab":                     "\x1b[31mred\ttab\x1b[0m",
+		"a\x1b]0;title\x07b\u009bc":                   "abc",
+		"bidi \u202e\u2066\u200f hidden \u200b\ufeff": "bidi  hidden ",
+		"\xff größe":                                  "\ufffd größe",
+	} {
+		if got := string(AppendLine(nil, []byte(in), true)); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	if got, want := Plain("a\r\nb\x1b[31mc\u200bd"), "a bcd"; got != want {
+		t.Errorf("Plain gives %q, want %q", got, want)
+	}
+}
+
+func TestJSONMeansTheSameAndShowsWhatItHolds(t *testing.T) {
+	t.Parallel()
+	in := "{\"a\\u202e\": \"b\u202e\U000e0041 größe\"}\n"
+	if got, want := string(JSON([]byte(in))), "{\"a\\u202e\": \"b\\u202e\\udb40\\udc41 größe\"}\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -30,7 +30,7 @@ var importRules = []importRule{
 	{"steps/source", above("steps/source/tree", "steps/source/cache", "steps/source/lock"), nil, "a source is given the parser that it uses, and what fetches"},
 	{"steps/source/tree", []string{}, nil, "files and their digest are a leaf"},
 	{"steps/source/cache", []string{"steps/source/tree"}, nil, "the cache keeps trees, wherever they are from"},
-	{"steps/source/lock", []string{"steps/plan"}, nil, "a lock file is data"},
+	{"steps/source/lock", []string{"steps/plan", "internal/projectfile"}, nil, "a lock file is data"},
 	{"steps/source/credentials", []string{"internal/..."}, nil, "it reads what other programs configured"},
 	{"steps/source/git/...", fetcher(), nil, "a fetcher knows one kind of source"},
 	{"steps/source/archive/...", fetcher("steps/source/archive/..."), nil, "a fetcher knows one kind of source"},

@@ -29,6 +29,9 @@ type ExtractOptions struct {
 	// Replace unpacks as a container engine does: what is in the way of an entry is removed, full folders and links to folders included, and
 	// another name for a symbolic link is another such link.
 	Replace bool
+	// NoGit leaves out what is named .git, or lies in a folder of that name, at any depth and however a file system may fold the name: with a hook or
+	// a setting in it, an archive would decide what git runs.
+	NoGit bool
 }
 
 func (o ExtractOptions) withDefaults() ExtractOptions {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -469,4 +470,35 @@ func FuzzExtract(f *testing.F) {
 			t.Errorf("something was written outside: %v, %v", entries, err)
 		}
 	})
+}
+
+func TestNothingIsUnpackedIntoGit(t *testing.T) {
+	t.Parallel()
+	left := []string{
+		".git/hooks/pre-commit", ".GIT/config", ".Git", "sub/.git/config", "git~1/config", "GIT~1", ".git./config", ".git /config", ".git::$INDEX_ALLOCATION/config",
+		".g\u200cit/config", ".gi\ufefft",
+	}
+	for name, build := range builders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			entries := []entry{{"kept", "k"}, {".gitignore", "k"}, {"a.git/x", "k"}, {"git~10", "k"}, {"link", "-> .git"}}
+			for _, name := range left {
+				entries = append(entries, entry{name, "evil"})
+			}
+			dir := t.TempDir()
+			archive := build(t, entries)
+			summary, err := Extract(t.Context(), bytes.NewReader(archive), int64(len(archive)), dir, ExtractOptions{NoGit: true})
+			if err != nil || summary.Entries != 5 || len(summary.Warnings) != len(left) || summary.Warnings[0].Reason != Git {
+				t.Fatalf("%+v, %v", summary, err)
+			}
+			found, err := os.ReadDir(dir)
+			var names []string
+			for _, entry := range found {
+				names = append(names, entry.Name())
+			}
+			if want := []string{".gitignore", "a.git", "git~10", "kept", "link"}; err != nil || !slices.Equal(names, want) {
+				t.Errorf("unpacked are %q, %v", names, err)
+			}
+		})
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/rungci/rung/internal/cleantext"
 )
 
 // kind is what an archive makes of a name.
@@ -72,3 +74,27 @@ func cleanName(written string) (string, error) {
 
 // parent returns the folder that a checked name is in.
 func parent(name string) string { return path.Dir(name) }
+
+// isInGit reports whether one of the folders of a checked name, or the name itself, is one that a file system may take for .git.
+func isInGit(name string) bool {
+	for segment := range strings.SplitSeq(name, "/") {
+		if isGitName(segment) {
+			return true
+		}
+	}
+	return false
+}
+
+// isGitName compares a name with .git as the most careless file systems do: HFS+ ignores characters that are not seen, NTFS what follows a colon, and
+// dots and spaces at the end; it calls .git git~1, too. Upper and lower case are the same to both.
+func isGitName(name string) bool {
+	name = strings.Map(func(r rune) rune {
+		if cleantext.Harmful(r) {
+			return -1
+		}
+		return r
+	}, name)
+	name, _, _ = strings.Cut(name, ":")
+	name = strings.TrimRight(name, ". ")
+	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
+}

@@ -77,6 +77,7 @@ type Reason int
 const (
 	Missing Reason = iota + 1 // the file is not there
 	Special                   // a pipe, a socket or a device
+	Git                       // see ExtractOptions.NoGit
 )
 
 // Warning names an entry that was left out.
@@ -88,8 +89,11 @@ type Warning struct {
 
 // String says it in a sentence without a stop.
 func (w Warning) String() string {
-	if w.Reason == Missing {
+	switch w.Reason {
+	case Missing:
 		return fmt.Sprintf("%q is left out: there is no such file", w.Name)
+	case Git:
+		return fmt.Sprintf("%q is left out: an archive may not change what is in .git, which decides what git runs", w.Name)
 	}
 	return fmt.Sprintf("%q is left out: it is %s, and an archive holds files, folders and symbolic links", w.Name, kindName(w.Mode))
 }

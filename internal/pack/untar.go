@@ -105,6 +105,11 @@ func (u *untarrer) entry(h *tar.Header, content io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if u.options.NoGit && isInGit(name) {
+		u.summary.Entries--
+		u.summary.Warnings = append(u.summary.Warnings, Warning{Reason: Git, Name: name})
+		return nil
+	}
 	a := attributes{perm: fs.FileMode(h.Mode).Perm(), modified: h.ModTime}
 	if name == "." && h.Typeflag != tar.TypeDir {
 		return &UnsafeError{h.Name, "it stands for the folder that is unpacked into"}

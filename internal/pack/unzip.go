@@ -76,6 +76,10 @@ func (u *unzipper) planEntry(f *zip.File) error {
 	if err != nil {
 		return err
 	}
+	if u.options.NoGit && isInGit(name) {
+		u.summary.Warnings = append(u.summary.Warnings, Warning{Reason: Git, Name: name})
+		return nil
+	}
 	if f.Flags&1 != 0 {
 		return &FormatError{Entry: f.Name, Why: "it is encrypted"}
 	}

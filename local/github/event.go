@@ -2,12 +2,12 @@ package github
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/steps/diag"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
@@ -100,7 +100,7 @@ func openFacts(ctx context.Context, r *repository.Repository, e Event, also obje
 		}
 		return nil, &EventError{fmt.Sprintf("there is no event %q", f.name), hint}
 	}
-	given, err := readPayload(e.File)
+	given, err := readPayload(r.Root, e.File)
 	if err != nil {
 		return nil, err
 	}
@@ -116,22 +116,18 @@ func openFacts(ctx context.Context, r *repository.Repository, e Event, also obje
 	return f, nil
 }
 
-// readPayload reads the file of a payload; the value is null where there is none.
-func readPayload(file string) (value.Value, error) {
+// readPayload reads the file of a payload; the value is null where there is none. It may be a pipe, <(gh api …), but for one of the project.
+func readPayload(root, file string) (value.Value, error) {
 	if file == "" {
 		return value.Value{}, nil
 	}
-	f, err := os.Open(file) // which may be a pipe: <(gh api …)
-	if err != nil {
+	text, err := projectfile.ReadPath(root, file, maxPayload)
+	var refused *projectfile.Error
+	switch {
+	case errors.As(err, &refused) && refused.Err == nil:
+		return value.Value{}, &EventError{Message: "--event-file: " + err.Error()}
+	case err != nil:
 		return value.Value{}, fmt.Errorf("--event-file: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPayload+1))
-	if err != nil {
-		return value.Value{}, fmt.Errorf("--event-file: %w", err)
-	}
-	if len(text) > maxPayload {
-		return value.Value{}, &EventError{Message: fmt.Sprintf("--event-file: %s is larger than %d MiB", file, maxPayload>>20)}
 	}
 	v, err := value.ParseJSON(text)
 	if err == nil && v.Kind() != value.Struct {

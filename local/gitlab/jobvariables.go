@@ -177,6 +177,13 @@ func dotenvOf(job string, m *store.Manifest) ([]variable.Variable, error) {
 
 // readDotenv reads a report, which is compressed with gzip.
 func readDotenv(path string) ([]variable.Variable, error) {
+	info, err := os.Lstat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxDotenv) {
+		err = fmt.Errorf("%s is not a regular file of at most %d KiB", path, maxDotenv>>10)
+	}
+	if err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/internal/wholefile"
 )
 
@@ -71,17 +72,11 @@ type lockFile struct {
 
 // readLock reads a lock file; one that is not there is empty.
 func readLock(path string) (*lockFile, error) {
-	info, err := os.Stat(path)
+	root := filepath.Dir(filepath.Dir(path)) // the project's, where the file is in the folder of our own
+	text, err := projectfile.Read(root, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), maxLockSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &lockFile{}, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxLockSize {
-		return nil, fmt.Errorf("%s is not a lock file: it must be a file of at most %d MiB", path, maxLockSize>>20)
-	}
-	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

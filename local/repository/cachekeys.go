@@ -78,6 +78,9 @@ func (k keys) hash(path string) (string, error) {
 		}
 		return k.blobName([]byte(filepath.ToSlash(target))), nil
 	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("reading %s: it is not a regular file", shown(path))
+	}
 	if k.Git { // which knows how lines end in the repository
 		id, err := k.git(k.ctx, "hash-object", "--", path)
 		return strings.TrimSpace(id), err

@@ -399,9 +399,12 @@ func writeJSON(path string, v any) error {
 }
 
 func readJSON(path string, v any) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path) // nothing of ours is a link, but in a project that somebody else made
 	if err != nil {
 		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file; remove it to continue", path)
 	}
 	if info.Size() > maxManifest {
 		return fmt.Errorf("%s is too large", path)

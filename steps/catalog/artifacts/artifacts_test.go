@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -450,6 +451,21 @@ func TestDownload(t *testing.T) {
 		g, dir := startGitLab(t), t.TempDir()
 		g.content, g.fail = archive, []int{500, 500, 500, 500}
 		check(t, dir, download(t, dir, 2, inputs{"name": "build", "url": g.address(), "token": token}))
+	})
+	t.Run("but nothing into .git, nor through a link to it", func(t *testing.T) {
+		t.Parallel()
+		other, dir, second := t.TempDir(), t.TempDir(), t.TempDir()
+		programtest.Write(t, other, map[string]string{".git/hooks/post-checkout": "evil", ".git/config": "evil", "kept": "kept"})
+		if r := upload(t, other, inputs{"paths": []string{".git", "kept"}, "location": second}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		programtest.Write(t, dir, map[string]string{".git/config": "mine"})
+		r := download(t, dir, 1, inputs{"name": "a", "file": filepath.Join(second, "artifacts.zip")})
+		text, _ := os.ReadFile(filepath.Join(dir, ".git/config"))
+		_, herr := os.Lstat(filepath.Join(dir, ".git/hooks"))
+		if r.Err != nil || string(text) != "mine" || !errors.Is(herr, os.ErrNotExist) || !strings.Contains(r.Log, "left out") {
+			t.Errorf("%v, %q, %v\n%s", r.Err, text, herr, r.Log)
+		}
 	})
 	t.Run("in order, the later over the earlier", func(t *testing.T) {
 		t.Parallel()

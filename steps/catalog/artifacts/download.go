@@ -75,6 +75,9 @@ func (d *dependency) fetch(ctx context.Context, call *program.Call, rounds int) 
 	}
 }
 
+// maxWarnings is how many entries that are left out are named.
+const maxWarnings = 20
+
 func (d *dependency) once(ctx context.Context, call *program.Call) (int, error) {
 	fmt.Fprintf(call.Stdout, "Downloading artifacts of %s...\n", d.Name)
 	f, done, err := d.open(ctx, call)
@@ -86,11 +89,15 @@ func (d *dependency) once(ctx context.Context, call *program.Call) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	summary, err := pack.Extract(ctx, f, info.Size(), call.WorkDir, pack.ExtractOptions{})
+	summary, err := pack.Extract(ctx, f, info.Size(), call.WorkDir, pack.ExtractOptions{NoGit: true})
 	if err != nil {
 		return 0, err
 	}
-	for _, w := range summary.Warnings {
+	for i, w := range summary.Warnings {
+		if i == maxWarnings {
+			selection.Warn(call, "%d more entries are left out", len(summary.Warnings)-i)
+			break
+		}
 		selection.Warn(call, "%s", w)
 	}
 	fmt.Fprintf(call.Stdout, "Unpacked %s, %d bytes\n", selection.Count(summary.Entries, "entry", "entries"), summary.Bytes)

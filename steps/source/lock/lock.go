@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/steps/plan"
 )
 
@@ -196,11 +198,14 @@ func Read(path string) (*File, error) {
 	return Parse(path, text)
 }
 
-// ReadIfThere reads a lock file, or returns nil where there is none.
+// ReadIfThere reads the lock file of a project, or returns nil where there is none. No link leads it out of its folder.
 func ReadIfThere(path string) (*File, error) {
-	f, err := Read(path)
+	text, err := projectfile.Read(filepath.Dir(path), filepath.Base(path), MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/plan"
@@ -42,7 +43,7 @@ func (o *localFlags) printList(p *gitlab.Project, jobs []*pipeline.Job, all bool
 		fmt.Fprintf(w, "%s\n\n", oneLine(p.Pipeline.Name))
 	}
 	if reason := p.Pipeline.Reason(); reason != "" {
-		fmt.Fprintf(w, "there is nothing to run: %s\n", reason)
+		fmt.Fprintf(w, "there is nothing to run: %s\n", cleantext.Line(reason))
 	}
 	if len(rows) > 0 {
 		table(w, []string{"JOB", "STAGE", "WHEN", "NEEDS", "WHY"}, len(rows), func(i int) []string {
@@ -95,7 +96,7 @@ func printIncludeRules(w *bufio.Writer, rules []gitlab.IncludeRule) {
 }
 
 // oneLine makes a text one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+func oneLine(text string) string { return cleantext.Line(strings.Join(strings.Fields(text), " ")) }
 
 func isOrAre(n int) string {
 	if n == 1 {
@@ -112,6 +113,7 @@ func table(w *bufio.Writer, head []string, n int, row func(int) []string) {
 	widths := make([]int, len(head))
 	measure := func(cells []string) {
 		for i, c := range cells {
+			c = cleantext.Line(c)
 			widths[i] = max(widths[i], min(utf8.RuneCountInString(c), maxColumn))
 		}
 	}
@@ -125,6 +127,7 @@ func table(w *bufio.Writer, head []string, n int, row func(int) []string) {
 			last--
 		}
 		for i, c := range cells[:last+1] {
+			c = cleantext.Line(c)
 			w.WriteString(c)
 			if i < last {
 				w.WriteString(strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(c))+2))
@@ -178,14 +181,14 @@ func (o *localFlags) printPlan(ctx context.Context, p *gitlab.Project, jobs []*p
 	for _, e := range out {
 		if e.Stage != stage {
 			stage = e.Stage
-			fmt.Fprintf(w, "stage %s\n", stage)
+			fmt.Fprintf(w, "stage %s\n", cleantext.Line(stage))
 		}
-		fmt.Fprintf(w, "  %s  (%s)\n", e.Job, e.When)
+		fmt.Fprintf(w, "  %s  (%s)\n", cleantext.Line(e.Job), e.When)
 		for _, s := range e.Steps {
-			fmt.Fprintf(w, "    %s\n", s)
+			fmt.Fprintf(w, "    %s\n", cleantext.Line(s))
 		}
 		for _, n := range e.Notes {
-			fmt.Fprintf(w, "    note: %s\n", n)
+			fmt.Fprintf(w, "    note: %s\n", cleantext.Line(n))
 		}
 	}
 	return w.Flush()

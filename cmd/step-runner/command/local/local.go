@@ -22,6 +22,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/limits"
@@ -290,7 +291,7 @@ func isDefinition(arg string) bool {
 // run runs the jobs.
 func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipeline.Job, names []string) error {
 	if len(jobs) == 0 {
-		fmt.Fprintf(o.app.Stderr, "there is nothing to run: %s\n", p.Pipeline.Reason())
+		fmt.Fprintf(o.app.Stderr, "there is nothing to run: %s\n", cleantext.Line(p.Pipeline.Reason()))
 		return nil
 	}
 	if o.outputFile != "" && len(jobs) > 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local"
 )
 
@@ -23,7 +24,7 @@ func (a *app) openShell(ctx context.Context, job local.ShellJob) {
 	if ctx.Err() != nil {
 		return
 	}
-	fmt.Fprintf(a.Stderr, "a shell in the job %s, in %s; exit ends it\n", job.Name, job.Dir)
+	fmt.Fprintf(a.Stderr, "a shell in the job %s, in %s; exit ends it\n", cleantext.Line(job.Name), cleantext.Line(job.Dir))
 	shell := &executor.Shell{Dir: job.Dir, Env: job.Env, Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr}
 	if in, ok := a.Stdin.(*os.File); ok && screen.IsTerminal(in) && screen.IsTerminal(a.Stdout) {
 		if old, err := term.MakeRaw(int(in.Fd())); err == nil {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local"
 )
 
@@ -39,6 +40,6 @@ func (o *localFlags) keepWatching(ctx context.Context, once func(context.Context
 		case err != nil:
 			return exit.Coded(exit.System, "watching the project's files: %v", err)
 		}
-		fmt.Fprintf(o.app.Stderr, "%s changed, running again\n", changed)
+		fmt.Fprintf(o.app.Stderr, "%s changed, running again\n", cleantext.Line(changed))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local/github"
 )
 
@@ -37,7 +38,7 @@ func (o *localFlags) onceWorkflow(ctx context.Context, file string, names []stri
 	case o.list:
 		return o.printWorkflow(p, chosen)
 	case !p.Starts && len(names) == 0:
-		fmt.Fprintf(o.app.Stderr, "there is nothing to run: %s\n", p.Why)
+		fmt.Fprintf(o.app.Stderr, "there is nothing to run: %s\n", cleantext.Line(p.Why))
 		fmt.Fprintln(o.app.Stderr, "hint: --event says what happens, and --job-name JOB runs a job whatever happens")
 		return nil
 	case o.dryRun:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local/github"
 )
 
@@ -31,9 +32,9 @@ func (o *localFlags) printWorkflow(p *github.Project, chosen *github.Selection) 
 	if o.named && p.File != p.Title {
 		title = p.File + ": " + title
 	}
-	fmt.Fprintf(w, "%s\n\n", title)
+	fmt.Fprintf(w, "%s\n\n", cleantext.Line(title))
 	if !p.Starts {
-		fmt.Fprintf(w, "GitHub would not run it: %s\n\n", p.Why)
+		fmt.Fprintf(w, "GitHub would not run it: %s\n\n", cleantext.Line(p.Why))
 	}
 	table(w, []string{"JOB", "NEEDS", "MATRIX", "RUNS-ON", "RUNS", "WHY"}, len(rows), func(i int) []string {
 		r := &rows[i]
@@ -72,16 +73,16 @@ func (o *localFlags) printWorkflowPlan(ctx context.Context, p *github.Project, c
 	}
 	w := bufio.NewWriter(o.app.Stdout)
 	for _, e := range out {
-		fmt.Fprint(w, e.Job)
+		fmt.Fprint(w, cleantext.Line(e.Job))
 		if e.When != "" {
 			fmt.Fprintf(w, "  (%s)", oneLine(e.When))
 		}
 		fmt.Fprintln(w)
 		for _, s := range e.Steps {
-			fmt.Fprintf(w, "  %s\n", s)
+			fmt.Fprintf(w, "  %s\n", cleantext.Line(s))
 		}
 		for _, n := range e.Notes {
-			fmt.Fprintf(w, "  note: %s\n", n)
+			fmt.Fprintf(w, "  note: %s\n", cleantext.Line(n))
 		}
 	}
 	return w.Flush()

@@ -16,6 +16,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/local/github"
 	"github.com/rungci/rung/steps/frontend/actions/lockfile"
@@ -27,6 +28,9 @@ import (
 	"github.com/rungci/rung/steps/source/locker"
 	"github.com/rungci/rung/steps/source/walk"
 )
+
+// maxLocked bounds a workflow, and the lock file beside it.
+const maxLocked = 16 << 20
 
 // workflowsToLock are the workflows among what shall be locked.
 type workflowsToLock struct {
@@ -59,13 +63,13 @@ func workflowsOf(args []string) (*workflowsToLock, error) {
 		return nil, nil
 	}
 	var err error
-	out.old, err = readActionsLock(filepath.Join(out.root, filepath.FromSlash(lockfile.Path)))
+	out.old, err = readActionsLock(out.root)
 	return out, err
 }
 
 // readActionsLock reads GitHub's lock file.
-func readActionsLock(file string) (*lockfile.File, error) {
-	text, err := os.ReadFile(file)
+func readActionsLock(root string) (*lockfile.File, error) {
+	text, err := projectfile.Read(root, lockfile.Path, maxLocked)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return lockfile.New(), nil
@@ -119,17 +123,17 @@ func calledReference(c *definition.Call) *plan.Reference {
 
 // lockWorkflow locks all that the jobs of a workflow name.
 func lockWorkflow(ctx context.Context, l *locker.Locker, file string) error {
-	text, err := os.ReadFile(file)
+	full, err := filepath.Abs(file)
+	if err != nil {
+		return exit.Coded(exit.System, "finding the workflow: %v", err)
+	}
+	text, err := projectfile.ReadPath(filepath.Dir(filepath.Dir(filepath.Dir(full))), full, maxLocked)
 	if err != nil {
 		return exit.Coded(exit.System, "reading the workflow: %v", err)
 	}
 	c, err := parseToLock(file, text)
 	if err != nil {
 		return err
-	}
-	full, err := filepath.Abs(file)
-	if err != nil {
-		return exit.Coded(exit.System, "finding the workflow: %v", err)
 	}
 	return l.Definition(ctx, c, text, filepath.Dir(full))
 }
@@ -142,7 +146,7 @@ func (w *workflowsToLock) actionsLock(ctx context.Context, from source.Source) (
 		found := &actionsOf{used: map[string]map[string]bool{}, pins: map[string]lockfile.Dependency{}}
 		walker := walk.Walker{Source: opaqueWorkflows{from}, Found: found.add, Failed: failedLocal}
 		file := filepath.Join(w.root, filepath.FromSlash(todo[i]))
-		text, err := os.ReadFile(file)
+		text, err := projectfile.Read(w.root, todo[i], maxLocked)
 		if err != nil {
 			return nil, exit.Coded(exit.System, "reading the workflow: %v", err)
 		}

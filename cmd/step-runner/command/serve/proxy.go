@@ -44,6 +44,10 @@ Exit codes: 0 success · 2 usage · 4 the server belongs to another user · 5 no
 			if err != nil {
 				return err
 			}
+			if err := checkPeer(conn, thisUser()); err != nil {
+				_ = conn.Close()
+				return err
+			}
 			return carry(a.Stdin, a.Stdout, conn)
 		},
 	}

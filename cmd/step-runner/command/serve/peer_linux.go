@@ -1,0 +1,19 @@
+package serve
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerUser is the user that made the socket a server listens on.
+func peerUser(conn *net.UnixConn) (user int, known bool, err error) {
+	err = control(conn, func(fd int) error {
+		credentials, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
+			user = int(credentials.Uid)
+		}
+		return err
+	})
+	return user, err == nil, err
+}
