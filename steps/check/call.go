@@ -32,6 +32,7 @@ func (s *scope) call(st *plan.Step) expr.Type {
 	s.secrets(st, spec)
 	s.takeover(st, spec)
 	s.environment(spec, &found.Plan.Definition, st)
+	s.permissions(st, spec)
 	s.enter(found)
 	if st.Ref.Kind == plan.RefAction {
 		return expr.OfKind(value.Struct) // an action may set outputs that it does not declare
@@ -111,6 +112,27 @@ func (s *scope) secrets(st *plan.Step, spec *plan.Spec) {
 			s.report(rules.SecretNotGranted, st.Span, fmt.Sprintf("grant it with `secrets: [%s]` on the step", name), "the step requests the secret %s, which was not granted", name)
 		}
 	}
+}
+
+// permissions holds what a component requests against what its step grants, and that against what the component around may do.
+func (s *scope) permissions(st *plan.Step, spec *plan.Spec) {
+	if message, hint := Permission(st, spec, s.spec.Permissions, s.top); message != "" {
+		s.report(rules.PermissionNotGranted, st.Span, hint, "%s", message)
+	}
+}
+
+// Permission says what is wrong with the permissions of a step that calls a component; "" is nothing. Around is what the component may do that the
+// step is in; it is not asked at the top, where that is up to the job.
+func Permission(st *plan.Step, spec *plan.Spec, around map[string]string, top bool) (message, hint string) {
+	if scope := plan.BeyondPermissions(st.Permissions, around); scope != "" && !top {
+		level := st.Permissions[scope]
+		return fmt.Sprintf("the permission %s: %s cannot be granted: the component does not have it", scope, level), fmt.Sprintf("request it with `spec: {permissions: {%s: %s}}`", scope, level)
+	}
+	if scope := plan.BeyondPermissions(spec.Permissions, st.Permissions); scope != "" {
+		level := spec.Permissions[scope]
+		return fmt.Sprintf("the step requests the permission %s: %s, which was not granted", scope, level), fmt.Sprintf("grant it with `permissions: {%s: %s}` on the step", scope, level)
+	}
+	return "", ""
 }
 
 // spelling returns the name of an input as it is declared: to actions, upper and lower case are the same.

@@ -122,6 +122,23 @@ func TestWhatARunDecidesIsNotWrong(t *testing.T) {
 	}
 }
 
+func TestPermissionsAreGrantedOnTheWholeWay(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"wants": "spec: {permissions: {packages: write}}\n---\nexec: {command: [x]}\n",
+		"outer": "spec: {permissions: {packages: read}}\n---\nrun: [{name: i, step: ../wants, permissions: {packages: write}}]\n",
+	}
+	for steps, want := range map[string][]string{
+		"- {name: a, step: ./wants, permissions: {packages: write}}\n": nil,
+		"- {name: a, step: ./wants}\n":                                 {"permission-not-granted steps.yml:1:3 (a) the step requests the permission packages: write, which was not granted"},
+		"- {name: a, step: ./outer, permissions: {packages: read}}\n":  {"permission-not-granted outer:3:7 (a/i) the permission packages: write cannot be granted: the component does not have it"},
+	} {
+		if diff := cmp.Diff(want, found(t, steps, files)); diff != "" {
+			t.Errorf("%s: %s", steps, diff)
+		}
+	}
+}
+
 func TestAThousandStepsAreCheckedInAnInstant(t *testing.T) {
 	t.Parallel()
 	var steps strings.Builder

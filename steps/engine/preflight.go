@@ -85,6 +85,8 @@ func codeOf(rule string) event.Code {
 		return event.CodeSecretNotRequested
 	case rules.SecretNotGranted:
 		return event.CodeSecretNotGranted
+	case rules.PermissionNotGranted:
+		return event.CodeDenied
 	}
 	return event.CodeDefinitionInvalid
 }

@@ -68,6 +68,13 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation, 
 	inv.spec, inv.def = &component.Spec, &component.Definition
 	given := map[string]value.Value{}
 	calling := &call{step: st, from: caller, passed: vars, spec: inv.spec, origin: found.Origin, reads: r.components.envReads(component)}
+	if err := calling.permit(); err != nil {
+		return err
+	}
+	inv.given.Permissions = calling.spec.Permissions
+	if calling.isAction() {
+		inv.given.Permissions = st.Permissions
+	}
 	if !calling.open() && !st.InheritEnv && inv.spec.Home != plan.HomeJob {
 		calling.home = r.dirs.homeOf(inv.id)
 	}
@@ -88,7 +95,7 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation, 
 		calling.remember(f, v)
 	}
 	inner.dir, inner.inputs, inner.steps, inner.list, inner.top = found.Dir, value.Value{}, nil, nil, false
-	inner.origin, inner.call = found.Origin, calling
+	inner.origin, inner.call, inner.may = found.Origin, calling, calling.permissions()
 	if err := inner.admit(inv, given); err != nil {
 		return err
 	}

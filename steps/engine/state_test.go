@@ -38,8 +38,8 @@ var answers = map[reflect.Type]map[string]string{
 	},
 	reflect.TypeFor[view](): {
 		"run": "-", "dir": "found again", "workDir": "given again", "inputs": "moves", "env": "moves", "own": "moves", "known": "moves",
-		"granted": "while the env of a step is evaluated",
-		"list":    "set where it is used", "steps": "moves", "files": "of a process", "top": "moves", "path": "moves", "origin": "found again", "context": "moves",
+		"may": "computed again", "granted": "while the env of a step is evaluated",
+		"list": "set where it is used", "steps": "moves", "files": "of a process", "top": "moves", "path": "moves", "origin": "found again", "context": "moves",
 	},
 	reflect.TypeFor[hooks](): {
 		"expected": "only for Pre, which has run", "top": "found again", "names": "moves", "told": "moves", "early": "moves", "mu": "-", "posts": "moves",

@@ -157,7 +157,7 @@ func (m *mover) hook(h *hook, e *encodedScope) *event.Error {
 	}
 	h.scope = &scope{view: view{
 		run: r, dir: r.opts.Dir, workDir: r.opts.WorkDir, inputs: e.Inputs.Value, own: variables(e.Own), known: texts(e.Known),
-		steps: fields(e.Steps), top: e.Top, path: e.Path.string, context: e.Context.Value,
+		steps: fields(e.Steps), top: e.Top, path: e.Path.string, context: e.Context.Value, may: at.call.permissions(),
 	}, secrets: texts(e.Secrets), depth: e.Depth, call: at.call}
 	if e.Shared {
 		h.scope.steps = r.hooks.top.steps

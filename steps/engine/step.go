@@ -43,7 +43,7 @@ func (inv *invocation) announce(out *emitter, vars map[string]variable) {
 		}
 		inv.given.Env[name] = text
 	}
-	if len(inv.given.Env)+len(inv.given.Inputs)+len(inv.given.Secrets) > 0 {
+	if len(inv.given.Env)+len(inv.given.Inputs)+len(inv.given.Secrets)+len(inv.given.Permissions) > 0 {
 		out.emit(inv.id, inv.given)
 	}
 }

@@ -17,19 +17,21 @@ type Toolkit func(ToolkitProcess) (ToolkitSession, error)
 
 // ToolkitProcess is what a toolkit is told of the process that it will speak with, and what it can do with the run.
 type ToolkitProcess struct {
-	Toolkit   string                   // the name that plan.Exec.Toolkit gives it
-	TempDir   string                   // a folder that all steps of the run share, removed when the run ends
-	WorkDir   string                   // the run's work directory
-	ActionDir string                   // where the definition stands that the process belongs to
-	Step      string                   // the name of the step, and of the steps that it stands in: "build/compile"
-	Origin    *plan.Origin             // where the definition in ActionDir was fetched; nil when it is local
-	State     map[string]string        // what the earlier processes of the same step left (plan.Hook)
-	Context   value.Value              // what ${{ context }} reads: a struct
-	Job       value.Value              // what ${{ job }} reads: the job's variables
-	Getenv    func(name string) string // the environment of the process, without what the session adds; "" where it has no such variable
-	HasEnv    func(name string) bool   // whether it has the variable, be it empty
-	Mask      func(secret string)      // makes a text masked in all that leaves the engine from now on
-	MadeUp    func(secret string)      // so does this, for a secret that the toolkit made up for this run: records of two runs do not differ by it
+	Toolkit   string       // the name that plan.Exec.Toolkit gives it
+	TempDir   string       // a folder that all steps of the run share, removed when the run ends
+	WorkDir   string       // the run's work directory
+	ActionDir string       // where the definition stands that the process belongs to
+	Step      string       // the name of the step, and of the steps that it stands in: "build/compile"
+	Origin    *plan.Origin // where the definition in ActionDir was fetched; nil when it is local
+	// Permissions are what the process may do with the tokens of the job, by scope (plan.Permits); nil is all that the job may.
+	Permissions map[string]string
+	State       map[string]string        // what the earlier processes of the same step left (plan.Hook)
+	Context     value.Value              // what ${{ context }} reads: a struct
+	Job         value.Value              // what ${{ job }} reads: the job's variables
+	Getenv      func(name string) string // the environment of the process, without what the session adds; "" where it has no such variable
+	HasEnv      func(name string) bool   // whether it has the variable, be it empty
+	Mask        func(secret string)      // makes a text masked in all that leaves the engine from now on
+	MadeUp      func(secret string)      // so does this, for a secret that the toolkit made up for this run: records of two runs do not differ by it
 	// Live ends when the process is stopped or out of time: what End does must end then as well.
 	Live context.Context
 	// Emit tells of the step: event.Annotation, event.Summary, event.Subjects, event.Warning. Texts are masked on the way. Several
@@ -66,7 +68,7 @@ type Function = func(scope FunctionScope, args []value.Value) (value.Value, erro
 type FunctionScope interface {
 	// Lookup finds top-level names, as an expression does; beyond those "secrets", the secrets of the list that it is called in, "temp_dir",
 	// the folder that all steps of the run share, "step", the path of the step, and "origin", the url and rev that the definition around the
-	// step was fetched from.
+	// step was fetched from, and "permissions", where they are not all that the job has.
 	Lookup(name string) (value.Value, bool)
 	// Live ends when the steps of the list are stopped: a function that takes long must end then as well.
 	Live() context.Context
@@ -83,6 +85,8 @@ type functionScope struct{ *view }
 // Lookup implements FunctionScope.
 func (s functionScope) Lookup(name string) (value.Value, bool) {
 	switch name {
+	case "permissions":
+		return permissionsValue(s.may), s.may != nil
 	case "secrets":
 	case "temp_dir":
 		return value.OfString(s.run.dirs.tmp), true
@@ -147,7 +151,8 @@ func (x *execution) converse(ctx context.Context) *event.Error {
 	c.session, err = begin(ToolkitProcess{
 		Toolkit: name,
 		TempDir: x.run.dirs.tmp, WorkDir: x.run.opts.WorkDir, ActionDir: x.dir,
-		Step: x.path, Origin: x.origin, State: maps.Clone(x.inv.state), Context: x.around(), Job: job,
+		Permissions: x.may,
+		Step:        x.path, Origin: x.origin, State: maps.Clone(x.inv.state), Context: x.around(), Job: job,
 		Getenv: func(name string) string {
 			if own, ok := x.own[name]; ok {
 				return own.text

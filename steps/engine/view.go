@@ -20,6 +20,7 @@ type view struct {
 	inputs  value.Value
 	env     *environ
 	own     map[string]variable // secrets that this step was granted; children do not inherit them
+	may     map[string]string   // the permissions of the component that it is in; nil is all that the job has
 	granted map[string]string   // by the step's name: what it is granted. Only its own env sees them.
 	known   map[string]string   // the secrets of the component that it is in: what functions see of them
 	list    *listState          // the list of steps it is in; nil outside of lists

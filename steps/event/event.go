@@ -140,6 +140,8 @@ type StepInputs struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Secrets are the names of the secrets that were requested and granted.
 	Secrets []string `json:"secrets,omitempty"`
+	// Permissions are those that were requested and granted, by scope; of an action those that its step grants.
+	Permissions map[string]string `json:"permissions,omitempty"`
 }
 
 // ExecStarted reports that a process starts. A retried step has one for every attempt.

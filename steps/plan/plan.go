@@ -36,6 +36,8 @@ type Spec struct {
 	Secrets map[string]SecretRequest `json:"secrets,omitempty"`
 	// Exports are the names, and patterns of names, of the variables that the component may set for later steps.
 	Exports []string `json:"exports,omitempty"`
+	// Permissions are what the component asks to do with the tokens of the job, by scope: see Permits. It may do nothing else with them.
+	Permissions map[string]string `json:"permissions,omitempty"`
 	// Home is HomeJob for a component that uses the home folder of the steps around it. Empty gives it one of its own, which ends with the step.
 	Home string `json:"home,omitempty"`
 }
@@ -180,6 +182,9 @@ type Step struct {
 	InheritEnv bool `json:"inherit_env,omitempty"`
 	// AllowExports lets the step's component export variables that could take over later steps (IsTakeoverVariable), by name.
 	AllowExports []string `json:"allow_exports,omitempty"`
+	// Permissions grants what the step's component may ask for, by scope. Of an action, which asks for nothing, it is the most; without it, an
+	// action may do what the list may that its step is in.
+	Permissions map[string]string `json:"permissions,omitempty"`
 	// Secrets grants secrets: the name that the step knows each by, to the name that the caller knows it by.
 	Secrets      map[string]string `json:"secrets,omitempty"`
 	If           *Field            `json:"if,omitempty"`

@@ -33,6 +33,7 @@ func (l *losses) component(c *plan.Component, place string) {
 	l.note(len(c.Spec.Env) > 0, place+"spec", "env")
 	l.note(len(c.Spec.Secrets) > 0, place+"spec", "secrets")
 	l.note(len(c.Spec.Exports) > 0, place+"spec", "exports")
+	l.note(len(c.Spec.Permissions) > 0, place+"spec", "permissions")
 	l.note(c.Spec.Home != "", place+"spec", "home")
 	if e := c.Definition.Exec; e != nil {
 		l.note(e.Timeout != 0, place+"exec", "timeout")
@@ -51,6 +52,7 @@ func (l *losses) steps(steps []plan.Step, place string) {
 		l.note(s.Retry != nil, at, "retry")
 		l.note(s.AllowFailure != nil, at, "allow_failure")
 		l.note(len(s.Secrets) > 0, at, "secrets")
+		l.note(len(s.Permissions) > 0, at, "permissions")
 		l.note(s.InheritEnv, at, "inherit_env")
 		l.note(len(s.AllowExports) > 0, at, "allow_exports")
 		l.note(len(s.Parallel) > 0, at, "parallel")

@@ -175,6 +175,7 @@ func (f *fields) given(a, b *Step) {
 	f.values("inputs", a.Inputs, b.Inputs)
 	f.texts("env", a.Env, b.Env)
 	f.texts("secrets", set(a.Secrets), set(b.Secrets))
+	f.texts("permission", a.Permissions, b.Permissions)
 }
 
 // definition returns what the step is made of; nil when it is not in the trace.

@@ -307,6 +307,7 @@ func (p *textPrinter) details(indent int, s *Step) {
 	if len(s.Secrets) > 0 {
 		p.line(indent, colorDim, "secrets: "+strings.Join(s.Secrets, ", "))
 	}
+	p.texts(indent, "permission", s.Permissions)
 	if p.opts.Verbose > 1 {
 		if r := s.Resolved; r != nil {
 			p.resolved(indent, r)

@@ -143,11 +143,13 @@ type Step struct {
 	Definition *plan.Component        `json:"definition,omitempty"`
 	Inputs     map[string]value.Value `json:"inputs,omitempty"`
 	// Env is what the step's caller and definition set, over the environment of the list it is in.
-	Env      map[string]string      `json:"env,omitempty"`
-	Secrets  []string               `json:"secrets,omitempty"` // names of those it requested and was granted
-	Attempts []Attempt              `json:"attempts,omitempty"`
-	Outputs  map[string]value.Value `json:"outputs,omitempty"`
-	Exports  map[string]string      `json:"exports,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Secrets []string          `json:"secrets,omitempty"` // names of those it requested and was granted
+	// Permissions are what it requested and was granted to do with the tokens of the job, by scope.
+	Permissions map[string]string      `json:"permissions,omitempty"`
+	Attempts    []Attempt              `json:"attempts,omitempty"`
+	Outputs     map[string]value.Value `json:"outputs,omitempty"`
+	Exports     map[string]string      `json:"exports,omitempty"`
 	// Annotations are what the step said about places in files, and about itself, over all its attempts. MaxAnnotations are kept;
 	// AnnotationsLeftOut counts the others.
 	Annotations        []event.Annotation `json:"annotations,omitempty"`

@@ -82,7 +82,7 @@ func (b *builder) event(e event.Event) {
 		b.resolved(b.node(e.Step, e.Time), body)
 	case event.StepInputs:
 		n := b.node(e.Step, e.Time)
-		n.Inputs, n.Env, n.Secrets = body.Inputs, body.Env, body.Secrets
+		n.Inputs, n.Env, n.Secrets, n.Permissions = body.Inputs, body.Env, body.Secrets, body.Permissions
 	case event.ExecStarted:
 		n := b.node(e.Step, e.Time)
 		n.Attempts = append(n.Attempts, Attempt{Command: body.Command, WorkDir: body.WorkDir, Env: body.Env, Unset: body.Unset,

@@ -2,26 +2,27 @@ package rules
 
 // IDs of rules that several packages know.
 const (
-	Invalid             = "invalid"
-	UnknownStep         = "unknown-step"
-	UnknownOutput       = "unknown-output"
-	UnknownInput        = "unknown-input"
-	UnknownName         = "unknown-name"
-	UnknownFunction     = "unknown-function"
-	MissingInput        = "missing-input"
-	InputType           = "input-type"
-	ExpressionType      = "expression-type"
-	OutputType          = "output-type"
-	OutputNeverProduced = "output-never-produced"
-	Unreachable         = "unreachable"
-	SecretNotRequested  = "secret-not-requested"
-	SecretNotGranted    = "secret-not-granted"
-	ComponentNotFound   = "component-not-found"
-	ComponentNotCached  = "component-not-cached"
-	Suspicious          = "suspicious"
-	EnvNotRequested     = "env-not-requested"
-	ExportNotDeclared   = "export-not-declared"
-	ExportNotAllowed    = "export-not-allowed"
+	Invalid              = "invalid"
+	UnknownStep          = "unknown-step"
+	UnknownOutput        = "unknown-output"
+	UnknownInput         = "unknown-input"
+	UnknownName          = "unknown-name"
+	UnknownFunction      = "unknown-function"
+	MissingInput         = "missing-input"
+	InputType            = "input-type"
+	ExpressionType       = "expression-type"
+	OutputType           = "output-type"
+	OutputNeverProduced  = "output-never-produced"
+	Unreachable          = "unreachable"
+	SecretNotRequested   = "secret-not-requested"
+	SecretNotGranted     = "secret-not-granted"
+	PermissionNotGranted = "permission-not-granted"
+	ComponentNotFound    = "component-not-found"
+	ComponentNotCached   = "component-not-cached"
+	Suspicious           = "suspicious"
+	EnvNotRequested      = "env-not-requested"
+	ExportNotDeclared    = "export-not-declared"
+	ExportNotAllowed     = "export-not-allowed"
 )
 
 // IDs of rules about workflows.
@@ -82,6 +83,7 @@ var all = []Rule{
 	{OutputNeverProduced, Error, Steps, "A component declares an output that nothing in it can produce.", false},
 	{SecretNotRequested, Error, Steps, "A secret is granted to a step that does not request it.", false},
 	{SecretNotGranted, Error, Steps, "A component needs a secret that its caller does not grant.", false},
+	{PermissionNotGranted, Error, Steps, "A component requests a permission that its caller does not grant.", false},
 	{ComponentNotFound, Warning, Steps, "A reference leads to no component. A step may still create it before it is used.", false},
 	{ComponentNotCached, Note, Steps, "A fetched component is not in the cache, so what uses it was not checked.", false},
 	{Unreachable, Warning, Steps, "A step never runs.", false},

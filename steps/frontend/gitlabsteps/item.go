@@ -31,6 +31,7 @@ var ownKeys = []ownKey{
 	{"secrets", []string{"step", "func", "script", "exec", "run", "action"}, "grant the secrets to the steps of the group that need them"},
 	{"inherit_env", []string{"step", "func", "action"}, "a step without a component has the environment around it"},
 	{"allow_exports", []string{"step", "func", "action"}, "a step without a component exports what it likes"},
+	{"permissions", []string{"step", "func", "action"}, "a step without a component may do what the list may that it is in"},
 	{"shell", []string{"script"}, "only script has a shell; an exec names its own program"},
 	{"log_file", []string{"script"}, "an exec has its own log file: `exec: {log_file: …}`"},
 	{"toolkit", []string{"script"}, "an exec has its own toolkit: `exec: {toolkit: …}`"},
@@ -174,6 +175,8 @@ func (p stepReader) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry
 		s.Secrets = p.secrets(e)
 	case "inherit_env":
 		s.InheritEnv = p.boolean(e.Value, `"inherit_env"`)
+	case "permissions":
+		s.Permissions = p.permissions(e.Value)
 	case "allow_exports":
 		s.AllowExports = p.variables(e.Value, `"allow_exports"`, func(n *yamlsource.Node) bool { return p.name(n, "a variable") })
 	default:

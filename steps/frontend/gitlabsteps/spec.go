@@ -54,6 +54,8 @@ func (p specReader) spec(doc *yamlsource.Node) plan.Spec {
 			}
 		case "exports":
 			spec.Exports = p.variables(e.Value, `"exports"`, p.variableName)
+		case "permissions":
+			spec.Permissions = p.permissions(e.Value)
 		case "home":
 			spec.Home = p.word(e.Value, `"home"`, plan.HomeJob)
 		case "secrets":

@@ -204,6 +204,9 @@ func (w *writer) step(s *plan.Step) node {
 	if s.InheritEnv {
 		n.add("inherit_env", boolNode(true))
 	}
+	if len(s.Permissions) > 0 {
+		n.add("permissions", named(s.Permissions, textNode))
+	}
 	if len(s.AllowExports) > 0 {
 		n.add("allow_exports", textsNode(s.AllowExports))
 	}

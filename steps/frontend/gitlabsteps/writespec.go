@@ -50,6 +50,9 @@ func (w *writer) spec(s *plan.Spec) node {
 		out.add("exports", textsNode(s.Exports))
 	}
 	out.addText("home", s.Home)
+	if len(s.Permissions) > 0 {
+		out.add("permissions", named(s.Permissions, textNode))
+	}
 	if len(s.Secrets) > 0 {
 		out.add("secrets", named(s.Secrets, func(e plan.SecretRequest) node {
 			n := node{object: true}

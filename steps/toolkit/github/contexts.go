@@ -13,6 +13,7 @@ type surroundings struct {
 	context                     value.Value // what ${{ context }} reads
 	variable                    func(name string) value.Value
 	workDir, actionDir, tempDir string
+	permissions                 map[string]string // what is left of the job's; nil is all of them
 }
 
 // github is the github context.

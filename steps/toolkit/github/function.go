@@ -57,7 +57,16 @@ func (c contexts) given(name string) value.Value {
 }
 
 func (c contexts) surroundings() surroundings {
+	var permissions map[string]string
+	if may, known := c.scope.Lookup("permissions"); known {
+		permissions = map[string]string{}
+		for scope, level := range may.Fields() {
+			permissions[scope] = level.Text()
+		}
+	}
 	return surroundings{
+		permissions: permissions,
+
 		context:  c.given("context"),
 		variable: c.variable,
 		workDir:  c.given("work_dir").Str(), actionDir: c.given("func_dir").Str(), tempDir: c.given("temp_dir").Str(),

@@ -2,7 +2,6 @@ package github
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 
@@ -119,21 +118,21 @@ func (j *job) token(own string, s surroundings) (string, error) {
 		j.ownToken.Store(true)
 		return own, nil
 	}
-	if field(s.context, "github").IsNull() {
+	if field(s.context, "github").IsNull() || s.permissions != nil && len(s.permissions) == 0 {
 		return "", nil
 	}
 	server, err := j.services(s)
 	if err != nil {
 		return "", err
 	}
-	return server.Token(), nil
+	return server.TokenFor(s.permissions), nil
 }
 
 // serviceVariables are those by which the process finds the job's servers. An action starts them; a script finds them when something
 // has read the job's token, or when it may ask for tokens of OpenID Connect.
 func (s *Session) serviceVariables(all surroundings) (map[string]string, error) {
 	action := s.process.Toolkit == plan.ToolkitGitHubAction
-	identity := field(all.context, "rung", keyPermissions, "id-token").Text() == "write"
+	identity := field(all.context, "rung", keyPermissions, "id-token").Text() == "write" && (all.permissions == nil || all.permissions["id-token"] != "")
 	if !action && !identity && !s.job.serving() {
 		return nil, nil
 	}
@@ -144,7 +143,10 @@ func (s *Session) serviceVariables(all surroundings) (map[string]string, error) 
 	for _, secret := range server.Secrets() {
 		s.process.MadeUp(secret)
 	}
-	vars := maps.Clone(server.Env(action))
+	vars := server.Env(action, all.permissions)
+	if token := vars["ACTIONS_ID_TOKEN_REQUEST_TOKEN"]; token != "" {
+		s.process.MadeUp(token)
+	}
 	if mode := given(all.context, keyCacheMode); mode != "" && action {
 		vars["ACTIONS_CACHE_MODE"] = mode
 	}

@@ -68,7 +68,7 @@ func surroundingsOf(p engine.ToolkitProcess) surroundings {
 		}
 		return field(p.Job, name)
 	}
-	return surroundings{p.Context, variable, p.WorkDir, p.ActionDir, p.TempDir}
+	return surroundings{p.Context, variable, p.WorkDir, p.ActionDir, p.TempDir, p.Permissions}
 }
 
 // field follows names into a struct; what is not there is null.

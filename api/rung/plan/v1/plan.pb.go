@@ -277,7 +277,9 @@ type Spec struct {
 	// The names, and patterns of names, of the variables that the component may set for later steps.
 	Exports []string `protobuf:"bytes,9,rep,name=exports,proto3" json:"exports,omitempty"`
 	// "job" for a component that uses the home folder of the steps around it. Empty gives it one of its own, which ends with the step.
-	Home          string `protobuf:"bytes,10,opt,name=home,proto3" json:"home,omitempty"`
+	Home string `protobuf:"bytes,10,opt,name=home,proto3" json:"home,omitempty"`
+	// What the component asks to do with the tokens of the job, by scope: "read", "write", or for "id-token" an audience.
+	Permissions   map[string]string `protobuf:"bytes,11,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +382,13 @@ func (x *Spec) GetHome() string {
 		return x.Home
 	}
 	return ""
+}
+
+func (x *Spec) GetPermissions() map[string]string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
 }
 
 // Input is a value that a component takes.
@@ -1374,7 +1383,9 @@ type Step struct {
 	// The component gets the whole environment around the step, whatever its spec asks for.
 	InheritEnv bool `protobuf:"varint,18,opt,name=inherit_env,json=inheritEnv,proto3" json:"inherit_env,omitempty"`
 	// The variables that the component may export although they could take over later steps.
-	AllowExports  []string `protobuf:"bytes,19,rep,name=allow_exports,json=allowExports,proto3" json:"allow_exports,omitempty"`
+	AllowExports []string `protobuf:"bytes,19,rep,name=allow_exports,json=allowExports,proto3" json:"allow_exports,omitempty"`
+	// What the component may ask for in Spec.permissions; of an action, the most that it may do.
+	Permissions   map[string]string `protobuf:"bytes,20,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1553,6 +1564,13 @@ func (x *Step) GetInheritEnv() bool {
 func (x *Step) GetAllowExports() []string {
 	if x != nil {
 		return x.AllowExports
+	}
+	return nil
+}
+
+func (x *Step) GetPermissions() map[string]string {
+	if x != nil {
+		return x.Permissions
 	}
 	return nil
 }
@@ -2364,7 +2382,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x12.rung.plan.v1.SpecR\x04spec\x128\n" +
 	"\n" +
 	"definition\x18\x02 \x01(\v2\x18.rung.plan.v1.DefinitionR\n" +
-	"definition\"\xeb\x05\n" +
+	"definition\"\xf2\x06\n" +
 	"\x04Spec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x1e.rung.plan.v1.Spec.InputsEntryR\x06inputs\x129\n" +
@@ -2378,7 +2396,8 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"any_inputs\x18\b \x01(\bR\tanyInputs\x12\x18\n" +
 	"\aexports\x18\t \x03(\tR\aexports\x12\x12\n" +
 	"\x04home\x18\n" +
-	" \x01(\tR\x04home\x1aN\n" +
+	" \x01(\tR\x04home\x12E\n" +
+	"\vpermissions\x18\v \x03(\v2#.rung.plan.v1.Spec.PermissionsEntryR\vpermissions\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.InputR\x05value:\x028\x01\x1aP\n" +
@@ -2390,7 +2409,10 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x18.rung.plan.v1.EnvRequestR\x05value:\x028\x01\x1aW\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.rung.plan.v1.SecretRequestR\x05value:\x028\x01\"\xdc\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.rung.plan.v1.SecretRequestR\x05value:\x028\x01\x1a>\n" +
+	"\x10PermissionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x02\n" +
 	"\x05Input\x12&\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x12.rung.plan.v1.TypeR\x04type\x12-\n" +
 	"\adefault\x18\x02 \x01(\v2\x13.rung.plan.v1.ValueR\adefault\x12\x1c\n" +
@@ -2471,7 +2493,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04args\x18\x01 \x03(\v2\x13.rung.plan.v1.FieldR\x04args\"G\n" +
 	"\x06Script\x12'\n" +
 	"\x04text\x18\x01 \x01(\v2\x13.rung.plan.v1.FieldR\x04text\x12\x14\n" +
-	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xa5\b\n" +
+	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xac\t\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12+\n" +
@@ -2496,7 +2518,8 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"time_limit\x18\x11 \x01(\v2\x13.rung.plan.v1.FieldR\ttimeLimit\x12\x1f\n" +
 	"\vinherit_env\x18\x12 \x01(\bR\n" +
 	"inheritEnv\x12#\n" +
-	"\rallow_exports\x18\x13 \x03(\tR\fallowExports\x1aN\n" +
+	"\rallow_exports\x18\x13 \x03(\tR\fallowExports\x12E\n" +
+	"\vpermissions\x18\x14 \x03(\v2#.rung.plan.v1.Step.PermissionsEntryR\vpermissions\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01\x1aK\n" +
@@ -2504,6 +2527,9 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10PermissionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x05\n" +
 	"\x03run\"5\n" +
@@ -2603,7 +2629,7 @@ func file_rung_plan_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_rung_plan_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_rung_plan_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_rung_plan_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_rung_plan_v1_plan_proto_goTypes = []any{
 	(Type)(0),                   // 0: rung.plan.v1.Type
 	(When)(0),                   // 1: rung.plan.v1.When
@@ -2637,15 +2663,17 @@ var file_rung_plan_v1_plan_proto_goTypes = []any{
 	nil,                         // 29: rung.plan.v1.Spec.OutputsEntry
 	nil,                         // 30: rung.plan.v1.Spec.EnvEntry
 	nil,                         // 31: rung.plan.v1.Spec.SecretsEntry
-	nil,                         // 32: rung.plan.v1.Definition.EnvEntry
-	nil,                         // 33: rung.plan.v1.Definition.OutputsEntry
-	nil,                         // 34: rung.plan.v1.Definition.ContextEntry
-	nil,                         // 35: rung.plan.v1.Step.InputsEntry
-	nil,                         // 36: rung.plan.v1.Step.EnvEntry
-	nil,                         // 37: rung.plan.v1.Step.SecretsEntry
-	nil,                         // 38: rung.plan.v1.Struct.FieldsEntry
-	(*durationpb.Duration)(nil), // 39: google.protobuf.Duration
-	(structpb.NullValue)(0),     // 40: google.protobuf.NullValue
+	nil,                         // 32: rung.plan.v1.Spec.PermissionsEntry
+	nil,                         // 33: rung.plan.v1.Definition.EnvEntry
+	nil,                         // 34: rung.plan.v1.Definition.OutputsEntry
+	nil,                         // 35: rung.plan.v1.Definition.ContextEntry
+	nil,                         // 36: rung.plan.v1.Step.InputsEntry
+	nil,                         // 37: rung.plan.v1.Step.EnvEntry
+	nil,                         // 38: rung.plan.v1.Step.SecretsEntry
+	nil,                         // 39: rung.plan.v1.Step.PermissionsEntry
+	nil,                         // 40: rung.plan.v1.Struct.FieldsEntry
+	(*durationpb.Duration)(nil), // 41: google.protobuf.Duration
+	(structpb.NullValue)(0),     // 42: google.protobuf.NullValue
 }
 var file_rung_plan_v1_plan_proto_depIdxs = []int32{
 	4,  // 0: rung.plan.v1.Component.spec:type_name -> rung.plan.v1.Spec
@@ -2654,79 +2682,81 @@ var file_rung_plan_v1_plan_proto_depIdxs = []int32{
 	29, // 3: rung.plan.v1.Spec.outputs:type_name -> rung.plan.v1.Spec.OutputsEntry
 	30, // 4: rung.plan.v1.Spec.env:type_name -> rung.plan.v1.Spec.EnvEntry
 	31, // 5: rung.plan.v1.Spec.secrets:type_name -> rung.plan.v1.Spec.SecretsEntry
-	0,  // 6: rung.plan.v1.Input.type:type_name -> rung.plan.v1.Type
-	24, // 7: rung.plan.v1.Input.default:type_name -> rung.plan.v1.Value
-	24, // 8: rung.plan.v1.Input.options:type_name -> rung.plan.v1.Value
-	27, // 9: rung.plan.v1.Input.span:type_name -> rung.plan.v1.Span
-	12, // 10: rung.plan.v1.Input.computed:type_name -> rung.plan.v1.Field
-	0,  // 11: rung.plan.v1.Output.type:type_name -> rung.plan.v1.Type
-	24, // 12: rung.plan.v1.Output.default:type_name -> rung.plan.v1.Value
-	27, // 13: rung.plan.v1.Output.span:type_name -> rung.plan.v1.Span
-	27, // 14: rung.plan.v1.EnvRequest.span:type_name -> rung.plan.v1.Span
-	27, // 15: rung.plan.v1.SecretRequest.span:type_name -> rung.plan.v1.Span
-	32, // 16: rung.plan.v1.Definition.env:type_name -> rung.plan.v1.Definition.EnvEntry
-	15, // 17: rung.plan.v1.Definition.exec:type_name -> rung.plan.v1.Exec
-	11, // 18: rung.plan.v1.Definition.steps:type_name -> rung.plan.v1.StepList
-	33, // 19: rung.plan.v1.Definition.outputs:type_name -> rung.plan.v1.Definition.OutputsEntry
-	27, // 20: rung.plan.v1.Definition.span:type_name -> rung.plan.v1.Span
-	34, // 21: rung.plan.v1.Definition.context:type_name -> rung.plan.v1.Definition.ContextEntry
-	10, // 22: rung.plan.v1.Definition.pre:type_name -> rung.plan.v1.Hook
-	10, // 23: rung.plan.v1.Definition.post:type_name -> rung.plan.v1.Hook
-	15, // 24: rung.plan.v1.Hook.exec:type_name -> rung.plan.v1.Exec
-	12, // 25: rung.plan.v1.Hook.if:type_name -> rung.plan.v1.Field
-	18, // 26: rung.plan.v1.StepList.steps:type_name -> rung.plan.v1.Step
-	24, // 27: rung.plan.v1.Field.value:type_name -> rung.plan.v1.Value
-	27, // 28: rung.plan.v1.Field.span:type_name -> rung.plan.v1.Span
-	13, // 29: rung.plan.v1.Field.lines:type_name -> rung.plan.v1.SourceLines
-	14, // 30: rung.plan.v1.SourceLines.lines:type_name -> rung.plan.v1.SourceLine
-	27, // 31: rung.plan.v1.SourceLine.span:type_name -> rung.plan.v1.Span
-	16, // 32: rung.plan.v1.Exec.command:type_name -> rung.plan.v1.Command
-	17, // 33: rung.plan.v1.Exec.script:type_name -> rung.plan.v1.Script
-	12, // 34: rung.plan.v1.Exec.work_dir:type_name -> rung.plan.v1.Field
-	39, // 35: rung.plan.v1.Exec.timeout:type_name -> google.protobuf.Duration
-	12, // 36: rung.plan.v1.Exec.log_file:type_name -> rung.plan.v1.Field
-	12, // 37: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
-	12, // 38: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
-	23, // 39: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
-	3,  // 40: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
-	20, // 41: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
-	19, // 42: rung.plan.v1.Step.await:type_name -> rung.plan.v1.Await
-	35, // 43: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
-	36, // 44: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
-	37, // 45: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
-	12, // 46: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
-	1,  // 47: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
-	39, // 48: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
-	21, // 49: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
-	22, // 50: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
-	27, // 51: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
-	12, // 52: rung.plan.v1.Step.time_limit:type_name -> rung.plan.v1.Field
-	18, // 53: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
-	39, // 54: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
-	12, // 55: rung.plan.v1.AllowFailure.if:type_name -> rung.plan.v1.Field
-	2,  // 56: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
-	12, // 57: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
-	27, // 58: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
-	40, // 59: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
-	25, // 60: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
-	26, // 61: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
-	24, // 62: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
-	38, // 63: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
-	5,  // 64: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
-	6,  // 65: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
-	7,  // 66: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
-	8,  // 67: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
-	12, // 68: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
-	12, // 69: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
-	12, // 70: rung.plan.v1.Definition.ContextEntry.value:type_name -> rung.plan.v1.Field
-	12, // 71: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
-	12, // 72: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
-	24, // 73: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
-	74, // [74:74] is the sub-list for method output_type
-	74, // [74:74] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	32, // 6: rung.plan.v1.Spec.permissions:type_name -> rung.plan.v1.Spec.PermissionsEntry
+	0,  // 7: rung.plan.v1.Input.type:type_name -> rung.plan.v1.Type
+	24, // 8: rung.plan.v1.Input.default:type_name -> rung.plan.v1.Value
+	24, // 9: rung.plan.v1.Input.options:type_name -> rung.plan.v1.Value
+	27, // 10: rung.plan.v1.Input.span:type_name -> rung.plan.v1.Span
+	12, // 11: rung.plan.v1.Input.computed:type_name -> rung.plan.v1.Field
+	0,  // 12: rung.plan.v1.Output.type:type_name -> rung.plan.v1.Type
+	24, // 13: rung.plan.v1.Output.default:type_name -> rung.plan.v1.Value
+	27, // 14: rung.plan.v1.Output.span:type_name -> rung.plan.v1.Span
+	27, // 15: rung.plan.v1.EnvRequest.span:type_name -> rung.plan.v1.Span
+	27, // 16: rung.plan.v1.SecretRequest.span:type_name -> rung.plan.v1.Span
+	33, // 17: rung.plan.v1.Definition.env:type_name -> rung.plan.v1.Definition.EnvEntry
+	15, // 18: rung.plan.v1.Definition.exec:type_name -> rung.plan.v1.Exec
+	11, // 19: rung.plan.v1.Definition.steps:type_name -> rung.plan.v1.StepList
+	34, // 20: rung.plan.v1.Definition.outputs:type_name -> rung.plan.v1.Definition.OutputsEntry
+	27, // 21: rung.plan.v1.Definition.span:type_name -> rung.plan.v1.Span
+	35, // 22: rung.plan.v1.Definition.context:type_name -> rung.plan.v1.Definition.ContextEntry
+	10, // 23: rung.plan.v1.Definition.pre:type_name -> rung.plan.v1.Hook
+	10, // 24: rung.plan.v1.Definition.post:type_name -> rung.plan.v1.Hook
+	15, // 25: rung.plan.v1.Hook.exec:type_name -> rung.plan.v1.Exec
+	12, // 26: rung.plan.v1.Hook.if:type_name -> rung.plan.v1.Field
+	18, // 27: rung.plan.v1.StepList.steps:type_name -> rung.plan.v1.Step
+	24, // 28: rung.plan.v1.Field.value:type_name -> rung.plan.v1.Value
+	27, // 29: rung.plan.v1.Field.span:type_name -> rung.plan.v1.Span
+	13, // 30: rung.plan.v1.Field.lines:type_name -> rung.plan.v1.SourceLines
+	14, // 31: rung.plan.v1.SourceLines.lines:type_name -> rung.plan.v1.SourceLine
+	27, // 32: rung.plan.v1.SourceLine.span:type_name -> rung.plan.v1.Span
+	16, // 33: rung.plan.v1.Exec.command:type_name -> rung.plan.v1.Command
+	17, // 34: rung.plan.v1.Exec.script:type_name -> rung.plan.v1.Script
+	12, // 35: rung.plan.v1.Exec.work_dir:type_name -> rung.plan.v1.Field
+	41, // 36: rung.plan.v1.Exec.timeout:type_name -> google.protobuf.Duration
+	12, // 37: rung.plan.v1.Exec.log_file:type_name -> rung.plan.v1.Field
+	12, // 38: rung.plan.v1.Command.args:type_name -> rung.plan.v1.Field
+	12, // 39: rung.plan.v1.Script.text:type_name -> rung.plan.v1.Field
+	23, // 40: rung.plan.v1.Step.ref:type_name -> rung.plan.v1.Reference
+	3,  // 41: rung.plan.v1.Step.inline:type_name -> rung.plan.v1.Component
+	20, // 42: rung.plan.v1.Step.parallel:type_name -> rung.plan.v1.Parallel
+	19, // 43: rung.plan.v1.Step.await:type_name -> rung.plan.v1.Await
+	36, // 44: rung.plan.v1.Step.inputs:type_name -> rung.plan.v1.Step.InputsEntry
+	37, // 45: rung.plan.v1.Step.env:type_name -> rung.plan.v1.Step.EnvEntry
+	38, // 46: rung.plan.v1.Step.secrets:type_name -> rung.plan.v1.Step.SecretsEntry
+	12, // 47: rung.plan.v1.Step.if:type_name -> rung.plan.v1.Field
+	1,  // 48: rung.plan.v1.Step.when:type_name -> rung.plan.v1.When
+	41, // 49: rung.plan.v1.Step.timeout:type_name -> google.protobuf.Duration
+	21, // 50: rung.plan.v1.Step.retry:type_name -> rung.plan.v1.Retry
+	22, // 51: rung.plan.v1.Step.allow_failure:type_name -> rung.plan.v1.AllowFailure
+	27, // 52: rung.plan.v1.Step.span:type_name -> rung.plan.v1.Span
+	12, // 53: rung.plan.v1.Step.time_limit:type_name -> rung.plan.v1.Field
+	39, // 54: rung.plan.v1.Step.permissions:type_name -> rung.plan.v1.Step.PermissionsEntry
+	18, // 55: rung.plan.v1.Parallel.steps:type_name -> rung.plan.v1.Step
+	41, // 56: rung.plan.v1.Retry.delay:type_name -> google.protobuf.Duration
+	12, // 57: rung.plan.v1.AllowFailure.if:type_name -> rung.plan.v1.Field
+	2,  // 58: rung.plan.v1.Reference.kind:type_name -> rung.plan.v1.Reference.Kind
+	12, // 59: rung.plan.v1.Reference.expr:type_name -> rung.plan.v1.Field
+	27, // 60: rung.plan.v1.Reference.span:type_name -> rung.plan.v1.Span
+	42, // 61: rung.plan.v1.Value.null:type_name -> google.protobuf.NullValue
+	25, // 62: rung.plan.v1.Value.array:type_name -> rung.plan.v1.Array
+	26, // 63: rung.plan.v1.Value.struct:type_name -> rung.plan.v1.Struct
+	24, // 64: rung.plan.v1.Array.items:type_name -> rung.plan.v1.Value
+	40, // 65: rung.plan.v1.Struct.fields:type_name -> rung.plan.v1.Struct.FieldsEntry
+	5,  // 66: rung.plan.v1.Spec.InputsEntry.value:type_name -> rung.plan.v1.Input
+	6,  // 67: rung.plan.v1.Spec.OutputsEntry.value:type_name -> rung.plan.v1.Output
+	7,  // 68: rung.plan.v1.Spec.EnvEntry.value:type_name -> rung.plan.v1.EnvRequest
+	8,  // 69: rung.plan.v1.Spec.SecretsEntry.value:type_name -> rung.plan.v1.SecretRequest
+	12, // 70: rung.plan.v1.Definition.EnvEntry.value:type_name -> rung.plan.v1.Field
+	12, // 71: rung.plan.v1.Definition.OutputsEntry.value:type_name -> rung.plan.v1.Field
+	12, // 72: rung.plan.v1.Definition.ContextEntry.value:type_name -> rung.plan.v1.Field
+	12, // 73: rung.plan.v1.Step.InputsEntry.value:type_name -> rung.plan.v1.Field
+	12, // 74: rung.plan.v1.Step.EnvEntry.value:type_name -> rung.plan.v1.Field
+	24, // 75: rung.plan.v1.Struct.FieldsEntry.value:type_name -> rung.plan.v1.Value
+	76, // [76:76] is the sub-list for method output_type
+	76, // [76:76] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_rung_plan_v1_plan_proto_init() }
@@ -2767,7 +2797,7 @@ func file_rung_plan_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rung_plan_v1_plan_proto_rawDesc), len(file_rung_plan_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -201,6 +201,7 @@ func (o *runOptions) referenceJob(ctx context.Context, s *session.Session, ref *
 		step.Secrets[name] = name
 	}
 	step.InheritEnv = true // nothing is around it but what the user passes
+	step.Permissions = component.Plan.Spec.Permissions
 	return session.Job{Component: &plan.Component{
 		Spec:       plan.Spec{DelegateOutputs: true},
 		Definition: plan.Definition{Steps: []plan.Step{step}, Delegate: step.Name},

@@ -28,11 +28,12 @@ func (s *Server) restAPI() http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !holds(r, s.door.tokens.github) {
+		permissions, ok := s.door.tokens.githubOf(r)
+		if !ok {
 			rest.Fail(w, http.StatusUnauthorized, "Bad credentials")
 			return
 		}
-		api.ServeHTTP(w, r)
+		api.ServeHTTP(w, rest.Narrowed(r, permissions))
 	})
 }
 

@@ -38,7 +38,7 @@ func start(t *testing.T, opts service.Options) *client {
 			t.Error(err)
 		}
 	})
-	env := s.Env(true)
+	env := s.Env(true, nil)
 	return &client{t: t, server: s, env: env, base: strings.TrimSuffix(env["ACTIONS_RUNTIME_URL"], "/"), runtime: env["ACTIONS_RUNTIME_TOKEN"]}
 }
 

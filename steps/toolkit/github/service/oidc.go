@@ -73,12 +73,21 @@ func (i *identity) routes(mux *http.ServeMux) {
 }
 
 func (i *identity) serve(w http.ResponseWriter, r *http.Request) {
+	only, ok := i.door.tokens.identityOf(r)
+	audience := r.URL.Query().Get("audience")
+	if audience == "" {
+		audience = only
+	}
 	switch {
-	case !holds(r, i.door.tokens.idToken):
+	case !ok:
 		writeTwirpError(w, refuse("unauthenticated", "this is not the ACTIONS_ID_TOKEN_REQUEST_TOKEN of this job"))
 		return
 	case !i.granted:
 		writeTwirpError(w, refuse("permission_denied", "the job has no permission for this: set permissions: {id-token: write}"))
+		return
+	}
+	if only != "" && audience != only {
+		writeTwirpError(w, refuse("permission_denied", "the step may have identity tokens for one other audience only: its permissions say so"))
 		return
 	}
 	key, id, err := i.load()
@@ -86,7 +95,7 @@ func (i *identity) serve(w http.ResponseWriter, r *http.Request) {
 		writeTwirpError(w, err)
 		return
 	}
-	token, err := signJWT(map[string]any{"typ": "JWT", "alg": "RS256", "kid": id}, i.claims(r.URL.Query().Get("audience")), func(text []byte) ([]byte, error) {
+	token, err := signJWT(map[string]any{"typ": "JWT", "alg": "RS256", "kid": id}, i.claims(audience), func(text []byte) ([]byte, error) {
 		sum := sha256.Sum256(text)
 		return rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
 	})

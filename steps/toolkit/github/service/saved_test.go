@@ -21,7 +21,7 @@ func TestAnotherProcessServesTheSameJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := first.Env(true)
+	env := first.Env(true, nil)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -152,16 +152,17 @@ func (s *Server) Close() error {
 
 // Env returns the variables by which a process finds the services. A JavaScript or Docker action gets all of them; a script only
 // those that scripts have on GitHub: the addresses of the API and, with id-token: write, of OpenID Connect.
-func (s *Server) Env(action bool) map[string]string {
+// Permissions narrow those of the job, as in TokenFor.
+func (s *Server) Env(action bool, permissions map[string]string) map[string]string {
 	env := map[string]string{}
 	if action {
 		env["ACTIONS_RUNTIME_URL"], env["ACTIONS_RUNTIME_TOKEN"] = s.door.base+"/", s.door.tokens.runtime
 		env["ACTIONS_RESULTS_URL"], env["ACTIONS_CACHE_URL"] = s.door.base+"/", s.door.base+"/"
 		env["ACTIONS_CACHE_SERVICE_V2"] = "true"
 	}
-	if s.opts.Permissions["id-token"] == "write" {
+	if token := s.door.tokens.identityFor(permissions); token != "" && s.opts.Permissions["id-token"] == "write" {
 		env["ACTIONS_ID_TOKEN_REQUEST_URL"] = s.door.base + "/oidc/token?api-version=2.0" // clients append "&audience=…"
-		env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = s.door.tokens.idToken
+		env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = token
 	}
 	env["GITHUB_API_URL"], env["GITHUB_GRAPHQL_URL"] = s.door.base+apiPath, s.door.base+"/api/graphql"
 	return env
@@ -169,6 +170,11 @@ func (s *Server) Env(action bool) map[string]string {
 
 // Token is GITHUB_TOKEN: what github.token and secrets.GITHUB_TOKEN read. It opens the API of Env, and nothing of GitHub's.
 func (s *Server) Token() string { return s.door.tokens.github }
+
+// TokenFor is a GITHUB_TOKEN that may do no more than the permissions say, and no more than the job may; nil does not narrow it.
+func (s *Server) TokenFor(permissions map[string]string) string {
+	return s.door.tokens.githubFor(permissions)
+}
 
 // Secrets are all tokens of the job, for masks.
 func (s *Server) Secrets() []string {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ func TestEnv(t *testing.T) {
 	t.Run("a script gets no token of the services", func(t *testing.T) {
 		t.Parallel()
 		c := start(t, options(t))
-		if got := slices.Sorted(maps.Keys(c.server.Env(false))); !slices.Equal(got, []string{"GITHUB_API_URL", "GITHUB_GRAPHQL_URL"}) {
+		if got := slices.Sorted(maps.Keys(c.server.Env(false, nil))); !slices.Equal(got, []string{"GITHUB_API_URL", "GITHUB_GRAPHQL_URL"}) {
 			t.Errorf("it gets %v", got)
 		}
 	})
@@ -31,7 +32,7 @@ func TestEnv(t *testing.T) {
 		t.Parallel()
 		opts := options(t)
 		opts.Permissions = map[string]string{"id-token": "write"}
-		if env := start(t, opts).server.Env(false); env["ACTIONS_ID_TOKEN_REQUEST_URL"] == "" || env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] == "" {
+		if env := start(t, opts).server.Env(false, nil); env["ACTIONS_ID_TOKEN_REQUEST_URL"] == "" || env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] == "" {
 			t.Errorf("the environment is %v", env)
 		}
 	})
@@ -482,5 +483,48 @@ func TestTheCacheMode(t *testing.T) {
 				t.Errorf("saving: %d %s", got.status, got.body)
 			}
 		})
+	}
+}
+
+func TestTokensForAPartOfTheJobsPermissions(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.Permissions = map[string]string{"id-token": "write", "actions": "write"}
+	c := start(t, opts)
+	list := "/api/v3/repos/" + opts.GitHub["repository"] + "/actions/artifacts"
+	bearer := func(token string) string { return "Authorization: Bearer " + token }
+	for name, test := range map[string]struct {
+		token string
+		want  int
+	}{
+		"all that the job may": {c.server.TokenFor(nil), 200},
+		"what it may read":     {c.server.TokenFor(map[string]string{"actions": "read"}), 200},
+		"nothing of it":        {c.server.TokenFor(map[string]string{"contents": "write"}), 403},
+		"one that says more than was signed": {strings.Replace(c.server.TokenFor(map[string]string{"contents": "write"}),
+			base64.RawURLEncoding.EncodeToString([]byte(`{"contents":"write"}`)), base64.RawURLEncoding.EncodeToString([]byte(`{"actions":"write"}`)), 1), 401},
+	} {
+		if got := c.send("GET", list, nil, bearer(test.token)); got.status != test.want {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	deletes := c.send("DELETE", list+"/1", nil, bearer(c.server.TokenFor(map[string]string{"actions": "read"})))
+	if deletes.status != 403 {
+		t.Errorf("a token that reads deletes: %d %s", deletes.status, deletes.body)
+	}
+
+	const vault = "https://vault.example.com"
+	env := c.server.Env(true, map[string]string{"id-token": vault})
+	ask := env["ACTIONS_ID_TOKEN_REQUEST_URL"]
+	for audience, want := range map[string]int{vault: 200, "": 200, "https://other.example.com": 403} {
+		address := ask
+		if audience != "" {
+			address += "&audience=" + url.QueryEscape(audience)
+		}
+		if got := c.send("GET", address, nil, bearer(env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"])); got.status != want {
+			t.Errorf("for %q: %d %s", audience, got.status, got.body)
+		}
+	}
+	if none := c.server.Env(true, map[string]string{"contents": "read"}); none["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] != "" {
+		t.Error("a step without the permission can ask for identity tokens")
 	}
 }

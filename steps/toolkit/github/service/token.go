@@ -87,13 +87,18 @@ func newUUID() string {
 
 // holds reports whether a request has a token: "Bearer X" and "token X", and the password of basic authentication as Git sends it.
 func holds(r *http.Request, token string) bool {
+	// Digests have one length, so that the time of comparing them says nothing of the token's.
+	got, want := sha256.Sum256([]byte(bearer(r))), sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// bearer is the token of a request; "" if it has none.
+func bearer(r *http.Request) string {
 	kind, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(kind, "basic") {
 		_, text, _ = r.BasicAuth()
 	}
-	// Digests have one length, so that the time of comparing them says nothing of the token's.
-	got, want := sha256.Sum256([]byte(strings.TrimSpace(text))), sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	return strings.TrimSpace(text)
 }
 
 // signedURL returns an address that opens what is at path for a method, for a while. Its query is hexadecimal: clients of

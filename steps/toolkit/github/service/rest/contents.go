@@ -35,7 +35,7 @@ func (a *API) getRepository(r *http.Request) (any, error) {
 		"id": repositoryID, "name": name, "full_name": full, "owner": map[string]any{"login": owner, "id": ownerID, "type": "Organization"},
 		"private": private, "fork": false, "archived": false, "default_branch": a.defaultBranch(r.Context()), "url": strings.TrimSuffix(a.url(""), "/"),
 		"html_url": strings.TrimSuffix(a.html(""), "/"), "clone_url": strings.TrimSuffix(a.html(""), "/") + ".git",
-		"permissions": map[string]bool{"pull": true, "push": a.allowed("contents:write"), "admin": false},
+		"permissions": map[string]bool{"pull": true, "push": a.allowed(r, "contents:write"), "admin": false},
 	}, nil
 }
 

@@ -6,6 +6,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/rungci/rung/steps/plan"
 )
 
 // Limits of answers.
@@ -80,7 +83,7 @@ func (a *API) Handle(pattern, permission string, answer func(http.ResponseWriter
 			Fail(w, http.StatusNotFound, fmt.Sprintf("Not Found: only %s is at hand here, not %s", a.opts.GitHub["repository"], name))
 			return
 		}
-		if !a.allowed(permission) {
+		if !a.allowed(r, permission) {
 			Forbid(w, permission)
 			return
 		}
@@ -100,12 +103,27 @@ func (a *API) get(path, permission string, answer func(*http.Request) (any, erro
 	})
 }
 
+// narrowedKey is where the context of a request has what its token may do, where that is not all.
+type narrowedKey struct{}
+
+// Narrowed returns a request whose token may do no more than the permissions say; nil is all that the job may.
+func Narrowed(r *http.Request, permissions map[string]string) *http.Request {
+	if permissions == nil {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), narrowedKey{}, permissions))
+}
+
 // allowed reports whether one of the permissions, "issues:write pull-requests:write", is granted.
-func (a *API) allowed(permissions string) bool {
+func (a *API) allowed(r *http.Request, permissions string) bool {
+	narrowed, isNarrowed := r.Context().Value(narrowedKey{}).(map[string]string)
 	for _, p := range strings.Fields(permissions) {
 		name, level, _ := strings.Cut(p, ":")
 		granted := a.opts.Permissions[name]
-		if granted == "write" || granted == level || p == "metadata:read" {
+		if p == "metadata:read" {
+			return true
+		}
+		if (granted == "write" || granted == level) && (!isNarrowed || plan.Permits(narrowed, name, level)) {
 			return true
 		}
 	}
