@@ -65,7 +65,7 @@ var importRules = []importRule{
 	{"api/...", []string{"api/..."}, nil, "the contracts depend on nothing else of ours"},
 	{"cmd/...", nil, nil, "programs put the parts together"},
 	{"cmd/step-runner", []string{"cmd/step-runner/command/...", "internal/process"}, nil, "main wires the groups of commands to the world"},
-	{"cmd/step-runner/command", []string{"cmd/step-runner/command/exit", "steps/diag", "steps/source", "internal/wholefile"}, nil, "what every command knows"},
+	{"cmd/step-runner/command", []string{"cmd/step-runner/command/exit", "steps/diag", "steps/source", "internal/wholefile", "internal/cleantext"}, nil, "what every command knows"},
 	{"cmd/step-runner/command/...", nil, commandGroups(), "a group knows no other group, and what they share knows none of them"},
 	{"cmd/step-runner/command/run", nil, append([]string{"local/gitlab", "local/github", "steps/frontend/gitlabci/...", "publish/oci", "publish/page", "publish/provenance", "steps/catalog/..."}, futureFloors...), "it runs steps, whoever asks for jobs"},
 	{"cmd/step-runner/command/replay", nil, append([]string{"local/gitlab", "local/github", "steps/frontend/gitlabci/...", "publish/oci", "publish/page", "publish/provenance", "steps/catalog/..."}, futureFloors...), "it runs steps, whoever asks for jobs"},

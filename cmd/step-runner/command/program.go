@@ -3,6 +3,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/source"
 )
@@ -33,6 +35,9 @@ func (p *Program) LookupEnv(name string) (string, bool) {
 	}
 	return "", false
 }
+
+// Tell prints one line for people to standard error, whoever chose its words.
+func (p *Program) Tell(line string) { fmt.Fprintln(p.Stderr, cleantext.Line(line)) }
 
 // Read reads a file, or standard input for "-".
 func (p *Program) Read(path string) (name string, text []byte, err error) {

@@ -19,7 +19,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/executor"
 	jobenv "github.com/rungci/rung/executor/session"
-	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
@@ -83,7 +82,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	env, err := level.Prepare(ctx, job, func(p event.Preparing) {
 		if !r.Quiet {
 			if line := ui.Preparing(p); line != "" {
-				fmt.Fprintln(r.Program.Stderr, cleantext.Line(line))
+				r.Program.Tell(line)
 			}
 		}
 	})
@@ -184,7 +183,7 @@ func (r *replaying) sameImages(recorded []event.Image, found []executor.FoundIma
 		if !r.options.Changed {
 			return exit.Coded(exit.Denied, "%s", text).Hinted("replay it where that image is, or with --changed, which shows what the change does")
 		}
-		fmt.Fprintln(r.Program.Stderr, "note: "+cleantext.Line(text))
+		r.Program.Tell("note: " + text)
 	}
 	return nil
 }
@@ -207,7 +206,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		r.notes = append(r.notes, name+" is not here any more, and the recorded run had it")
 	}
 	for _, note := range r.notes {
-		fmt.Fprintln(r.Program.Stderr, "note: "+cleantext.Line(note))
+		r.Program.Tell("note: " + note)
 	}
 	own := path.Join(layout.Temp, replayFolder)
 	args := []string{path.Join(layout.Bin, "step-runner"), "replay", "--isolation", inEnvironment, "--work-dir", layout.Project}

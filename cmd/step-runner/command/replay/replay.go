@@ -25,7 +25,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	jobenv "github.com/rungci/rung/executor/session"
-	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -182,7 +181,7 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	}
 	r.notes = append(r.notes, again.Notes...)
 	for _, note := range r.notes {
-		fmt.Fprintln(r.Program.Stderr, "note: "+cleantext.Line(note))
+		r.Program.Tell("note: " + note)
 	}
 	result, err := r.execute(ctx, recorded, again, components, traceFile)
 	if err != nil {
@@ -201,7 +200,7 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	}
 	for _, note := range again.OtherPrograms(fresh) {
 		r.notes = append(r.notes, note)
-		fmt.Fprintln(r.Program.Stderr, "note: "+cleantext.Line(note))
+		r.Program.Tell("note: " + note)
 	}
 	d, err := again.Compare(fresh, r.compare)
 	if err != nil {
@@ -279,7 +278,7 @@ func (r *replaying) load(path string) (recorded *trace.Trace, err error) {
 // show prints what would run.
 func (r *replaying) show(recorded *trace.Trace) error {
 	for _, note := range r.notes {
-		fmt.Fprintln(r.Program.Stderr, "note: "+cleantext.Line(note))
+		r.Program.Tell("note: " + note)
 	}
 	var definition *plan.Component
 	if r.steps != "" {

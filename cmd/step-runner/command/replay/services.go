@@ -8,7 +8,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/executor"
 	jobenv "github.com/rungci/rung/executor/session"
-	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/ui"
@@ -44,7 +43,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 	started, err := starter.StartServices(ctx, job, func(p event.Preparing) {
 		if !r.Quiet {
 			if line := ui.Preparing(p); line != "" {
-				fmt.Fprintln(r.Program.Stderr, cleantext.Line(line))
+				r.Program.Tell(line)
 			}
 		}
 	})
