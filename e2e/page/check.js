@@ -33,7 +33,7 @@ addEventListener("load", async () => {
     if (!/^\d+ hits in 2 jobs$/.test(document.getElementById("found").textContent)) out.search.push("it says " + document.getElementById("found").textContent);
     await check("the pipeline, searching");
     await type("no such text");
-    if (document.getElementById("found").textContent !== "nothing found" || jobs.some((job) => job.open)) out.search.push("what is not there is found");
+    if (document.getElementById("found").textContent !== "nothing found" || jobs.some((job) => job.open)) out.search.push("something is found that no job has");
     await type("");
     if (jobs[0].open) out.search.push("a job that its reader closed is open after the search");
   }
