@@ -42,7 +42,7 @@ func isSetup(err error) bool {
 // explainConfined finds out why a start failed in a view.
 func (s *Spec) explainConfined(program string, err error) error {
 	var found *StartError
-	if explained := s.explain(program, err); errors.As(explained, &found) && found.Kind != nil && found.Kind != ErrNotExecutable {
+	if explained := s.explain(program, err); errors.As(explained, &found) && found.Kind != nil && !errors.Is(found.Kind, ErrNotExecutable) {
 		return explained
 	}
 	return s.fail(ErrNotExecutable, err, "%s cannot be executed by a confined step: %v; if it exists, request the folder that it is in with "+

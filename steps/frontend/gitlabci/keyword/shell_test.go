@@ -15,7 +15,7 @@ func TestLintOfScripts(t *testing.T) {
 		"a typo":               {"job:\n  script:\n    - echo x\n    - echo \"$CI_COMMIT_BRNCH\"\n", ":4:14: nothing here sets CI_COMMIT_BRNCH, and GitLab has no variable of that name"},
 		"a typo in braces":     {"job:\n  script: ['echo ${CI_COMMIT_BRNCH:-x}']\n", ":2:20: nothing here sets CI_COMMIT_BRNCH"},
 		"a typo in a rule":     {"job:\n  script: x\n  rules:\n    - if: $CI_COMIT_TAG\n    - when: never\n", ":4:12: nothing here sets CI_COMIT_TAG"},
-		"a typo in workflow":   {"workflow: {rules: [{if: $CI_PIPELINE_SORUCE}]}\njob: {script: x}\n", "CI_PIPELINE_SORUCE"},
+		"a typo in workflow":   {"workflow: {rules: [{if: $CI_PIPELINE_SUORCE}]}\njob: {script: x}\n", "CI_PIPELINE_SUORCE"},
 		"lines over two items": {"job:\n  script:\n    - if true; then\n    - echo x\n    - fi\n", ""},
 		"before_script begins": {"job:\n  before_script: ['for i in 1 2; do']\n  script: ['echo $i; done']\n", ""},
 		"PowerShell":           {"job:\n  tags: [windows]\n  script: ['echo \"a`\"b\"']\n", ""},
