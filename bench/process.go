@@ -28,6 +28,7 @@ var processFigures = []figure{
 	// These two were promised for a machine that starts and ends a bash in 1.2 ms; the measured time is scaled to it.
 	{name: "whole process, 1 script step", unit: "ms", target: 10, measure: scaled("script", 1)},
 	{name: "whole process, 100 script steps", unit: "ms", target: 140, measure: scaled("script", 100)},
+	{name: "confining a step", unit: "ms", target: 8, measure: confining},
 }
 
 // replayFigures compare a replay with the run that it repeats.
@@ -214,6 +215,7 @@ func (c command) run() (time.Duration, int64, error) {
 var stepsOf = map[string]string{
 	"script": "- {name: s%d, script: 'true'}\n",
 	"exec":   "- {name: s%d, exec: {command: [/bin/true]}}\n",
+	"apart":  "- {name: s%d, exec: {command: [/bin/true]}, confine: true}\n",
 	"terse":  "- {name: s%d, exec: {command: [seq, '10']}}\n",   // 21 bytes of log a step
 	"loud":   "- {name: s%d, exec: {command: [seq, '1100']}}\n", // 4,393 bytes
 }
@@ -266,6 +268,22 @@ func against(kind string, n int, loop string) func(*world) (float64, string, err
 		}
 		return median(ratios), fmt.Sprintf("%s in %s, the whole process in %s", loop, ms(median(theirs)), ms(median(mine))), nil
 	}
+}
+
+// confining returns the milliseconds that a step takes longer when it is confined, on a machine where a bash takes bashTime.
+func confining(w *world) (float64, string, error) {
+	const steps = 50
+	loop := fmt.Sprintf("for i in $(seq %d); do bash -c true; done", steps)
+	apart, loops, err := w.inTurn("apart", steps, loop)
+	if err != nil {
+		return 0, "", err
+	}
+	free, _, err := w.inTurn("exec", steps, loop)
+	if err != nil {
+		return 0, "", err
+	}
+	more, bash := (median(apart)-median(free))/steps, median(loops)/steps
+	return more.Seconds() * 1e3 * float64(bashTime) / float64(bash), fmt.Sprintf("here %s, where a bash takes %s", ms(more), ms(bash)), nil
 }
 
 // bashTime is how long a bash takes on the machine that the figures were promised for.

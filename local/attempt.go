@@ -244,7 +244,7 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 	s := a.steps
 	err = session.Run(ctx, a.Kill, a.env, client.Request{
 		ID: a.place.Job.ID, Component: s.Plan, WorkDir: s.Project, Env: a.stepEnv(), Variables: s.Variables, Secrets: s.Secrets,
-		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock, LogFile: logFile, InheritEnv: a.InheritEnv,
+		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock, LogFile: logFile, InheritEnv: a.InheritEnv, Confine: a.Confine,
 	}, sinks{outcome, session.Described(record, described, &identity), shown})
 	_ = shown.Close() // what cannot be shown is still recorded
 	if closeErr := record.Close(); closeErr != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/steps/plan"
 )
 
 // Isolation says where jobs run.
@@ -41,6 +42,8 @@ type Options struct {
 	Shell func(context.Context, ShellJob)
 	// Trace returns the file for the trace of a job; "" and nil are the store's.
 	Trace func(job string) string
+	// Confine says which steps of jobs are confined besides those that ask for it; "" is none.
+	Confine plan.Confinement
 	// Grace is how long processes have to end when they are stopped; 0 is the default.
 	Grace time.Duration
 	// InheritEnv gives the components in jobs the whole environment around their steps.

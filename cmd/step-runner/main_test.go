@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -9,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rungci/rung/executor/executortest"
+	"github.com/rungci/rung/internal/process"
 )
 
 func TestMain(m *testing.M) {
@@ -56,6 +58,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", noExitSleep)
 			env.Values[vaultKey{}] = &vaultServer{}
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "confine" {
+				return false, fmt.Errorf("the condition %q is unknown", name)
+			}
+			return process.CanConfine() == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,

@@ -58,7 +58,15 @@ func New(view *View, command *Command) (*Child, error) {
 	if ABI() == 0 {
 		return nil, &SetupError{"Landlock", errors.New("the kernel does not have it, or it is not enabled (Linux 5.13 and later, lsm=landlock)")}
 	}
-	text, err := json.Marshal(config{View: *view, Command: command, UID: os.Geteuid(), GID: os.Getegid(), ABI: ABI()})
+	told := *view
+	told.Paths = append(systemFiles(), view.Paths...)
+	told.Hidden = append(rootsFiles(), view.Hidden...)
+	for _, p := range told.Paths {
+		if p.At == "/" {
+			return nil, &SetupError{"view of its own", errors.New("it would have the whole file system: its work directory is /")}
+		}
+	}
+	text, err := json.Marshal(config{View: told, Command: command, UID: os.Geteuid(), GID: os.Getegid(), ABI: ABI()})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,11 @@
 // closes, because we were killed, it ends, and with it everything in its namespace.
 package confine
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
 
 // View is what a confined process sees of the file system, besides the programs and libraries of the system, which it can only read.
 type View struct {
@@ -35,6 +39,19 @@ func (v *View) Add(path string, writable bool) {
 		v.Paths = append(v.Paths, Path{At: real, Writable: writable})
 	}
 }
+
+// hasAlready reports whether the path is, for reading, in what the view has anyway: in the folders, or what it can write to.
+func (v *View) hasAlready(p Path, folders []string) bool {
+	hidden := func(path string) bool { return isIn(p.At, path) }
+	if p.Writable || p.From != "" || slices.ContainsFunc(v.Hidden, hidden) {
+		return false
+	}
+	return slices.ContainsFunc(folders, func(folder string) bool { return isIn(p.At, folder) }) ||
+		slices.ContainsFunc(v.Paths, func(other Path) bool { return other.Writable && other.From == "" && isIn(p.At, other.At) })
+}
+
+// isIn reports whether a path is the folder or below it.
+func isIn(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
 // Command is what a confined process runs.
 type Command struct {

@@ -77,6 +77,7 @@ func TestConfinedProcessSeesNothingElse(t *testing.T) {
 		"writing programs":                   {`(echo >>/usr/bin/env) 2>/dev/null || echo no`, "no"},
 		"a new file in a system folder":      {`(touch /usr/bin/new-program) 2>/dev/null || echo no`, "no"},
 		"the settings of the kernel":         {`for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do (echo x >$f) 2>/dev/null || echo no; done`, "no\nno"},
+		"passwords":                          {`cat /etc/shadow 2>/dev/null | wc -l`, "0"},
 		"a mount":                            {`mount -t tmpfs none "$PWD" 2>/dev/null || umount /proc 2>/dev/null || echo no`, "no"},
 		"a user namespace":                   {`unshare -Ur true 2>/dev/null || echo no`, "no"},
 		"capabilities over others' files":    {`grep CapEff /proc/self/status | tr -d 0b1`, "CapEff:"},

@@ -15,12 +15,6 @@ import (
 // base is where the new root is put together. What is there is mounted again anyway.
 const base = "/proc"
 
-// systemFolders are what a view always has, for reading. Other folders of the root may hold anything.
-var systemFolders = []string{
-	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/gnu/store",
-	"/sys/devices/system", "/sys/fs/cgroup", // how many processors and how much memory there are
-}
-
 // devices are what a view has of /dev, besides terminals and memory of its own.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
@@ -62,7 +56,9 @@ func (c *container) layers() []layer {
 		all = append(all, layer{Path: Path{At: path}, hides: true})
 	}
 	for _, p := range c.View.Paths {
-		all = append(all, layer{Path: p})
+		if !c.View.hasAlready(p, systemFolders) {
+			all = append(all, layer{Path: p})
+		}
 	}
 	slices.SortStableFunc(all, func(a, b layer) int {
 		return cmp.Compare(strings.Count(a.At, "/"), strings.Count(b.At, "/"))

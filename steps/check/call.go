@@ -32,7 +32,8 @@ func (s *scope) call(st *plan.Step) expr.Type {
 	s.secrets(st, spec)
 	s.takeover(st, spec)
 	s.environment(spec, &found.Plan.Definition, st)
-	s.permissions(st, spec)
+	checkPermissions(s, st, spec)
+	checkAccess(s, st, spec)
 	s.enter(found)
 	if st.Ref.Kind == plan.RefAction {
 		return expr.OfKind(value.Struct) // an action may set outputs that it does not declare
@@ -114,8 +115,8 @@ func (s *scope) secrets(st *plan.Step, spec *plan.Spec) {
 	}
 }
 
-// permissions holds what a component requests against what its step grants, and that against what the component around may do.
-func (s *scope) permissions(st *plan.Step, spec *plan.Spec) {
+// checkPermissions holds what a component requests against what its step grants, and that against what the component around may do.
+func checkPermissions(s *scope, st *plan.Step, spec *plan.Spec) {
 	if message, hint := Permission(st, spec, s.spec.Permissions, s.top); message != "" {
 		s.report(rules.PermissionNotGranted, st.Span, hint, "%s", message)
 	}
@@ -133,6 +134,17 @@ func Permission(st *plan.Step, spec *plan.Spec, around map[string]string, top bo
 		return fmt.Sprintf("the step requests the permission %s: %s, which was not granted", scope, level), fmt.Sprintf("grant it with `permissions: {%s: %s}` on the step", scope, level)
 	}
 	return "", ""
+}
+
+// checkAccess holds what a confined step allows against what its component requests.
+func checkAccess(s *scope, st *plan.Step, spec *plan.Spec) {
+	if st.Ref == nil || st.Confine == nil || !*st.Confine {
+		return
+	}
+	if lacking, ok := plan.Uncovered(plan.AccessesOf(spec.Access), plan.AccessesOf(st.AllowAccess)); ok {
+		s.report(rules.AccessNotGranted, st.Span, fmt.Sprintf("if that is wanted, allow it on the step with `allow_access: [%s]`", lacking),
+			"the component is confined and requests access to %s, which the step does not allow", lacking)
+	}
 }
 
 // spelling returns the name of an input as it is declared: to actions, upper and lower case are the same.

@@ -79,6 +79,7 @@ func TestWhatWillBeWrongIsFound(t *testing.T) {
 		"a function":                        {"- {name: a, if: alway(), script: x}\n", []string{`unknown-function steps.yml:1:17 (a) there is no function "alway"; the functions are str, num, bool, always, success, failure, cancelled`}},
 		"a name":                            {"- {name: a, script: 'echo ${{ stpes.a }}'}\n", []string{`unknown-name steps.yml:1:31 (a) stpes: "stpes" was not found; available are "context", "env", "func_dir", "inputs", "job", "step_dir", "steps", "vars" and 1 more`}},
 		"an output that nothing produces":   {"- {name: a, step: ./mute}\n", []string{`output-never-produced mute:1:18 (a) the output "o" is never produced: nothing in the definition uses output_file`}},
+		"access":                            {"- {name: a, step: ./apart, confine: true, allow_access: [/a]}\n- {name: b, step: ./apart, confine: true, allow_access: [/a, \"/b:rw\"]}\n- {name: c, step: ./apart}\n", []string{"access-not-granted steps.yml:1:3 (a) the component is confined and requests access to /b:rw, which the step does not allow"}},
 		"a secret":                          {"- {name: a, step: ./mute2, secrets: [T]}\n- {name: b, step: ./wants}\n", []string{"secret-not-requested steps.yml:1:3 (a) the secret T is granted to a step that does not request it", "secret-not-granted steps.yml:2:3 (b) the step requests the secret T, which was not granted"}},
 		"a step that never runs":            {"- {name: a, if: false, script: 'echo ${{ steps.nope }}'}\n- {name: b, if: 1 == 2, script: x}\n", []string{`unreachable steps.yml:1:17 (a) the step "a" never runs: its condition is always false`, `unreachable steps.yml:2:17 (b) the step "b" never runs: its condition is always false`}},
 		"a step after one that fails":       {"- {name: a, script: \"echo\\nexit 1\"}\n- {name: b, when: always, script: x}\n- {name: c, script: x}\n- {name: d, script: x}\n", []string{`unreachable steps.yml:3:3 (c) the step "c" never runs: the step "a" always fails before it`}},
@@ -92,7 +93,7 @@ func TestWhatWillBeWrongIsFound(t *testing.T) {
 			got := found(t, c.steps, map[string]string{
 				"typed": typed, "outer": "spec: {}\n---\nrun: [{name: in, script: 'echo ${{ inputs.nope }}'}]\n",
 				"mute": "spec: {outputs: {o: {type: string}}}\n---\nexec: {command: [echo]}\n", "mute2": "spec: {}\n---\nexec: {command: [echo]}\n",
-				"wants": "spec: {secrets: {T: {}}}\n---\nexec: {command: [echo]}\n", "broken": "spec: {}\n---\nexce: {}\n",
+				"apart": "spec: {access: [/a, \"/b:rw\"]}\n---\nexec: {command: [echo]}\n", "wants": "spec: {secrets: {T: {}}}\n---\nexec: {command: [echo]}\n", "broken": "spec: {}\n---\nexce: {}\n",
 			})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)

@@ -51,11 +51,17 @@ type Options struct {
 	HostEnv   []string          // the host's environment, of which BaseNames reach the steps
 	// InheritEnv lets every component have the whole environment around its step, and export what it likes.
 	InheritEnv bool
-	HostHome   bool // let steps use the user's home, temporary and XDG folders and git configuration
-	Job        map[string]Variable
-	Secrets    map[string]string
-	Mask       []string // texts that are masked wherever they appear, and are no secrets to be granted
-	Source     source.Source
+	// Confine says which steps are confined, besides those that ask for it; "" is none. MustConfine makes it an error if they cannot be, which
+	// is otherwise a warning where they are confined only because they were fetched.
+	Confine     plan.Confinement
+	MustConfine bool
+	// Hidden are files and folders that confined steps do not see, wherever they are: what is recorded of the run, what others share.
+	Hidden   []string
+	HostHome bool // let steps use the user's home, temporary and XDG folders and git configuration
+	Job      map[string]Variable
+	Secrets  map[string]string
+	Mask     []string // texts that are masked wherever they appear, and are no secrets to be granted
+	Source   source.Source
 	// Folder is the run's own, which exists, is empty but for the caller's things, and is removed by the caller. Empty lets the
 	// run make one and remove it.
 	Folder string
@@ -119,6 +125,8 @@ type run struct {
 	components components
 	report     report
 	recording  recording
+
+	confinement confinement
 
 	id    string
 	from  *document // nil for a run that begins with its first step
@@ -222,6 +230,7 @@ func (r *run) announce() {
 		FreshWorkDir: isEmpty(r.opts.WorkDir),
 		Env:          r.base.shown(r.out),
 		InheritEnv:   r.opts.InheritEnv,
+		Confine:      r.opts.Confine,
 		Source:       string(r.opts.Text),
 		Component:    component,
 		Inputs:       r.out.recordAll(r.opts.Inputs),

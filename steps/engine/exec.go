@@ -60,7 +60,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	}
 	log := inv.log.attempt(holdsSecrets(inv.spec), r.dirs.files, tee)
 	env, unset := s.env.difference(r.base, s.own, r.out)
-	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil})
+	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil, Confined: inv.apart != nil})
 	r.hooks.push(s, before, inv)
 	args, vars := r.opts.program(running, s.env.list(s.own))
 	kills := scarcity.Kills()
@@ -73,6 +73,8 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		Stdout: x.talk.output(log.stdout),
 		Stderr: x.talk.output(log.stderr),
 		Grace:  r.opts.Grace,
+
+		Confine: x.view(args),
 	})
 	terr := x.talk.end(inv)
 	given, exports, ferr := x.readFiles(perr == nil && result.ExitCode == 0)
@@ -86,7 +88,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	}
 	switch {
 	case perr != nil:
-		o.err = processError(ctx, perr)
+		o.err = confineError(ctx, perr)
 	case result.Signal != "":
 		o.err = event.NewError(event.CodeKilledBySignal, "exec: killed by %s", result.Signal)
 	case result.ExitCode != 0:

@@ -83,6 +83,8 @@ func codeOf(rule string) event.Code {
 		return event.CodeInputInvalid
 	case rules.SecretNotRequested:
 		return event.CodeSecretNotRequested
+	case rules.AccessNotGranted:
+		return event.CodeAccessNotGranted
 	case rules.SecretNotGranted:
 		return event.CodeSecretNotGranted
 	case rules.PermissionNotGranted:
@@ -100,8 +102,9 @@ func (p *preflight) steps(steps []plan.Step, prefix, path, dir string, condition
 		st := &steps[i]
 		id, path := childID(prefix, i+1), joined(path, st.Name)
 		maybe := conditional || st.If != nil
-		var err *event.Error
+		err := p.confinable(st)
 		switch {
+		case err != nil:
 		case st.Inline != nil:
 			p.run.hooks.expected = p.run.hooks.expected || st.Inline.Definition.Pre != nil
 			err = p.steps(st.Inline.Definition.Steps, id, path, dir, maybe)

@@ -96,6 +96,9 @@ func (r *run) enter(ctx context.Context, caller, inner *scope, inv *invocation, 
 	}
 	inner.dir, inner.inputs, inner.steps, inner.list, inner.top = found.Dir, value.Value{}, nil, nil, false
 	inner.origin, inner.call, inner.may = found.Origin, calling, calling.permissions()
+	if err := calling.allowsAccess(); err != nil {
+		return r.at(err, st.Span)
+	}
 	if err := inner.admit(inv, given); err != nil {
 		return err
 	}

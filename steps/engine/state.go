@@ -413,6 +413,9 @@ func sealOf(opts *Options, digest func(string) string) (*document, error) {
 	if opts.InheritEnv {
 		same = append(same, "inherit_env")
 	}
+	if opts.Confine != "" && opts.Confine != plan.ConfineNone {
+		same = append(same, "confine", opts.Confine)
+	}
 	variables, err := json.Marshal(same)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ var answers = map[reflect.Type]map[string]string{
 		"opts": "given again", "out": "masks, made-up secrets and the key move", "base": "moves", "dirs": "made again; files are copied", "shells": "found again",
 		"places": "read again", "jobAll": "given again", "jobOpen": "given again", "services": "move if they are Movable", "hooks": "move",
 		"id": "a new one", "from": "of this process", "clock": "what is left moves", "moved": "of this process",
-		"components": "announced again", "report": "of this process", "recording": "of replays, which do not move",
+		"components": "announced again", "report": "of this process", "recording": "of replays, which do not move", "confinement": "said again",
 	},
 	reflect.TypeFor[components](): {
 		"out": "-", "places": "-", "keep": "of this process", "mu": "-", "seen": "announced again", "loaded": "looked at before the first step", "reads": "computed again", "encounters": "those of hooks move",
@@ -47,7 +47,7 @@ var answers = map[reflect.Type]map[string]string{
 	reflect.TypeFor[hook](): {"scope": "moves", "over": "moves", "inv": "moves", "early": "moves"},
 	reflect.TypeFor[invocation](): {
 		"id": "moves", "step": "found again", "spec": "found again", "def": "found again", "found": "loaded again", "given": "moves", "state": "moves",
-		"attempt": "of a step under way", "log": "of a step under way", "stacked": "of a step under way", "path": "of a step under way",
+		"attempt": "of a step under way", "log": "of a step under way", "stacked": "of a step under way", "apart": "of a step under way", "path": "of a step under way",
 	},
 	reflect.TypeFor[outcome](): {
 		"status": "moves", "allowed": "moves", "outputs": "moves", "exports": "moves", "exitCode": "moves", "err": "moves", "counts": "moves", "cut": "moves", "late": "moves",

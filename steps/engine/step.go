@@ -26,6 +26,7 @@ type invocation struct {
 	attempt int               // counts from 1
 	log     *stepLog          // of the step's own process
 	stacked bool              // the definition's Post is to run
+	apart   *apart            // of the attempt at hand, if it is confined
 	path    string            // the names on the way to a step that is not of the list around it; "" is of that
 }
 
@@ -184,11 +185,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *outcome {
 	local := *s
 	local.parent, local.barrier = s, nil
-	if inv.def.Exec != nil { // its own environment may name its files
-		local.files = newStepFiles(r.dirs.files, inv.id)
-		defer local.files.remove()
-	}
 	var err *event.Error
+	if inv.def.Exec != nil { // its own environment may name its files
+		if inv.apart, err = local.keepApart(inv); err != nil {
+			return failed(err)
+		}
+		defer inv.apart.remove()
+		local.files = newStepFiles(inv.apart.filesFor(r), inv.id)
+		defer local.files.remove()
+		local.env = inv.apart.environ(r, local.env)
+	}
 	if r.from == nil || inv.step != nil { // else the state has what these were
 		if err = local.surround(inv.def); err != nil {
 			return failed(err)
@@ -197,7 +203,7 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 		if err != nil {
 			return failed(err)
 		}
-		local.env = s.env.with(vars)
+		local.env = local.env.with(vars)
 		inv.announce(r.out, vars)
 	}
 	if inv.def.Exec != nil {

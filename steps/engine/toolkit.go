@@ -150,7 +150,7 @@ func (x *execution) converse(ctx context.Context) *event.Error {
 	var err error
 	c.session, err = begin(ToolkitProcess{
 		Toolkit: name,
-		TempDir: x.run.dirs.tmp, WorkDir: x.run.opts.WorkDir, ActionDir: x.dir,
+		TempDir: x.inv.apart.tempFor(x.run), WorkDir: x.run.opts.WorkDir, ActionDir: x.dir,
 		Permissions: x.may,
 		Step:        x.path, Origin: x.origin, State: maps.Clone(x.inv.state), Context: x.around(), Job: job,
 		Getenv: func(name string) string {

@@ -82,8 +82,10 @@ const (
 	CodeEnvironmentInvalid Code = "environment_invalid"
 	CodeStateInvalid       Code = "state_invalid"
 	CodePauseRefused       Code = "pause_refused"
+	CodeConfineUnsupported Code = "confine_unsupported"
 	CodeImageUnavailable   Code = "image_unavailable"
 	CodeDenied             Code = "denied"
+	CodeAccessNotGranted   Code = "access_not_granted"
 	CodeSecretNotGranted   Code = "secret_not_granted"
 	CodeComponentDenied    Code = "component_denied"
 	CodeNotFound           Code = "not_found"
@@ -139,9 +141,11 @@ var Codes = []CodeInfo{
 	{CodeEnvironmentInvalid, ErrorDefinition, ReasonConfiguration, "the environment that a job asks for cannot be made: its image, its services or its level of isolation do not allow it"},
 	{CodeStateInvalid, ErrorDefinition, ReasonConfiguration, "the state that a run is to go on from is not that of the run"},
 	{CodePauseRefused, ErrorDefinition, ReasonConfiguration, "the run cannot be paused before the step that was named"},
+	{CodeConfineUnsupported, ErrorDefinition, ReasonConfiguration, "a step is to be confined, and the machine cannot do that"},
 	{CodeImageUnavailable, ErrorDefinition, ReasonImagePull, "an image does not exist, not for this platform, or its registry does not give it to the job"},
 
 	{CodeDenied, ErrorDenied, ReasonConfiguration, "something was requested that is not granted"},
+	{CodeAccessNotGranted, ErrorDenied, ReasonConfiguration, "a confined component requests access that its caller does not allow, or does not have itself"},
 	{CodeSecretNotGranted, ErrorDenied, ReasonConfiguration, "a component requests a secret that its caller does not grant"},
 	{CodeComponentDenied, ErrorDenied, ReasonConfiguration, "the lock file, the sources or a signature do not allow a component"},
 

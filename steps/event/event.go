@@ -61,6 +61,8 @@ type RunStarted struct {
 	Env map[string]string `json:"env"`
 	// InheritEnv reports whether components get the whole environment around their steps, whatever their specs request.
 	InheritEnv bool `json:"inherit_env,omitempty"`
+	// Confine says which steps are confined besides those that ask for it; "" is none.
+	Confine plan.Confinement `json:"confine,omitempty"`
 	// Job holds the job variables that expressions can read.
 	Job map[string]string `json:"job,omitempty"`
 	// Secrets maps the names of the run's secrets to a keyed digest of each.
@@ -156,6 +158,8 @@ type ExecStarted struct {
 	Unset []string `json:"unset,omitempty"`
 	// LogHeld reports whether the log is held back until the process has ended, because only then everything to mask in it is known.
 	LogHeld bool `json:"log_held,omitempty"`
+	// Confined reports whether the process sees only a part of the machine.
+	Confined bool `json:"confined,omitempty"`
 }
 
 // Stream is the origin of log data.

@@ -40,6 +40,8 @@ type Spec struct {
 	Permissions map[string]string `json:"permissions,omitempty"`
 	// Home is HomeJob for a component that uses the home folder of the steps around it. Empty gives it one of its own, which ends with the step.
 	Home string `json:"home,omitempty"`
+	// Access are the files, folders, sockets and devices beyond its own that the component asks for when it is confined: texts for ParseAccess.
+	Access []string `json:"access,omitempty"`
 }
 
 // HomeJob is the Spec.Home of a component that shares the home folder of its caller: in a job's own list, that of the job.
@@ -185,6 +187,11 @@ type Step struct {
 	// Permissions grants what the step's component may ask for, by scope. Of an action, which asks for nothing, it is the most; without it, an
 	// action may do what the list may that its step is in.
 	Permissions map[string]string `json:"permissions,omitempty"`
+	// Confine keeps the processes of the step from the rest of the machine, or lets them be where the run would confine them. Nil leaves it
+	// to the run. Steps in a confined one are confined, whatever they say.
+	Confine *bool `json:"confine,omitempty"`
+	// AllowAccess lets the step, when it is confined, have what it asks for of this: texts for ParseAccess.
+	AllowAccess []string `json:"allow_access,omitempty"`
 	// Secrets grants secrets: the name that the step knows each by, to the name that the caller knows it by.
 	Secrets      map[string]string `json:"secrets,omitempty"`
 	If           *Field            `json:"if,omitempty"`

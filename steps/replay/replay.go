@@ -122,10 +122,30 @@ func (r *Replay) Apply(opts *engine.Options) {
 	opts.Dir, opts.WorkDir = r.opts.WorkDir, r.opts.WorkDir
 	opts.HostEnv, opts.HostHome, opts.Env = nil, r.hostHome, r.env
 	opts.InheritEnv = r.recorded.Run.InheritEnv
+	opts.Confine, opts.MustConfine = r.confine(), true
 	opts.Job, opts.Secrets, opts.DigestKey = r.job, r.secrets, r.key
 	if r.part.partial() {
 		opts.Recorded = r.part.recorded
 	}
+}
+
+// confine is which steps were confined. Where the recorded machine could not confine what was fetched, that is none.
+func (r *Replay) confine() plan.Confinement {
+	fetched := func(s *trace.Step) bool {
+		return s.Resolved != nil && s.Resolved.Origin != nil && s.Resolved.Origin.Kind != plan.RefBuiltin
+	}
+	confined := func(s *trace.Step) bool {
+		return slices.ContainsFunc(s.Attempts, func(a trace.Attempt) bool { return a.Confined })
+	}
+	if r.recorded.Run.Confine == plan.ConfineFetched && anyStep(r.recorded.Steps, fetched) && !anyStep(r.recorded.Steps, confined) {
+		return plan.ConfineNone
+	}
+	return r.recorded.Run.Confine
+}
+
+// anyStep reports whether something holds for one of the steps, or one in them.
+func anyStep(steps []*trace.Step, holds func(*trace.Step) bool) bool {
+	return slices.ContainsFunc(steps, func(s *trace.Step) bool { return holds(s) || anyStep(s.Steps, holds) })
 }
 
 // wrong is the error of a trace that cannot be replayed.

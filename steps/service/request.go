@@ -32,16 +32,18 @@ type request struct {
 	secrets   map[string]string
 	// inheritEnv is engine.Options.InheritEnv.
 	inheritEnv bool
-	inputs     map[string]value.Value
-	timeout    time.Duration // 0 is the server's limit
-	grace      time.Duration
-	lock       *lock.File // nil is the server's own
-	from       *engine.State
-	files      string // the folder that goes with from
-	given      string // a digest of what has to be the same to go on from a state, beyond what the engine looks at
-	paused     bool
-	logPath    string   // where the client wants the log; "" is the server's own file
-	logFile    *os.File // opened by prepare
+	// confine is engine.Options.Confine.
+	confine plan.Confinement
+	inputs  map[string]value.Value
+	timeout time.Duration // 0 is the server's limit
+	grace   time.Duration
+	lock    *lock.File // nil is the server's own
+	from    *engine.State
+	files   string // the folder that goes with from
+	given   string // a digest of what has to be the same to go on from a state, beyond what the engine looks at
+	paused  bool
+	logPath string   // where the client wants the log; "" is the server's own file
+	logFile *os.File // opened by prepare
 }
 
 // variable is a job variable.
@@ -227,7 +229,7 @@ func (q *request) options(opts *engine.Options, folder string) {
 	opts.Dir, opts.WorkDir, opts.Folder = q.workDir, q.workDir, folder
 	opts.Env, opts.Secrets, opts.Mask, opts.Job = over(opts.Env, q.env), q.secrets, q.maskedFiles(), q.jobVariables(folder)
 	opts.From, opts.Files, opts.Given = q.from, q.files, q.given
-	opts.InheritEnv = q.inheritEnv
+	opts.InheritEnv, opts.Confine = q.inheritEnv, q.confine
 }
 
 // over returns the variables of a request over those that every run of the service has.

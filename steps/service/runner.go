@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,6 +16,7 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/plan/planpb"
 	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/value"
@@ -47,6 +50,10 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 	req := &request{
 		id: in.GetId(), digest: digest, workDir: in.GetWorkDir(), env: in.GetEnv(), secrets: in.GetSecrets(), grace: engine.DefaultGrace, logPath: in.GetLogFile(),
 		inheritEnv: in.GetInheritEnv(),
+		confine:    plan.Confinement(in.GetConfine()),
+	}
+	if in.GetConfine() != "" && !slices.Contains(plan.Confinements, in.GetConfine()) {
+		return nil, invalid("confine is %q, which must be one of %s", in.GetConfine(), strings.Join(plan.Confinements, ", "))
 	}
 	switch steps := in.GetSteps().(type) {
 	case *runnerv1.RunRequest_Text:

@@ -35,6 +35,7 @@ func (l *losses) component(c *plan.Component, place string) {
 	l.note(len(c.Spec.Exports) > 0, place+"spec", "exports")
 	l.note(len(c.Spec.Permissions) > 0, place+"spec", "permissions")
 	l.note(c.Spec.Home != "", place+"spec", "home")
+	l.note(len(c.Spec.Access) > 0, place+"spec", "access")
 	if e := c.Definition.Exec; e != nil {
 		l.note(e.Timeout != 0, place+"exec", "timeout")
 		l.note(e.Toolkit != "", place+"exec", "toolkit")
@@ -55,6 +56,8 @@ func (l *losses) steps(steps []plan.Step, place string) {
 		l.note(len(s.Permissions) > 0, at, "permissions")
 		l.note(s.InheritEnv, at, "inherit_env")
 		l.note(len(s.AllowExports) > 0, at, "allow_exports")
+		l.note(s.Confine != nil, at, "confine")
+		l.note(len(s.AllowAccess) > 0, at, "allow_access")
 		l.note(len(s.Parallel) > 0, at, "parallel")
 		l.steps(s.Parallel, place)
 		if s.Inline != nil {

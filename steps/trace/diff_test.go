@@ -260,9 +260,9 @@ func TestDiffMatchesSteps(t *testing.T) {
 // notDifferences are the fields of the document that make no difference, however they change. docs/trace.md lists them.
 var notDifferences = map[string]bool{
 	"Run.continues": true, "Run.pauses": true, "Run.parts": true, "Run.identity": true,
-	"Run.id": true, "Run.started": true, "Run.duration_ns": true, "Run.digest_key": true, "Run.counts": true, "Run.fresh_work_dir": true, "Run.inherit_env": true,
+	"Run.id": true, "Run.started": true, "Run.duration_ns": true, "Run.digest_key": true, "Run.counts": true, "Run.fresh_work_dir": true, "Run.inherit_env": true, "Run.confine": true,
 	"Step.id": true, "Step.span": true, "Step.started": true, "Step.duration_ns": true, "Step.log": true, "Resolved.dir": true,
-	"Attempt.log_held": true, "Attempt.error": true, "Attempt.started": true, "Attempt.duration_ns": true,
+	"Attempt.log_held": true, "Attempt.confined": true, "Attempt.error": true, "Attempt.started": true, "Attempt.duration_ns": true,
 }
 
 func TestDiffSeesEveryFieldOfTheDocument(t *testing.T) {

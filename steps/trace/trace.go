@@ -75,8 +75,10 @@ type Run struct {
 	// Env is the base environment: what every process of the run was given unless its attempt says otherwise.
 	Env map[string]string `json:"env"`
 	// InheritEnv says that components got the whole environment around their steps (--env-policy inherit).
-	InheritEnv bool              `json:"inherit_env,omitempty"`
-	Job        map[string]string `json:"job,omitempty"` // the job variables
+	InheritEnv bool `json:"inherit_env,omitempty"`
+	// Confine says which steps are confined besides those that ask for it (--confine); "" is none.
+	Confine plan.Confinement  `json:"confine,omitempty"`
+	Job     map[string]string `json:"job,omitempty"` // the job variables
 	// Secrets are keyed digests of the run's secrets, by name; DigestKey, in hexadecimal, is their key.
 	Secrets   map[string]string `json:"secrets,omitempty"`
 	DigestKey string            `json:"digest_key,omitempty"`
@@ -190,6 +192,8 @@ type Attempt struct {
 	Unset []string          `json:"unset,omitempty"`
 	// LogHeld says that the log came when the process had ended, because only then all that must be masked in it was known.
 	LogHeld bool `json:"log_held,omitempty"`
+	// Confined says that the process saw only a part of the machine.
+	Confined bool `json:"confined,omitempty"`
 	// ExitCode is nil while the process runs, -1 when it ended without one.
 	ExitCode *int   `json:"exit_code,omitempty"`
 	Signal   string `json:"signal,omitempty"`

@@ -86,7 +86,7 @@ func (b *builder) event(e event.Event) {
 	case event.ExecStarted:
 		n := b.node(e.Step, e.Time)
 		n.Attempts = append(n.Attempts, Attempt{Command: body.Command, WorkDir: body.WorkDir, Env: body.Env, Unset: body.Unset,
-			LogHeld: body.LogHeld, Started: e.Time})
+			LogHeld: body.LogHeld, Confined: body.Confined, Started: e.Time})
 	case event.Log:
 		b.log(e.Step, e.Time, body.Data)
 	case event.ExecFinished:
@@ -140,7 +140,7 @@ func (b *builder) runStarted(at time.Time, s event.RunStarted) {
 	b.trace.Runtime = Runtime{Version: s.Runtime.Version, OS: s.Runtime.OS, Arch: s.Runtime.Arch}
 	b.trace.Run = Run{
 		ID: s.ID, Status: event.Running, Started: at, Inputs: s.Inputs, WorkDir: s.WorkDir, FreshWorkDir: s.FreshWorkDir, Environment: s.Environment, Identity: s.Identity,
-		Env: s.Env, InheritEnv: s.InheritEnv, Job: s.Job,
+		Env: s.Env, InheritEnv: s.InheritEnv, Confine: s.Confine, Job: s.Job,
 		Secrets: s.Secrets, DigestKey: s.DigestKey, Source: s.Source, Component: s.Component, Continues: s.Continues,
 	}
 	if s.Component != nil {

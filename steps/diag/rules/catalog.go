@@ -17,6 +17,7 @@ const (
 	SecretNotRequested   = "secret-not-requested"
 	SecretNotGranted     = "secret-not-granted"
 	PermissionNotGranted = "permission-not-granted"
+	AccessNotGranted     = "access-not-granted"
 	ComponentNotFound    = "component-not-found"
 	ComponentNotCached   = "component-not-cached"
 	Suspicious           = "suspicious"
@@ -84,6 +85,7 @@ var all = []Rule{
 	{SecretNotRequested, Error, Steps, "A secret is granted to a step that does not request it.", false},
 	{SecretNotGranted, Error, Steps, "A component needs a secret that its caller does not grant.", false},
 	{PermissionNotGranted, Error, Steps, "A component requests a permission that its caller does not grant.", false},
+	{AccessNotGranted, Error, Steps, "A component is called with `confine: true` and requests access that its caller does not allow.", false},
 	{ComponentNotFound, Warning, Steps, "A reference leads to no component. A step may still create it before it is used.", false},
 	{ComponentNotCached, Note, Steps, "A fetched component is not in the cache, so what uses it was not checked.", false},
 	{Unreachable, Warning, Steps, "A step never runs.", false},

@@ -32,6 +32,8 @@ var ownKeys = []ownKey{
 	{"inherit_env", []string{"step", "func", "action"}, "a step without a component has the environment around it"},
 	{"allow_exports", []string{"step", "func", "action"}, "a step without a component exports what it likes"},
 	{"permissions", []string{"step", "func", "action"}, "a step without a component may do what the list may that it is in"},
+	{"confine", []string{"step", "func", "action", "script", "exec"}, "confine the steps of the list that run something"},
+	{"allow_access", []string{"step", "func", "action", "script", "exec"}, "allow it to the steps of the list that need it"},
 	{"shell", []string{"script"}, "only script has a shell; an exec names its own program"},
 	{"log_file", []string{"script"}, "an exec has its own log file: `exec: {log_file: …}`"},
 	{"toolkit", []string{"script"}, "an exec has its own toolkit: `exec: {toolkit: …}`"},
@@ -179,6 +181,11 @@ func (p stepReader) stepKey(s *plan.Step, n *yamlsource.Node, e yamlsource.Entry
 		s.Permissions = p.permissions(e.Value)
 	case "allow_exports":
 		s.AllowExports = p.variables(e.Value, `"allow_exports"`, func(n *yamlsource.Node) bool { return p.name(n, "a variable") })
+	case "confine":
+		confine := p.boolean(e.Value, `"confine"`)
+		s.Confine = &confine
+	case "allow_access":
+		s.AllowAccess = p.accesses(e.Value, `"allow_access"`)
 	default:
 		p.controls.controlKey(s, e)
 	}

@@ -8,7 +8,7 @@ import (
 // and ownKeys.
 var mapKeys = map[string][]string{
 	"document":      {"spec"},
-	"spec":          {"inputs", "outputs", "env", "secrets", "exports", "home", "permissions", "description", "any_inputs", "any_outputs"},
+	"spec":          {"inputs", "outputs", "env", "secrets", "exports", "access", "home", "permissions", "description", "any_inputs", "any_outputs"},
 	"input":         {"type", "default", "sensitive", "description", "options", "match", "computed", "deprecated"},
 	"output":        {"type", "default", "sensitive", "description"},
 	"envRequest":    {"default", "optional", "description"},

@@ -61,7 +61,7 @@ var minimal = map[string]string{
 // ownValues has a value for each key that only steps of some kinds have.
 var ownValues = map[string]string{
 	"inputs": "{a: b}", "secrets": "[a]", "shell": "bash", "log_file": "a.log", "toolkit": "github", "background": "true",
-	"outputs": "{a: b}", "delegate": "b", "max_parallel": "2", "inherit_env": "true", "allow_exports": "[A]", "permissions": "{contents: read}",
+	"outputs": "{a: b}", "delegate": "b", "max_parallel": "2", "inherit_env": "true", "allow_exports": "[A]", "permissions": "{contents: read}", "confine": "true", "allow_access": "[/a]",
 }
 
 func TestTheSchemaAllowsAKeyInTheKindsOfStepsThatTheParserDoes(t *testing.T) {

@@ -58,6 +58,8 @@ func (p specReader) spec(doc *yamlsource.Node) plan.Spec {
 			spec.Permissions = p.permissions(e.Value)
 		case "home":
 			spec.Home = p.word(e.Value, `"home"`, plan.HomeJob)
+		case "access":
+			spec.Access = p.accesses(e.Value, `"access"`)
 		case "secrets":
 			for _, s := range p.named(e, "a secret") {
 				put(&spec.Secrets, s.Key.Text, p.secretRequest(s))
@@ -296,10 +298,30 @@ func (p specReader) variableName(key *yamlsource.Node) bool {
 // variablesPattern is what a pattern of variables looks like.
 var variablesPattern = lazyregexp.New(`^[a-zA-Z_*][a-zA-Z0-9_*]*$`)
 
+// accesses reads a list of what a confined step has beyond its own.
+func (p *reader) accesses(n *yamlsource.Node, what string) []string {
+	return p.texts(n, what, "[/one, /two:rw]", func(item *yamlsource.Node) bool {
+		if item.Kind != yamlsource.String {
+			p.report(item.Span, "", "what %s names must be a path, not %s", what, item.Kind)
+			return false
+		}
+		if _, err := plan.ParseAccess(item.Text); err != nil {
+			p.report(item.Span, "write PATH for reading, or PATH:rw", "%q in %s: %v", shorten(item.Text), what, err)
+			return false
+		}
+		return true
+	})
+}
+
 // variables reads a list of names of variables.
 func (p *reader) variables(n *yamlsource.Node, what string, valid func(*yamlsource.Node) bool) []string {
+	return p.texts(n, what, "[ONE, TWO]", valid)
+}
+
+// texts reads a list of texts, none of which is there twice.
+func (p *reader) texts(n *yamlsource.Node, what, example string, valid func(*yamlsource.Node) bool) []string {
 	if n.Kind != yamlsource.Sequence {
-		p.report(n.Span, "write [ONE, TWO]", "%s must be a list, not %s", what, n.Kind)
+		p.report(n.Span, "write "+example, "%s must be a list, not %s", what, n.Kind)
 		return nil
 	}
 	var names []string

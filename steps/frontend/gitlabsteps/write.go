@@ -62,7 +62,7 @@ func check(c *plan.Component, written []byte) error {
 
 // isBare reports whether a spec is that of a job, which is not written.
 func isBare(s *plan.Spec) bool {
-	return s.AnyOutputs && !s.AnyInputs && s.Description == "" && !s.DelegateOutputs && len(s.Inputs)+len(s.Outputs)+len(s.Env)+len(s.Secrets)+len(s.Exports) == 0
+	return s.AnyOutputs && !s.AnyInputs && s.Description == "" && !s.DelegateOutputs && len(s.Inputs)+len(s.Outputs)+len(s.Env)+len(s.Secrets)+len(s.Exports)+len(s.Access) == 0
 }
 
 // writer makes nodes of a plan.
@@ -209,6 +209,12 @@ func (w *writer) step(s *plan.Step) node {
 	}
 	if len(s.AllowExports) > 0 {
 		n.add("allow_exports", textsNode(s.AllowExports))
+	}
+	if s.Confine != nil {
+		n.add("confine", boolNode(*s.Confine))
+	}
+	if len(s.AllowAccess) > 0 {
+		n.add("allow_access", textsNode(s.AllowAccess))
 	}
 	if w.unnamed[s] {
 		control(&n, s)

@@ -53,6 +53,9 @@ func (w *writer) spec(s *plan.Spec) node {
 	if len(s.Permissions) > 0 {
 		out.add("permissions", named(s.Permissions, textNode))
 	}
+	if len(s.Access) > 0 {
+		out.add("access", textsNode(s.Access))
+	}
 	if len(s.Secrets) > 0 {
 		out.add("secrets", named(s.Secrets, func(e plan.SecretRequest) node {
 			n := node{object: true}

@@ -37,7 +37,7 @@ func fromComponent(m *planv1.Component, depth int) (*plan.Component, error) {
 func fromSpec(m *planv1.Spec) (plan.Spec, error) {
 	out := plan.Spec{
 		Description: m.GetDescription(), DelegateOutputs: m.GetDelegateOutputs(), AnyOutputs: m.GetAnyOutputs(), AnyInputs: m.GetAnyInputs(),
-		Exports: m.GetExports(), Home: m.GetHome(), Permissions: m.GetPermissions(),
+		Exports: m.GetExports(), Home: m.GetHome(), Permissions: m.GetPermissions(), Access: m.GetAccess(),
 	}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", m.GetInputs(), fromInput)
@@ -179,6 +179,7 @@ func fromSteps(field string, steps []*planv1.Step, depth int) ([]plan.Step, erro
 func fromStep(m *planv1.Step, depth int) (plan.Step, error) {
 	out := plan.Step{
 		Name: m.GetName(), Title: m.GetTitle(), Background: m.GetBackground(), InheritEnv: m.GetInheritEnv(), AllowExports: m.GetAllowExports(), Permissions: m.GetPermissions(),
+		Confine: m.Confine, AllowAccess: m.GetAllowAccess(),
 		Span: fromSpan(m.GetSpan()),
 	}
 	var errs [10]error

@@ -31,7 +31,7 @@ func toComponent(c *plan.Component, depth int) (*planv1.Component, error) {
 var errTooNested = fmt.Errorf("steps nest deeper than %d levels", MaxNesting)
 
 func toSpec(s *plan.Spec) (*planv1.Spec, error) {
-	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs, AnyInputs: s.AnyInputs, Exports: s.Exports, Home: s.Home, Permissions: s.Permissions}
+	out := &planv1.Spec{Description: s.Description, DelegateOutputs: s.DelegateOutputs, AnyOutputs: s.AnyOutputs, AnyInputs: s.AnyInputs, Exports: s.Exports, Home: s.Home, Permissions: s.Permissions, Access: s.Access}
 	var errs [4]error
 	out.Inputs, errs[0] = convertMap("inputs", s.Inputs, toInput)
 	out.Outputs, errs[1] = convertMap("outputs", s.Outputs, toOutput)
@@ -179,6 +179,7 @@ func toSteps(field string, steps []plan.Step, depth int) ([]*planv1.Step, error)
 func toStep(s *plan.Step, depth int) (*planv1.Step, error) {
 	out := &planv1.Step{
 		Name: s.Name, Title: s.Title, Background: s.Background, InheritEnv: s.InheritEnv, AllowExports: s.AllowExports, Permissions: s.Permissions,
+		Confine: s.Confine, AllowAccess: s.AllowAccess,
 		Timeout: toDuration(s.Timeout), Span: toSpan(s.Span),
 	}
 	var errs [8]error

@@ -279,7 +279,9 @@ type Spec struct {
 	// "job" for a component that uses the home folder of the steps around it. Empty gives it one of its own, which ends with the step.
 	Home string `protobuf:"bytes,10,opt,name=home,proto3" json:"home,omitempty"`
 	// What the component asks to do with the tokens of the job, by scope: "read", "write", or for "id-token" an audience.
-	Permissions   map[string]string `protobuf:"bytes,11,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Permissions map[string]string `protobuf:"bytes,11,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What the component asks for when it is confined: files, folders, sockets and devices, as PATH or PATH:rw. ~ is the home folder of the run.
+	Access        []string `protobuf:"bytes,12,rep,name=access,proto3" json:"access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +389,13 @@ func (x *Spec) GetHome() string {
 func (x *Spec) GetPermissions() map[string]string {
 	if x != nil {
 		return x.Permissions
+	}
+	return nil
+}
+
+func (x *Spec) GetAccess() []string {
+	if x != nil {
+		return x.Access
 	}
 	return nil
 }
@@ -1385,7 +1394,11 @@ type Step struct {
 	// The variables that the component may export although they could take over later steps.
 	AllowExports []string `protobuf:"bytes,19,rep,name=allow_exports,json=allowExports,proto3" json:"allow_exports,omitempty"`
 	// What the component may ask for in Spec.permissions; of an action, the most that it may do.
-	Permissions   map[string]string `protobuf:"bytes,20,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Permissions map[string]string `protobuf:"bytes,20,rep,name=permissions,proto3" json:"permissions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Keeps the processes of the step from the rest of the machine, or lets them be where the run would confine them. Absent leaves it to the run.
+	Confine *bool `protobuf:"varint,21,opt,name=confine,proto3,oneof" json:"confine,omitempty"`
+	// What the step has of what it asks for when it is confined, as PATH or PATH:rw.
+	AllowAccess   []string `protobuf:"bytes,22,rep,name=allow_access,json=allowAccess,proto3" json:"allow_access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1571,6 +1584,20 @@ func (x *Step) GetAllowExports() []string {
 func (x *Step) GetPermissions() map[string]string {
 	if x != nil {
 		return x.Permissions
+	}
+	return nil
+}
+
+func (x *Step) GetConfine() bool {
+	if x != nil && x.Confine != nil {
+		return *x.Confine
+	}
+	return false
+}
+
+func (x *Step) GetAllowAccess() []string {
+	if x != nil {
+		return x.AllowAccess
 	}
 	return nil
 }
@@ -2382,7 +2409,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x12.rung.plan.v1.SpecR\x04spec\x128\n" +
 	"\n" +
 	"definition\x18\x02 \x01(\v2\x18.rung.plan.v1.DefinitionR\n" +
-	"definition\"\xf2\x06\n" +
+	"definition\"\x8a\a\n" +
 	"\x04Spec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x1e.rung.plan.v1.Spec.InputsEntryR\x06inputs\x129\n" +
@@ -2397,7 +2424,8 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\aexports\x18\t \x03(\tR\aexports\x12\x12\n" +
 	"\x04home\x18\n" +
 	" \x01(\tR\x04home\x12E\n" +
-	"\vpermissions\x18\v \x03(\v2#.rung.plan.v1.Spec.PermissionsEntryR\vpermissions\x1aN\n" +
+	"\vpermissions\x18\v \x03(\v2#.rung.plan.v1.Spec.PermissionsEntryR\vpermissions\x12\x16\n" +
+	"\x06access\x18\f \x03(\tR\x06access\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.InputR\x05value:\x028\x01\x1aP\n" +
@@ -2493,7 +2521,7 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x04args\x18\x01 \x03(\v2\x13.rung.plan.v1.FieldR\x04args\"G\n" +
 	"\x06Script\x12'\n" +
 	"\x04text\x18\x01 \x01(\v2\x13.rung.plan.v1.FieldR\x04text\x12\x14\n" +
-	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xac\t\n" +
+	"\x05shell\x18\x02 \x01(\tR\x05shell\"\xfa\t\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12+\n" +
@@ -2519,7 +2547,9 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\vinherit_env\x18\x12 \x01(\bR\n" +
 	"inheritEnv\x12#\n" +
 	"\rallow_exports\x18\x13 \x03(\tR\fallowExports\x12E\n" +
-	"\vpermissions\x18\x14 \x03(\v2#.rung.plan.v1.Step.PermissionsEntryR\vpermissions\x1aN\n" +
+	"\vpermissions\x18\x14 \x03(\v2#.rung.plan.v1.Step.PermissionsEntryR\vpermissions\x12\x1d\n" +
+	"\aconfine\x18\x15 \x01(\bH\x01R\aconfine\x88\x01\x01\x12!\n" +
+	"\fallow_access\x18\x16 \x03(\tR\vallowAccess\x1aN\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
 	"\x05value\x18\x02 \x01(\v2\x13.rung.plan.v1.FieldR\x05value:\x028\x01\x1aK\n" +
@@ -2532,7 +2562,9 @@ const file_rung_plan_v1_plan_proto_rawDesc = "" +
 	"\x10PermissionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x05\n" +
-	"\x03run\"5\n" +
+	"\x03runB\n" +
+	"\n" +
+	"\b_confine\"5\n" +
 	"\x05Await\x12\x14\n" +
 	"\x05steps\x18\x01 \x03(\tR\x05steps\x12\x16\n" +
 	"\x06cancel\x18\x02 \x01(\bR\x06cancel\"J\n" +

@@ -303,6 +303,8 @@ type RunRequest struct {
 	LogFile string `protobuf:"bytes,12,opt,name=log_file,json=logFile,proto3" json:"log_file,omitempty"`
 	// Every component gets the whole environment around its step, whatever its spec requests, and exports what it likes.
 	InheritEnv bool `protobuf:"varint,13,opt,name=inherit_env,json=inheritEnv,proto3" json:"inherit_env,omitempty"`
+	// The steps that are confined besides those that ask for it: "none", which is the same as nothing, "fetched" or "all".
+	Confine string `protobuf:"bytes,14,opt,name=confine,proto3" json:"confine,omitempty"`
 	// What the run goes on from. The steps, inputs, variables, secrets and lock have to be those of the run that the state was taken from; env
 	// is part of the state. Absent begins with the first step.
 	From *Origin `protobuf:"bytes,30,opt,name=from,proto3" json:"from,omitempty"`
@@ -442,6 +444,13 @@ func (x *RunRequest) GetInheritEnv() bool {
 		return x.InheritEnv
 	}
 	return false
+}
+
+func (x *RunRequest) GetConfine() string {
+	if x != nil {
+		return x.Confine
+	}
+	return ""
 }
 
 func (x *RunRequest) GetFrom() *Origin {
@@ -2414,7 +2423,7 @@ var File_rung_runner_v1_runner_proto protoreflect.FileDescriptor
 
 const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\n" +
-	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xd5\x06\n" +
+	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xef\x06\n" +
 	"\n" +
 	"RunRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -2431,7 +2440,8 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\x04lock\x18\v \x01(\tR\x04lock\x12\x19\n" +
 	"\blog_file\x18\f \x01(\tR\alogFile\x12\x1f\n" +
 	"\vinherit_env\x18\r \x01(\bR\n" +
-	"inheritEnv\x12*\n" +
+	"inheritEnv\x12\x18\n" +
+	"\aconfine\x18\x0e \x01(\tR\aconfine\x12*\n" +
 	"\x04from\x18\x1e \x01(\v2\x16.rung.runner.v1.OriginR\x04from\x12\x16\n" +
 	"\x06paused\x18\x1f \x01(\bR\x06paused\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +

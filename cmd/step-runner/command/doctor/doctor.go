@@ -21,6 +21,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/confine"
 	"github.com/rungci/rung/internal/process"
 )
 
@@ -54,7 +55,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Args:  command.Arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			findings := []finding{
-				a.checkShell(), a.checkTemp(), a.checkWorkDir(), checkCleanup(), a.checkLocale(), a.checkPath(),
+				a.checkShell(), a.checkTemp(), a.checkWorkDir(), checkCleanup(), checkConfine(), a.checkLocale(), a.checkPath(),
 				checkProgram("git", "install git to run jobs of a repository with local"),
 				checkProgram("node", "install Node.js 20 or later to run JavaScript actions"),
 			}
@@ -151,6 +152,36 @@ func checkCleanup() finding {
 	default:
 		return finding{"cleanup", findingWarning, "process groups only", detached}
 	}
+}
+
+// checkConfine says whether steps can be confined.
+func checkConfine() finding {
+	f := finding{Check: "confine", Status: findingOK, Found: "steps can be confined: namespaces and Landlock work"}
+	switch err := process.CanConfine(); {
+	case err != nil && runtime.GOOS != "linux":
+		return finding{"confine", findingWarning, "steps cannot be confined: only Linux does that", ""}
+	case err != nil:
+		return finding{"confine", findingWarning, fmt.Sprintf("steps cannot be confined: %v", err), confineFix()}
+	case confine.ABI() < confine.ScopeABI:
+		return finding{"confine", findingWarning, "confined steps reach the abstract sockets of other processes", "Linux 6.12 or later keeps them apart; until then `confine: true` is refused"}
+	}
+	return f
+}
+
+// confineFix looks for what keeps a user from namespaces.
+func confineFix() string {
+	for file, hint := range map[string]string{
+		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "AppArmor keeps programs from user namespaces: give step-runner a profile with `userns,`, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+		"/proc/sys/kernel/unprivileged_userns_clone":             "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1",
+		"/proc/sys/user/max_user_namespaces":                     "allow user namespaces: sysctl user.max_user_namespaces=10000",
+	} {
+		text, err := os.ReadFile(file)
+		value := strings.TrimSpace(string(text))
+		if err == nil && (value == "0") != strings.Contains(file, "apparmor") {
+			return hint
+		}
+	}
+	return "in a container, allow user namespaces and a /proc of their own (docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined)"
 }
 
 // checkProgram looks for a program that some jobs need.

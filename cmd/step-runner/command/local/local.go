@@ -28,6 +28,7 @@ import (
 	"github.com/rungci/rung/local/limits"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/ui"
 )
@@ -55,6 +56,7 @@ type localFlags struct {
 	isolation   string
 	limits      limits.Limits
 	privileged  bool
+	confine     string
 	noServices  bool
 	inPlace     bool
 	keep        bool
@@ -122,6 +124,7 @@ internal error · 6 no such job · 124 timeout · 130 interrupted`,
 		f.Var(&limitFlag{&o.limits, l.name, l.kind, ""}, l.name, l.usage)
 	}
 	f.BoolVar(&o.privileged, "privileged", false, "let jobs in containers have all rights on this machine's kernel")
+	f.StringVar(&o.confine, "confine", plan.Confinements[0], "confine `WHICH` steps to their own files and processes, besides those that ask for it: fetched, all or none (Linux)")
 	f.BoolVar(&o.noServices, "no-services", false, "run jobs without their services if there is no container engine")
 	f.StringArrayVar(&o.env, "env", nil, "set the environment variable `NAME=VALUE` for steps on this machine; NAME alone passes yours on")
 	f.BoolVar(&o.hostHome, "host-home", false, "let jobs on this machine use your home and XDG folders and your git configuration")
@@ -166,6 +169,7 @@ func (o *localFlags) complete(cmd *cobra.Command) {
 	}
 	command.Complete(cmd, "isolation", isolations...)
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)
+	command.Complete(cmd, "confine", plan.Confinements...)
 	command.Complete(cmd, "network", "all", "none")
 	command.Complete(cmd, "format", project.Formats...)
 	project.Complete(cmd)
@@ -271,6 +275,8 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 		return "", nil, exit.Usage("--output-file and --output-dir exclude each other")
 	case o.needs && len(names) == 0:
 		return "", nil, exit.Usage("--needs is about jobs that are named").Hinted("add --job-name JOB")
+	case !slices.Contains(plan.Confinements, o.confine):
+		return "", nil, command.OneOf("--confine", o.confine, plan.Confinements...)
 	case o.grace < 0 || o.grace > service.MaxGrace:
 		return "", nil, exit.Usage("--grace is at least 0 and at most %s", service.MaxGrace)
 	case o.watch && file == "-":
@@ -338,7 +344,7 @@ func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, vie
 	out := local.Options{
 		InheritEnv:  inheritEnv,
 		Concurrency: o.concurrency, Isolation: local.Isolation(o.isolation), Limits: o.limits, Privileged: o.privileged, None: places.OpenNone, Container: places.OpenContainer,
-		HostEnv: o.hostEnv, NoServices: o.noServices, Keep: o.keep, Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
+		HostEnv: o.hostEnv, NoServices: o.noServices, Keep: o.keep, Confine: plan.Confinement(o.confine), Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
 		RuntimeDigest: runner.Digest, Version: o.app.Version, Observer: view, Verbose: o.Verbose > 0, Color: screen.Color(o.app.Program, o.app.Stdout),
 		Everything: o.Progress == string(ui.ModeJSON),
 	}

@@ -210,6 +210,9 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 	}
 	own := path.Join(layout.Temp, replayFolder)
 	args := []string{path.Join(layout.Bin, "step-runner"), "replay", "--isolation", inEnvironment, "--work-dir", layout.Project}
+	if r.Confine != "" {
+		args = append(args, "--confine", r.Confine)
+	}
 	send := func(name, from string) error {
 		data, err := os.ReadFile(from)
 		if err != nil {

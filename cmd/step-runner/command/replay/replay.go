@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,7 @@ or the bundle, as it is read; --dry-run shows all that would run, and runs nothi
 	r.flags(cmd)
 	screen.CompleteView(cmd)
 	command.Complete(cmd, "isolation", "auto", "none")
+	command.Complete(cmd, "confine", plan.Confinements...)
 	return cmd
 }
 
@@ -108,6 +110,7 @@ func (r *replaying) flags(cmd *cobra.Command) {
 	f.StringVar(&r.runtime, "runtime", "", "use the step-runner `FILE`, if it made the trace")
 	f.StringVar(&r.steps, "steps", "", "read the steps from `FILE`, if the recorded text held secrets")
 	f.StringVar(&r.isolation, "isolation", "auto", "run in `LEVEL`: auto (as recorded, such as a container of the same image) or none (this machine)")
+	f.StringVar(&r.Confine, "confine", "", "confine `WHICH` steps, besides those that ask for it: fetched, all or none (default: as recorded)")
 	f.BoolVar(&r.compare.Exact, "exact", false, "also compare times and temporary paths in logs")
 	f.BoolVar(&r.asJSON, "json", false, "print the differences as JSON")
 	f.StringVar(&r.Progress, "progress", "", "show progress on standard error as `MODE`: auto, tty, plain, quiet or json (default: none)")
@@ -129,6 +132,9 @@ func (r *replaying) flags(cmd *cobra.Command) {
 func (r *replaying) run(ctx context.Context, file string) error {
 	if r.Timeout < 0 || r.Grace < 0 {
 		return exit.Usage("--timeout and --grace cannot be less than 0")
+	}
+	if r.Confine != "" && !slices.Contains(plan.Confinements, r.Confine) {
+		return command.OneOf("--confine", r.Confine, plan.Confinements...)
 	}
 	recorded, err := r.load(file)
 	if err != nil {
@@ -392,6 +398,10 @@ func (r *replaying) execute(ctx context.Context, recorded *trace.Trace, again *r
 	opts.Toolkits[plan.ToolkitGitHub], opts.Toolkits[plan.ToolkitGitHubAction] = toolkit, toolkit
 	maps.Copy(opts.Functions, functions)
 	again.Apply(&opts)
+	if r.Confine != "" {
+		opts.Confine = plan.Confinement(r.Confine)
+	}
+	opts.Hidden = r.Hidden(traceFile)
 	opts.Programs = true
 	opts.Folder, opts.Source, opts.Sink = r.Folder, components, sink
 	opts.Kill, opts.Timeout = kill, r.Timeout

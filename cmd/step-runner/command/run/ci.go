@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/plan"
 )
 
 // ciPrefixes begin the names of the job's variables in the environment of a CI job.
@@ -69,6 +70,7 @@ With --port, gRPC clients on this machine that present a token can follow and ca
 	screen.CompleteView(cmd)
 	command.Complete(cmd, "step-results-format", "json", "prototext")
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)
+	command.Complete(cmd, "confine", plan.Confinements...)
 	return cmd
 }
 

@@ -75,6 +75,7 @@ Set job variables with --job. Steps see the same part of your environment as wit
 	screen.CompleteView(cmd)
 	command.Complete(cmd, "step-results-format", "json", "prototext")
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)
+	command.Complete(cmd, "confine", plan.Confinements...)
 	return cmd
 }
 

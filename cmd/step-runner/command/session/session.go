@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,6 +42,7 @@ type Session struct {
 	known      map[string]string // the values of secrets, once they are read
 	hostHome   bool
 	envPolicy  values.EnvPolicy
+	Confine    string // one of plan.Confinements
 	WorkDir    string
 	Timeout    time.Duration
 	Grace      time.Duration
@@ -92,6 +94,7 @@ func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "show failures only (--progress quiet)")
 	f.BoolVar(&s.hostHome, "host-home", false, "let steps use your home, temporary and XDG folders and your git configuration")
 	s.envPolicy.Declare(f)
+	f.StringVar(&s.Confine, "confine", plan.Confinements[0], "confine `WHICH` steps to their own files and processes, besides those that ask for it: fetched, all or none (Linux)")
 	f.StringVar(&s.WorkDir, "work-dir", "", "run commands in `DIR` (default: "+defaultDir+")")
 	f.DurationVar(&s.Timeout, "timeout", 0, "stop the run after `TIME` (1h30m); 0 means never")
 	f.DurationVar(&s.Grace, "grace", engine.DefaultGrace, "give processes `TIME` to exit before they are killed")
@@ -99,6 +102,18 @@ func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	s.pause.declare(f)
 	s.From.Declare(f)
 	s.results.flags(f, s.Program.Getenv)
+}
+
+// Hidden are the files and folders that confined steps of a run with the trace do not see.
+func (s *Session) Hidden(traceFile string) []string {
+	var hidden []string
+	if s.Components != nil && s.Components.Cache != nil {
+		hidden = append(hidden, s.Components.Cache.Dir())
+	}
+	if path, err := filepath.Abs(traceFile); err == nil && traceFile != "" {
+		hidden = append(hidden, path, path+trace.EventsSuffix, path+trace.EventsSuffix+trace.LogSuffix)
+	}
+	return hidden
 }
 
 // Job is what a session runs.
@@ -116,6 +131,9 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	inheritEnv, err := s.envPolicy.Inherits()
 	if err != nil {
 		return nil, err
+	}
+	if !slices.Contains(plan.Confinements, s.Confine) {
+		return nil, command.OneOf("--confine", s.Confine, plan.Confinements...)
 	}
 	if err := s.pause.check(len(s.Env)+len(s.EnvFiles) > 0); err != nil {
 		return nil, err
@@ -141,6 +159,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	opts.Dir, opts.WorkDir, opts.Folder = workDir, workDir, s.Folder
 	opts.Env, opts.HostHome, opts.Job, opts.Secrets = env, s.hostHome, s.JobVars, secrets
 	opts.InheritEnv = inheritEnv
+	opts.Confine, opts.Hidden = plan.Confinement(s.Confine), s.Hidden(s.TraceFile)
 	opts.Mask = credentials(env)
 	opts.Source = s.Components
 	pausing, err := s.pause.open(&opts)

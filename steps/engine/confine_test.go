@@ -1,0 +1,147 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+)
+
+// needsConfinement skips a test where processes cannot be confined.
+func needsConfinement(t *testing.T) {
+	t.Helper()
+	if err := process.CanConfine(); err != nil {
+		t.Skipf("processes cannot be confined here: %v", err)
+	}
+}
+
+// looks is a component that says whether it is process 2 or so of a small world.
+const looks = "spec: {}\n---\nexec: {script: 'if test -e /proc/1/root/etc/hostname -o $$ -gt 50; then echo free; else echo confined; fi'}\n"
+
+func TestWhichStepsAreConfined(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	files := map[string]string{
+		"c/func.yml": looks, "fetched/func.yml": looks, "whole/func.yml": "spec: {}\n---\nrun: [{step: ../c}, {step: ../c, confine: false}]\n",
+	}
+	for _, test := range []struct {
+		mode        plan.Confinement
+		steps, want string
+	}{
+		{"", "[{step: ./c}, {step: ./c, confine: true}, {action: owner/fetched@v1}]", "free confined free"},
+		{plan.ConfineFetched, "[{step: ./c}, {step: ./c, confine: true}]", "free confined"},
+		{plan.ConfineFetched, "[{step: ./whole}, {step: ./whole, confine: true}]", "free free confined confined"},
+		{plan.ConfineAll, "[{step: ./c}, {step: ./c, confine: false}, {step: ./whole}]", "confined confined confined confined"},
+		{plan.ConfineNone, "[{step: ./c}, {step: ./c, confine: true}]", "free confined"},
+	} {
+		t.Run(string(test.mode)+" "+test.steps, func(t *testing.T) {
+			t.Parallel()
+			j, _, _ := job{steps: test.steps, files: files, opts: engine.Options{Confine: test.mode}}.talking(t)
+			r := j.run(t).succeeds().logs(strings.ReplaceAll(test.want, " ", "\n") + "\n")
+			var recorded []string
+			for _, body := range bodies[event.ExecStarted](r) {
+				recorded = append(recorded, map[bool]string{true: "confined", false: "free"}[body.Confined])
+			}
+			if got := strings.Join(recorded, " "); got != test.want || bodies[event.RunStarted](r)[0].Confine != test.mode {
+				t.Errorf("the events have %q", got)
+			}
+		})
+	}
+}
+
+// TestAConfinedStepHasItsOwn has a step read its input, give an output and an export, and leave something in its folders for the next.
+func TestAConfinedStepHasItsOwn(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	job{steps: `
+- {name: before, script: 'echo of-all >~/note; echo of-all >$TMPDIR/note; echo here >file'}
+- {name: c, step: ./c, inputs: {text: given}, confine: true}
+- {name: after, script: 'echo ${{ steps.c.outputs.text }} $MODE; cat made; ls ~ $TMPDIR | grep -c left || true'}
+`, files: map[string]string{"c/data": "of the package\n", "c/func.yml": `
+spec:
+  inputs: {text: {type: string}}
+  outputs: {text: {type: string}}
+  exports: [MODE]
+---
+exec:
+  script: |
+    cat ~/note $TMPDIR/note 2>/dev/null || echo none
+    cat file "${{ step_dir }}/data"; grep -c given "${{ input_file }}"
+    touch ~/left $TMPDIR/left /tmp/left; echo made >made
+    echo '{"name": "text", "value": "${{ inputs.text }}"}' >"${{ output_file }}"
+    echo '{"name": "MODE", "value": "set"}' >"${{ export_file }}"
+`}}.run(t).succeeds().logs("none\nhere\nof the package\n1\ngiven set\nmade\n0\n")
+}
+
+func TestAConfinedComponentHasTheAccessThatItRequestsAndIsAllowed(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "file"), []byte("outside\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	component := func(access, script string) string {
+		return "spec: {" + access + "}\n---\nexec: {script: '" + script + "'}\n"
+	}
+	reads := "cat " + outside + "/file 2>/dev/null || echo none; (echo x >" + outside + "/new) 2>/dev/null || echo read-only"
+	for name, test := range map[string]struct{ spec, step, code, want string }{
+		"nothing":                   {"", "", "", "none\nread-only\n"},
+		"what is allowed":           {"access: [" + outside + "]", "allow_access: [" + outside + "]", "", "outside\nread-only\n"},
+		"to write":                  {"access: [\"" + outside + ":rw\"]", "allow_access: [\"" + outside + ":rw\"]", "", "outside\n"},
+		"a part of what is":         {"access: [" + outside + "/file]", "allow_access: [\"" + outside + ":rw\"]", "", "outside\n"},
+		"nothing it did not want":   {"", "allow_access: [" + outside + "]", "", "none\nread-only\n"},
+		"nothing it is not allowed": {"access: [" + outside + "]", "", string(event.CodeAccessNotGranted), ""},
+		"not more than allowed":     {"access: [\"" + outside + ":rw\"]", "allow_access: [" + outside + "]", string(event.CodeAccessNotGranted), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := "- {step: ./c, confine: true"
+			if test.step != "" {
+				step += ", " + test.step
+			}
+			r := job{steps: step + "}\n", files: map[string]string{"c/func.yml": component(test.spec, reads)}}.run(t)
+			_, err := os.Stat(filepath.Join(outside, "new")) // elsewhere it is written to a folder of the step
+			if wrote := err == nil; wrote != (name == "to write") {
+				t.Errorf("it wrote: %v", wrote)
+			}
+			_ = os.Remove(filepath.Join(outside, "new"))
+			if test.code == "" {
+				r.succeeds().logs(test.want)
+			} else if r.Error == nil || string(r.Error.Code) != test.code {
+				t.Errorf("got %v", r.Error)
+			}
+		})
+	}
+	t.Run("in a component, no more than that has", func(t *testing.T) {
+		files := map[string]string{
+			"outer/func.yml": "spec: {}\n---\nrun: [{step: ../inner, allow_access: [" + outside + "]}]\n",
+			"inner/func.yml": component("access: ["+outside+"]", reads),
+		}
+		r := job{steps: "- {step: ./outer, confine: true}\n", files: files}.run(t)
+		if r.Error == nil || r.Error.Code != event.CodeAccessNotGranted {
+			t.Errorf("got %v", r.Error)
+		}
+		job{steps: "- {step: ./outer}\n", files: files}.run(t).succeeds()
+	})
+	t.Run("a script, what it is allowed", func(t *testing.T) {
+		job{steps: "- {script: 'cat " + outside + "/file', confine: true, allow_access: [" + outside + "]}\n"}.run(t).succeeds().logs("outside\n")
+	})
+	t.Run("the home folder of the run", func(t *testing.T) {
+		job{steps: `
+- {name: login, step: ./login, confine: true, allow_access: ["~/.config:rw"]}
+- {name: use, script: cat ~/.config/token}
+`, files: map[string]string{"login/func.yml": component(`access: ["~/.config:rw"]`, "echo token >~/.config/token")}}.run(t).succeeds().logs("token\n")
+	})
+}
+
+// TestAConfinedScriptWithASecretReadsItFromMemory has a script that is in a file in memory because of a secret.
+func TestAConfinedScriptWithASecretReadsItFromMemory(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	job{steps: "- {name: s, script: 'X=${{ job.TOKEN }}; echo ${#X}', confine: true}\n",
+		opts: engine.Options{Job: map[string]engine.Variable{"TOKEN": {Value: "a-secret-of-the-job", Sensitive: true}}}}.run(t).succeeds().logs("19\n")
+}
