@@ -19,12 +19,14 @@ unset RUNG_TEST_ENGINE
 go mod verify >/dev/null
 scripts/lint.sh
 
+# A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
+timeout=25m
 echo "tests${race:+ with the race detector}:"
 if [ "${RUNG_CI:-}" = 1 ]; then
   mkdir -p build
   go build -o build/testreport ./internal/house/cmd/testreport
-  go test $race -json ./... | build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines"
+  go test $race -timeout $timeout -json ./... | build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines"
 else
-  go test $race ./...
+  go test $race -timeout $timeout ./...
 fi
 echo "everything passed"
