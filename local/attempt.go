@@ -135,7 +135,10 @@ func (a *attempt) problem(ctx context.Context, out *Ended, err error) {
 
 // run makes the environment, and runs the steps in it.
 func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
-	if a.place, err = a.Place(); err != nil {
+	if a.place, err = a.Place(); err == nil {
+		err = a.lockedPlace()
+	}
+	if err != nil {
 		return err
 	}
 	a.preparing = &preparation{

@@ -32,6 +32,8 @@ type Options struct {
 	// None makes the level without isolation, Container that of containers. Each is called once, when a job needs it. Container may
 	// be nil. The levels are the caller's to close.
 	None, Container func() (executor.Executor, error)
+	// Locked refuses images without a digest.
+	Locked bool
 	// HostEnv is the environment of steps on this machine, under what the job says. Those in containers have none of it.
 	HostEnv map[string]string
 	// NoServices runs jobs without their services if there is no engine for them.

@@ -104,7 +104,7 @@ func (a *attempt) Steps(ctx context.Context, env executor.Environment) (*local.S
 	if err != nil {
 		return nil, err
 	}
-	out := &local.Steps{Project: a.project, Source: a.runner.project.Repository.Root, Env: map[string]string{}, Timeout: a.timeout}
+	out := &local.Steps{Project: a.project, Source: a.runner.project.Repository.Root, Env: map[string]string{}, Lock: a.runner.project.lock, Timeout: a.timeout}
 	if !a.o.InPlace {
 		out.Env[session.GitCeiling] = session.Above(a.layout)
 	}

@@ -44,6 +44,9 @@ func (r trigger) start(ctx context.Context) local.Admission {
 	if err != nil {
 		return ended(r.refused(r.job, asError(ctx, fmt.Errorf("cannot create the child pipeline: %w", err))))
 	}
+	if found := child.project.Unlocked(*child.o); found != nil {
+		return ended(r.refused(r.job, local.Denied(found)))
+	}
 	call := &local.Call{Pipeline: child.schedule().pipeline()}
 	if !t.Depend && !t.Mirror {
 		call.Beside = &local.Result{Status: local.Success, Attempts: 1, Beside: true, Note: "its child pipeline runs beside it and does not decide its result"}
@@ -181,7 +184,7 @@ func (r trigger) forwarded(vars *variable.Collection) []variable.Variable {
 func (r trigger) child(ctx context.Context, vars *variable.Collection) (*runner, error) {
 	p := &Project{
 		Repository: r.project.Repository, Settings: r.project.Settings, Limits: r.project.Limits, Store: r.project.Store.Child(r.job.Name),
-		options: r.project.options, parent: r.project, depth: r.project.depth + 1,
+		options: r.project.options, lock: r.project.lock, parent: r.project, depth: r.project.depth + 1,
 	}
 	p.options.Inputs = nil
 	if err := r.definition(ctx, p, vars); err != nil {

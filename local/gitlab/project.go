@@ -44,6 +44,8 @@ type Options struct {
 	Event    repository.Event
 	// Loader makes what gives the files of includes. It may be nil; then there are none but the definition itself.
 	Loader func(*repository.Repository) (Loader, error)
+	// Lock reads the text of the lock file of the project with a root; it returns "" where there is none. It may be nil.
+	Lock func(root string) (string, error)
 }
 
 // Loader gives the files of includes, and those of other projects.
@@ -75,6 +77,7 @@ type Project struct {
 	rules     []IncludeRule                     // of includes, as they were decided
 	loader    Loader
 	variables []variable.Layer // from outside of the file
+	lock      string           // the lock file for the step-runners of jobs; empty is none
 	parent    *Project         // of a child pipeline
 	depth     int              // 0 is not a child
 }
@@ -131,7 +134,15 @@ func (p *Project) open(ctx context.Context) (err error) {
 		{Level: variable.Project, Variables: p.Settings.For("", p.protected())},
 		{Level: variable.Pipeline, Variables: o.Variables},
 	}
-	return nil
+	return p.readLock()
+}
+
+// readLock reads the lock file: a job finds the same components wherever it runs.
+func (p *Project) readLock() (err error) {
+	if p.options.Lock != nil {
+		p.lock, err = p.options.Lock(p.Repository.Root)
+	}
+	return err
 }
 
 // otherVariables says how to give the variables that a project keeps for gitlab-ci-local, if it has that file.

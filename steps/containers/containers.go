@@ -2,7 +2,11 @@
 // from the file that a person writes to the executor and the trace.
 package containers
 
-import "time"
+import (
+	"crypto/sha256"
+	"strings"
+	"time"
+)
 
 // Image is a container image and how to run it.
 type Image struct {
@@ -12,6 +16,13 @@ type Image struct {
 	PullPolicies []string `json:"-"`
 	Platform     string   `json:"platform,omitempty"` // "linux/arm64"; empty is the engine's
 	User         string   `json:"user,omitempty"`     // empty is the image's
+}
+
+// HasDigest reports whether the name of an image ends with a digest: then it always means the same image.
+func HasDigest(name string) bool {
+	_, digest, _ := strings.Cut(name, "@")
+	sum, ok := strings.CutPrefix(digest, "sha256:")
+	return ok && len(sum) == 2*sha256.Size && strings.Trim(sum, "0123456789abcdef") == ""
 }
 
 // Service is a container beside the job's.

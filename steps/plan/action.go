@@ -12,6 +12,9 @@ const GitHubURL = "https://github.com/"
 // WorkDirPrefix begins Reference.Action for an action in a folder of the work directory.
 const WorkDirPrefix = "${{ work_dir }}/"
 
+// ImagePrefix begins Reference.Action for an action that is an image.
+const ImagePrefix = "docker://"
+
 // Action says where a GitHub Action is. One of Folder, Image and URL is set.
 type Action struct {
 	Folder string // on this machine: absolute, or seen from the definition, or with Own from the root of the definition's repository
@@ -30,8 +33,8 @@ func ParseAction(text string) (Action, error) {
 		return Action{}, errors.New("the name of an action has no white space")
 	}
 	switch {
-	case strings.HasPrefix(text, "docker://"):
-		image := strings.TrimPrefix(text, "docker://")
+	case strings.HasPrefix(text, ImagePrefix):
+		image := strings.TrimPrefix(text, ImagePrefix)
 		if image == "" {
 			return Action{}, errors.New("the image is missing")
 		}

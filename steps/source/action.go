@@ -59,8 +59,25 @@ func (l *Local) image(ref *plan.Reference, from string) (*Component, error) {
 
 // isImage reports whether a reference names a container image.
 func isImage(ref *plan.Reference) bool {
-	return ref.Kind == plan.RefAction && strings.HasPrefix(ref.Action, "docker://")
+	return ref.Kind == plan.RefAction && strings.HasPrefix(ref.Action, plan.ImagePrefix)
 }
+
+// imageOf is the image that a container action runs; "" for one that builds its own, and for all other components.
+func imageOf(c *plan.Component) string {
+	if c == nil || c.Definition.Exec == nil {
+		return ""
+	}
+	command := c.Definition.Exec.Command
+	for i := 2; i+1 < len(command) && command[i].Value.Str() != "--"; i++ {
+		if command[2].Value.Str() == dockerAction && command[i].Value.Str() == "--image" {
+			return command[i+1].Value.Str()
+		}
+	}
+	return ""
+}
+
+// dockerAction is the built-in program that runs container actions.
+const dockerAction = "docker/action"
 
 // checkAction says why a local action cannot be used.
 func (l *Local) checkAction(ref *plan.Reference) error {

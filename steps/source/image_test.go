@@ -2,16 +2,18 @@ package source_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 // TestB3LockedImagesHaveADigest refuses the image of an action that is named by a tag, before the first step and when control reaches it.
 func TestB3LockedImagesHaveADigest(t *testing.T) {
 	t.Parallel()
-	s := newServer()
+	s, digest := newServer(), "sha256:"+strings.Repeat("01", 32)
 	action := func(image string) *plan.Reference {
 		return &plan.Reference{Kind: plan.RefAction, Text: image, Action: image}
 	}
@@ -21,7 +23,7 @@ func TestB3LockedImagesHaveADigest(t *testing.T) {
 		refused          bool
 	}{
 		{"docker://alpine:3", true, false, true}, {"docker://alpine", true, false, true}, {"docker://alpine:3", false, false, false},
-		{"docker://alpine:3", true, true, false}, {"docker://alpine@sha256:0123", true, false, false}, {"docker://alpine:3@sha256:0123", true, false, false},
+		{"docker://alpine:3", true, true, false}, {"docker://alpine@sha256:01", true, false, true}, {"docker://alpine@" + digest, true, false, false}, {"docker://alpine:3@" + digest, true, false, false},
 	} {
 		r := s.resolver(t, t.TempDir(), func(r *source.Resolver) {
 			r.Locked, r.Recorded, r.Local.ParseAction = c.locked, c.recorded, r.Local.Parse
@@ -31,6 +33,30 @@ func TestB3LockedImagesHaveADigest(t *testing.T) {
 			if errors.As(err, &denied) != c.refused {
 				t.Errorf("%s %s, locked %t, in a replay %t: %v", what, c.image, c.locked, c.recorded, err)
 			}
+		}
+	}
+}
+
+// TestB3ALockThatIsSentRefusesImagesToo holds for a step-runner in a container, which gets the lock of its client and no flags.
+func TestB3ALockThatIsSentRefusesImagesToo(t *testing.T) {
+	t.Parallel()
+	s, digest := newServer(), "sha256:"+strings.Repeat("01", 32)
+	closed := func(url string) func(*source.Resolver) {
+		return func(r *source.Resolver) {
+			r.Lock, r.Local.ParseAction = &lock.File{Closed: []lock.Closed{{URL: url, By: "the client demands it"}}}, r.Local.Parse
+		}
+	}
+	for _, c := range []struct {
+		url, image string
+		refused    bool
+	}{
+		{"", "docker://alpine:3", true}, {"", "docker://alpine@" + digest, false},
+		{"https://github.com/", "docker://alpine:3", false}, // as GitHub's lock file closes its own place only
+	} {
+		r := s.resolver(t, t.TempDir(), closed(c.url))
+		err := r.Check(&plan.Reference{Kind: plan.RefAction, Text: c.image, Action: c.image}, r.WorkDir)
+		if refused := err != nil && strings.Contains(err.Error(), "the client demands it"); refused != c.refused || !refused && err != nil {
+			t.Errorf("%s, closed %q: %v", c.image, c.url, err)
 		}
 	}
 }

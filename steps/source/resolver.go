@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source/cache"
 	"github.com/rungci/rung/steps/source/lock"
@@ -90,13 +91,24 @@ type pinning struct {
 
 // Load implements Source.
 func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (*Component, error) {
+	c, err := r.load(ctx, ref, from)
+	if err != nil {
+		return nil, err
+	}
+	if err := imageAllowed(r, ref.Text, imageOf(c.Plan)); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (r *Resolver) load(ctx context.Context, ref *plan.Reference, from string) (*Component, error) {
 	if ref.Kind == plan.RefAction {
 		anchored, err := r.Anchored(ref, from)
 		if err != nil {
 			return nil, err
 		}
 		if ref = anchored; isImage(ref) {
-			if err := r.imageAllowed(ref); err != nil {
+			if err := r.Check(ref, from); err != nil {
 				return nil, err
 			}
 			return r.Local.image(ref, from)
@@ -139,7 +151,7 @@ func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (
 func (r *Resolver) Check(ref *plan.Reference, from string) error {
 	switch {
 	case isImage(ref):
-		return r.imageAllowed(ref)
+		return imageAllowed(r, ref.Text, strings.TrimPrefix(ref.Action, plan.ImagePrefix))
 	case ref.Kind == plan.RefDynamic, ref.IsLocal():
 		return nil
 	}
@@ -193,12 +205,19 @@ func (r *Resolver) allowed(at *Location, trust Trust, ref *plan.Reference) error
 	return nil
 }
 
-// imageAllowed refuses an action's image that may be another one tomorrow where everything has to be locked. A replay runs what the trace names.
-func (r *Resolver) imageAllowed(ref *plan.Reference) error {
-	if !r.Locked || r.Recorded || strings.Contains(ref.Action, "@sha256:") {
+// imageAllowed refuses the image of an action ("" is none) that may be another one tomorrow where everything has to be locked. A replay runs
+// what the trace names.
+func imageAllowed(r *Resolver, what, image string) error {
+	by := "--locked demands it"
+	if closed := r.Lock.Closes(plan.ImagePrefix + image); closed != nil {
+		by = closed.By
+	} else if !r.Locked {
 		return nil
 	}
-	return &DeniedError{What: ref.Text, Why: "its image has no digest, and --locked demands one", Hint: "name the image by its digest, as in docker://NAME@sha256:…"}
+	if image == "" || r.Recorded || containers.HasDigest(image) {
+		return nil
+	}
+	return &DeniedError{What: what, Why: fmt.Sprintf("its image %s has no digest, and %s", image, by), Hint: "name the image by its digest, as in docker://NAME@sha256:…"}
 }
 
 // immutable reports whether a location's revision always names the same bytes.

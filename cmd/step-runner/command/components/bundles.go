@@ -32,7 +32,7 @@ func addBundles(r *source.Resolver, o *Flags) error {
 			return err
 		}
 		r.Stores = append(r.Stores, b)
-		if o.locked {
+		if o.Locked {
 			continue
 		}
 		t, err := b.Trace()

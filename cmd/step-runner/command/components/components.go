@@ -31,7 +31,7 @@ type Flags struct {
 	Sources  string
 	CacheDir string
 	lockFile string
-	locked   bool
+	Locked   bool
 	Offline  bool
 	Refresh  bool
 	Bundles  []string
@@ -57,7 +57,7 @@ func (o *Flags) Args() []string {
 	for _, name := range o.Bundles {
 		file("--bundle", name)
 	}
-	for flag, set := range map[string]bool{"--locked": o.locked, "--offline": o.Offline, "--refresh": o.Refresh} {
+	for flag, set := range map[string]bool{"--locked": o.Locked, "--offline": o.Offline, "--refresh": o.Refresh} {
 		if set {
 			out = append(out, flag)
 		}
@@ -77,7 +77,7 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.Sources, "sources", "", "read the sources of components from `FILE` (default: rung/sources.toml in your configuration folder, and .rung/sources.toml in the project)")
 	f.StringVar(&o.CacheDir, "cache", "", "cache fetched components in `DIR` (default: $STEP_RUNNER_CACHE, or step-runner in your cache folder)")
 	f.StringVar(&o.lockFile, "lock-file", "", "use the lock file `FILE` (default: "+lock.Name+" in the work directory, if it exists)")
-	f.BoolVar(&o.locked, "locked", false, "refuse components that are not in the lock file")
+	f.BoolVar(&o.Locked, "locked", false, "refuse components that are not in the lock file, and images without a digest")
 	f.BoolVar(&o.Offline, "offline", false, "fetch nothing; use the cache and bundles")
 	f.BoolVar(&o.Refresh, "refresh", false, "resolve tags and branches again, even if they were resolved recently")
 	f.StringArrayVar(&o.Bundles, "bundle", nil, "use the components in `FILE`, written by trace bundle")
@@ -93,7 +93,7 @@ func (o *Flags) Open(p *command.Program, folder, workDir string) (*source.Resolv
 	r := &source.Resolver{
 		Local:   &source.Local{Parse: gitlabsteps.ParseFile, ParseAction: actions.Parse, ParseFetchedAction: actions.ParseFetched, WorkDir: workDir},
 		Cache:   kept,
-		Locked:  o.locked,
+		Locked:  o.Locked,
 		Offline: o.Offline,
 		Fresh:   o.Refresh,
 		Folder:  folder,
@@ -177,17 +177,40 @@ func canBeRead(dir string) bool {
 	return err == nil
 }
 
-// OwnLock reads the lock file for a project with a root. What it lacks is refused with --locked, wherever the steps run.
+// OwnLock reads the lock file for a project with a root. What it lacks is refused with --locked, wherever the steps run; a project without
+// one may use nothing that is fetched.
 func (o *Flags) OwnLock(root string) (*lock.File, error) {
-	f, err := readLock(o, root)
-	if err == nil && o.locked {
+	f, err := findLock(o, root)
+	if err == nil && o.Locked {
+		if f == nil {
+			f = &lock.File{Version: lock.Version}
+		}
 		f.Closed = append(f.Closed, lock.Closed{By: "--locked demands it", Hint: "step-runner lock adds it"})
 	}
 	return f, err
 }
 
-// readLock reads the lock file that the flags name, or the one beside the steps.
+// LockText is the text of OwnLock's file, as step-runners take it; "" is none.
+func (o *Flags) LockText(root string) (string, error) {
+	f, err := o.OwnLock(root)
+	if err != nil || f == nil {
+		return "", err
+	}
+	text, err := f.Encode()
+	return string(text), err
+}
+
+// readLock reads the lock file that the flags name, or the one beside the steps, which must exist with --locked.
 func readLock(o *Flags, workDir string) (*lock.File, error) {
+	f, err := findLock(o, workDir)
+	if err == nil && f == nil && o.Locked {
+		return nil, exit.Coded(exit.NotFound, "--locked: there is no %s", filepath.Join(workDir, lock.Name)).Hinted("write one with step-runner lock, or name another with --lock-file")
+	}
+	return f, err
+}
+
+// findLock reads the lock file that the flags name, or the one beside the steps; it returns nil where there is none.
+func findLock(o *Flags, workDir string) (*lock.File, error) {
 	if o.given != nil {
 		return o.given, nil
 	}
@@ -201,8 +224,6 @@ func readLock(o *Flags, workDir string) (*lock.File, error) {
 		return nil, exit.Coded(exit.NotFound, "--lock-file: there is no %s", path).Hinted("step-runner lock writes one")
 	case err != nil:
 		return nil, exit.Coded(exit.Definition, "reading the lock file: %v", err)
-	case f == nil && o.locked:
-		return nil, exit.Coded(exit.NotFound, "--locked: there is no %s", path).Hinted("write one with step-runner lock, or name another with --lock-file")
 	}
 	return f, nil
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/limits"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/plan"
@@ -323,6 +325,9 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 		Options: o.runOptions(places, kill, view), Jobs: jobs, Named: names, Manual: o.manual, WaitDelayed: o.waitDelayed,
 		InPlace: o.inPlace, Secrets: secrets,
 	}
+	if found := p.Unlocked(options); found != nil {
+		return errors.Join(unlocked(found), view.Close())
+	}
 	o.introduce(p, view)
 	began := time.Now()
 	results := p.Run(ctx, options)
@@ -342,7 +347,7 @@ func shownNames(jobs []*pipeline.Job) (names []string, several bool) {
 func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, view *jobsView) local.Options {
 	inheritEnv, _ := o.envPolicy.Inherits() // it was checked with the other flags
 	out := local.Options{
-		InheritEnv:  inheritEnv,
+		InheritEnv: inheritEnv, Locked: o.event.From.Locked,
 		Concurrency: o.concurrency, Isolation: local.Isolation(o.isolation), Limits: o.limits, Privileged: o.privileged, None: places.OpenNone, Container: places.OpenContainer,
 		HostEnv: o.hostEnv, NoServices: o.noServices, Keep: o.keep, Confine: plan.Confinement(o.confine), Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
 		RuntimeDigest: runner.Digest, Version: o.app.Version, Observer: view, Verbose: o.Verbose > 0, Color: screen.Color(o.app.Program, o.app.Stdout),
@@ -355,6 +360,11 @@ func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, vie
 		}
 	}
 	return out
+}
+
+// unlocked is the error of jobs whose images --locked refuses.
+func unlocked(found diag.List) error {
+	return exit.WithProblems(found, exit.Coded(exit.Denied, "--locked demands images with digests"))
 }
 
 // ended shows how all jobs ended, and is their exit code.

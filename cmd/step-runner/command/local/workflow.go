@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -89,6 +90,9 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	places := levels.New(o.app.Program, &o.event.From, p.Repository.Root)
 	defer places.Close()
 	options := github.RunOptions{Options: o.runOptions(places, kill, shown), Selection: chosen, RealCheckout: o.realCheckout}
+	if found := p.Unlocked(ctx, options); found != nil {
+		return errors.Join(unlocked(found), shown.Close())
+	}
 	o.introduceWorkflow(p, shown)
 	began := time.Now()
 	results := p.Run(ctx, options)

@@ -88,7 +88,7 @@ func OpenError(err error) error {
 
 // Options are those for gitlab.Open.
 func (o *Flags) Options(p *command.Program, file string) (gitlab.Options, error) {
-	out := gitlab.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Loader: o.includes(p)}
+	out := gitlab.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Loader: o.includes(p), Lock: o.From.LockText}
 	vars, err := values.Assignments("--variable", o.variables, values.PassedOn(p, "--variable"))
 	if err != nil {
 		return out, err

@@ -146,7 +146,10 @@ func texts(v value.Value) []string {
 }
 
 func (ev *evaluation) container(n *yamlsource.Node, v value.Value) Container {
-	c := Container{Image: strings.TrimPrefix(strings.TrimSpace(imageOf(v)), "docker://")}
+	c := Container{Image: strings.TrimPrefix(strings.TrimSpace(imageOf(v)), "docker://"), Span: n.Span}
+	if name := get(n, "image"); name != nil {
+		c.Span = name.Span
+	}
 	fields := v.Fields()
 	c.Options, c.Entrypoint, c.Command = formatText(fields["options"]), formatText(fields["entrypoint"]), formatText(fields["command"])
 	c.Ports, c.Volumes = texts(fields["ports"]), texts(fields["volumes"])
@@ -170,7 +173,7 @@ func (ev *evaluation) container(n *yamlsource.Node, v value.Value) Container {
 // services computes the services. One whose image is empty is left out, so that an expression can decide it.
 func (ev *evaluation) services(n *yamlsource.Node) []Service {
 	var out []Service
-	add := func(id string, v value.Value) {
+	add := func(id string, n *yamlsource.Node, v value.Value) {
 		if !emptyContainer(v) {
 			out = append(out, Service{ID: id, Container: ev.container(n, v)})
 		}
@@ -178,12 +181,12 @@ func (ev *evaluation) services(n *yamlsource.Node) []Service {
 	if isExpression(n) {
 		v := ev.value(n)
 		for _, id := range v.Keys() {
-			add(id, v.Fields()[id])
+			add(id, n, v.Fields()[id])
 		}
 		return out
 	}
 	for _, e := range n.Entries {
-		add(e.Key.Text, ev.value(e.Value))
+		add(e.Key.Text, e.Value, ev.value(e.Value))
 	}
 	return out
 }

@@ -64,22 +64,35 @@ func fieldOf(n *yamlsource.Node) plan.Field {
 // Uses are the actions and workflows that a workflow names, in the order of the text: what a lock file has to have.
 func (w *Workflow) Uses() []Use {
 	var out []Use
-	var add func(steps []plan.Step)
-	add = func(steps []plan.Step) {
-		for _, s := range steps {
-			if s.Ref != nil && s.Ref.Kind == plan.RefAction {
-				out = append(out, Use{Text: s.Ref.Text, Span: s.Ref.Span, Ref: s.Ref})
-			}
-			add(s.Parallel)
-		}
-	}
 	for _, j := range w.Jobs {
 		if j.Call != nil {
 			out = append(out, Use{Text: j.Call.Uses, Workflow: true, Span: j.Call.Span, Call: j.Call})
 		}
-		add(j.compiled.steps)
+		out = append(out, j.Actions()...)
 	}
 	return out
+}
+
+// Actions are the actions that a job names, in the order of the text.
+func (j *Job) Actions() []Use {
+	var out []Use
+	var add func(steps []plan.Step, conditional bool)
+	add = func(steps []plan.Step, conditional bool) {
+		for _, s := range steps {
+			conditional := conditional || s.If != nil
+			if s.Ref != nil && s.Ref.Kind == plan.RefAction {
+				out = append(out, Use{Text: s.Ref.Text, Span: s.Ref.Span, Ref: s.Ref, Conditional: conditional})
+			}
+			add(s.Parallel, conditional)
+		}
+	}
+	add(j.compiled.steps, false)
+	return out
+}
+
+// Diagnostic is what is to be said of a place in the workflow, with the line that it is on.
+func (w *Workflow) Diagnostic(at diag.Span, hint, message string) diag.Diagnostic {
+	return w.parsed.source.Diagnostic(at, hint, message)
 }
 
 // Use is an action or a workflow that a workflow names.
@@ -89,6 +102,8 @@ type Use struct {
 	Span     diag.Span
 	Ref      *plan.Reference // of an action
 	Call     *Call           // of a workflow
+	// Conditional says that an action may never run.
+	Conditional bool
 }
 
 // OnGitHub returns the repository of github.com that is named, and the branch, tag or commit of it.

@@ -121,6 +121,7 @@ type Container struct {
 	Entrypoint  string // of a service; empty is the image's
 	Command     string // of a service; empty is the image's
 	Credentials bool   // there is a user name or a password
+	Span        diag.Span
 }
 
 // Service is a container beside a job, known under its ID in the job's network.
