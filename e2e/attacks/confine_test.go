@@ -160,6 +160,57 @@ func TestAConfinedComponentChangesNothing(t *testing.T) {
 	}
 }
 
+// TestAKilledRunnerLeavesNothingOfAConfinedStep kills step-runner with SIGKILL while a confined step and its daemons run.
+func TestAKilledRunnerLeavesNothingOfAConfinedStep(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	v, mark := newVictim(t), "mark-"+rand.Text()
+	stay := "sh -c 'while :; do sleep 0.1; done' " + mark
+	v.write("steps.yml", "- name: stay\n  confine: true\n  script: |\n    trap '' TERM HUP\n    setsid env -i sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' "+mark+
+		" </dev/null >/dev/null 2>&1 &\n    (setsid "+stay+" </dev/null >/dev/null 2>&1 &)\n    "+stay+"\n")
+	cmd := v.command("run", "steps.yml")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	v.await("the step and its daemons run, and the watchdog", func() bool {
+		return countRunning(mark) >= 3 && hasChild(cmd.Process.Pid, "step-runner\x00watchdog\x00")
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	v.await("all of them have ended", func() bool { return countRunning(mark) == 0 })
+	v.await("the folders are gone", func() bool {
+		left, err := os.ReadDir(filepath.Join(v.dir, "tmp"))
+		return err == nil && len(left) == 0
+	})
+}
+
+// countRunning counts the processes of the machine, in all namespaces, with a text in their arguments.
+func countRunning(text string) int {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	count := 0
+	for _, file := range files {
+		if args, _ := os.ReadFile(file); strings.HasSuffix(string(args), text+"\x00") {
+			count++
+		}
+	}
+	return count
+}
+
+// TestADaemonOfAConfinedStepEndsWithIt has one that nothing but its namespace connects to the step.
+func TestADaemonOfAConfinedStepEndsWithIt(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	v, mark := newVictim(t), "mark-"+rand.Text()
+	v.write("steps.yml", "- name: stay\n  confine: true\n  script: |\n    (setsid env -i sh -c 'trap \"\" TERM; touch alive; while :; do sleep 0.1; done' "+mark+
+		" </dev/null >/dev/null 2>&1 &)\n    while ! test -e alive; do sleep 0.01; done\n- {name: after, script: 'grep -l [m]"+mark[1:]+" /proc/[0-9]*/cmdline >found || true'}\n")
+	v.mustRun("run", "steps.yml")
+	if n := countRunning(mark); n > 0 || v.read("found") != "" {
+		t.Errorf("%d processes are left; the next step found %q", n, v.read("found"))
+	}
+}
+
 // TestTheTableOfConfinedStepsHasARowForEachAttack holds docs/security.md against what is tried here.
 func TestTheTableOfConfinedStepsHasARowForEachAttack(t *testing.T) {
 	t.Parallel()

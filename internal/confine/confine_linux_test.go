@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -78,6 +79,7 @@ func TestConfinedProcessSeesNothingElse(t *testing.T) {
 		"a new file in a system folder":      {`(touch /usr/bin/new-program) 2>/dev/null || echo no`, "no"},
 		"the settings of the kernel":         {`for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do (echo x >$f) 2>/dev/null || echo no; done`, "no\nno"},
 		"passwords":                          {`cat /etc/shadow 2>/dev/null | wc -l`, "0"},
+		"keys and passwords in /etc":         {`find -L /etc -type f ! -perm -004 -exec head -qc 1 {} + 2>/dev/null; echo none`, "none"},
 		"a mount":                            {`mount -t tmpfs none "$PWD" 2>/dev/null || umount /proc 2>/dev/null || echo no`, "no"},
 		"a user namespace":                   {`unshare -Ur true 2>/dev/null || echo no`, "no"},
 		"capabilities over others' files":    {`grep CapEff /proc/self/status | tr -d 0b1`, "CapEff:"},
@@ -139,6 +141,30 @@ func TestConfinedProcessEndsAsItDoesElsewhere(t *testing.T) {
 				t.Errorf("a process that is not confined ends with %+v, %v", free, err)
 			}
 		})
+	}
+}
+
+// TestConfinedProcessCannotEndItsInit sends it every signal but the one for a polite stop, which comes back.
+func TestConfinedProcessCannotEndItsInit(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	got, out, err := p.run(t, `for i in $(seq 64); do test $i = 15 || kill -$i 1 2>/dev/null; done; sleep 0.1; echo alive; exit 3`)
+	if err != nil || got != (process.Result{ExitCode: 3}) || out != "alive" {
+		t.Errorf("got %+v, %q, %v", got, out, err)
+	}
+}
+
+// TestConfinedProcessHasNoKeyrings asks for the keyring of its user, which is not of a namespace.
+func TestConfinedProcessHasNoKeyrings(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("perl is not installed")
+	}
+	const getID, ofUser = 0, -4
+	call := fmt.Sprintf(`perl -e 'print syscall(%d, %d, %d, 1) < 0 ? $!+0 : "keys"'`, unix.SYS_KEYCTL, getID, ofUser)
+	if _, out, err := p.run(t, call); err != nil || out != strconv.Itoa(int(unix.ENOSYS)) {
+		t.Errorf("got %q, %v", out, err)
 	}
 }
 

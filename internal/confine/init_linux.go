@@ -60,6 +60,7 @@ func (c *container) run() {
 		c.say(answer{})
 		os.Exit(0)
 	}
+	surviveSignals()
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, unix.SIGTERM)
 	pid, err := c.start()
@@ -90,6 +91,17 @@ func (c *container) run() {
 	}
 	c.say(ended)
 	os.Exit(ended.Exit & 0xff)
+}
+
+// surviveSignals keeps the command, which may send signals to its init, from ending it: the runtime of Go ends a program by most of them.
+func surviveSignals() {
+	const lastSignal = 64
+	unread := make(chan os.Signal, 1)
+	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
+		if !signal.Ignored(sig) { // the command is to ignore it as well
+			signal.Notify(unread, sig)
+		}
+	}
 }
 
 // start runs the command.
@@ -187,10 +199,13 @@ func (c *container) setUp() error {
 	if err := c.mountAll(); err != nil {
 		return err
 	}
-	// The session's keyring is not part of any namespace.
+	// Keyrings are not part of any namespace.
 	_, _ = unix.KeyctlJoinSessionKeyring("")
 	if err := c.landlock(); err != nil {
 		return &SetupError{"Landlock", err}
+	}
+	if err := withholdKeys(); err != nil {
+		return &SetupError{"filter of system calls", err}
 	}
 	if err := dropCapabilities(c.UID); err != nil {
 		return &SetupError{"way to give up capabilities", err}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/rungci/rung/internal/confine"
 	"github.com/rungci/rung/internal/process"
@@ -206,12 +207,12 @@ func (a *apart) tempFor(r *run) string {
 
 // environ points programs to the process's own folders, as far as they are not pointed elsewhere than to those of the run. A home folder that is
 // the component's own stays.
-func (a *apart) environ(r *run, env *environ) *environ {
+func (a *apart) environ(r *run, env *environ, call *call) *environ {
 	if a == nil {
 		return env
 	}
 	vars := homeVariables(a.dirs.home)
-	if home := env.vars["HOME"].text; r.dirs.isOwnHome(home) {
+	if home := env.vars["HOME"].text; call.hasHome(home) {
 		a.dirs.home, vars = home, map[string]variable{}
 	} else if slices.ContainsFunc(a.access, func(access plan.Access) bool { return access.Path == "~" }) {
 		vars = map[string]variable{}
@@ -219,6 +220,16 @@ func (a *apart) environ(r *run, env *environ) *environ {
 	vars["TMPDIR"], vars["XDG_RUNTIME_DIR"] = variable{text: a.dirs.tmp}, variable{text: a.dirs.tmp}
 	maps.DeleteFunc(vars, func(name string, _ variable) bool { return env.vars[name] != r.base.vars[name] })
 	return env.with(vars)
+}
+
+// hasHome reports whether a folder is the home of the component, or of one around it. A variable may name any other.
+func (c *call) hasHome(home string) bool {
+	for ; c != nil; c = c.from.call {
+		if home != "" && home == c.home {
+			return true
+		}
+	}
+	return false
 }
 
 // view is what the process sees, which runs the program; nil is everything.
@@ -255,6 +266,52 @@ func (x *execution) view(args []string) *confine.View {
 		a.give(v, access, r.base.vars["HOME"].text)
 	}
 	return v
+}
+
+// createInside creates a file that a confined step names, or empties it: in the work directory, where no link leads out of it, and not in what
+// the step does not see.
+func (x *execution) createInside(path string) (*os.File, error) {
+	rel, err := filepath.Rel(x.workDir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return nil, fmt.Errorf("%s: the step is confined, and the file is not in the work directory", path)
+	}
+	root, err := os.OpenRoot(x.workDir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(rel), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := root.OpenFile(rel, os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // it may be a pipe
+	if err != nil {
+		return nil, err
+	}
+	if x.isHidden(file) {
+		err = fmt.Errorf("%s: the step is confined, and does not see the file", path)
+	} else {
+		err = file.Truncate(0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// isHidden reports whether an open file is in what confined steps do not see.
+func (x *execution) isHidden(file *os.File) bool {
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(append([]string{x.run.dirs.root}, x.run.opts.Hidden...), func(hidden string) bool {
+		if real, err := filepath.EvalSymlinks(hidden); err == nil {
+			hidden = real
+		}
+		rel, err := filepath.Rel(hidden, path)
+		return err == nil && filepath.IsLocal(rel)
+	})
 }
 
 // has reports whether a variable of the process has the value.

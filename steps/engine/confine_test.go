@@ -145,3 +145,63 @@ func TestAConfinedScriptWithASecretReadsItFromMemory(t *testing.T) {
 	job{steps: "- {name: s, script: 'X=${{ job.TOKEN }}; echo ${#X}', confine: true}\n",
 		opts: engine.Options{Job: map[string]engine.Variable{"TOKEN": {Value: "a-secret-of-the-job", Sensitive: true}}}}.run(t).succeeds().logs("19\n")
 }
+
+// TestTheLogFileOfAConfinedStepIsWhereTheStepCouldWrite has a log file that the runner would write for the step, outside of its view.
+func TestTheLogFileOfAConfinedStepIsWhereTheStepCouldWrite(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	outside := t.TempDir()
+	component := "spec: {inputs: {file: {type: string}}}\n---\nexec: {script: echo logged, log_file: '${{ inputs.file }}'}\n"
+	for file, message := range map[string]string{
+		filepath.Join(outside, "new"): "is not in the work directory",
+		"../new":                      "is not in the work directory",
+		"link/new":                    "escapes",
+		"pipe":                        "pipe",
+		"trace":                       "does not see the file",
+		"deep/log":                    "",
+		"${{ work_dir }}/log":         "",
+	} {
+		t.Run(file, func(t *testing.T) {
+			work := t.TempDir()
+			for file, text := range map[string]string{"trace": "trace", "func.yml": component} {
+				if err := os.WriteFile(filepath.Join(work, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			steps := "- {name: plant, script: 'ln -s " + outside + " link; mkfifo pipe'}\n- {step: ./, confine: true, inputs: {file: '" + file + "'}}\n"
+			r := job{steps: steps, dir: work, opts: engine.Options{Hidden: []string{filepath.Join(work, "trace")}}}.run(t)
+			if message == "" {
+				r.succeeds().logs("logged\n")
+			} else if r.Error == nil || !strings.Contains(r.Error.Message, message) {
+				t.Errorf("got %v, want %q", r.Error, message)
+			}
+			if text, err := os.ReadFile(filepath.Join(work, "trace")); string(text) != "trace" {
+				t.Errorf("the trace is %q, %v", text, err)
+			}
+		})
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
+	}
+}
+
+// TestTheHomeOfAConfinedStepIsThatOfItsComponent has one name, as its home, the folder of the run and that of another component.
+func TestTheHomeOfAConfinedStepIsThatOfItsComponent(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	for _, home := range []string{"homes/..", "homes/7", "files", "."} {
+		t.Run(home, func(t *testing.T) {
+			folder := t.TempDir()
+			if err := os.WriteFile(filepath.Join(folder, "secret"), []byte("secret\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			script := "ls " + folder + "/secret 2>/dev/null || echo kept from it; touch ~/planted 2>/dev/null || true"
+			job{steps: "- {step: ./c, confine: true}\n", files: map[string]string{
+				"c/func.yml": "spec: {}\n---\nrun: [{script: '" + script + "', env: {HOME: " + folder + "/" + home + "}}]\n",
+			}, opts: engine.Options{Folder: folder}}.run(t).succeeds().logs("kept from it\n")
+			if _, err := os.Stat(filepath.Join(folder, home, "planted")); err == nil {
+				t.Error("it wrote there")
+			}
+		})
+	}
+}

@@ -179,15 +179,22 @@ func (x *execution) logFile(exec *plan.Exec) (io.WriteCloser, *event.Error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(x.workDir, path)
 	}
-	oerr := os.MkdirAll(filepath.Dir(path), 0o700)
-	var file *os.File
-	if oerr == nil {
-		file, oerr = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	}
+	file, oerr := x.createLog(path)
 	if oerr != nil {
 		return nil, x.run.fieldError(*exec.LogFile, "cannot write the log file: %v", oerr)
 	}
 	return file, nil
+}
+
+// createLog creates the log file; that of a confined step where the step could.
+func (x *execution) createLog(path string) (*os.File, error) {
+	if x.inv.apart != nil {
+		return x.createInside(path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 }
 
 // execDir evaluates the directory that a command runs in.

@@ -15,7 +15,7 @@ func (d *directories) homeOf(id string) string { return filepath.Join(d.homes, i
 
 // isOwnHome reports whether a folder is the home of one component.
 func (d *directories) isOwnHome(home string) bool {
-	return d.homes != "" && filepath.Dir(home) == d.homes
+	return d.homes != "" && filepath.Dir(home) == d.homes && filepath.Clean(home) == home
 }
 
 // makeHome makes the home folder that the environment names, if it is one of a component. A hook, which runs when the step of its component

@@ -193,7 +193,7 @@ func (r *run) runDefinition(ctx context.Context, s *scope, inv *invocation) *out
 		defer inv.apart.remove()
 		local.files = newStepFiles(inv.apart.filesFor(r), inv.id)
 		defer local.files.remove()
-		local.env = inv.apart.environ(r, local.env)
+		local.env = inv.apart.environ(r, local.env, local.call)
 	}
 	if r.from == nil || inv.step != nil { // else the state has what these were
 		if err = local.surround(inv.def); err != nil {
