@@ -50,6 +50,24 @@ func (v *View) hasAlready(p Path, folders []string) bool {
 		slices.ContainsFunc(v.Paths, func(other Path) bool { return other.Writable && other.From == "" && isIn(p.At, other.At) })
 }
 
+// above are the folders between a hidden path and what can be written to around it. As mounts they keep their names: in one with another name
+// the next process would see what is hidden from it.
+func (v *View) above(hidden string) []string {
+	var out []string
+	for _, p := range v.Paths {
+		if !p.Writable || p.From != "" || !isIn(hidden, p.At) || hidden == p.At {
+			continue
+		}
+		for folder := filepath.Dir(hidden); folder != p.At; folder = filepath.Dir(folder) {
+			if !slices.ContainsFunc(v.Hidden, func(other string) bool { return isIn(folder, other) }) {
+				out = append(out, folder)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // isIn reports whether a path is the folder or below it.
 func isIn(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 

@@ -270,11 +270,29 @@ func TestConfinedProcessDoesNotSeeWhatIsHidden(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(p.work, "kept"), []byte("kept\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.Dir, s.Confine = parent, &confine.View{Hidden: []string{p.beside}}
+		s.Dir, s.Confine = parent, &confine.View{Hidden: []string{p.beside, filepath.Join(p.beside, "secret")}}
 		s.Confine.Add(parent, true)
 	})
 	if err != nil || !strings.HasSuffix(out, "beside:\n\nwork:\nkept\nkept\nno") {
 		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// TestConfinedProcessCannotRenameTheFolderOfWhatIsHidden has one rename it, after which it would be seen in the next one's view.
+func TestConfinedProcessCannotRenameTheFolderOfWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	change := func(s *process.Spec) {
+		parent := filepath.Dir(p.work)
+		s.Dir, s.Confine = parent, &confine.View{Hidden: []string{filepath.Join(p.beside, "secret")}}
+		s.Confine.Add(parent, true)
+	}
+	_, out, err := p.run(t, `mv beside away 2>/dev/null || echo kept; echo x >beside/new; mv work other && mv other work && echo moved`, change)
+	if err != nil || out != "kept\nmoved" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if _, out, err := p.run(t, `cat */secret; ls beside`, change); err != nil || out != "new\nsecret" {
+		t.Errorf("the next one: %q, %v", out, err)
 	}
 }
 

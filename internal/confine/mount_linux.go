@@ -54,6 +54,9 @@ func (c *container) layers() []layer {
 	}
 	for _, path := range c.View.Hidden {
 		all = append(all, layer{Path: Path{At: path}, hides: true})
+		for _, folder := range c.View.above(path) {
+			all = append(all, layer{Path: Path{At: folder, Writable: true}})
+		}
 	}
 	for _, p := range c.View.Paths {
 		if !c.View.hasAlready(p, systemFolders) {
