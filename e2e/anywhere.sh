@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Replays a trace elsewhere, and fails unless the replay is the same to the byte in the comparable form: from a bundle, in another folder, with
-# another HOME, an empty cache and no network; for root as another user; and with a container engine (RUNG_TEST_ENGINE) in a container.
+# another HOME and an empty cache; for root as another user; and with a container engine (RUNG_TEST_ENGINE) in a container. A run that was in a
+# container is replayed in one of its image.
 # Whoever calls it stands in the folder of the run; the files of its project, if it is a job of one, are there.
 #
 #	e2e/anywhere.sh TRACE [FLAG…]     # FLAGs are for the bundle: where its components are from
@@ -54,19 +55,22 @@ run() { # run FOLDER ARGUMENT…: as a user who has nothing but PATH
   dir=$(dirname "$1")
   cd "$1"
   shift
-  env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" "${as[@]}" "$there/step-runner" "$@"
+  env -i "${engine[@]}" PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" "${as[@]}" "$there/step-runner" "$@"
 }
 
-as=()
+as=() engine=()
+if grep -q '"level": "container"' "$trace"; then
+  engine=("DOCKER_HOST=$RUNG_TEST_ENGINE")
+fi
 there1=$(folder one)
 same "in another folder" "$there1" run "$there1"
-if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+if [ "${#engine[@]}" = 0 ] && [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   there2=$(folder two)
   chown -R "$other:$other" "$there/two"
   as=(setpriv "--reuid=$other" "--regid=$other" --clear-groups)
   same "by another user" "$there2" run "$there2"
 fi
-if [ -n "${RUNG_TEST_ENGINE:-}" ] && ! grep -q '"level": "container"' "$trace"; then
+if [ "${#engine[@]}" = 0 ] && [ -n "${RUNG_TEST_ENGINE:-}" ]; then
   there3=$(folder three)
   root=$there/root
   mkdir -p "$root"/{usr,etc,tmp}

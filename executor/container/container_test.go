@@ -71,7 +71,7 @@ func level() executortest.Level {
 		},
 		Stalls: map[string]func(*testing.T, executor.Environment){
 			"its step-runner is stopped, and does not answer": func(t *testing.T, env executor.Environment) {
-				sh(t, env, "kill -STOP $(pgrep -f '^/opt/rung/bin/step-runner serve')")
+				sh(t, env, "for p in /proc/[0-9]*; do case $(xargs -0 echo <$p/cmdline) in '/opt/rung/bin/step-runner serve'*) kill -STOP ${p#/proc/};; esac; done")
 			},
 		},
 		Ends: map[string]func(*testing.T, executor.Environment){

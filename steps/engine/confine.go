@@ -154,7 +154,7 @@ func (s *scope) keepApart(inv *invocation) (*apart, *event.Error) {
 
 // ready reports whether the process can be confined. Where only the run's default would confine it, it is not, and the run says so once.
 func (r *run) ready(inv *invocation) (bool, *event.Error) {
-	asked := r.opts.MustConfine || r.opts.Confine != plan.ConfineFetched || inv.step != nil && r.asked(inv.step)
+	asked := r.opts.Confine != plan.ConfineFetched || inv.step != nil && r.asked(inv.step)
 	if asked {
 		return true, mustConfine("the step")
 	}

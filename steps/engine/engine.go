@@ -51,10 +51,9 @@ type Options struct {
 	HostEnv   []string          // the host's environment, of which BaseNames reach the steps
 	// InheritEnv lets every component have the whole environment around its step, and export what it likes.
 	InheritEnv bool
-	// Confine says which steps are confined, besides those that ask for it; "" is none. MustConfine makes it an error if they cannot be, which
-	// is otherwise a warning where they are confined only because they were fetched.
-	Confine     plan.Confinement
-	MustConfine bool
+	// Confine says which steps are confined, besides those that ask for it; "" is none. Where they cannot be, that is an error, but for those
+	// that are confined only because they were fetched: then it is a warning.
+	Confine plan.Confinement
 	// Hidden are files and folders that confined steps do not see, wherever they are: what is recorded of the run, what others share.
 	Hidden   []string
 	HostHome bool // let steps use the user's home, temporary and XDG folders and git configuration

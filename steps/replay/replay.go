@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -122,14 +123,15 @@ func (r *Replay) Apply(opts *engine.Options) {
 	opts.Dir, opts.WorkDir = r.opts.WorkDir, r.opts.WorkDir
 	opts.HostEnv, opts.HostHome, opts.Env = nil, r.hostHome, r.env
 	opts.InheritEnv = r.recorded.Run.InheritEnv
-	opts.Confine, opts.MustConfine = r.confine(), true
+	opts.Confine = r.confine()
 	opts.Job, opts.Secrets, opts.DigestKey = r.job, r.secrets, r.key
 	if r.part.partial() {
 		opts.Recorded = r.part.recorded
 	}
 }
 
-// confine is which steps were confined. Where the recorded machine could not confine what was fetched, that is none.
+// confine is which steps are confined: those that were. What was confined only because it was fetched is not where the recorded machine, or
+// this one, cannot do it.
 func (r *Replay) confine() plan.Confinement {
 	fetched := func(s *trace.Step) bool {
 		return s.Resolved != nil && s.Resolved.Origin != nil && s.Resolved.Origin.Kind != plan.RefBuiltin
@@ -138,6 +140,10 @@ func (r *Replay) confine() plan.Confinement {
 		return slices.ContainsFunc(s.Attempts, func(a trace.Attempt) bool { return a.Confined })
 	}
 	if r.recorded.Run.Confine == plan.ConfineFetched && anyStep(r.recorded.Steps, fetched) && !anyStep(r.recorded.Steps, confined) {
+		return plan.ConfineNone
+	}
+	if err := process.CanConfine(); r.recorded.Run.Confine == plan.ConfineFetched && anyStep(r.recorded.Steps, confined) && err != nil {
+		r.note("the fetched components of the recorded run were confined, and are not here: this machine has %v", err)
 		return plan.ConfineNone
 	}
 	return r.recorded.Run.Confine

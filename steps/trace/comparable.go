@@ -20,16 +20,16 @@ import (
 // "comparable" form of a trace has nothing in their place, or what is the same in every run. Docs/trace.md says why each varies.
 var Varying = []string{
 	"run.id", "run.started", "run.duration_ns", "run.stopping.time", "run.secrets", "run.digest_key",
-	"run.continues", "run.pauses", "run.fresh_work_dir", "run.environment.prepared", "run.environment.project", "run.environment.programs", "run.identity", "run.parts",
+	"run.continues", "run.pauses", "run.fresh_work_dir", "run.environment.prepared", "run.environment.project", "run.environment.programs", "run.confine", "run.identity", "run.parts",
 	"step.span", "step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
-	"attempt.program", "attempt.started", "attempt.duration_ns",
+	"attempt.program", "attempt.confined", "attempt.started", "attempt.duration_ns",
 	"logs.offset", "logs.time", "warning.time",
 }
 
 // writeComparable writes the document without what varies: two runs of one deterministic job give the same bytes. The streams of
 // a log stand one behind the other, because how they mix varies as well.
 func writeComparable(w io.Writer, t *Trace) error {
-	c := &comparable{plain: placesOf(t)}
+	c := &comparable{plain: placesOf(t), places: placesOf(t)}
 	for i, folder := range c.plain.runFolders {
 		c.plain.runFolders[i] = jsonText(folder)
 	}
@@ -42,7 +42,7 @@ func writeComparable(w io.Writer, t *Trace) error {
 	shown := *t
 	run := &shown.Run
 	run.ID, run.DigestKey, run.Started, run.Duration = "", "", time.Time{}, 0
-	run.FreshWorkDir = false
+	run.FreshWorkDir, run.Confine = false, ""
 	run.Continues, run.Pauses, run.Parts, run.Identity = nil, nil, nil, nil
 	if run.Environment != nil {
 		place := *run.Environment
@@ -107,12 +107,13 @@ func jsonText(text string) string {
 // comparable is a trace on its way to the form that does not vary.
 type comparable struct {
 	plain   places // as they are in JSON
+	places  places
 	streams map[streamKey][]byte
 }
 
 // collect reads the logs, with the run's folders, times and temporary paths replaced line by line, as a replay compares them.
 func (c *comparable) collect(t *Trace) error {
-	plain, normal := placesOf(t), newNormalizer(t)
+	normal := newNormalizer(t)
 	c.streams = map[streamKey][]byte{}
 	if err := t.Chunks(func(chunk Chunk) error {
 		key := streamKey{chunk.Step, chunk.Stream}
@@ -123,7 +124,7 @@ func (c *comparable) collect(t *Trace) error {
 	}
 	for key, data := range c.streams {
 		var out strings.Builder
-		for line := range strings.Lines(plain.text(string(data))) {
+		for line := range strings.Lines(c.places.text(string(data))) {
 			text, end := strings.CutSuffix(line, "\n")
 			if out.WriteString(normal.line(text)); end {
 				out.WriteByte('\n')
@@ -150,6 +151,7 @@ func (c *comparable) steps(steps []*Step) []*Step {
 		shown.Attempts = slices.Clone(s.Attempts)
 		for k := range shown.Attempts {
 			shown.Attempts[k].Program = nil // it is the machine's
+			shown.Attempts[k].Confined, shown.Attempts[k].Env = false, c.places.beyond(s.Attempts[k].Env)
 			shown.Attempts[k].Started, shown.Attempts[k].Duration = time.Time{}, 0
 		}
 		shown.Annotations = sortedAnnotations(s.Annotations)

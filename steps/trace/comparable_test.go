@@ -105,3 +105,30 @@ func TestTheComparableFormOfTwoRuns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWhereAStepWasConfinedIsNoDifference: a machine that cannot confine what was fetched runs it with the folders of the run.
+func TestWhereAStepWasConfinedIsNoDifference(t *testing.T) {
+	const folder = "/tmp/step-runner-1"
+	made := func(confined bool) *Trace {
+		own, env := folder, map[string]string(nil)
+		if confined {
+			own = folder + "/confined/1"
+			env = map[string]string{"TMPDIR": own + "/tmp"}
+		}
+		return read(t, record(t, func(s *script) {
+			s.at(0, "", event.RunStarted{ID: "run", Env: map[string]string{"TMPDIR": folder + "/tmp"}})
+			s.at(1, "1", event.StepStarted{Name: "fetched"})
+			s.at(1, "1", event.ExecStarted{Attempt: 1, Command: []string{"tool", own + "/files/1-output.jsonl"}, Env: env, Confined: confined})
+			s.at(2, "1", event.ExecFinished{Attempt: 1})
+			s.at(2, "1", event.StepFinished{Status: event.Success})
+			s.ends(event.Counts{})
+		}))
+	}
+	confined, bare := made(true), made(false)
+	if found, err := Diff(confined, bare, DiffOptions{}); err != nil || !found.Same {
+		t.Errorf("the difference is %+v, %v", found, err)
+	}
+	if a, b := string(export(t, confined, "comparable")), string(export(t, bare, "comparable")); a != b {
+		t.Errorf("the comparable form is\n%s\nand\n%s", a, b)
+	}
+}

@@ -219,7 +219,7 @@ func (f *fields) attempts(a, b *Step) {
 		if x.Program != nil && y.Program != nil { // else one of them is of a version that did not record it
 			f.text("program", programText(f.d.plainA, x.Program), programText(f.d.plainB, y.Program))
 		}
-		f.texts("env", without(x.Env, inherited), without(y.Env, inherited))
+		f.texts("env", without(f.d.plainA.beyond(x.Env), inherited), without(f.d.plainB.beyond(y.Env), inherited))
 		f.texts("unset", set(x.Unset), set(y.Unset))
 	}
 	f.attempt = 0

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,13 +30,14 @@ const loopbackHost = "http://127.0.0.1:"
 
 // places are the folders of one run whose paths say nothing about what it did.
 type places struct {
-	runFolders []string // the run's own, made under a random name and removed when it ended; usually one
-	workDir    string   // "" when it is left as it is
-	parent     string   // the folder around the work directory; "" when it is left as it is
-	project    string   // of a job; "" when it is left as it is
-	programs   string   // likewise
-	tools      string   // the tool cache of actions, which lies with the caches of the user; "" when it is left as it is
-	mirrored   string   // what stands for the recorded work directory in the mirror of a replay
+	runFolders []string          // the run's own, made under a random name and removed when it ended; usually one
+	workDir    string            // "" when it is left as it is
+	parent     string            // the folder around the work directory; "" when it is left as it is
+	project    string            // of a job; "" when it is left as it is
+	programs   string            // likewise
+	tools      string            // the tool cache of actions, which lies with the caches of the user; "" when it is left as it is
+	env        map[string]string // of the run: what processes have unless their attempt says otherwise
+	mirrored   string            // what stands for the recorded work directory in the mirror of a replay
 }
 
 // MirrorFolder is where a replay has local components that came with the trace, in its run's own folder: those of the work directory, and
@@ -49,10 +51,11 @@ const (
 // Patterns of paths in the run's own folder: at the beginning of a variable, and anywhere in a command. The engine makes
 // these folders in it.
 var (
-	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|homes?|components|recorded)(?:[/\\]|$)`)
+	ownFolder = lazyregexp.New(`^(.*[/\\]step-runner-[0-9]+)[/\\](?:files|tmp|homes?|components|recorded|confined)(?:[/\\]|$)`)
 	loopback  = lazyregexp.New(`http://127\.0\.0\.1:(?:3276[89]|327[7-9][0-9]|32[89][0-9]{2}|3[3-9][0-9]{3}|[456][0-9]{4})`) // 32768 and above
 	fileSet   = lazyregexp.New(`(` + fileCommands + `[/\\]+)[0-9]+`)
-	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\](?:files|components|recorded)[/\\]`)
+	ownFile   = lazyregexp.New(`([^\s'"=:;]*[/\\]step-runner-[0-9]+)[/\\](?:files|components|recorded|confined)[/\\]`)
+	apart     = lazyregexp.New(RunFolderText + `/confined/[^/\s'"]+/(files|tmp|home)\b`) // of a confined step, instead of the run's
 )
 
 // OwnFolders are the folders that the run made for itself and removed when it ended: in them were its home, its temporary folder
@@ -104,7 +107,7 @@ func placesOf(t *Trace) places {
 	if at := strings.LastIndexAny(p.workDir, `/\`); at > len("C:") {
 		p.parent = p.workDir[:at]
 	}
-	p.mirrored = WorkDirText
+	p.mirrored, p.env = WorkDirText, t.Run.Env
 	t.Walk(func(s *Step, _ int) {
 		for i := range s.Attempts {
 			if dir := s.Attempts[i].Env[toolCache]; len(dir) > len("C:/") && p.tools == "" {
@@ -121,6 +124,16 @@ func placesOf(t *Trace) places {
 	return p
 }
 
+// beyond returns the variables of a process that differ from those of the run, where folders of the two that stand for each other are the same.
+func (p *places) beyond(env map[string]string) map[string]string {
+	out := maps.Clone(env)
+	maps.DeleteFunc(out, func(name, text string) bool {
+		base, ok := p.env[name]
+		return ok && p.text(base) == p.text(text)
+	})
+	return out
+}
+
 // text returns s with the run's folders replaced.
 func (p *places) text(s string) string {
 	if p.parent != "" && s == p.parent { // as a whole: other things on this machine may be in it, too
@@ -132,6 +145,9 @@ func (p *places) text(s string) string {
 	for _, folder := range p.runFolders {
 		s = p.unmirrored(s, folder)
 		s = ReplacePath(s, folder, RunFolderText)
+	}
+	if strings.Contains(s, RunFolderText+"/confined/") { // another machine may not be able to confine it
+		s = apart().ReplaceAllString(s, RunFolderText+"/$1")
 	}
 	for _, place := range [][2]string{{p.workDir, WorkDirText}, {p.programs, ProgramsText}, {p.project, ProjectText}, {p.tools, ToolCacheText}} {
 		if place[0] != "" {
