@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -130,8 +131,10 @@ func (v *environment) exitCode(ctx context.Context, id string) (int, error) {
 		return -1, v.whyGone(ctx, err)
 	case err != nil:
 		return -1, v.executor.unreachable(ctx, err)
+	case found.ExitCode == nil: // the container was paused between the engine's making and its starting the command
+		return -1, v.whyGone(ctx, errors.New("a command in the job's container was not started"))
 	}
-	return found.ExitCode, nil
+	return *found.ExitCode, nil
 }
 
 // resize gives a terminal in the container the size of the person's.

@@ -113,6 +113,8 @@ func TestCalls(t *testing.T) {
 			found, err := c.Containers.Inspect(t.Context(), "abc")
 			return fmt.Sprint(found.State.ExitCode, found.NetworkSettings.Networks["n"].IPAddress, found.NetworkSettings.Networks["n"].GlobalIPv6Address), err
 		}, fmt.Sprint(3, netip.MustParseAddr("10.0.0.2"), netip.Addr{})},
+		{"inspect a command that was not started", exchange{ask: "GET /v1.41/exec/abc/json ", answer: `{"ID":"abc","Running":false,"ExitCode":null}`},
+			func(c *Client) (any, error) { return c.Containers.InspectExec(t.Context(), "abc") }, ExecState{}},
 		{"wait for a container", exchange{ask: "POST /v1.41/containers/abc/wait?condition=not-running ", answer: `{"StatusCode":7,"Error":null}`},
 			func(c *Client) (any, error) { return c.Containers.Wait(t.Context(), "abc") }, 7},
 		{"list containers", exchange{ask: "GET /v1.41/containers/json?all=1&filters=%7B%22label%22%3A%5B%22l%3D%5C%22v%5C%22%22%5D%7D ", answer: `[{"Id":"a"},{"Id":"b"}]`},

@@ -22,7 +22,7 @@ type Exec struct {
 // ExecState is what is known of a command.
 type ExecState struct {
 	Running  bool
-	ExitCode int
+	ExitCode *int // nil of a command that has not started, or runs
 }
 
 // Exec starts a command in a container, and returns its id and its stream.

@@ -166,7 +166,7 @@ func TestCommandsInAContainer(t *testing.T) {
 		if err := engine.Demultiplex(&out, &errs, s); err != nil || out.String() != "/tmp\n3145728\n" || errs.String() != "me\n" {
 			t.Errorf("%q %q %v", out.String(), errs.String(), err)
 		}
-		if end, err := c.Containers.InspectExec(t.Context(), exec); err != nil || end.Running || end.ExitCode != 5 {
+		if end, err := c.Containers.InspectExec(t.Context(), exec); err != nil || end.Running || end.ExitCode == nil || *end.ExitCode != 5 {
 			t.Errorf("%+v %v", end, err)
 		}
 	})
