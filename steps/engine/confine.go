@@ -31,8 +31,8 @@ type apart struct {
 // confinedFolder is the name, in the run's own folder, of those of confined processes.
 const confinedFolder = "confined"
 
-// canConfine says why this machine cannot confine processes; nil if it can.
-var canConfine = sync.OnceValue(process.CanConfine)
+// CanConfine says why this machine cannot confine processes; nil if it can.
+var CanConfine = sync.OnceValue(process.CanConfine)
 
 // unscoped is what the kernel lacks that can confine a process but for one thing; "" for a kernel that has all.
 func unscoped() string {
@@ -48,7 +48,7 @@ type confinement struct{ notice sync.Once }
 // mustConfine makes the error of a step that is to be confined on a machine that cannot do it; nil if it can.
 func mustConfine(what string) *event.Error {
 	const hint = "run `step-runner doctor`, or let steps be where the others are: `confine: false`, --confine none"
-	if err := canConfine(); err != nil {
+	if err := CanConfine(); err != nil {
 		return hinted(event.NewError(event.CodeConfineUnsupported, "%s is to be confined, and this machine has %v", what, err), hint)
 	}
 	if lacking := unscoped(); lacking != "" {
@@ -158,7 +158,7 @@ func (r *run) ready(inv *invocation) (bool, *event.Error) {
 	if asked {
 		return true, mustConfine("the step")
 	}
-	missing := canConfine()
+	missing := CanConfine()
 	lacking := unscoped()
 	if missing != nil {
 		lacking = fmt.Sprintf("fetched components are not confined: this machine has %v; `step-runner doctor` says more", missing)

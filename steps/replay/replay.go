@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -142,7 +141,7 @@ func (r *Replay) confine() plan.Confinement {
 	if r.recorded.Run.Confine == plan.ConfineFetched && anyStep(r.recorded.Steps, fetched) && !anyStep(r.recorded.Steps, confined) {
 		return plan.ConfineNone
 	}
-	if err := process.CanConfine(); r.recorded.Run.Confine == plan.ConfineFetched && anyStep(r.recorded.Steps, confined) && err != nil {
+	if err := engine.CanConfine(); r.recorded.Run.Confine == plan.ConfineFetched && anyStep(r.recorded.Steps, confined) && err != nil {
 		r.note("the fetched components of the recorded run were confined, and are not here: this machine has %v", err)
 		return plan.ConfineNone
 	}
