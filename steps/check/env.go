@@ -55,7 +55,7 @@ func (k *checker) reads(text string) []string {
 		return names
 	}
 	var names []string
-	if plain, ok := withoutExpressions(text); ok && !elsewhere.MatchString(plain) {
+	if plain, ok := expr.Literal(text); ok && !elsewhere.MatchString(plain) {
 		for _, use := range shellscript.Uses(plain) {
 			name := use.Name
 			if !use.Default && !slices.Contains(names, name) && ofEnvironment.MatchString(name) && !plan.IsBaseVariable(name) && !plan.MatchesVariable(shellVariables, name) {
@@ -123,28 +123,6 @@ func shellText(x *plan.Exec) (plan.Field, bool) {
 	}
 	option := x.Command[1].Value.Text()
 	return x.Command[2], strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.HasSuffix(option, "c")
-}
-
-// withoutExpressions is a text with a plain word in the place of every expression; false where it is nothing but one.
-func withoutExpressions(text string) (string, bool) {
-	if !expr.Has(text) {
-		return text, true
-	}
-	tmpl, err := expr.ParseTemplate(text)
-	if err != nil {
-		return "", false
-	}
-	if _, whole := tmpl.Whole(); whole {
-		return "", false
-	}
-	var b strings.Builder
-	for _, part := range tmpl.Parts() {
-		if part.Expr != nil {
-			b.WriteString("value")
-		}
-		b.WriteString(part.Text)
-	}
-	return b.String(), true
 }
 
 // exported finds the name of a variable in a line that writes it into the export file.

@@ -205,41 +205,19 @@ func (x *execution) shellReads(argv []string) []string {
 		if !known && exec.Script.Shell == "" {
 			dialect = shellscript.Bash
 		}
-		if text, literal := literalText(exec.Script.Text.Value.Str()); literal {
+		if text, literal := expr.Literal(exec.Script.Text.Value.Str()); literal {
 			return shellscript.Reads(text, dialect)
 		}
 		return nil
 	}
 	for i := 1; i < len(argv) && i < len(exec.Command); i++ {
 		if i == shellTextIndex(argv[:i]) {
-			if text, literal := literalText(exec.Command[i].Value.Str()); literal {
+			if text, literal := expr.Literal(exec.Command[i].Value.Str()); literal {
 				return shellscript.Reads(text, shellDialect(argv[0]))
 			}
 		}
 	}
 	return nil
-}
-
-// literalText is a text with a plain word in the place of every expression; false where it is nothing but one.
-func literalText(text string) (string, bool) {
-	if !expr.Has(text) {
-		return text, true
-	}
-	tmpl, err := expr.ParseTemplate(text)
-	if err != nil {
-		return "", false
-	}
-	if _, whole := tmpl.Whole(); whole {
-		return "", false
-	}
-	var b strings.Builder
-	for _, part := range tmpl.Parts() {
-		if part.Expr != nil {
-			b.WriteString("value")
-		}
-		b.WriteString(part.Text)
-	}
-	return b.String(), true
 }
 
 // listed are names as a sentence has them.

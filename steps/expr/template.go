@@ -174,3 +174,25 @@ func (t *Template) Eval(s Scope) (value.Value, error) {
 	}
 	return b.value(), nil
 }
+
+// Literal is a text with a plain word in the place of every expression, for whoever reads what is around them; false where it is nothing but one.
+func Literal(text string) (string, bool) {
+	if !Has(text) {
+		return text, true
+	}
+	tmpl, err := ParseTemplate(text)
+	if err != nil {
+		return "", false
+	}
+	if _, whole := tmpl.Whole(); whole {
+		return "", false
+	}
+	var b strings.Builder
+	for _, part := range tmpl.Parts() {
+		if part.Expr != nil {
+			b.WriteString("value")
+		}
+		b.WriteString(part.Text)
+	}
+	return b.String(), true
+}
