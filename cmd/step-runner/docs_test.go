@@ -91,12 +91,13 @@ func eachCommand(visit func(name string, cmd *cobra.Command)) {
 			return
 		}
 		cmd.DisableAutoGenTag = true
+		cmd.Long = command.Wrap(cmd.Long, command.HelpWidth)
 		visit(strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd)
 		for _, sub := range cmd.Commands() {
 			walk(sub)
 		}
 	}
-	walk(rootCommand(p))
+	walk(rootCommand(p, nil))
 }
 
 func writePage(t *testing.T, path, text string) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestHelpFitsEightyColumns(t *testing.T) {
 
 func TestHelpListsCommandsInGroupsAndLocalFirst(t *testing.T) {
 	t.Parallel()
-	root := rootCommand(&command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
+	root := rootCommand(&command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }}, nil)
 	var groups []string
 	for _, g := range root.Groups() {
 		groups = append(groups, g.Title)
@@ -43,6 +44,27 @@ func TestHelpListsCommandsInGroupsAndLocalFirst(t *testing.T) {
 	for _, cmd := range root.Commands() {
 		if !cmd.Hidden && cmd.GroupID == "" {
 			t.Errorf("%s is in no group", cmd.Name())
+		}
+	}
+}
+
+// TestACommandIsBuiltByItsName holds the names that choose a group against the commands that the group builds.
+func TestACommandIsBuiltByItsName(t *testing.T) {
+	t.Parallel()
+	p := &command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }}
+	for _, g := range groups(p) {
+		var built []string
+		for _, cmd := range g.build() {
+			built = append(built, cmd.Name())
+			if len(cmd.Aliases) > 0 {
+				t.Errorf("%s has aliases, which choose no group", cmd.Name())
+			}
+			if found, _, err := rootCommand(p, []string{cmd.Name()}).Find([]string{cmd.Name()}); err != nil || found.Name() != cmd.Name() {
+				t.Errorf("%s is not found: %v", cmd.Name(), err)
+			}
+		}
+		if !slices.Equal(built, g.names) {
+			t.Errorf("group %s has the names %q and the commands %q", g.title, g.names, built)
 		}
 	}
 }
@@ -77,7 +99,7 @@ func TestCompletionOffersValues(t *testing.T) {
 	} {
 		words := strings.Split(strings.ReplaceAll(c.args, "DIR", dir), " ")
 		var out bytes.Buffer
-		root := rootCommand(&command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
+		root := rootCommand(&command.Program{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }}, nil)
 		root.SetOut(&out)
 		root.SetErr(&bytes.Buffer{})
 		root.SetArgs(append([]string{"__complete"}, words...))

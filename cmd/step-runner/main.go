@@ -54,7 +54,7 @@ func run() int {
 func execute(ctx context.Context, p *command.Program, args []string) int {
 	ran, err := serve.Quick(ctx, p, args)
 	if !ran {
-		root := rootCommand(p)
+		root := rootCommand(p, args)
 		root.SetArgs(args)
 		root.SetIn(p.Stdin)
 		root.SetOut(p.Stdout)
@@ -69,8 +69,34 @@ func execute(ctx context.Context, p *command.Program, args []string) int {
 	return code
 }
 
-// rootCommand puts the groups of commands together.
-func rootCommand(p *command.Program) *cobra.Command {
+// group is a heading of the help text with the commands under it.
+type group struct {
+	title string
+	names []string
+	build func() []*cobra.Command
+}
+
+// groups are all commands.
+func groups(p *command.Program) []group {
+	return []group{
+		{"Run", []string{"local", "ci", "run", "replay"}, func() []*cobra.Command {
+			return slices.Concat([]*cobra.Command{local.Command(p)}, runcommands.Commands(p), []*cobra.Command{replay.Command(p)})
+		}},
+		{"Inspect", []string{"trace", "describe", "check", "lint", "compile", "convert", "explain", "version", "doctor"}, func() []*cobra.Command {
+			return append(inspect.Commands(p, trust.TraceCommands(p)), doctor.Command(p))
+		}},
+		{"Trust", []string{"lock", "sources", "cache", "sign", "verify", "oci"}, func() []*cobra.Command {
+			return append([]*cobra.Command{lock.Command(p)}, trust.Commands(p)...)
+		}},
+		{"Serve", []string{"serve", "proxy", "bootstrap", "terminal", "builtin", "reach", "host"}, func() []*cobra.Command {
+			return serve.Commands(p)
+		}},
+	}
+}
+
+// rootCommand puts the groups of commands together. Where args begin with the name of a command, only its group is built:
+// every job starts this program a few times, and a tree of all commands takes a millisecond.
+func rootCommand(p *command.Program, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "step-runner",
 		Short: "Run CI jobs and steps with least privilege, and leave a trace",
@@ -89,12 +115,17 @@ Each step gets only what it requests, and the run leaves a trace of exactly what
 	command.Group(root)
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetVersionTemplate(inspect.VersionText(p))
-	command.InGroup(root, "Run", append([]*cobra.Command{local.Command(p)}, append(runcommands.Commands(p), replay.Command(p))...)...)
-	command.InGroup(root, "Inspect", append(inspect.Commands(p, trust.TraceCommands(p)), doctor.Command(p))...)
-	command.InGroup(root, "Trust", append([]*cobra.Command{lock.Command(p)}, trust.Commands(p)...)...)
-	command.InGroup(root, "Serve", serve.Commands(p)...)
-	root.SetHelpCommandGroupID("inspect")
-	root.SetCompletionCommandGroupID("inspect")
+	all := groups(p)
+	named := slices.IndexFunc(all, func(g group) bool { return len(args) > 0 && slices.Contains(g.names, args[0]) })
+	for i, g := range all {
+		if named < 0 || i == named {
+			command.InGroup(root, g.title, g.build()...)
+		}
+	}
+	if named < 0 {
+		root.SetHelpCommandGroupID("inspect")
+		root.SetCompletionCommandGroupID("inspect")
+	}
 	command.FitHelp(root)
 	return root
 }

@@ -22,7 +22,6 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/service/client"
@@ -76,17 +75,10 @@ func TestTokens(t *testing.T) {
 			}
 		}
 	})
-	t.Run("health needs none, reflection does", func(t *testing.T) {
+	t.Run("health needs none", func(t *testing.T) {
 		conn := w.dial(address).Conn()
 		if out, err := healthv1.NewHealthClient(conn).Check(soon(t), &healthv1.HealthCheckRequest{}); err != nil || out.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 			t.Errorf("health: %v, %v", out, err)
-		}
-		stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(soon(t))
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		if err == nil || !strings.Contains(err.Error(), "no token") {
-			t.Errorf("reflection: %v", err)
 		}
 	})
 	t.Run("a short one is refused", func(t *testing.T) {
@@ -120,32 +112,6 @@ func TestTLS(t *testing.T) {
 		}
 		cancel()
 	}
-}
-
-func TestReflectionListsBothServices(t *testing.T) {
-	t.Parallel()
-	w := serve(t)
-	stream, err := reflectionv1.NewServerReflectionClient(w.client.Conn()).ServerReflectionInfo(soon(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := stream.Recv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := ""
-	for _, s := range answer.GetListServicesResponse().GetService() {
-		names += s.GetName() + " "
-	}
-	for _, want := range []string{"rung.runner.v1.StepRunner", "proto.StepRunner", "grpc.health.v1.Health"} {
-		if !strings.Contains(names, want+" ") {
-			t.Errorf("%s is not among %s", want, names)
-		}
-	}
-	_ = stream.CloseSend()
 }
 
 func TestSockets(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
 
 	stepsv0 "github.com/rungci/rung/api/gitlab/steps/v0"
 	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
@@ -68,7 +67,6 @@ func NewServer(s *Service, access Access) *Server {
 	runnerv1.RegisterStepRunnerServer(server.grpc, &runnerFace{service: s})
 	stepsv0.RegisterStepRunnerServer(server.grpc, &gitlabFace{service: s})
 	healthv1.RegisterHealthServer(server.grpc, server.health)
-	reflection.Register(server.grpc)
 	for _, name := range []string{runnerv1.StepRunner_ServiceDesc.ServiceName, stepsv0.StepRunner_ServiceDesc.ServiceName} {
 		server.health.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
 	}

@@ -25,18 +25,15 @@ func InGroup(parent *cobra.Command, title string, commands ...*cobra.Command) {
 	parent.AddCommand(commands...)
 }
 
-// FitHelp wraps the help texts of root and of everything below it to HelpWidth.
+// FitHelp makes root and everything below it wrap its help text to HelpWidth when it is asked for.
 func FitHelp(root *cobra.Command) {
 	wrapped := fmt.Sprintf("Flags.FlagUsagesWrapped %d", HelpWidth)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", wrapped))
-	wrapLong(root)
-}
-
-func wrapLong(cmd *cobra.Command) {
-	cmd.Long = Wrap(cmd.Long, HelpWidth)
-	for _, sub := range cmd.Commands() {
-		wrapLong(sub)
-	}
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		cmd.Long = Wrap(cmd.Long, HelpWidth)
+		help(cmd, args)
+	})
 }
 
 // Wrap breaks the lines of every paragraph. A paragraph with an indented line is a table, and stays as it is.
