@@ -278,6 +278,52 @@ func TestConfinedProcessDoesNotSeeWhatIsHidden(t *testing.T) {
 	}
 }
 
+// TestConfinedProcessHasWhatIsBelowWhatIsHidden has its folder below one that it does not see, in one that it writes to, as in a run whose
+// folder is in /tmp: nothing is made there.
+func TestConfinedProcessHasWhatIsBelowWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	temporary, own := t.TempDir(), filepath.Join(p.beside, "deep", "own")
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, out, err := p.run(t, `ls -R "$BESIDE" | tail -n 1; echo x >"$BESIDE/deep/own/file"; mv "$BESIDE" "$BESIDE-away" 2>/dev/null || echo kept`, func(s *process.Spec) {
+		s.Confine.Paths = append(s.Confine.Paths, confine.Path{At: filepath.Dir(p.beside), From: temporary, Writable: true})
+		s.Confine.Hidden = []string{p.beside}
+		s.Confine.Add(own, true)
+	})
+	if err != nil || !strings.HasSuffix(out, "own:\nkept") {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if _, err := os.Stat(filepath.Join(own, "file")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(temporary, filepath.Base(p.beside), "deep")); err == nil {
+		t.Error("the places of mounts are on the disk")
+	}
+}
+
+// TestWorkDirectoryInSharedMemory has it in a folder that is the process's own otherwise.
+func TestWorkDirectoryInSharedMemory(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	work, err := os.MkdirTemp("/dev/shm", "confined")
+	if err != nil {
+		t.Skipf("no shared memory: %v", err)
+	}
+	defer os.RemoveAll(work)
+	_, out, err := p.run(t, `pwd; ls /dev/shm; echo x >here && echo x >/dev/shm/there`, func(s *process.Spec) {
+		s.Dir, s.Confine = work, &confine.View{}
+		s.Confine.Add(work, true)
+	})
+	if err != nil || out != work+"\n"+filepath.Base(work) {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if _, err := os.Stat("/dev/shm/there"); err == nil {
+		t.Error("it wrote beside its work directory")
+	}
+}
+
 // TestConfinedProcessCannotRenameTheFolderOfWhatIsHidden has one rename it, after which it would be seen in the next one's view.
 func TestConfinedProcessCannotRenameTheFolderOfWhatIsHidden(t *testing.T) {
 	t.Parallel()
@@ -362,7 +408,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if err := os.Chown(temp, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=Confined|Daemon|Abstract")
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=Confined|Daemon|Abstract|WorkDirectory")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()

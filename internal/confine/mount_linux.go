@@ -27,14 +27,19 @@ func (c *container) mountAll() error {
 	if err := tmpfs(base, "mode=755"); err != nil {
 		return &SetupError{"mount namespace", err}
 	}
+	for _, make := range []func() error{makeDev, c.makeLayers, makeProc, enter} { // a work directory may be in /dev/shm
+		if err := make(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeLayers mounts the paths of the view.
+func (c *container) makeLayers() error {
 	for _, p := range c.layers() {
 		if err := p.mount(); err != nil {
 			return &SetupError{"mount of " + p.At + " in its view", err}
-		}
-	}
-	for _, make := range []func() error{makeDev, makeProc, enter} {
-		if err := make(); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -44,6 +49,7 @@ func (c *container) mountAll() error {
 type layer struct {
 	Path
 	hides bool
+	holds bool // other layers are below what hides: they get their places in memory, not on somebody's disk
 }
 
 // layers are all paths of the view, those below others after them.
@@ -53,7 +59,8 @@ func (c *container) layers() []layer {
 		all = append(all, layer{Path: Path{At: path}})
 	}
 	for _, path := range c.View.Hidden {
-		all = append(all, layer{Path: Path{At: path}, hides: true})
+		below := func(p Path) bool { return p.At != path && isIn(p.At, path) }
+		all = append(all, layer{Path: Path{At: path}, hides: true, holds: slices.ContainsFunc(c.View.Paths, below)})
 		for _, folder := range c.View.above(path) {
 			all = append(all, layer{Path: Path{At: folder, Writable: true}})
 		}
@@ -86,11 +93,13 @@ func (l *layer) mount() error {
 		return err
 	}
 	target := filepath.Join(base, l.At)
+	if !l.hides || l.holds {
+		if err := place(target, info.IsDir()); err != nil {
+			return err
+		}
+	}
 	if l.hides {
 		return hide(target, info.IsDir())
-	}
-	if err := place(target, info.IsDir()); err != nil {
-		return err
 	}
 	if err := unix.Mount(from, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return err
@@ -113,7 +122,7 @@ func place(target string, dir bool) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(target, nil, 0o644)
+	return unix.Mknod(target, unix.S_IFREG|0o644, 0)
 }
 
 // hide puts something empty in the place of what the view would have there.
