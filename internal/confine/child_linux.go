@@ -6,24 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 
-	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
 // initName is the name under which this program starts as the init of a confined process.
 const initName = "step-runner: init of a confined step"
-
-// ABI is the version of Landlock's interface that the kernel has; 0 is none.
-var ABI = sync.OnceValue(func() int {
-	version, err := ll.LandlockGetABIVersion()
-	if err != nil {
-		return 0
-	}
-	return version
-})
 
 // config is what an init is told.
 type config struct {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -93,13 +94,19 @@ func (c *container) run() {
 	os.Exit(ended.Exit & 0xff)
 }
 
-// surviveSignals keeps the command, which may send signals to its init, from ending it: the runtime of Go ends a program by most of them.
+// surviveSignals keeps the command, which may send signals to its init, from ending it. The kernel withholds signals from process 1 of a
+// namespace that it does not handle, but the runtime of Go handles them all, and ends a program by most. os/signal could tell it otherwise, one
+// signal after the other, each with a change of threads.
 func surviveSignals() {
 	const lastSignal = 64
-	unread := make(chan os.Signal, 1)
+	const setSize = (lastSignal + 7) / 8
+	var unhandled [8]uint64 // longer than a struct sigaction of any architecture, all of which have SIG_DFL as 0
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if !signal.Ignored(sig) { // the command is to ignore it as well
-			signal.Notify(unread, sig)
+		switch {
+		case signal.Ignored(sig): // the command is to ignore it as well
+		case sig == unix.SIGTERM, sig == unix.SIGURG: // a polite stop; the runtime's own
+		default: // SIGKILL and SIGSTOP cannot be set, and need not be
+			_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&unhandled)), 0, setSize, 0, 0)
 		}
 	}
 }

@@ -1,26 +1,68 @@
 package confine
 
 import (
+	"errors"
 	"os"
+	"sync"
+	"unsafe"
 
-	"github.com/landlock-lsm/go-landlock/landlock"
-	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 )
 
-// The rights that came after the first version of Landlock's interface.
+// fileRights are the rights to files that are withheld, by the version of Landlock's interface that brought them. Rights are bits in the order
+// in which they came.
+var fileRights = []struct {
+	abi    int
+	newest uint64
+}{
+	{5, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV}, {3, unix.LANDLOCK_ACCESS_FS_TRUNCATE}, {2, unix.LANDLOCK_ACCESS_FS_REFER}, {1, unix.LANDLOCK_ACCESS_FS_MAKE_SYM},
+}
+
 const (
-	referABI = 2
-	ioctlABI = 5
+	// readingRights are those that a process has in all of its view.
+	readingRights uint64 = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	// entryRights are those that only folders have: a rule for a file may not name them.
+	entryRights uint64 = unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
 )
 
-// fileRights are the rights to files that are asked for: those of the fifth version. What the kernel does not know is left out.
-const fileRights = landlock.AccessFSSet(ll.AccessFSIoctlDev<<1 - 1)
+// ABI is the version of Landlock's interface that the kernel has; 0 is none.
+var ABI = sync.OnceValue(func() int {
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(version)
+})
 
-// landlock keeps the process from writing anywhere else than the view says, from changing any mount, and from reaching the abstract sockets
-// of others. Signals are not scoped: the namespace of processes does that, and the threads of the init are domains of their own to Landlock.
+// rightsOf are the rights to files that a version of the interface knows.
+func rightsOf(abi int) uint64 {
+	for _, known := range fileRights {
+		if abi >= known.abi {
+			return known.newest<<1 - 1
+		}
+	}
+	return 0
+}
+
+// landlock keeps the thread, and what it starts, from writing anywhere else than the view says, from changing any mount, and from reaching the
+// abstract sockets of others. Signals are not scoped: the namespace of processes does that, and the threads of the init are domains of their
+// own to Landlock.
 func (c *container) landlock() error {
-	config, err := landlock.NewConfig(fileRights, landlock.ScopedSet(ll.ScopeAbstractUnixSocket))
-	if err != nil {
+	rights := rightsOf(c.ABI)
+	handled := unix.LandlockRulesetAttr{Handled_access_fs: rights}
+	size := unsafe.Sizeof(handled.Handled_access_fs) // an older kernel knows no more of it
+	if c.ABI >= ScopeABI {
+		handled.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+		size = unsafe.Offsetof(handled.Scoped) + unsafe.Sizeof(handled.Scoped)
+	}
+	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), size, 0)
+	if errno != 0 {
+		return errno
+	}
+	defer unix.Close(int(ruleset))
+	if err := allow(int(ruleset), "/", readingRights); err != nil {
 		return err
 	}
 	writable := []string{"/dev"}
@@ -29,25 +71,38 @@ func (c *container) landlock() error {
 			writable = append(writable, p.At)
 		}
 	}
-	rights := fileRights
-	if c.ABI < ioctlABI {
-		rights &^= ll.AccessFSIoctlDev
-	}
-	if c.ABI < referABI {
-		rights &^= ll.AccessFSRefer
-	}
-	const reading = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
-	rules := []landlock.Rule{landlock.PathAccess(reading, "/")}
 	for _, path := range writable {
-		rules = append(rules, landlock.PathAccess(forKind(rights, path), path).IgnoreIfMissing())
+		if err := allow(int(ruleset), path, rights); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
-	return config.BestEffort().Restrict(rules...)
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, errno = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
-// forKind are those of the rights that what is at the path can have: a file has no entries.
-func forKind(rights landlock.AccessFSSet, path string) landlock.AccessFSSet {
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return rights & (ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev)
+// allow adds a rule to a ruleset: the rights to what is at the path and below it, as far as it can have them.
+func allow(ruleset int, path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
 	}
-	return rights
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return err
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &^= entryRights
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }

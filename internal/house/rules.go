@@ -134,7 +134,6 @@ var thirdParty = map[string][]string{
 	"github.com/kevinburke/ssh_config":         {"internal/sshclient"},
 	"github.com/klauspost/compress":            {"steps/source/archive/...", "publish/oci", "internal/pack", "bench"},
 	"github.com/opencontainers/go-digest":      {"steps/source/sourcetest"},
-	"github.com/landlock-lsm/go-landlock":      {"internal/confine"},
 	"github.com/moby/moby":                     {"executor/executortest/..."},
 	"github.com/opencontainers/image-spec":     {"steps/source/sourcetest"},
 	"github.com/pelletier/go-toml/v2":          {"steps/source/lock", "steps/source/federation", "local/include"},
