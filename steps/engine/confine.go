@@ -115,7 +115,7 @@ func (c *call) allowsAccess() *event.Error {
 	wanted := plan.AccessesOf(c.spec.Access)
 	if lacking, ok := plan.Uncovered(wanted, plan.AccessesOf(c.step.AllowAccess)); ok {
 		return hinted(event.NewError(event.CodeAccessNotGranted, "%s is confined and requests access to %s, which its caller does not allow", c.step.Ref.Text, lacking),
-			fmt.Sprintf("if that is wanted, allow it on the step with `allow_access: [%s]`", lacking))
+			fmt.Sprintf("if that is wanted, allow it on the step with `allow_access: [%[1]s]`, or with `run --allow-access %[1]s` where you run the component itself", lacking))
 	}
 	if lacking, ok := plan.Uncovered(wanted, c.access()); ok {
 		return hinted(event.NewError(event.CodeAccessNotGranted, "%s requests access to %s, which the component around it does not have", c.step.Ref.Text, lacking),

@@ -31,6 +31,7 @@ import (
 type runOptions struct {
 	inputs    values.Inputs
 	jobVars   []string
+	access    []string
 	outputs   bool
 	textProto string
 }
@@ -44,7 +45,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `run runs a step by its reference (./hello), a step definition (./hello/step.yml), or a file with a list of steps.
 
 Inputs have the types that the step declares: --input count=3 is a number if the step declares one. A step that you run by
-reference gets the secrets you pass with --secret; a list of steps grants them itself (secrets: [NAME]).
+reference gets the secrets you pass with --secret; a list of steps grants them itself (secrets: [NAME]). In the same way a step that
+is confined gets the access that it requests with --allow-access, and those of a list with allow_access.
 
 Set job variables with --job. Steps see the same part of your environment as with ` + "`ci`" + `.
 
@@ -54,6 +56,9 @@ Set job variables with --job. Steps see the same part of your environment as wit
   step-runner run steps.yml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.textProto != "" {
+				if len(o.access) > 0 {
+					return exit.Usage("--allow-access cannot be used with --text-proto-step-file")
+				}
 				return command.Arguments(0, 0, "")(cmd, args)
 			}
 			return command.Arguments(1, 1, "the reference or file to run")(cmd, args)
@@ -69,6 +74,7 @@ Set job variables with --job. Steps see the same part of your environment as wit
 	f.StringArrayVar(&o.inputs.Lists, "inputs", nil, "set several inputs, `NAME=VALUE,NAME=VALUE`, as with the existing step-runner")
 	f.StringVar(&o.inputs.File, "input-file", "", "read inputs from the YAML or JSON `FILE`")
 	f.StringArrayVar(&o.jobVars, "job", nil, "set the job variable `NAME=VALUE`, for ${{ job.NAME }}")
+	f.StringArrayVar(&o.access, "allow-access", nil, "let a confined step that you run by reference read `PATH`, or write to it with PATH:rw, if it requests that")
 	f.BoolVar(&o.outputs, "print-outputs", false, "print the outputs as JSON on standard output, all else on standard error")
 	f.StringVar(&o.textProto, "text-proto-step-file", "", "run the SpecDefinition in the text protocol buffer `FILE`")
 	cmd.ValidArgsFunction = components.CompleteReference
@@ -84,6 +90,11 @@ func (a *app) runStep(ctx context.Context, s *session.Session, o *runOptions, ar
 	vars, err := values.Assignments("--job", o.jobVars, nil)
 	if err != nil {
 		return err
+	}
+	for _, text := range o.access {
+		if _, err := plan.ParseAccess(text); err != nil {
+			return exit.Usage("--allow-access %q: %v", text, err)
+		}
 	}
 	s.JobVars = map[string]engine.Variable{}
 	for name, text := range vars {
@@ -133,6 +144,9 @@ func (o *runOptions) namedJob(ctx context.Context, s *session.Session, arg strin
 		component, err := gitlabsteps.ParseSteps(name, text)
 		if err != nil {
 			return session.Job{}, err
+		}
+		if len(o.access) > 0 && (arg == "-" || components.IsList(component)) {
+			return session.Job{}, exit.Usage("--allow-access is for a step that you run by its reference; the steps of a list have `allow_access`")
 		}
 		if components.IsList(component) {
 			if o.inputs.Given() {
@@ -201,6 +215,7 @@ func (o *runOptions) referenceJob(ctx context.Context, s *session.Session, ref *
 		}
 		step.Secrets[name] = name
 	}
+	step.AllowAccess = o.access
 	step.InheritEnv = true // nothing is around it but what the user passes
 	step.Permissions = component.Plan.Spec.Permissions
 	return session.Job{Component: &plan.Component{
