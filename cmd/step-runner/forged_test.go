@@ -33,14 +33,6 @@ type forgery struct {
 	says   string
 }
 
-func text(pairs ...string) map[string]value.Value {
-	out := map[string]value.Value{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[pairs[i]] = value.OfString(pairs[i+1])
-	}
-	return out
-}
-
 var forgeries = []forgery{
 	{
 		name: "caches of other keys",
@@ -50,8 +42,8 @@ var forgeries = []forgery{
 		done
 		dd if=/dev/zero of="$OUT/cache/k-non_protected/cache.mark" bs=1M count=1`,
 		claims: []forged.Claim{
-			{Name: "save_cache", Ref: "builtin://cache/save", Inputs: text("key", "k-protected"), Outputs: map[string]value.Value{"saved": value.OfBool(true)}},
-			{Name: "save_cache_2", Ref: "builtin://cache/save", Inputs: text("key", "k-protected"), Outputs: map[string]value.Value{"saved": value.OfBool(true)}},
+			{Name: "save_cache", Ref: "builtin://cache/save", Inputs: forged.Texts("key", "k-protected"), Outputs: map[string]value.Value{"saved": value.OfBool(true)}},
+			{Name: "save_cache_2", Ref: "builtin://cache/save", Inputs: forged.Texts("key", "k-protected"), Outputs: map[string]value.Value{"saved": value.OfBool(true)}},
 		},
 		before: map[string]string{"cache/k-protected/cache.zip": "of main"},
 		want:   map[string]string{"cache/k-protected/cache.zip": "of main", "cache/k-non_protected/cache.zip": "forged\n"},
@@ -69,8 +61,8 @@ var forgeries = []forgery{
 		leaves: `mkdir -p "$OUT/out/artifacts/sub" "$OUT/out/releases" "$OUT/out/pages"
 		for file in artifacts/artifacts.zip artifacts/dotenv.gz artifacts/sub/x releases/v1.json pages/index.html; do echo forged >"$OUT/out/$file"; done`,
 		claims: []forged.Claim{
-			{Name: "upload_artifacts", Ref: "builtin://artifacts/upload", Outputs: text("file", "../../../../outside")},
-			{Name: "upload_dotenv", Ref: "builtin://artifacts/upload", Inputs: text("type", "dotenv"), Outputs: text("file", "dotenv.gz")},
+			{Name: "upload_artifacts", Ref: "builtin://artifacts/upload", Outputs: forged.Texts("file", "../../../../outside")},
+			{Name: "upload_dotenv", Ref: "builtin://artifacts/upload", Inputs: forged.Texts("type", "dotenv"), Outputs: forged.Texts("file", "dotenv.gz")},
 			{Name: "release", Ref: "builtin://release"}, {Name: "pages", Ref: "builtin://pages"},
 		},
 		before: map[string]string{"releases/v1.json": "of main", "pages/index.html": "of main"},

@@ -117,20 +117,12 @@ func (f *forgery) lie(env *forged.Environment, files map[string]string, claims .
 	return told
 }
 
-func texts(pairs ...string) map[string]value.Value {
-	out := map[string]value.Value{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[pairs[i]] = value.OfString(pairs[i+1])
-	}
-	return out
-}
-
 var saved = map[string]value.Value{"saved": value.OfBool(true)}
 
 func TestAForgedStepRunnerWritesNoCacheButThoseThatTheJobWasCompiledToSave(t *testing.T) {
 	var f *forgery
 	f = newForgery(t, "build:\n  image: forged\n  cache: {key: k, paths: [x]}\n  script: [make]\n", func(env *forged.Environment) []event.Event {
-		key := func(name string) map[string]value.Value { return texts("key", name) }
+		key := func(name string) map[string]value.Value { return forged.Texts("key", name) }
 		return f.lie(env, map[string]string{
 			cacheAt + "k-non_protected/cache.zip": "mine", cacheAt + "k-non_protected/inner-protected/cache.zip": "poison",
 			cacheAt + "k-non_protected/other": "junk", cacheAt + "k-protected/cache.zip": "poison", cacheAt + "cache.zip": "poison",
@@ -186,11 +178,11 @@ func TestAForgedStepRunnerLeavesNoArtifactsButThoseThatTheJobDeclares(t *testing
 				artifactsAt + "build.zip": "archive", artifactsAt + "junit.gz": "report", artifactsAt + "dotenv.gz": "PATH=evil", artifactsAt + "sub/x": "junk",
 				releasesAt + "v1.json": "{}", pagesAt + "index.html": "pages",
 			},
-				forged.Claim{Name: "upload_artifacts", Ref: "builtin://artifacts/upload", Outputs: texts("file", "../../../latest.json")},
-				forged.Claim{Name: "upload_junit", Ref: "builtin://artifacts/upload", Inputs: texts("type", "dotenv"), Outputs: texts("file", "dotenv.gz")},
-				forged.Claim{Name: "upload_dotenv", Ref: "builtin://artifacts/upload", Inputs: texts("type", "dotenv"), Outputs: texts("file", "dotenv.gz")},
+				forged.Claim{Name: "upload_artifacts", Ref: "builtin://artifacts/upload", Outputs: forged.Texts("file", "../../../latest.json")},
+				forged.Claim{Name: "upload_junit", Ref: "builtin://artifacts/upload", Inputs: forged.Texts("type", "dotenv"), Outputs: forged.Texts("file", "dotenv.gz")},
+				forged.Claim{Name: "upload_dotenv", Ref: "builtin://artifacts/upload", Inputs: forged.Texts("type", "dotenv"), Outputs: forged.Texts("file", "dotenv.gz")},
 				forged.Claim{Name: "release", Ref: "builtin://release"}, forged.Claim{Name: "pages", Ref: "builtin://pages"},
-				forged.Claim{Name: "coverage", Ref: "builtin://coverage", Outputs: texts("coverage", "\x1b[2J100")},
+				forged.Claim{Name: "coverage", Ref: "builtin://coverage", Outputs: forged.Texts("coverage", "\x1b[2J100")},
 			)
 		})
 	for _, r := range f.run(t.Context()) {
@@ -253,7 +245,7 @@ const keeps = "build:\n  image: forged\n  timeout: 1s\n  script: [make]\n  artif
 
 func uploaded(f **forgery) func(env *forged.Environment) []event.Event {
 	return func(env *forged.Environment) []event.Event {
-		return (*f).lie(env, nil, forged.Claim{Name: "upload_artifacts", Ref: "builtin://artifacts/upload", Outputs: texts("file", "artifacts.zip")})
+		return (*f).lie(env, nil, forged.Claim{Name: "upload_artifacts", Ref: "builtin://artifacts/upload", Outputs: forged.Texts("file", "artifacts.zip")})
 	}
 }
 

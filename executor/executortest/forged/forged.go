@@ -190,3 +190,12 @@ type Claim struct {
 	Name, Ref       string
 	Inputs, Outputs map[string]value.Value
 }
+
+// Texts are the inputs or outputs of a claim: names and texts in turn.
+func Texts(pairs ...string) map[string]value.Value {
+	out := map[string]value.Value{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out[pairs[i]] = value.OfString(pairs[i+1])
+	}
+	return out
+}
