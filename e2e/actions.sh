@@ -57,7 +57,7 @@ git init -q -b main
 git add .
 git commit -qm "one"
 ci=.github/workflows/ci.yml
-step-runner lint "$ci"
+step-runner check "$ci"
 step-runner local "$ci" --list
 step-runner local "$ci" --output-dir "$work/traces"
 test -z "$(git status --porcelain)"

@@ -29,7 +29,7 @@ git add .
 git commit -qm "one"
 
 say "what is in the pipeline, and why"
-step-runner lint
+step-runner check
 step-runner local --list --all
 
 say "one job, as the first invocation of all asked for it"
@@ -61,7 +61,7 @@ say "our own pipeline"
 git clone -q "$root" "$work/rung"
 cd "$work/rung"
 cp "$root/.gitlab-ci.yml" .
-step-runner lint
+step-runner check
 # Without its checks: go vet for every system takes minutes in a folder that it has not seen.
 step-runner local test demo --needs --isolation none --variable GOMODCACHE --variable GOCACHE \
   --variable TEST_PACKAGES=./steps/plan/... --progress plain

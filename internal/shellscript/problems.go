@@ -62,6 +62,12 @@ func readInto(n *syntax.CallExpr) (out []string) {
 	return out
 }
 
+// What people are told of a script that Unclosed finds something in: the message of the parser follows.
+const (
+	UnclosedMessage = "the shell does not find the end of what begins here: "
+	UnclosedHint    = "a shell reads all lines of the script together"
+)
+
 // Unclosed returns where something begins that a script never ends: a quote, a here-document, an `if`. The offset is in bytes. ok is false for
 // a text that is complete, and for one that no shell here can parse for another reason: it may be for another shell.
 func Unclosed(text string) (offset int, message string, ok bool) {

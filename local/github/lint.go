@@ -3,13 +3,19 @@ package github
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/rules"
+	"github.com/rungci/rung/steps/frontend/actions"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
+	"github.com/rungci/rung/steps/plan"
 )
 
 // Linted is what is wrong with a workflow.
@@ -20,7 +26,7 @@ type Linted struct {
 	Found diag.List
 }
 
-// Lint finds what is wrong with a workflow and with those of the project that it calls, whatever starts it and whatever values a run has. It
+// Lint finds what is wrong with a workflow and with the workflows and actions of the project that it uses, whatever starts it and whatever values a run has. It
 // fetches nothing. The error is that of a file that cannot be read.
 func Lint(ctx context.Context, o Options) (*Linted, error) {
 	p := &Project{options: o}
@@ -50,7 +56,7 @@ type linter struct {
 	Linted
 	project *Project
 	ctx     context.Context
-	seen    map[string]bool // files that are called
+	seen    map[string]bool // files that are used
 }
 
 // add takes over what is wrong with a file.
@@ -78,6 +84,11 @@ func (l *linter) workflow(s *scope) error {
 	for _, use := range s.Uses() {
 		if err := l.pin(s, use); err != nil {
 			return err
+		}
+		if use.Ref != nil {
+			if err := l.action(use.Ref); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -108,6 +119,47 @@ func (l *linter) call(s *scope, j *definition.Job) error {
 		return err
 	}
 	return l.workflow(called)
+}
+
+// actionFiles define an action in a folder.
+var actionFiles = []string{"action.yml", "action.yaml"}
+
+// action checks an action of the project, and those of the project that it uses. A folder that does not exist may be made by an earlier step.
+func (l *linter) action(ref *plan.Reference) error {
+	action, err := plan.ParseAction(ref.Action)
+	folder, inProject := strings.CutPrefix(action.Folder, plan.WorkDirPrefix)
+	if err != nil || !inProject && !action.Own || !filepath.IsLocal(filepath.FromSlash(path.Join(".", folder))) {
+		return nil
+	}
+	for _, file := range actionFiles {
+		name := path.Join(folder, file)
+		if l.seen[name] {
+			return nil
+		}
+		text, err := projectfile.Read(l.project.Repository.Root, name, maxFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return l.add(diag.List{{Span: ref.Span, Source: diag.LineOf(l.Texts[ref.Span.File], ref.Span.Line), Message: err.Error()}})
+		}
+		l.seen[name], l.Texts[name] = true, text
+		component, err := actions.Parse(name, text)
+		if err != nil {
+			return l.add(err)
+		}
+		l.Found = append(l.Found, actions.Check(name, text)...)
+		for _, s := range component.Definition.Steps {
+			if s.Ref == nil || s.Ref.Kind != plan.RefAction {
+				continue
+			}
+			if err := l.action(s.Ref); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
 }
 
 // pin finds actions that a lock file should have, and has not.

@@ -21,6 +21,7 @@ const (
 	ComponentNotFound    = "component-not-found"
 	ComponentNotCached   = "component-not-cached"
 	Suspicious           = "suspicious"
+	ShellSyntax          = "shell-syntax"
 	EnvNotRequested      = "env-not-requested"
 	ExportNotDeclared    = "export-not-declared"
 	ExportNotAllowed     = "export-not-allowed"
@@ -45,7 +46,6 @@ const (
 
 // IDs of rules about .gitlab-ci.yml.
 const (
-	ShellSyntax          = "shell-syntax"
 	MisspelledVariable   = "misspelled-variable"
 	VariableName         = "variable-name"
 	NoPipeline           = "no-pipeline"
@@ -71,6 +71,7 @@ var all = []Rule{
 	{Invalid, Error, Any, "The file is not what its language accepts.", true},
 	{UnknownRule, Warning, Any, "A comment ignores a rule that does not exist, or that cannot be ignored.", true},
 	{Suspicious, Warning, Any, "The file is accepted, but probably not what its author meant.", false},
+	{ShellSyntax, Warning, Any, "A script never ends something that it begins: a quote, a here-document, an if.", false},
 
 	{UnknownStep, Error, Steps, "An expression names a step that does not exist, or that runs later.", false},
 	{UnknownOutput, Error, Steps, "An expression names an output, or another field of a step, that the step does not have.", false},
@@ -107,7 +108,6 @@ var all = []Rule{
 	{IgnoredKey, Warning, Workflow, "GitHub, or step-runner, ignores a key or a value.", false},
 	{CallNotChecked, Note, Workflow, "A workflow of another repository is called, so what it is given was not checked.", false},
 
-	{ShellSyntax, Warning, GitLab, "A script never ends something that it begins: a quote, a here-document, an if.", false},
 	{MisspelledVariable, Warning, GitLab, "A script or a rule reads a variable that is one typo away from one of GitLab's.", false},
 	{VariableName, Warning, GitLab, "No shell can read a variable of this name.", false},
 	{NoPipeline, Warning, GitLab, "GitLab makes no pipeline of the jobs.", false},

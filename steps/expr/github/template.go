@@ -224,3 +224,30 @@ func (c Condition) Holds(s Scope) (bool, error) {
 	v, err := c.Expr.Eval(s)
 	return err == nil && Truthy(v), err
 }
+
+// Plain is a text with a word as long as itself in the place of every expression, so that places stay the same, for whoever reads what is
+// around them; false where it is nothing but one, and where it is not a template.
+func Plain(text string) (string, bool) {
+	if !Has(text) {
+		return text, true
+	}
+	t, err := ParseTemplate(text, nil)
+	if err != nil {
+		return "", false
+	}
+	if _, whole := t.Whole(); whole {
+		return "", false
+	}
+	var b strings.Builder
+	for i, part := range t.parts {
+		end := utf8.RuneCountInString(text)
+		if i+1 < len(t.parts) {
+			end = t.parts[i+1].Offset
+		}
+		if part.Expr != nil {
+			b.WriteString(strings.Repeat("x", end-part.Offset))
+		}
+		b.WriteString(part.Text)
+	}
+	return b.String(), true
+}

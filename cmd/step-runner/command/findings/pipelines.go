@@ -10,15 +10,15 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 )
 
-// OfWorkflow are the findings of a workflow that no comment ignores.
-func OfWorkflow(l *github.Linted) []problems.Problem {
+// ofWorkflow are the findings of a workflow that no comment ignores.
+func ofWorkflow(l *github.Linted) []problems.Problem {
 	text := func(file string) []byte { return l.Texts[file] }
 	return problems.Sorted(rules.Apply(l.Found, []string{l.File}, text))
 }
 
-// OfGitLab are the findings of a .gitlab-ci.yml that no comment ignores. c may be nil. Comments are also read in included files, but only those of
+// ofPipeline are the findings of a .gitlab-ci.yml that no comment ignores. c may be nil. Comments are also read in included files, but only those of
 // the project have to be right.
-func OfGitLab(c *config.Config, wrong, warnings diag.List) []problems.Problem {
+func ofPipeline(c *config.Config, wrong, warnings diag.List) []problems.Problem {
 	texts := map[string][]byte{}
 	var own []string
 	if c != nil {

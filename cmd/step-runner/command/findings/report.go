@@ -20,27 +20,27 @@ import (
 // formats are the forms of problems.
 var formats = []string{"text", "json", "sarif", "codequality"}
 
-// Flags say how problems are reported.
-type Flags struct {
+// flags say how problems are reported.
+type flags struct {
 	format, output string
 	strict         bool
 }
 
-// Declare declares them.
-func (o *Flags) Declare(cmd *cobra.Command) {
+// declare declares them.
+func (o *flags) declare(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.format, "format", "f", "text", "print `FORMAT`: "+strings.Join(formats, ", "))
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE`")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "treat warnings as errors")
 	command.Complete(cmd, "format", formats...)
 }
 
-// Valid reports what is wrong with them.
-func (o *Flags) Valid() error {
+// valid reports what is wrong with them.
+func (o *flags) valid() error {
 	return command.OneOf("--format", o.format, formats...)
 }
 
-// Write writes the problems. The error is that of the exit code, where there are any that count.
-func (o *Flags) Write(p *command.Program, all []problems.Problem) error {
+// write writes the problems. The error is that of the exit code, where there are any that count.
+func (o *flags) write(p *command.Program, all []problems.Problem) error {
 	var out bytes.Buffer
 	var err error
 	switch o.format {

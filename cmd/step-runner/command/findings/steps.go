@@ -1,4 +1,4 @@
-// Package findings checks steps and reports what is wrong, for the commands that do.
+// Package findings is the command `check`: it finds out what it is given, checks it, and reports what is wrong.
 package findings
 
 import (
@@ -18,14 +18,51 @@ import (
 	"github.com/rungci/rung/steps/diag/problems"
 	"github.com/rungci/rung/steps/diag/rules"
 	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/frontend/actions"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/walk"
 )
 
-// OfSteps finds the problems of what an argument names: a file of steps, or a component. It fetches nothing.
-func OfSteps(ctx context.Context, p *command.Program, from *components.Flags, arg string) ([]problems.Problem, error) {
+// ofSteps finds the problems of a file of steps. It fetches nothing.
+func ofSteps(ctx context.Context, p *command.Program, from *components.Flags, file string) ([]problems.Problem, error) {
+	return checked(ctx, p, from, func(c *checking) ([]problems.Problem, error) {
+		name, text, err := p.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		return c.text(name, text)
+	})
+}
+
+// ofAction finds the problems of the metadata file of an action. It fetches nothing.
+func ofAction(ctx context.Context, p *command.Program, from *components.Flags, file string) ([]problems.Problem, error) {
+	return checked(ctx, p, from, func(c *checking) ([]problems.Problem, error) {
+		name, text, err := p.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		return c.action(name, text)
+	})
+}
+
+// ofComponent finds the problems of a component: a reference, or the path of its folder or file. It fetches nothing.
+func ofComponent(ctx context.Context, p *command.Program, from *components.Flags, arg string) ([]problems.Problem, error) {
+	return checked(ctx, p, from, func(c *checking) ([]problems.Problem, error) {
+		if _, err := os.Stat(arg); err == nil && !strings.HasPrefix(arg, ".") && !filepath.IsAbs(arg) {
+			arg = "./" + filepath.ToSlash(arg)
+		}
+		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
+		if err != nil {
+			return nil, exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err)
+		}
+		return c.reference(ref)
+	})
+}
+
+// checked checks something with what is in the project and in the cache.
+func checked(ctx context.Context, p *command.Program, from *components.Flags, check func(*checking) ([]problems.Problem, error)) ([]problems.Problem, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, exit.Coded(exit.System, "finding the current folder: %v", err)
@@ -41,23 +78,7 @@ func OfSteps(ctx context.Context, p *command.Program, from *components.Flags, ar
 	if err != nil {
 		return nil, err
 	}
-	c := &checking{program: p, ctx: ctx, from: resolver, dir: dir, texts: map[string][]byte{}, shown: map[string]string{}}
-	info, err := os.Stat(arg)
-	if arg == "-" || err == nil && !info.IsDir() {
-		name, text, err := p.Read(arg)
-		if err != nil {
-			return nil, err
-		}
-		return c.text(name, text)
-	}
-	if err == nil && !strings.HasPrefix(arg, ".") && !filepath.IsAbs(arg) {
-		arg = "./" + filepath.ToSlash(arg)
-	}
-	ref, rerr := gitlabsteps.ParseStaticReference(arg, diag.Span{})
-	if rerr != nil {
-		return nil, exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, rerr)
-	}
-	return c.reference(ref)
+	return check(&checking{program: p, ctx: ctx, from: resolver, dir: dir, texts: map[string][]byte{}, shown: map[string]string{}})
 }
 
 // checking is one check.
@@ -69,6 +90,7 @@ type checking struct {
 	texts   map[string][]byte // by the name that spans have
 	files   []string          // in the order in which they were entered
 	shown   map[string]string // what people know a file by
+	found   diag.List         // in the texts of actions
 }
 
 // text checks a file of steps.
@@ -83,6 +105,21 @@ func (c *checking) text(name string, text []byte) ([]problems.Problem, error) {
 		return problems.Sorted(rules.Set(wrong, rules.Invalid)), nil
 	}
 	return c.definition(component, c.dir, false), nil
+}
+
+// action checks the metadata file of an action.
+func (c *checking) action(name string, text []byte) ([]problems.Problem, error) {
+	c.know(name, name, text)
+	component, err := actions.Parse(name, text)
+	if err != nil {
+		wrong := diag.Of(err)
+		if wrong == nil {
+			return nil, err
+		}
+		return problems.Sorted(rules.Set(wrong, rules.Invalid)), nil
+	}
+	c.found = actions.Check(name, text)
+	return c.definition(component, filepath.Dir(name), true), nil
 }
 
 // reference checks a component.
@@ -113,7 +150,11 @@ func (c *checking) enter(found *source.Component) {
 	} else if rel, err := filepath.Rel(c.dir, file); err == nil && filepath.IsLocal(rel) {
 		shown = filepath.ToSlash(rel)
 	}
-	c.know(cmp.Or(found.Plan.Definition.Span.File, file), shown, found.Text)
+	name := cmp.Or(found.Plan.Definition.Span.File, file)
+	c.know(name, shown, found.Text)
+	if found.Origin == nil && strings.HasPrefix(found.File, "action.") {
+		c.found = append(c.found, actions.Check(name, found.Text)...)
+	}
 }
 
 func (c *checking) definition(component *plan.Component, dir string, called bool) []problems.Problem {
@@ -123,7 +164,7 @@ func (c *checking) definition(component *plan.Component, dir string, called bool
 		HasFunction: func(name string) bool { return functions[name] != nil },
 		Line:        func(span diag.Span) string { return diag.LineOf(c.texts[span.File], span.Line) },
 	}).Found
-	found = rules.Apply(found, c.files, func(file string) []byte { return c.texts[file] })
+	found = rules.Apply(append(found, c.found...), c.files, func(file string) []byte { return c.texts[file] })
 	for i := range found {
 		if shown, ok := c.shown[found[i].File]; ok {
 			found[i].File = shown

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/explain"
+	"github.com/rungci/rung/cmd/step-runner/command/findings"
 )
 
 // app is the program as these commands know it.
@@ -17,8 +18,7 @@ func Commands(p *command.Program, ofTraces []*cobra.Command) []*cobra.Command {
 	return []*cobra.Command{
 		a.traceCommand(ofTraces),
 		a.describeCommand(),
-		a.checkCommand(),
-		a.lintCommand(),
+		findings.Command(p),
 		a.compileCommand(),
 		a.convertCommand(),
 		explain.Command(p),

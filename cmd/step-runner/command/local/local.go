@@ -206,7 +206,7 @@ func (o *localFlags) command(ctx context.Context, args []string) error {
 
 // listAll lists the jobs of the project's file, or of each of its workflows.
 func (o *localFlags) listAll(ctx context.Context) error {
-	files, err := o.event.Files(nil)
+	files, err := o.event.Files()
 	if err != nil {
 		return err
 	}

@@ -70,38 +70,18 @@ func (o *Flags) WorkflowFile(file string) (found string, is bool, err error) {
 	return "", false, exit.Usage("there are %d workflows", len(files)).Hinted("name one: %s", strings.Join(files, ", "))
 }
 
-// Files are the files that are meant where several may be: those that are named, those in the folders that are named, and without
-// any the workflows of a project that has several and no .gitlab-ci.yml. "" is the project's own file.
-func (o *Flags) Files(named []string) (files []string, err error) {
-	if len(named) == 0 {
-		root, workflows, err := github.Find(o.ProjectDir)
-		if err != nil {
-			return nil, exit.Coded(exit.System, "looking for workflows: %v", err)
-		}
-		_, err = os.Stat(filepath.Join(root, gitlab.DefaultFile))
-		if len(workflows) < 2 || o.Format == formatGitLabCI || o.Format == "" && err == nil {
-			return []string{""}, nil
-		}
-		for _, file := range workflows {
-			files = append(files, filepath.Join(root, filepath.FromSlash(file)))
-		}
-		return files, nil
+// Files are the files of a project: the workflows of one that has several and no .gitlab-ci.yml; else "", its own file.
+func (o *Flags) Files() (files []string, err error) {
+	root, workflows, err := github.Find(o.ProjectDir)
+	if err != nil {
+		return nil, exit.Coded(exit.System, "looking for workflows: %v", err)
 	}
-	for _, name := range named {
-		entries, err := os.ReadDir(name)
-		if err != nil {
-			files = append(files, name) // a file, or an error that reading it tells
-			continue
-		}
-		before := len(files)
-		for _, e := range entries {
-			if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yml" || ext == ".yaml") {
-				files = append(files, filepath.Join(name, e.Name()))
-			}
-		}
-		if len(files) == before {
-			return nil, exit.Coded(exit.NotFound, "there are no .yml files in %s", name)
-		}
+	_, err = os.Stat(filepath.Join(root, gitlab.DefaultFile))
+	if len(workflows) < 2 || o.Format == formatGitLabCI || o.Format == "" && err == nil {
+		return []string{""}, nil
+	}
+	for _, file := range workflows {
+		files = append(files, filepath.Join(root, filepath.FromSlash(file)))
 	}
 	return files, nil
 }

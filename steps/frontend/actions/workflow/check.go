@@ -11,6 +11,7 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/rules"
 	ghexpr "github.com/rungci/rung/steps/expr/github"
+	"github.com/rungci/rung/steps/frontend/actions/step"
 )
 
 // Check finds what is wrong with a workflow whatever starts it, and what GitHub makes nothing of without a word. What only a run knows
@@ -80,9 +81,9 @@ func (c *checker) job(j *Job, n *yamlsource.Node) {
 	if j.node.steps == nil {
 		return
 	}
-	for _, step := range j.node.steps.Items {
-		c.step(step, &v)
-		for _, id := range stepIDs([]*yamlsource.Node{step}) {
+	for _, item := range j.node.steps.Items {
+		c.step(item, &v)
+		for _, id := range stepIDs([]*yamlsource.Node{item}) {
 			v.steps = append(v.steps, id)
 			v.later = slices.DeleteFunc(slices.Clone(v.later), func(other string) bool { return other == id })
 		}
@@ -115,6 +116,9 @@ func (c *checker) step(n *yamlsource.Node, v *view) {
 			}
 		case "run":
 			c.walk("run", e.Value, &code)
+			if found, ok := step.Unclosed(c.source, e.Value, c.shell(n, v)); ok && len(c.found) < maxFindings {
+				c.found = append(c.found, found)
+			}
 		case "with":
 			for _, in := range e.Value.Entries {
 				if in.Key.Text == "script" && isScriptAction(n.Get("uses")) {
@@ -127,6 +131,58 @@ func (c *checker) step(n *yamlsource.Node, v *view) {
 			c.walk(e.Key.Text, e.Value, v)
 		}
 	}
+}
+
+// shell is what names the shell of a step. Without a name it is bash where the runner is known to be one with a POSIX shell: on Windows it is
+// PowerShell.
+func (c *checker) shell(n *yamlsource.Node, v *view) string {
+	named := n.Get("shell")
+	if named == nil {
+		named = c.w.runDefault(v.job, "shell")
+	}
+	switch {
+	case named != nil && hasExpression(named.Text):
+		return ""
+	case named != nil:
+		return named.Text
+	case v.job.node.container != nil || isPOSIX(v):
+		return "bash"
+	}
+	return ""
+}
+
+// isPOSIX reports whether all runners of a job are known not to run Windows.
+func isPOSIX(v *view) bool {
+	labels := scalars(v.job.node.runsOn)
+	if slices.ContainsFunc(labels, hasExpression) {
+		if !v.matrix.isKnown() {
+			return false
+		}
+		labels = append(labels, scalars(v.job.node.strategy)...)
+	}
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(labels, func(label string) bool {
+			return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(label), word) })
+		})
+	}
+	return has("ubuntu", "linux", "macos") && !has("win", "inputs.", "vars.", "needs.", "github.")
+}
+
+// scalars are the texts in a node.
+func scalars(n *yamlsource.Node) (out []string) {
+	if n == nil {
+		return nil
+	}
+	if n.Kind.IsScalar() {
+		out = append(out, n.Text)
+	}
+	for _, item := range n.Items {
+		out = append(out, scalars(item)...)
+	}
+	for _, e := range n.Entries {
+		out = append(out, scalars(e.Value)...)
+	}
+	return out
 }
 
 // isScriptAction reports whether an action runs the input `script` as code.

@@ -59,6 +59,11 @@ func TestChecksOfWorkflows(t *testing.T) {
 		"all messages":                {oneJob("steps: [{run: \"echo '${{ join(github.event.commits.*.message, ' ') }}'\"}]"), "5:35 script-injection anybody can write github.event.commits.*.message"},
 		"one message":                 {oneJob("steps: [{run: \"echo ${{ github.event.commits[0].message || 'x' }}\"}]"), "5:29 script-injection"},
 		"an event as JSON":            {oneJob("steps: [{run: \"echo '${{ toJSON(github.event) }}'\"}]"), "5:37 script-injection"},
+		"a quote in bash":             {oneJob("steps:\n  - shell: bash\n    run: |\n      true ${{ github.sha }}\n      echo ${{ github.sha }} 'it works"), "9:34 shell-syntax the shell does not find the end of what begins here"},
+		"an if in a container":        {oneJob("container: alpine\nsteps: [{run: 'if true; then echo'}]"), "6:20 shell-syntax"},
+		"a here-document by default":  {strings.Replace(oneJob("steps:\n  - run: |\n      cat <<EOF\n      x"), "runs-on: x", "runs-on: [self-hosted, linux]", 1), "7:15 shell-syntax"},
+		"runners of a matrix":         {strings.Replace(oneJob("strategy: {matrix: {os: [ubuntu-latest, macos-15]}}\nsteps: [{run: 'echo \"a'}]"), "runs-on: x", "runs-on: '${{ matrix.os }}'", 1), "6:25 shell-syntax"},
+		"the shell of the defaults":   {oneJob("defaults: {run: {shell: 'bash -el {0}'}}\nsteps: [{run: 'echo $(true'}]"), "6:25 shell-syntax"},
 		"filters of an event without": {"on: {create: {tags: [v*]}}\njobs: {a: {runs-on: x, steps: [{run: x}]}}", "1:14 ignored-key the event create takes no filters"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,6 +91,10 @@ func TestWhatOnlyARunKnowsIsNotWrong(t *testing.T) {
 		oneJob("steps: [{uses: a/b@v1, with: {title: '${{ github.event.issue.title }}', all: '${{ toJSON(github) }}'}}]"),
 		oneJob("steps: [{run: 'echo ${{ env.A }} ${{ secrets.B }} ${{ vars.C }} ${{ github.event.any.thing }} ${{ github.brand_new_field }} ${{ runner.os }}'}]"),
 		"on:\n  workflow_call: {inputs: {os: {type: string}}}\n  workflow_dispatch: {inputs: {tag: {}}}\njobs:\n  a:\n    runs-on: ${{ inputs.os }}\n    steps: [{run: 'echo ${{ inputs.tag }} ${{ github.event.inputs.other }}'}]\n",
+		oneJob("steps:\n  - {shell: pwsh, run: \"echo 'a\"}\n  - {shell: python, run: \"if x:\"}\n  - {run: \"echo 'a\"}\n  - {shell: '${{ vars.S }}', run: \"echo 'a\"}"),
+		oneJob("steps:\n  - {shell: bash, run: '${{ vars.SCRIPT }}'}\n  - {shell: bash, run: \"echo '${{ github.sha }}' \\\"${{ toJSON('a') }}\\\"\"}\n  - {shell: bash, run: \"echo ${{ github.sha == ')' }} )\"}"),
+		strings.Replace(oneJob("strategy: {matrix: {os: [ubuntu-latest, windows-latest]}}\nsteps: [{run: 'echo \"a'}]"), "runs-on: x", "runs-on: '${{ matrix.os }}'", 1),
+		strings.Replace(oneJob("strategy: {matrix: {os: '${{ fromJSON(vars.OS) }}'}}\nsteps: [{run: 'echo \"a'}]"), "runs-on: x", "runs-on: '${{ matrix.os }}'", 1),
 		"on: push\njobs:\n  a: {uses: o/r/.github/workflows/x.yml@v1}\n  b: {needs: a, runs-on: '${{ fromJSON(vars.R) }}', steps: [{run: 'echo ${{ needs.a.outputs.any }}'}]}\n",
 	} {
 		if got := checked(t, text); got != nil {

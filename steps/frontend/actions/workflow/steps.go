@@ -28,7 +28,7 @@ func (r *reader) steps(j *Job) {
 		r.report(n.Span, "put some of them into an action", "the job %q has %d steps, and %d is the most", j.ID, len(n.Items), MaxSteps)
 		return
 	}
-	reader := &step.Reader{Text: step.NewText(r.source), WholeEnv: true, Shell: r.runDefault(j, "shell"), WorkDir: r.runDefault(j, "working-directory")}
+	reader := &step.Reader{Text: step.NewText(r.source), WholeEnv: true, Shell: r.w.runDefault(j, "shell"), WorkDir: r.w.runDefault(j, "working-directory")}
 	j.compiled = compiled{steps: reader.Steps(n), nodes: n.Items}
 	outputs := map[string]plan.Field{}
 	for _, e := range r.entries(j.node.outputs, `"outputs"`) {
@@ -43,8 +43,8 @@ func (r *reader) steps(j *Job) {
 }
 
 // runDefault is a key of defaults.run: the job's, or else the workflow's.
-func (r *reader) runDefault(j *Job, key string) *yamlsource.Node {
-	for _, defaults := range []*yamlsource.Node{j.node.defaults, r.w.parsed.defaults} {
+func (w *Workflow) runDefault(j *Job, key string) *yamlsource.Node {
+	for _, defaults := range []*yamlsource.Node{j.node.defaults, w.parsed.defaults} {
 		if n := get(defaults, key); n != nil {
 			return n
 		}

@@ -87,7 +87,7 @@ func (l *linter) script(lines []Line, own map[string]bool) {
 	}
 	if offset, message, found := shellscript.Unclosed(text); found && !l.config.Partial {
 		line, at := find(offset)
-		l.warnAt(rules.ShellSyntax, line.Node, line.Node.At(characters(line.Text, at), 1), "a shell reads all lines of the script together", "the shell does not find the end of what begins here: %s", message)
+		l.warnAt(rules.ShellSyntax, line.Node, line.Node.At(characters(line.Text, at), 1), shellscript.UnclosedHint, "%s", shellscript.UnclosedMessage+message)
 		return
 	}
 	for _, use := range shellscript.Uses(text) {
