@@ -112,7 +112,7 @@ else process.exitCode = 1
 			"steps.yml":         "- step: ./comp\n- script: pwd\n",
 		}},
 		"a run that failed on a missing archive": {code: 6, files: map[string]string{
-			"steps.yml": "- script: echo one\n- {name: gone, step: ./gone.zip/-/x}\n- {name: again, when: always, step: '${{ job.WHICH }}'}\n",
+			"steps.yml": "- script: echo one\n- {name: gone, step: ./gone.zip/-/x}\n- {name: again, when: always, step: '${{ job.WHICH }}'}\n- {name: other, when: always, step: '${{ job.OTHER }}'}\n",
 		}},
 		"one package by two references": {before: repository, files: map[string]string{
 			"repo/steps/hello/func.yml": "spec: {}\n---\nexec: {script: 'echo ${{ step_dir }}'}\n",
@@ -132,7 +132,7 @@ else process.exitCode = 1
 				p.write(file, strings.ReplaceAll(text, "DIR/..", filepath.Dir(p.dir)))
 			}
 			p.must(c.before + "true")
-			out, code := p.sh(t.Context(), "step-runner run steps.yml --job WHICH=./gone.zip/-/x --output-file trace.json")
+			out, code := p.sh(t.Context(), "step-runner run steps.yml --job WHICH=./gone.zip/-/x --job OTHER=./other.zip/-/x --output-file trace.json")
 			if code != c.code {
 				t.Fatalf("exit code %d, want %d\n%s", code, c.code, out)
 			}

@@ -140,7 +140,7 @@ func (r *run) load(ctx context.Context, caller *scope, inv *invocation) (*source
 	if err != nil {
 		return nil, err
 	}
-	ctx = source.WithProgress(ctx, func(p event.Progress) { r.out.emit(inv.id, p) })
+	ctx = source.WithStep(source.WithProgress(ctx, func(p event.Progress) { r.out.emit(inv.id, p) }), inv.id)
 	found, lerr := r.opts.Source.Load(ctx, ref, caller.dir)
 	if lerr != nil {
 		return nil, r.at(loadError(ctx, ref.Text, lerr), inv.step.Ref.Span)

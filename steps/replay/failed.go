@@ -12,8 +12,9 @@ import (
 // failure is a reference of the recorded run that led to nothing, and why: where there is no network, or something is at its place by now, the
 // replay could not fail in the same way.
 type failure struct {
-	ref string // as written, with expressions
-	err *event.Error
+	step string // the ID of the step
+	ref  string // as written, with expressions
+	err  *event.Error
 }
 
 // loadCodes are the codes of references that led to nothing.
@@ -34,21 +35,16 @@ func (r *Replay) failures() []failure {
 			}
 			return here.text(at.text(t))
 		}
-		out = append(out, failure{s.Ref, &event.Error{Code: s.Error.Code, Kind: s.Error.Kind, Message: text(s.Error.Message), Hint: text(s.Error.Hint)}})
+		out = append(out, failure{trace.WithoutRounds(s.ID), s.Ref, &event.Error{Code: s.Error.Code, Kind: s.Error.Kind, Message: text(s.Error.Message), Hint: text(s.Error.Hint)}})
 	})
 	return out
 }
 
-// failure returns why a reference led to nothing in the recorded run; nil if it did not. What an expression in one came to is not recorded:
-// the first such reference counts.
-func (l *locals) failure(ref *plan.Reference) error {
+// failure returns why the reference of a step led to nothing in the recorded run; nil if it did not. What an expression in one came to is not
+// recorded: only the step tells those apart. Of a step that failed in several rounds the first counts.
+func (l *locals) failure(step string, ref *plan.Reference) error {
 	for _, f := range l.failed {
-		if f.ref == ref.Text {
-			return f.err
-		}
-	}
-	for _, f := range l.failed {
-		if strings.Contains(f.ref, "${{") {
+		if f.ref == ref.Text || f.step == step && strings.Contains(f.ref, "${{") {
 			return f.err
 		}
 	}

@@ -141,7 +141,7 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 	}
 	if !ref.IsLocal() {
 		found, err := l.resolver.Load(ctx, ref, from)
-		if was := l.failure(ref); err != nil && was != nil {
+		if was := l.failure(source.StepOf(ctx), ref); err != nil && was != nil {
 			return nil, was
 		}
 		return found, err
@@ -186,7 +186,7 @@ func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*s
 // Check implements source.Checker.
 func (l *locals) Check(ref *plan.Reference, from string) error {
 	err := l.resolver.Check(ref, from)
-	if err != nil && l.failure(ref) != nil {
+	if err != nil && l.failure("", ref) != nil {
 		return nil // when control reaches it
 	}
 	return err

@@ -112,6 +112,20 @@ func WithProgress(ctx context.Context, report func(event.Progress)) context.Cont
 	return context.WithValue(ctx, progressKey{}, report)
 }
 
+// stepKey is the key of the ID of the step that ctx is for.
+type stepKey struct{}
+
+// WithStep returns a context in which StepOf is the ID of the step whose reference is loaded.
+func WithStep(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, stepKey{}, id)
+}
+
+// StepOf is the ID of the step whose reference is loaded; "" for a load that is not for one step alone.
+func StepOf(ctx context.Context) string {
+	id, _ := ctx.Value(stepKey{}).(string)
+	return id
+}
+
 // Progress says how far a fetch is, to whoever wants to know.
 func Progress(ctx context.Context, p event.Progress) {
 	if report, ok := ctx.Value(progressKey{}).(func(event.Progress)); ok {
