@@ -26,6 +26,8 @@ type apart struct {
 	root   string // holds the others; removed with it
 	dirs   directories
 	access []plan.Access // what it has beyond that
+
+	vars map[string]variable // that lead to those folders
 }
 
 // confinedFolder is the name, in the run's own folder, of those of confined processes.
@@ -219,7 +221,16 @@ func (a *apart) environ(r *run, env *environ, call *call) *environ {
 	}
 	vars["TMPDIR"], vars["XDG_RUNTIME_DIR"] = variable{text: a.dirs.tmp}, variable{text: a.dirs.tmp}
 	maps.DeleteFunc(vars, func(name string, _ variable) bool { return env.vars[name] != r.base.vars[name] })
+	a.vars = vars
 	return env.with(vars)
+}
+
+// without leaves out what leads to the process's own folders: they are gone when the next process of its step begins.
+func (a *apart) without(vars map[string]variable) map[string]variable {
+	if a != nil {
+		maps.DeleteFunc(vars, func(name string, v variable) bool { return v == a.vars[name] })
+	}
+	return vars
 }
 
 // hasHome reports whether a folder is the home of the component, or of one around it. A variable may name any other.

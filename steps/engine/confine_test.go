@@ -1,15 +1,18 @@
 package engine_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
 )
 
 // needsConfinement skips a test where processes cannot be confined.
@@ -201,6 +204,103 @@ func TestTheHomeOfAConfinedStepIsThatOfItsComponent(t *testing.T) {
 			}, opts: engine.Options{Folder: folder}}.run(t).succeeds().logs("kept from it\n")
 			if _, err := os.Stat(filepath.Join(folder, home, "planted")); err == nil {
 				t.Error("it wrote there")
+			}
+		})
+	}
+}
+
+// TestTheHooksOfAConfinedStepAreConfined has each process of a step say what it sees, and use its own folders.
+func TestTheHooksOfAConfinedStepAreConfined(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	says := func(stage string) string {
+		return "{exec: {script: 'if test $$ -gt 50; then echo " + stage + " free; else echo " + stage + " confined; fi; ls ~ $TMPDIR | grep -c made || true; touch ~/made $TMPDIR/made'}}"
+	}
+	hooks := "pre: " + says("pre") + "\npost: " + says("post") + "\n"
+	exec := func(stage string) string { return strings.TrimSuffix(strings.TrimPrefix(says(stage), "{"), "}") }
+	files := map[string]string{
+		"c/func.yml":     "spec: {}\n---\n" + hooks + exec("main") + "\n",
+		"local/func.yml": "spec: {}\n---\npost: " + says("post") + "\n" + exec("main") + "\n",
+		"outer/func.yml": "spec: {}\n---\nrun: [{name: inner, action: owner/c@v1, confine: false}]\n",
+	}
+	all, free := "pre confined\n0\nmain confined\n0\npost confined\n0\n", "pre free\n0\nmain free\n1\npost free\n1\n"
+	for name, test := range map[string]struct {
+		steps, want string
+		mode        plan.Confinement
+	}{
+		"an action":                     {"- {action: owner/c@v1, confine: true}\n", all, ""},
+		"an action that is not":         {"- {action: owner/c@v1}\n", free, plan.ConfineFetched},
+		"all":                           {"- {action: owner/c@v1}\n", all, plan.ConfineAll},
+		"a local component":             {"- {step: ./local, confine: true}\n", "main confined\n0\npost confined\n0\n", ""},
+		"an action in what is confined": {"- {action: owner/outer@v1, confine: true}\n", all, ""},
+		"after a failure":               {"- {action: owner/c@v1, confine: true}\n- {script: exit 1}\n", all, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, _, _ := job{steps: test.steps, files: files, opts: engine.Options{Confine: test.mode}}.talking(t)
+			j.run(t).logs(test.want)
+		})
+	}
+	t.Run("a component that is written inline", func(t *testing.T) { // clients of the service can
+		t.Parallel()
+		outside, hidden := t.TempDir(), t.TempDir()
+		yes, script := true, func(stage string) *plan.Exec {
+			return &plan.Exec{Command: []plan.Field{
+				{Value: value.OfString("sh")}, {Value: value.OfString("-c")},
+				{Value: value.OfString("echo " + stage + "; ls -d " + outside + " " + hidden + " 2>/dev/null | wc -l")},
+			}}
+		}
+		st := plan.Step{Name: "c", Confine: &yes, AllowAccess: []string{outside}, Inline: &plan.Component{Definition: plan.Definition{
+			Exec: script("main"), Pre: &plan.Hook{Exec: script("pre")}, Post: &plan.Hook{Exec: script("post")},
+		}}}
+		job{}.runComponent(t, &plan.Component{Definition: plan.Definition{Steps: []plan.Step{st}}}).succeeds().logs("pre\n1\nmain\n1\npost\n1\n")
+	})
+}
+
+// TestNothingOfAConfinedStepSurvivesItsEnd stops one that ignores polite signals, with daemons that nothing but its namespace connects to it: the
+// process of the step, that of a hook, and one of a step that runs beside others.
+func TestNothingOfAConfinedStepSurvivesItsEnd(t *testing.T) {
+	t.Parallel()
+	needsConfinement(t)
+	const stay = `trap "" TERM HUP; (setsid env -i sh -c "trap \"\" TERM; while :; do echo >>$PWD/alive; sleep 0.01; done" </dev/null >/dev/null 2>&1 &); ` +
+		`while ! test -s alive; do sleep 0.01; done; echo running; while :; do sleep 0.1; done`
+	files := map[string]string{
+		"c/func.yml":    "spec: {}\n---\nexec: {script: '" + stay + "'}\n",
+		"post/func.yml": "spec: {}\n---\npost: {exec: {script: '" + stay + "', timeout: 500ms}}\nexec: {script: 'true'}\n",
+		"pre/func.yml":  "spec: {}\n---\npre: {exec: {script: '" + stay + "', timeout: 500ms}}\nexec: {script: 'true'}\n",
+	}
+	for name, test := range map[string]struct {
+		steps  string
+		cancel bool
+	}{
+		"a timeout of the step":      {"- {step: ./c, confine: true, timeout: 500ms}\n", false},
+		"a script's":                 {"- {script: '" + stay + "', confine: true, timeout: 500ms}\n", false},
+		"a cancel of the run":        {"- {step: ./c, confine: true}\n", true},
+		"a cancel of a parallel one": {"- parallel: [{name: a, step: ./c, confine: true}, {name: b, script: 'true', confine: true}]\n", true},
+		"a timeout of post":          {"- {step: ./post, confine: true}\n", false},
+		"a timeout of pre":           {"- {action: owner/pre@v1, confine: true}\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			sink := sinkFunc(func(e event.Event) {
+				if l, ok := e.Body.(event.Log); ok && test.cancel && strings.Contains(string(l.Data), "running") {
+					cancel()
+				}
+			})
+			j, _, _ := job{steps: test.steps, files: files, ctx: ctx, opts: engine.Options{Grace: 50 * time.Millisecond, Sink: sink}}.talking(t)
+			r := j.run(t)
+			if r.Status == event.Success || !strings.Contains(r.log(), "running\n") {
+				t.Fatalf("status %s, log %q", r.Status, r.log())
+			}
+			before, err := os.Stat(filepath.Join(r.dir, "alive"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(50 * time.Millisecond) // a daemon that lives would write several times
+			if after, err := os.Stat(filepath.Join(r.dir, "alive")); err != nil || after.Size() != before.Size() {
+				t.Errorf("the daemon is still writing (%v)", err)
 			}
 		})
 	}

@@ -62,7 +62,7 @@ func (h *hooks) push(s *scope, env *environ, inv *invocation) {
 	}
 	scope := *s
 	scope.files = nil
-	post := &hook{scope: &scope, over: s.beyond(env), inv: inv, early: early != nil && early.early}
+	post := &hook{scope: &scope, over: inv.apart.without(s.beyond(env)), inv: inv, early: early != nil && early.early}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if early != nil {
@@ -180,5 +180,9 @@ func (h *hooks) step(stage string, one *plan.Hook, of *invocation) *plan.Step {
 			spec.Outputs[name] = out
 		}
 	}
-	return &plan.Step{Name: name, Title: title, Span: of.step.Span, Inline: &plan.Component{Spec: spec, Definition: plan.Definition{Exec: one.Exec}}}
+	st := &plan.Step{Name: name, Title: title, Span: of.step.Span, Inline: &plan.Component{Spec: spec, Definition: plan.Definition{Exec: one.Exec}}}
+	if of.step.Ref == nil { // else the call of the component confines
+		st.Confine, st.AllowAccess = of.step.Confine, of.step.AllowAccess
+	}
+	return st
 }
