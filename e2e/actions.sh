@@ -258,5 +258,7 @@ step-runner replay "$work/traces/actions.json" --sources "$work/sources.toml"
 step-runner replay "$work/traces/inside.json"
 step-runner replay "$work/traces/beside.json"
 "$root/e2e/anywhere.sh" "$work/traces/inside.json"
+"$root/e2e/anywhere.sh" --starts-containers "$work/traces/actions.json" --sources "$work/sources.toml"
+"$root/e2e/anywhere.sh" --starts-containers "$work/traces/beside.json"
 test -z "$(git status --porcelain)"
 test -z "$(docker ps --all --quiet --filter ancestor=rung-e2e/box:1)" # those of other tests are not ours

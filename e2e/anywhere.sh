@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # Replays a trace elsewhere, and fails unless the replay is the same to the byte in the comparable form: from a bundle, in another folder, with
 # another HOME and an empty cache; for root as another user; and with a container engine (RUNG_TEST_ENGINE) in a container. A run that was in a
-# container is replayed in one of its image.
+# container is replayed in one of its image. A run on this machine that starts containers (--starts-containers) is replayed in another folder
+# only: another user, and a container without a network, do not reach the engine.
 # Whoever calls it stands in the folder of the run; the files of its project, if it is a job of one, are there.
 #
-#	e2e/anywhere.sh TRACE [FLAG…]     # FLAGs are for the bundle: where its components are from
+#	e2e/anywhere.sh [--starts-containers] TRACE [FLAG…]     # FLAGs are for the bundle: where its components are from
 set -euo pipefail
+starts=
+if [ "$1" = --starts-containers ]; then
+  starts=1
+  shift
+fi
 trace=$1
 shift
 there=$(mktemp -d)
@@ -59,7 +65,7 @@ run() { # run FOLDER ARGUMENT…: as a user who has nothing but PATH
 }
 
 as=() engine=()
-if grep -q '"level": "container"' "$trace"; then
+if [ -n "$starts" ] || grep -q '"level": "container"' "$trace"; then
   engine=("DOCKER_HOST=$RUNG_TEST_ENGINE")
 fi
 there1=$(folder one)
