@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +31,13 @@ type ExtractOptions struct {
 	// NoGit leaves out what is named .git, or lies in a folder of that name, at any depth and however a file system may fold the name: with a hook or
 	// a setting in it, an archive would decide what git runs.
 	NoGit bool
+	// Each is called with every entry of a tar archive before it is written, if it is not nil. It may change the mode and time, refuse the
+	// entry, and leave it out; tee, if it is not nil, gets the content in either case.
+	Each func(e *Entry) (tee io.Writer, write bool, err error)
+}
+
+func (o ExtractOptions) budget() *Budget {
+	return &Budget{MaxBytes: o.MaxBytes, MaxEntries: o.MaxEntries}
 }
 
 func (o ExtractOptions) withDefaults() ExtractOptions {
@@ -47,7 +53,7 @@ func (o ExtractOptions) withDefaults() ExtractOptions {
 	return o
 }
 
-// FormatError says that an archive is damaged, cut short, or none at all.
+// FormatError says that an archive is damaged, cut short, of an unknown kind, or none at all.
 type FormatError struct {
 	Entry string // "" when it is about the whole
 	Why   string
@@ -55,9 +61,9 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	text := "the archive is damaged: " + e.Why
+	text := "the archive cannot be read: " + e.Why
 	if e.Entry != "" {
-		text = fmt.Sprintf("the archive is damaged at %q: %s", e.Entry, e.Why)
+		text = fmt.Sprintf("the archive cannot be read at its entry %q: %s", e.Entry, e.Why)
 	}
 	if e.Err != nil {
 		text += fmt.Sprintf(" (%v)", e.Err)
@@ -81,36 +87,16 @@ type LimitError struct {
 	Limit int64
 }
 
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("the archive holds more than %d %s, which is the limit", e.Limit, e.What)
+// Refused reports whether an error is about what an archive holds, and not about this machine.
+func Refused(err error) bool {
+	var format *FormatError
+	var unsafe *UnsafeError
+	var limit *LimitError
+	return errors.As(err, &format) || errors.As(err, &unsafe) || errors.As(err, &limit)
 }
 
-// Format is a kind of archive.
-type Format string
-
-// The formats that can be unpacked.
-const (
-	FormatZip     Format = "zip" // with any of Deflate, Zstandard, and no compression
-	FormatTarZstd Format = "tar.zst"
-	FormatTarGzip Format = "tar.gz"
-)
-
-// Detect returns the format of an archive from how it begins. An archive of size 0 is an error like any other that is cut short.
-func Detect(archive io.ReaderAt) (Format, error) {
-	head := make([]byte, 4)
-	n, err := archive.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("reading the archive: %w", err)
-	}
-	switch head = head[:n]; {
-	case bytes.HasPrefix(head, []byte("PK")):
-		return FormatZip, nil
-	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return FormatTarZstd, nil
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return FormatTarGzip, nil
-	}
-	return "", &FormatError{Why: "it does not begin as a zip, tar.zst or tar.gz archive does; it may be cut short, or something else"}
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the archive holds more than %d %s, which is the limit", e.Limit, e.What)
 }
 
 // Extract unpacks an archive of any format into a folder, which must be there. What an entry replaces is removed first, so that nothing
@@ -127,12 +113,13 @@ func Extract(ctx context.Context, archive io.ReaderAt, size int64, dir string, o
 	if err != nil {
 		return nil, err
 	}
-	switch format {
-	case FormatZip:
+	if format == FormatZip {
 		return ExtractZip(ctx, archive, size, dir, o)
-	case FormatTarZstd:
-		return ExtractTarZstd(ctx, io.NewSectionReader(archive, 0, size), dir, o)
-	default:
-		return ExtractTarGzip(ctx, io.NewSectionReader(archive, 0, size), dir, o)
 	}
+	plain, closer, err := Decompress(io.NewSectionReader(archive, 0, size), o.withDefaults().Workers)
+	if err != nil {
+		return nil, err
+	}
+	defer closer()
+	return ExtractTar(ctx, plain, dir, o)
 }

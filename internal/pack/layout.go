@@ -24,13 +24,16 @@ type layout map[string]kind
 
 // add notes an entry. A folder may stand twice, and before or after what is in it.
 func (l layout) add(name string, k kind) error {
+	if runtime.GOOS == "windows" && strings.Contains(name, `\`) || !filepath.IsLocal(filepath.FromSlash(name)) {
+		return &UnsafeError{name, "this system can have no file of that name in the folder"}
+	}
 	switch before := l[name]; {
 	case before == 0, before == implied && k == folder, before == folder && k == folder:
 		l[name] = k
 	case before == implied:
 		return &UnsafeError{name, "other entries lie in it, so it must be a folder"}
 	default:
-		return &UnsafeError{name, "it stands twice in the archive"}
+		return &UnsafeError{name, "the archive holds it twice"}
 	}
 	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
 		switch l[parent] {
@@ -46,34 +49,6 @@ func (l layout) add(name string, k kind) error {
 	}
 	return nil
 }
-
-// cleanName checks a name from an archive, and takes off what does not matter: "./" at its start and slashes at its end. The result is "."
-// for the folder itself.
-func cleanName(written string) (string, error) {
-	switch {
-	case written == "":
-		return "", &UnsafeError{written, "it has no name"}
-	case strings.ContainsRune(written, 0):
-		return "", &UnsafeError{written, "its name holds a zero byte"}
-	case strings.HasPrefix(written, "/"):
-		return "", &UnsafeError{written, "its name is a whole path, which may lead out of the folder"}
-	case runtime.GOOS == "windows" && strings.Contains(written, `\`):
-		return "", &UnsafeError{written, "its name holds a backslash"}
-	}
-	for segment := range strings.SplitSeq(written, "/") {
-		if segment == ".." {
-			return "", &UnsafeError{written, `its name leads out of a folder by ".."`}
-		}
-	}
-	name := path.Clean(written)
-	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", &UnsafeError{written, "this system can have no file of that name in the folder"}
-	}
-	return name, nil
-}
-
-// parent returns the folder that a checked name is in.
-func parent(name string) string { return path.Dir(name) }
 
 // isInGit reports whether one of the folders of a checked name, or the name itself, is one that a file system may take for .git.
 func isInGit(name string) bool {

@@ -28,6 +28,8 @@ type attributes struct {
 	modified time.Time
 }
 
+func (e *Entry) attributes() attributes { return attributes{perm: e.Mode.Perm(), modified: e.Modified} }
+
 func openTarget(dir string, replace bool) (*target, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rungci/rung/internal/pack"
 )
 
 // A record is a trace, the event log of one, or a bundle. Those that lie in a project without being tracked were made by runs of its jobs: a
@@ -21,6 +23,9 @@ const eventsSuffix = ".events"
 
 // maxRecordStart is how much of a file says whether it is a record, in bytes.
 const maxRecordStart = 256
+
+// maxBundleEntries is more than a bundle has.
+const maxBundleEntries = 20_000
 
 // withoutRecords leaves out the untracked files that are records, and what belongs to them. The names are in order.
 func withoutRecords(dir string, names []string, untracked map[string]bool) []string {
@@ -71,7 +76,7 @@ func isRecord(path string) bool {
 // isBundle reports whether an archive is a bundle of ours.
 func isBundle(f *os.File) bool {
 	info, err := f.Stat()
-	if err != nil {
+	if err != nil || pack.CheckZip(f, info.Size(), maxBundleEntries) != nil {
 		return false
 	}
 	archive, err := zip.NewReader(f, info.Size())

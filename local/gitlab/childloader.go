@@ -1,16 +1,14 @@
 package gitlab
 
 import (
-	"archive/zip"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 )
@@ -48,7 +46,7 @@ func (l *childLoader) artifact(j *pipeline.Job, job, file string) (string, error
 	if m.ArchivePath() == "" {
 		return "", fmt.Errorf("the child pipeline comes from the artifact %q of the job %q, which produced none", file, job)
 	}
-	data, err := readFromArchive(m.ArchivePath(), file)
+	data, err := store.ReadArchived(m.ArchivePath(), file, config.MaxFileSize)
 	if err != nil {
 		return "", fmt.Errorf("reading the artifact %q of the job %q: %w", file, job, err)
 	}
@@ -58,25 +56,6 @@ func (l *childLoader) artifact(j *pipeline.Job, job, file string) (string, error
 	name := artifactPrefix + strings.ReplaceAll(job, "/", "-") + "/" + path.Clean(file)
 	l.files[name] = data
 	return "/" + name, nil
-}
-
-// readFromArchive reads one file of a zip archive.
-func readFromArchive(archive, name string) ([]byte, error) {
-	z, err := zip.OpenReader(archive)
-	if err != nil {
-		return nil, err
-	}
-	defer z.Close()
-	f, err := z.Open(path.Clean(name))
-	if err != nil {
-		return nil, errors.New("the archive does not contain the file")
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, config.MaxFileSize+1))
-	if err == nil && len(data) > config.MaxFileSize {
-		err = fmt.Errorf("the file is larger than %d MiB", config.MaxFileSize>>20)
-	}
-	return data, err
 }
 
 // Load implements config.Loader.

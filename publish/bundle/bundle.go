@@ -23,6 +23,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rungci/rung/internal/pack"
 	"github.com/rungci/rung/steps/source/tree"
 	"github.com/rungci/rung/steps/trace"
 )
@@ -39,8 +40,6 @@ const (
 	maxManifest = 16 << 20
 	// maxPackage is how large a package's archive may be: its files, and for each a header and its padding.
 	maxPackage = tree.MaxSize + tree.MaxFiles*4096
-	// maxDirectory bounds the list of files at the end of the archive, in bytes.
-	maxDirectory = (MaxPackages + 2) * 256
 )
 
 // The names in the archive.
@@ -120,8 +119,15 @@ func (b *Bundle) read() error {
 	if !info.Mode().IsRegular() {
 		return ErrNotBundle
 	}
-	if err := checkDirectory(b.file, info.Size()); err != nil {
-		return err
+	if format, err := pack.Detect(b.file); err != nil || format != pack.FormatZip {
+		return ErrNotBundle
+	}
+	var format *pack.FormatError
+	switch err := pack.CheckZip(b.file, info.Size(), MaxPackages+2); {
+	case errors.As(err, &format):
+		return damaged("%s", format.Why)
+	case err != nil:
+		return damaged("%w", err)
 	}
 	archive, err := zip.NewReader(b.file, info.Size())
 	if err != nil {

@@ -219,7 +219,7 @@ func TestBundlesThatLie(t *testing.T) {
 	}
 	// announced says that there are few files where there are many.
 	announced := func(data []byte) []byte {
-		end := len(data) - endSize
+		end := len(data) - 22
 		binary.LittleEndian.PutUint16(data[end+8:], 4)
 		binary.LittleEndian.PutUint16(data[end+10:], 4)
 		return data

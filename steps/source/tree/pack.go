@@ -7,12 +7,16 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/rungci/rung/internal/pack"
 )
 
 // Writer packs files into one stream. Every name is checked, and a file can be added once only. It is not safe for
@@ -161,13 +165,13 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Extract unpacks a pack into dir, which it makes and which must not be there. The digest is held against the whole pack; with a
+// Extract unpacks a pack into dir, which it makes and which must not exist. The digest is held against the whole pack; with a
 // folder only what is below that is unpacked. What is not part of the digest is not unpacked. Where the digest is wrong dir is removed and the error is a *CorruptError.
-func Extract(pack io.Reader, want, dir, folder string) (*Manifest, error) {
+func Extract(in io.Reader, want, dir, folder string) (*Manifest, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	m, err := extract(pack, want, dir, folder)
+	m, err := extract(in, want, dir, folder)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
@@ -175,166 +179,125 @@ func Extract(pack io.Reader, want, dir, folder string) (*Manifest, error) {
 	return m, nil
 }
 
-func extract(pack io.Reader, want, dir, folder string) (*Manifest, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
+func extract(in io.Reader, want, dir, folder string) (*Manifest, error) {
+	x := &contents{}
+	options := pack.ExtractOptions{MaxBytes: MaxSize, MaxEntries: MaxFiles, Each: func(e *pack.Entry) (io.Writer, bool, error) {
+		sum, inside, err := x.entry(e)
+		return sum, inside && (folder == "" || strings.HasPrefix(e.Name, folder+"/")), err
+	}}
+	if _, err := pack.ExtractTar(context.Background(), bufio.NewReaderSize(in, 64<<10), dir, options); err != nil {
+		return nil, corrupt(want, err)
 	}
-	defer root.Close()
-	x := &extraction{root: root, folder: folder, made: map[string]bool{".": true}}
-	if err := read(pack, want, x.file); err != nil {
-		return nil, err
-	}
-	x.manifest.sort()
-	if got := x.manifest.Digest(""); got != want {
-		return nil, &CorruptError{Want: want, Got: got}
-	}
-	for _, l := range x.links { // last, so that no file is written through one
-		if err := root.Symlink(filepath.FromSlash(l.target), filepath.FromSlash(l.name)); err != nil {
-			return nil, err
-		}
-	}
-	return &x.manifest, nil
+	return x.held(want)
 }
 
 // Verify reads a pack and compares its content with its digest. The error is a *CorruptError when they differ.
-func Verify(pack io.Reader, want string) (*Manifest, error) {
-	x := &extraction{}
-	if err := read(pack, want, x.file); err != nil {
+func Verify(in io.Reader, want string) (*Manifest, error) {
+	x := &contents{}
+	err := read(in, want, func(e *pack.Entry, content io.Reader) error {
+		sum, _, err := x.entry(e)
+		if err != nil || sum == nil {
+			return err
+		}
+		buf := buffers.Get().(*[64 << 10]byte)
+		defer buffers.Put(buf)
+		_, err = io.CopyBuffer(sum, content, buf[:])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
+	return x.held(want)
+}
+
+// read calls visit with every entry of a pack. What cannot be in a pack that a Writer made is a *CorruptError.
+func read(in io.Reader, want string, visit func(*pack.Entry, io.Reader) error) error {
+	budget := &pack.Budget{MaxBytes: MaxSize, MaxEntries: MaxFiles}
+	return corrupt(want, pack.ReadTar(context.Background(), bufio.NewReaderSize(in, 64<<10), budget, false, visit))
+}
+
+// corrupt makes an error about what a pack holds a *CorruptError.
+func corrupt(want string, err error) error {
+	var path *PathError
+	if errors.As(err, &path) || pack.Refused(err) {
+		return &CorruptError{Want: want, Err: err}
+	}
+	return err
+}
+
+// contents finds out what a pack holds. A hash is summed when the next entry is there.
+type contents struct {
+	manifest Manifest
+	name     string
+	typ      Type
+	sum      hash.Hash // of the entry that is being read; nil when there is none
+}
+
+// entry takes in an entry of a pack, and returns what its content is to be written to. What is ignored is not part of the digest.
+func (x *contents) entry(e *pack.Entry) (sum io.Writer, part bool, err error) {
+	x.summed()
+	if err := CheckPath(e.Name); err != nil {
+		return nil, false, err
+	}
+	typ, mode := Regular, fs.FileMode(0o644)
+	switch e.Kind {
+	case pack.KindFile:
+		if e.Mode&0o111 != 0 {
+			typ, mode = Executable, 0o755
+		}
+	case pack.KindSymlink:
+		typ = Symlink
+		if err := checkLink(e.Name, e.Target); err != nil {
+			return nil, false, err
+		}
+	default:
+		return nil, false, &PathError{e.Name, "is neither a file nor a link"}
+	}
+	if Ignored(e.Name) {
+		return nil, false, nil
+	}
+	if typ == Symlink {
+		x.manifest.add(e.Name, typ, sha256.Sum256([]byte(e.Target)))
+		return nil, true, nil
+	}
+	e.Mode, e.Modified = mode, time.Time{}
+	x.name, x.typ, x.sum = e.Name, typ, sha256.New()
+	return x.sum, true, nil
+}
+
+// summed adds the entry that was read.
+func (x *contents) summed() {
+	if x.sum != nil {
+		x.manifest.add(x.name, x.typ, [sha256.Size]byte(x.sum.Sum(nil)))
+		x.sum = nil
+	}
+}
+
+// held returns what the pack holds, if it is what the digest says.
+func (x *contents) held(want string) (*Manifest, error) {
+	x.summed()
 	x.manifest.sort()
 	if got := x.manifest.Digest(""); got != want {
 		return nil, &CorruptError{Want: want, Got: got}
 	}
 	return &x.manifest, nil
-}
-
-// read calls file with every file of a pack. What cannot be in a pack that a Writer made is a *CorruptError.
-func read(pack io.Reader, want string, file func(*tar.Header, io.Reader) error) error {
-	in := tar.NewReader(bufio.NewReaderSize(pack, 64<<10))
-	var files int
-	var size int64
-	for {
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return &CorruptError{Want: want, Err: err}
-		}
-		files++
-		if size += h.Size; files > MaxFiles || size > MaxSize {
-			return &CorruptError{Want: want, Err: tooLarge(files, size)}
-		}
-		err = CheckPath(h.Name)
-		if err == nil && h.Typeflag == tar.TypeSymlink {
-			err = checkLink(h.Name, h.Linkname)
-		}
-		if err != nil {
-			return &CorruptError{Want: want, Err: err}
-		}
-		if err := file(h, in); err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				return &CorruptError{Want: want, Err: err}
-			}
-			return err
-		}
-	}
-}
-
-// extraction is a pack on its way to a folder; without a root it is only looked at.
-type extraction struct {
-	root     *os.Root
-	folder   string
-	made     map[string]bool
-	manifest Manifest
-	links    []link
-}
-
-type link struct{ name, target string }
-
-func (x *extraction) file(h *tar.Header, content io.Reader) error {
-	typ := Regular
-	switch h.Typeflag {
-	case tar.TypeReg:
-		if h.Mode&0o111 != 0 {
-			typ = Executable
-		}
-	case tar.TypeSymlink:
-		typ, content = Symlink, strings.NewReader(h.Linkname)
-	default:
-		return &PathError{h.Name, "is neither a file nor a link"}
-	}
-	if Ignored(h.Name) {
-		_, err := io.Copy(io.Discard, content)
-		return err
-	}
-	sum := sha256.New()
-	var to io.Writer = sum
-	var out *os.File
-	inside := x.root != nil && (x.folder == "" || strings.HasPrefix(h.Name, x.folder+"/"))
-	if inside {
-		if err := x.makeFolder(filepath.Dir(filepath.FromSlash(h.Name))); err != nil {
-			return err
-		}
-	}
-	if typ == Symlink && inside {
-		x.links = append(x.links, link{h.Name, h.Linkname})
-	} else if inside {
-		mode := fs.FileMode(0o644)
-		if typ == Executable {
-			mode = 0o755
-		}
-		var err error
-		if out, err = x.root.OpenFile(filepath.FromSlash(h.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode); err != nil {
-			return err
-		}
-		defer out.Close()
-		to = io.MultiWriter(out, sum)
-	}
-	buf := buffers.Get().(*[64 << 10]byte)
-	defer buffers.Put(buf)
-	if _, err := io.CopyBuffer(to, content, buf[:]); err != nil {
-		return err
-	}
-	if out != nil {
-		if err := out.Close(); err != nil {
-			return err
-		}
-	}
-	x.manifest.add(h.Name, typ, [sha256.Size]byte(sum.Sum(nil)))
-	return nil
-}
-
-func (x *extraction) makeFolder(dir string) error {
-	if x.made[dir] {
-		return nil
-	}
-	if err := x.root.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for ; !x.made[dir]; dir = filepath.Dir(dir) {
-		x.made[dir] = true
-	}
-	return nil
 }
 
 // maxSignatures bounds all files with signatures of a pack together, in bytes.
 const maxSignatures = 64 << 20
 
 // Signatures returns the files with signatures of a pack, by their folders: "" is the root. Nothing vouches for them.
-func Signatures(pack io.Reader) (map[string][]byte, error) {
+func Signatures(in io.Reader) (map[string][]byte, error) {
 	found, size := map[string][]byte{}, int64(0)
-	err := read(pack, "", func(h *tar.Header, content io.Reader) error {
-		if path.Base(h.Name) != SignatureFile || h.Typeflag != tar.TypeReg {
-			return nil
+	err := read(in, "", func(e *pack.Entry, content io.Reader) error {
+		if err := CheckPath(e.Name); err != nil || path.Base(e.Name) != SignatureFile || e.Kind != pack.KindFile {
+			return err
 		}
-		if size += h.Size; size > maxSignatures {
+		if size += e.Size; size > maxSignatures {
 			return fmt.Errorf("%w: %d MiB of signatures", ErrLimit, size>>20)
 		}
 		text, err := io.ReadAll(content)
-		folder := path.Dir(h.Name)
+		folder := path.Dir(e.Name)
 		if folder == "." {
 			folder = ""
 		}

@@ -1,16 +1,16 @@
 package unpack
 
 import (
-	"archive/tar"
-	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/pack"
 	"github.com/rungci/rung/steps/source/tree"
 )
 
@@ -20,7 +20,6 @@ type node struct {
 	link       string           // "" when it is not a link
 	lenient    bool             // the link is from an image
 	layer, n   int              // which entry holds the file's content
-	size       int64
 	executable bool
 }
 
@@ -36,29 +35,25 @@ const (
 type changes struct {
 	kind    Kind
 	layer   int
+	seen    int // entries of the archive so far
 	entries []entry
 	gone    []string // files and folders of earlier layers
 	emptied []string // folders of which all that earlier layers hold is gone
 }
 
 type entry struct {
-	name       string
-	typ        byte // of package tar: TypeReg, TypeDir, TypeSymlink or TypeLink
-	target     string
-	n          int
-	size       int64
-	executable bool
+	*pack.Entry
+	n int // counts the entries of the layer, from 0
 }
 
 func newChanges(layer int, kind Kind) *changes { return &changes{layer: layer, kind: kind} }
 
 // note takes an entry of a layer's archive.
-func (c *changes) note(h *tar.Header, n int, _ io.Reader) error {
-	name := h.Name
-	if c.kind == Image {
-		name = strings.TrimLeft(name, "/")
-	}
-	if name = cleanName(name); name == "" || inGit(name) {
+func (c *changes) note(e *pack.Entry, _ io.Reader) error {
+	n := c.seen
+	c.seen++
+	name := e.Name
+	if name == "." || inGit(name) {
 		return nil
 	}
 	if c.kind == Image && strings.ContainsFunc(name, unportable) {
@@ -76,39 +71,27 @@ func (c *changes) note(h *tar.Header, n int, _ io.Reader) error {
 		}
 		return nil
 	}
-	e := entry{name: name, n: n, typ: h.Typeflag, target: h.Linkname, size: h.Size, executable: h.Mode&0o111 != 0}
-	switch h.Typeflag {
-	case tar.TypeReg, '\x00', tar.TypeGNUSparse, tar.TypeCont:
-		e.typ = tar.TypeReg
-	case tar.TypeDir, tar.TypeSymlink:
-	case tar.TypeLink:
-		if c.kind == Image {
-			e.target = strings.TrimLeft(e.target, "/")
-		}
-		e.target = cleanName(e.target)
-	case tar.TypeXGlobalHeader:
-		return nil
-	default:
+	if e.Kind == pack.KindSpecial {
 		if c.kind == Image {
 			return nil
 		}
-		return &FormatError{Entry: h.Name, Why: "is " + typeName(h.Typeflag) + ", and only files, folders and links can be part of a component"}
+		return &pack.FormatError{Entry: name, Why: "it is " + specialName(e.Mode) + "; only files, folders and links can be part of a component"}
 	}
-	c.entries = append(c.entries, e)
+	c.entries = append(c.entries, entry{e, n})
 	return nil
 }
 
 // unportable are the characters that CheckPath refuses and that names on a Linux file system can well have.
 func unportable(r rune) bool { return r == '\\' || r == '\n' || r == '\r' || r == '\uFFFD' }
 
-func typeName(flag byte) string {
-	switch flag {
-	case tar.TypeChar, tar.TypeBlock:
+func specialName(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeDevice != 0:
 		return "a device"
-	case tar.TypeFifo:
+	case mode&fs.ModeNamedPipe != 0:
 		return "a pipe"
 	}
-	return fmt.Sprintf("of the unknown type %q", flag)
+	return "of an unknown type"
 }
 
 // merge is what the layers so far make together.
@@ -129,11 +112,11 @@ func (m *merge) apply(c *changes) error {
 	}
 	seen := map[string]bool{}
 	for _, e := range c.entries {
-		if c.kind != Image && e.typ != tar.TypeDir {
-			if seen[e.name] {
-				return &FormatError{Entry: e.name, Why: "is there twice"}
+		if c.kind != Image && e.Kind != pack.KindFolder {
+			if seen[e.Name] {
+				return &pack.FormatError{Entry: e.Name, Why: "the archive holds it twice"}
 			}
-			seen[e.name] = true
+			seen[e.Name] = true
 		}
 		if err := m.add(c, e); err != nil {
 			return err
@@ -143,41 +126,41 @@ func (m *merge) apply(c *changes) error {
 }
 
 func (m *merge) add(c *changes, e entry) error {
-	parent, base := path.Split(e.name)
+	parent, base := path.Split(e.Name)
 	folder, err := m.folder(strings.TrimSuffix(parent, "/"), c.kind, true)
 	if err != nil {
 		return err
 	}
 	there := folder.folder[base]
-	if there != nil && c.kind == Archive && (there.folder != nil) != (e.typ == tar.TypeDir) {
-		return &FormatError{Entry: e.name, Why: "is there twice, as a file and as a folder"}
+	if there != nil && c.kind == Archive && (there.folder != nil) != (e.Kind == pack.KindFolder) {
+		return &pack.FormatError{Entry: e.Name, Why: "the archive holds it twice, as a file and as a folder"}
 	}
-	switch e.typ {
-	case tar.TypeDir:
+	switch e.Kind {
+	case pack.KindFolder:
 		if there == nil || there.folder == nil {
 			folder.folder[base] = newFolder()
 		}
-	case tar.TypeSymlink:
-		if e.target == "" {
-			return &FormatError{Entry: e.name, Why: "is a link to nothing"}
+	case pack.KindSymlink:
+		if e.Target == "" {
+			return &pack.FormatError{Entry: e.Name, Why: "it is a link to nothing"}
 		}
-		if c.kind == Image && (len(e.target) > tree.MaxLinkSize || strings.ContainsFunc(e.target, unportable)) {
+		if c.kind == Image && (len(e.Target) > tree.MaxLinkSize || strings.ContainsFunc(e.Target, unportable)) {
 			delete(folder.folder, base)
 			return nil
 		}
-		folder.folder[base] = &node{link: e.target, lenient: c.kind == Image}
-	case tar.TypeLink:
-		parent, targetBase := path.Split(e.target)
+		folder.folder[base] = &node{link: e.Target, lenient: c.kind == Image}
+	case pack.KindHardLink:
+		parent, targetBase := path.Split(e.Target)
 		from, err := m.folder(strings.TrimSuffix(parent, "/"), c.kind, false)
 		if err != nil {
 			return err
 		}
 		if from == nil || from.folder[targetBase] == nil || from.folder[targetBase].folder != nil {
-			return &FormatError{Entry: e.name, Why: fmt.Sprintf("is a hard link to %q, which is not a file before it", e.target)}
+			return &pack.FormatError{Entry: e.Name, Why: fmt.Sprintf("it is a hard link to %q, which is not a file before it", e.Target)}
 		}
 		folder.folder[base] = from.folder[targetBase]
 	default:
-		folder.folder[base] = &node{layer: c.layer, n: e.n, size: e.size, executable: e.executable}
+		folder.folder[base] = &node{layer: c.layer, n: e.n, executable: e.Mode&0o111 != 0}
 	}
 	return nil
 }
@@ -199,7 +182,7 @@ func (m *merge) folder(name string, kind Kind, make bool) (*node, error) {
 		case next != nil && next.folder != nil:
 		case next != nil && next.link != "" && kind == Image:
 			if hops++; hops > maxHops {
-				return nil, &FormatError{Entry: name, Why: "is below links that lead in a circle"}
+				return nil, &pack.FormatError{Entry: name, Why: "it is below links that lead in a circle"}
 			}
 			rest = path.Join(strings.TrimPrefix(path.Join("/", inside(done, next.link)), "/"), rest)
 			at, done = m.root, ""
@@ -207,7 +190,7 @@ func (m *merge) folder(name string, kind Kind, make bool) (*node, error) {
 		case !make:
 			return nil, nil
 		case next != nil && kind != Image:
-			return nil, &FormatError{Entry: name, Why: fmt.Sprintf("is below %q, which is not a folder", full)}
+			return nil, &pack.FormatError{Entry: name, Why: fmt.Sprintf("it is below %q, which is not a folder", full)}
 		default:
 			next = newFolder()
 			at.folder[element] = next
@@ -296,12 +279,12 @@ func climbs(folder, target string) bool {
 }
 
 // addAll packs an entry's content under all the names that are wanted.
-func addAll(ctx context.Context, to *tree.Writer, names []wish, size int64, content io.Reader) error {
+func addAll(to *tree.Writer, names []wish, size int64, content io.Reader) error {
 	if len(names) == 0 {
 		return nil
 	}
 	if len(names) == 1 {
-		return addFile(ctx, to, names[0].name, names[0].executable, size, content)
+		return addFile(to, names[0].name, names[0].executable, size, content)
 	}
 	temp, err := os.CreateTemp("", "step-runner-")
 	if err != nil {
@@ -309,12 +292,11 @@ func addAll(ctx context.Context, to *tree.Writer, names []wish, size int64, cont
 	}
 	defer os.Remove(temp.Name())
 	defer temp.Close()
-	in := &reading{ctx: ctx, r: content, entry: names[0].name}
-	if _, err := io.Copy(temp, in); err != nil {
+	if _, err := io.Copy(temp, content); err != nil {
 		return err
 	}
 	for _, w := range names {
-		if err := addFile(ctx, to, w.name, w.executable, size, io.NewSectionReader(temp, 0, size)); err != nil {
+		if err := addFile(to, w.name, w.executable, size, io.NewSectionReader(temp, 0, size)); err != nil {
 			return err
 		}
 	}

@@ -1,16 +1,13 @@
-// Package unpack packs the files of archives and of image layers into trees. Archives are not trusted: nothing is written
-// outside of a tree.Writer, everything is bounded, and what two programs could read differently is an error.
+// Package unpack turns archives and image layers into trees. Archives are not trusted: internal/pack reads them, under its rules and within
+// the limits of a tree, and what two programs could read differently is an error.
 //
 // Of an archive (zip, tar, tar.gz, tar.zst) everything must fit a tree: a device, a name that leads out, a link that leads
 // out, two files of one name, or bytes that belong to nothing are errors. Folders are not content. A hard link becomes a copy.
-// Files are executable where the archive says so; an archive made on Windows does not say. The layers of a container image are
-// taken more easily, because they were made for a whole file system: see Image.
+// Files are executable if the archive says so; an archive made on Windows does not say. Layers of a container image may hold more, because
+// they were made for a whole file system: see Image.
 package unpack
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +15,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/rungci/rung/internal/pack"
 	"github.com/rungci/rung/steps/source/tree"
 )
 
@@ -28,48 +24,25 @@ const (
 	MaxEntries = 2 * tree.MaxFiles // folders included
 	// MaxStream is what an archive may unpack to, with all that is not content, in bytes.
 	MaxStream = tree.MaxSize + MaxEntries*2048
-	// maxWindow bounds the memory of unpacking zstd, in bytes.
-	maxWindow = 128 << 20
 )
 
-// FormatError says what is wrong with an archive.
-type FormatError struct {
-	Entry string // "" when it is about the whole archive
-	Why   string
-	Err   error // may be nil
+func newBudget() *pack.Budget {
+	return &pack.Budget{MaxBytes: tree.MaxSize, MaxEntries: MaxEntries, MaxStream: MaxStream}
 }
 
-func (e *FormatError) Error() string {
-	msg := e.Why
-	if e.Entry != "" {
-		msg = fmt.Sprintf("the entry %q %s", e.Entry, e.Why)
+// within makes an error about a limit one about the limits of trees.
+func within(err error) error {
+	var limit *pack.LimitError
+	if errors.As(err, &limit) && !errors.Is(err, tree.ErrLimit) {
+		return fmt.Errorf("%w: %w", tree.ErrLimit, err)
 	}
-	if e.Err != nil {
-		msg += ": " + e.Err.Error()
-	}
-	return msg
+	return err
 }
-
-func (e *FormatError) Unwrap() error { return e.Err }
 
 // Refused reports whether an error is about what an archive holds, and not about our own disk.
 func Refused(err error) bool {
-	var format *FormatError
 	var path *tree.PathError
-	return errors.As(err, &format) || errors.As(err, &path) || errors.Is(err, tree.ErrLimit)
-}
-
-// The first bytes of what can be unpacked.
-var (
-	magicZip      = []byte("PK\x03\x04")
-	magicEmptyZip = []byte("PK\x05\x06")
-	magicGzip     = []byte{0x1f, 0x8b}
-	magicZstd     = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
-// others are archives that are recognised to be refused by their names.
-var others = []struct{ magic, name string }{
-	{"BZh", "bzip2"}, {"\xfd7zXZ", "xz"}, {"7z\xbc\xaf", "7-zip"}, {"Rar!", "rar"},
+	return pack.Refused(err) || errors.As(err, &path) || errors.Is(err, tree.ErrLimit)
 }
 
 // File packs the content of an archive. What it is is told by its first bytes, not by its name.
@@ -78,105 +51,53 @@ func File(ctx context.Context, f *os.File, to *tree.Writer) error {
 	if err != nil {
 		return err
 	}
-	head := make([]byte, 512)
-	n, err := f.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	format, err := pack.Detect(f)
+	if err != nil {
 		return err
 	}
-	head = head[:n]
+	if format == pack.FormatZip {
+		return within(unzip(ctx, f, info.Size(), to))
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, info.Size())), nil }
+	return Layers(ctx, []Layer{{Kind: Archive, Open: open}}, to)
+}
+
+func unzip(ctx context.Context, f *os.File, size int64, to *tree.Writer) error {
+	entries, err := pack.OpenZip(f, size, newBudget())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := unzipEntry(ctx, e, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unzipEntry(ctx context.Context, e *pack.ZipEntry, to *tree.Writer) error {
 	switch {
-	case bytes.HasPrefix(head, magicZip), bytes.HasPrefix(head, magicEmptyZip):
-		return unzip(ctx, f, info.Size(), to)
-	case bytes.HasPrefix(head, magicGzip), bytes.HasPrefix(head, magicZstd), isTar(head):
-		open := func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, info.Size())), nil }
-		return Layers(ctx, []Layer{{Kind: Archive, Open: open}}, to)
-	case n == 0:
-		return &FormatError{Why: "it is empty"}
-	}
-	for _, other := range others {
-		if bytes.HasPrefix(head, []byte(other.magic)) {
-			return &FormatError{Why: "it is a " + other.name + " archive, and only zip, tar, tar.gz and tar.zst can be unpacked"}
-		}
-	}
-	if start := bytes.ToLower(bytes.TrimSpace(head)); bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html")) {
-		return &FormatError{Why: "it is a web page, perhaps one to log in, and no archive"}
-	}
-	return &FormatError{Why: fmt.Sprintf("it is neither zip nor tar nor tar.gz: it begins with %q", head[:min(n, 16)])}
-}
-
-// decompress undoes gzip and zstd, whichever it is.
-func decompress(r io.Reader) (_ io.Reader, closer func(), err error) {
-	in := bufio.NewReaderSize(r, 64<<10)
-	head, err := in.Peek(4)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, err
-	}
-	switch {
-	case bytes.HasPrefix(head, magicGzip):
-		z, err := gzip.NewReader(in)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case e.Kind == pack.KindFolder && e.Name == ".", inGit(e.Name):
+		return nil
+	case e.Kind == pack.KindFolder:
+		return tree.CheckPath(e.Name)
+	case e.Kind == pack.KindSpecial:
+		return &pack.FormatError{Entry: e.Name, Why: "it is neither a file nor a folder nor a link"}
+	case e.Kind == pack.KindSymlink:
+		target, err := e.ReadTarget(ctx)
 		if err != nil {
-			return nil, nil, &FormatError{Why: "it is damaged", Err: err}
+			return err
 		}
-		return z, func() {}, nil
-	case bytes.HasPrefix(head, magicZstd):
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
-		if err != nil {
-			return nil, nil, &FormatError{Why: "it is damaged", Err: err}
-		}
-		return z, z.Close, nil
+		return to.AddSymlink(e.Name, target)
 	}
-	return in, func() {}, nil
-}
-
-// isTar reports whether a block is the first one of a tar archive: a header with a right checksum, or the end of an empty one.
-func isTar(block []byte) bool {
-	if len(block) < 512 {
-		return false
+	content, err := e.Open(ctx)
+	if err != nil {
+		return err
 	}
-	block = block[:512]
-	if allZero(block) {
-		return true
-	}
-	var sum, signed, want int64
-	for i, b := range block {
-		if 148 <= i && i < 156 {
-			b = ' '
-		}
-		sum += int64(b)
-		signed += int64(int8(b))
-	}
-	for _, b := range bytes.Trim(block[148:156], " \x00") {
-		if b < '0' || b > '7' {
-			return false
-		}
-		want = want<<3 | int64(b-'0')
-	}
-	return want == sum || want == signed
-}
-
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// cleanName takes off what means nothing: "./" in front, "/" behind. It is "" for the root.
-func cleanName(name string) string {
-	for {
-		rest, found := strings.CutPrefix(name, "./")
-		if !found {
-			break
-		}
-		name = strings.TrimLeft(rest, "/")
-	}
-	name = strings.TrimRight(name, "/")
-	if name == "." {
-		return ""
-	}
-	return name
+	defer content.Close()
+	return addFile(to, e.Name, e.Mode&0o111 != 0, e.Size, content)
 }
 
 // inGit reports whether a path is in a .git folder, which is not part of any tree.
@@ -184,33 +105,23 @@ func inGit(name string) bool {
 	return name == ".git" || strings.HasPrefix(name, ".git/") || strings.HasSuffix(name, "/.git") || strings.Contains(name, "/.git/")
 }
 
-// reading reads the content of an entry. It ends with ctx, and what goes wrong is the archive's fault. The error is kept,
-// because who copies content looks at it only up to the size that was announced.
+// reading remembers why content could not be read, because who copies it looks at it only up to the size that was announced.
 type reading struct {
-	ctx   context.Context
-	r     io.Reader
-	entry string
-	err   error
+	r   io.Reader
+	err error
 }
 
 func (r *reading) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
 	n, err := r.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		var format *FormatError
-		if !errors.As(err, &format) && !errors.Is(err, tree.ErrLimit) {
-			err = &FormatError{Entry: r.entry, Why: "is damaged", Err: err}
-		}
 		r.err = err
 	}
 	return n, err
 }
 
 // addFile packs one file, to its very end.
-func addFile(ctx context.Context, to *tree.Writer, name string, executable bool, size int64, content io.Reader) error {
-	in := &reading{ctx: ctx, r: content, entry: name}
+func addFile(to *tree.Writer, name string, executable bool, size int64, content io.Reader) error {
+	in := &reading{r: content}
 	if err := to.AddFile(name, executable, size, in); err != nil {
 		if in.err != nil {
 			return in.err
@@ -220,7 +131,7 @@ func addFile(ctx context.Context, to *tree.Writer, name string, executable bool,
 	// At the end checksums are compared.
 	if n, err := in.Read(make([]byte, 1)); n > 0 || in.err != nil {
 		if in.err == nil {
-			in.err = &FormatError{Entry: name, Why: fmt.Sprintf("is longer than the %d bytes that it says it has", size), Err: err}
+			in.err = &pack.FormatError{Entry: name, Why: fmt.Sprintf("it is longer than the %d bytes that it says it has", size), Err: err}
 		}
 	}
 	return in.err

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -234,7 +233,7 @@ func TestATopFolderStays(t *testing.T) {
 
 func TestZipsFromWindows(t *testing.T) {
 	t.Parallel()
-	windows := func(h *zip.FileHeader) { h.CreatorVersion, h.ExternalAttrs = creatorFAT<<8, 0x20 }
+	windows := func(h *zip.FileHeader) { h.CreatorVersion, h.ExternalAttrs = 0, 0x20 } // from FAT
 	t.Run("backslashes separate", func(t *testing.T) {
 		t.Parallel()
 		dir, _, err := unpacked(t, zipOf(t, windows, `bin\run.sh`, "func.yml"))
@@ -283,12 +282,12 @@ func TestHostileZips(t *testing.T) {
 	}{
 		"..":                              {zipOf(t, nil, "../func.yml"), `".."`[1:3]},
 		".. inside":                       {zipOf(t, nil, "a/../../func.yml"), ".."},
-		"absolute":                        {zipOf(t, nil, "/etc/passwd"), "is absolute"},
+		"absolute":                        {zipOf(t, nil, "/etc/passwd"), "absolute path"},
 		"a drive":                         {zipOf(t, nil, "C:/func.yml"), "drive"},
 		"a backslash from unix":           {zipOf(t, nil, `a\b`), "not every system"},
 		"not UTF-8":                       {zipOf(t, nil, "a\xff"), "UTF-8"},
 		"an empty name":                   {zipOf(t, nil, ""), "empty"},
-		"a NUL":                           {zipOf(t, nil, "a\x00b"), "not every system"},
+		"a NUL":                           {zipOf(t, nil, "a\x00b"), "zero byte"},
 		"twice the same":                  {zipOf(t, nil, "a", "a"), "twice"},
 		"twice the same in other words":   {zipOf(t, nil, "a", "./a"), "twice"},
 		"a file and a folder":             {zipOf(t, nil, "a", "a/b"), "not a folder"},
@@ -296,23 +295,23 @@ func TestHostileZips(t *testing.T) {
 		".GIT":                            {zipOf(t, nil, ".GIT/config"), ".git"},
 		"a link that leads out":           {zipOf(t, linkTo("../etc"), "a"), "outside"},
 		"an absolute link":                {zipOf(t, linkTo("/etc/passwd"), "a"), "not a relative path"},
-		"a link to nothing":               {zipOf(t, linkTo(""), "a"), "not a relative path"},
+		"a link to nothing":               {zipOf(t, linkTo(""), "a"), "empty"},
 		"a very long link":                {zipOf(t, linkTo(strings.Repeat("a", 4000)), "a"), "link"},
 		"a device":                        {zipOf(t, mode(fs.ModeDevice), "a"), "neither"},
 		"a pipe":                          {zipOf(t, mode(fs.ModeNamedPipe), "a"), "neither"},
 		"a socket":                        {zipOf(t, mode(fs.ModeSocket), "a"), "neither"},
 		"encrypted":                       {patch(good, "PK\x01\x02", 8, 1), "encrypted"},
-		"an unknown method":               {patch(good, "PK\x01\x02", 10, 14), "compressed in a way"},
-		"an entry that says it is larger": {patch(good, "PK\x01\x02", 24, 200), "is damaged"},
+		"an unknown method":               {patch(good, "PK\x01\x02", 10, 14), "compressed with the method 14"},
+		"an entry that says it is larger": {patch(good, "PK\x01\x02", 24, 200), "cannot be read"},
 		"an entry that says it is less":   {patch(good, "PK\x01\x02", 24, 3), ""},
-		"a wrong checksum":                {patch(good, "PK\x01\x02", 16, 7), "is damaged"},
+		"a wrong checksum":                {patch(good, "PK\x01\x02", 16, 7), "cannot be read"},
 		"more entries than it says":       {patch(good, "PK\x05\x06", 10, 1), "entries"},
 		"fewer entries than it says":      {patch(good, "PK\x05\x06", 10, 3), "entries"},
 		"65,535 entries that are not":     {patch16(good, "PK\x05\x06", 10, 0xffff), "entries"},
 		"its list somewhere else":         {patch(good, "PK\x05\x06", 16, 1), "not where"},
-		"cut off":                         {good[:len(good)-10], "its end is missing"},
-		"cut in half":                     {good[:len(good)/2], "its end is missing"},
-		"something behind it":             {append(bytes.Clone(good), "and more"...), "behind its end"},
+		"cut off":                         {good[:len(good)-10], "cut short"},
+		"cut in half":                     {good[:len(good)/2], "cut short"},
+		"something behind it":             {append(bytes.Clone(good), "and more"...), "follows its end"},
 		"several volumes":                 {patch(good, "PK\x05\x06", 4, 1), "volumes"},
 		"a bomb that says it is small":    {patch32(bomb(), "PK\x01\x02", 24, 10), ""},
 		"a bomb that says it is large":    {patch32(bomb(), "PK\x01\x02", 24, 0xfffffff0), "larger"},
@@ -355,6 +354,7 @@ func patch32(data []byte, signature string, at int, v uint32) []byte {
 
 func TestAMillionEntriesAreRefusedBeforeTheyAreRead(t *testing.T) {
 	t.Parallel()
+	const directorySize, end64Size, locatorSize, endSize = 46, 56, 20, 22
 	entry := make([]byte, directorySize+1)
 	copy(entry, "PK\x01\x02")
 	entry[28], entry[46] = 1, 'a'
@@ -376,7 +376,7 @@ func TestAMillionEntriesAreRefusedBeforeTheyAreRead(t *testing.T) {
 	t.Run("where it says so", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := unpacked(t, append(bytes.Clone(data), end64...))
-		if !errors.Is(err, tree.ErrLimit) || !strings.Contains(err.Error(), "1000000 entries") {
+		if !errors.Is(err, tree.ErrLimit) || !strings.Contains(err.Error(), "200000 entries") {
 			t.Error(err)
 		}
 	})
@@ -418,12 +418,12 @@ func TestHostileTars(t *testing.T) {
 		"a hard link to nothing":        {tarOf(t, tarEntry{name: "a", typ: tar.TypeLink, link: "b"}), "hard link"},
 		"a hard link that leads out":    {tarOf(t, tarEntry{name: "a", typ: tar.TypeLink, link: "../../etc/passwd"}), "hard link"},
 		"a hard link to itself":         {tarOf(t, tarEntry{name: "a", typ: tar.TypeLink, link: "a"}), "hard link"},
-		"cut off in a file":             {good[:513], "damaged"},
+		"cut off in a file":             {good[:513], "cut short"},
 		"cut off before its end":        {good[:1024], "its end is missing"},
-		"something behind it":           {append(bytes.Clone(good), "and more"...), "behind its end"},
-		"gzip that is cut off":          {sourcetest.Gzip(good)[:60], "damaged"},
-		"gzip without its checksum":     {cut(sourcetest.Gzip(good), 6), "damaged"},
-		"something behind gzip":         {append(sourcetest.Gzip(good), "and more"...), "damaged"},
+		"something behind it":           {append(bytes.Clone(good), "and more"...), "follows its end"},
+		"gzip that is cut off":          {sourcetest.Gzip(good)[:60], "cannot be read"},
+		"gzip without its checksum":     {cut(sourcetest.Gzip(good), 6), "cannot be read"},
+		"something behind gzip":         {append(sourcetest.Gzip(good), "and more"...), "cannot be read"},
 		"gzip of something else":        {sourcetest.Gzip([]byte("hello")), "no tar archive"},
 		"zstd that is cut off":          {cut(zst(t, good), 4), ""},
 		"a file that says it is larger": {hugeSparse(t), "larger"},
@@ -598,38 +598,4 @@ func TestLayers(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-}
-
-func FuzzZip(f *testing.F) {
-	good := zipOf(f, nil, "func.yml", "bin/run.sh", "d/")
-	f.Add(good)
-	f.Add(zipOf(f, linkTo("../x"), "a"))
-	f.Add(patch(good, "PK\x01\x02", 24, 200))
-	f.Add(patch16(good, "PK\x05\x06", 10, 0xffff))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if !bytes.HasPrefix(data, []byte("PK")) {
-			return
-		}
-		fuzzed(t, data)
-	})
-}
-
-func FuzzTar(f *testing.F) {
-	f.Add(tarOf(f, tarEntry{name: "a", content: "b"}, tarEntry{name: "c", typ: tar.TypeLink, link: "a"}), 0)
-	f.Add(tarOf(f, tarEntry{name: "a", typ: tar.TypeSymlink, link: "/b"}, tarEntry{name: "a/c", content: "d"}), 2)
-	f.Add(tarOf(f, tarEntry{name: "a/b"}, tarEntry{name: "a/.wh..wh..opq"}, tarEntry{name: ".wh.a"}), 1)
-	f.Fuzz(func(t *testing.T, data []byte, kind int) {
-		layer := layerOf(Kind(uint(kind)%3), data)
-		_, _, err := packed(t, func(w *tree.Writer) error { return Layers(context.Background(), []Layer{layer, layer}, w) })
-		if err != nil && !Refused(err) && !strings.Contains(err.Error(), "no files") {
-			t.Errorf("not a refusal: %v", err)
-		}
-	})
-}
-
-func fuzzed(t *testing.T, data []byte) {
-	t.Helper()
-	if _, _, err := unpacked(t, data); err != nil && !Refused(err) && !strings.Contains(err.Error(), "no files") {
-		t.Errorf("not a refusal: %v", fmt.Sprintf("%T %v", err, err))
-	}
 }
