@@ -1,0 +1,222 @@
+// Package gitlab speaks GitLab's runner API (v4): it registers runners, asks for jobs, reports their state and sends their logs.
+//
+//	Client.RequestJob ──> Job ──> (somebody runs it) ──> Client.PatchTrace, Client.UpdateJob
+//
+// Package gitlabtest is a strict stand-in of the server.
+//
+// A request is repeated if GitLab asks for that: a rate limit, maintenance, a broken proxy. An answer that is not a success is a
+// *StatusError, and a request without a usable answer is a *NetworkError. No error shows a token.
+//
+// Source: lib/api/ci/runner.rb in GitLab, network/ in gitlab-runner.
+package gitlab
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limits of what a server can do to us.
+const (
+	// MaxAnswer is the size of the largest answer that is read, in bytes. The largest job is far below it.
+	MaxAnswer = 32 << 20
+	// MaxMessage is how much of an error's text is kept, in bytes.
+	MaxMessage = 1 << 10
+
+	maxRedirects = 10
+)
+
+// Options are those of a Client.
+type Options struct {
+	// URL is GitLab's address, as `url` in config.toml: https://gitlab.example.com, with or without a trailing "/" or "/ci".
+	URL string
+	// Transport carries the requests; nil is http.DefaultTransport.
+	Transport http.RoundTripper
+	// Info is what requests say of this runner.
+	Info Info
+	// Observe is told of every attempt; may be nil. It must not block.
+	Observe func(Attempt)
+	// Wait waits between attempts; nil is real time.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Attempt is one request that was made.
+type Attempt struct {
+	Method   string
+	Endpoint string // the path with {id} for every number: /api/v4/jobs/{id}/trace
+	Status   int    // 0 without an answer
+	Duration time.Duration
+	Repeated bool // the same request had been made before
+}
+
+// Client speaks to one GitLab. It is safe for concurrent use.
+type Client struct {
+	base string // ends in /api/v4
+	opts Options
+	http *http.Client
+}
+
+// New returns a client. The error says what is wrong with the address.
+func New(o Options) (*Client, error) {
+	base, err := baseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Wait == nil {
+		o.Wait = sleep
+	}
+	if o.Observe == nil {
+		o.Observe = func(Attempt) {}
+	}
+	return &Client{base: base, opts: o, http: &http.Client{Transport: o.Transport, CheckRedirect: redirect}}, nil
+}
+
+// redirect follows redirects, which repeat a request with its token, but never from an encrypted connection to another kind.
+func redirect(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return fmt.Errorf("GitLab redirects to %s without encryption; check `url`", req.URL.Host)
+	}
+	return nil
+}
+
+// baseURL is the address of the API below the address that users give.
+func baseURL(address string) (string, error) {
+	u, err := url.Parse(strings.TrimSpace(address))
+	switch {
+	case err != nil:
+		return "", errors.New("the address of GitLab is not a URL") // the reason would show what is in it
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("the address of GitLab must begin with https:// or http://, and has scheme %q", u.Scheme)
+	case u.Host == "":
+		return "", errors.New("the address of GitLab has no host")
+	}
+	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/ci")
+	return (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: strings.TrimRight(path, "/") + "/api/v4"}).String(), nil
+}
+
+// URL is the address of the API, ending in /api/v4.
+func (c *Client) URL() string { return c.base }
+
+// request is one call.
+type request struct {
+	method, path string
+	header       http.Header
+	body         any    // is sent as JSON; nil is none
+	raw          []byte // is sent instead of body
+	accept       []int  // the statuses that are no error
+	into         any    // where the JSON of an accepted answer goes; nil ignores it
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do makes a request, several times if GitLab asks for that. An answer comes with a *StatusError, too.
+func (c *Client) do(ctx context.Context, r request) (*answer, error) {
+	endpoint := r.method + " " + Endpoint(r.path)
+	body := r.raw
+	if r.body != nil {
+		var err error
+		if body, err = json.Marshal(r.body); err != nil {
+			return nil, fmt.Errorf("%s: encoding the request: %w", endpoint, err)
+		}
+	}
+	header := http.Header{"User-Agent": {c.opts.Info.userAgent()}, "X-Request-Id": {requestID()}}
+	if r.body != nil {
+		header.Set("Content-Type", "application/json")
+	}
+	if r.into != nil {
+		header.Set("Accept", "application/json")
+	}
+	for name, values := range r.header {
+		header[name] = values
+	}
+	failed := func(err error) error {
+		return &NetworkError{Endpoint: endpoint, RequestID: header.Get("X-Request-Id"), Err: withoutURL(err)}
+	}
+	for attempt := 1; ; attempt++ {
+		got, err := c.attempt(ctx, r, header, body, attempt > 1)
+		switch {
+		case err != nil:
+			return nil, failed(err)
+		case attempt < maxAttempts && repeatable(got.status):
+			if err := c.opts.Wait(ctx, backoff(attempt, got.header)); err != nil {
+				return nil, failed(fmt.Errorf("waiting after status %d: %w", got.status, err))
+			}
+			continue
+		case !slices.Contains(r.accept, got.status):
+			return got, statusError(endpoint, got, header.Get("X-Request-Id"))
+		case r.into == nil || got.status == http.StatusNoContent:
+			return got, nil
+		}
+		if err := decode(got, r.into); err != nil {
+			return got, failed(err)
+		}
+		return got, nil
+	}
+}
+
+// attempt makes a request once and reads the whole answer.
+func (c *Client) attempt(ctx context.Context, r request, header http.Header, body []byte, repeated bool) (*answer, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
+	seen := Attempt{Method: r.method, Endpoint: Endpoint(r.path), Repeated: repeated}
+	start := time.Now()
+	defer func() {
+		seen.Duration = time.Since(start)
+		c.opts.Observe(seen)
+	}()
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	seen.Status = resp.StatusCode
+	read, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if len(read) > MaxAnswer {
+		return nil, fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
+	}
+	return &answer{status: resp.StatusCode, header: resp.Header, body: read}, nil
+}
+
+// decode reads an answer that must be JSON. What is not JSON comes from something other than GitLab, such as a proxy's page.
+func decode(got *answer, into any) error {
+	kind, _, err := mime.ParseMediaType(got.header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return fmt.Errorf("the answer is %q, not JSON: is the address that of GitLab?", got.header.Get("Content-Type"))
+	}
+	if err := json.Unmarshal(got.body, into); err != nil {
+		return fmt.Errorf("the answer is not what the runner API documents: %w", err)
+	}
+	return nil
+}
+
+// requestID is a new one, as GitLab makes them.
+func requestID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}

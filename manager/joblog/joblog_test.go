@@ -1,0 +1,383 @@
+package joblog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rungci/rung/manager/gitlab"
+	"github.com/rungci/rung/manager/gitlab/gitlabtest"
+	"github.com/rungci/rung/manager/joblog"
+)
+
+// world is a job that GitLab handed out, and its log on this side.
+type world struct {
+	t      *testing.T
+	server *gitlabtest.Server
+	api    *gitlab.Client
+	job    *gitlabtest.Job
+	log    *joblog.File
+	ranges chan string // Content-Range of each part that arrived
+}
+
+func newWorld(t *testing.T, o gitlabtest.Options) *world {
+	t.Helper()
+	w := &world{t: t, server: gitlabtest.New(o), ranges: make(chan string, 1000)}
+	w.server.Break(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if r.Method == http.MethodPatch {
+			w.ranges <- r.Header.Get("Content-Range")
+		}
+		return false
+	})
+	server := httptest.NewServer(w.server)
+	t.Cleanup(server.Close)
+	var err error
+	w.api, err = gitlab.New(gitlab.Options{
+		URL: server.URL, Info: gitlab.Info{Features: gitlab.Features{Refspecs: true, TwoPhaseJobCommit: true, CancelGracefully: true}},
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.job = w.server.Enqueue(gitlab.Job{})
+	runner := gitlab.Runner{Token: w.server.NewRunner(), SystemID: "s_0123456789ab"}
+	if _, err := w.api.RequestJob(t.Context(), gitlab.Ask{Runner: runner}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.api.UpdateJob(t.Context(), w.job.Ref(), gitlab.Update{State: gitlab.Running}); err != nil {
+		t.Fatal(err)
+	}
+	w.log, err = joblog.Open(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.log.Close() })
+	return w
+}
+
+func (w *world) append(text string) {
+	w.t.Helper()
+	if err := w.log.Append([]byte(text)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) send(o joblog.SenderOptions) *joblog.Sender {
+	if o.First == 0 {
+		o.First = time.Hour
+	}
+	if o.Backoff == 0 {
+		o.Backoff = time.Millisecond
+	}
+	return joblog.Send(w.t.Context(), w.api, w.job.Ref(), w.log, o)
+}
+
+// finished holds what GitLab has against the log, and the protocol.
+func (w *world) finished(state gitlab.State) gitlabtest.Result {
+	w.t.Helper()
+	got := w.job.Result()
+	if got.State != state {
+		w.t.Errorf("the job is %s", got.State)
+	}
+	if said := w.server.Violations(); len(said) > 0 {
+		w.t.Error(said)
+	}
+	return got
+}
+
+func (w *world) sentRanges() string {
+	var all []string
+	for len(w.ranges) > 0 {
+		all = append(all, <-w.ranges)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestParts is case 35 of the runner API's.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	s := w.send(joblog.SenderOptions{Part: 5})
+	w.append("0123456789abc")
+	if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Failed, FailureReason: "script_failure", ExitCode: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.sentRanges(); got != "0-4 5-9 10-12" {
+		t.Error(got)
+	}
+	if got := w.finished(gitlab.Failed); got.Log != "0123456789abc" || got.ExitCode != 3 || got.FailureReason != "script_failure" {
+		t.Error(got)
+	}
+}
+
+// TestTheServerHasItsOwnMind is case 36: an update is answered 202 twice, then 412, and everything is sent again.
+func TestTheServerHasItsOwnMind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{Migrations: 1})
+	w.server.Fail(1, "PUT /jobs/{id}", http.StatusPreconditionFailed)
+	s := w.send(joblog.SenderOptions{})
+	w.append("all of it")
+	if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.sentRanges(); got != "0-8 0-8" {
+		t.Error(got)
+	}
+	if got := w.finished(gitlab.Success); got.Log != "all of it" {
+		t.Error(got)
+	}
+}
+
+// TestOffsets is case 37: GitLab has a part already, such as after a restart here.
+func TestOffsets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	if _, _, err := w.api.PatchTrace(t.Context(), w.job.Ref(), 0, []byte("0123456789"), false); err != nil {
+		t.Fatal(err)
+	}
+	w.append("0123456789")
+	s := w.send(joblog.SenderOptions{})
+	w.append("rest")
+	start := time.Now()
+	if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.sentRanges(); got != "0-9 0-13 10-13" {
+		t.Error(got)
+	}
+	if got := w.finished(gitlab.Success); got.Log != "0123456789rest" {
+		t.Error(got)
+	}
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("it took %v", d) // gitlab-runner sleeps three seconds here
+	}
+}
+
+// TestIntervals is case 38.
+func TestIntervals(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]time.Duration{"-1": 0, "0": 0, "x": 0, "": 0, "10": 10 * time.Second, "100000": gitlab.MaxInterval} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-GitLab-Trace-Update-Interval", header)
+			w.WriteHeader(http.StatusAccepted)
+		}))
+		api, err := gitlab.New(gitlab.Options{URL: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, r, err := api.PatchTrace(t.Context(), gitlab.Ref{ID: 1}, 0, []byte("x"), false); err != nil || r.Interval != want {
+			t.Errorf("%q: %v, %v", header, r, err)
+		}
+		server.Close()
+	}
+}
+
+// TestCancellation is case 39.
+func TestCancellation(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		act  func(*gitlabtest.Job)
+		gone bool
+	}{
+		"gracefully": {(*gitlabtest.Job).Cancel, false},
+		"at once":    {(*gitlabtest.Job).Abort, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, gitlabtest.Options{})
+			cancelled, gone := make(chan struct{}), make(chan error, 1)
+			s := w.send(joblog.SenderOptions{
+				First: time.Millisecond, Touch: 10 * time.Millisecond,
+				Cancelled: func() { close(cancelled) }, Gone: func(err error) { gone <- err },
+			})
+			w.append("begin\n")
+			if err := w.job.WaitLog(t.Context(), "begin"); err != nil {
+				t.Fatal(err)
+			}
+			c.act(w.job)
+			w.append("more\n")
+			if c.gone {
+				if err := <-gone; !errors.Is(err, gitlab.ErrJobGone) {
+					t.Error(err)
+				}
+				if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); !errors.Is(err, gitlab.ErrJobGone) {
+					t.Error(err)
+				}
+				w.finished(gitlab.Canceled)
+				return
+			}
+			<-cancelled
+			w.append("after\n")
+			if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Failed, FailureReason: "job_canceled"}); err != nil {
+				t.Error(err)
+			}
+			if got := w.finished(gitlab.Canceled); got.Log != "begin\nmore\nafter\n" {
+				t.Errorf("%q", got.Log)
+			}
+		})
+	}
+}
+
+// TestASilentJobIsReported is case 40: a sign of life after silence, and failures in between lose nothing.
+func TestASilentJobIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	var notes atomic.Int32
+	w.server.Fail(7, "PATCH /jobs/{id}/trace", http.StatusBadGateway)
+	s := w.send(joblog.SenderOptions{First: time.Millisecond, Interval: time.Millisecond, Touch: 20 * time.Millisecond, Note: func(error) { notes.Add(1) }})
+	w.append("one")
+	if err := w.job.WaitLog(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	for len(w.job.Result().Updates) < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	w.server.Fail(7, "PUT /jobs/{id}", http.StatusInternalServerError)
+	if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.finished(gitlab.Success); got.Log != "one" || notes.Load() == 0 {
+		t.Error(got, notes.Load())
+	}
+}
+
+// TestGitLabAway gives up the final update only after its attempts.
+func TestGitLabAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	repair := w.server.Break(func(http.ResponseWriter, *http.Request, http.Handler) bool { panic(http.ErrAbortHandler) })
+	s := w.send(joblog.SenderOptions{Attempts: 3})
+	w.append("x")
+	err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success})
+	var unanswered *gitlab.NetworkError
+	if !errors.As(err, &unanswered) || !strings.Contains(err.Error(), "gave up after 3 attempts") {
+		t.Error(err)
+	}
+	repair()
+	if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+		t.Error(err)
+	}
+	w.finished(gitlab.Success)
+}
+
+// TestALiarIsNotFollowed holds that a server which refuses every offset ends no better than one that is away.
+func TestALiarIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	for _, have := range []string{"0", "1000", "3"} {
+		repair := w.server.Break(func(rw http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+			if r.Method == http.MethodPatch {
+				rw.Header().Set("Range", "0-"+have)
+				rw.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+			}
+			return r.Method == http.MethodPatch
+		})
+		w.append("0123456789")
+		s := w.send(joblog.SenderOptions{Attempts: 2})
+		if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err == nil {
+			t.Errorf("%s: no error", have)
+		}
+		repair()
+	}
+}
+
+// TestEveryByteOnce sends random parts through a server that fails at random, with a restart on this side in the middle.
+func TestEveryByteOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld(t, gitlabtest.Options{})
+			repair := w.server.Break(func(rw http.ResponseWriter, r *http.Request, works http.Handler) bool {
+				switch n := rand.N(10); {
+				case r.Method == http.MethodPatch && n == 0:
+					panic(http.ErrAbortHandler)
+				case r.Method == http.MethodPatch && n == 1: // arrives, but its answer does not
+					works.ServeHTTP(httptest.NewRecorder(), r)
+					panic(http.ErrAbortHandler)
+				case n == 2:
+					rw.WriteHeader(http.StatusServiceUnavailable)
+					return true
+				}
+				return false
+			})
+			o := joblog.SenderOptions{First: time.Millisecond, Interval: time.Millisecond, Part: 1 + random.Int64N(100), Attempts: 100}
+			s := w.send(o)
+			var all bytes.Buffer
+			for i := range 40 {
+				p := bytes.Repeat([]byte{byte('a' + i%26)}, random.IntN(60))
+				all.Write(p)
+				w.append(string(p))
+				if i == 20 {
+					s.Stop()
+					s = w.send(o)
+				}
+				time.Sleep(time.Duration(random.IntN(300)) * time.Microsecond)
+			}
+			if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+				t.Fatal(err)
+			}
+			repair()
+			if got := w.finished(gitlab.Success); got.Log != all.String() {
+				t.Errorf("GitLab has %d bytes, not %d", len(got.Log), all.Len())
+			}
+		})
+	}
+}
+
+func TestAFileIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	f, err := joblog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Append([]byte("before ")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err = joblog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Append([]byte("and after")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		sum, err := f.Checksum()
+		if want := fmt.Sprintf("crc32:%08x", crc32.ChecksumIEEE([]byte("before and after"))); err != nil || sum != want || f.Size() != 16 {
+			t.Error(sum, f.Size(), err)
+		}
+		if err := f.Append(nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+	if err := os.Truncate(path, 3); err != nil {
+		t.Fatal(err)
+	}
+	g, err := joblog.Open(path)
+	if err != nil || g.Size() != 3 {
+		t.Error(g, err)
+	}
+	if _, err := joblog.Open(t.TempDir()); err == nil {
+		t.Error("a folder is a log")
+	}
+}

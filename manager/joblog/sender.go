@@ -1,0 +1,249 @@
+package joblog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/manager/gitlab"
+)
+
+// Defaults of SenderOptions.
+const (
+	// DefaultFirst is soon, for whoever watches the start of a job; a job that takes less time sends its log once, at its end.
+	DefaultFirst    = 200 * time.Millisecond
+	DefaultInterval = 3 * time.Second
+	DefaultTouch    = 30 * time.Second
+	DefaultPart     = 1 << 20
+	DefaultAttempts = 10
+	DefaultBackoff  = time.Second
+
+	maxBackoff = time.Hour
+	stopGrace  = 5 * time.Second
+	// maxResends bounds how often GitLab can ask for the whole log again.
+	maxResends = 3
+)
+
+// SenderOptions are those of a Sender. Zero values are the defaults.
+type SenderOptions struct {
+	First    time.Duration // until the first part is sent
+	Interval time.Duration // between parts, until GitLab asks for another one
+	Touch    time.Duration // the longest silence, so that GitLab knows that the job runs, and we whether it was cancelled
+	Part     int64         // the most bytes of one part
+	Attempts int           // of the final update, each of which may repeat its request
+	Backoff  time.Duration // after the first attempt of it; doubles
+	Debug    bool          // the log shows what it should not show to everybody (CI_DEBUG_TRACE)
+	// Cancelled is called once, when somebody cancels the job: its script ends and its after_script runs.
+	Cancelled func()
+	// Gone is called once, with why, when GitLab has given up the job: everything of it ends.
+	Gone func(error)
+	// Note is told of what went wrong and is tried again; may be nil.
+	Note func(error)
+}
+
+// Sender brings the log and the state of one job to GitLab.
+type Sender struct {
+	api  *gitlab.Client
+	job  gitlab.Ref
+	log  *File
+	opts SenderOptions
+
+	cancel  context.CancelFunc // of what run is sending
+	stop    chan struct{}
+	stopped chan struct{}
+	once    sync.Once // closes stop
+
+	// The following belong to the goroutine of run, and then to Finish.
+	sent     int64 // how much of the log GitLab has
+	interval time.Duration
+	told     bool // Cancelled was called
+	gone     error
+}
+
+// Send starts to send the log of a job that GitLab believes to run. It goes on until Finish, until GitLab gives up the job, or until ctx ends.
+func Send(ctx context.Context, api *gitlab.Client, job gitlab.Ref, log *File, o SenderOptions) *Sender {
+	set(&o.First, DefaultFirst)
+	set(&o.Interval, DefaultInterval)
+	set(&o.Touch, DefaultTouch)
+	set(&o.Part, DefaultPart)
+	set(&o.Attempts, DefaultAttempts)
+	set(&o.Backoff, DefaultBackoff)
+	if o.Note == nil {
+		o.Note = func(error) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Sender{cancel: cancel, api: api, job: job, log: log, opts: o, stop: make(chan struct{}), stopped: make(chan struct{}), interval: o.Interval}
+	go s.run(ctx)
+	return s
+}
+
+func set[T int | int64 | time.Duration](option *T, value T) {
+	if *option <= 0 {
+		*option = value
+	}
+}
+
+// run sends parts and signs of life.
+func (s *Sender) run(ctx context.Context) {
+	defer close(s.stopped)
+	defer s.cancel()
+	next := time.NewTimer(s.opts.First)
+	defer next.Stop()
+	quietSince := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.stop:
+			return
+		case <-next.C:
+		}
+		spoke, err := s.part(ctx)
+		if !spoke && err == nil && time.Since(quietSince) >= s.opts.Touch {
+			spoke, err = true, s.touch(ctx)
+		}
+		if spoke {
+			quietSince = time.Now()
+		}
+		if errors.Is(err, gitlab.ErrJobGone) {
+			s.gone = err
+			if s.opts.Gone != nil {
+				s.opts.Gone(err)
+			}
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			s.opts.Note(err)
+		}
+		wait := min(s.interval, s.opts.Touch)
+		if err == nil && s.log.Size()-s.sent >= s.opts.Part {
+			wait = 0 // GitLab is behind: a log of many megabytes would not arrive in time otherwise
+		}
+		next.Reset(wait)
+	}
+}
+
+// part sends the next part of the log. It reports whether there was one.
+func (s *Sender) part(ctx context.Context) (bool, error) {
+	data, err := s.log.part(s.sent, s.opts.Part)
+	if err != nil || len(data) == 0 {
+		return false, err
+	}
+	size, reply, err := s.api.PatchTrace(ctx, s.job, s.sent, data, s.opts.Debug)
+	var offset *gitlab.ErrOffset
+	if errors.As(err, &offset) {
+		if offset.Size == s.sent || offset.Size > s.log.Size() {
+			return true, fmt.Errorf("GitLab refuses byte %d of the log, and says that it has %d of %d bytes", s.sent, offset.Size, s.log.Size())
+		}
+		s.sent = offset.Size
+		return true, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	s.sent = min(size, s.log.Size())
+	s.heard(reply)
+	return true, nil
+}
+
+// touch tells GitLab that the job runs.
+func (s *Sender) touch(ctx context.Context) error {
+	reply, err := s.api.UpdateJob(ctx, s.job, gitlab.Update{State: gitlab.Running})
+	if err != nil {
+		return err
+	}
+	s.heard(reply)
+	return nil
+}
+
+// heard takes in what GitLab says beside its answer.
+func (s *Sender) heard(r *gitlab.Reply) {
+	if r.Interval > 0 {
+		s.interval = r.Interval
+	}
+	if r.Cancelled() && !s.told {
+		s.told = true
+		if s.opts.Cancelled != nil {
+			s.opts.Cancelled()
+		}
+	}
+}
+
+// Finish sends the rest of the log and then the final state. The error is gitlab.ErrJobGone where GitLab had ended the job by itself,
+// and otherwise what the last attempt came to. The log must be complete. Output of final is filled in.
+func (s *Sender) Finish(ctx context.Context, final gitlab.Update) error {
+	s.Stop()
+	if s.gone != nil {
+		return s.gone
+	}
+	sum, err := s.log.Checksum()
+	if err != nil {
+		return err
+	}
+	final.Output = gitlab.Output{Checksum: sum, Bytesize: s.log.Size()}
+	resends, pause := 0, s.opts.Backoff
+	for attempt := 1; ; {
+		before := s.sent
+		err := s.rest(ctx)
+		if s.sent > before {
+			attempt, pause = 1, s.opts.Backoff // attempts count without progress
+		}
+		var reply *gitlab.Reply
+		if err == nil {
+			reply, err = s.api.UpdateJob(ctx, s.job, final)
+		}
+		wait := pause
+		switch {
+		case errors.Is(err, gitlab.ErrJobGone), err != nil && ctx.Err() != nil:
+			return err
+		case errors.Is(err, gitlab.ErrChecksum):
+			if resends++; resends > maxResends {
+				return err
+			}
+			s.sent = 0
+			continue
+		case err != nil:
+			if attempt++; attempt > s.opts.Attempts {
+				return fmt.Errorf("gave up after %d attempts: %w", s.opts.Attempts, err)
+			}
+			s.opts.Note(err)
+			pause = min(2*pause, maxBackoff)
+		case !reply.Again:
+			return nil
+		default: // it takes the log in; it ends that by itself, after five minutes
+			wait = max(reply.Interval, time.Second)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// rest sends all of the log that GitLab does not have.
+func (s *Sender) rest(ctx context.Context) error {
+	for s.sent < s.log.Size() {
+		before := s.sent
+		if _, err := s.part(ctx); err != nil {
+			return err
+		}
+		if s.sent == before {
+			return fmt.Errorf("GitLab takes no more than %d of %d bytes of the log", s.sent, s.log.Size())
+		}
+	}
+	return nil
+}
+
+// Stop ends the sending without a word to GitLab, for a job that another process goes on with.
+func (s *Sender) Stop() {
+	s.once.Do(func() { close(s.stop) })
+	// What GitLab has of a part that is broken off it says with the next one.
+	slow := time.AfterFunc(stopGrace, s.cancel)
+	defer slow.Stop()
+	<-s.stopped
+}
