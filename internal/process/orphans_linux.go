@@ -35,6 +35,7 @@ var family = struct {
 	sync.Mutex
 	members map[int]*child
 
+	together     bool     // processes end with this program
 	watchdogArgs []string // nil for none
 	watchdog     *os.File // what it reads; nil before it is started
 	watchdogPid  int

@@ -65,6 +65,8 @@ type Spec struct {
 	// Confine is what the process sees of the machine; nil is all that this program's user does. Only Linux confines processes; where one
 	// cannot be, it does not start, and the *StartError is ErrConfine.
 	Confine *confine.View
+	// Outlives says that the process runs on when this program is killed, except on Windows.
+	Outlives bool
 	// Started is called once the process runs, with its ID, which on Unix is also that of its group and session; nil is nothing.
 	Started func(pid int)
 }

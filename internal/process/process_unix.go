@@ -32,14 +32,15 @@ const (
 
 // child is a process that Run started. Its pid is the id of its group and session as well.
 type child struct {
-	pid     int
-	pidfd   int            // Linux only; -1 where there is none
-	pipes   [2]*pipe       // its output, which tells its orphans apart; may be nil
-	temp    string         // the temporary folder in its environment, which tells them apart, too; "" is none
-	watched bool           // by the watchdog
-	inside  *confine.Child // what it is confined with; nil when it is not. pid is its init then
-	status  syscall.WaitStatus
-	reaped  atomic.Bool
+	pid      int
+	pidfd    int      // Linux only; -1 where there is none
+	pipes    [2]*pipe // its output, which tells its orphans apart; may be nil
+	temp     string   // the temporary folder in its environment, which tells them apart, too; "" is none
+	watched  bool     // by the watchdog
+	outlives bool
+	inside   *confine.Child // what it is confined with; nil when it is not. pid is its init then
+	status   syscall.WaitStatus
+	reaped   atomic.Bool
 }
 
 func start(spec *Spec, in *input, out *output) (*child, error) {
@@ -62,7 +63,7 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 	for _, file := range spec.Files {
 		attr.Files = append(attr.Files, file.Fd())
 	}
-	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env)}
+	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env), outlives: spec.Outlives}
 	wantPidfd(attr.Sys, &c.pidfd)
 	if spec.Confine != nil {
 		if err := c.startConfined(spec, program, attr); err != nil {
@@ -70,7 +71,9 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 		}
 		return c, nil
 	}
-	endTogether(attr.Sys)
+	if !spec.Outlives {
+		endTogether(attr.Sys)
+	}
 	for try := 0; ; try++ {
 		err = c.fork(func() (int, error) { return syscall.ForkExec(program, spec.Args, attr) })
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {

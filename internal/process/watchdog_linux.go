@@ -31,12 +31,20 @@ const (
 	watchdogLooks = 400
 )
 
+// EndTogether makes the kernel kill a process with this program where no watchdog does. A program that is itself watched needs no more: what its
+// processes have started is found by the watchdog of its own program.
+func EndTogether() {
+	family.Lock()
+	defer family.Unlock()
+	family.together = true
+}
+
 // EnableWatchdog says how this program is started as its own watchdog: with which arguments it calls Watchdog. Call it once, at the start
 // of main.
 func EnableWatchdog(args ...string) {
 	family.Lock()
 	defer family.Unlock()
-	family.watchdogArgs = args
+	family.watchdogArgs, family.together = args, true
 }
 
 // endTogether makes the kernel kill a process that is about to start when this program is killed, where no watchdog runs that would. The
@@ -45,7 +53,7 @@ func EnableWatchdog(args ...string) {
 func endTogether(attr *syscall.SysProcAttr) {
 	family.Lock()
 	defer family.Unlock()
-	if family.watchdogArgs != nil && family.watchdog == nil {
+	if family.together && family.watchdog == nil {
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 }
@@ -54,7 +62,7 @@ func endTogether(attr *syscall.SysProcAttr) {
 func (c *child) watch(mayStart bool) {
 	family.Lock()
 	defer family.Unlock()
-	if c.watched || family.watchdogArgs == nil || family.members[c.pid] != c || family.watchdog == nil && !mayStart {
+	if c.outlives || c.watched || family.watchdogArgs == nil || family.members[c.pid] != c || family.watchdog == nil && !mayStart {
 		return
 	}
 	c.watched = true
@@ -70,7 +78,7 @@ func (c *child) watch(mayStart bool) {
 	family.watchdog = ours
 	announce(c.pid, c.temp) // first, so that it knows the process as soon as it runs
 	if family.watchdogPid, err = startWatchdog(theirs); err != nil {
-		family.watchdogArgs = nil // there is none on this machine
+		family.watchdogArgs, family.together = nil, false // there is none on this machine
 	}
 }
 

@@ -21,6 +21,7 @@ func (*Host) Exec(ctx context.Context, command *host.Command) (host.Process, err
 	started := make(chan struct{})
 	spec := process.Spec{
 		Args: command.Args, Dir: command.Dir, Env: environ(command), Input: command.Stdin, Stdout: command.Stdout, Stderr: command.Stderr,
+		Outlives: true,
 		Started: func(pid int) {
 			p.pid = pid
 			close(started)
