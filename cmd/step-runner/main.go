@@ -70,8 +70,8 @@ func run() int {
 		_ = process.Conceal() // where it fails, processes of the same user can look
 	}
 	_ = process.EnableSubreaper() // where it fails, process groups must do; `doctor` says so
-	if name == "builtin" {        // which the watchdog of its runner looks after
-		process.EndTogether()
+	if name == "builtin" {
+		process.EndTogether() // the watchdog of its runner looks after it
 	} else {
 		process.EnableWatchdog("step-runner", serve.WatchdogName)
 	}

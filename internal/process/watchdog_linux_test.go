@@ -17,15 +17,28 @@ import (
 const killedName = "PROCESS_TEST_KILLED"
 
 func TestTheFirstProcessEndsWithAProgramThatIsKilledAtOnce(t *testing.T) {
+	killAtOnce(t, Spec{}, func() { EnableWatchdog(os.Args[0], "-test.run=^$") }, true)
+}
+
+func TestAProcessEndsWithAProgramThatHasNoWatchdogOfItsOwn(t *testing.T) {
+	killAtOnce(t, Spec{}, EndTogether, true)
+}
+
+func TestAProcessThatOutlivesItsProgramRunsOnWhenThatIsKilled(t *testing.T) {
+	killAtOnce(t, Spec{Outlives: true}, func() { EnableWatchdog(os.Args[0], "-test.run=^$") }, false)
+}
+
+// killAtOnce kills a program, this test started again, as soon as it has started its first process, and says whether that process ends too.
+func killAtOnce(t *testing.T, spec Spec, enable func(), ends bool) {
+	t.Helper()
 	if os.Getenv(killedName) != "" { // the program
-		EnableWatchdog(os.Args[0], "-test.run=^$")
-		_, _ = Run(t.Context(), nil, Spec{
-			Args: []string{"sleep", "1000"}, Env: testEnv(),
-			Started: func(pid int) {
-				fmt.Println(pid)
-				_ = unix.Kill(os.Getpid(), unix.SIGKILL) // before the watchdog is started
-			},
-		})
+		enable()
+		spec.Args, spec.Env = []string{"sleep", "1000"}, testEnv()
+		spec.Started = func(pid int) {
+			fmt.Println(pid)
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL) // before a watchdog is started
+		}
+		_, _ = Run(t.Context(), nil, spec)
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -43,6 +56,14 @@ func TestTheFirstProcessEndsWithAProgramThatIsKilledAtOnce(t *testing.T) {
 	if err != nil || perr != nil {
 		t.Fatalf("the program said %q: %v, %v", line, err, perr)
 	}
+	defer func() { _ = unix.Kill(pid, unix.SIGKILL) }()
+	if !ends {
+		time.Sleep(100 * time.Millisecond) // the kernel kills at once, where it does
+		if isEnded(pid) {
+			t.Errorf("process %d has ended", pid)
+		}
+		return
+	}
 	const looks = 1000 // 10 s
 	for range looks {
 		if isEnded(pid) {
@@ -50,6 +71,5 @@ func TestTheFirstProcessEndsWithAProgramThatIsKilledAtOnce(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	_ = unix.Kill(pid, unix.SIGKILL)
 	t.Errorf("process %d lives on", pid)
 }
