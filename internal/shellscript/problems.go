@@ -13,7 +13,7 @@ type Use struct {
 	Name string
 	// Offset is where its name begins in the text, in bytes.
 	Offset int
-	// Default says that the script has something to use where the variable is not set: ${NAME:-x}, ${NAME+x}, ${NAME:?x}.
+	// Default says that the script is prepared for a variable that is not set: ${NAME:-x}, ${NAME+x}, ${NAME:?x}, [ -z "$NAME" ].
 	Default bool
 }
 
@@ -26,11 +26,23 @@ func Uses(text string) []Use {
 	}
 	var out []Use
 	var set []string
+	asked := map[*syntax.ParamExp]bool{}
+	ask := func(n syntax.Node) {
+		for node := range syntax.Preorder(n) {
+			if p, ok := node.(*syntax.ParamExp); ok {
+				asked[p] = true
+			}
+		}
+	}
 	for node := range syntax.Preorder(file) {
 		switch n := node.(type) {
 		case *syntax.ParamExp:
 			if n.Param != nil {
-				out = append(out, Use{n.Param.Value, int(n.Param.Pos().Offset()), n.Exp != nil && isDefault[n.Exp.Op]})
+				out = append(out, Use{n.Param.Value, int(n.Param.Pos().Offset()), asked[n] || n.Exp != nil && isDefault[n.Exp.Op]})
+			}
+		case *syntax.UnaryTest:
+			if n.Op == syntax.TsEmpStr || n.Op == syntax.TsNempStr {
+				ask(n.X)
 			}
 		case *syntax.Assign:
 			if n.Name != nil {
@@ -40,6 +52,11 @@ func Uses(text string) []Use {
 			set = append(set, n.Name.Value)
 		case *syntax.CallExpr:
 			set = append(set, readInto(n)...)
+			for i, arg := range n.Args[:max(0, len(n.Args)-1)] {
+				if is := arg.Lit(); (is == "-z" || is == "-n") && slices.Contains([]string{"[", "test"}, n.Args[0].Lit()) {
+					ask(n.Args[i+1])
+				}
+			}
 		}
 	}
 	return slices.DeleteFunc(out, func(u Use) bool { return slices.Contains(set, u.Name) })

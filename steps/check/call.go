@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rungci/rung/steps/diag"
@@ -28,12 +29,13 @@ func (s *scope) call(st *plan.Step) expr.Type {
 		return expr.OfKind(value.Struct)
 	}
 	spec := &found.Plan.Spec
-	s.inputsOf(st, spec, types)
-	s.secrets(st, spec)
-	s.takeover(st, spec)
-	s.environment(spec, &found.Plan.Definition, st)
-	checkPermissions(s, st, spec)
-	checkAccess(s, st, spec)
+	c := call{s, st, spec}
+	c.inputs(types)
+	c.secrets()
+	c.exports()
+	s.environment(found.Plan, found.Dir, st)
+	c.permissions()
+	c.access()
 	s.enter(found)
 	if st.Ref.Kind == plan.RefAction {
 		return expr.OfKind(value.Struct) // an action may set outputs that it does not declare
@@ -41,8 +43,16 @@ func (s *scope) call(st *plan.Step) expr.Type {
 	return outputType(spec, &found.Plan.Definition, nil)
 }
 
-// inputsOf holds what a step gives against what its component takes.
-func (s *scope) inputsOf(st *plan.Step, spec *plan.Spec, types map[string]expr.Type) {
+// call is a step with the spec of what it calls, or holds inline.
+type call struct {
+	*scope
+	step *plan.Step
+	spec *plan.Spec
+}
+
+// inputs holds what a step gives against what its component takes.
+func (c call) inputs(types map[string]expr.Type) {
+	st, spec := c.step, c.spec
 	given, all := map[string]bool{}, true
 	for _, name := range sorted(st.Inputs) {
 		f := st.Inputs[name]
@@ -58,20 +68,20 @@ func (s *scope) inputsOf(st *plan.Step, spec *plan.Spec, types map[string]expr.T
 		switch {
 		case !ok && spec.AnyInputs:
 		case !ok:
-			s.report(rules.UnknownInput, f.Span, InputHint(spec.Inputs, name), "step does not accept input with name %q", name)
+			c.report(rules.UnknownInput, f.Span, InputHint(spec.Inputs, name), "step does not accept input with name %q", name)
 		case st.Ref.Kind != plan.RefAction: // which takes everything as text
-			s.input(name, in, f, types[name])
+			c.input(name, in, f, types[name])
 		}
 	}
 	for _, name := range sorted(spec.Inputs) {
 		if in := spec.Inputs[name]; all && !given[name] && in.Default == nil && in.Computed == nil && st.Ref.Kind != plan.RefAction {
-			s.report(rules.MissingInput, st.Span, Describe(in), "input %q required, but not defined", name)
+			c.report(rules.MissingInput, st.Span, Describe(in), "input %q required, but not defined", name)
 		}
 	}
 }
 
 // input holds one value against the declaration of its input.
-func (s *scope) input(name string, in plan.Input, f plan.Field, t expr.Type) {
+func (c call) input(name string, in plan.Input, f plan.Field, t expr.Type) {
 	if !t.Known || t.Kind == value.Null || in.Type == value.Null {
 		return
 	}
@@ -84,12 +94,12 @@ func (s *scope) input(name string, in plan.Input, f plan.Field, t expr.Type) {
 		if !in.Sensitive && !f.Value.Sensitive() && !hasExpressions(f.Value) {
 			shown = ": " + Short(f.Value)
 		}
-		s.report(rules.InputType, f.Span, hint, "input %q is declared as %s but was given %s%s", name, in.Type, t.Kind.WithArticle(), shown)
+		c.report(rules.InputType, f.Span, hint, "input %q is declared as %s but was given %s%s", name, in.Type, t.Kind.WithArticle(), shown)
 		return
 	}
 	if v := f.Value; !hasExpressions(v) {
 		if what, hint := Refuses(in, v); what != "" {
-			s.report(rules.InputType, f.Span, hint, "input %q %s", name, what)
+			c.report(rules.InputType, f.Span, hint, "input %q %s", name, what)
 		}
 	}
 }
@@ -98,27 +108,41 @@ func (s *scope) input(name string, in plan.Input, f plan.Field, t expr.Type) {
 func hasExpressions(v value.Value) bool { return strings.Contains(string(v.AppendJSON(nil)), "${{") }
 
 // secrets holds the secrets that a step grants against those that its component requests.
-func (s *scope) secrets(st *plan.Step, spec *plan.Spec) {
+func (c call) secrets() {
+	st, spec := c.step, c.spec
 	for _, name := range sorted(st.Secrets) {
 		own := st.Secrets[name]
 		if _, ok := spec.Secrets[name]; !ok {
-			s.report(rules.SecretNotRequested, st.Span, fmt.Sprintf("remove it from `secrets`, or let the step request it with `spec: {secrets: {%s: {}}}`", name),
+			c.report(rules.SecretNotRequested, st.Span, fmt.Sprintf("remove it from `secrets`, or let the step request it with `spec: {secrets: {%s: {}}}`", name),
 				"the secret %s is granted to a step that does not request it", name)
-		} else if _, ok := s.spec.Secrets[own]; !ok && !s.top {
-			s.report(rules.SecretNotGranted, st.Span, "request it in spec.secrets", "the secret %s cannot be granted: the component does not request it", own)
+		} else if _, ok := c.scope.spec.Secrets[own]; !ok && !c.top {
+			c.report(rules.SecretNotGranted, st.Span, "request it in spec.secrets", "the secret %s cannot be granted: the component does not request it", own)
 		}
 	}
 	for _, name := range sorted(spec.Secrets) {
 		if _, ok := st.Secrets[name]; !ok && !spec.Secrets[name].Optional && st.Ref != nil {
-			s.report(rules.SecretNotGranted, st.Span, fmt.Sprintf("grant it with `secrets: [%s]` on the step", name), "the step requests the secret %s, which was not granted", name)
+			c.report(rules.SecretNotGranted, st.Span, fmt.Sprintf("grant it with `secrets: [%s]` on the step", name), "the step requests the secret %s, which was not granted", name)
 		}
 	}
 }
 
-// checkPermissions holds what a component requests against what its step grants, and that against what the component around may do.
-func checkPermissions(s *scope, st *plan.Step, spec *plan.Spec) {
-	if message, hint := Permission(st, spec, s.spec.Permissions, s.top); message != "" {
-		s.report(rules.PermissionNotGranted, st.Span, hint, "%s", message)
+// exports finds what a component may export to take over later steps, and its caller does not allow.
+func (c call) exports() {
+	st := c.step
+	if isOurs(st.Ref) {
+		return
+	}
+	for _, name := range c.spec.Exports {
+		if !plan.IsPattern(name) && plan.IsTakeoverVariable(name) && !slices.Contains(st.AllowExports, name) {
+			c.report(rules.ExportNotAllowed, st.Span, "if that is wanted, allow it with `allow_exports: ["+name+"]`", "%s may export %s, which can take over later steps: it fails when it does", st.Ref.Text, name)
+		}
+	}
+}
+
+// permissions holds what a component requests against what its step grants, and that against what the component around may do.
+func (c call) permissions() {
+	if message, hint := Permission(c.step, c.spec, c.scope.spec.Permissions, c.top); message != "" {
+		c.report(rules.PermissionNotGranted, c.step.Span, hint, "%s", message)
 	}
 }
 
@@ -136,13 +160,14 @@ func Permission(st *plan.Step, spec *plan.Spec, around map[string]string, top bo
 	return "", ""
 }
 
-// checkAccess holds what a confined step allows against what its component requests.
-func checkAccess(s *scope, st *plan.Step, spec *plan.Spec) {
+// access holds what a confined step allows against what its component requests.
+func (c call) access() {
+	st := c.step
 	if st.Ref == nil || st.Confine == nil || !*st.Confine {
 		return
 	}
-	if lacking, ok := plan.Uncovered(plan.AccessesOf(spec.Access), plan.AccessesOf(st.AllowAccess)); ok {
-		s.report(rules.AccessNotGranted, st.Span, fmt.Sprintf("if that is wanted, allow it on the step with `allow_access: [%s]`", lacking),
+	if lacking, ok := plan.Uncovered(plan.AccessesOf(c.spec.Access), plan.AccessesOf(st.AllowAccess)); ok {
+		c.report(rules.AccessNotGranted, st.Span, fmt.Sprintf("if that is wanted, allow it on the step with `allow_access: [%s]`", lacking),
 			"the component is confined and requests access to %s, which the step does not allow", lacking)
 	}
 }

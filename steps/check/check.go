@@ -56,12 +56,13 @@ type Result struct {
 
 // Definition checks a definition and all components that it leads to.
 func Definition(ctx context.Context, c *plan.Component, o Options) *Result {
-	k := &checker{ctx: ctx, o: o, entered: map[string]bool{}, seen: map[finding]bool{}, answers: map[loading]answer{}, uses: map[string][]string{}}
-	top := &scope{check: k, dir: o.Dir, top: true}
+	k := &checker{ctx: ctx, o: o, entered: map[string]bool{}, seen: map[finding]bool{}, answers: map[loading]answer{}, uses: map[string][]string{}, read: map[reading]bool{}}
+	top := k.scope(o.Dir)
+	top.top = true
 	k.component(c, top)
 	if o.Component {
-		top.environment(&c.Spec, &c.Definition, nil)
-		top.exports(&c.Spec, &c.Definition)
+		top.environment(c, o.Dir, nil)
+		top.exported(&c.Spec, &c.Definition)
 	}
 	return &k.result
 }
@@ -81,6 +82,7 @@ type checker struct {
 	depth   int
 	answers map[loading]answer
 	uses    map[string][]string // what shell text reads
+	read    map[reading]bool    // components whose shell text was
 }
 
 func (s *scope) report(rule string, span diag.Span, hint, format string, args ...any) {
@@ -99,6 +101,11 @@ func (s *scope) add(d diag.Diagnostic) {
 	}
 	k.result.Found = append(k.result.Found, d)
 	k.result.Steps = append(k.result.Steps, [2]string{s.id, s.path})
+}
+
+// scope is one in a folder.
+func (k *checker) scope(dir string) *scope {
+	return &scope{check: k, dir: dir, view: view{hasFunction: k.o.HasFunction}}
 }
 
 // component checks a component as its callers see it: by its spec alone. s becomes its scope.
@@ -172,9 +179,10 @@ func (s *scope) enter(found *source.Component) {
 		k.o.Entered(found)
 	}
 	k.depth++
-	inner := &scope{check: k, dir: found.Dir, id: s.id, path: s.path}
+	inner := k.scope(found.Dir)
+	inner.id, inner.path = s.id, s.path
 	k.component(found.Plan, inner)
-	inner.exports(&found.Plan.Spec, &found.Plan.Definition)
+	inner.exported(&found.Plan.Spec, &found.Plan.Definition)
 	k.depth--
 }
 

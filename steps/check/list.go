@@ -127,7 +127,7 @@ func (s *scope) step(st *plan.Step) (t expr.Type, skipped bool) {
 	outputs := expr.OfKind(value.Struct)
 	switch {
 	case st.Inline != nil:
-		s.secrets(st, &st.Inline.Spec)
+		call{s, st, &st.Inline.Spec}.secrets()
 		inner.definition(&st.Inline.Definition)
 		outputs = outputType(&st.Inline.Spec, &st.Inline.Definition, inner)
 	case st.Ref != nil:

@@ -13,17 +13,15 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// scope is what expressions see at one place of a definition. It implements expr.Types.
+// scope is one place of a definition: what expressions see there, and where it is.
 type scope struct {
-	check  *checker
-	dir    string
-	inputs expr.Type
-	steps  map[string]expr.Type // those that have run
-	later  map[string]bool      // those of the list that have not
-	top    bool                 // the run's own list: it can grant every secret
-	spec   *plan.Spec           // of the component around
-	maybe  bool                 // behind a condition
-	grants map[string]string    // the secrets of a step whose own env this is
+	view
+	check *checker
+	dir   string
+	later map[string]bool // the steps of the list that have not run
+	top   bool            // the run's own list: it can grant every secret
+	spec  *plan.Spec      // of the component around
+	maybe bool            // behind a condition
 
 	waiting map[string]expr.Type // background steps that nothing has waited for yet
 	id      string               // of the step that this is in
@@ -37,52 +35,9 @@ func (s *scope) child() *scope {
 	return &c
 }
 
-var names = []string{"context", "env", "func_dir", "inputs", "job", "step_dir", "steps", "vars", "work_dir"}
-
-// Type implements expr.Types.
-func (s *scope) Type(name string) (expr.Type, bool) {
-	switch name {
-	case "inputs":
-		return s.inputs, true
-	case "steps":
-		return expr.ClosedStruct(s.steps), true
-	case "secrets":
-		if s.grants == nil {
-			return expr.Type{}, false
-		}
-		granted := map[string]expr.Type{}
-		for name := range s.grants {
-			granted[name] = expr.OfKind(value.String)
-		}
-		return expr.ClosedStruct(granted), true
-	case "env", "vars", "job", "context":
-		return expr.OfKind(value.Struct), true
-	case "work_dir", "step_dir", "func_dir", "input_file", "output_file", "export_file":
-		return expr.OfKind(value.String), true
-	}
-	return expr.Type{}, false
-}
-
-// Names implements expr.Types.
-func (s *scope) Names() []string {
-	if s.grants != nil {
-		return append(slices.Clone(names), "secrets")
-	}
-	return names
-}
-
-// HasFunction implements expr.Types.
-func (s *scope) HasFunction(name string) bool {
-	switch name {
-	case "always", "success", "failure", "cancelled":
-		return true
-	}
-	return s.check.o.HasFunction == nil || s.check.o.HasFunction(name)
-}
-
 // field checks the expressions of a field.
 func (s *scope) field(f plan.Field) expr.Type {
-	t, found := expr.Infer(f.Value, s)
+	t, found := expr.Infer(f.Value, &s.view)
 	s.mistakes(f, found)
 	return t
 }
@@ -114,7 +69,7 @@ func (s *scope) condition(f *plan.Field) (v value.Value, constant bool) {
 	if err != nil {
 		return value.Value{}, false
 	}
-	_, found := e.Infer(s)
+	_, found := e.Infer(&s.view)
 	s.mistakes(*f, found)
 	return e.Constant()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rungci/rung/steps/check"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
@@ -32,7 +33,7 @@ func (c *components) envReads(of *plan.Component) []string {
 	defer c.mu.Unlock()
 	found, known := c.reads[of]
 	if !known {
-		found = envReads(of)
+		found = check.EnvReads(of)
 		c.reads[of] = found
 	}
 	return found

@@ -1,4 +1,4 @@
-package engine
+package check
 
 import (
 	"reflect"
@@ -8,8 +8,8 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// envReads are the variables that the expressions of a definition name: ${{ env.NAME }}. They count as requests of it.
-func envReads(c *plan.Component) []string {
+// EnvReads are the variables that the expressions of a definition name: ${{ env.NAME }}. They count as requests of it.
+func EnvReads(c *plan.Component) []string {
 	var r reads
 	r.walk(reflect.ValueOf(c).Elem(), false)
 	return r
