@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -55,6 +56,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("REPO", root)
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("LANG", "C.UTF-8")
+			env.Setenv("USER_ID", strconv.Itoa(os.Geteuid()))
 			env.Setenv("GORACE", noExitSleep)
 			env.Values[vaultKey{}] = &vaultServer{}
 			return nil

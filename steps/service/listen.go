@@ -16,8 +16,8 @@ const SocketName = "step-runner.sock"
 // dialWait is how long a server that is there may take to accept a connection.
 const dialWait = time.Second
 
-// DefaultSocket is where a server listens, and a proxy looks for it, when nothing else is said.
-func DefaultSocket() string { return filepath.Join(os.TempDir(), SocketName) }
+// DefaultSocket is where a server listens, and a proxy looks for it, when nothing else is said: in a folder that others cannot enter.
+func DefaultSocket() string { return filepath.Join(socketFolder(), SocketName) }
 
 // ErrInUse says that another server listens on a socket.
 var ErrInUse = errors.New("another step-runner is listening there")

@@ -162,6 +162,9 @@ func (o *Flags) Place(args []string) error {
 		}
 		o.socket = filepath.Join(dir, service.SocketName)
 	case o.socket == "" && o.listen == "":
+		if err := service.MakeSocketFolder(); err != nil {
+			return exit.Coded(exit.Denied, "making the folder of the socket: %v", err).Hinted("remove it, or say where to listen with --socket")
+		}
 		o.socket = service.DefaultSocket()
 	}
 	return nil

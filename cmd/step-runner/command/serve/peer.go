@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/steps/service"
 )
 
 // checkPeer refuses a server that neither this user nor root runs: whoever made the socket first would be given what the clients send. Windows does not tell
@@ -27,6 +28,14 @@ func refusePeer(peer, user int) error {
 	}
 	return exit.Coded(exit.Denied, "the server belongs to another user (ID %d, and this is %d)", peer, user).
 		Hinted("name the socket of your own server with --socket, or run step-runner proxy as that user")
+}
+
+// checkFolder refuses the default socket in a folder that others can change.
+func checkFolder() error {
+	if err := service.CheckSocketFolder(); err != nil {
+		return exit.Coded(exit.Denied, "the folder of the socket: %v", err).Hinted("remove it and start `step-runner serve` again, or name another socket with --socket")
+	}
+	return nil
 }
 
 // thisUser is the user whose servers are trusted.
