@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -93,6 +94,9 @@ type View interface {
 // New returns the view that the options ask for. It may start a goroutine, which ends with Close.
 func New(o Options) View {
 	o = o.withDefaults()
+	if o.Mode == ModeJSON && o.StdoutTTY {
+		return newJSONView(&cleantext.JSONWriter{W: o.Stdout})
+	}
 	if o.Mode == ModeJSON {
 		return newJSONView(o.Stdout)
 	}

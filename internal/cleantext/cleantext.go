@@ -5,6 +5,7 @@ package cleantext
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -62,20 +63,57 @@ func Harmful(r rune) bool {
 
 // JSON escapes what is Harmful in the strings of a JSON text, which means the same then. Controls of ASCII are escaped in JSON already.
 func JSON(text []byte) []byte {
+	return escaped(text, func(b *bytes.Buffer, r rune) {
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(b, `\u%04x`, unit)
+		}
+	})
+}
+
+// YAML does the same with a YAML text in which strings that hold any of it are in double quotes.
+func YAML(text []byte) []byte {
+	return escaped(text, func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `\U%08X`, r) })
+}
+
+// escaped is the text with what is Harmful in it written by escape.
+func escaped(text []byte, escape func(*bytes.Buffer, rune)) []byte {
 	if !bytes.ContainsFunc(text, isHarmfulInJSON) {
 		return text
 	}
 	var b bytes.Buffer
-	for _, r := range string(text) {
-		if !isHarmfulInJSON(r) {
-			b.WriteRune(r)
-			continue
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if isHarmfulInJSON(r) {
+			escape(&b, r)
+		} else {
+			b.Write(text[:n])
 		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
+		text = text[n:]
 	}
 	return b.Bytes()
+}
+
+// JSONWriter writes a JSON text as JSON makes it.
+type JSONWriter struct {
+	W    io.Writer
+	rest []byte // the beginning of a character
+}
+
+// Write implements io.Writer.
+func (w *JSONWriter) Write(p []byte) (int, error) {
+	text := append(w.rest, p...)
+	end := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if at := len(text) - back; utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				end = at
+			}
+			break
+		}
+	}
+	_, err := w.W.Write(JSON(text[:end]))
+	w.rest = append([]byte(nil), text[end:]...)
+	return len(p), err
 }
 
 func isHarmfulInJSON(r rune) bool { return r >= 0x7f && Harmful(r) }

@@ -1,6 +1,10 @@
 package cleantext
 
-import "testing"
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
 
 func TestWhatActsOrHidesIsShownAsItsNumber(t *testing.T) {
 	t.Parallel()
@@ -39,6 +43,24 @@ func TestOutputKeepsItsColoursAndNothingElse(t *testing.T) {
 	}
 	if got, want := Plain("a\r\nb\x1b[31mc\u200bd"), "a bcd"; got != want {
 		t.Errorf("Plain gives %q, want %q", got, want)
+	}
+}
+
+// TestJSONIsTheSameInPieces writes one byte at a time, so that characters are cut.
+func TestJSONIsTheSameInPieces(t *testing.T) {
+	t.Parallel()
+	in := []byte("{\"a\": \"b\u202e\U000e0041 größe 日本\"}\n")
+	for size := 1; size <= len(in); size++ {
+		var out bytes.Buffer
+		w := &JSONWriter{W: &out}
+		for piece := range slices.Chunk(in, size) {
+			if n, err := w.Write(piece); n != len(piece) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if got, want := out.String(), string(JSON(in)); got != want {
+			t.Errorf("in pieces of %d: %q, want %q", size, got, want)
+		}
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/value"
 )
@@ -50,12 +52,14 @@ func FromJSON(data []byte) ([]byte, error) {
 	if err := enc.Close(); err != nil {
 		return nil, fmt.Errorf("writing YAML: %w", err)
 	}
-	return buf.Bytes(), nil
+	return cleantext.YAML(buf.Bytes()), nil
 }
 
-// toBlockStyle clears the style that JSON gave every node; what must be quoted still will be.
+// toBlockStyle clears the style that JSON gave every node; what must be quoted still will be, and what has to be escaped is.
 func toBlockStyle(n *yaml.Node) {
-	if n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode || n.Tag == "!!str" {
+	if n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, func(r rune) bool { return r >= 0x7f && cleantext.Harmful(r) }) {
+		n.Style = yaml.DoubleQuotedStyle
+	} else if n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode || n.Tag == "!!str" {
 		n.Style = 0
 	}
 	for _, child := range n.Content {

@@ -3,7 +3,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -61,9 +60,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			}
 			findings = append(findings, a.checkEngine(removeKept)...)
 			if asJSON {
-				enc := json.NewEncoder(a.Stdout)
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(findings); err != nil {
+				if err := command.WriteJSON(a.Stdout, findings); err != nil {
 					return err
 				}
 			} else if err := a.printFindings(findings); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/diag/problems"
 	"github.com/rungci/rung/steps/diag/rules"
 )
@@ -55,6 +56,8 @@ func (o *flags) write(p *command.Program, all []problems.Problem) error {
 	}
 	switch {
 	case err != nil:
+	case o.output == "" && o.format != formats[0]:
+		_, err = p.Stdout.Write(cleantext.JSON(out.Bytes()))
 	case o.output == "":
 		_, err = out.WriteTo(p.Stdout)
 	default:

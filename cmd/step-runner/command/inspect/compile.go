@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/store"
@@ -105,7 +105,7 @@ func (a *app) printComponent(o *compileFlags, component *plan.Component, encode 
 	if err != nil {
 		return err
 	}
-	_, err = bytes.NewReader(out).WriteTo(a.Stdout)
+	_, err = a.Stdout.Write(cleantext.JSON(out))
 	return err
 }
 

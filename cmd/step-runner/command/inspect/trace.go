@@ -49,7 +49,7 @@ TRACE.events.
 				return err
 			}
 			if asJSON {
-				return trace.Export(a.Stdout, t, "json")
+				return trace.Export(screen.JSON(a.Stdout), t, "json")
 			}
 			o.Color = screen.Color(a.Program, a.Stdout)
 			o.ASCII = screen.ASCIIOnly(a.Getenv)
@@ -98,6 +98,9 @@ func (a *app) traceExportCommand() *cobra.Command {
 				traces = append(traces, t)
 			}
 			return a.WriteTo(out, func(w io.Writer) error {
+				if w == a.Stdout && tracefile.IsJSON(format) {
+					w = screen.JSON(a.Stdout)
+				}
 				if len(traces) > 1 {
 					return trace.WritePipeline(w, traces)
 				}

@@ -17,6 +17,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/expr"
@@ -111,7 +112,7 @@ func (a *app) runStep(ctx context.Context, s *session.Session, o *runOptions, ar
 	}
 	result, err := s.Execute(ctx, j)
 	if err == nil && o.outputs {
-		_, err = fmt.Fprintf(a.Stdout, "%s\n", value.OfStruct(result.Outputs).AppendJSON(nil))
+		_, err = fmt.Fprintf(a.Stdout, "%s\n", cleantext.JSON(value.OfStruct(result.Outputs).AppendJSON(nil)))
 	}
 	return err
 }

@@ -2,6 +2,7 @@
 package screen
 
 import (
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -12,12 +13,21 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/ui"
 )
 
 // Color reports whether text for f should be coloured.
 func Color(p *command.Program, f *os.File) bool {
 	return ui.ColorWanted(p.Getenv, "auto", IsTerminal(f))
+}
+
+// JSON is where JSON is written to that is to be in the file: on a terminal, what would act or hide is escaped.
+func JSON(f *os.File) io.Writer {
+	if IsTerminal(f) {
+		return &cleantext.JSONWriter{W: f}
+	}
+	return f
 }
 
 // IsTerminal reports whether a file is a terminal.

@@ -3,6 +3,7 @@ package tracefile
 
 import (
 	"io"
+	"slices"
 
 	"github.com/rungci/rung/steps/stepproto"
 	"github.com/rungci/rung/steps/trace"
@@ -28,11 +29,16 @@ const (
 func Formats() []trace.ExportFormat {
 	return append(trace.Formats(),
 		trace.ExportFormat{Name: formatGitLabLog, Summary: "the job log as GitLab shows it: sections, timestamps, tokens masked"},
-		trace.ExportFormat{Name: formatSARIF, Summary: "the annotations of the steps, for code scanners (SARIF 2.1.0)"},
-		trace.ExportFormat{Name: formatCodeQuality, Summary: "the annotations of the steps, as GitLab's code quality report"},
-		trace.ExportFormat{Name: FormatResults, Summary: "the existing step-runner's StepResult, as JSON"},
+		trace.ExportFormat{Name: formatSARIF, Summary: "the annotations of the steps, for code scanners (SARIF 2.1.0)", Extension: ".json"},
+		trace.ExportFormat{Name: formatCodeQuality, Summary: "the annotations of the steps, as GitLab's code quality report", Extension: ".json"},
+		trace.ExportFormat{Name: FormatResults, Summary: "the existing step-runner's StepResult, as JSON", Extension: ".json"},
 		trace.ExportFormat{Name: FormatResultsText, Summary: "the existing step-runner's StepResult, as text protocol buffer"},
 	)
+}
+
+// IsJSON reports whether a format is JSON.
+func IsJSON(format string) bool {
+	return slices.ContainsFunc(Formats(), func(f trace.ExportFormat) bool { return f.Name == format && f.Extension == ".json" })
 }
 
 // FormatNames are the names of Formats.
