@@ -17,6 +17,7 @@ need tmux tmux
 need chromium chromium
 need setsid util-linux
 need dash dash
+need zsh zsh
 need ssh-keygen openssh-client
 # Hosts behind SSH, and a login shell that is not POSIX.
 command -v sshd >/dev/null || test -x /usr/sbin/sshd || missing+=(openssh-server)

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/service/client"
@@ -30,6 +31,7 @@ func Run(t *testing.T, level Level) {
 		try  func(*testing.T)
 	}{
 		{"a step runs in the environment and its log and exit code come back", s.runs},
+		{"a command that fails is shown where it was written", s.failingLine},
 		{"the folders of the layout are there", s.layout},
 		{"two jobs at once do not see each other's files", s.apart},
 		{"files that are sent and fetched are the same", s.roundTrip},
@@ -195,6 +197,22 @@ func (s *suite) runs(t *testing.T) {
 	var failure *client.StepFailure
 	if !errors.As(err, &failure) || failure.ExitCode != 3 || !strings.Contains(log, "bad") {
 		t.Errorf("a step that fails ends with %v, and its log is %q", err, log)
+	}
+}
+
+func (s *suite) failingLine(t *testing.T) {
+	j := s.open(t).prepare(t, "failing-line")
+	for _, shell := range []string{"", "    shell: sh\n"} {
+		events := &collected{}
+		request := j.request("line", "")
+		request.Text = "run:\n  - name: lines\n" + shell + "    script: |\n      set -e\n      echo one\n      if true; then\n        test a = b\n      fi\n      echo never\n"
+		if err := session.Run(t.Context(), nil, j.Environment, request, events); err != nil {
+			t.Fatal(err)
+		}
+		line := 7 + strings.Count(shell, "\n")
+		if e := events.failure; e == nil || len(e.Diagnostics) == 0 || e.Diagnostics[0].Line != line || strings.TrimSpace(e.Diagnostics[0].Source) != "test a = b" {
+			t.Errorf("shell %q: the error is %+v, and the command that fails is on line %d", strings.TrimSpace(shell), e, line)
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
 package shellscript
 
 import (
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -17,20 +18,29 @@ import (
 //
 // A text that does not parse, and one in a language that has no marks, is returned as it is.
 func Mark(text string, d Dialect, file string, wanted func(line int) bool) string {
-	if d != Bash && d != Sh || strings.Contains(text, "verbose") { // `set -o verbose` prints the text of the script, marks included
+	if d != Bash && d != Sh && d != Zsh || strings.Contains(text, "verbose") { // `set -o verbose` prints the text of the script, marks included
+		return text
+	}
+	if d == Zsh && strings.Contains(strings.ToLower(strings.ReplaceAll(text, "_", "")), "xtrace") {
 		return text
 	}
 	tree, _, err := parseText(text)
 	if err != nil {
 		return text
 	}
-	m := marker{file: Quote(file, Sh), wanted: wanted, readers: map[string]bool{}}
+	m := marker{mark: "{ command printf %d, >>" + Quote(file, Sh) + " || :; } 2>/dev/null; ", wanted: wanted, readers: map[string]bool{}}
+	if d == Zsh { // there `command` runs a program, and noclobber keeps >> from making a file
+		m.mark = "{ builtin printf %d, >>|" + Quote(file, Sh) + " || :; } 2>/dev/null; "
+	}
 	for node := range syntax.Preorder(tree) {
 		switch n := node.(type) {
 		case *syntax.FuncDecl:
 			m.readers[n.Name.Value] = m.readsStatus(n.Body)
+			if d == Zsh && strings.HasPrefix(n.Name.Value, "TRAP") {
+				return text
+			}
 		case *syntax.CallExpr:
-			if observes(n) {
+			if observes(n, d) {
 				return text
 			}
 		}
@@ -41,7 +51,7 @@ func Mark(text string, d Dialect, file string, wanted func(line int) bool) strin
 
 // marker collects the marks of a script.
 type marker struct {
-	file    string
+	mark    string // with %d for the line
 	wanted  func(line int) bool
 	readers map[string]bool // functions of the script that may read $?
 	edits   []edit
@@ -58,7 +68,7 @@ func (m *marker) list(list []*syntax.Stmt) {
 		}
 		if line := s.Pos().Line(); line != m.last && m.wanted(int(line)) {
 			at := int(s.Pos().Offset())
-			m.edits = append(m.edits, edit{at, at, fmt.Sprintf("{ command printf %d, >>%s || :; } 2>/dev/null; ", line, m.file)})
+			m.edits = append(m.edits, edit{at, at, strings.Replace(m.mark, "%d", strconv.Itoa(int(line)), 1)})
 			m.last = line
 		}
 		if !s.Background && !s.Coprocess {
@@ -87,12 +97,15 @@ func (m *marker) inside(c syntax.Command) {
 	}
 }
 
-// readsStatus reports whether a statement may read what a mark before it changes: $?, or in bash $_ and PIPESTATUS.
+// statusNames are the parameters that a mark changes: $_ and PIPESTATUS are bash's, status and pipestatus zsh's.
+var statusNames = []string{"?", "_", "PIPESTATUS", "status", "pipestatus"}
+
+// readsStatus reports whether a statement may read what a mark before it changes.
 func (m *marker) readsStatus(s *syntax.Stmt) bool {
 	for node := range syntax.Preorder(s) {
 		switch n := node.(type) {
 		case *syntax.ParamExp:
-			if n.Param != nil && (n.Param.Value == "?" || n.Param.Value == "_" || n.Param.Value == "PIPESTATUS") {
+			if n.Param != nil && slices.Contains(statusNames, n.Param.Value) {
 				return true
 			}
 		case *syntax.CallExpr:
@@ -105,12 +118,17 @@ func (m *marker) readsStatus(s *syntax.Stmt) bool {
 	return false
 }
 
-// observes reports whether a call makes the shell show or hand over every command: `set -v`, and a trap before each.
-func observes(c *syntax.CallExpr) bool {
+// observes reports whether a call makes the shell show or hand over every command: `set -v`, and a trap before each. Zsh traces where its
+// standard error was, so that a mark would show: `set -x`.
+func observes(c *syntax.CallExpr, d Dialect) bool {
 	name := callee(c)
 	for _, arg := range c.Args {
 		switch text := arg.Lit(); {
 		case name == "trap" && text == "DEBUG", name == "set" && strings.HasPrefix(text, "-") && strings.Contains(text, "v"):
+			return true
+		case d == Zsh && (name == "set" || name == "setopt") && strings.HasPrefix(text, "-") && strings.Contains(text, "x"):
+			return true
+		case d == Zsh && name == "trap" && text == "ZERR":
 			return true
 		}
 	}

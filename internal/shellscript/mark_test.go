@@ -55,8 +55,17 @@ var bashFailing = []struct{ name, script string }{
 	{"a process substitution", "set -e\nsort <(echo b\necho a)\nfalse #HERE"},
 }
 
+var zshFailing = []struct{ name, script string }{
+	{"zsh's name of the status", "false #HERE\nexit $status"},
+	{"zsh's pipestatus", "true | false\nprint $pipestatus[2]\nfalse #HERE"},
+	{"a TRAPZERR function", "TRAPZERR() { print trapped }\nprint a\nfalse"},
+	{"a ZERR trap", "trap 'print trapped' ZERR\nprint a\nfalse"},
+	{"tracing by name", "setopt X_TRACE\nprint a\nfalse"},
+	{"arrays count from 1", "set -e\na=(x y)\n[[ $a[1] == y ]] #HERE"},
+}
+
 func TestMarksFindTheFailingLineAndChangeNothing(t *testing.T) {
-	for _, shell := range [][]string{{"bash"}, {"sh"}, {"dash"}, {"busybox", "sh"}, {"ksh"}, {"mksh"}} {
+	for _, shell := range [][]string{{"bash"}, {"sh"}, {"dash"}, {"busybox", "sh"}, {"ksh"}, {"mksh"}, {"zsh"}} {
 		program, err := exec.LookPath(shell[0])
 		if err != nil {
 			continue // bash and sh are on every machine that tests this
@@ -64,6 +73,10 @@ func TestMarksFindTheFailingLineAndChangeNothing(t *testing.T) {
 		cases := failing
 		if shell[0] == "bash" {
 			cases = append(cases, bashFailing...)
+		}
+		dialect := Sh
+		if shell[0] == "zsh" {
+			dialect, cases = Zsh, append(cases, zshFailing...)
 		}
 		for _, test := range cases {
 			t.Run(strings.Join(shell, " ")+"/"+test.name, func(t *testing.T) {
@@ -76,7 +89,7 @@ func TestMarksFindTheFailingLineAndChangeNothing(t *testing.T) {
 					}
 				}
 				file := filepath.Join(t.TempDir(), "it's the line")
-				marked := Mark(test.script, Sh, file, func(int) bool { return true })
+				marked := Mark(test.script, dialect, file, func(int) bool { return true })
 				run := func(text string) (string, string, int) {
 					var out, errs strings.Builder
 					c := exec.Command(program, append(shell[1:], "-c", text)...)
@@ -93,7 +106,7 @@ func TestMarksFindTheFailingLineAndChangeNothing(t *testing.T) {
 				if out != wantOut || errs != wantErr || code != wantCode {
 					t.Errorf("exit %d, was %d\noutput %q\n   was %q\nerrors %q\n   was %q\n%s", code, wantCode, out, wantOut, errs, wantErr, marked)
 				}
-				if want == "" {
+				if want == "" || shell[0] == "zsh" && marked == test.script && strings.Contains(test.name, "trac") {
 					return
 				}
 				if got, _ := os.ReadFile(file); !strings.HasSuffix(","+string(got), ","+want+",") {

@@ -36,6 +36,8 @@ const (
 	Pwsh       Dialect = "pwsh"
 	Powershell Dialect = "powershell"
 	Cmd        Dialect = "cmd"
+	// Zsh is for Mark alone: elsewhere its scripts are like those of bash.
+	Zsh Dialect = "zsh"
 )
 
 // Part is a piece of a script: literal text, or a slot for a value. Slots are numbered in order.

@@ -44,8 +44,12 @@ func (x *execution) templateCommand(script *plan.Script, shell string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	if name != "zsh" && !printsItself(argv) { // in zsh, `command` runs a program
-		text = x.marked(script, text, known.dialect)
+	if !printsItself(argv) {
+		dialect := known.dialect
+		if name == "zsh" {
+			dialect = shellscript.Zsh
+		}
+		text = x.marked(script, text, dialect)
 	}
 	if known.suffix == ".cmd" {
 		text = "@echo off\r\n" + strings.ReplaceAll(text, "\n", "\r\n")
@@ -65,10 +69,17 @@ func (x *execution) templateCommand(script *plan.Script, shell string) ([]string
 	return argv, nil
 }
 
-// printsItself reports whether a shell is told to print the text of the script (-v).
+// printsItself reports whether a shell is told to print the text of the script (-v), or in zsh all that it runs (-x).
 func printsItself(argv []string) bool {
+	_, name := interpreterOf(argv)
 	return slices.ContainsFunc(argv, func(arg string) bool {
-		return arg == "--verbose" || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "v")
+		switch {
+		case arg == "--verbose", name == "zsh" && arg == "xtrace":
+			return true
+		case !strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "--"):
+			return false
+		}
+		return strings.Contains(arg, "v") || name == "zsh" && strings.Contains(arg, "x")
 	})
 }
 
