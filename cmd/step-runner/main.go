@@ -106,7 +106,7 @@ func execute(ctx context.Context, p *command.Program, args []string) int {
 // group is a heading of the help text with the commands under it.
 type group struct {
 	title string
-	names []string
+	names []string // and aliases
 	build func() []*cobra.Command
 }
 
