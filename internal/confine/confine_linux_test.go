@@ -72,7 +72,7 @@ func TestConfinedProcessSeesNothingElse(t *testing.T) {
 		"a file beside its own":              {`cat "$BESIDE/secret" 2>/dev/null || echo no`, "no"},
 		"that it exists":                     {`test -e "$BESIDE" || echo no`, "no"},
 		"the folders of users":               {`ls /home /root /var /run /mnt /srv 2>/dev/null; echo nothing`, "nothing"},
-		"other processes":                    {`ls -d /proc/[0-9]* | wc -l; kill -0 $TEST 2>/dev/null || echo no`, "4\nno"},
+		"other processes":                    {`set -- /proc/[0-9]*; echo $#; kill -0 $TEST 2>/dev/null || echo no`, "2\nno"},
 		"its init":                           {`cat /proc/1/environ /proc/1/mem 2>/dev/null; readlink /proc/1/fd/3 2>/dev/null || echo no`, "no"},
 		"memory that processes share":        {`ls /dev/shm | wc -l`, "0"},
 		"writing programs":                   {`(echo >>/usr/bin/env) 2>/dev/null || echo no`, "no"},
@@ -164,6 +164,25 @@ func TestConfinedProcessHasNoKeyrings(t *testing.T) {
 	const getID, ofUser = 0, -4
 	call := fmt.Sprintf(`perl -e 'print syscall(%d, %d, %d, 1) < 0 ? $!+0 : "keys"'`, unix.SYS_KEYCTL, getID, ofUser)
 	if _, out, err := p.run(t, call); err != nil || out != strconv.Itoa(int(unix.ENOSYS)) {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// TestConfinedProcessSeesNamesOfSockets holds what docs/security.md says of /proc/net: it has the name of one that it cannot reach.
+func TestConfinedProcessSeesNamesOfSockets(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	dir, err := os.MkdirTemp("", "s") // a short path, as sockets need
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if _, out, err := p.run(t, "grep -c "+dir+"/s /proc/net/unix; test -e "+dir+" || echo unreachable"); err != nil || out != "1\nunreachable" {
 		t.Errorf("got %q, %v", out, err)
 	}
 }
