@@ -21,6 +21,7 @@ var workflowFigures = []figure{
 	{name: "workflow of 1 step `run: true`", unit: "ms", target: 15, measure: workflowOf(1)},
 	{name: "workflow of 10 steps `run: true`", unit: "ms", target: 30, measure: workflowOf(10)},
 	{name: "workflow of 100 steps `run: true`", unit: "ms", target: 180, measure: workflowOf(100)},
+	{name: "1,000 warnings with masks", unit: "ms", target: 1000, measure: warningsWithMasks},
 	{name: "composite action, over its inner step", unit: "ms", target: 2, measure: compositeCost},
 	{name: "JavaScript action, over starting node", unit: "ms", target: 5, measure: javaScriptCost},
 	{name: "1,000 expressions of GitHub's", unit: "ms", target: 20, measure: thousandExpressions},
@@ -67,6 +68,16 @@ func workflowOf(steps int) func(*world) (float64, string, error) {
 		}
 		return w.median(w.workflowCommand(dir), w.besideAct(dir))
 	}
+}
+
+// warningsWithMasks is a job in whose log every warning follows a new mask.
+func warningsWithMasks(w *world) (float64, string, error) {
+	const script = `for i in $(seq 1000); do echo "::add-mask::hidden-value-$i-x"; echo "::warning::something number $i"; done`
+	dir, err := w.workflowRepository("masks", "    - shell: bash\n      run: |\n        "+script+"\n")
+	if err != nil {
+		return 0, "", err
+	}
+	return w.median(w.workflowCommand(dir), "")
 }
 
 // repeated is how many steps a cost is divided by.

@@ -29,7 +29,7 @@ type pattern struct {
 
 // matcher finds patterns. It is made once and then only read.
 type matcher struct {
-	filter      [filterWords]uint64
+	filter      *[filterWords]uint64 // nil where another matcher looks for the patterns of this one
 	filterShift uint32
 	skip        *skipper // nil where it does not pay
 
@@ -46,23 +46,24 @@ type matcher struct {
 	more []*matcher
 }
 
-// join makes one matcher of several, without changing them.
-func join(all []*matcher) *matcher {
-	if len(all) == 1 {
-		return all[0]
-	}
+// join makes one matcher of several, without changing them. before is the one that was made before the last of them, and looks for nothing that
+// they do not: its filter counts, if it is not nil. The patterns are those of the first, if it is the only one.
+func join(all []*matcher, before *matcher, patterns []pattern) *matcher {
 	joined, prefixes := *all[0], 0
-	joined.more, joined.skip = all[1:], nil // the skipper knows the patterns of one part only
+	joined.more = all[1:]
 	for _, m := range all {
 		prefixes += len(m.prefixes)
 	}
-	joined.filterShift = filterShift(prefixes)
-	if joined.filterShift != all[0].filterShift {
-		clear(joined.filter[:])
-		joined.admit(all[0].prefixes)
+	joined.filter, joined.filterShift = new([filterWords]uint64), filterShift(prefixes)
+	fresh := all
+	if before != nil && before.filterShift == joined.filterShift {
+		*joined.filter, fresh = *before.filter, all[len(all)-1:]
 	}
-	for _, m := range joined.more {
+	for _, m := range fresh {
 		joined.admit(m.prefixes)
+	}
+	if len(all) == 1 { // a skipper knows the patterns of one matcher only
+		joined.skip = newSkipper(patterns)
 	}
 	return &joined
 }
@@ -104,7 +105,6 @@ const (
 // compile makes a matcher of patterns as sorted and merge return them. It does not change them.
 func compile(patterns []pattern) *matcher {
 	b := builder{matcher: new(matcher), patterns: patterns}
-	b.skip = newSkipper(patterns)
 	b.storeLabels()
 	b.grow()
 	b.index()
@@ -197,11 +197,9 @@ func (b *builder) fill(k int, g group, depth int) {
 	b.nodes[k] = n
 }
 
-// index makes the filter and the hash table of the prefixes.
+// index makes the hash table of the prefixes.
 func (b *builder) index() {
 	width := bits.Len(uint(len(b.prefixes)))
-	b.filterShift = filterShift(len(b.prefixes))
-	b.admit(b.prefixes)
 	b.slotShift = uint32(32 - (width + 1))
 	b.slots = make([]uint32, 1<<(width+1))
 	for i, key := range b.prefixes {
@@ -233,7 +231,7 @@ func (m *matcher) next(text []byte, i int) int {
 			return i
 		}
 	}
-	shift := m.filterShift & 31
+	filter, shift := m.filter, m.filterShift&31
 	// Five prefixes fit in eight bytes; four of them are tested with one branch.
 	for ; i+8 <= len(text); i += 4 {
 		v := binary.LittleEndian.Uint64(text[i:])
@@ -241,10 +239,10 @@ func (m *matcher) next(text []byte, i int) int {
 		h1 := uint32(v>>8) * hashFactor >> shift
 		h2 := uint32(v>>16) * hashFactor >> shift
 		h3 := uint32(v>>24) * hashFactor >> shift
-		b0 := m.filter[h0/64%filterWords] >> (h0 % 64)
-		b1 := m.filter[h1/64%filterWords] >> (h1 % 64)
-		b2 := m.filter[h2/64%filterWords] >> (h2 % 64)
-		b3 := m.filter[h3/64%filterWords] >> (h3 % 64)
+		b0 := filter[h0/64%filterWords] >> (h0 % 64)
+		b1 := filter[h1/64%filterWords] >> (h1 % 64)
+		b2 := filter[h2/64%filterWords] >> (h2 % 64)
+		b3 := filter[h3/64%filterWords] >> (h3 % 64)
 		if (b0|b1|b2|b3)&1 != 0 {
 			return i + bits.TrailingZeros64(b0&1|b1&1<<1|b2&1<<2|b3&1<<3)
 		}

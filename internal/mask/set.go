@@ -24,6 +24,7 @@ type Set struct {
 	// current is what the secrets compile to, or nil when secrets were added since. It is compiled when it is next needed,
 	// so that adding many secrets one by one costs no more than adding them together.
 	current atomic.Pointer[matcher]
+	last    *matcher // the latest of them
 	fresh   []string // secrets that are not compiled yet
 	parts   []part   // the others, the larger parts first
 }
@@ -114,7 +115,8 @@ func (s *Set) compile() *matcher {
 	for i, p := range s.parts {
 		matchers[i] = p.matcher
 	}
-	return join(matchers)
+	s.last = join(matchers, s.last, all)
+	return s.last
 }
 
 // writers keeps the working memory of String between calls.
