@@ -3,6 +3,7 @@ package gitlab_test
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -118,10 +119,13 @@ func TestWhatAStoppedJobLeavesIsFetchedUnlessItIsKilled(t *testing.T) {
 				told := f.lie(env, map[string]string{artifactsAt + "artifacts.zip": "x"}, forged.Claim{Name: "upload_artifacts", Ref: "builtin://artifacts/upload"})
 				return append(told, event.Event{Body: event.RunFinished{Status: event.Cancelled, Error: event.NewError(event.CodeInterrupted, "interrupted")}})
 			})
+			why := make(chan error, 1)
 			if killed {
 				f.level.Fetch = func(inner context.Context, path string, out io.Writer) error {
 					close(kill)
-					return endless(inner, path, out)
+					err := endless(inner, path, out)
+					why <- err
+					return err
 				}
 			}
 			p, err := gitlab.Open(t.Context(), gitlab.Options{Dir: f.dir, Env: os.Environ()})
@@ -135,6 +139,13 @@ func TestWhatAStoppedJobLeavesIsFetchedUnlessItIsKilled(t *testing.T) {
 			found, _ := filepath.Glob(filepath.Join(f.dir, ".rung", "artifacts", "build", "*", "artifacts.zip"))
 			if r.Status != local.Cancelled || (len(found) == 0) != killed {
 				t.Errorf("it is %s: %+v, and kept are %q", r.Status, r.Error, found)
+			}
+			if !killed {
+				return
+			}
+			var stop *event.Stop
+			if err := <-why; !errors.As(err, &stop) || stop.Code != event.CodeKilled { // and not by its time limit
+				t.Errorf("fetching ended by %v", err)
 			}
 		})
 	}

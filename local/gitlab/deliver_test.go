@@ -212,6 +212,25 @@ func TestAForgedStepRunnerLeavesNoArtifactsButThoseThatTheJobDeclares(t *testing
 	}
 }
 
+func TestACoverageIsANumberFromTheStepThatFindsIt(t *testing.T) {
+	for name, c := range map[string]struct{ ref, text, note string }{
+		"a number":                  {"builtin://coverage", "87.5", "coverage 87.5%"},
+		"no number":                 {"builtin://coverage", "\x1b[2J100", ""},
+		"of another component":      {"builtin://cache/save", "87.5", ""},
+		"of a component of its own": {"./coverage", "87.5", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f *forgery
+			f = newForgery(t, "build:\n  image: forged\n  script: [make]\n  coverage: /x/\n", func(env *forged.Environment) []event.Event {
+				return f.lie(env, nil, forged.Claim{Name: "coverage", Ref: c.ref, Outputs: forged.Texts("coverage", c.text)})
+			})
+			if r := f.run(t.Context())[0]; r.Status != local.Success || r.Note != c.note {
+				t.Errorf("it is %s, with the note %q instead of %q", r.Status, r.Note, c.note)
+			}
+		})
+	}
+}
+
 func TestReleasesAndPagesOfOtherJobsStay(t *testing.T) {
 	var f *forgery
 	f = newForgery(t, "build:\n  image: forged\n  script: [make]\n  release: {tag_name: v2, description: d}\n  pages: {path_prefix: mine}\n",

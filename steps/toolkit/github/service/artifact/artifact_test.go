@@ -2,6 +2,7 @@ package artifact_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,6 +131,48 @@ func FuzzNames(f *testing.F) {
 			t.Errorf("%q is there", name)
 		}
 	})
+}
+
+func TestLinksInAJobsFolderAreNotFollowed(t *testing.T) {
+	const secret = "of the host"
+	outside := t.TempDir()
+	describe := func(name string) []byte {
+		text, err := json.Marshal(artifact.Artifact{
+			Name: name, Size: int64(len(secret)), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(secret))), MediaType: artifact.Zip,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for name, make := range map[string]func(job artifact.Folder) error{
+		"the artifact": func(job artifact.Folder) error {
+			return errors.Join(os.WriteFile(filepath.Join(job.Dir, "a.json"), describe("a"), 0o644),
+				os.Symlink(filepath.Join(outside, "secret"), filepath.Join(job.Dir, "a.zip")))
+		},
+		"its description": func(job artifact.Folder) error {
+			return errors.Join(os.Symlink(filepath.Join(outside, "a.json"), filepath.Join(job.Dir, "a.json")),
+				os.WriteFile(filepath.Join(job.Dir, "a.zip"), []byte(secret), 0o644))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, job := artifact.Folder{Dir: t.TempDir()}, artifact.Folder{Dir: t.TempDir()}
+			err := errors.Join(os.WriteFile(filepath.Join(outside, "secret"), []byte(secret), 0o600),
+				os.WriteFile(filepath.Join(outside, "a.json"), describe("a"), 0o600), make(job))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if changed, err := host.Take(job, "test"); err != nil || len(changed) > 0 {
+				t.Errorf("changed are %q, %v", changed, err)
+			}
+			if left, err := os.ReadDir(host.Dir); err != nil || len(left) > 0 {
+				t.Errorf("taken are %v, %v", left, err)
+			}
+			if text, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(text) != secret {
+				t.Errorf("the file outside holds %q, %v", text, err)
+			}
+		})
+	}
 }
 
 func TestOfAJobsFolderOnlyNewArtifactsAreTaken(t *testing.T) {
