@@ -54,6 +54,33 @@ func (p *opened) forget(t *testing.T, kept string) {
 	}
 }
 
+func (s *suite) keepsOfTheKilled(t *testing.T) {
+	if !s.open(t).Capabilities().KeepProject {
+		return // such jobs are refused
+	}
+	dir, kept := shortDir(t), "kept-"+strings.ToLower(rand.Text()[:10])
+	owner := startOwner(t, dir, executor.Lease{}, ownerKept+"="+kept)
+	_ = owner.Process.Kill()
+	_ = owner.Wait()
+	p := s.openIn(t, dir)
+	t.Cleanup(func() { p.forget(t, kept) })
+	run := func(id, script string) {
+		t.Helper()
+		j := p.start(t, s.keptJob(id, kept))
+		if log, err := j.script(t, script); err != nil {
+			t.Errorf("%s: %v\n%s", id, err, log)
+		}
+		if err := j.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	run("before", "test ! -e file")
+	if err := p.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	run("after", "test \"$(cat file)\" = kept")
+}
+
 func (s *suite) keeps(t *testing.T) {
 	p := s.open(t)
 	if !p.Capabilities().KeepProject {

@@ -69,6 +69,8 @@ const (
 	ownerReady = "ready\n"
 	// ownerLease is the owner's lease, as JSON.
 	ownerLease = "RUNG_TEST_OWNER_LEASE"
+	// ownerKept is the owner's Job.KeepProject.
+	ownerKept = "RUNG_TEST_OWNER_KEPT"
 )
 
 // Main runs the tests of a package that calls Run, from its TestMain. The suite starts the test binary again, as a process
@@ -106,7 +108,9 @@ func own(level func() (Level, error), dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	env, err := e.Prepare(ctx, l.Job("owned"), nil)
+	owned := l.Job("owned")
+	owned.KeepProject = os.Getenv(ownerKept)
+	env, err := e.Prepare(ctx, owned, nil)
 	if err != nil {
 		return err
 	}
@@ -115,7 +119,7 @@ func own(level func() (Level, error), dir string) error {
 		return err
 	}
 	err = c.Run(ctx, client.Request{
-		ID: "owned", Text: `- script: echo "working in $PWD"; sleep 600`, WorkDir: env.Layout().Project,
+		ID: "owned", Text: `- script: echo kept >file; echo "working in $PWD"; sleep 600`, WorkDir: env.Layout().Project,
 		Env: map[string]string{"CI_PROJECT_DIR": env.Layout().Project},
 	})
 	if err != nil {

@@ -53,6 +53,7 @@ func Run(t *testing.T, level Level) {
 		{"a job uses no more than it may", bounds.uses},
 		{"a job reaches no more than it may", bounds.reaches},
 		{"a project folder is kept, is one job's at a time, and nothing of a hostile job is left in it", s.keeps},
+		{"a project folder that is kept is the next job's when the owner of one was killed", s.keepsOfTheKilled},
 		{"rights and places that the level does not have are refused", bounds.refuses},
 		{"an image that is nowhere is the job's mistake", s.missingImage},
 		{"names that could lead elsewhere are refused", s.badNames},
@@ -94,7 +95,13 @@ type opened struct {
 // open makes the level, which must leave nothing.
 func (s *suite) open(t *testing.T) *opened {
 	t.Helper()
-	p := &opened{dir: shortDir(t), level: s.level}
+	return s.openIn(t, shortDir(t))
+}
+
+// openIn makes the level with what is in dir.
+func (s *suite) openIn(t *testing.T, dir string) *opened {
+	t.Helper()
+	p := &opened{dir: dir, level: s.level}
 	var err error
 	if p.Executor, err = s.level.New(p.dir, executor.Lease{}); err != nil {
 		t.Fatal(err)
@@ -407,15 +414,15 @@ func (s *suite) sweepSparesTheLiving(t *testing.T) {
 	}
 }
 
-// startOwner starts a process that has an environment in which a step runs.
-func startOwner(t *testing.T, dir string, lease executor.Lease) *exec.Cmd {
+// startOwner starts a process that has an environment in which a step runs. env is added to its variables.
+func startOwner(t *testing.T, dir string, lease executor.Lease, env ...string) *exec.Cmd {
 	t.Helper()
 	owner := exec.Command(os.Args[0])
 	terms, err := json.Marshal(lease)
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner.Env = append(os.Environ(), ownerDir+"="+dir, ownerLease+"="+string(terms))
+	owner.Env = append(append(os.Environ(), env...), ownerDir+"="+dir, ownerLease+"="+string(terms))
 	if built.dir != "" {
 		owner.Env = append(owner.Env, ownerProgram+"="+programFile())
 	}
