@@ -136,7 +136,7 @@ func (a *attempt) problem(ctx context.Context, out *Ended, err error) {
 // run makes the environment, and runs the steps in it.
 func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 	if a.place, err = a.Place(); err == nil {
-		err = a.lockedPlace()
+		err = a.lockImages()
 	}
 	if err != nil {
 		return err

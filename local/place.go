@@ -8,13 +8,19 @@ import (
 	"github.com/rungci/rung/local/limits"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/source/lock"
 )
+
+// Lock is what a lock file says: which components and images a job gets. Nil locks nothing.
+type Lock = lock.File
 
 // Place is where a job runs.
 type Place struct {
 	Level executor.Executor
 	// Job is what the level is asked for.
 	Job *executor.Job
+	// Lock has the digests of images; nil has none.
+	Lock *Lock
 	// Ignored is the image that the job asks for and does not run in; empty if it asks for none, or runs in it.
 	Ignored string
 	// Services are those of a job that runs on this machine beside them; nil has none. Starter runs them.

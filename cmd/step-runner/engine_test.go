@@ -27,6 +27,6 @@ func TestEngineScripts(t *testing.T) {
 			env.Setenv("LANG", "C.UTF-8")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "registry": registry, "image": image, "expand": expand},
 	})
 }

@@ -72,6 +72,8 @@ func TestScripts(t *testing.T) {
 			"githubapi": githubapi,
 			"gitrepo":   gitrepo,
 			"registry":  registry,
+			"image":     image,
+			"expand":    expand,
 			"pull":      pull,
 			"signal":    signalBackground,
 			"vault":     vault,

@@ -154,10 +154,7 @@ func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image
 
 // pullName returns that of the names of an image with a digest which is in the repository that it was asked for from.
 func pullName(asked string, all []string) string {
-	repository, _, _ := strings.Cut(asked, "@")
-	if at := strings.LastIndexByte(repository, ':'); at > strings.LastIndexByte(repository, '/') {
-		repository = repository[:at]
-	}
+	repository, _, _ := strings.Cut(containers.WithDigest(asked, ""), "@")
 	for _, name := range all {
 		if of, _, ok := strings.Cut(name, "@"); ok && (of == repository || strings.HasSuffix(of, "/"+repository)) {
 			return name
@@ -259,7 +256,8 @@ func (p *puller) pullError(ctx context.Context, i *containers.Image, err error, 
 // credentials are those for the registry of an image, and where they are from: the job's own DOCKER_AUTH_CONFIG, the job's
 // registries, and the user's.
 func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth, from string, err error) {
-	registry, repository := splitName(name)
+	image := containers.ParseName(name)
+	registry, repository := image.Registry, image.Repository
 	home := (&finder{env: p.setup.Env}).home()
 	if config := p.job.Variables["DOCKER_AUTH_CONFIG"]; config != "" {
 		own := &credentials.Finder{Env: []string{"DOCKER_AUTH_CONFIG=" + config}}
@@ -309,25 +307,8 @@ func trimRegistry(host string) string {
 	return host
 }
 
-// splitName is the registry of an image and its path there.
-func splitName(name string) (registry, repository string) {
-	name, _, _ = strings.Cut(name, "@")
-	first, rest, found := strings.Cut(name, "/")
-	if !found || !strings.ContainsAny(first, ".:") && first != "localhost" {
-		registry, rest = "docker.io", name
-		if !found {
-			rest = "library/" + name
-		}
-	} else {
-		registry = first
-	}
-	rest, _, _ = strings.Cut(rest, ":")
-	return registry, rest
-}
-
 func registryOf(name string) string {
-	registry, _ := splitName(name)
-	return registry
+	return containers.ParseName(name).Registry
 }
 
 // checkImageName refuses what would not be understood as the name of an image.

@@ -29,22 +29,6 @@ func TestAliasesAreThoseOfGitLab(t *testing.T) {
 	}
 }
 
-func TestSplitName(t *testing.T) {
-	for name, want := range map[string][2]string{
-		"alpine":                        {"docker.io", "library/alpine"},
-		"alpine:3":                      {"docker.io", "library/alpine"},
-		"team/tool:1":                   {"docker.io", "team/tool"},
-		"registry.example.com/a/b:1":    {"registry.example.com", "a/b"},
-		"127.0.0.1:5000/a/b@sha256:abc": {"127.0.0.1:5000", "a/b"},
-		"localhost/a":                   {"localhost", "a"},
-	} {
-		registry, repository := splitName(name)
-		if got := [2]string{registry, repository}; got != want {
-			t.Errorf("%s: %q, not %q", name, got, want)
-		}
-	}
-}
-
 func TestImageNamesAndPlatformsThatAreWrongAreTheJobsMistake(t *testing.T) {
 	for _, name := range []string{"", "two words", "a\nb", "https://registry.example.com/a", "a:", "a@"} {
 		if checkImageName(name) == nil {

@@ -159,7 +159,7 @@ func (a *attempt) Steps(_ context.Context, env executor.Environment) (*local.Ste
 		out.Secrets[name] = v.Text()
 	}
 	a.deliver(out)
-	out.Lock, err = a.leg.node.scope.lockText()
+	out.Lock, err = a.leg.node.scope.lock.Text()
 	return out, err
 }
 

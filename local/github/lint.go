@@ -35,7 +35,7 @@ func Lint(ctx context.Context, o Options) (*Linted, error) {
 	err := p.read(root)
 	l.File, l.Texts[p.File] = p.File, p.options.Text
 	if err == nil {
-		p.Repository, p.options.Load = &repository.Repository{Root: top(root)}, nil
+		p.Repository, p.options.Load = &repository.Repository{Root: Root(root)}, nil
 		err = p.readLocks(ctx)
 	}
 	if err == nil {

@@ -2,14 +2,18 @@ package github
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/diag"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
 )
 
 // Unlocked are the images of the jobs that a run with these options refuses, as far as their names are known before the first job runs:
@@ -24,20 +28,50 @@ func (p *Project) Unlocked(ctx context.Context, o RunOptions) diag.List {
 	return u.found
 }
 
-// unlocked collects images without a digest.
+// Images are the images of the containers and services of all jobs, whether they would run or not, also in the workflows that are called, and
+// those of .rung/runners.yml; actions are not among them. What a job gives to others, and what differs with the commit, is not known; unknown
+// says of which jobs that leaves out all.
+func (p *Project) Images(ctx context.Context) (all []local.Image, unknown diag.List) {
+	fixed := *p
+	fixed.github = maps.Clone(p.github)
+	for _, name := range ofRun {
+		fixed.github[name] = value.OfString(varied)
+	}
+	o := RunOptions{Options: local.Options{Observer: &local.Notes{}, Isolation: local.IsolateContainer}}
+	u := &unlocked{runner: fixed.runner(ctx, &o), all: true}
+	u.scope(fixed.root(nil))
+	return u.images, u.found
+}
+
+// ofRun are the fields of the github context that differ from run to run.
+var ofRun = []string{
+	"actor", "actor_id", "base_ref", "event", "head_ref", "ref", "ref_name", "ref_type", "run_attempt", "run_id", "run_number", "sha", "triggering_actor",
+	"workflow_ref", "workflow_sha",
+}
+
+// varied is the value of such fields when it is asked what does not differ. No image has it in its name.
+const varied = "\x00"
+
+// unlocked collects images: those without a digest, or with all, all that jobs name.
 type unlocked struct {
 	*runner
-	found diag.List
+	all    bool
+	images []local.Image
+	found  diag.List
 }
 
 func (u *unlocked) scope(s *scope) {
 	for _, n := range s.nodes {
 		runs, _, err := n.job.Runs(definition.Status{Results: n.before()}, n.contexts())
-		if err == nil && !runs && !n.job.AsksForOutputs() {
+		if err == nil && !runs && !n.job.AsksForOutputs() && !u.all {
 			continue
 		}
 		legs, err := u.legs(n)
 		if err != nil {
+			if u.all {
+				u.found = append(u.found, s.Diagnostic(n.job.Span, "lock them by further arguments: docker://NAME",
+					fmt.Sprintf("the images of the job %q cannot be locked: %s", n.job.ID, session.OneLine(err.Error()))))
+			}
 			continue // what it needs is not known yet, or it does not start and tells why
 		}
 		list := legs.list
@@ -53,23 +87,24 @@ func (u *unlocked) scope(s *scope) {
 			}
 			u.containers(l)
 		}
-		u.actions(n)
+		if !u.all {
+			u.actions(n)
+		}
 	}
 }
 
 // containers checks what a leg runs in, and its services. On this machine alone there are none.
 func (u *unlocked) containers(l *leg) {
-	if u.Isolation == local.IsolateNone || u.unfit(l) != "" {
+	if u.Isolation == local.IsolateNone || !u.all && u.unfit(l) != "" {
 		return
 	}
-	of := l.node.scope.Workflow
 	if l.Container != nil {
-		u.check(of, l.Container.Span, l.Container.Image, local.PinHint)
+		u.check(l.node, l.Container.Span, l.Container.Image, local.PinHint)
 	} else if runner, _, _ := u.project.Runners.choose(l.RunsOn); runner.Image != "" {
-		u.check(of, l.node.job.Span, runner.Image, local.PinHint+", or in "+store.Folder+"/"+RunnersFile)
+		u.check(l.node, l.node.job.Span, runner.Image, local.PinHint+", or in "+store.Folder+"/"+RunnersFile)
 	}
 	for i := range l.Services {
-		u.check(of, l.Services[i].Span, l.Services[i].Image, local.PinHint)
+		u.check(l.node, l.Services[i].Span, l.Services[i].Image, local.PinHint)
 	}
 }
 
@@ -77,17 +112,22 @@ func (u *unlocked) containers(l *leg) {
 func (u *unlocked) actions(n *node) {
 	for _, use := range n.job.Actions() {
 		if image, is := strings.CutPrefix(use.Ref.Action, plan.ImagePrefix); is && !use.Conditional {
-			u.check(n.scope.Workflow, use.Span, image, local.PinHint)
+			u.check(n, use.Span, image, local.PinHint)
 		}
 	}
 }
 
-func (u *unlocked) check(of *definition.Workflow, at diag.Span, image, hint string) {
-	message := local.Unlocked(image, image)
+func (u *unlocked) check(n *node, at diag.Span, name, hint string) {
+	image := local.Image{Written: name, Name: name, Varies: strings.Contains(name, varied), At: n.scope.Diagnostic(at, "", "")}
+	if u.all {
+		u.images = append(u.images, image)
+		return
+	}
+	message := image.Unlocked(n.scope.lock)
 	if message == "" {
 		return
 	}
-	if d := of.Diagnostic(at, hint, message); !slices.Contains(u.found, d) { // other legs have it too
+	if d := n.scope.Diagnostic(at, hint, message); !slices.Contains(u.found, d) { // other legs have it too
 		u.found = append(u.found, d)
 	}
 }

@@ -25,6 +25,10 @@ func (p *Project) readLocks(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if p.options.Relock {
+		p.lock = p.own
+		return nil
+	}
 	text, err := readDefinition(p.Repository.Root, filepath.Join(p.Repository.Root, filepath.FromSlash(lockfile.Path)), lockfile.Path)
 	if err == nil {
 		p.locks, err = lockfile.Parse(lockfile.Path, text)
@@ -42,7 +46,7 @@ func (p *Project) readLocks(ctx context.Context) (err error) {
 // lockOf is what a workflow's jobs are locked to: by our own lock file, and by GitHub's of the repository that the workflow is in, as on GitHub.
 func (p *Project) lockOf(ctx context.Context, from *definition.Source, workflow string) (*lock.File, error) {
 	locks, name := p.locks, lockfile.Path
-	if from != nil && p.options.Load != nil {
+	if from != nil && p.options.Load != nil && !p.options.Relock {
 		name = from.Repository + "/" + lockfile.Path + "@" + from.Ref
 		text, err := p.options.Load(ctx, p.Repository, from.Repository, from.Ref, lockfile.Path)
 		switch {
@@ -104,13 +108,4 @@ func (a *attempt) pin(repository, ref string) (string, error) {
 		commit = ""
 	}
 	return commit, err
-}
-
-// lockText is the lock of the jobs, for a step-runner.
-func (s *scope) lockText() (string, error) {
-	if s.lock == nil {
-		return "", nil
-	}
-	text, err := s.lock.Encode()
-	return string(text), err
 }

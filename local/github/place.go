@@ -31,7 +31,7 @@ func (a *attempt) Place() (*local.Place, error) {
 	if wanted == nil && runner.Image != "" {
 		wanted = &definition.Container{Image: runner.Image}
 	}
-	place := &local.Place{Job: a.wish("")}
+	place := &local.Place{Job: a.wish(""), Lock: l.node.scope.lock}
 	a.Limit(place.Job, a.project.Limits)
 	containers, reason := a.Containers(wanted != nil || len(l.Services) > 0)
 	var refusal *event.Error

@@ -56,6 +56,8 @@ type Options struct {
 	Load func(ctx context.Context, of *repository.Repository, repository, ref, path string) ([]byte, error)
 	// Lock reads our own lock file, of the project with a root; it returns nil where there is none. It may be nil.
 	Lock func(root string) (*lock.File, error)
+	// Relock leaves GitHub's lock file out: it is about to be written again.
+	Relock bool
 }
 
 // Project is a project with a workflow and what started it.
@@ -151,12 +153,12 @@ func (p *Project) read(root string) (err error) {
 		if !filepath.IsAbs(full) {
 			full = filepath.Join(o.Dir, full)
 		}
-		if top, err := filepath.Abs(top(root)); err == nil {
+		if top, err := filepath.Abs(Root(root)); err == nil {
 			if rel, err := filepath.Rel(top, full); err == nil && filepath.IsLocal(rel) {
 				p.File = filepath.ToSlash(rel)
 			}
 		}
-		if text, err = readDefinition(top(root), full, p.File); err != nil {
+		if text, err = readDefinition(Root(root), full, p.File); err != nil {
 			return err
 		}
 		o.Text = text
@@ -174,8 +176,8 @@ func readDefinition(root, file, name string) ([]byte, error) {
 	return text, nil
 }
 
-// top is the folder around one that holds .git; the folder itself where there is none.
-func top(dir string) string {
+// Root returns the folder around one that holds .git, absolute; the folder itself where there is none.
+func Root(dir string) string {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return dir
@@ -193,7 +195,7 @@ func top(dir string) string {
 // Find returns the workflows of the project around a folder, from its root, which it returns too. Those that others only call are left out where
 // there are more.
 func Find(dir string) (root string, files []string, err error) {
-	root = top(cmp.Or(dir, "."))
+	root = Root(cmp.Or(dir, "."))
 	entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(Folder)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return root, nil, err

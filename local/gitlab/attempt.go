@@ -100,11 +100,15 @@ func (a *attempt) Steps(ctx context.Context, env executor.Environment) (*local.S
 	if a.vars, err = a.variables(&a.layout); err != nil {
 		return nil, err
 	}
+	lock, err := a.runner.project.lock.Text()
+	if err != nil {
+		return nil, err
+	}
 	compiled, err := a.compiled(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &local.Steps{Project: a.project, Source: a.runner.project.Repository.Root, Env: map[string]string{}, Lock: a.runner.project.lock, Timeout: a.timeout}
+	out := &local.Steps{Project: a.project, Source: a.runner.project.Repository.Root, Env: map[string]string{}, Lock: lock, Timeout: a.timeout}
 	if !a.o.InPlace {
 		out.Env[session.GitCeiling] = session.Above(a.layout)
 	}

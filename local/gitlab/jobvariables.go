@@ -33,19 +33,9 @@ func (r *runner) variables(j *pipeline.Job) (*variable.Collection, error) {
 
 // layers are the levels of a job's variables that the file does not hold and that rules did not see.
 func (r *runner) layers(j *pipeline.Job) ([]variable.Layer, error) {
-	var layers []variable.Layer
-	if e := j.Keywords.Environment; e != nil {
-		vars, err := j.Variables()
-		if err != nil {
-			return nil, err
-		}
-		name, err := variable.ExpandText(e.Name, vars.Lookup)
-		if err != nil {
-			return nil, err
-		}
-		known := repository.Environment{Name: name, URL: e.URL, Action: e.Action, Tier: e.DeploymentTier}
-		layers = append(layers, variable.Layer{Level: variable.Predefined, Variables: known.Variables()}, // the slug and the tier are those of the name that it comes to
-			variable.Layer{Level: variable.Project, Variables: r.project.Settings.For(name, r.project.protected())})
+	layers, err := r.environment(j)
+	if err != nil {
+		return nil, err
 	}
 	reports, err := r.dotenv(j)
 	if err != nil {
@@ -62,6 +52,27 @@ func (r *runner) layers(j *pipeline.Job) ([]variable.Layer, error) {
 		layers = append(layers, variable.Layer{Level: variable.ExecutionPolicy, Variables: secrets})
 	}
 	return layers, nil
+}
+
+// environment are the levels that a job's environment has.
+func (r *runner) environment(j *pipeline.Job) ([]variable.Layer, error) {
+	e := j.Keywords.Environment
+	if e == nil {
+		return nil, nil
+	}
+	vars, err := j.Variables()
+	if err != nil {
+		return nil, err
+	}
+	name, err := variable.ExpandText(e.Name, vars.Lookup)
+	if err != nil {
+		return nil, err
+	}
+	known := repository.Environment{Name: name, URL: e.URL, Action: e.Action, Tier: e.DeploymentTier}
+	return []variable.Layer{
+		{Level: variable.Predefined, Variables: known.Variables()}, // the slug and the tier are those of the name that it comes to
+		{Level: variable.Project, Variables: r.project.Settings.For(name, r.project.protected())},
+	}, nil
 }
 
 // tokens are a job's identity tokens.

@@ -30,7 +30,7 @@ func (a *attempt) place() (*local.Place, error) {
 	}
 	what.Registries = registriesOf(vars)
 	a.Limit(what, a.runner.project.Limits)
-	out := &local.Place{Job: what}
+	out := &local.Place{Job: what, Lock: a.runner.project.lock}
 	asks := what.Image != nil || len(what.Services) > 0
 	contained, reason := a.Containers(asks)
 	if a.o.InPlace {

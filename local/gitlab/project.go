@@ -44,8 +44,8 @@ type Options struct {
 	Event    repository.Event
 	// Loader makes what gives the files of includes. It may be nil; then there are none but the definition itself.
 	Loader func(*repository.Repository) (Loader, error)
-	// Lock reads the text of the lock file of the project with a root; it returns "" where there is none. It may be nil.
-	Lock func(root string) (string, error)
+	// Lock reads the lock file of the project with a root; it returns nil where there is none. It may be nil.
+	Lock func(root string) (*local.Lock, error)
 }
 
 // Loader gives the files of includes, and those of other projects.
@@ -77,7 +77,7 @@ type Project struct {
 	rules     []IncludeRule                     // of includes, as they were decided
 	loader    Loader
 	variables []variable.Layer // from outside of the file
-	lock      string           // the lock file for the step-runners of jobs; empty is none
+	lock      *local.Lock      // of components and images; nil is none
 	parent    *Project         // of a child pipeline
 	depth     int              // 0 is not a child
 }

@@ -45,6 +45,10 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	if err != nil {
 		return failed(err)
 	}
+	image, err := x.image(ctx, argv)
+	if err != nil {
+		return failed(err)
+	}
 	if s.files.err != nil {
 		return failed(systemError("creating the step's files: %v", s.files.err))
 	}
@@ -63,6 +67,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	r.out.emit(inv.id, event.ExecStarted{Attempt: inv.attempt, Command: argv, WorkDir: workDir, Env: env, Unset: unset, LogHeld: log.held != nil, Confined: inv.apart != nil})
 	r.hooks.push(s, before, inv)
 	args, vars := r.opts.program(running, s.env.list(s.own))
+	vars = image.env(vars)
 	kills := scarcity.Kills()
 	ran := r.opts.identify(argv[0], args, vars, workDir)
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
@@ -80,7 +85,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	given, exports, ferr := x.readFiles(perr == nil && result.ExitCode == 0)
 	lerr := log.end()
 	x.talk.release()
-	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal, Program: ran()})
+	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal, Program: ran(), Image: image.ran()})
 
 	o := &outcome{status: event.Success}
 	if result.ExitCode >= 0 {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
@@ -185,6 +186,8 @@ type ExecFinished struct {
 	Signal   string `json:"signal,omitempty"` // the name of the signal that ended it
 	// Program is the file that ran; nil where it is unknown, or this program itself.
 	Program *Program `json:"program,omitempty"`
+	// Image is that of the container which the process ran: of a container action, or a container step. Nil where there was none.
+	Image *containers.StepImage `json:"image,omitempty"`
 }
 
 // Program is the file of a program, symbolic links followed.

@@ -130,6 +130,11 @@ type locals struct {
 	was, now string // the work directories
 }
 
+// LockedImage implements source.ImageLocker.
+func (l *locals) LockedImage(what, name string) (string, error) {
+	return l.resolver.LockedImage(what, name)
+}
+
 // Load implements source.Source.
 func (l *locals) Load(ctx context.Context, ref *plan.Reference, from string) (*source.Component, error) {
 	if ref.Kind == plan.RefAction {

@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/trace"
@@ -65,5 +67,26 @@ func Lock(t *trace.Trace, samePlatform bool) (*lock.File, error) {
 				lock.Component{Reference: c.Ref, Path: o.Path, File: c.File, Digest: c.Digest})
 		}
 	}
+	f.Images = recordedImages(t)
 	return f, nil
+}
+
+// recordedImages are the images of the containers of steps that a registry has. A name that was two images in one run is none of them.
+func recordedImages(t *trace.Trace) (all []lock.Image) {
+	var found lock.File
+	moved := map[string]bool{}
+	t.Walk(func(s *trace.Step, _ int) {
+		for i := range s.Attempts {
+			image := s.Attempts[i].Image
+			if image == nil || !containers.HasDigest(image.Pull) || containers.HasDigest(image.Name) {
+				continue
+			}
+			digest := containers.ParseName(image.Pull).Digest
+			if have := found.Image(image.Name); have != "" && have != digest {
+				moved[image.Name] = true
+			}
+			found.AddImage(image.Name, digest)
+		}
+	})
+	return slices.DeleteFunc(found.Images, func(i lock.Image) bool { return moved[i.Name] })
 }

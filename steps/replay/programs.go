@@ -6,20 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
 )
 
-// withoutPrograms leaves out which files ran as programs: they are the machine's, and OtherPrograms tells of them.
+// withoutPrograms leaves out which files ran as programs, and the images of containers: they are the machine's, and OtherPrograms tells of them.
 func withoutPrograms(attempts []trace.Attempt) []trace.Attempt {
 	out := slices.Clone(attempts)
 	for i := range out {
-		out[i].Program = nil
+		out[i].Program, out[i].Image = nil, nil
 	}
 	return out
 }
 
-// OtherPrograms are notes on the programs that were other files in the new run than in the recorded one, by what they contain.
+// OtherPrograms are notes on the programs that were other files in the new run than in the recorded one, by what they contain, and on the images
+// that containers of steps ran from.
 func (r *Replay) OtherPrograms(again *trace.Trace) []string {
 	var notes []string
 	r.recorded.Walk(func(s *trace.Step, _ int) {
@@ -28,6 +30,9 @@ func (r *Replay) OtherPrograms(again *trace.Trace) []string {
 			return
 		}
 		for i := range min(len(s.Attempts), len(now.Attempts)) {
+			if note := otherImage(s.Attempts[i].Image, now.Attempts[i].Image); note != "" && !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
 			for a, b := s.Attempts[i].Program, now.Attempts[i].Program; a != nil && b != nil; a, b = a.Interpreter, b.Interpreter {
 				if a.Digest == b.Digest || a.Digest == "" || b.Digest == "" {
 					continue
@@ -40,6 +45,21 @@ func (r *Replay) OtherPrograms(again *trace.Trace) []string {
 		}
 	})
 	return notes
+}
+
+// otherImage says that a step's container ran from another image than in the recorded run; "" is that it did not, or that it is not known.
+func otherImage(was, is *containers.StepImage) string {
+	if was == nil || is == nil || was.Digest == is.Digest || was.Digest == "" || is.Digest == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is another image than in the recorded run: it was %s, and is %s", is.Name, imageText(was), imageText(is))
+}
+
+func imageText(i *containers.StepImage) string {
+	if i.Pull != "" {
+		return i.Pull
+	}
+	return i.Digest
 }
 
 // shortDigest is how much of a digest a note shows, in characters.

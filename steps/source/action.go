@@ -62,8 +62,8 @@ func isImage(ref *plan.Reference) bool {
 	return ref.Kind == plan.RefAction && strings.HasPrefix(ref.Action, plan.ImagePrefix)
 }
 
-// imageOf is the image that a container action runs; "" for one that builds its own, and for all other components.
-func imageOf(c *plan.Component) string {
+// ImageOf is the image that a container action runs; "" for one that builds its own, and for all other components.
+func ImageOf(c *plan.Component) string {
 	if c == nil || c.Definition.Exec == nil {
 		return ""
 	}

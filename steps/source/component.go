@@ -108,7 +108,7 @@ func (r *Resolver) read(laid *laidOut, folder, file string, ref *plan.Reference)
 	origin := laid.origin()
 	origin.Path = folder
 	if l := r.Lock.Find(laid.at.Kind, laid.at.Name, laid.at.Rev); l != nil {
-		if want := l.Component(folder, file); want != "" && want != digest && r.forHere(l) {
+		if want := l.Component(folder, file); want != "" && want != digest && forHere(r, l) {
 			return nil, r.otherContent(text, "its content", digest, want)
 		}
 	}

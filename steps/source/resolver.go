@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source/cache"
 	"github.com/rungci/rung/steps/source/lock"
@@ -95,7 +94,7 @@ func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (
 	if err != nil {
 		return nil, err
 	}
-	if err := imageAllowed(r, ref.Text, imageOf(c.Plan)); err != nil {
+	if _, err := r.LockedImage(ref.Text, ImageOf(c.Plan)); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -151,7 +150,8 @@ func (r *Resolver) load(ctx context.Context, ref *plan.Reference, from string) (
 func (r *Resolver) Check(ref *plan.Reference, from string) error {
 	switch {
 	case isImage(ref):
-		return imageAllowed(r, ref.Text, strings.TrimPrefix(ref.Action, plan.ImagePrefix))
+		_, err := r.LockedImage(ref.Text, strings.TrimPrefix(ref.Action, plan.ImagePrefix))
+		return err
 	case ref.Kind == plan.RefDynamic, ref.IsLocal():
 		return nil
 	}
@@ -205,21 +205,6 @@ func (r *Resolver) allowed(at *Location, trust Trust, ref *plan.Reference) error
 	return nil
 }
 
-// imageAllowed refuses the image of an action ("" is none) that may be another one tomorrow where everything has to be locked. A replay runs
-// what the trace names.
-func imageAllowed(r *Resolver, what, image string) error {
-	by := "--locked demands it"
-	if closed := r.Lock.Closes(plan.ImagePrefix + image); closed != nil {
-		by = closed.By
-	} else if !r.Locked {
-		return nil
-	}
-	if image == "" || r.Recorded || containers.HasDigest(image) {
-		return nil
-	}
-	return &DeniedError{What: what, Why: fmt.Sprintf("its image %s has no digest, and %s", image, by), Hint: "name the image by its digest, as in docker://NAME@sha256:…"}
-}
-
 // immutable reports whether a location's revision always names the same bytes.
 func immutable(at *Location) bool {
 	if at.Kind == plan.RefGit {
@@ -265,7 +250,7 @@ func (r *Resolver) pinningOf(at *Location) *pinning {
 
 // locked returns what the lock file says, and refuses anything else that may be found at its place.
 func (r *Resolver) locked(ctx context.Context, at *Location, l *lock.Package) (pin, content string, err error) {
-	same := l.Content != "" && r.forHere(l)
+	same := l.Content != "" && forHere(r, l)
 	// A bundle is believed, as it was made from such a file. In the cache there may be the content of anything else: what is used
 	// is what the pin holds.
 	if same && (r.bundled(l.Content) || r.Offline && r.has(l.Content)) {
@@ -297,7 +282,7 @@ func (r *Resolver) otherContent(what, subject, content, locked string) *DeniedEr
 }
 
 // forHere reports whether the content digests of a locked package are those of this platform.
-func (r *Resolver) forHere(l *lock.Package) bool {
+func forHere(r *Resolver, l *lock.Package) bool {
 	return l.Platform == "" || l.Platform == r.Fetchers[l.Kind].Variant()
 }
 

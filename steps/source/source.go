@@ -2,6 +2,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -36,13 +37,14 @@ type Source interface {
 
 // NotFoundError says that a reference names nothing.
 type NotFoundError struct {
+	What   string // what there is none of; "" is a step
 	Ref    string
 	Looked []string // the places looked at, in order
 	Err    error    // why the last of them would not do; may be nil
 }
 
 func (e *NotFoundError) Error() string {
-	msg := fmt.Sprintf("there is no step %q", e.Ref)
+	msg := fmt.Sprintf("there is no %s %q", cmp.Or(e.What, "step"), e.Ref)
 	for i, place := range e.Looked {
 		if i == 0 {
 			msg += ": looked for " + place
@@ -90,6 +92,12 @@ type FetchError struct {
 func (e *FetchError) Error() string { return fmt.Sprintf("cannot fetch %s: %v", e.What, e.Err) }
 
 func (e *FetchError) Unwrap() error { return e.Err }
+
+// ImageLocker is a Source that knows under which name an image is to be pulled: one with a digest, where that is locked.
+type ImageLocker interface {
+	// LockedImage returns that name. The error is a *DeniedError, which names what asks for the image, where it must not be used.
+	LockedImage(what, name string) (string, error)
+}
 
 // Checker is a Source that can say, without fetching anything, that it would refuse a reference.
 type Checker interface {

@@ -22,7 +22,7 @@ var Varying = []string{
 	"run.id", "run.started", "run.duration_ns", "run.stopping.time", "run.secrets", "run.digest_key",
 	"run.continues", "run.pauses", "run.fresh_work_dir", "run.environment.prepared", "run.environment.project", "run.environment.programs", "run.confine", "run.identity", "run.parts",
 	"step.span", "step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
-	"attempt.program", "attempt.confined", "attempt.started", "attempt.duration_ns",
+	"attempt.program", "attempt.image", "attempt.confined", "attempt.started", "attempt.duration_ns",
 	"logs.offset", "logs.time", "warning.time",
 }
 
@@ -150,7 +150,7 @@ func (c *comparable) steps(steps []*Step) []*Step {
 		}
 		shown.Attempts = slices.Clone(s.Attempts)
 		for k := range shown.Attempts {
-			shown.Attempts[k].Program = nil // it is the machine's
+			shown.Attempts[k].Program, shown.Attempts[k].Image = nil, nil // they are the machine's
 			shown.Attempts[k].Confined, shown.Attempts[k].Env = false, c.places.beyond(s.Attempts[k].Env)
 			shown.Attempts[k].Started, shown.Attempts[k].Duration = time.Time{}, 0
 		}

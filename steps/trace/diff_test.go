@@ -332,6 +332,8 @@ func alter(t *testing.T, v reflect.Value) {
 		v.Set(reflect.ValueOf(&event.Continuation{Run: "new", Before: "2"}))
 	case *event.Program:
 		v.Set(reflect.ValueOf(&event.Program{Path: x.Path, Digest: "sha256:00"}))
+	case *containers.StepImage:
+		v.Set(reflect.ValueOf(&containers.StepImage{Name: x.Name, Digest: "sha256:00"}))
 	case *event.Identity:
 		v.Set(reflect.ValueOf(&event.Identity{Job: "new"}))
 	case []Pause:

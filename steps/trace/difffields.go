@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/lazyregexp"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
@@ -144,6 +145,9 @@ func programText(plain places, p *event.Program) string {
 	return text
 }
 
+// imageText is what an image of a step's container was: its content, or where that is not known its name.
+func imageText(i *containers.StepImage) string { return strings.TrimSpace(i.Name + " " + i.Digest) }
+
 func yes(b bool) string {
 	if b {
 		return "true"
@@ -218,6 +222,9 @@ func (f *fields) attempts(a, b *Step) {
 		f.text("signal", x.Signal, y.Signal)
 		if x.Program != nil && y.Program != nil { // else one of them is of a version that did not record it
 			f.text("program", programText(f.d.plainA, x.Program), programText(f.d.plainB, y.Program))
+		}
+		if x.Image != nil && y.Image != nil {
+			f.text("image", imageText(x.Image), imageText(y.Image))
 		}
 		f.texts("env", without(f.d.plainA.beyond(x.Env), inherited), without(f.d.plainB.beyond(y.Env), inherited))
 		f.texts("unset", set(x.Unset), set(y.Unset))

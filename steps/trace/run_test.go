@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
@@ -96,7 +97,8 @@ func example(s *script) {
 	s.print("2.1", event.Stdout, "compiling caf\xc3")
 	s.print("2.1", event.Stdout, "\xa9\n")
 	s.print("2.1", event.Stderr, "cannot reach \xff\x00 server\n")
-	s.at(800, "2.1", event.ExecFinished{Attempt: 1, ExitCode: 2, Program: &event.Program{Path: "/usr/bin/make", Digest: "sha256:beef"}})
+	s.at(800, "2.1", event.ExecFinished{Attempt: 1, ExitCode: 2, Program: &event.Program{Path: "/usr/bin/make", Digest: "sha256:beef"},
+		Image: &containers.StepImage{Name: "alpine:3", Digest: "sha256:cafe"}})
 	s.at(1, "2.1", event.StepRetrying{Attempt: 1, Max: 2, Error: &event.Error{Kind: event.ErrorStep, Message: "exit status 2"}})
 	s.at(1, "2.1", event.ExecStarted{Attempt: 2, Command: []string{"make", "all files"}, WorkDir: "/work"})
 	s.print("2.1", event.Stdout, "compiled")

@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
@@ -198,10 +199,12 @@ type Attempt struct {
 	ExitCode *int   `json:"exit_code,omitempty"`
 	Signal   string `json:"signal,omitempty"`
 	// Program is the file that ran: its path, and its digest. Nil where it is unknown, or the step-runner's own (see Runtime).
-	Program  *event.Program `json:"program,omitempty"`
-	Error    *event.Error   `json:"error,omitempty"` // why the step ran again after this attempt
-	Started  time.Time      `json:"started"`
-	Duration time.Duration  `json:"duration_ns"`
+	Program *event.Program `json:"program,omitempty"`
+	// Image is that of the container that the process ran, of a container action or step.
+	Image    *containers.StepImage `json:"image,omitempty"`
+	Error    *event.Error          `json:"error,omitempty"` // why the step ran again after this attempt
+	Started  time.Time             `json:"started"`
+	Duration time.Duration         `json:"duration_ns"`
 }
 
 // LogSummary says what a step's log is without holding it.

@@ -92,7 +92,7 @@ func (b *builder) event(e event.Event) {
 	case event.ExecFinished:
 		if a := b.node(e.Step, e.Time).attempt(); a != nil {
 			code := body.ExitCode
-			a.ExitCode, a.Signal, a.Program, a.Duration = &code, body.Signal, body.Program, e.Time.Sub(a.Started)
+			a.ExitCode, a.Signal, a.Program, a.Image, a.Duration = &code, body.Signal, body.Program, body.Image, e.Time.Sub(a.Started)
 		}
 	case event.StepRetrying:
 		n := b.node(e.Step, e.Time)

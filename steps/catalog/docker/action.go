@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/steps/catalog/program"
+	"github.com/rungci/rung/steps/containers"
 )
 
 // actionOptions are what the definition of a Docker action says of its container.
@@ -76,7 +77,9 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 	if err != nil {
 		return fmt.Errorf("the action runs in a container: %w", err)
 	}
-	if o.image == "" {
+	named := o.image
+	o.image = lockedImage(call, named)
+	if named == "" {
 		if o.image, err = build(ctx, call, engine, o.dockerfile); err != nil {
 			return err
 		}
@@ -89,6 +92,8 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 	err = call.Run(ctx, "", nil, append([]string{engine}, arguments...)...)
 	if ctx.Err() != nil {
 		remove(call, engine, name)
+	} else if i := inspect(ctx, call, engine, o.image); i != nil {
+		record(call, orDefault(named, o.image), o.image, i)
 	}
 	giveBack(call, engine, o.image, call.WorkDir)
 	if ctx.Err() != nil {
@@ -138,6 +143,7 @@ func orDefault(text, otherwise string) string {
 var ownVariables = []string{
 	"PATH", "HOME", "LOGNAME", "USER", "SHELL", "TERM", "TMPDIR", "PWD", "SHLVL", "_", "OLDPWD", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
 	"CONTAINER_HOST", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_AUTH_CONFIG", "DOCKER_API_VERSION", "DOCKER_CERT_PATH",
+	containers.LockedImageVariable, containers.ImageFileVariable,
 	"DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_BUILDKIT", "DOCKER_DEFAULT_PLATFORM", "DOCKER_CONTENT_TRUST", "DOCKER_CUSTOM_HEADERS", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
 }
 

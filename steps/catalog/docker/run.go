@@ -47,6 +47,8 @@ func Run(ctx context.Context, call *program.Call) error {
 	if err != nil {
 		return err
 	}
+	named := in.Image
+	in.Image = lockedImage(call, named)
 	name := containerName()
 	args, err := in.arguments(engine, call.WorkDir, name)
 	if err != nil {
@@ -66,8 +68,11 @@ func Run(ctx context.Context, call *program.Call) error {
 		remove(call, engine, name)
 		return ctx.Err()
 	}
-	if err := describe(ctx, call, engine, in.Image); err != nil {
-		return err
+	if i := inspect(ctx, call, engine, in.Image); i != nil {
+		record(call, named, in.Image, i)
+		if err := call.Output("image", value.OfString(i.name())); err != nil {
+			return err
+		}
 	}
 	var exit *program.ExitError
 	if errors.As(err, &exit) && exit.Code >= 0 {
@@ -193,20 +198,6 @@ func resolveVolume(workDir, volume string) (string, error) {
 		return "", fmt.Errorf("the volume %q leads out of the work directory", volume)
 	}
 	return path + ":" + target, nil
-}
-
-// describe gives the digest of the image as an output. An image that was built here has none.
-func describe(ctx context.Context, call *program.Call, engine, image string) error {
-	quiet := *call
-	var discard strings.Builder
-	quiet.Stderr = &discard
-	digest, err := quiet.Read(ctx, "", nil, engine, "image", "inspect", "--format", "{{index .RepoDigests 0}}", image)
-	if err != nil {
-		if digest, err = quiet.Read(ctx, "", nil, engine, "image", "inspect", "--format", "{{.Id}}", image); err != nil {
-			return nil //nolint:nilerr // the run has said what is wrong
-		}
-	}
-	return call.Output("image", value.OfString(strings.TrimSpace(digest)))
 }
 
 // remove removes the container of a step that was stopped; ending the program alone would leave it running.

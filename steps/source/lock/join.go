@@ -29,7 +29,7 @@ func (f *File) Closes(url string) *Closed {
 	return nil
 }
 
-// Join returns what two files have together, each of which may be nil: their packages, those of the first where both have one, and what each
+// Join returns what two files have together, each of which may be nil: their packages and images, those of the first where both have one, and what each
 // closes. It is an error when they say different things about a revision; it calls them by their names.
 func Join(first *File, name string, second *File, secondName string) (*File, error) {
 	if first == nil {
@@ -38,7 +38,7 @@ func Join(first *File, name string, second *File, secondName string) (*File, err
 	if second == nil {
 		return first, nil
 	}
-	out := &File{Version: Version, Packages: slices.Clone(first.Packages), Closed: slices.Concat(first.Closed, second.Closed)}
+	out := &File{Version: Version, Packages: slices.Clone(first.Packages), Images: slices.Clone(first.Images), Closed: slices.Concat(first.Closed, second.Closed)}
 	for _, p := range second.Packages {
 		have := first.Find(p.Kind, p.URL, p.Rev)
 		switch {
@@ -47,6 +47,13 @@ func Join(first *File, name string, second *File, secondName string) (*File, err
 		case have.Pin != p.Pin:
 			return nil, fmt.Errorf("%s@%s is %s in %s, and %s in %s: lock one of them again", p.URL, p.Rev, have.Pin, name, p.Pin, secondName)
 		}
+	}
+	for _, i := range second.Images {
+		have := first.Image(i.Name)
+		if have != "" && have != i.Digest {
+			return nil, fmt.Errorf("the image %s is %s in %s, and %s in %s: lock one of them again", i.Name, have, name, i.Digest, secondName)
+		}
+		out.AddImage(i.Name, i.Digest)
 	}
 	return out, nil
 }

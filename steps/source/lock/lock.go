@@ -16,6 +16,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/rungci/rung/internal/projectfile"
+	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/plan"
 )
 
@@ -32,6 +33,8 @@ const MaxSize = 16 << 20
 type File struct {
 	Version  int       `toml:"version"`
 	Packages []Package `toml:"package"`
+	// Images are the images of containers: of jobs, services, actions and steps.
+	Images []Image `toml:"image,omitempty"`
 	// Closed are the places of which nothing may be used that is not in the file.
 	Closed []Closed `toml:"closed,omitempty"`
 }
@@ -57,6 +60,12 @@ type Component struct {
 	Digest    string `toml:"digest"` // content digest of the folder
 }
 
+// Image is what the name of an image pointed to.
+type Image struct {
+	Name   string `toml:"name"`   // as it is written: "alpine:3"
+	Digest string `toml:"digest"` // of the manifest, or of the index of those for several platforms
+}
+
 // header is what is at the top of a lock file.
 const header = "# Written by \"step-runner lock\". Keep it in version control with the steps it is for.\n\n"
 
@@ -78,6 +87,29 @@ func (f *File) Find(kind plan.RefKind, url, rev string) *Package {
 
 func sameOnGitHub(a, b string) bool {
 	return strings.HasPrefix(b, plan.GitHubURL) && strings.EqualFold(a, b)
+}
+
+// Image returns the digest that the name of an image was locked to, "" when it was not. Of a name with a digest it is that one.
+func (f *File) Image(name string) (digest string) {
+	if containers.HasDigest(name) {
+		return containers.ParseName(name).Digest
+	}
+	if f == nil {
+		return ""
+	}
+	for i := range f.Images {
+		if containers.SameImage(f.Images[i].Name, name) {
+			return f.Images[i].Digest
+		}
+	}
+	return ""
+}
+
+// AddImage notes an image. One that the file has is not added again.
+func (f *File) AddImage(name, digest string) {
+	if f.Image(name) == "" {
+		f.Images = append(f.Images, Image{name, digest})
+	}
 }
 
 // Component returns the digest that a definition in the package was locked with, "" when it was not.
@@ -105,7 +137,8 @@ func (f *File) Add(p Package, c Component) {
 
 // Encode returns the text of the file: the same packages always give the same text.
 func (f *File) Encode() ([]byte, error) {
-	sorted := File{Version: Version, Packages: slices.Clone(f.Packages), Closed: f.Closed}
+	sorted := File{Version: Version, Packages: slices.Clone(f.Packages), Images: slices.Clone(f.Images), Closed: f.Closed}
+	slices.SortFunc(sorted.Images, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(sorted.Packages, func(a, b Package) int {
 		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.Rev, b.Rev), strings.Compare(string(a.Kind), string(b.Kind)))
 	})
@@ -121,6 +154,15 @@ func (f *File) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("encoding the lock file: %w", err)
 	}
 	return append([]byte(header), text...), nil
+}
+
+// Text is the text of the file as a step-runner takes it; that of nil is "".
+func (f *File) Text() (string, error) {
+	if f == nil {
+		return "", nil
+	}
+	text, err := f.Encode()
+	return string(text), err
 }
 
 // Parse reads what Encode writes. Name is used in errors.
@@ -149,7 +191,26 @@ func Parse(name string, text []byte) (*File, error) {
 			return nil, fmt.Errorf("%s: package %d (%s) %w: write the file again with step-runner lock", name, i+1, f.Packages[i].URL, err)
 		}
 	}
+	for i := range f.Images {
+		if err := f.checkImage(i); err != nil {
+			return nil, fmt.Errorf("%s: image %d (%s) %w: write the file again with step-runner lock", name, i+1, f.Images[i].Name, err)
+		}
+	}
 	return &f, nil
+}
+
+// checkImage says what is wrong with an image.
+func (f *File) checkImage(i int) error {
+	image := f.Images[i]
+	switch {
+	case image.Name == "" || strings.Contains(image.Name, "@"):
+		return errors.New("has no name, or one with a digest")
+	case !isDigest(image.Digest):
+		return errors.New("has a digest that is not sha256: and 64 hexadecimal digits")
+	case slices.ContainsFunc(f.Images[:i], func(other Image) bool { return containers.SameImage(other.Name, image.Name) }):
+		return errors.New("is there twice")
+	}
+	return nil
 }
 
 // check says what is wrong with a package.

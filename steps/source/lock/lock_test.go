@@ -109,3 +109,44 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestImagesAreLockedByTheNamesThatMeanTheSame(t *testing.T) {
+	t.Parallel()
+	digest, other := "sha256:"+strings.Repeat("01", 32), "sha256:"+strings.Repeat("02", 32)
+	f := &File{Version: Version}
+	f.AddImage("tools/b:1", digest)
+	f.AddImage("alpine", other)
+	f.AddImage("docker.io/library/alpine:latest", digest) // is there
+	text, err := f.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse("steps.lock", text)
+	if err != nil || len(got.Images) != 2 || got.Images[0].Name != "alpine" {
+		t.Fatalf("%v, %+v of\n%s", err, got, text)
+	}
+	for name, want := range map[string]string{"alpine:latest": other, "docker.io/tools/b:1": digest, "tools/b": "", "alpine:3": "", "x@" + digest: digest} {
+		if found := got.Image(name); found != want {
+			t.Errorf("%s is locked to %q, want %q", name, found, want)
+		}
+	}
+	var none *File
+	if none.Image("alpine") != "" || none.Image("alpine@"+digest) != digest {
+		t.Error("no lock file locks something, or does not know a digest")
+	}
+	for text, want := range map[string]string{
+		"[[image]]\nname = 'a'\ndigest = 'sha256:1'": "has a digest that is not", "[[image]]\nname = 'a@b'\ndigest = '" + digest + "'": "has no name",
+		"[[image]]\nname = 'a'\ndigest = '" + digest + "'\n[[image]]\nname = 'a:latest'\ndigest = '" + digest + "'": "is there twice",
+	} {
+		if _, err := Parse("steps.lock", []byte("version = 1\n"+text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	joined, err := Join(got, "one", &File{Images: []Image{{"c", digest}}}, "two")
+	if err != nil || joined.Image("c") != digest || joined.Image("alpine") != other {
+		t.Errorf("joined they are %+v, %v", joined, err)
+	}
+	if _, err := Join(got, "one", &File{Images: []Image{{"alpine", digest}}}, "two"); err == nil || !strings.Contains(err.Error(), "the image alpine is "+other+" in one") {
+		t.Errorf("two files contradict each other: %v", err)
+	}
+}

@@ -61,8 +61,29 @@ func Compare(old, now *lock.File) (all []Difference) {
 			all = append(all, Difference{Change: Unused, Reference: name(p), Was: p.Pin})
 		}
 	}
+	return append(all, images(old, now)...)
+}
+
+// images compares the images of containers.
+func images(old, now *lock.File) (all []Difference) {
+	for _, i := range now.Images {
+		switch was := old.Image(i.Name); was {
+		case i.Digest:
+		case "":
+			all = append(all, Difference{Change: Missing, Reference: imageName(i), Is: i.Digest})
+		default:
+			all = append(all, Difference{Change: Moved, Reference: imageName(i), Was: was, Is: i.Digest})
+		}
+	}
+	for _, i := range old.Images {
+		if now.Image(i.Name) == "" {
+			all = append(all, Difference{Change: Unused, Reference: imageName(i), Was: i.Digest})
+		}
+	}
 	return all
 }
+
+func imageName(i lock.Image) string { return "the image " + i.Name }
 
 // components compares what is used of one package.
 func components(was, is *lock.Package) (all []Difference) {

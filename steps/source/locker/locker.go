@@ -24,6 +24,8 @@ type Locker struct {
 	Old *lock.File
 	// Variant says on what platform the content of a kind of package depends: "" on none.
 	Variant func(plan.RefKind) string
+	// Images asks what the name of an image points to; nil locks no images.
+	Images func(ctx context.Context, name string) (digest string, err error)
 	// KeepGoing notes references to packages that cannot be followed in Failures, where they would end the walk.
 	KeepGoing bool
 
@@ -45,19 +47,23 @@ type Failure struct {
 
 // Definition locks what a definition refers to. Text is that of its file, for warnings; relative references start at dir.
 func (l *Locker) Definition(ctx context.Context, c *plan.Component, text []byte, dir string) error {
-	w := l.walk(text)
-	return w.Definition(ctx, c, dir)
+	return l.walk(ctx, text).Definition(ctx, c, dir)
 }
 
 // Reference locks one reference, and what it leads to.
 func (l *Locker) Reference(ctx context.Context, ref *plan.Reference, dir string) error {
-	return l.walk(nil).Reference(ctx, ref, dir)
+	return l.walk(ctx, nil).Reference(ctx, ref, dir)
 }
 
-func (l *Locker) walk(text []byte) *walk.Walker {
+func (l *Locker) walk(ctx context.Context, text []byte) *walk.Walker {
 	if l.walker == nil {
-		l.walker = &walk.Walker{Source: l.Source, Found: l.found}
+		l.walker = &walk.Walker{Source: l.Source}
 	}
+	l.walker.Found = func(f walk.Found) error {
+		l.found(f)
+		return l.Image(ctx, source.ImageOf(f.Component.Plan))
+	}
+	l.walker.Step = func(step *plan.Step, in *source.Component) error { return l.step(ctx, step, in, text) }
 	l.walker.Dynamic = func(p walk.Place) error {
 		l.warn(p, text, "this reference is known only when it runs, and cannot be locked", "give what it will be to step-runner lock as one more argument")
 		return nil
@@ -67,10 +73,10 @@ func (l *Locker) walk(text []byte) *walk.Walker {
 }
 
 // found notes a component that was fetched. What is built in is a part of the program.
-func (l *Locker) found(f walk.Found) error {
+func (l *Locker) found(f walk.Found) {
 	o := f.Component.Origin
 	if o == nil || o.Kind == plan.RefBuiltin || f.Package == nil {
-		return nil
+		return
 	}
 	p := lock.Package{Kind: o.Kind, URL: o.URL, Rev: o.Rev, Pin: o.Pin, Content: o.Package, Platform: l.Variant(o.Kind)}
 	if o.Kind == plan.RefArchive && f.Package.SHA256 != "" {
@@ -83,7 +89,7 @@ func (l *Locker) found(f walk.Found) error {
 	old := l.Old.Find(p.Kind, p.URL, p.Rev)
 	if old == nil || old.Pin != p.Pin || old.Platform == p.Platform {
 		l.New.Add(p, c)
-		return nil
+		return
 	}
 	// The package was locked on another platform, and there it stays as it is: what is the same here and there is the pin.
 	if i := slices.IndexFunc(old.Components, func(have lock.Component) bool { return have.Path == c.Path && have.File == c.File }); i >= 0 {
@@ -93,7 +99,6 @@ func (l *Locker) found(f walk.Found) error {
 		kept.Components = nil
 		l.New.Packages = append(l.New.Packages, kept)
 	}
-	return nil
 }
 
 // textOf is a reference as it was written, without a password that may be in it: a lock file is for others to read.
@@ -129,11 +134,16 @@ func (l *Locker) failed(p walk.Place, text []byte, err error) error {
 
 // warn notes a reference that cannot be locked.
 func (l *Locker) warn(p walk.Place, text []byte, message, hint string) {
-	d := diag.Diagnostic{Span: p.Ref.Span, Message: message, Hint: hint}
-	if p.In != nil {
-		text = p.In.Text
-		if p.In.Origin != nil { // the file is in a folder that is gone soon
-			d.File = p.In.Ref + " (" + p.In.File + ")"
+	l.warnAt(p.Ref.Span, p.In, text, message, hint)
+}
+
+// warnAt notes what cannot be locked at a place of a component, or where the walk began.
+func (l *Locker) warnAt(at diag.Span, in *source.Component, text []byte, message, hint string) {
+	d := diag.Diagnostic{Span: at, Message: message, Hint: hint}
+	if in != nil {
+		text = in.Text
+		if in.Origin != nil { // the file is in a folder that is gone soon
+			d.File = in.Ref + " (" + in.File + ")"
 		}
 	}
 	if lines := strings.Split(string(text), "\n"); d.Line >= 1 && d.Line <= len(lines) {

@@ -35,6 +35,8 @@ type Found struct {
 // Walker follows references. The zero value needs a Source.
 type Walker struct {
 	Source source.Source
+	// Step is called for every step, with the component that it is in, before what it refers to. Nil does nothing; an error ends the walk.
+	Step func(step *plan.Step, in *source.Component) error
 	// Found is called once for every reference, before what its component refers to. Nil does nothing; an error ends the walk.
 	Found func(Found) error
 	// Dynamic is called for every reference that only a run can resolve. Nil does nothing; an error ends the walk.
@@ -66,7 +68,13 @@ type scope struct {
 func (w *Walker) steps(ctx context.Context, steps []plan.Step, s scope) error {
 	for i := range steps {
 		var err error
-		switch step := &steps[i]; {
+		step := &steps[i]
+		if w.Step != nil {
+			if err := w.Step(step, s.in); err != nil {
+				return err
+			}
+		}
+		switch {
 		case step.Ref != nil:
 			err = w.follow(ctx, step.Ref, s)
 		case step.Inline != nil:

@@ -162,6 +162,9 @@ func ofFile(file string) target {
 	return target{kind: kindOf(file, text), name: file}
 }
 
+// IsPipeline reports whether a file is a .gitlab-ci.yml, by its name, or else by its text.
+func IsPipeline(file string) bool { return ofFile(file).kind == gitlabFile }
+
 // kindOf finds out what a text is. Of a .gitlab-ci.yml every document is a mapping of jobs.
 func kindOf(name string, text []byte) kind {
 	parsed, err := yamlsource.Parse(name, text, "!reference")

@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/findings"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/internal/wholefile"
@@ -33,7 +34,7 @@ const exitNotLocked = 1
 
 // lockOptions are the flags of lock.
 type lockOptions struct {
-	from   components.Flags
+	event  project.Flags
 	check  bool
 	update bool
 	github bool
@@ -49,16 +50,17 @@ func Command(p *command.Program) *cobra.Command {
 	a := &lockCommands{p}
 	var o lockOptions
 	cmd := &cobra.Command{
-		Use:   "lock FILE|REF...",
-		Short: "Pin references to what they point to now",
+		Use:   "lock FILE|REF|IMAGE...",
+		Short: "Pin references and images to what they point to now",
 		Long: `lock follows every reference in each FILE of steps, and each REF, through the components they use. It fetches them and
-writes` + lock.Name + ` with what each name points to and its content digest. Runs use these pins; with --locked they use nothing else.
+writes ` + lock.Name + ` with what each name points to and its content digest. The images of container actions and container steps
+are in it with the digests that their registries have for their tags. Runs use these pins; with --locked they use nothing else.
 
 Packages that are already locked stay as they are; --update resolves them again. Unused packages are removed. Relative references start at the current folder, as for ` + "`run` and `ci`" + `.
 
-FILE can be a GitHub workflow in .github/workflows. lock then pins all actions and workflows that its jobs use, in ` + lock.Name + ` at the root of the repository. With --github it also writes .github/workflows/actions.lock, GitHub's own lock file, for which it asks GitHub's API for IDs. Existing entries are kept unless you pass --update --github.
+FILE can be a .gitlab-ci.yml, or a GitHub workflow in .github/workflows. lock then pins the images and services of all its jobs, and all steps, actions and workflows that they use, in ` + lock.Name + ` at the root of the repository. Variables count as --variable, the file and .rung/variables.yml have them. With --github it also writes .github/workflows/actions.lock, GitHub's own lock file, for which it asks GitHub's API for IDs. Existing entries are kept unless you pass --update --github.
 
-A reference with expressions is known only at run time. lock lists such references; pass what they become as further REFs.
+A reference or an image with expressions, or with variables of a commit, is known only at run time. lock lists them; pass what they become as further REFs, an IMAGE as docker://NAME.
 
 With --check, lock writes nothing and reports whether the file is complete and up to date; with --offline, whether it is complete according to the cache.
 
@@ -66,6 +68,7 @@ Exit codes: 0 written, or up to date · 1 incomplete or out of date (--check) ·
 		Example: `  step-runner lock steps.yml
   step-runner lock --update steps.yml gitlab.com/group/steps/-/deploy@v2
   step-runner lock --check steps.yml
+  step-runner lock .gitlab-ci.yml docker://alpine:3
   step-runner lock --github .github/workflows/ci.yml`,
 		Args: command.Arguments(1, -1, "the file or reference to lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,25 +84,25 @@ Exit codes: 0 written, or up to date · 1 incomplete or out of date (--check) ·
 	f.StringVarP(&o.output, "output", "o", lock.Name, "same as --lock-file")
 	_ = f.MarkHidden("output") // for those who look for an -o
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.from.Declare(shared)
-	for _, name := range []string{"sources", "cache", "offline", "bundle"} {
+	o.event.Declare(shared)
+	for _, name := range []string{"sources", "cache", "offline", "bundle", "variable", "input", "project"} {
 		f.AddFlag(shared.Lookup(name))
 	}
 	return cmd
 }
 
 func (a *lockCommands) lock(ctx context.Context, o *lockOptions, args []string) error {
-	if o.update && (o.check || o.from.Offline) {
+	if o.update && (o.check || o.event.From.Offline) {
 		return exit.Usage("--update asks servers and writes the file: it goes with neither --check nor --offline")
 	}
-	workflows, err := workflowsOf(args)
+	at, err := projectOf(args)
 	switch {
 	case err != nil:
 		return err
-	case workflows == nil && o.github:
+	case o.github && (at == nil || at.files == nil):
 		return exit.Usage("--github: there is no workflow among what shall be locked")
-	case workflows != nil && !o.named:
-		o.output = workflows.besideWorkflows()
+	case at != nil && !o.named:
+		o.output = at.lockFile()
 	}
 	old, err := lock.ReadIfThere(o.output)
 	if err != nil {
@@ -115,7 +118,7 @@ func (a *lockCommands) lock(ctx context.Context, o *lockOptions, args []string) 
 		return exit.Coded(exit.System, "making a folder to work in: %v", err)
 	}
 	defer engine.RemoveFolder(folder)
-	l, resolver, err := a.walkToLock(ctx, o, old, args, workflows, folder)
+	l, resolver, err := a.walkToLock(ctx, o, old, args, at, folder)
 	if err != nil {
 		return err
 	}
@@ -125,12 +128,12 @@ func (a *lockCommands) lock(ctx context.Context, o *lockOptions, args []string) 
 	if o.check {
 		err := a.reportLock(o, locker.Compare(old, &l.New), l.Failures)
 		if o.github {
-			err = cmp.Or(a.writeActionsLock(ctx, o, workflows, resolver), err)
+			err = cmp.Or(a.writeActionsLock(ctx, o, at, resolver), err)
 		}
 		return err
 	}
 	if o.github { // first: it can fail, and the two files must not contradict each other
-		if err := a.writeActionsLock(ctx, o, workflows, resolver); err != nil {
+		if err := a.writeActionsLock(ctx, o, at, resolver); err != nil {
 			return err
 		}
 	}
@@ -146,32 +149,32 @@ func (a *lockCommands) lock(ctx context.Context, o *lockOptions, args []string) 
 }
 
 // walkToLock follows all references of the arguments.
-func (a *lockCommands) walkToLock(ctx context.Context, o *lockOptions, old *lock.File, args []string, workflows *workflowsToLock, folder string) (*locker.Locker, *source.Resolver, error) {
+func (a *lockCommands) walkToLock(ctx context.Context, o *lockOptions, old *lock.File, args []string, at *projectToLock, folder string) (*locker.Locker, *source.Resolver, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, nil, exit.Coded(exit.System, "finding the current folder: %v", err)
 	}
-	if workflows != nil {
-		dir = workflows.root
+	if at != nil {
+		dir = at.root
 	}
-	resolver, err := o.from.Open(a.Program, folder, dir)
+	resolver, err := o.event.From.Open(a.Program, folder, dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	resolver.Local.Parse = parseToLock
 	// To check, names are asked again where that is possible; to write, what is in the file stays unless it is to be updated.
-	again := o.update || o.check && !o.from.Offline
+	again := o.update || o.check && !o.event.From.Offline
 	resolver.Lock, resolver.Fresh = old, again
 	if again {
 		resolver.Lock = nil
 	}
-	if workflows != nil && !(again && o.github) {
-		if resolver.Lock, err = lock.Join(resolver.Lock, o.output, workflows.pins(), lockfile.Path); err != nil {
+	if at != nil && !(again && o.github) {
+		if resolver.Lock, err = lock.Join(resolver.Lock, o.output, at.pins(), lockfile.Path); err != nil {
 			return nil, nil, exit.Coded(exit.Definition, "%v", err).Hinted("step-runner lock --update writes the first one again, with --github both")
 		}
 	}
 	l := &locker.Locker{
-		Source: resolver, Old: old, KeepGoing: o.check && o.from.Offline,
+		Source: resolver, Old: old, Images: func(ctx context.Context, name string) (string, error) { return source.ImageDigest(ctx, resolver, name) }, KeepGoing: o.check && o.event.From.Offline,
 		Variant: func(kind plan.RefKind) string {
 			if f := resolver.Fetchers[kind]; f != nil {
 				return f.Variant()
@@ -180,7 +183,7 @@ func (a *lockCommands) walkToLock(ctx context.Context, o *lockOptions, old *lock
 		},
 	}
 	for _, arg := range args {
-		if err := a.lockArgument(ctx, l, arg, dir); err != nil {
+		if err := a.lockArgument(ctx, o, l, arg, dir); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -189,7 +192,10 @@ func (a *lockCommands) walkToLock(ctx context.Context, o *lockOptions, old *lock
 
 // lockArgument locks what one argument refers to. A list of steps sees relative references from the current folder, a component
 // from its own.
-func (a *lockCommands) lockArgument(ctx context.Context, l *locker.Locker, arg, dir string) error {
+func (a *lockCommands) lockArgument(ctx context.Context, o *lockOptions, l *locker.Locker, arg, dir string) error {
+	if image, is := strings.CutPrefix(arg, plan.ImagePrefix); is {
+		return l.Image(ctx, image)
+	}
 	if info, err := os.Stat(arg); arg != "-" && (err != nil || info.IsDir()) {
 		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 		if err != nil {
@@ -197,8 +203,12 @@ func (a *lockCommands) lockArgument(ctx context.Context, l *locker.Locker, arg, 
 		}
 		return l.Reference(ctx, ref, dir)
 	}
-	if arg != "-" && project.IsWorkflow(arg) {
-		return lockWorkflow(ctx, l, arg)
+	switch {
+	case arg == "-":
+	case project.IsWorkflow(arg):
+		return a.lockWorkflow(ctx, o, l, arg)
+	case findings.IsPipeline(arg):
+		return a.lockPipeline(ctx, o, l, arg)
 	}
 	name, text, err := a.Read(arg)
 	if err != nil {
@@ -236,7 +246,7 @@ func (a *lockCommands) reportLock(o *lockOptions, all []locker.Difference, failu
 		return exit.Shown(exitNotLocked)
 	}
 	what := "is complete, and every name points to what it says"
-	if o.from.Offline {
+	if o.event.From.Offline {
 		what = "is complete"
 	}
 	_, err := fmt.Fprintf(a.Stdout, "%s %s\n", o.output, what)
@@ -254,6 +264,9 @@ func summary(old, now *lock.File) string {
 		counts[d.Change]++
 	}
 	text := quantity.Count(len(now.Packages), "package") + ", " + quantity.Count(total, "component")
+	if n := len(now.Images); n > 0 {
+		text += ", " + quantity.Count(n, "image")
+	}
 	for _, part := range []struct {
 		change locker.Change
 		word   string

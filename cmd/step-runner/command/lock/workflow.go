@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/cmd/step-runner/command/findings"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/internal/projectfile"
@@ -32,32 +33,39 @@ import (
 // maxLocked bounds a workflow, and the lock file beside it.
 const maxLocked = 16 << 20
 
-// workflowsToLock are the workflows among what shall be locked.
-type workflowsToLock struct {
-	root  string         // absolute: of their repository
-	files []string       // from there, with slashes
+// projectToLock is the repository of the workflows and pipelines among what shall be locked.
+type projectToLock struct {
+	root  string         // absolute
+	files []string       // the workflows, from there, with slashes
 	old   *lockfile.File // GitHub's lock file as it is; empty where there is none
 }
 
-// workflowsOf finds the workflows among the arguments; it returns nil where there are none.
-func workflowsOf(args []string) (*workflowsToLock, error) {
-	var out *workflowsToLock
+// projectOf finds the workflows and pipelines among the arguments; it returns nil where there are none.
+func projectOf(args []string) (*projectToLock, error) {
+	var out *projectToLock
 	for _, arg := range args {
-		if info, err := os.Stat(arg); err != nil || info.IsDir() || !project.IsWorkflow(arg) {
+		if info, err := os.Stat(arg); err != nil || info.IsDir() || !project.IsWorkflow(arg) && !findings.IsPipeline(arg) {
 			continue
 		}
 		full, err := filepath.Abs(arg)
 		if err != nil {
-			return nil, exit.Coded(exit.System, "finding the workflow: %v", err)
+			return nil, exit.Coded(exit.System, "finding the definition: %v", err)
 		}
-		root := filepath.Dir(filepath.Dir(filepath.Dir(full)))
+		root := ""
+		if project.IsWorkflow(arg) {
+			root = filepath.Dir(filepath.Dir(filepath.Dir(full)))
+		} else {
+			root = github.Root(filepath.Dir(full))
+		}
 		if out == nil {
-			out = &workflowsToLock{root: root}
+			out = &projectToLock{root: root}
 		}
 		if out.root != root {
-			return nil, exit.Usage("the workflows are of two repositories: %s and %s", out.root, root).Hinted("lock those of each by themselves")
+			return nil, exit.Usage("the definitions are of two repositories: %s and %s", out.root, root).Hinted("lock those of each by themselves")
 		}
-		out.files = append(out.files, path.Join(github.Folder, filepath.Base(full)))
+		if project.IsWorkflow(arg) {
+			out.files = append(out.files, path.Join(github.Folder, filepath.Base(full)))
+		}
 	}
 	if out == nil {
 		return nil, nil
@@ -80,7 +88,7 @@ func readActionsLock(root string) (*lockfile.File, error) {
 }
 
 // pins are the commits that GitHub's lock file has for the workflows.
-func (w *workflowsToLock) pins() *lock.File {
+func (w *projectToLock) pins() *lock.File {
 	out := &lock.File{Version: lock.Version}
 	for _, file := range w.files {
 		for _, p := range github.Locked(w.old, file) {
@@ -121,8 +129,22 @@ func calledReference(c *definition.Call) *plan.Reference {
 	return ref
 }
 
-// lockWorkflow locks all that the jobs of a workflow name.
-func lockWorkflow(ctx context.Context, l *locker.Locker, file string) error {
+// lockWorkflow locks all that the jobs of a workflow name: its actions and workflows, and the images that these then have.
+func (a *lockCommands) lockWorkflow(ctx context.Context, o *lockOptions, l *locker.Locker, file string) error {
+	if err := lockActions(ctx, l, file); err != nil {
+		return err
+	}
+	p, err := o.project(l).OpenWorkflow(ctx, a.Program, file, nil)
+	if err != nil {
+		return err
+	}
+	images, unknown := p.Images(ctx)
+	l.Warnings = append(l.Warnings, unknown...)
+	return lockImages(ctx, l, images)
+}
+
+// lockActions locks the actions and workflows that a workflow uses.
+func lockActions(ctx context.Context, l *locker.Locker, file string) error {
 	full, err := filepath.Abs(file)
 	if err != nil {
 		return exit.Coded(exit.System, "finding the workflow: %v", err)
@@ -139,7 +161,7 @@ func lockWorkflow(ctx context.Context, l *locker.Locker, file string) error {
 }
 
 // actionsLock makes GitHub's lock file again for the workflows, and for those of the repository that they call. What it says of others stays.
-func (w *workflowsToLock) actionsLock(ctx context.Context, from source.Source) (*lockfile.File, error) {
+func (w *projectToLock) actionsLock(ctx context.Context, from source.Source) (*lockfile.File, error) {
 	out := &lockfile.File{Version: lockfile.Version, Workflows: maps.Clone(w.old.Workflows), Dependencies: maps.Clone(w.old.Dependencies)}
 	todo := slices.Clone(w.files)
 	for i := 0; i < len(todo); i++ {
@@ -236,7 +258,7 @@ func keyOf(c *source.Component) (string, bool) {
 }
 
 // writeActionsLock writes GitHub's lock file, or says with --check how it differs from what it should be.
-func (a *lockCommands) writeActionsLock(ctx context.Context, o *lockOptions, w *workflowsToLock, resolver *source.Resolver) error {
+func (a *lockCommands) writeActionsLock(ctx context.Context, o *lockOptions, w *projectToLock, resolver *source.Resolver) error {
 	now, err := w.actionsLock(ctx, resolver)
 	if err != nil {
 		return err
@@ -244,7 +266,7 @@ func (a *lockCommands) writeActionsLock(ctx context.Context, o *lockOptions, w *
 	if o.check {
 		return a.reportActionsLock(w.old, now)
 	}
-	if !o.from.Offline {
+	if !o.event.From.Offline {
 		if err := a.addNumbers(ctx, resolver.Rules, now); err != nil {
 			return err
 		}
@@ -290,8 +312,8 @@ func (a *lockCommands) reportActionsLock(old, now *lockfile.File) error {
 	return exit.Shown(exitNotLocked)
 }
 
-// besideWorkflows is where the lock file of workflows is: at the root of their repository, as seen from here.
-func (w *workflowsToLock) besideWorkflows() string {
+// lockFile is where the lock file of a project is: at the root of its repository, as seen from here.
+func (w *projectToLock) lockFile() string {
 	dir, err := os.Getwd()
 	if err != nil {
 		return filepath.Join(w.root, lock.Name)

@@ -20,6 +20,7 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 // Flags say which pipeline it is: of which file, for what, with which variables.
@@ -37,6 +38,16 @@ type Flags struct {
 	branch     string
 	projects   []string
 	From       components.Flags
+	// Lock reads the lock file of the project with a root, in the place of what the flags say; nil does as they say.
+	Lock func(root string) (*lock.File, error)
+}
+
+// readLock is what reads the lock file of a project.
+func (o *Flags) readLock() func(root string) (*lock.File, error) {
+	if o.Lock != nil {
+		return o.Lock
+	}
+	return o.From.OwnLock
 }
 
 // Declare declares the flags.
@@ -88,7 +99,7 @@ func OpenError(err error) error {
 
 // Options are those for gitlab.Open.
 func (o *Flags) Options(p *command.Program, file string) (gitlab.Options, error) {
-	out := gitlab.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Loader: o.includes(p), Lock: o.From.LockText}
+	out := gitlab.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Loader: o.includes(p), Lock: o.readLock()}
 	vars, err := values.Assignments("--variable", o.variables, values.PassedOn(p, "--variable"))
 	if err != nil {
 		return out, err

@@ -94,7 +94,7 @@ func IsWorkflow(file string) bool {
 
 // OpenWorkflow reads a workflow for the event that the flags name.
 func (o *Flags) OpenWorkflow(ctx context.Context, p *command.Program, file string, secrets map[string]string) (*github.Project, error) {
-	options := github.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Secrets: secrets, Load: o.workflowLoader(p), Lock: o.From.OwnLock}
+	options := github.Options{Dir: o.ProjectDir, File: file, Env: p.Env, Secrets: secrets, Load: o.workflowLoader(p), Lock: o.readLock(), Relock: o.Lock != nil}
 	var err error
 	if options.Variables, err = values.Assignments("--variable", o.variables, values.PassedOn(p, "--variable")); err != nil {
 		return nil, err

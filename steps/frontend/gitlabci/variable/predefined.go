@@ -40,6 +40,23 @@ var predefined = strings.Fields(`
 // IsPredefined reports whether GitLab or its runner sets the variable.
 func IsPredefined(name string) bool { return slices.Contains(predefined, name) }
 
+// ofRun are what the names of predefined variables begin with that differ from run to run: with the commit, the pipeline, the job or the runner.
+var ofRun = strings.Fields(`
+	CI_BUILDS_DIR CI_COMMIT_ CI_CONCURRENT_ CI_DEPENDENCY_PROXY_PASSWORD CI_DEPLOY_ CI_EXTERNAL_PULL_REQUEST_ CI_JOB_ID CI_JOB_JWT CI_JOB_STARTED_AT
+	CI_JOB_STATUS CI_JOB_TOKEN CI_JOB_URL CI_MERGE_REQUEST_ CI_OPEN_MERGE_REQUESTS CI_PIPELINE_ CI_PROJECT_DIR CI_REGISTRY_PASSWORD CI_REPOSITORY_URL
+	CI_RUNNER_ CI_TRIGGER_ CI_UPSTREAM_ GITLAB_USER_ TRIGGER_PAYLOAD
+`)
+
+// OfRun returns the names of the predefined variables that differ from run to run of a pipeline.
+func OfRun() (names []string) {
+	for _, name := range predefined {
+		if slices.ContainsFunc(ofRun, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // minTypo is how long a name is at least that can be a typo of another one.
 const minTypo = 8
 
