@@ -11,7 +11,7 @@ import (
 	"github.com/rungci/rung/ui/joblog"
 )
 
-// Fold says whose job log a plain view is read in: steps become parts that fold there.
+// Fold says whose job log a plain view is read in: steps become parts that fold there, and several jobs are shown one after the other.
 type Fold string
 
 // The values of Fold.
@@ -50,6 +50,7 @@ func FoldFor(env func(string) string) Fold {
 type folds struct {
 	kind Fold
 	run  string // begins the names of sections: several runs may share a job log
+	job  string // of a pipeline of several: begins the titles of GitHub's groups
 	open []*step
 }
 
@@ -62,9 +63,17 @@ func (f *folds) start(s *step, line string, now time.Time) string {
 	text := f.endTo(slices.Index(f.open, s.parent)+1, now) // those of steps that still run in the background
 	f.open = append(f.open, s)
 	if f.kind == FoldGitHub {
-		return text + "::group::" + strings.ReplaceAll(s.label, "%", "%25") + "\n"
+		return text + "::group::" + strings.ReplaceAll(f.title(s.label), "%", "%25") + "\n"
 	}
 	return text + joblog.SectionStart(now, f.name(s), false) + line
+}
+
+// title is the name of a step for GitHub, which shows it without what is around it.
+func (f *folds) title(label string) string {
+	if f.job == "" {
+		return label
+	}
+	return cleanLabel(f.job) + ": " + label
 }
 
 // finish ends the section of a step and what is open in it.
@@ -127,7 +136,7 @@ func (f *folds) failure(at failure) string {
 			message += "\n" + e.Hint
 		}
 	}
-	properties := "title=" + githubProperty(cleanText(at.label))
+	properties := "title=" + githubProperty(cleanText(f.title(at.label)))
 	if span.Line > 0 {
 		properties = fmt.Sprintf("file=%s,line=%d,col=%d,%s", githubProperty(cleanText(span.File)), span.Line, max(span.Column, 1), properties)
 	}

@@ -60,11 +60,14 @@ type JobsView interface {
 }
 
 // NewJobs returns the view of a pipeline of the jobs that are named: lines with the names of their jobs, on a terminal above a live area of
-// those that run. It may start a goroutine, which ends with Close.
+// those that run; in a job log that folds, one job after the other. It may start a goroutine, which ends with Close.
 func NewJobs(o Options, names []string) JobsView {
 	o = o.withDefaults()
 	if o.Mode == ModeJSON {
 		return &jobsJSON{w: o.Stdout, now: o.Now}
+	}
+	if o.Fold != FoldNone {
+		return newJobTurns(o, names)
 	}
 	v := newJobLines(o, names)
 	if v.live != nil {

@@ -38,6 +38,8 @@ type reporter struct {
 	err     error
 	// errorsLater leaves the errors of a run out of its ending: whoever shows several runs shows them under theirs.
 	errorsLater bool
+	// shown reports whether what is said now is seen now; nil is always. If not, nobody is reminded of silent steps.
+	shown func() bool
 }
 
 func newReporter(o Options) *reporter {
@@ -84,7 +86,7 @@ func (r *reporter) tick() {
 	}
 	now := r.o.Now()
 	r.settleAll()
-	if r.o.Mode == ModePlain {
+	if r.o.Mode == ModePlain && (r.shown == nil || r.shown()) {
 		r.remind(now)
 	}
 	r.out.tick(now)

@@ -78,7 +78,7 @@ type Options struct {
 	Color         bool   // see ColorWanted
 	ASCII         bool   // no symbol beyond ASCII in what we write
 	TraceFile     string // named at the end of a run that failed, so that it can be looked at; "" is none
-	// Fold marks steps as parts that fold, in a plain view of one run; "" is none.
+	// Fold marks jobs and steps as parts that fold, in a plain view; "" is none.
 	Fold Fold
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
