@@ -166,7 +166,7 @@ func (r *run) ready(inv *invocation) (bool, *event.Error) {
 		lacking = fmt.Sprintf("fetched components are not confined: this machine has %v; `step-runner doctor` says more", missing)
 	}
 	if lacking != "" {
-		r.confinement.notice.Do(func() { r.out.emit(inv.id, event.Warning{Message: lacking}) })
+		r.confinement.notice.Do(func() { r.out.emit(inv.id, event.Warning{Message: lacking, Machine: true}) })
 	}
 	return missing == nil, nil
 }

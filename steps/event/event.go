@@ -242,6 +242,8 @@ type Progress struct {
 type Warning struct {
 	Message    string           `json:"message"`
 	Diagnostic *diag.Diagnostic `json:"diagnostic,omitempty"`
+	// Machine says that it is about the machine, not the job: another one may have nothing to warn of.
+	Machine bool `json:"machine,omitempty"`
 }
 
 // Annotation is a message of a step about a position in a file, or about the step itself.

@@ -23,7 +23,7 @@ var Varying = []string{
 	"run.continues", "run.pauses", "run.fresh_work_dir", "run.environment.prepared", "run.environment.project", "run.environment.programs", "run.confine", "run.identity", "run.parts",
 	"step.span", "step.resolved.dir", "step.started", "step.duration_ns", "step.log.sha256",
 	"attempt.program", "attempt.image", "attempt.confined", "attempt.started", "attempt.duration_ns",
-	"logs.offset", "logs.time", "warning.time",
+	"logs.offset", "logs.time", "warning.machine", "warning.time",
 }
 
 // writeComparable writes the document without what varies: two runs of one deterministic job give the same bytes. The streams of
@@ -54,7 +54,7 @@ func writeComparable(w io.Writer, t *Trace) error {
 		stopping.Time = time.Time{}
 		run.Stopping = &stopping
 	}
-	shown.Warnings = slices.Clone(t.Warnings)
+	shown.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), func(w Warning) bool { return w.Machine })
 	for i := range shown.Warnings {
 		shown.Warnings[i].Time = time.Time{}
 	}

@@ -118,6 +118,9 @@ func TestWhereAStepWasConfinedIsNoDifference(t *testing.T) {
 		return read(t, record(t, func(s *script) {
 			s.at(0, "", event.RunStarted{ID: "run", Env: map[string]string{"TMPDIR": folder + "/tmp"}})
 			s.at(1, "1", event.StepStarted{Name: "fetched"})
+			if !confined {
+				s.at(1, "1", event.Warning{Message: "this machine cannot", Machine: true})
+			}
 			s.at(1, "1", event.ExecStarted{Attempt: 1, Command: []string{"tool", own + "/files/1-output.jsonl"}, Env: env, Confined: confined})
 			s.at(2, "1", event.ExecFinished{Attempt: 1})
 			s.at(2, "1", event.StepFinished{Status: event.Success})

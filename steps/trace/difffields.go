@@ -94,9 +94,11 @@ func digests(secrets map[string]string) map[string]value.Value {
 }
 
 func warningText(t *Trace) string {
-	lines := make([]string, len(t.Warnings))
-	for i, w := range t.Warnings {
-		lines[i] = w.Message
+	var lines []string
+	for _, w := range t.Warnings {
+		if !w.Machine {
+			lines = append(lines, w.Message)
+		}
 	}
 	slices.Sort(lines) // those of parallel steps come in any order
 	return strings.Join(lines, "\n")

@@ -27,7 +27,7 @@ func (t *Trace) Events(visit func(event.Event) error) error {
 		if at.IsZero() { // versions up to 0.1 did not record it
 			at = end
 		}
-		l.add(at, WithoutRounds(w.Step), event.Warning{Message: w.Message, Diagnostic: w.Diagnostic})
+		l.add(at, WithoutRounds(w.Step), event.Warning{Message: w.Message, Diagnostic: w.Diagnostic, Machine: w.Machine})
 	}
 	if s := t.Run.Stopping; s != nil {
 		l.add(s.Time, "", event.Stopping{Code: s.Code, Reason: s.Reason, Force: s.Force})

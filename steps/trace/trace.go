@@ -125,7 +125,9 @@ type Warning struct {
 	Step       string           `json:"step,omitempty"`
 	Message    string           `json:"message"`
 	Diagnostic *diag.Diagnostic `json:"diagnostic,omitempty"`
-	Time       time.Time        `json:"time,omitzero"`
+	// Machine says that it is about the machine, not the job: it is not compared.
+	Machine bool      `json:"machine,omitempty"`
+	Time    time.Time `json:"time,omitzero"`
 }
 
 // Step is one step that was started or skipped.

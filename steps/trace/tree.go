@@ -115,7 +115,7 @@ func (b *builder) event(e event.Event) {
 		n := b.node(e.Step, e.Time)
 		n.Subjects = append(n.Subjects, body.Subjects...)
 	case event.Warning:
-		b.trace.Warnings = append(b.trace.Warnings, Warning{Step: b.id(e.Step), Message: body.Message, Diagnostic: body.Diagnostic, Time: e.Time})
+		b.trace.Warnings = append(b.trace.Warnings, Warning{Step: b.id(e.Step), Message: body.Message, Diagnostic: body.Diagnostic, Machine: body.Machine, Time: e.Time})
 	case event.Stopping:
 		b.trace.Run.Stopping = &Stopping{Time: e.Time, Code: body.Code, Reason: body.Reason, Force: body.Force}
 	case event.Paused:
