@@ -292,7 +292,7 @@ func TestLongFormsAreSkippedAndShortOnesAreNot(t *testing.T) {
 	for _, c := range []struct {
 		secrets []string
 		skips   bool
-	}{{[]string{"a secret value", "glpat-abcdefghij0123456789"}, true}, {[]string{"four"}, false}, {[]string{"a secret value", "four"}, false}, {nil, false}} {
+	}{{[]string{"a secret value", "glpat-abcdefghij0123456789"}, true}, {[]string{"four"}, false}, {[]string{"a secret value", "four"}, false}, {nil, false}, {secretsLike(100), true}} {
 		if got := NewSet(c.secrets...).matcher().skip != nil; got != c.skips {
 			t.Errorf("%q: skipping is %t", c.secrets, got)
 		}

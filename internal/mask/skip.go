@@ -11,7 +11,7 @@ const (
 	// minWindow is the length of the shortest pattern from which skipping pays: a shorter one allows steps of a few bytes only.
 	minWindow = 7
 	// maxWindow bounds the length of the window, and so the number of blocks of a pattern.
-	maxWindow = 32
+	maxWindow = partSize
 	// minSkipBits and maxSkipBits bound the table, in bytes as powers of two: 4 KiB to 128 KiB.
 	minSkipBits, maxSkipBits = 12, 17
 	// skipSpread is how many entries there are at least for every block, as a power of two.
@@ -32,12 +32,16 @@ func newSkipper(patterns []pattern) *skipper {
 	for _, p := range patterns {
 		window = min(window, len(p.text))
 	}
-	blocks := len(patterns) * (window - blockBytes + 1)
-	width := bits.Len(uint(blocks)) + skipSpread
-	if len(patterns) == 0 || window < minWindow || width > maxSkipBits {
+	if len(patterns) == 0 {
 		return nil
 	}
-	s := &skipper{window: window, shift: uint32(32 - max(width, minSkipBits)), skips: make([]uint8, 1<<max(width, minSkipBits))}
+	const maxBlocks = 1<<(maxSkipBits-skipSpread) - 1
+	window = min(window, maxBlocks/len(patterns)+blockBytes-1) // many patterns: a shorter window, whose blocks fit in the table
+	if window < minWindow {
+		return nil
+	}
+	width := max(bits.Len(uint(len(patterns)*(window-blockBytes+1)))+skipSpread, minSkipBits)
+	s := &skipper{window: window, shift: uint32(32 - width), skips: make([]uint8, 1<<width)}
 	for i := range s.skips {
 		s.skips[i] = uint8(window - blockBytes + 1)
 	}

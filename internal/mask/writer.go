@@ -7,7 +7,7 @@ import (
 
 const (
 	// blockSize is how many bytes of a large write are looked at together; it bounds the memory of a writer.
-	blockSize = 32 << 10
+	blockSize = 128 << 10
 	// maxHeld is how many bytes a writer keeps at most from one write to the next, escape sequences included.
 	maxHeld = 2 * maxSequence
 	// releaseLimit is the length in bytes from which the beginning of a secret stays held back at the end of a line.

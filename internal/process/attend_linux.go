@@ -48,8 +48,9 @@ const processEvent = 2
 
 // copyUntilEnd hands the output on until the process has ended. Some of the output may be left.
 func (o *output) copyUntilEnd(pidfd int) {
-	buf := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(buf)
+	small := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(small)
+	buf := small[:]
 	events := [processEvent + 1]unix.PollFd{{Fd: -1}, {Fd: -1}, {Fd: int32(pidfd), Events: unix.POLLIN}}
 	for i := range o.count {
 		events[i] = unix.PollFd{Fd: int32(o.streams[i].pipe.fd), Events: unix.POLLIN}
@@ -62,8 +63,9 @@ func (o *output) copyUntilEnd(pidfd int) {
 			if events[i].Revents == 0 {
 				continue
 			}
-			n, atEnd := readFd(int(events[i].Fd), buf[:])
+			n, atEnd := readFd(int(events[i].Fd), buf)
 			o.streams[i].write(buf[:max(n, 0)])
+			buf = wider(buf, n, o.streams[i].pipe)
 			if atEnd {
 				o.streams[i].state = ended
 				events[i] = unix.PollFd{Fd: -1}

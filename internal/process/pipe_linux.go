@@ -27,6 +27,10 @@ func newPipe() (p *pipe, childEnd *os.File, err error) {
 	return &pipe{fd: fds[0]}, childEnd, nil
 }
 
+// widen makes the pipe hold as much as a read may take, so that the process and its reader wake each other less often. What the pipes of a
+// user may hold together is limited: beyond that, this one stays as it is.
+func (p *pipe) widen(size int) { _, _ = unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, size) }
+
 // background prepares the pipe for Read and interrupt.
 func (p *pipe) background() { p.file = os.NewFile(uintptr(p.fd), "|0") }
 

@@ -15,6 +15,9 @@ func newPipe() (p *pipe, childEnd *os.File, err error) {
 // background has nothing to prepare.
 func (p *pipe) background() {}
 
+// widen does nothing: the system chooses the size of a pipe.
+func (p *pipe) widen(int) {}
+
 // readNow reads what the pipe holds. It returns 0 or less when that is nothing.
 func (p *pipe) readNow(buf []byte) (n int, atEnd bool) {
 	conn, err := p.SyscallConn()

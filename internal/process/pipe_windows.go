@@ -13,6 +13,9 @@ func newPipe() (p *pipe, childEnd *os.File, err error) {
 // background has nothing to prepare.
 func (p *pipe) background() {}
 
+// widen does nothing: the system chooses the size of a pipe.
+func (p *pipe) widen(int) {}
+
 // readNow reads nothing: there is no way to do so without waiting.
 func (p *pipe) readNow([]byte) (n int, atEnd bool) { return 0, false }
 
