@@ -74,8 +74,9 @@ func (b *builder) node(y *yaml.Node, level int) *Node {
 		}
 	case yaml.SequenceNode:
 		n.Items = make([]*Node, 0, len(y.Content))
-		for _, item := range y.Content {
+		for i, item := range y.Content {
 			child := b.node(item, level+1)
+			y.Content[i] = nil // the two trees are never both whole
 			n.Items = append(n.Items, child)
 			n.weight.add(child.weight)
 		}

@@ -17,6 +17,8 @@ func (b *builder) mapping(n *Node, y *yaml.Node, level int) (first *Node) {
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		key := b.node(y.Content[i], level+1)
 		val := b.node(y.Content[i+1], level+1)
+		isMerge := y.Content[i].Tag == "!!merge"
+		y.Content[i], y.Content[i+1] = nil, nil // the two trees are never both whole
 		if b.fatal != nil {
 			return first
 		}
@@ -28,7 +30,6 @@ func (b *builder) mapping(n *Node, y *yaml.Node, level int) (first *Node) {
 		if !b.checkKey(key) {
 			continue
 		}
-		isMerge := y.Content[i].Tag == "!!merge"
 		if earlier := keys.add(key); earlier != nil && b.options.LastKeyWins {
 			if !isMerge {
 				b.override(n, overrides.at(n, earlier), key, val)

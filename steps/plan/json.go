@@ -48,10 +48,17 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // Canonical returns the component as indented JSON that depends on its meaning alone: keys in a fixed order, no spans, a
 // newline at the end. The same text always parses back to an equal component.
-func Canonical(c *Component) ([]byte, error) {
+func Canonical(c *Component) ([]byte, error) { return encode(Bare(c)) }
+
+// Bare returns the component without the places of what is in it, as records have it: a field with a place does not read back as the same
+// field. Its values are those of c. Nil stays nil.
+func Bare(c *Component) *Component {
+	if c == nil {
+		return nil
+	}
 	bare := *c
 	bare.stripSpans()
-	return encode(&bare)
+	return &bare
 }
 
 // WithSpans returns the component as Canonical does, with the place of everything in it.

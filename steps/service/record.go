@@ -74,28 +74,13 @@ func appendEventRecord(buf []byte, e *event.Event) ([]byte, error) {
 func withoutSpans(body event.Body) event.Body {
 	switch b := body.(type) {
 	case event.RunStarted:
-		b.Component = bare(b.Component)
+		b.Component = plan.Bare(b.Component)
 		return b
 	case event.StepResolved:
-		b.Component = bare(b.Component)
+		b.Component = plan.Bare(b.Component)
 		return b
 	}
 	return body
-}
-
-func bare(c *plan.Component) *plan.Component {
-	if c == nil {
-		return nil
-	}
-	text, err := plan.Canonical(c)
-	if err != nil {
-		return c
-	}
-	parsed, err := plan.Parse(text)
-	if err != nil {
-		return c
-	}
-	return parsed
 }
 
 // decodePiece reads the record of a piece of log, without its length and first byte.

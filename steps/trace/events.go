@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/rungci/rung/steps/event"
 )
@@ -22,7 +23,7 @@ func readEvents(path string) (*Trace, error) {
 	defer log.close()
 	b := newBuilder()
 	var data []byte
-	size, err := scan(f, func(e event.Event, p piece) error {
+	size, err := scan(f, decodeEvent, func(e event.Event, p piece) error {
 		if _, first := e.Body.(event.RunStarted); !first && b.trace.Run.Started.IsZero() {
 			return errors.New("the first event is not the start of a run")
 		}
@@ -54,7 +55,7 @@ func readEvents(path string) (*Trace, error) {
 			return err
 		}
 		defer f.Close()
-		_, err = scan(io.LimitReader(f, size), visit)
+		_, err = scan(io.LimitReader(f, size), decodeHeading, visit)
 		return err
 	}})
 	return t, nil
@@ -91,9 +92,33 @@ func (l *besideLog) close() {
 // visitor takes an event. The Data of a log event is in the piece.
 type visitor func(e event.Event, p piece) error
 
+// decodeEvent reads the line of an event.
+func decodeEvent(line []byte) (e event.Event, err error) {
+	err = json.Unmarshal(line, &e)
+	return e, err
+}
+
+// decodeHeading does so for an event of which only the type, the time and the step are wanted: its body is empty. It takes no memory for
+// what can be the whole definition of a run. Data of a log is data, not a heading.
+func decodeHeading(line []byte) (event.Event, error) {
+	var heading struct {
+		Time time.Time `json:"time"`
+		Type string    `json:"type"`
+		Step string    `json:"step"`
+	}
+	if err := json.Unmarshal(line, &heading); err != nil {
+		return event.Event{}, err
+	}
+	if heading.Type == (event.Log{}).Type() {
+		return decodeEvent(line)
+	}
+	body, err := event.DecodeBody(heading.Type, []byte("{}"))
+	return event.Event{Time: heading.Time, Step: heading.Step, Body: body}, err
+}
+
 // scan calls visit with every event of an event log, with pieces that are valid until visit returns, and returns how many
 // bytes hold whole events. A last line that is cut, as a kill may leave it, is not an event.
-func scan(r io.Reader, visit visitor) (size int64, err error) {
+func scan(r io.Reader, decode func(line []byte) (event.Event, error), visit visitor) (size int64, err error) {
 	in := bufio.NewReaderSize(r, flushSize)
 	var long []byte
 	for number := 1; ; number++ {
@@ -109,7 +134,7 @@ func scan(r io.Reader, visit visitor) (size int64, err error) {
 		if l, ok := parseLogLine(line[:len(line)-1]); ok {
 			e = event.Event{Time: l.time, Step: l.step, Body: event.Log{Stream: l.stream}}
 			p.span = l.span
-		} else if err := json.Unmarshal(line, &e); err != nil {
+		} else if e, err = decode(line); err != nil {
 			if _, more := in.Peek(1); more != nil {
 				return size, nil // torn: the last line
 			}
@@ -190,20 +215,19 @@ func (l *eventLog) chunks(yield func(Chunk) error) error {
 
 // merged calls yield with the chunks, whose data stays where it is.
 func (l *eventLog) merged(yield func(mergedChunk) error) error {
-	ids := newBuilder() // what happened between the logs decides the IDs of their steps
-	ids.unhashed = true
+	ids := newIdentities() // what happened between the logs decides the IDs of their steps
 	m := newMerger(l.log, yield)
 	if err := l.each(func(e event.Event, p piece) error {
 		log, isLog := e.Body.(event.Log)
 		if isLog {
-			return m.add(ids.log(e.Step, e.Time, nil), log.Stream, e.Time, p)
+			return m.add(ids.of(e.Step).id, log.Stream, e.Time, p)
 		}
-		ids.event(e)
+		id := ids.event(e)
 		switch e.Body.(type) {
 		case event.StepFinished:
-			return m.finish(ids.id(e.Step))
+			return m.finish(id)
 		case event.StepRetrying:
-			return m.cut(ids.id(e.Step))
+			return m.cut(id)
 		case event.Warning, event.Stopping: // the time of the next chunk says that it came later
 			return m.cutAll()
 		}

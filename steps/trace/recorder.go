@@ -175,28 +175,13 @@ func (r *Recorder) Event(e event.Event) {
 func withoutSpans(e event.Event) event.Event {
 	switch body := e.Body.(type) {
 	case event.RunStarted:
-		body.Component = bare(body.Component)
+		body.Component = plan.Bare(body.Component)
 		e.Body = body
 	case event.StepResolved:
-		body.Component = bare(body.Component)
+		body.Component = plan.Bare(body.Component)
 		e.Body = body
 	}
 	return e
-}
-
-func bare(c *plan.Component) *plan.Component {
-	if c == nil {
-		return nil
-	}
-	text, err := plan.Canonical(c)
-	if err != nil {
-		return c
-	}
-	parsed, err := plan.Parse(text)
-	if err != nil {
-		return c
-	}
-	return parsed
 }
 
 // flush writes what is in memory: the log first, so that no line refers to data that is not there. On failure the event log is cut back
@@ -220,7 +205,9 @@ func (r *Recorder) flush() {
 		return
 	}
 	r.size += int64(n)
-	r.buf = r.buf[:0]
+	if r.buf = r.buf[:0]; cap(r.buf) > 2*flushSize { // of a long event
+		r.buf = nil
+	}
 }
 
 // flushLate writes log data that no other event has followed.
@@ -292,7 +279,7 @@ func (r *Recorder) writeDocument() (err error) {
 	}
 	beside := r.log.size > r.embed
 	source := &eventLog{log: r.log.file, each: func(visit visitor) error {
-		_, err := scan(io.NewSectionReader(r.file, 0, r.size), visit)
+		_, err := scan(io.NewSectionReader(r.file, 0, r.size), decodeHeading, visit)
 		return err
 	}}
 	t.setLogs(source)

@@ -22,17 +22,13 @@ type builder struct {
 	root  node
 	last  time.Time // of the latest event
 	ended bool
-	// unhashed leaves out the summaries of the logs.
-	unhashed bool
 }
 
 // node is a step with what is needed to take in more events of it.
 type node struct {
 	*Step
+	identity
 	parent   *node
-	position int
-	round    int         // how many times the list that the step is in has begun
-	rounds   int         // the same of the list that the step is
 	list     []plan.Step // what Steps come from, where that is known
 	hash     hash.Hash   // of the log, nil while there is none
 	bytes    int64
@@ -46,12 +42,9 @@ func newBuilder() *builder {
 	return b
 }
 
-// log takes in a piece of a step's log and returns the step's ID.
-func (b *builder) log(path string, at time.Time, data []byte) string {
+// log takes in a piece of a step's log.
+func (b *builder) log(path string, at time.Time, data []byte) {
 	n := b.node(path, at)
-	if b.unhashed {
-		return n.ID
-	}
 	if n.hash == nil {
 		n.hash = sha256.New()
 	}
@@ -62,7 +55,6 @@ func (b *builder) log(path string, at time.Time, data []byte) string {
 		n.lastByte = data[len(data)-1]
 	}
 	b.last = at
-	return n.ID
 }
 
 // event takes in any event.
@@ -185,33 +177,24 @@ func (b *builder) id(path string) string {
 
 // begin adds a step.
 func (b *builder) begin(path string, at time.Time) *node {
-	n := &node{Step: &Step{Status: event.Running, Started: at, Name: path}, rounds: 1}
+	n := &node{Step: &Step{Status: event.Running, Started: at, Name: path}, parent: &b.root}
 	if path == "" { // the run's own component is one process
-		n.parent, n.Name, n.Kind = &b.root, "run", event.KindExec
+		n.identity = identity{parent: &b.root.identity, rounds: 1}
+		n.Name, n.Kind = "run", event.KindExec
 		b.trace.Steps = slices.Insert(b.trace.Steps, 0, n.Step)
 		b.nodes[path] = n
 		return n
 	}
-	parentPath, last := "", path
-	if i := strings.LastIndexByte(path, '.'); i >= 0 {
-		parentPath, last = path[:i], path[i+1:]
-	}
-	n.parent = &b.root
+	parentPath, last := cutPath(path)
 	if parentPath != "" {
 		n.parent = b.node(parentPath, at)
 	}
-	n.position, _ = strconv.Atoi(last)
-	n.round = n.parent.rounds
-	if old := b.nodes[path]; old != nil && old.parent == n.parent && old.round >= n.round {
-		n.round = old.round + 1
+	var old *identity
+	if before := b.nodes[path]; before != nil {
+		old = &before.identity
 	}
-	if n.parent.Step != nil {
-		n.ID = n.parent.ID + "."
-	}
-	n.ID += last
-	if n.round > 1 {
-		n.ID += "#" + strconv.Itoa(n.round)
-	}
+	n.identity = newIdentity(&n.parent.identity, old, last)
+	n.ID = n.id
 	n.define()
 	b.insert(n)
 	b.nodes[path] = n
@@ -252,7 +235,7 @@ func (n *node) define() {
 	}
 	step := n.parent.list[n.position-1]
 	n.list = step.Parallel
-	if step.Inline != nil {
+	if n.Definition = step.Inline; step.Inline != nil && step.Inline.Definition.Steps != nil {
 		own := *step.Inline
 		n.list, own.Definition.Steps = own.Definition.Steps, nil
 		n.Definition = &own

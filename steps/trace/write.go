@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
 )
 
 // write writes the whole document. The logs stream through.
@@ -73,52 +74,80 @@ type LogFile struct {
 	Bytes int64 `json:"bytes"`
 }
 
+// Where the two lists of steps are in a document: those of the run's component, one step in their place, and those that ran. No line of a
+// deeper level begins like these, and no text in JSON has a line end.
+var (
+	inComponent  = []byte("\n    \"component\": {")
+	plannedSteps = []byte("\n        \"steps\": [\n          {\n            \"name\": \"\"\n          }\n        ]")
+	ranSteps     = []byte("\n  \"steps\": []")
+)
+
 // writeHeader writes the document without its logs and its end, as indented JSON. It holds the text of one step at a time. beside is nil when
 // the logs are part of the document. What goes wrong in writing is reported by out.Flush.
 func (t *Trace) writeHeader(out *bufio.Writer, beside *LogFile) error {
 	stepless := *t
 	stepless.Steps = []*Step{}
+	var planned []plan.Step
+	if c := t.Run.Component; c != nil && len(c.Definition.Steps) > 0 {
+		own := *c
+		planned, own.Definition.Steps = own.Definition.Steps, make([]plan.Step, 1)
+		stepless.Run.Component = &own
+	}
 	document := struct {
 		*Trace
 		LogFile *LogFile `json:"log_file,omitempty"`
 	}{&stepless, beside}
-	text, err := indented(document, "")
-	if err != nil {
-		return err
+	var text bytes.Buffer
+	if err := indenting(&text, "").Encode(document); err != nil {
+		return fmt.Errorf("encoding the trace: %w", err)
 	}
-	// No line of a deeper level begins like this, and no text in JSON has a line end.
-	const steps = "\n  \"steps\": ["
-	before, after, _ := bytes.Cut(text, []byte(steps+"]"))
-	out.Write(before)
-	out.WriteString(steps)
-	for i, s := range t.Steps {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		if text, err = indented(s, "    "); err != nil {
+	before, after, _ := bytes.Cut(text.Bytes(), ranSteps)
+	if len(planned) > 0 {
+		component := bytes.Index(before, inComponent)
+		at := component + bytes.Index(before[component:], plannedSteps)
+		out.Write(before[:at])
+		if err := writeSteps(out, "        ", planned); err != nil {
 			return err
 		}
-		out.WriteString("\n    ")
-		out.Write(bytes.TrimSuffix(text, []byte("\n")))
+		before = before[at+len(plannedSteps):]
 	}
-	if len(t.Steps) > 0 {
-		out.WriteString("\n  ")
+	out.Write(before)
+	if err := writeSteps(out, "  ", t.Steps); err != nil {
+		return err
 	}
-	out.WriteByte(']')
 	out.Write(bytes.TrimSuffix(after, []byte("\n}\n")))
 	return nil
 }
 
-// indented is a value as JSON, with the prefix before every line but the first.
-func indented(v any, prefix string) ([]byte, error) {
+// writeSteps writes a line with the key of steps, after this indent, and the list of them.
+func writeSteps[S plan.Step | *Step](out *bufio.Writer, indent string, steps []S) error {
+	out.WriteString("\n" + indent + `"steps": [`)
 	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
+	enc := indenting(&text, indent+"  ")
+	for i := range steps {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		text.Reset()
+		if err := enc.Encode(&steps[i]); err != nil {
+			return fmt.Errorf("encoding the trace: %w", err)
+		}
+		out.WriteString("\n" + indent + "  ")
+		out.Write(bytes.TrimSuffix(text.Bytes(), []byte("\n")))
+	}
+	if len(steps) > 0 {
+		out.WriteString("\n" + indent)
+	}
+	out.WriteByte(']')
+	return nil
+}
+
+// indenting writes values as JSON, with the prefix before every line but the first.
+func indenting(w io.Writer, prefix string) *json.Encoder {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent(prefix, "  ")
-	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encoding the trace: %w", err)
-	}
-	return text.Bytes(), nil
+	return enc
 }
 
 // chunkJSON is a chunk in the document.
