@@ -15,7 +15,7 @@ func TestAShortJobIsNotSlowedByGarbageCollection(t *testing.T) {
 		debug.SetGCPercent(p)
 		return p
 	}
-	for name, want := range map[string]int{"serve": gcFirst, "local": gcFirst, "builtin": gcFirst, "run": gcPercent, "": gcPercent} {
+	for name, want := range map[string]int{"serve": gcFirst, "builtin": gcFirst, "run": gcPercent, "": gcPercent} {
 		if collect(name); percent() != want {
 			t.Errorf("%q: %d instead of %d", name, percent(), want)
 		}

@@ -43,7 +43,7 @@ var spared []byte
 // collect sets the garbage collector up for a command.
 func collect(name string) {
 	switch name {
-	case "local", "serve", "builtin":
+	case "serve", "builtin":
 	default:
 		debug.SetGCPercent(gcPercent)
 		return

@@ -67,6 +67,9 @@ type Spec struct {
 	Confine *confine.View
 	// Outlives says that the process runs on when this program is killed, except on Windows.
 	Outlives bool
+	// Tidy says that the process sees to what it has started, as this program does, also when it is killed. No watchdog is started for it
+	// before it has run for a second.
+	Tidy bool
 	// Started is called once the process runs, with its ID, which on Unix is also that of its group and session; nil is nothing.
 	Started func(pid int)
 }
@@ -157,8 +160,10 @@ func attendInBackground(ctx context.Context, kill <-chan struct{}, grace time.Du
 // supervise stops the process when it is asked to. It waits until the main process has ended and, after a polite stop, until
 // its group is gone or the grace is over. It sends no signal unless claim, which it calls before the first, returns true.
 func supervise(ctx context.Context, kill <-chan struct{}, grace time.Duration, c *child, ended <-chan struct{}, claim func() bool) {
-	c.watch(true)
 	tick, stopTick := orphanTicker()
+	if !c.isTidy() || tick == nil {
+		c.watch(true)
+	}
 	defer stopTick()
 	for {
 		select {
@@ -171,6 +176,7 @@ func supervise(ctx context.Context, kill <-chan struct{}, grace time.Duration, c
 			}
 			return
 		case <-tick:
+			c.watch(true)
 			reapDeadOrphans()
 			continue
 		case <-ctx.Done():

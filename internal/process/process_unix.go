@@ -38,6 +38,7 @@ type child struct {
 	temp     string   // the temporary folder in its environment, which tells them apart, too; "" is none
 	watched  bool     // by the watchdog
 	outlives bool
+	tidy     bool
 	inside   *confine.Child // what it is confined with; nil when it is not. pid is its init then
 	status   syscall.WaitStatus
 	reaped   atomic.Bool
@@ -63,7 +64,7 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 	for _, file := range spec.Files {
 		attr.Files = append(attr.Files, file.Fd())
 	}
-	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env), outlives: spec.Outlives}
+	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env), outlives: spec.Outlives, tidy: spec.Tidy}
 	wantPidfd(attr.Sys, &c.pidfd)
 	if spec.Confine != nil {
 		if err := c.startConfined(spec, program, attr); err != nil {

@@ -16,7 +16,8 @@ import (
 )
 
 // The watchdog is a process of this program that outlives it when it is killed, and then kills what it has left running. It is started when
-// a process has run for superviseAfter: most end sooner, and starting another would cost more than they do. Until then the kernel kills the process
+// a process has run for superviseAfter, one of this program itself (Spec.Tidy) for reapInterval: most end sooner, and starting another would cost
+// more than they do. Until then the kernel kills the process
 // itself with its parent (endTogether), though not what that has started.
 //
 // It reads from a pipe which processes run: "+PID STARTED TEMP" and "-PID". The end of the pipe without a "-" for each is a kill. STARTED,
@@ -57,6 +58,8 @@ func endTogether(attr *syscall.SysProcAttr) {
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 }
+
+func (c *child) isTidy() bool { return c.tidy }
 
 // watch makes the watchdog know a process, and starts it if it must.
 func (c *child) watch(mayStart bool) {

@@ -28,6 +28,26 @@ func TestAProcessThatOutlivesItsProgramRunsOnWhenThatIsKilled(t *testing.T) {
 	killAtOnce(t, Spec{Outlives: true}, func() { EnableWatchdog(os.Args[0], "-test.run=^$") }, false)
 }
 
+// watchedName makes the test binary a program that says whether it has a watchdog.
+const watchedName = "PROCESS_TEST_WATCHED"
+
+func TestAShortProcessThatSeesToItsOwnNeedsNoWatchdog(t *testing.T) {
+	if run := os.Getenv(watchedName); run != "" { // the program
+		EnableWatchdog("sleep", "1")
+		tidy, sleep, _ := strings.Cut(run, " ")
+		_, err := Run(t.Context(), nil, Spec{Args: []string{"sleep", sleep}, Env: testEnv(), Tidy: tidy == "tidy"})
+		fmt.Println("watched:", family.watchdog != nil, err)
+		return
+	}
+	for run, want := range map[string]string{"other 0.2": "watched: true <nil>", "tidy 0.2": "watched: false <nil>", "tidy 1.5": "watched: true <nil>"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), watchedName+"="+run)
+		if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: %q, %v", run, out, err)
+		}
+	}
+}
+
 // killAtOnce kills a program, this test started again, as soon as it has started its first process, and says whether that process ends too.
 func killAtOnce(t *testing.T, spec Spec, enable func(), ends bool) {
 	t.Helper()

@@ -13,6 +13,8 @@ func EndTogether() {}
 // Watchdog is for Linux.
 func Watchdog(io.Reader) {}
 
+func (c *child) isTidy() bool { return false }
+
 func (c *child) watch(bool) {}
 
 func (c *child) unwatch() {}

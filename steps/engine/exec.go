@@ -78,6 +78,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		Stdout: x.talk.output(log.stdout),
 		Stderr: x.talk.output(log.stderr),
 		Grace:  r.opts.Grace,
+		Tidy:   argv[0] == ownProgram,
 
 		Confine: x.view(args),
 	})
