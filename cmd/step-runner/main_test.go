@@ -74,6 +74,7 @@ func TestScripts(t *testing.T) {
 			"registry":  registry,
 			"image":     image,
 			"expand":    expand,
+			"valid":     valid,
 			"pull":      pull,
 			"signal":    signalBackground,
 			"vault":     vault,

@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/rungci/rung/internal/schematest"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/cache"
 	"github.com/rungci/rung/steps/source/oci"
@@ -75,6 +76,18 @@ func image(ts *testscript.TestScript, neg bool, args []string) {
 	made, err := r.PutManifest(args[0], args[1], kind, map[string]any{"schemaVersion": 2, "mediaType": kind, "config": config, "layers": []ocispec.Descriptor{layer}})
 	ts.Check(err)
 	ts.Setenv("DIGEST", made.Digest.String())
+}
+
+// valid holds a file in TOML against a schema: valid SCHEMA FILE.
+func valid(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: valid SCHEMA FILE")
+	}
+	schema, err := schematest.New([]byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	if err := schema.TOML(ts.ReadFile(args[1])); (err == nil) == neg {
+		ts.Fatalf("%s: %v", args[1], err)
+	}
 }
 
 // expand puts the address of the registry in the place of ${REGISTRY} in files: expand FILE...

@@ -139,7 +139,7 @@ var thirdParty = map[string][]string{
 	"github.com/opencontainers/go-digest":      {"steps/source/sourcetest"},
 	"github.com/moby/moby":                     {"executor/executortest/..."},
 	"github.com/opencontainers/image-spec":     {"steps/source/sourcetest"},
-	"github.com/pelletier/go-toml/v2":          {"steps/source/lock", "steps/source/federation", "local/include"},
+	"github.com/pelletier/go-toml/v2":          {"steps/source/lock", "steps/source/federation", "local/include", "internal/schematest"},
 	"github.com/rogpeppe/go-internal":          {"steps/source/cache", "local/store"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schematest"},
 	"github.com/skeema/knownhosts":             {"internal/sshclient"},

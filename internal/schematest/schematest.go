@@ -4,6 +4,7 @@ package schematest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/rungci/rung/internal/yamlsource"
@@ -27,19 +29,32 @@ type Schema struct {
 // Compile compiles the text of a schema.
 func Compile(t *testing.T, text []byte) *Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	s, err := New(text)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return s
+}
+
+// New is Compile outside of a test.
+func New(text []byte) (*Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	compiled, err := c.Compile("schema.json")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return &Schema{compiled, doc.(map[string]any)}
+	tree, ok := doc.(map[string]any)
+	if !ok {
+		return nil, errors.New("the schema is not an object")
+	}
+	return &Schema{compiled, tree}, nil
 }
 
 // YAML validates every document of a text, as editors do.
@@ -58,6 +73,15 @@ func (s *Schema) YAML(text string) error {
 		}
 	}
 	return nil
+}
+
+// TOML validates a text, as editors do.
+func (s *Schema) TOML(text string) error {
+	tree := map[string]any{}
+	if err := toml.Unmarshal([]byte(text), &tree); err != nil {
+		return err
+	}
+	return s.Value(tree)
 }
 
 // Value validates what encoding/json makes of a value.

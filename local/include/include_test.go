@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/internal/schematest"
 	"github.com/rungci/rung/local/include"
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/source"
@@ -228,6 +229,9 @@ func TestLock(t *testing.T) {
 		text, err := os.ReadFile(w.o.LockFile)
 		if err != nil || !strings.Contains(string(text), "a/one") || !strings.Contains(string(text), "a/two") {
 			t.Errorf("%v\n%s", err, text)
+		}
+		if err := schematest.Compile(t, include.LockSchema()).TOML(string(text)); err != nil {
+			t.Errorf("it is not as its schema says: %v", err)
 		}
 	})
 }

@@ -2,11 +2,13 @@ package explain
 
 import (
 	"github.com/rungci/rung/local/github"
+	"github.com/rungci/rung/local/include"
 	"github.com/rungci/rung/local/limits"
 	"github.com/rungci/rung/local/settings"
 	"github.com/rungci/rung/steps/frontend/gitlabci/reference"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/source/federation"
+	"github.com/rungci/rung/steps/source/lock"
 )
 
 // schema is the JSON schema of a kind of file.
@@ -31,6 +33,8 @@ var schemas = []schema{
 	{"variables", ".rung/variables.yml", fixed(settings.Schema)},
 	{"runners", ".rung/runners.yml", fixed(github.RunnersSchema)},
 	{"limits", ".rung/limits.yml", fixed(limits.Schema)},
+	{"lock", "steps.lock", fixed(lock.Schema)},
+	{"includes", ".rung/includes.lock", fixed(include.LockSchema)},
 }
 
 // fixed makes a text of a schema that is a file.
