@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -72,7 +73,13 @@ func JSON(text []byte) []byte {
 
 // YAML does the same with a YAML text in which strings that hold any of it are in double quotes.
 func YAML(text []byte) []byte {
-	return escaped(text, func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `\U%08X`, r) })
+	return escaped(text, func(b *bytes.Buffer, r rune) {
+		if r <= math.MaxUint16 {
+			fmt.Fprintf(b, `\u%04x`, r)
+		} else {
+			fmt.Fprintf(b, `\U%08X`, r)
+		}
+	})
 }
 
 // escaped is the text with what is Harmful in it written by escape.
