@@ -67,8 +67,8 @@ type Spec struct {
 	Confine *confine.View
 	// Outlives says that the process runs on when this program is killed, except on Windows.
 	Outlives bool
-	// Tidy says that the process sees to what it has started, as this program does, also when it is killed. No watchdog is started for it
-	// before it has run for a second.
+	// Tidy says that the kernel ends what the process has started when it ends, as with EndTogether. No watchdog is started for it before
+	// it has run for a second or is asked to stop.
 	Tidy bool
 	// Started is called once the process runs, with its ID, which on Unix is also that of its group and session; nil is nothing.
 	Started func(pid int)
@@ -186,6 +186,7 @@ func supervise(ctx context.Context, kill <-chan struct{}, grace time.Duration, c
 	if !claim() {
 		return
 	}
+	c.watch(true) // it has its grace, which may be long
 	c.terminate()
 	over := time.NewTimer(grace)
 	defer over.Stop()

@@ -16,7 +16,7 @@ import (
 )
 
 // The watchdog is a process of this program that outlives it when it is killed, and then kills what it has left running. It is started when
-// a process has run for superviseAfter, one of this program itself (Spec.Tidy) for reapInterval: most end sooner, and starting another would cost
+// a process has run for superviseAfter, a built-in step (Spec.Tidy) for reapInterval: most end sooner, and starting another would cost
 // more than they do. Until then the kernel kills the process
 // itself with its parent (endTogether), though not what that has started.
 //
@@ -32,8 +32,8 @@ const (
 	watchdogLooks = 400
 )
 
-// EndTogether makes the kernel kill a process with this program where no watchdog does. A program that is itself watched needs no more: what its
-// processes have started is found by the watchdog of its own program.
+// EndTogether makes the kernel kill each process that this program starts when this program is killed. Once a watchdog knows this program, it also
+// finds what those processes have started.
 func EndTogether() {
 	family.Lock()
 	defer family.Unlock()

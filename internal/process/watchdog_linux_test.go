@@ -31,9 +31,19 @@ func TestAProcessThatOutlivesItsProgramRunsOnWhenThatIsKilled(t *testing.T) {
 // watchedName makes the test binary a program that says whether it has a watchdog.
 const watchedName = "PROCESS_TEST_WATCHED"
 
+// testWatchdog is the name under which the test binary is its own watchdog.
+const testWatchdog = "watchdog of a test"
+
+func init() {
+	if os.Args[0] == testWatchdog {
+		Watchdog(os.Stdin)
+		os.Exit(0)
+	}
+}
+
 func TestAShortProcessThatSeesToItsOwnNeedsNoWatchdog(t *testing.T) {
 	if run := os.Getenv(watchedName); run != "" { // the program
-		EnableWatchdog("sleep", "1")
+		EnableWatchdog(testWatchdog)
 		tidy, sleep, _ := strings.Cut(run, " ")
 		_, err := Run(t.Context(), nil, Spec{Args: []string{"sleep", sleep}, Env: testEnv(), Tidy: tidy == "tidy"})
 		fmt.Println("watched:", family.watchdog != nil, err)

@@ -31,6 +31,8 @@ import (
 const (
 	// MaxAnswer is the size of the largest answer that is read, in bytes. The largest job is far below it.
 	MaxAnswer = 32 << 20
+	// DefaultTimeout is far longer than GitLab holds a request for a job, which is 50 seconds.
+	DefaultTimeout = 10 * time.Minute
 	// MaxMessage is how much of an error's text is kept, in bytes.
 	MaxMessage = 1 << 10
 
@@ -47,6 +49,8 @@ type Options struct {
 	Info Info
 	// Observe is told of every attempt; may be nil. It must not block.
 	Observe func(Attempt)
+	// Timeout bounds each attempt, from its connection to the end of its answer; 0 is DefaultTimeout.
+	Timeout time.Duration
 	// Wait waits between attempts; nil is real time.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -76,19 +80,31 @@ func New(o Options) (*Client, error) {
 	if o.Wait == nil {
 		o.Wait = sleep
 	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
 	if o.Observe == nil {
 		o.Observe = func(Attempt) {}
 	}
 	return &Client{base: base, opts: o, http: &http.Client{Transport: o.Transport, CheckRedirect: redirect}}, nil
 }
 
-// redirect follows redirects, which repeat a request with its token, but never from an encrypted connection to another kind.
+// errSilent says that an attempt took longer than Options.Timeout.
+var errSilent = errors.New("GitLab did not answer in time")
+
+// redirect follows redirects that repeat the request as it was, on the same host or from http to https there. A request has a token in it, which
+// no other host may see.
 func redirect(req *http.Request, via []*http.Request) error {
-	if len(via) >= maxRedirects {
+	first := via[0]
+	switch {
+	case len(via) >= maxRedirects:
 		return fmt.Errorf("stopped after %d redirects", maxRedirects)
-	}
-	if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("GitLab redirects to %s without encryption; check `url`", req.URL.Host)
+	case req.URL.Hostname() != first.URL.Hostname():
+		return fmt.Errorf("GitLab redirects to another host, %s: if that is its address, use it as `url`", req.URL.Host)
+	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
+		return fmt.Errorf("GitLab redirects to %s without encryption: check `url`", req.URL.Host)
+	case req.Method != first.Method:
+		return fmt.Errorf("GitLab redirects %s with a status that makes it %s: check `url`", first.Method, req.Method)
 	}
 	return nil
 }
@@ -175,6 +191,8 @@ func (c *Client) do(ctx context.Context, r request) (*answer, error) {
 
 // attempt makes a request once and reads the whole answer.
 func (c *Client) attempt(ctx context.Context, r request, header http.Header, body []byte, repeated bool) (*answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, errSilent)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -188,6 +206,9 @@ func (c *Client) attempt(ctx context.Context, r request, header http.Header, bod
 	}()
 	resp, err := c.http.Do(req)
 	if err != nil {
+		if ctx.Err() != nil && context.Cause(ctx) == errSilent {
+			err = errSilent
+		}
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()

@@ -200,7 +200,24 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestARedirectKeepsTheRequest follows a load balancer that answers 307, and none that leaves encryption.
+// TestASilentServer is given up, so that whoever asked can ask again.
+func TestASilentServer(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	client, err := gitlab.New(gitlab.Options{URL: server.URL, Timeout: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.RequestJob(t.Context(), gitlab.Ask{})
+	if !gitlab.Unhealthy(err) || !strings.Contains(err.Error(), "did not answer in time") {
+		t.Error(err)
+	}
+}
+
+// TestARedirectKeepsTheRequest follows a load balancer that answers 307, but not to another host, out of encryption, or with another method.
 func TestARedirectKeepsTheRequest(t *testing.T) {
 	t.Parallel()
 	s := gitlabtest.New(gitlabtest.Options{})
@@ -221,6 +238,15 @@ func TestARedirectKeepsTheRequest(t *testing.T) {
 	}
 	if _, err := client.Verify(t.Context(), gitlab.Runner{Token: "x"}); err == nil || !strings.Contains(err.Error(), "without encryption") {
 		t.Error(err)
+	}
+	for status, c := range map[int]struct{ to, want string }{
+		http.StatusPermanentRedirect: {"http://localhost:1", "another host, localhost:1"},
+		http.StatusFound:             {target.URL, "makes it GET"},
+	} {
+		client, _ := connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, c.to+r.URL.Path, status) }))
+		if _, err := client.Verify(t.Context(), gitlab.Runner{Token: "x"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d: %v", status, err)
+		}
 	}
 }
 

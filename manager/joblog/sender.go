@@ -57,6 +57,7 @@ type Sender struct {
 
 	// The following belong to the goroutine of run, and then to Finish.
 	sent     int64 // how much of the log GitLab has
+	backward int   // how often it had less than before
 	interval time.Duration
 	told     bool // Cancelled was called
 	gone     error
@@ -100,6 +101,7 @@ func (s *Sender) run(ctx context.Context) {
 			return
 		case <-next.C:
 		}
+		before := s.sent
 		spoke, err := s.part(ctx)
 		if !spoke && err == nil && time.Since(quietSince) >= s.opts.Touch {
 			spoke, err = true, s.touch(ctx)
@@ -118,7 +120,7 @@ func (s *Sender) run(ctx context.Context) {
 			s.opts.Note(err)
 		}
 		wait := min(s.interval, s.opts.Touch)
-		if err == nil && s.log.Size()-s.sent >= s.opts.Part {
+		if s.sent > before && s.log.Size()-s.sent >= s.opts.Part {
 			wait = 0 // GitLab is behind: a log of many megabytes would not arrive in time otherwise
 		}
 		next.Reset(wait)
@@ -137,13 +139,21 @@ func (s *Sender) part(ctx context.Context) (bool, error) {
 		if offset.Size == s.sent || offset.Size > s.log.Size() {
 			return true, fmt.Errorf("GitLab refuses byte %d of the log, and says that it has %d of %d bytes", s.sent, offset.Size, s.log.Size())
 		}
+		if offset.Size < s.sent {
+			if s.backward++; s.backward > maxResends {
+				return true, fmt.Errorf("GitLab has lost parts of the log %d times", s.backward)
+			}
+		}
 		s.sent = offset.Size
 		return true, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	s.sent = min(size, s.log.Size())
+	if size <= s.sent || size > s.log.Size() {
+		return true, fmt.Errorf("GitLab took a part of the log from byte %d on, and says that it has %d of %d bytes", s.sent, size, s.log.Size())
+	}
+	s.sent = size
 	s.heard(reply)
 	return true, nil
 }

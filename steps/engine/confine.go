@@ -228,7 +228,10 @@ func (a *apart) environ(r *run, env *environ, call *call) *environ {
 // without leaves out what leads to the process's own folders: they are gone when the next process of its step begins.
 func (a *apart) without(vars map[string]variable) map[string]variable {
 	if a != nil {
-		maps.DeleteFunc(vars, func(name string, v variable) bool { return v == a.vars[name] })
+		maps.DeleteFunc(vars, func(name string, v variable) bool {
+			own, ok := a.vars[name]
+			return ok && v == own
+		})
 	}
 	return vars
 }

@@ -241,6 +241,14 @@ func TestTheHooksOfAConfinedStepAreConfined(t *testing.T) {
 			j.run(t).logs(test.want)
 		})
 	}
+	t.Run("an empty variable of the step", func(t *testing.T) {
+		t.Parallel()
+		says := func(stage string) string { return `exec: {script: 'echo "` + stage + ` [${EMPTY-unset}]"'}` }
+		files := map[string]string{"c/func.yml": "spec: {env: {EMPTY: {}}}\n---\npost: {" + says("post") + "}\n" + says("main") + "\n"}
+		steps := "- {step: ./c, confine: true, env: {EMPTY: ''}}\n"
+		j, _, _ := job{steps: steps, files: files, opts: engine.Options{Env: map[string]string{"EMPTY": "outer"}}}.talking(t)
+		j.run(t).logs("main []\npost []\n")
+	})
 	t.Run("a component that is written inline", func(t *testing.T) { // clients of the service can
 		t.Parallel()
 		outside, hidden := t.TempDir(), t.TempDir()

@@ -78,7 +78,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		Stdout: x.talk.output(log.stdout),
 		Stderr: x.talk.output(log.stderr),
 		Grace:  r.opts.Grace,
-		Tidy:   argv[0] == ownProgram,
+		Tidy:   argv[0] == ownProgram && r.opts.Program != "" && len(argv) > 1 && argv[1] == "builtin",
 
 		Confine: x.view(args),
 	})

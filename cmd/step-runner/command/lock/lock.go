@@ -58,7 +58,7 @@ are in it with the digests that their registries have for their tags. Runs use t
 
 Packages that are already locked stay as they are; --update resolves them again. Unused packages are removed. Relative references start at the current folder, as for ` + "`run` and `ci`" + `.
 
-FILE can be a .gitlab-ci.yml, or a GitHub workflow in .github/workflows. lock then pins the images and services of all its jobs, and all steps, actions and workflows that they use, in ` + lock.Name + ` at the root of the repository. Variables count as --variable, the file and .rung/variables.yml have them. With --github it also writes .github/workflows/actions.lock, GitHub's own lock file, for which it asks GitHub's API for IDs. Existing entries are kept unless you pass --update --github.
+FILE can be a .gitlab-ci.yml, or a GitHub workflow in .github/workflows. lock then pins the images and services of all its jobs, and all steps, actions and workflows that they use, in ` + lock.Name + ` at the root of the repository. Variables have the values of --variable, the file and .rung/variables.yml. With --github it also writes .github/workflows/actions.lock, GitHub's own lock file, for which it asks GitHub's API for IDs. Existing entries are kept unless you pass --update --github.
 
 A reference or an image with expressions, or with variables of a commit, is known only at run time. lock lists them; pass what they become as further REFs, an IMAGE as docker://NAME.
 

@@ -54,7 +54,7 @@ Exit codes: 0 success · 2 usage · 4 the server belongs to another user · 5 no
 			return carry(a.Stdin, a.Stdout, conn)
 		},
 	}
-	cmd.Flags().StringVar(&socket, "socket", service.DefaultSocket(), "connect to the unix socket `PATH` (default: step-runner.sock in your folder in the temporary one)")
+	cmd.Flags().StringVar(&socket, "socket", service.DefaultSocket(), "connect to the unix socket `PATH` (default: step-runner-user-ID/step-runner.sock in the temporary folder)")
 	cmd.Flags().Lookup("socket").DefValue = "" // it differs from machine to machine
 	cmd.Flags().DurationVar(&wait, "wait", proxyWait, "wait up to `TIME` for the server to start")
 	return cmd

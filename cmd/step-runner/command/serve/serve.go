@@ -15,7 +15,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `serve runs steps for gRPC clients. docs/service.md explains how to write one; clients of the existing step-runner (v0.11)
 work unchanged.
 
-It listens on the unix socket step-runner.sock in DIR, or in a folder step-runner-user-ID of yours in the temporary folder, to which only your
+It listens on the unix socket step-runner.sock in DIR, or in your folder step-runner-user-ID in the temporary folder, to which only your
 user can connect. When it is ready it prints "step-runner is listening on socket PATH" to standard error. It replaces the socket of a server that
 was killed.
 
