@@ -10,8 +10,8 @@ const (
 	blockBytes = 3
 	// minWindow is the length of the shortest pattern from which skipping pays: a shorter one allows steps of a few bytes only.
 	minWindow = 7
-	// maxWindow bounds the length of the window, and so the number of blocks of a pattern.
-	maxWindow = partSize
+	// maxWindow bounds the length of the window, and so the number of blocks of a pattern; manyWindow does where there are many patterns.
+	maxWindow, manyWindow = partSize, 32
 	// minSkipBits and maxSkipBits bound the table, in bytes as powers of two: 4 KiB to 128 KiB.
 	minSkipBits, maxSkipBits = 12, 17
 	// skipSpread is how many entries there are at least for every block, as a power of two.
@@ -32,15 +32,14 @@ func newSkipper(patterns []pattern) *skipper {
 	for _, p := range patterns {
 		window = min(window, len(p.text))
 	}
-	if len(patterns) == 0 {
+	width := skipWidth(len(patterns), window)
+	if width > maxSkipBits {
+		window = min(window, manyWindow)
+		width = skipWidth(len(patterns), window)
+	}
+	if len(patterns) == 0 || window < minWindow || width > maxSkipBits {
 		return nil
 	}
-	const maxBlocks = 1<<(maxSkipBits-skipSpread) - 1
-	window = min(window, maxBlocks/len(patterns)+blockBytes-1) // many patterns: a shorter window, whose blocks fit in the table
-	if window < minWindow {
-		return nil
-	}
-	width := max(bits.Len(uint(len(patterns)*(window-blockBytes+1)))+skipSpread, minSkipBits)
 	s := &skipper{window: window, shift: uint32(32 - width), skips: make([]uint8, 1<<width)}
 	for i := range s.skips {
 		s.skips[i] = uint8(window - blockBytes + 1)
@@ -52,6 +51,11 @@ func newSkipper(patterns []pattern) *skipper {
 		}
 	}
 	return s
+}
+
+// skipWidth is the size of the table for so many patterns, as a power of two.
+func skipWidth(patterns, window int) int {
+	return max(bits.Len(uint(patterns*(window-blockBytes+1)))+skipSpread, minSkipBits)
 }
 
 // hash takes the block in the upper three bytes.

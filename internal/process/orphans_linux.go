@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -238,7 +239,7 @@ func pipesOf(pid int) map[string]bool {
 // inspect reads /proc/PID/stat. The fields after the command, which is in brackets and may hold anything, are: state, parent,
 // group, session and, sixteen further on, the time of the start.
 func inspect(pid int) (orphan, bool) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	data, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return orphan{}, false
 	}
@@ -254,11 +255,33 @@ func inspect(pid int) (orphan, bool) {
 	return o, true
 }
 
+// readProc reads a file of the kernel's. Package os would ask the runtime's poller first, which is most of what it costs, for every process.
+func readProc(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	data := make([]byte, 0, 1<<10)
+	for {
+		n, err := unix.Read(fd, data[len(data):cap(data)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return data, nil
+		default:
+			data = slices.Grow(data[:len(data)+n], 1)
+		}
+	}
+}
+
 // children returns the children of this program. Orphans are always adopted by its first thread, which the kernel has a list
 // for; where it does not, every process is looked at.
 func children() []int {
 	self := os.Getpid()
-	if data, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", self)); err == nil {
+	if data, err := readProc(fmt.Sprintf("/proc/self/task/%d/children", self)); err == nil {
 		return pids(strings.Fields(string(data)), nil)
 	}
 	f, err := os.Open("/proc")

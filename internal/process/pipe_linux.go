@@ -19,7 +19,7 @@ func newPipe() (p *pipe, childEnd *os.File, err error) {
 		return nil, nil, os.NewSyscallError("pipe2", err)
 	}
 	childEnd = os.NewFile(uintptr(fds[1]), "|1")
-	if err := unix.SetNonblock(fds[0], true); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETFL, unix.O_NONBLOCK); err != nil { // the only flag that a new pipe can have
 		unix.Close(fds[0])
 		childEnd.Close()
 		return nil, nil, os.NewSyscallError("fcntl", err)

@@ -2,6 +2,9 @@ package process
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -41,5 +44,21 @@ func TestAPipeThatFillsABufferBecomesWide(t *testing.T) {
 	}
 	if same := wider(buf, bufferSize-1, p); &same[0] != &buf[0] {
 		t.Error("a buffer that was not filled was replaced")
+	}
+}
+
+func TestReadProcReadsAllOfAFile(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 1, 1 << 10, 5000} {
+		file, want := filepath.Join(t.TempDir(), "stat"), bytes.Repeat([]byte("x"), size)
+		if err := os.WriteFile(file, want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readProc(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d of %d bytes were read (%v)", len(got), size, err)
+		}
+	}
+	if _, err := readProc("/proc/does/not/exist"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that does not exist: %v", err)
 	}
 }

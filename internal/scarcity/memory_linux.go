@@ -5,15 +5,34 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // cgroups is where control groups are. A container sees its own group as the root of them.
 const cgroups = "/sys/fs/cgroup"
 
+// known is the file of this process' group, once it was found. It is asked for every process that is run.
+var known atomic.Pointer[string]
+
 func kills() int64 {
+	if file := known.Load(); file != nil {
+		if n, ok := counter(*file, killed); ok {
+			return n
+		}
+	}
+	n, file := find()
+	known.Store(file)
+	return n
+}
+
+// killed is the counter's name.
+const killed = "oom_kill"
+
+// find looks for the counter; the file is nil where there is none.
+func find() (int64, *string) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return 0
+		return 0, nil
 	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number, controllers, path
@@ -30,12 +49,13 @@ func kills() int64 {
 			continue
 		}
 		for _, dir := range []string{filepath.Join(root, fields[2]), root} {
-			if n, ok := counter(filepath.Join(dir, name), "oom_kill"); ok {
-				return n
+			file := filepath.Join(dir, name)
+			if n, ok := counter(file, killed); ok {
+				return n, &file
 			}
 		}
 	}
-	return 0
+	return 0, nil
 }
 
 // counter reads the line "NAME NUMBER" of a file.

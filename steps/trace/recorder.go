@@ -279,6 +279,9 @@ func (r *Recorder) writeDocument() (err error) {
 	}
 	beside := r.log.size > r.embed
 	source := &eventLog{log: r.log.file, each: func(visit visitor) error {
+		if r.log.size == 0 { // all events, for nothing
+			return nil
+		}
 		_, err := scan(io.NewSectionReader(r.file, 0, r.size), decodeHeading, visit)
 		return err
 	}}
