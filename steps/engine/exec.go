@@ -71,15 +71,14 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	kills := scarcity.Kills()
 	ran := r.opts.identify(argv[0], args, vars, workDir)
 	result, perr := process.Run(ctx, r.opts.Kill, process.Spec{
-		Args:   args,
-		Dir:    workDir,
-		Env:    vars,
-		Files:  x.files.memory,
-		Stdout: x.talk.output(log.stdout),
-		Stderr: x.talk.output(log.stderr),
-		Grace:  r.opts.Grace,
-		Tidy:   argv[0] == ownProgram && r.opts.Program != "" && len(argv) > 1 && argv[1] == "builtin",
-
+		Args:    args,
+		Dir:     workDir,
+		Env:     vars,
+		Files:   x.files.memory,
+		Stdout:  x.talk.output(log.stdout),
+		Stderr:  x.talk.output(log.stderr),
+		Grace:   r.opts.Grace,
+		Tidy:    argv[0] == ownProgram && r.opts.Program != "" && len(argv) > 1 && argv[1] == "builtin",
 		Confine: x.view(args),
 	})
 	terr := x.talk.end(inv)
