@@ -33,7 +33,7 @@ func (i *Image) Unlocked(l *lock.File) string {
 	case !i.Varies && l.Image(i.Name) != "":
 		return ""
 	case i.Varies || strings.Contains(i.Written, "$"):
-		return fmt.Sprintf("the image %s has no digest, as far as it is known before the jobs run, and --locked demands one", i.Written)
+		return fmt.Sprintf("the image %s has no digest that is known before the jobs run, and --locked requires one", i.Written)
 	}
 	return fmt.Sprintf("the image %s has no digest, and --locked demands one", i.Written)
 }

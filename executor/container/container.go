@@ -1,5 +1,5 @@
-// Package container is the level of containers: a job's image, and services beside it, in Docker or Podman, through the API of
-// the engine.
+// Package container is the isolation level of containers: it runs a job in its image, with its services, in Docker or Podman, through
+// the engine's API.
 //
 // The step-runner is the main process of the job's container, from a volume that jobs mount read-only. Files go in
 // and out through the engine: nothing on this machine is mounted, and nothing on it can belong to a container's root.

@@ -1,5 +1,5 @@
-// Package executortest is the suite that every level of isolation passes: what executor.Executor promises, tried from outside
-// with the client that the rest of the program uses.
+// Package executortest is the test suite that every isolation level passes. It checks what executor.Executor promises from outside, with
+// the client that the rest of the program uses.
 package executortest
 
 import (

@@ -1,5 +1,5 @@
-// Package ledger records what a process makes that outlives it, such as folders, containers and networks, before it is made:
-// whatever happens to the process, the next one can remove it, or take it over.
+// Package ledger records what a process creates that outlives it, such as folders, containers and networks, before it is created.
+// Whatever happens to the process, the next one can remove it or adopt it.
 //
 // It keeps two questions apart. Which process is alive: a ledger is a file that its process holds a lock on, and the system
 // drops the lock when the process ends, in whatever way. Who owns what is in it: the file names its owner and for how long

@@ -1,4 +1,4 @@
-// Package levels is the registry of levels of isolation: adding one takes its own package, one line here, and a row in
+// Package levels is the registry of isolation levels: adding one takes its own package, one line here, and a row in
 // docs/executors.md.
 package levels
 

@@ -1,4 +1,4 @@
-// Package none is the level without isolation: a job's steps are processes of the host, and run as the host's user.
+// Package none is the isolation level without isolation: a job's steps are processes of the host, and run as the host's user.
 //
 // The step-runner of an environment is a process of its own, so that a crash of this one ends no job whose lease outlives it.
 // The first one, and from the second job on the next one, is started ahead: jobs rarely wait for it.

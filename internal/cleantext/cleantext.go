@@ -1,5 +1,5 @@
-// Package cleantext makes text that others chose safe to show on a terminal: what would do more than show a character is shown as its
-// number, so that it neither acts nor hides.
+// Package cleantext makes untrusted text safe to show on a terminal: a character that would do anything but appear is shown as its code
+// point, so that it neither acts nor hides.
 package cleantext
 
 import (

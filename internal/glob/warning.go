@@ -1,4 +1,4 @@
-// Package glob finds files by patterns, in each of the ways that GitLab has.
+// Package glob matches files against patterns, in each of GitLab's dialects.
 //
 //   - [Find] is how a runner reads the paths of artifacts and caches: patterns of package doublestar, against the files on disk.
 //   - [Changes] and [Exists] are how GitLab's server reads rules:changes and rules:exists: Ruby's File.fnmatch, against lists of files.

@@ -1,4 +1,4 @@
-// Package mask keeps secrets out of logs: it replaces every secret in a stream of bytes by [MASKED].
+// Package mask keeps secrets out of logs: it replaces every secret in a stream of bytes with [MASKED].
 //
 // # What is recognised
 //

@@ -1,4 +1,4 @@
-// Package pack creates and extracts the archives of artifacts and caches.
+// Package pack creates and extracts the archives of artifacts and caches, and reads all archives that come from elsewhere.
 //
 // Archives are made of a list of names below one folder, in the order of their bytes, whatever the number of workers: the same files
 // give the same archive. They hold files, folders and symbolic links, the latter as links. Pipes, sockets and devices are left out with a

@@ -1,4 +1,4 @@
-// Package scarcity finds out what a machine had too little of when something failed: space on a disk, or memory.
+// Package scarcity finds out which resource a machine ran out of when something failed: disk space or memory.
 package scarcity
 
 // littleSpace is how much space a disk has at most that counts as full, in bytes. Some file systems keep a few blocks for themselves.

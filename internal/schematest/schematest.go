@@ -1,4 +1,4 @@
-// Package schematest holds JSON schemas against what they describe, with an independent validator.
+// Package schematest checks JSON schemas against what they describe, with an independent validator.
 package schematest
 
 import (

@@ -1,4 +1,4 @@
-// Package shellscript puts values into shell text in such a way that they cannot turn into code.
+// Package shellscript puts values into shell text so that they cannot become code.
 //
 // A script is literal text with slots for values. Render does not splice a value into the text. It sets a variable to the
 // value on the first line and puts a reference to that variable into the slot, in the form that the quotes around the slot

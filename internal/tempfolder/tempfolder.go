@@ -1,5 +1,5 @@
-// Package tempfolder makes temporary folders that do not outlive the program that made them by much: one that was killed leaves its
-// folders, and the next program that makes one removes them.
+// Package tempfolder creates temporary folders that are removed even if their program is killed: the next program that creates one removes
+// them.
 //
 // A folder holds a file that its maker has locked. A folder whose file nobody has locked is that of a killed program. Where files cannot be
 // locked, a folder has no such file, and nobody takes it for one that was left.

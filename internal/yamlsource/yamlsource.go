@@ -1,4 +1,4 @@
-// Package yamlsource reads YAML text into a tree in which everything knows its place, and collects what is wrong with it.
+// Package yamlsource reads YAML text into a tree in which every node knows its position, and collects all mistakes in it.
 //
 // A frontend parses a text with Parse, walks File.Documents, reports every mistake it meets with File.Report, and returns
 // File.Err: one list of all of them, in the order of the text, each with its source line. Aliases and merge keys are already

@@ -1,4 +1,4 @@
-// Package limits says what the jobs of a run may use and reach: as the user says, and as the project's .rung/limits.yml narrows that.
+// Package limits defines what the jobs of a run may use and reach: as the user says, and as the project's .rung/limits.yml narrows that.
 //
 //	cpus: 2
 //	memory: 4GiB

@@ -1,4 +1,4 @@
-// Package repository knows what a pipeline on this machine runs for: the Git repository around a folder, and what would have
+// Package repository describes what a pipeline on this machine runs for: the Git repository around a folder, and what would have
 // started the pipeline.
 //
 //	Open ──> Repository: root, commit, branch, remote, user      three git processes, at the same time

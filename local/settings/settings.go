@@ -1,5 +1,5 @@
-// Package settings reads what GitLab has in the settings of a project and a local run has in .rung/variables.yml: variables that are not
-// in the repository.
+// Package settings reads .rung/variables.yml, which holds for local runs what GitLab keeps in the settings of a project: variables that are
+// not in the repository.
 //
 //	DEPLOY_HOST: staging.example.com
 //	DEPLOY_TOKEN: {value: glpat-…, masked: true}

@@ -1,4 +1,4 @@
-// Package store is the folder .rung of a project: what jobs leave for later jobs and later runs, as GitLab would keep it.
+// Package store manages the .rung folder of a project: what jobs leave for later jobs and later runs, as GitLab would keep it.
 //
 //	.rung/artifacts/JOB/RUN/    archives and reports of a run, and JOB/latest.json, which says which run counts
 //	.rung/cache/                caches, by their keys

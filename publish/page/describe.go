@@ -1,5 +1,5 @@
-// Package page makes a component's page: what it is for, what it takes and gives, what it asks for, and exactly which one
-// it is. A catalog is a folder of such pages.
+// Package page renders a component's page: its purpose, its inputs and outputs, what it requests, and its exact version and digest. A
+// catalog is a folder of such pages.
 package page
 
 import (

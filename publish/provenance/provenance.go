@@ -1,5 +1,4 @@
-// Package provenance says of a run, in the words of SLSA's provenance, what came of it and from what: an in-toto statement whose
-// subjects are the trace, the outputs and the artifacts, and whose materials are the components that ran.
+// Package provenance describes the results and the materials of a run as SLSA provenance: an in-toto statement whose subjects are the trace, the outputs and the artifacts, and whose materials are the components that ran.
 //
 // It only makes and reads statements. Package signature puts them into envelopes and signs them; docs/signatures.md describes
 // every field.

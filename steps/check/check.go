@@ -1,7 +1,7 @@
-// Package check finds, before anything runs, what will be wrong with a list of steps whatever it runs with: names that do not exist, values of
-// the wrong type, steps that cannot run. It goes through the whole graph of components, and reports everything at once.
+// Package check finds mistakes in a list of steps before anything runs: names that do not exist, values of the wrong type, steps that cannot
+// run. It walks the whole graph of components and reports everything at once.
 //
-// What depends on values is not wrong, and what cannot be loaded is unknown, which is not wrong either.
+// It reports only what is wrong for every input. What depends on values, and what cannot be loaded, is not reported.
 package check
 
 import (

@@ -1,4 +1,4 @@
-// Package containers describes what a job asks of the place that it runs in: images, services and registries. It is the one vocabulary,
+// Package containers describes what a job requests of its environment: images, services and registries. It is the one vocabulary,
 // from the file that a person writes to the executor and the trace.
 package containers
 

@@ -96,7 +96,7 @@ func (g *given) finish() error {
 func (g *given) missingHint() string {
 	hints := []string{}
 	if slices.ContainsFunc(g.missing, func(s string) bool { return !strings.HasPrefix(s, environmentKind) }) {
-		hints = append(hints, "give each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
+		hints = append(hints, "pass each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
 	}
 	if slices.ContainsFunc(g.missing, func(s string) bool { return strings.HasPrefix(s, environmentKind) }) {
 		hints = append(hints, "give the environment variables, which hold a secret, with --env NAME or NAME=VALUE")

@@ -48,7 +48,7 @@ func (r *Resolver) LockedImage(what, name string) (string, error) {
 	if digest := r.Lock.Image(name); digest != "" {
 		return containers.WithDigest(name, digest), nil
 	}
-	by := "--locked demands it"
+	by := "--locked requires it"
 	if closed := r.Lock.Closes(plan.ImagePrefix + name); closed != nil {
 		by = closed.By
 	} else if !r.Locked {

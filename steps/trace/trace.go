@@ -1,4 +1,4 @@
-// Package trace is the record of a run: a document that says what ran, from what, with what, and what came of it.
+// Package trace is the record of a run: a document that states what ran, where it came from, its inputs and its results.
 //
 // A Recorder makes it from the events of a run. While the run goes on the events themselves are kept beside it, a line
 // each, so that a run which is killed leaves everything up to that moment. Read reads both. Export turns a trace into

@@ -30,7 +30,7 @@ async function fails(status, pattern, call) {
 }
 await fails(403, /Resource not accessible by integration/, () => octokit.rest.issues.createComment({ ...context.repo, issue_number: 1, body: 'x' }))
 await fails(404, /Not Found/, () => octokit.rest.repos.getContent({ ...context.repo, path: 'none' }))
-await fails(404, /only .* is at hand/, () => octokit.rest.repos.get({ owner: 'else', repo: 'where' }))
+await fails(404, /only .* is available/, () => octokit.rest.repos.get({ owner: 'else', repo: 'where' }))
 await fails(404, /Rung answers/, () => octokit.rest.repos.listReleases(context.repo))
 await fails(401, /Bad credentials/, () => github.getOctokit('wrong').rest.repos.get(context.repo))
 

@@ -1,9 +1,8 @@
-// Package engine is a client of the Engine API of Docker, which Podman speaks, too: the calls that running a job takes, and of
-// their answers the fields that are looked at. It is on net/http alone, because it is part of a program that is copied into
-// every environment.
+// Package engine is a client for Docker's Engine API, which Podman also implements: the calls that a job needs, and those fields of the
+// responses that are used. It builds on net/http alone, because it is part of a program that is copied into every environment.
 //
-// The contract is https://docs.docker.com/reference/api/engine/. The version that is spoken is agreed on with the engine before the
-// first call. An engine's "no" is an *Error, with its status and its words; Unreachable tells when there is nobody to ask.
+// The contract is https://docs.docker.com/reference/api/engine/. The API version is negotiated with the engine before the first call. A
+// refusal of the engine is an *Error, with its status and message; Unreachable reports that no engine answers.
 package engine
 
 import (

@@ -1,4 +1,4 @@
-// Package enginetest gives tests what a bare machine does not have: a real container engine, images for it that need no registry, and
+// Package enginetest provides tests with what a bare machine lacks: a real container engine, images for it that need no registry, and
 // programs such as sshd. A test that needs one asks here, is skipped without it, and runs in "make engines", which has them all.
 package enginetest
 

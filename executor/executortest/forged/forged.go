@@ -1,5 +1,5 @@
-// Package forged is a level for tests whose environments lie: a step-runner in them runs nothing, and reports and leaves what the test
-// says, as an image with a program of its own in the place of step-runner can.
+// Package forged is an isolation level for tests, whose environments lie: the step-runner in them runs nothing, and reports and leaves
+// behind what the test says. An image with another program in place of step-runner can do the same.
 package forged
 
 import (

@@ -1,6 +1,6 @@
-// Package remotefiles is host.Files for a machine that can only run commands: a program of ours on it (Serve) does the work, and
-// Client starts it, once for each call. Paths are its arguments, archives its input and output, and an error is one line of JSON
-// on its standard error.
+// Package remotefiles implements host.Files for a machine that can only run commands: a copy of this program there does the work (Serve),
+// and Client starts it for each call. Paths are its arguments, archives its input and output, and an error is one line of JSON on its
+// standard error.
 package remotefiles
 
 import (

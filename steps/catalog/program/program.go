@@ -1,4 +1,4 @@
-// Package program is what the Go code of a built-in step is given, and how it gives its results.
+// Package program defines what the Go code of a built-in step receives, and how it returns its results.
 //
 // A built-in step is a folder with a func.yml like any other step. Its command is this program itself,
 //

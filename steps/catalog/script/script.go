@@ -1,4 +1,4 @@
-// Package script makes shell text of the lines of a classic job: what `script:` in .gitlab-ci.yml means.
+// Package script turns the lines of a classic job into shell text: what `script:` in .gitlab-ci.yml means.
 //
 // As with gitlab-runner, one shell runs all lines, so that what a line sets (a folder, a variable, a function) is there for the
 // next. Before each line the shell is told to show it, as `$ line` in green. The first line that fails ends the script with its exit

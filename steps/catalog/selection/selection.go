@@ -1,5 +1,5 @@
-// Package selection finds the files of the work directory that a step keeps, as caches and artifacts name them, and tells in the
-// step's log what every pattern found.
+// Package selection finds the files of the work directory that a step keeps, as caches and artifacts name them, and reports in
+// the step's log what every pattern found.
 package selection
 
 import (

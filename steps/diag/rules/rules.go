@@ -1,4 +1,4 @@
-// Package rules is the catalog of checks: what each is called, how bad what it finds is, and how an author says that a finding is meant.
+// Package rules is the catalog of checks: their names, their severities, and how an author marks a finding as intended.
 package rules
 
 import (

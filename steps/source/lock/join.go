@@ -11,7 +11,7 @@ type Closed struct {
 	URL string `toml:"url"` // what the locations begin with: "https://github.com/"; "" is every location
 	// Except is the one location there that may be used; "" is none.
 	Except string `toml:"except,omitempty"`
-	By     string `toml:"by"` // who says so, for people: "--locked demands it"
+	By     string `toml:"by"` // who says so, for people: "--locked requires it"
 	// Hint is what to do about something that is missing; it may be empty.
 	Hint string `toml:"hint,omitempty"`
 }

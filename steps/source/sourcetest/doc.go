@@ -1,3 +1,3 @@
-// Package sourcetest has what tests of sources need: servers of components that run on this machine, over real protocols.
+// Package sourcetest provides what tests of sources need: servers of components that run on this machine, over real protocols.
 // No program links it.
 package sourcetest

@@ -1,5 +1,5 @@
 // Package github speaks the protocol of GitHub's Actions toolkit with one process: the files that it writes outputs and
-// variables to, the commands and problems in what it prints, the variables that it finds its place by, and the functions
+// variables to, the commands and problems in what it prints, the variables that describe its environment, and the functions
 // that GitHub's expressions are compiled to.
 //
 //	process ── stdout, stderr ──> filter ──> commands: masks, annotations, outputs, state, …      ──> engine.ToolkitResult

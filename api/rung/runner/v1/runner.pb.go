@@ -296,7 +296,7 @@ type RunRequest struct {
 	Timeout *durationpb.Duration `protobuf:"bytes,9,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// How long processes have to end when they are stopped. Absent is 10 seconds.
 	Grace *durationpb.Duration `protobuf:"bytes,10,opt,name=grace,proto3" json:"grace,omitempty"`
-	// What references are locked to: the text of a lock file. It is used in the place of the server's own; empty leaves that.
+	// What references are locked to: the text of a lock file. It is used in place of the server's own; empty leaves that.
 	Lock string `protobuf:"bytes,11,opt,name=lock,proto3" json:"lock,omitempty"`
 	// Where the server keeps the log of the run, for a client that shares a file system with it: the absolute path of an empty file that the
 	// client made. The server appends to it and leaves it in place. Empty is a file of the server's own.

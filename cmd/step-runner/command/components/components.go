@@ -77,7 +77,7 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.Sources, "sources", "", "read the sources of components from `FILE` (default: rung/sources.toml in your configuration folder, and .rung/sources.toml in the project)")
 	f.StringVar(&o.CacheDir, "cache", "", "cache fetched components in `DIR` (default: $STEP_RUNNER_CACHE, or step-runner in your cache folder)")
 	f.StringVar(&o.lockFile, "lock-file", "", "use the lock file `FILE` (default: "+lock.Name+" in the work directory, if it exists)")
-	f.BoolVar(&o.Locked, "locked", false, "refuse components and images that are not in the lock file, and have no digest in their names")
+	f.BoolVar(&o.Locked, "locked", false, "refuse components and images that are neither in the lock file nor named by digest")
 	f.BoolVar(&o.Offline, "offline", false, "fetch nothing; use the cache and bundles")
 	f.BoolVar(&o.Refresh, "refresh", false, "resolve tags and branches again, even if they were resolved recently")
 	f.StringArrayVar(&o.Bundles, "bundle", nil, "use the components in `FILE`, written by trace bundle")
@@ -185,7 +185,7 @@ func (o *Flags) OwnLock(root string) (*lock.File, error) {
 		if f == nil {
 			f = &lock.File{Version: lock.Version}
 		}
-		f.Closed = append(f.Closed, lock.Closed{By: "--locked demands it", Hint: "step-runner lock adds it"})
+		f.Closed = append(f.Closed, lock.Closed{By: "--locked requires it", Hint: "step-runner lock adds it"})
 	}
 	return f, err
 }

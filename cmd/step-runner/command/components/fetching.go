@@ -27,7 +27,7 @@ func Fetching(ctx context.Context, p *command.Program, limit time.Duration) (fet
 	ctx, cancel := context.WithCancelCause(ctx)
 	release := func() {}
 	if limit > 0 {
-		ctx, release = context.WithTimeoutCause(ctx, limit, exit.Coded(exit.Timeout, "time ran out after %v, while the step was fetched", limit))
+		ctx, release = context.WithTimeoutCause(ctx, limit, exit.Coded(exit.Timeout, "timed out after %v while the step was being fetched", limit))
 	}
 	incoming := make(chan os.Signal, 1)
 	signal.Notify(incoming, os.Interrupt, syscall.SIGTERM)

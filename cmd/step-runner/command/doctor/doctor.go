@@ -109,7 +109,7 @@ func (a *app) checkShell() finding {
 		return finding{"shells", findingProblem, "no shell was found", "install bash or sh; `script:` steps need one, exec steps do not"}
 	}
 	if !strings.Contains(found[0], "bash") && runtime.GOOS != "windows" {
-		f.Status, f.Fix = findingWarning, "scripts run with sh, as there is no bash; install bash if they use its features"
+		f.Status, f.Fix = findingWarning, "scripts run with sh because bash is not installed; install it if they use its features"
 	}
 	return f
 }

@@ -44,15 +44,15 @@ func (o *Flags) Owner() (*Owner, error) { return newOwner(o.endWith, o.socket, o
 // Declare declares the flags.
 func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.socket, "socket", "", "listen on the unix socket `PATH`")
-	f.StringVar(&o.listen, "listen", "", "listen on the TCP address `HOST:PORT`; port 0 takes a free one")
+	f.StringVar(&o.listen, "listen", "", "listen on the TCP address `HOST:PORT`; port 0 picks a free one")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "use the certificate chain in the PEM `FILE`")
 	f.StringVar(&o.tlsKey, "tls-key", "", "use the private key in the PEM `FILE`")
 	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "accept clients with a certificate from a CA in the PEM `FILE`")
 	f.StringVar(&o.tokenFile, "token-file", "", "accept clients that present the token in `FILE`")
 	f.BoolVar(&o.noAuth, "no-auth", false, "accept every user on this machine; loopback addresses only")
 	f.StringVar(&o.Service.metrics, "metrics", "", "serve Prometheus metrics on `[HOST]:PORT`; without HOST for this machine only")
-	f.StringArrayVar(&o.endWith, "end-with", nil, "end at once, with all runs, when `WHAT` does: stdin or socket")
-	f.DurationVar(&o.unattended, "end-unattended", 0, "end at once, with all runs, if no client is connected for `TIME` (default: never)")
+	f.StringArrayVar(&o.endWith, "end-with", nil, "exit at once, with all runs, when `WHAT` is closed or removed: stdin or socket")
+	f.DurationVar(&o.unattended, "end-unattended", 0, "exit at once, with all runs, if no client is connected for `TIME` (default: never)")
 	f.StringArrayVar(&o.folders, "folder", nil, "create the folder `MODE:PATH` first, unless it exists")
 	for _, name := range []string{"end-with", "folder"} {
 		_ = f.MarkHidden(name) // for the program that starts the server
@@ -94,7 +94,7 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		}
 	}()
 	if o.listen == "" && (o.tlsCert != "" || o.tlsKey != "" || o.tlsClientCA != "" || o.tokenFile != "" || o.noAuth) {
-		return nil, exit.Usage("TLS, tokens and --no-auth are for TCP, and there is no --listen").
+		return nil, exit.Usage("TLS, tokens and --no-auth require --listen").
 			Hinted("only your own user can connect to a unix socket")
 	}
 	if err := makeFolders(o.folders); err != nil {
@@ -154,7 +154,7 @@ func makeFolders(folders []string) error {
 func (o *Flags) Place(args []string) error {
 	switch {
 	case len(args) > 0 && o.socket != "":
-		return exit.Usage("DIR and --socket both say where to listen").Hinted("keep one of them")
+		return exit.Usage("DIR and --socket cannot be used together").Hinted("use one of them")
 	case len(args) > 0:
 		dir := strings.TrimSpace(args[0])
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -179,18 +179,18 @@ func (o *Flags) access(p *command.Program) (service.Access, error) {
 	case err != nil:
 		return access, err
 	case (o.tlsCert == "") != (o.tlsKey == ""):
-		return access, exit.Usage("TLS takes both --tls-cert and --tls-key")
+		return access, exit.Usage("TLS requires both --tls-cert and --tls-key")
 	case o.tlsClientCA != "" && !secure:
-		return access, exit.Usage("--tls-client-ca is of no use without --tls-cert and --tls-key")
+		return access, exit.Usage("--tls-client-ca requires --tls-cert and --tls-key")
 	case !secure && !local:
-		return access, exit.Usage("%s is not a loopback address, and what clients send to it would cross the network in clear", o.listen).
+		return access, exit.Usage("%s is not a loopback address, and what clients send to it would cross the network unencrypted", o.listen).
 			Hinted("give the server a certificate with --tls-cert and --tls-key, or listen on 127.0.0.1")
 	case o.noAuth && !local:
-		return access, exit.Usage("--no-auth would let everybody in who can reach %s", o.listen).Hinted("use --tls-client-ca or --token-file")
+		return access, exit.Usage("--no-auth would let in everyone who can reach %s", o.listen).Hinted("use --tls-client-ca or --token-file")
 	case o.noAuth && (o.tokenFile != "" || o.tlsClientCA != ""):
-		return access, exit.Usage("--no-auth lets in everybody, and --token-file and --tls-client-ca do not").Hinted("keep one")
+		return access, exit.Usage("--no-auth cannot be used with --token-file or --tls-client-ca").Hinted("keep one")
 	case !o.noAuth && o.tokenFile == "" && o.tlsClientCA == "":
-		return access, exit.Usage("nothing says whom to let in").
+		return access, exit.Usage("there is no rule for who may connect").
 			Hinted("use --token-file, or --tls-client-ca with TLS; on a loopback address, --no-auth lets in every user on this machine")
 	}
 	if o.tokenFile != "" {

@@ -25,7 +25,7 @@ func serveMetrics(p *command.Program, svc *service.Service, address string) (sto
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, exit.Coded(exit.System, "--metrics: %v", err).Hinted("choose another port; 0 takes a free one")
+		return nil, exit.Coded(exit.System, "--metrics: %v", err).Hinted("choose another port; 0 picks a free one")
 	}
 	server := &http.Server{Handler: svc.MetricsHandler(), ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	go func() { _ = server.Serve(listener) }()

@@ -1,4 +1,4 @@
-// Package endpoint is a service for runs of steps, and the places where it listens.
+// Package endpoint runs the service for runs of steps, on the addresses and sockets where it listens.
 package endpoint
 
 import (
@@ -53,7 +53,7 @@ func (o *ServiceFlags) flags(f *pflag.FlagSet) {
 	f.Var(quantity.SizeVar(&l.RequestBytes), "max-request", "accept requests of at most `SIZE`")
 	f.DurationVar(&l.Duration, "max-duration", service.DefaultDuration, "stop a run after `TIME`")
 	f.DurationVar(&l.Keep, "keep", service.DefaultKeep, "keep a finished run for `TIME` if no client closes it")
-	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run if no client asks for it for `TIME`")
+	f.DurationVar(&l.AbandonAfter, "abandon-after", service.DefaultAbandonAfter, "stop a run if no client asks about it for `TIME`")
 	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
 	f.StringVar(&o.rulesOf, "rules-of", "", "use the sources.toml of the project in `DIR`, wherever jobs run")
 	f.BoolVar(&o.pass, "pass-environment", false, "give steps the whole environment of this process, HOME included")
@@ -67,7 +67,7 @@ func (o *ServiceFlags) flags(f *pflag.FlagSet) {
 func (o *ServiceFlags) Check() error {
 	l := &o.limits
 	if l.Runs <= 0 || l.Kept <= 0 || l.Followers <= 0 || l.LogBytes <= 0 || l.RequestBytes <= 0 || l.Duration <= 0 || l.Keep <= 0 || l.AbandonAfter <= 0 || l.Pause <= 0 {
-		return exit.Usage("a limit is more than 0")
+		return exit.Usage("a limit must be more than 0")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, owner *Own
 	case err = <-failed:
 		err = exit.Coded(exit.System, "%v", err)
 	case why := <-left:
-		fmt.Fprintf(p.Stderr, "step-runner: %s, ending at once\n", why)
+		fmt.Fprintf(p.Stderr, "step-runner: %s, exiting at once\n", why)
 		return nil // which kills what runs; connections end with this process
 	case <-ctx.Done():
 	}

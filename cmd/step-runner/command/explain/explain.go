@@ -1,4 +1,4 @@
-// Package explain is the command that explains keywords, and has the JSON schemas of all files that people write.
+// Package explain explains keywords, and provides the JSON schemas of all files that people write.
 package explain
 
 import (
@@ -81,7 +81,7 @@ In VS Code, set "yaml.schemas" to {"FILE": ".gitlab-ci.yml"}, or begin a YAML fi
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	cmd.Flags().BoolVar(&asSchema, "schema", false, "print a JSON schema, that of .gitlab-ci.yml unless another is named")
+	cmd.Flags().BoolVar(&asSchema, "schema", false, "print a JSON schema (default: that of .gitlab-ci.yml)")
 	return cmd
 }
 

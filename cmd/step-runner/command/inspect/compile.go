@@ -197,7 +197,7 @@ func compiledHead(c *gitlab.Compiled, folder string) string {
 	}
 	fmt.Fprintf(&b, "#   %s\n", command)
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
-		fmt.Fprintf(&b, "# The variable %s is the file %q, which has to be there.\n", c.Files[name].Name, name)
+		fmt.Fprintf(&b, "# The variable %s is the file %q, which must exist.\n", c.Files[name].Name, name)
 	}
 	for _, note := range c.Notes {
 		fmt.Fprintf(&b, "# Note: %s\n", strings.ReplaceAll(note, "\n", " "))

@@ -77,10 +77,10 @@ func (a *app) describe(ctx context.Context, arg string, o *describeOptions) erro
 		o.format = "json"
 	}
 	if !slices.Contains([]string{"text", "json", "markdown"}, o.format) {
-		return exit.Usage("--format is text, json or markdown, not %q", o.format)
+		return exit.Usage("--format must be text, json or markdown, not %q", o.format)
 	}
 	if (o.out != "" || o.base != "") && !o.catalog {
-		return exit.Usage("--output and --as are for --catalog")
+		return exit.Usage("--output and --as require --catalog")
 	}
 	folder, err := engine.MakeFolder()
 	if err != nil {
@@ -132,7 +132,7 @@ func (d *describer) page(ctx context.Context, arg string) (*describe.Page, error
 	}
 	ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 	if err != nil {
-		return nil, exit.Coded(exit.NotFound, "%q is neither a folder nor a reference: %v", arg, err).Hinted("a step in a folder is written ./FOLDER")
+		return nil, exit.Coded(exit.NotFound, "%q is neither a folder nor a reference: %v", arg, err).Hinted("write a step in a folder as ./FOLDER")
 	}
 	component, err := d.from.Load(ctx, ref, d.dir)
 	if err != nil {

@@ -74,7 +74,7 @@ func readPrivateFile(path string) ([]byte, error) {
 		return text, err // of other files the parser says what they are
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return nil, exit.Coded(exit.Denied, "others than its owner can read the private key %s (mode %04o)", path, info.Mode().Perm()).
+		return nil, exit.Coded(exit.Denied, "users other than its owner can read the private key %s (mode %04o)", path, info.Mode().Perm()).
 			Hinted("chmod 600 %s", path)
 	}
 	return text, nil
@@ -159,7 +159,7 @@ type PublicKey struct {
 // Open reads the keys. Each is there once.
 func (k *TrustedKeys) Open() (keys []PublicKey, threshold int, err error) {
 	if len(k.Files) == 0 {
-		return nil, 0, exit.Usage("--key is missing").Hinted("name the public key of whoever should have signed, for example --key ci.pub")
+		return nil, 0, exit.Usage("--key is missing").Hinted("name the public key of the expected signer, for example --key ci.pub")
 	}
 	known := map[string]bool{}
 	for _, file := range k.Files {
@@ -180,7 +180,7 @@ func (k *TrustedKeys) Open() (keys []PublicKey, threshold int, err error) {
 	case k.threshold == 0:
 		return keys, len(keys), nil
 	case k.threshold < 0 || k.threshold > len(keys):
-		return nil, 0, exit.Usage("--threshold: %d of %d keys can never have signed", k.threshold, len(keys)).Hinted("use --threshold from 1 to the number of different keys")
+		return nil, 0, exit.Usage("--threshold: %d is not possible with %d keys", k.threshold, len(keys)).Hinted("use --threshold from 1 to the number of different keys")
 	}
 	return keys, k.threshold, nil
 }

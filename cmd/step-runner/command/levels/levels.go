@@ -1,4 +1,4 @@
-// Package levels says how the levels on which jobs run are made in this program.
+// Package levels opens the isolation levels on which this program runs jobs.
 package levels
 
 import (

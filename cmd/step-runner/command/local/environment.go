@@ -43,7 +43,7 @@ func (o *localFlags) hostEnvironment() (map[string]string, error) {
 	}
 	for name := range given {
 		if values.IsCredential(strings.ToUpper(name)) {
-			return nil, exit.Usage("--env %s: by its name it is a credential, and would be in traces", name).Hinted("use `--secret %s`, or .rung/variables.yml", name)
+			return nil, exit.Usage("--env %s: its name suggests a credential, and traces would hold it", name).Hinted("use `--secret %s`, or .rung/variables.yml", name)
 		}
 	}
 	maps.Copy(env, given)

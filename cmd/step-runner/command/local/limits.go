@@ -7,7 +7,7 @@ var limitFlags = []struct{ name, kind, usage string }{
 	{"cpus", "N", "let each job use at most `N` processors (container jobs only)"},
 	{"memory", "SIZE", "let each job use at most `SIZE` of memory, such as 2GiB (container jobs only)"},
 	{"pids", "N", "let each job have at most `N` processes and threads (container jobs only)"},
-	{"disk", "SIZE", "let each job make at most `SIZE` of files (container jobs, if the engine has quotas)"},
+	{"disk", "SIZE", "let each job write at most `SIZE` of files (container jobs, if the engine has quotas)"},
 	{"network", "POLICY", "let jobs reach `POLICY`: all, or none but their services (container jobs only)"},
 }
 

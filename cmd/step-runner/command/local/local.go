@@ -303,7 +303,7 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 		return nil
 	}
 	if o.outputFile != "" && len(jobs) > 1 {
-		return exit.Usage("--output-file is for one job, and there are %d", len(jobs)).Hinted("use --job-name, or --output-dir DIR for the traces of all")
+		return exit.Usage("--output-file is for one job, but there are %d", len(jobs)).Hinted("use --job-name, or --output-dir DIR for the traces of all")
 	}
 	if err := o.checkTraces(); err != nil {
 		return err
@@ -364,7 +364,7 @@ func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, vie
 
 // unlocked is the error of jobs whose images --locked refuses.
 func unlocked(found diag.List) error {
-	return exit.WithProblems(found, exit.Coded(exit.Denied, "--locked demands images with digests"))
+	return exit.WithProblems(found, exit.Coded(exit.Denied, "--locked requires images with digests"))
 }
 
 // ended shows how all jobs ended, and is their exit code.

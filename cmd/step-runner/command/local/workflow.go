@@ -40,7 +40,7 @@ func (o *localFlags) onceWorkflow(ctx context.Context, file string, names []stri
 		return o.printWorkflow(p, chosen)
 	case !p.Starts && len(names) == 0:
 		fmt.Fprintf(o.app.Stderr, "there is nothing to run: %s\n", cleantext.Line(p.Why))
-		fmt.Fprintln(o.app.Stderr, "hint: --event says what happens, and --job-name JOB runs a job whatever happens")
+		fmt.Fprintln(o.app.Stderr, "hint: --event sets the event, and --job-name JOB runs a job for any event")
 		return nil
 	case o.dryRun:
 		return o.printWorkflowPlan(ctx, p, chosen)
@@ -52,11 +52,11 @@ func (o *localFlags) onceWorkflow(ctx context.Context, file string, names []stri
 func (o *localFlags) checkWorkflowFlags() error {
 	switch {
 	case len(o.manual) > 0:
-		return exit.Usage("--manual is about manual jobs, which workflows have none of").Hinted("name the jobs that shall run")
+		return exit.Usage("--manual is for manual jobs, and workflows have none").Hinted("name the jobs to run")
 	case o.waitDelayed:
-		return exit.Usage("--wait-delayed is about delayed jobs, which workflows have none of")
+		return exit.Usage("--wait-delayed is for delayed jobs, and workflows have none")
 	case o.inPlace:
-		return exit.Usage("--in-place: the jobs of a workflow begin in an empty folder, as on GitHub").Hinted("actions/checkout brings your work tree there")
+		return exit.Usage("--in-place: the jobs of a workflow begin in an empty folder, as on GitHub").Hinted("actions/checkout copies your work tree to it")
 	}
 	for _, pair := range o.matrix {
 		if !strings.Contains(pair, ":") {
@@ -76,7 +76,7 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	}
 	several = several || len(names) != 1
 	if o.outputFile != "" && several {
-		return exit.Usage("--output-file is for one job, and there are several").Hinted("use --job-name, or --output-dir DIR for the traces of all")
+		return exit.Usage("--output-file is for one job, but there are several").Hinted("use --job-name, or --output-dir DIR for the traces of all")
 	}
 	if err := o.checkTraces(); err != nil {
 		return err

@@ -93,14 +93,14 @@ Exit codes: 0 written, or up to date · 1 incomplete or out of date (--check) ·
 
 func (a *lockCommands) lock(ctx context.Context, o *lockOptions, args []string) error {
 	if o.update && (o.check || o.event.From.Offline) {
-		return exit.Usage("--update asks servers and writes the file: it goes with neither --check nor --offline")
+		return exit.Usage("--update contacts servers and writes the file: it cannot be used with --check or --offline")
 	}
 	at, err := projectOf(args)
 	switch {
 	case err != nil:
 		return err
 	case o.github && (at == nil || at.files == nil):
-		return exit.Usage("--github: there is no workflow among what shall be locked")
+		return exit.Usage("--github: none of the definitions to lock is a workflow")
 	case at != nil && !o.named:
 		o.output = at.lockFile()
 	}
@@ -238,14 +238,14 @@ func (a *lockCommands) reportLock(o *lockOptions, all []locker.Difference, failu
 		}
 	}
 	for _, f := range failures {
-		if _, err := fmt.Fprintf(a.Stdout, "not at hand: %s: %s\n", f.Reference, source.MaskUserinfo(f.Err.Error())); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "unavailable:  %s: %s\n", f.Reference, source.MaskUserinfo(f.Err.Error())); err != nil {
 			return err
 		}
 	}
 	if bad {
 		return exit.Shown(exitNotLocked)
 	}
-	what := "is complete, and every name points to what it says"
+	what := "is complete, and every name resolves to what it records"
 	if o.event.From.Offline {
 		what = "is complete"
 	}

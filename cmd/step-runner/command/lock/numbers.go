@@ -34,8 +34,8 @@ func (a *lockCommands) addNumbers(ctx context.Context, rules source.Rules, f *lo
 		if _, asked := known[name]; !asked {
 			owner, repository, err := a.numbersOf(ctx, rules, name)
 			if err != nil {
-				return exit.Coded(exit.System, "GitHub's numbers of %s, which its lock file must have: %v", name, source.MaskUserinfo(err.Error())).
-					Hinted("GITHUB_TOKEN with a token that may read it, and GITHUB_API_URL, can help; without --github only steps.lock is written")
+				return exit.Coded(exit.System, "cannot get GitHub's IDs of %s, which its lock file needs: %v", name, source.MaskUserinfo(err.Error())).
+					Hinted("set GITHUB_TOKEN to a token that can read it, and GITHUB_API_URL for another server; without --github only steps.lock is written")
 			}
 			known[name] = numbers{owner, repository}
 		}
@@ -73,7 +73,7 @@ func (a *lockCommands) numbersOf(ctx context.Context, rules source.Rules, name s
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return 0, 0, fmt.Errorf("%s answers %s", url, answer.Status)
+		return 0, 0, fmt.Errorf("%s answered %s", url, answer.Status)
 	}
 	var said struct {
 		ID       int64  `json:"id"`
@@ -83,13 +83,13 @@ func (a *lockCommands) numbersOf(ctx context.Context, rules source.Rules, name s
 		} `json:"owner"`
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&said); err != nil {
-		return 0, 0, fmt.Errorf("%s answers what is not understood: %w", url, err)
+		return 0, 0, fmt.Errorf("cannot read the answer of %s: %w", url, err)
 	}
 	switch {
 	case !strings.EqualFold(said.FullName, name):
-		return 0, 0, fmt.Errorf("the repository is called %q now, and GitHub runs no action by its old name: write the new one", said.FullName)
+		return 0, 0, fmt.Errorf("the repository is now called %q, and GitHub does not run actions under the old name: use the new one", said.FullName)
 	case said.ID < 1 || said.Owner.ID < 1:
-		return 0, 0, errors.New("the answer has no numbers")
+		return 0, 0, errors.New("the answer has no IDs")
 	}
 	return said.Owner.ID, said.ID, nil
 }

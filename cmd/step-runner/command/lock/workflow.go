@@ -61,7 +61,7 @@ func projectOf(args []string) (*projectToLock, error) {
 			out = &projectToLock{root: root}
 		}
 		if out.root != root {
-			return nil, exit.Usage("the definitions are of two repositories: %s and %s", out.root, root).Hinted("lock those of each by themselves")
+			return nil, exit.Usage("the definitions are in two repositories: %s and %s", out.root, root).Hinted("lock each repository separately")
 		}
 		if project.IsWorkflow(arg) {
 			out.files = append(out.files, path.Join(github.Folder, filepath.Base(full)))

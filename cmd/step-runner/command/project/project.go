@@ -92,7 +92,7 @@ func OpenError(err error) error {
 	case errors.As(err, &given):
 		return exit.Usage("%v", err).Hinted("%s", given.Hint)
 	case diag.Of(err) == nil && errors.Is(err, fs.ErrNotExist):
-		return exit.Coded(exit.NotFound, "%v", err).Hinted("name the file, as the first argument")
+		return exit.Coded(exit.NotFound, "%v", err).Hinted("name the file as the first argument")
 	}
 	return err
 }

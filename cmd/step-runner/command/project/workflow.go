@@ -63,7 +63,7 @@ func (o *Flags) WorkflowFile(file string) (found string, is bool, err error) {
 	switch len(files) {
 	case 0:
 		return "", false, exit.Coded(exit.NotFound, "there are no workflows in %s", filepath.Join(root, filepath.FromSlash(github.Folder))).
-			Hinted("name the file, as the first argument")
+			Hinted("name the file as the first argument")
 	case 1:
 		return filepath.Join(root, filepath.FromSlash(files[0])), true, nil
 	}
@@ -154,7 +154,7 @@ func WorkflowError(err error) error {
 	case errors.As(err, &unknown):
 		return exit.Coded(exit.NotFound, "%v", err).Hinted("%s", unknown.Hint)
 	case err != nil && diag.Of(err) == nil && errors.Is(err, fs.ErrNotExist):
-		return exit.Coded(exit.NotFound, "%v", err).Hinted("name the file, as the first argument")
+		return exit.Coded(exit.NotFound, "%v", err).Hinted("name the file as the first argument")
 	}
 	return err
 }

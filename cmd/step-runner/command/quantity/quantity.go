@@ -1,4 +1,4 @@
-// Package quantity writes and reads sizes, ages and numbers of things.
+// Package quantity formats and parses sizes, ages and counts.
 package quantity
 
 import (
@@ -66,7 +66,7 @@ func ParseAge(text string) (time.Duration, error) {
 	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return d, nil
 	}
-	return 0, fmt.Errorf("%q is not a time; write it as 12h or 30d", text)
+	return 0, fmt.Errorf("%q is not a duration; write it as 12h or 30d", text)
 }
 
 // sizeFlag is a flag for a number of bytes, written as parseSize reads it.

@@ -37,7 +37,7 @@ func (r *replaying) wantsPlace(recorded *trace.Trace) (bool, error) {
 	switch r.isolation {
 	case "none":
 		if elsewhere {
-			r.notes = append(r.notes, "the recorded run was in a "+env.Level+", and this one is on the machine itself (--isolation none)")
+			r.notes = append(r.notes, "the recorded run was in a "+env.Level+", and this one is on this machine (--isolation none)")
 		}
 		return false, nil
 	case "auto":
@@ -64,7 +64,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 		return err
 	}
 	if described.Level != string(executor.Container) {
-		return exit.Coded(exit.Definition, "the recorded run was in a %s, which this version cannot make", described.Level).Hinted("--isolation none replays it on this machine")
+		return exit.Coded(exit.Definition, "the recorded run was in a %s, which this version cannot create", described.Level).Hinted("--isolation none replays it on this machine")
 	}
 	ctx, _, stop := signals.Handle(ctx, nil)
 	defer stop()
@@ -72,7 +72,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	defer places.Close()
 	level, err := places.OpenContainer()
 	if err != nil {
-		return exit.Coded(exit.System, "the recorded run was in a container, and there is no engine: %v", err).Hinted("start Docker or Podman; --isolation none replays it on this machine")
+		return exit.Coded(exit.System, "the recorded run was in a container, and no container engine is available: %v", err).Hinted("start Docker or Podman; --isolation none replays it on this machine")
 	}
 	job := jobenv.Job(described)
 	job.ID, job.ProjectName = "replay", filepath.Base(recorded.Run.WorkDir)
@@ -91,7 +91,7 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	}
 	defer func() {
 		if err := jobenv.End(ctx, env.Close); err != nil {
-			fmt.Fprintf(r.Program.Stderr, "warning: the environment is not removed: %v\n", err)
+			fmt.Fprintf(r.Program.Stderr, "warning: the environment was not removed: %v\n", err)
 		}
 	}()
 	if err := r.sameImages(imagesOf(described), env.Layout().Images); err != nil {
@@ -119,7 +119,7 @@ func placeError(ctx context.Context, err error) error {
 func (r *replaying) refuseOutside() error {
 	from := r.Session.From
 	if r.WorkDir != "" || from.Sources != "" || from.CacheDir != "" || len(from.Bundles) > 0 {
-		return exit.Usage("--work-dir, --sources, --cache and --bundle are about this machine, and the recorded run was in a container").
+		return exit.Usage("--work-dir, --sources, --cache and --bundle apply to this machine, and the recorded run was in a container").
 			Hinted("--isolation none replays it on this machine")
 	}
 	return nil
@@ -146,7 +146,7 @@ func filled(described *event.Environment, given map[string]string) (*event.Envir
 	for i := range out.Services {
 		out.Services[i].Variables = texts(out.Services[i].Variables)
 		if strings.Contains(strings.Join(out.Services[i].Command, " "), mask.Replacement) {
-			return nil, exit.Coded(exit.Denied, "the command of the service %s held a masked value, which the trace does not", out.Services[i].Name).
+			return nil, exit.Coded(exit.Denied, "the command of the service %s contained a masked value, which is not in the trace", out.Services[i].Name).
 				Hinted("--isolation none replays the run on this machine")
 		}
 	}
@@ -157,7 +157,7 @@ func filled(described *event.Environment, given map[string]string) (*event.Envir
 	}
 	if len(missing) > 0 {
 		return nil, exit.Coded(exit.Denied, "the trace does not hold the variables %s, which are masked", strings.Join(missing, ", ")).
-			Hinted("give each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
+			Hinted("pass each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
 	}
 	return &out, nil
 }
@@ -203,7 +203,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		return 0, err
 	}
 	for _, name := range missing {
-		r.notes = append(r.notes, name+" is not here any more, and the recorded run had it")
+		r.notes = append(r.notes, name+" no longer exists, and the recorded run had it")
 	}
 	for _, note := range r.notes {
 		r.Program.Tell("note: " + note)

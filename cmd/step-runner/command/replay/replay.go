@@ -1,4 +1,4 @@
-// Package replay holds the command that runs a trace again and compares.
+// Package replay holds the command that re-runs a trace and compares.
 package replay
 
 import (
@@ -269,7 +269,7 @@ func (r *replaying) load(path string) (recorded *trace.Trace, err error) {
 	}
 	if len(r.trusted.Files) == 0 {
 		if r.envelope != "" {
-			return nil, exit.Usage("--envelope names signatures, and no key").Hinted("name who should have signed with --key")
+			return nil, exit.Usage("--envelope requires --key").Hinted("use --key with the public key of the expected signer")
 		}
 		return r.loaded.Trace, nil
 	}
@@ -333,7 +333,7 @@ func givenValues(p *command.Program, specs []string) (map[string]string, error) 
 	for _, spec := range specs {
 		name, from, ok := strings.Cut(spec, "=")
 		if !values.VariableName.MatchString(name) {
-			return nil, exit.Usage("--secret: %q is not a name: letters, digits and underscores, not beginning with a digit", name)
+			return nil, exit.Usage("--secret: %q is not a name: use letters, digits and underscores, and do not begin with a digit", name)
 		}
 		if !ok {
 			from = "env:" + name

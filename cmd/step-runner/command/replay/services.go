@@ -20,7 +20,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 		return func() {}, nil
 	}
 	if r.isolation == "none" {
-		r.notes = append(r.notes, "the recorded run had services, and this one has not (--isolation none)")
+		r.notes = append(r.notes, "the recorded run had services, and this one has none (--isolation none)")
 		return func() {}, nil
 	}
 	described, err := filled(env, r.options.Given)
@@ -31,12 +31,12 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 	level, err := places.OpenContainer()
 	if err != nil {
 		places.Close()
-		return nil, exit.Coded(exit.System, "the recorded run had services, and there is no engine: %v", err).Hinted("start Docker or Podman; --isolation none replays it without them")
+		return nil, exit.Coded(exit.System, "the recorded run had services, and no container engine is available: %v", err).Hinted("start Docker or Podman; --isolation none replays it without them")
 	}
 	starter, ok := level.(executor.ServiceStarter)
 	if !ok {
 		places.Close()
-		return nil, exit.Coded(exit.System, "the recorded run had services, which this engine cannot start beside it")
+		return nil, exit.Coded(exit.System, "the recorded run had services, which this engine cannot start next to it")
 	}
 	job := jobenv.Job(described)
 	job.ID, job.ProjectName = "replay-services", "replay"
@@ -53,7 +53,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 	}
 	end = func() {
 		if err := jobenv.End(ctx, started.Close); err != nil {
-			fmt.Fprintf(r.Program.Stderr, "warning: the services are not removed: %v\n", err)
+			fmt.Fprintf(r.Program.Stderr, "warning: the services were not removed: %v\n", err)
 		}
 		places.Close()
 	}

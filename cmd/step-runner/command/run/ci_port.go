@@ -43,7 +43,7 @@ func (o *portFlags) wanted() bool { return o.set.Changed("port") }
 func (o *portFlags) check() error {
 	switch {
 	case !o.wanted() && o.tokenFile != "":
-		return exit.Usage("--token-file is of no use without --port")
+		return exit.Usage("--token-file requires --port")
 	case o.port < 0 || o.port > 65535:
 		return exit.Usage("--port: there is no port %d", o.port)
 	}
@@ -87,7 +87,7 @@ func makeToken(p *command.Program) (*service.Token, func(), error) {
 		remove()
 		return nil, func() {}, exit.Coded(exit.System, "writing the token: %v", err)
 	}
-	fmt.Fprintf(p.Stderr, "step-runner: clients show the token in %s\n", path)
+	fmt.Fprintf(p.Stderr, "step-runner: clients present the token in %s\n", path)
 	token, err := service.NewToken(text)
 	return token, remove, err
 }

@@ -76,7 +76,7 @@ Set job variables with --job. Steps see the same part of your environment as wit
 	f.StringVar(&o.inputs.File, "input-file", "", "read inputs from the YAML or JSON `FILE`")
 	f.StringArrayVar(&o.jobVars, "job", nil, "set the job variable `NAME=VALUE`, for ${{ job.NAME }}")
 	f.StringArrayVar(&o.access, "allow-access", nil, "let a confined step that you run by reference read `PATH`, or write to it with PATH:rw, if it requests that")
-	f.BoolVar(&o.outputs, "print-outputs", false, "print the outputs as JSON on standard output, all else on standard error")
+	f.BoolVar(&o.outputs, "print-outputs", false, "print the outputs as JSON on standard output, and everything else on standard error")
 	f.StringVar(&o.textProto, "text-proto-step-file", "", "run the SpecDefinition in the text protocol buffer `FILE`")
 	cmd.ValidArgsFunction = components.CompleteReference
 	screen.CompleteView(cmd)
@@ -171,7 +171,7 @@ func (o *runOptions) namedJob(ctx context.Context, s *session.Session, arg strin
 	ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 	if err != nil {
 		return session.Job{}, exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err).
-			Hinted("a step in a folder is written ./FOLDER, a file of steps by its path")
+			Hinted("write a step in a folder as ./FOLDER, and a file of steps as its path")
 	}
 	return o.referenceJob(ctx, s, ref)
 }

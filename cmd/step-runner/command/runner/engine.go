@@ -1,4 +1,4 @@
-// Package runner is this program as one that runs steps: its file and digest, and what every run is given.
+// Package runner describes this program as a runner of steps: its file, its digest, and what it gives every run.
 package runner
 
 import (

@@ -1,4 +1,4 @@
-// Package screen is what the program knows of the terminal that it writes to.
+// Package screen describes the terminal that the program writes to.
 package screen
 
 import (

@@ -89,7 +89,7 @@ func (a *app) quick(ctx context.Context, args []string) (ran bool, err error) {
 func (a *app) builtin(ctx context.Context, args []string) error {
 	run, ok := programs[args[0]]
 	if !ok {
-		return exit.Coded(exit.NotFound, "this program has no built-in step %q of its own code", args[0])
+		return exit.Coded(exit.NotFound, "this program has no code for a built-in step %q", args[0])
 	}
 	inputs, err := takeInputs(args[1], args[2])
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func checkPeer(conn *net.UnixConn, user int) error {
 	peer, known, err := peerUser(conn)
 	if err != nil {
-		return exit.Coded(exit.System, "asking who runs the server: %v", err)
+		return exit.Coded(exit.System, "cannot find out who runs the server: %v", err)
 	}
 	if !known {
 		return nil

@@ -23,7 +23,7 @@ func (a *app) reachCommand() *cobra.Command {
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:    "reach HOST:PORT",
-		Short:  "Wait until a TCP port can be connected to",
+		Short:  "Wait until a TCP port accepts connections",
 		Hidden: true,
 		Args:   command.Arguments(1, 1, "a host and a port"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,7 +49,7 @@ func reach(ctx context.Context, address string, limit time.Duration) error {
 		}
 		select {
 		case <-ctx.Done():
-			return exit.Coded(exit.Timeout, "%s cannot be connected to after %s: %v", address, limit, err)
+			return exit.Coded(exit.Timeout, "cannot connect to %s after %s: %v", address, limit, err)
 		case <-time.After(reachPause):
 		}
 	}

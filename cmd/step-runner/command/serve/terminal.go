@@ -53,11 +53,11 @@ func (a *app) terminal(ctx context.Context, socket string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return exit.Coded(exit.Denied, "%s belongs to another user", socket).Hinted("only the user of the job can attach to its terminal")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return exit.Coded(exit.NotFound, "no terminal waits at %s", socket).Hinted("the step has ended, or the job is on another machine")
+		return exit.Coded(exit.NotFound, "there is no terminal at %s", socket).Hinted("the step has ended, or the job is on another machine")
 	case err != nil:
 		return exit.Coded(exit.System, "%s: %v", socket, err)
 	case end.Detached:
-		fmt.Fprintf(a.Stderr, "Detached; the terminal is open still.\n")
+		fmt.Fprintf(a.Stderr, "Detached; the terminal is still open.\n")
 		return nil
 	}
 	fmt.Fprintf(a.Stderr, "The terminal is closed: %s.\n", end.Reason)

@@ -211,7 +211,7 @@ func (p *pausing) report(w io.Writer) bool {
 	case p.written:
 		fmt.Fprintf(w, "the state is in %s; to resume with %q, run the same command with --resume %s\n", p.dir, p.step.Name, p.dir)
 	case p.step != nil && !p.reached:
-		fmt.Fprintf(w, "warning: the run did not get to %q; no state was written\n", p.step.Name)
+		fmt.Fprintf(w, "warning: the run did not reach %q; no state was written\n", p.step.Name)
 	}
 	return p.written
 }

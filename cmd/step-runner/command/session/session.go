@@ -1,4 +1,4 @@
-// Package session is one run of steps on this machine, from its flags to its exit code.
+// Package session runs steps on this machine, from flags to exit code.
 package session
 
 import (
@@ -85,7 +85,7 @@ func (s *Session) Close() { engine.RemoveFolder(s.Folder) }
 func (s *Session) Declare(f *pflag.FlagSet, defaultDir string) {
 	f.StringVar(&s.TraceFile, "output-file", "", "write the trace of the run to `FILE`")
 	f.StringArrayVar(&s.Env, "env", nil, "set the environment variable `NAME=VALUE` for every step; NAME alone passes on the host's")
-	f.StringArrayVar(&s.EnvFiles, "env-file", nil, "set the variables in `FILE`, a line NAME=VALUE or NAME each; --env comes after it")
+	f.StringArrayVar(&s.EnvFiles, "env-file", nil, "set the variables in `FILE` (lines of NAME=VALUE or NAME); --env overrides them")
 	f.StringArrayVar(&s.Secrets, "secret", nil, "pass the secret `NAME` from the environment; or NAME=env:OTHER, NAME=@FILE")
 	f.StringVar(&s.Progress, "progress", "auto", "show progress as `MODE`: auto, tty, plain, quiet or json")
 	f.StringVar(&s.Fold, "fold", "auto", "fold steps in the job log of `SYSTEM`: gitlab, github, none or auto (plain view only)")
@@ -194,7 +194,7 @@ func (s *Session) Execute(ctx context.Context, j Job) (*engine.Result, error) {
 	recordErr, viewErr := record.close(pausing.paused()), view.Close()
 	record.sendSpans(context.WithoutCancel(ctx), s.Program)
 	if recordErr != nil && result.Status == event.Success {
-		recordErr = exit.Coded(exit.System, "the steps succeeded, but what was to be written of them is not complete: %v", recordErr)
+		recordErr = exit.Coded(exit.System, "the steps succeeded, but their results could not be written completely: %v", recordErr)
 	}
 	if viewErr != nil {
 		viewErr = exit.Coded(exit.System, "writing the output: %v", viewErr)

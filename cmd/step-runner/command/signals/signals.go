@@ -1,4 +1,4 @@
-// Package signals is what interrupts do to commands.
+// Package signals defines what interrupts do to commands.
 package signals
 
 import (

@@ -119,7 +119,7 @@ func (s *summed) Read(p []byte) (int, error) {
 	n, err := s.File.Read(p)
 	s.sum.Write(p[:n])
 	if errors.Is(err, io.EOF) && hex.EncodeToString(s.sum.Sum(nil)) != s.want {
-		return n, fmt.Errorf("%s changed while it was used", s.Name())
+		return n, fmt.Errorf("%s changed while it was being read", s.Name())
 	}
 	return n, err
 }

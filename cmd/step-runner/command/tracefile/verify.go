@@ -67,7 +67,7 @@ func Record(path string, e *signature.Envelope) (*provenance.Record, error) {
 func (l *Loaded) IsSigned(record *provenance.Record) error {
 	switch signed := record.Trace.SHA256; {
 	case l.SHA256 == "":
-		return &signature.VerifyError{Reason: fmt.Sprintf("%s is the record of a run that has not ended, which nobody can have signed", l.path)}
+		return &signature.VerifyError{Reason: fmt.Sprintf("%s is the record of a run that has not ended, so it cannot have been signed", l.path)}
 	case signed != l.SHA256 && signed != l.Document:
 		return &signature.VerifyError{Reason: fmt.Sprintf("%s is not the trace that was signed: its digest is sha256:%s, and the signed one sha256:%s", l.path, l.Document, signed)}
 	}

@@ -21,7 +21,7 @@ func WriteWould(w io.Writer, t *trace.Trace, definition *plan.Component) error {
 		definition = t.Run.Component
 	}
 	if definition == nil {
-		_, err := fmt.Fprintln(w, "a replay runs nothing: the trace does not say what was run")
+		_, err := fmt.Fprintln(w, "a replay runs nothing: the trace does not record what ran")
 		return err
 	}
 	data, err := plan.Canonical(definition)

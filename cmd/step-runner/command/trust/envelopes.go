@@ -159,9 +159,9 @@ var signatureWords = map[string]string{"valid": "signed by", "invalid": "wrong",
 func (s *signatureCheck) describe() string {
 	if s.Status == "unknown" {
 		if s.KeyID == "" {
-			return "a signature of a key without a name"
+			return "a signature by a key without a name"
 		}
-		return fmt.Sprintf("the signature of %q, a key that was not given", s.KeyID)
+		return fmt.Sprintf("the signature of %q, whose key was not passed", s.KeyID)
 	}
 	return fmt.Sprintf("%s (%s), %s", s.KeyID, s.Algorithm, s.File)
 }

@@ -130,7 +130,7 @@ Exit codes: 0 success · 2 usage · 3 invalid step · 4 not allowed · 5 interna
 				}
 				path = filepath.Join(temp, "image")
 			} else if len(platforms) > 0 {
-				return exit.Usage("--platform is for building, and %s is built already", path)
+				return exit.Usage("--platform is for building, and %s is already built", path)
 			}
 			pushed, err := oci.Push(ctx, path, to)
 			if err != nil {

@@ -70,7 +70,7 @@ func explain(rules *federation.Config, arg, dir string) (*federation.Explanation
 	}
 	at := source.LocationOf(ref, dir, dir)
 	if at == nil || at.Kind == plan.RefBuiltin {
-		return nil, exit.Usage("%s is not fetched from anywhere: it is local, or a part of step-runner", arg)
+		return nil, exit.Usage("%s is not fetched from anywhere: it is local, or part of step-runner", arg)
 	}
 	return rules.Explain(at)
 }
@@ -86,7 +86,7 @@ func (a *app) printSources(out sourcesOutput) error {
 		row("file", file)
 	}
 	if len(out.Files) == 0 {
-		row("files", "none: every reference leads where it says")
+		row("files", "none: every reference is fetched from where it points")
 	}
 	if x := out.Reference; x != nil {
 		row("name", x.Name)
@@ -97,7 +97,7 @@ func (a *app) printSources(out sourcesOutput) error {
 		row("proxy", x.Proxy)
 		row("plain HTTP", yes(x.PlainHTTP))
 		row("submodules", yes(x.Submodules))
-		row("believed for", x.Refresh)
+		row("trusted for", x.Refresh)
 		row("denied", x.Denied)
 		row("must be pinned", yes(x.Pinned))
 		for _, s := range x.SignedBy {

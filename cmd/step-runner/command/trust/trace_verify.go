@@ -171,7 +171,7 @@ func (v *verification) artifacts(signed []provenance.File, paths []string, given
 		}
 		if at < 0 {
 			v.Subjects = append(v.Subjects, subjectCheck{"artifact", file.Name, paths[i], file.SHA256, subjectNotSigned})
-			v.fail(&signature.VerifyError{Reason: fmt.Sprintf("%s: nobody signed that the run made %s", v.Envelope, paths[i])})
+			v.fail(&signature.VerifyError{Reason: fmt.Sprintf("%s: no signature says that the run made %s", v.Envelope, paths[i])})
 			continue
 		}
 		checked[signed[at].Name] = true

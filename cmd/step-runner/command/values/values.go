@@ -1,4 +1,4 @@
-// Package values reads what a command line gives: NAME=VALUE, secrets and inputs.
+// Package values parses values on the command line: NAME=VALUE, secrets and inputs.
 package values
 
 import (
@@ -31,7 +31,7 @@ func Assignments(flag string, given []string, bare func(name string) (string, er
 	for _, pair := range given {
 		name, text, ok := strings.Cut(pair, "=")
 		if !VariableName.MatchString(name) {
-			return nil, exit.Usage("%s: %q is not a name: letters, digits and underscores, not beginning with a digit", flag, name)
+			return nil, exit.Usage("%s: %q is not a name: use letters, digits and underscores, and do not begin with a digit", flag, name)
 		}
 		if !ok {
 			if bare == nil {
@@ -84,7 +84,7 @@ func ReadSecrets(given []string, lookup func(string) (string, bool)) (map[string
 	for _, spec := range given {
 		name, from, ok := strings.Cut(spec, "=")
 		if !VariableName.MatchString(name) {
-			return nil, exit.Usage("--secret: %q is not a name: letters, digits and underscores, not beginning with a digit", name)
+			return nil, exit.Usage("--secret: %q is not a name: use letters, digits and underscores, and do not begin with a digit", name)
 		}
 		if !ok {
 			from = "env:" + name
@@ -97,7 +97,7 @@ func ReadSecrets(given []string, lookup func(string) (string, bool)) (map[string
 			return nil, exit.Coded(exit.Definition, "the secret %s is shorter than %d bytes, too short to be masked in a log", name, mask.MinLength)
 		}
 		if strings.ContainsRune(text, 0) {
-			return nil, exit.Coded(exit.Definition, "the secret %s holds a NUL byte, which no environment variable can", name)
+			return nil, exit.Coded(exit.Definition, "the secret %s contains a NUL byte, which an environment variable cannot", name)
 		}
 		secrets[name] = text
 	}

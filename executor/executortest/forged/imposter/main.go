@@ -1,4 +1,4 @@
-// Command imposter is the entrypoint of images for tests: it takes the place of the step-runner that it should start.
+// Command imposter is the entrypoint of images for tests: it replaces the step-runner that it should start.
 //
 //	imposter ROLE [argument] [the command that it is given, which it does not run]
 package main

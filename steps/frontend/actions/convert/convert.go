@@ -1,4 +1,4 @@
-// Package convert writes jobs of GitHub's workflows as jobs of a .gitlab-ci.yml, whose steps are in `run:`.
+// Package convert converts the jobs of GitHub workflows to jobs of a .gitlab-ci.yml, with their steps under `run:`.
 //
 // What GitLab has a keyword for becomes that keyword, scripts become scripts, and actions stay actions, which our runner runs. Expressions are
 // translated where there is an expression that says the same; any other stays GitHub's, in a call of github_text and its like. What cannot be

@@ -1,5 +1,5 @@
-// Package reference lists every feature of GitHub Actions with what is made of it here, and the test of it: the table in the documents. All
-// of it is made of one file beside this one, features.yml.
+// Package reference lists every feature of GitHub Actions, how it is supported here, and its test: the table in the documents. All of it is
+// generated from one file next to this one, features.yml.
 package reference
 
 import (

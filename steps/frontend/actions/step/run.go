@@ -95,7 +95,7 @@ func (r *Reader) shell(n *yamlsource.Node) shell {
 	case HasExpression(text):
 		return shell{plan: r.computedShell(node)}
 	case !strings.Contains(text, scriptFile):
-		r.Report(node.Span, "the shells are bash, sh, pwsh, powershell, python and cmd, or a command with {0} in the place of the script's file", "there is no shell %q", Shorten(text))
+		r.Report(node.Span, "the shells are bash, sh, pwsh, powershell, python and cmd, or a command with {0} in place of the script's file", "there is no shell %q", Shorten(text))
 	}
 	return shell{plan: expr.Escape(text)}
 }

@@ -1,4 +1,4 @@
-// Package workflow reads GitHub Actions' workflow files and makes plans of their jobs.
+// Package workflow reads the workflow files of GitHub Actions and compiles their jobs to plans.
 //
 // Parse checks a whole text and reports every mistake at once, each with its place. What comes of it is typed: a Workflow, its Jobs, the
 // events that start it. What only a run can know is computed on the way: whether the workflow takes an event (On.Matches), whether a job

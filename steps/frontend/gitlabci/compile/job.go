@@ -1,4 +1,4 @@
-// Package compile makes steps of the catalog of one job of a .gitlab-ci.yml, or of one that GitLab sent.
+// Package compile turns one job of a .gitlab-ci.yml, or one that GitLab sent, into steps of the catalog.
 //
 //	pipeline.Job ──> FromPipeline ──> Job ──> Compile ──> plan.Component: git/checkout, cache/restore, artifacts/download, script, …
 //

@@ -1,5 +1,5 @@
 // Package config turns the text of a .gitlab-ci.yml and of all files that it includes into one configuration, in which every
-// value knows where it is written and how it came to where it is used.
+// value knows where it was written and how it got to where it is used.
 //
 // Resolve goes the way that GitLab goes:
 //

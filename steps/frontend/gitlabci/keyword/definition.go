@@ -1,4 +1,4 @@
-// Package keyword reads what the keywords of a .gitlab-ci.yml say: a resolved configuration to typed, checked definitions.
+// Package keyword turns the keywords of a resolved .gitlab-ci.yml into typed, checked definitions.
 //
 // It knows GitLab's rules for every keyword (types, limits, what excludes what) and reports all that is wrong at once, each with its
 // place and the way it came there. It decides nothing: whether a job runs is for the package pipeline.

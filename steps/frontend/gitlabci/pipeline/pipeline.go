@@ -1,9 +1,9 @@
-// Package pipeline decides what of a definition runs, as GitLab does when it makes a pipeline: whether there is one, which jobs are in
-// it and why, what they become by parallel and matrix, what each waits for, and which variables it gets.
+// Package pipeline decides which jobs of a definition run, as GitLab does when it creates a pipeline: whether there is one, which jobs are in
+// it and why, what they become through parallel and matrix, what each waits for, and which variables it gets.
 //
 //	keyword.Definition + Facts ──> New ──> Pipeline: jobs in the order of their stages, with verdicts, needs and variables
 //
-// It runs nothing and reads no files; Facts tell it what it has to know.
+// It runs nothing and reads no files: what it needs to know is in Facts.
 package pipeline
 
 import (

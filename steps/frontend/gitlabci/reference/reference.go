@@ -1,6 +1,5 @@
-// Package reference says what every keyword of a .gitlab-ci.yml is: for `step-runner explain`, for editors as a JSON schema, and for the
-// table in the documents. All of it is made of two files beside this one: keywords.yml, what is said of them, and schema.json, what they
-// look like.
+// Package reference describes every keyword of a .gitlab-ci.yml: for `step-runner explain`, for editors as a JSON schema, and for the table
+// in the documents. All of it is generated from two files next to this one: keywords.yml describes them, schema.json defines their form.
 package reference
 
 import (

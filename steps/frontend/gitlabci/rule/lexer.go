@@ -190,7 +190,7 @@ func unknown(text string, at int) *Error {
 	case '|':
 		hint = "write || for or"
 	case '~':
-		hint = "write =~ to hold against a pattern"
+		hint = "write =~ to match a pattern"
 	case '<', '>':
 		hint = "there are no size comparisons; use =~ with a pattern"
 	case '%':

@@ -40,7 +40,7 @@ func (s *Server) restAPI() http.Handler {
 // restList lists the artifacts of this run, the only one that is at hand.
 func (s *artifacts) restList(w http.ResponseWriter, r *http.Request) {
 	if run := r.PathValue("run"); run != "" && run != s.facts["run_id"] {
-		rest.Fail(w, http.StatusNotFound, "Not Found: only the artifacts of run "+s.facts["run_id"]+" are at hand here")
+		rest.Fail(w, http.StatusNotFound, "Not Found: only the artifacts of run "+s.facts["run_id"]+" are available here")
 		return
 	}
 	all, err := s.folder.List()

@@ -184,7 +184,7 @@ func TestWhatTheAPIDoesNotDo(t *testing.T) {
 	}{
 		{"what the token has no permission for", "POST", repo + "/statuses/" + opts.GitHub["sha"], 403, "Resource not accessible by integration"},
 		{"the user of a token that is not a user's", "GET", "/user", 403, "Resource not accessible by integration"},
-		{"another repository", "GET", "/repos/octo/other", 404, "only octo/hello is at hand"},
+		{"another repository", "GET", "/repos/octo/other", 404, "only octo/hello is available here"},
 		{"another pull request", "GET", repo + "/pulls/6", 404, "number 6 is not"},
 		{"what nobody says here of a commit", "GET", repo + "/commits/main/check-runs", 404, "no commit found"},
 		{"a branch that is not there", "GET", repo + "/branches/none", 404, "no commit found"},

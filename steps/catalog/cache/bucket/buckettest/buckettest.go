@@ -1,4 +1,4 @@
-// Package buckettest has object stores for tests. They are strict: a request whose signature is not the one that the store computes
+// Package buckettest provides object stores for tests. They are strict: a request whose signature is not the one that the store computes
 // itself is refused, and so is content that is not what was signed.
 package buckettest
 

@@ -1,4 +1,4 @@
-// Package blob takes contents that arrive in pieces, in the ways of the clients of GitHub's storage: whole, in blocks that a list
+// Package blob receives contents as clients of GitHub's storage send them: whole, in blocks that a list
 // puts in order (Azure's block blobs), or in ranges (the first protocol of caches). Nothing is in its final place before its owner
 // takes it from here, complete.
 package blob

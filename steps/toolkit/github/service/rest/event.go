@@ -54,7 +54,7 @@ func (a *API) subject(r *http.Request, name string) (map[string]any, error) {
 	number := r.PathValue("number")
 	v, ok := event[name].(map[string]any)
 	if n, isNumber := v["number"].(float64); !ok || !isNumber || strconv.FormatFloat(n, 'f', -1, 64) != number {
-		return nil, notFound("only the %s of the event is at hand here, and number %s is not", strings.ReplaceAll(name, "_", " "), number)
+		return nil, notFound("only the %s of the event is available here, and number %s is not", strings.ReplaceAll(name, "_", " "), number)
 	}
 	return v, nil
 }

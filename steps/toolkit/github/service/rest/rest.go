@@ -80,7 +80,7 @@ func (a *API) Handle(pattern, permission string, answer func(http.ResponseWriter
 	a.mux.HandleFunc(method+" /repos/{owner}/{repo}"+path, func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("owner") + "/" + r.PathValue("repo")
 		if !strings.EqualFold(name, a.opts.GitHub["repository"]) {
-			Fail(w, http.StatusNotFound, fmt.Sprintf("Not Found: only %s is at hand here, not %s", a.opts.GitHub["repository"], name))
+			Fail(w, http.StatusNotFound, fmt.Sprintf("Not Found: only %s is available here, not %s", a.opts.GitHub["repository"], name))
 			return
 		}
 		if !a.allowed(r, permission) {
