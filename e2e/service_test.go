@@ -184,7 +184,7 @@ func TestService(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := startServer(t, bin, dir, "ci", "--port", "0", steps)
-		file := s.say(t, `^step-runner: clients show the token in (\S+)$`)
+		file := s.say(t, `^step-runner: clients present the token in (\S+)$`)
 		token, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

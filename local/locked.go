@@ -35,7 +35,7 @@ func (i *Image) Unlocked(l *lock.File) string {
 	case i.Varies || strings.Contains(i.Written, "$"):
 		return fmt.Sprintf("the image %s has no digest that is known before the jobs run, and --locked requires one", i.Written)
 	}
-	return fmt.Sprintf("the image %s has no digest, and --locked demands one", i.Written)
+	return fmt.Sprintf("the image %s has no digest, and --locked requires one", i.Written)
 }
 
 // Denied is the error of a job, or a pipeline, whose images are refused.
@@ -55,7 +55,7 @@ func (a *attempt) lockImages() error {
 			case digest != "":
 				image.Name = containers.WithDigest(image.Name, digest)
 			case a.Locked:
-				return session.Problem(event.ErrorDenied, PinHint, "the image %s has no digest, and --locked demands one", a.Hide(image.Name))
+				return session.Problem(event.ErrorDenied, PinHint, "the image %s has no digest, and --locked requires one", a.Hide(image.Name))
 			}
 		}
 	}

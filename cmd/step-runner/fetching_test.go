@@ -45,7 +45,7 @@ func TestAServerThatSaysNothingDoesNotHoldUpARunBeyondItsTime(t *testing.T) {
 		t.Run(ref[strings.LastIndexByte(ref, '/'):], func(t *testing.T) {
 			t.Parallel()
 			code, stderr := runApp(t, "run", "--timeout", "200ms", "--cache", t.TempDir(), ref)
-			if code != exit.Timeout || !strings.Contains(stderr, "time ran out after 200ms") {
+			if code != exit.Timeout || !strings.Contains(stderr, "timed out after 200ms") {
 				t.Errorf("the exit code is %d: %s", code, stderr)
 			}
 		})

@@ -238,7 +238,7 @@ func (a *lockCommands) reportLock(o *lockOptions, all []locker.Difference, failu
 		}
 	}
 	for _, f := range failures {
-		if _, err := fmt.Fprintf(a.Stdout, "unavailable:  %s: %s\n", f.Reference, source.MaskUserinfo(f.Err.Error())); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "unavailable: %s: %s\n", f.Reference, source.MaskUserinfo(f.Err.Error())); err != nil {
 			return err
 		}
 	}
