@@ -206,7 +206,7 @@ func (c *Client) attempt(ctx context.Context, r request, header http.Header, bod
 	}()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		if ctx.Err() != nil && context.Cause(ctx) == errSilent {
+		if ctx.Err() != nil && errors.Is(context.Cause(ctx), errSilent) {
 			err = errSilent
 		}
 		return nil, err
