@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -296,6 +297,55 @@ func TestEveryExtractorHasLimitsAndReadsToTheEnd(t *testing.T) {
 	for who, x := range extractors {
 		if _, err := attempt(t, x.extract, x.inside, good); err != nil {
 			t.Errorf("%s: a good archive is refused: %v", who, err)
+		}
+	}
+}
+
+// TestZipArchivesMayHaveTheRecordsOfLargeOnes takes small archives that have them too, as some writers always add them, but only where both
+// say the same.
+func TestZipArchivesMayHaveTheRecordsOfLargeOnes(t *testing.T) {
+	t.Parallel()
+	plain := zipOf(t, held{"f", "x"}, held{"d/g", "y"})
+	list, end := plain[:len(plain)-22], plain[len(plain)-22:]
+	count, size, offset := uint64(2), uint64(binary.LittleEndian.Uint32(end[12:])), uint64(binary.LittleEndian.Uint32(end[16:]))
+	with := func(between string, count, size, offset, at uint64) []byte {
+		out := append(bytes.Clone(list), between...)
+		at += uint64(len(out))
+		out = append(out, "PK\x06\x06"...)
+		out = binary.LittleEndian.AppendUint64(out, 44)
+		out = append(out, 45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+		for _, n := range []uint64{count, count, size, offset} {
+			out = binary.LittleEndian.AppendUint64(out, n)
+		}
+		out = append(out, "PK\x06\x07\x00\x00\x00\x00"...)
+		out = binary.LittleEndian.AppendUint64(out, at)
+		out = append(out, 1, 0, 0, 0)
+		return append(out, end...)
+	}
+	for name, test := range map[string]struct {
+		data []byte
+		fine bool
+	}{
+		"both say the same":                 {with("", count, size, offset, 0), true},
+		"another number of entries":         {with("", count+1, size, offset, 0), false},
+		"another size":                      {with("", count, size-1, offset, 0), false},
+		"another place":                     {with("", count, size, offset+1, 0), false},
+		"the record is elsewhere":           {with("", count, size, offset, 1), false},
+		"something between list and record": {with("more", count, size, offset, 0), false},
+		"the locator is not one":            {bytes.Replace(with("", count, size, offset, 0), []byte("PK\x06\x07"), []byte("PK\x06\x08"), 1), false},
+		"the record is not one":             {bytes.Replace(with("", count, size, offset, 0), []byte("PK\x06\x06"), []byte("PK\x06\x08"), 1), false},
+	} {
+		for who, x := range extractors {
+			if !x.zip {
+				continue
+			}
+			dir, err := attempt(t, x.extract, x.inside, test.data)
+			if test.fine && err != nil || !test.fine && !refused(err) {
+				t.Errorf("%s, %s: got %v", name, who, err)
+			}
+			if text, rerr := os.ReadFile(filepath.Join(dir, "d", "g")); test.fine && (rerr != nil || string(text) != "y") {
+				t.Errorf("%s, %s: a file is %q, %v", name, who, text, rerr)
+			}
 		}
 	}
 }

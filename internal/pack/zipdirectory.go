@@ -97,6 +97,15 @@ func findDirectory(f io.ReaderAt, size int64) (d directory, err error) {
 	if d.count == 0xffff || d.size == 0xffff || d.size == 0xffffffff || d.offset == 0xffffffff {
 		return findDirectory64(f, d)
 	}
+	if int64(d.offset+d.size) != d.end { // some writers add the records of a large archive to all
+		large, err := findDirectory64(f, d)
+		if err != nil {
+			return d, err
+		}
+		if large.count == d.count && large.size == d.size && large.offset == d.offset { // or readers would see one archive or another
+			return large, nil
+		}
+	}
 	return d, nil
 }
 
