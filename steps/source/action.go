@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/value"
 )
 
 // actionFiles are the names that the definition of an action can have. A Dockerfile alone is a container action without metadata.
@@ -67,17 +68,13 @@ func ImageOf(c *plan.Component) string {
 	if c == nil || c.Definition.Exec == nil {
 		return ""
 	}
-	command := c.Definition.Exec.Command
-	for i := 2; i+1 < len(command) && command[i].Value.Str() != "--"; i++ {
-		if command[2].Value.Str() == dockerAction && command[i].Value.Str() == "--image" {
-			return command[i+1].Value.Str()
-		}
+	var command []string
+	for _, word := range c.Definition.Exec.Command {
+		command = append(command, word.Value.Str())
 	}
-	return ""
+	image, _, _ := ContainerCommand(command, value.Value{})
+	return image
 }
-
-// dockerAction is the built-in program that runs container actions.
-const dockerAction = "docker/action"
 
 // checkAction says why a local action cannot be used.
 func (l *Local) checkAction(ref *plan.Reference) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/lock"
+	"github.com/rungci/rung/steps/value"
 )
 
 // TestB3LockedImagesHaveADigest refuses the image of an action that is named by a tag, before the first step and when control reaches it.
@@ -57,6 +58,33 @@ func TestB3ALockThatIsSentRefusesImagesToo(t *testing.T) {
 		err := r.Check(&plan.Reference{Kind: plan.RefAction, Text: c.image, Action: c.image}, r.WorkDir)
 		if refused := err != nil && strings.Contains(err.Error(), "the client demands it"); refused != c.refused || !refused && err != nil {
 			t.Errorf("%s, closed %q: %v", c.image, c.url, err)
+		}
+	}
+}
+
+// TestTheImageOfACommandIsTheOneThatItsProgramRuns holds for all ways in which the program takes its flags: an image that is overlooked would
+// count as one that is built, and be pulled without a lock.
+func TestTheImageOfACommandIsTheOneThatItsProgramRuns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--image", "a"}, "a"}, {[]string{"--image=a"}, "a"}, {[]string{"-image", "a"}, "a"}, {[]string{"-image=a"}, "a"},
+		{[]string{"--image", "a@sha256:01", "--image", "b"}, "b"}, {[]string{"--image", "a", "--image=b"}, "b"},
+		{[]string{"--env", "--image", "--image", "b"}, "b"}, {[]string{"--entrypoint", "--image", "--image=b"}, "b"},
+		{[]string{"--dockerfile", "f"}, ""}, {[]string{"--dockerfile", "f", "--", "--image", "a"}, ""}, {[]string{"--unknown", "--image", "a"}, ""},
+	} {
+		command := append([]string{"step-runner", "builtin", "docker/action"}, c.args...)
+		if image, what, is := source.ContainerCommand(command, value.Value{}); !is || image != c.want || image != "" && what != "docker://"+image {
+			t.Errorf("%q: the image is %q of %q, %t, want %q", c.args, image, what, is, c.want)
+		}
+		exec := &plan.Exec{}
+		for _, word := range command {
+			exec.Command = append(exec.Command, plan.Field{Value: value.OfString(word)})
+		}
+		if image := source.ImageOf(&plan.Component{Definition: plan.Definition{Exec: exec}}); image != c.want {
+			t.Errorf("%q: a component with this command has the image %q, want %q", c.args, image, c.want)
 		}
 	}
 }

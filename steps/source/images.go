@@ -69,19 +69,17 @@ func RunsContainer(ref *plan.Reference) bool {
 }
 
 // ContainerCommand reports whether a command is a built-in program that runs a container, with which image, and what people call it. The image is
-// "" for one that is built.
+// "" for one that is built, or that the program refuses to start.
 func ContainerCommand(command []string, inputs value.Value) (image, what string, is bool) {
 	if len(command) < 3 || command[0] != "step-runner" || command[1] != "builtin" {
 		return "", "", false
 	}
 	switch command[2] {
-	case dockerAction:
-		for i := 3; i+1 < len(command) && command[i] != "--"; i++ {
-			if command[i] == "--image" {
-				return command[i+1], plan.ImagePrefix + command[i+1], true
-			}
+	case containers.ActionProgram:
+		if a, err := containers.ParseAction(command[3:]); err == nil && a.Image != "" {
+			return a.Image, plan.ImagePrefix + a.Image, true
 		}
-		return "", "", true
+		return "", "", true // the program itself says what is wrong with its arguments
 	case dockerRun:
 		return inputs.Fields()[ImageInput].Str(), "builtin://" + dockerRun, true
 	}

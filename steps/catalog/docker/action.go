@@ -3,7 +3,6 @@ package docker
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,49 +17,29 @@ import (
 )
 
 // actionOptions are what the definition of a Docker action says of its container.
-type actionOptions struct {
-	image      string
-	dockerfile string // in the action's own folder, from which the image is built
-	entrypoint string
-	env        list
-	args       []string
-}
-
-// list is a flag that can be given again.
-type list []string
-
-func (l *list) String() string { return strings.Join(*l, " ") }
-
-// Set implements flag.Value.
-func (l *list) Set(text string) error { *l = append(*l, text); return nil }
+type actionOptions struct{ containers.Action }
 
 func parseAction(args []string) (*actionOptions, error) {
-	var o actionOptions
-	flags := flag.NewFlagSet("docker/action", flag.ContinueOnError)
-	flags.SetOutput(new(strings.Builder))
-	flags.StringVar(&o.image, "image", "", "")
-	flags.StringVar(&o.dockerfile, "dockerfile", "", "")
-	flags.StringVar(&o.entrypoint, "entrypoint", "", "")
-	flags.Var(&o.env, "env", "")
-	given := flags.String("args", "", "")
-	if err := flags.Parse(args); err != nil {
+	parsed, err := containers.ParseAction(args)
+	if err != nil {
 		return nil, err
 	}
-	if o.args = flags.Args(); len(o.args) == 0 {
-		o.args = words(*given)
+	o := &actionOptions{*parsed}
+	if len(o.Args) == 0 {
+		o.Args = words(o.Words)
 	}
 	switch {
-	case (o.image == "") == (o.dockerfile == ""):
+	case (o.Image == "") == (o.Dockerfile == ""):
 		return nil, errors.New("a Docker action has an image, or a Dockerfile to build one from")
-	case strings.HasPrefix(o.image, "-"):
-		return nil, fmt.Errorf("%q is not the name of an image", o.image)
+	case strings.HasPrefix(o.Image, "-"):
+		return nil, fmt.Errorf("%q is not the name of an image", o.Image)
 	}
-	for _, pair := range o.env {
+	for _, pair := range o.Env {
 		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
 			return nil, fmt.Errorf("%q is not NAME=VALUE", pair)
 		}
 	}
-	return &o, nil
+	return o, nil
 }
 
 // Action runs the container of a Docker action of GitHub's, as GitHub's runner does: the workspace and the files of the toolkit are mounted
@@ -77,10 +56,10 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 	if err != nil {
 		return fmt.Errorf("the action runs in a container: %w", err)
 	}
-	named := o.image
-	o.image = lockedImage(call, named)
+	named := o.Image
+	o.Image = lockedImage(call, named)
 	if named == "" {
-		if o.image, err = build(ctx, call, engine, o.dockerfile); err != nil {
+		if o.Image, err = build(ctx, call, engine, o.Dockerfile); err != nil {
 			return err
 		}
 	}
@@ -92,10 +71,10 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 	err = call.Run(ctx, "", nil, append([]string{engine}, arguments...)...)
 	if ctx.Err() != nil {
 		remove(call, engine, name)
-	} else if i := inspect(ctx, call, engine, o.image); i != nil {
-		record(call, orDefault(named, o.image), o.image, i)
+	} else if i := inspect(ctx, call, engine, o.Image); i != nil {
+		record(call, orDefault(named, o.Image), o.Image, i)
 	}
-	giveBack(call, engine, o.image, call.WorkDir)
+	giveBack(call, engine, o.Image, call.WorkDir)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -190,14 +169,14 @@ func (o *actionOptions) arguments(engine, name string, call *program.Call) (args
 	for _, variable := range names {
 		args = append(args, "--env", variable)
 	}
-	for _, pair := range o.env {
+	for _, pair := range o.Env {
 		variable, text, _ := strings.Cut(pair, "=")
 		args = append(args, "--env", variable+"="+translated(mounts, text))
 	}
-	if o.entrypoint != "" {
-		args = append(args, "--entrypoint="+o.entrypoint)
+	if o.Entrypoint != "" {
+		args = append(args, "--entrypoint="+o.Entrypoint)
 	}
-	return append(append(args, "--", o.image), o.args...), nil
+	return append(append(args, "--", o.Image), o.Args...), nil
 }
 
 // Where an action finds things. Source: GitHub's documentation of Dockerfile support for actions.

@@ -22,11 +22,11 @@ func TestArgumentsInOneText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, o.args); diff != "" && len(want)+len(o.args) > 0 {
+		if diff := cmp.Diff(want, o.Args); diff != "" && len(want)+len(o.Args) > 0 {
 			t.Errorf("%q: %s", text, diff)
 		}
 	}
-	if o, err := parseAction([]string{"--image", "a", "--args", "b c", "--", "d e"}); err != nil || len(o.args) != 1 || o.args[0] != "d e" {
+	if o, err := parseAction([]string{"--image", "a", "--args", "b c", "--", "d e"}); err != nil || len(o.Args) != 1 || o.Args[0] != "d e" {
 		t.Errorf("arguments that stand by themselves do not win: %v, %v", o, err)
 	}
 }
