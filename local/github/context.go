@@ -93,9 +93,11 @@ func (n *node) contexts() definition.Contexts {
 
 // outcome is what `needs` and `jobs` say of a job. One that was not chosen is taken as if it had succeeded, and given nothing.
 func (s *scope) outcome(id string) value.Value {
-	result, outputs := definition.Success, map[string]value.Value(nil)
-	if n := s.node(id); n != nil {
-		result, outputs = n.conclusion, n.outputs
+	result, outputs := definition.Success, value.OfStruct(nil)
+	if n := s.node(id); n != nil && n.unknown {
+		return definition.Unknown
+	} else if n != nil {
+		result, outputs = n.conclusion, value.OfStruct(maps.Clone(n.outputs))
 	}
-	return value.OfStruct(map[string]value.Value{"result": value.OfString(string(result)), "outputs": value.OfStruct(maps.Clone(outputs))})
+	return value.OfStruct(map[string]value.Value{"result": value.OfString(string(result)), "outputs": outputs})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	definition "github.com/rungci/rung/steps/frontend/actions/workflow"
 	"github.com/rungci/rung/steps/plan"
-	"github.com/rungci/rung/steps/value"
 )
 
 // Unlocked are the images of the jobs that a run with these options refuses, as far as their names are known before the first job runs:
@@ -35,7 +34,7 @@ func (p *Project) Images(ctx context.Context) (all []local.Image, unknown diag.L
 	fixed := *p
 	fixed.github = maps.Clone(p.github)
 	for _, name := range ofRun {
-		fixed.github[name] = value.OfString(varied)
+		fixed.github[name] = definition.Unknown
 	}
 	o := RunOptions{Options: local.Options{Observer: &local.Notes{}, Isolation: local.IsolateContainer}}
 	u := &unlocked{runner: fixed.runner(ctx, &o), all: true}
@@ -45,12 +44,9 @@ func (p *Project) Images(ctx context.Context) (all []local.Image, unknown diag.L
 
 // ofRun are the fields of the github context that differ from run to run.
 var ofRun = []string{
-	"actor", "actor_id", "base_ref", "event", "head_ref", "ref", "ref_name", "ref_type", "run_attempt", "run_id", "run_number", "sha", "triggering_actor",
+	"actor", "actor_id", "base_ref", "event", "event_name", "head_ref", "ref", "ref_name", "ref_type", "run_attempt", "run_id", "run_number", "sha", "triggering_actor",
 	"workflow_ref", "workflow_sha",
 }
-
-// varied is the value of such fields when it is asked what does not differ. No image has it in its name.
-const varied = "\x00"
 
 // unlocked collects images: those without a digest, or with all, all that jobs name.
 type unlocked struct {
@@ -62,6 +58,7 @@ type unlocked struct {
 
 func (u *unlocked) scope(s *scope) {
 	for _, n := range s.nodes {
+		n.unknown = u.all
 		runs, _, err := n.job.Runs(definition.Status{Results: n.before()}, n.contexts())
 		if err == nil && !runs && !n.job.AsksForOutputs() && !u.all {
 			continue
@@ -100,12 +97,27 @@ func (u *unlocked) containers(l *leg) {
 	}
 	if l.Container != nil {
 		u.check(l.node, l.Container.Span, l.Container.Image, local.PinHint)
-	} else if runner, _, _ := u.project.Runners.choose(l.RunsOn); runner.Image != "" {
-		u.check(l.node, l.node.job.Span, runner.Image, local.PinHint+", or in "+store.Folder+"/"+RunnersFile)
+	} else {
+		for _, image := range u.runnerImages(l.RunsOn) {
+			u.check(l.node, l.node.job.Span, image, local.PinHint+", or in "+store.Folder+"/"+RunnersFile)
+		}
 	}
 	for i := range l.Services {
 		u.check(l.node, l.Services[i].Span, l.Services[i].Image, local.PinHint)
 	}
+}
+
+// runnerImages are the images of the runner that a job asks for: of all that there are, if only a run knows which that is.
+func (u *unlocked) runnerImages(on definition.RunsOn) (images []string) {
+	if slices.ContainsFunc(on.Labels, definition.IsUnknown) {
+		for _, label := range slices.Sorted(maps.Keys(u.project.Runners)) {
+			images = append(images, u.project.Runners[label].Image)
+		}
+	} else {
+		runner, _, _ := u.project.Runners.choose(on)
+		images = append(images, runner.Image)
+	}
+	return slices.DeleteFunc(images, func(image string) bool { return image == "" })
 }
 
 // actions checks the actions of a job that are images, but for those behind a condition.
@@ -118,7 +130,7 @@ func (u *unlocked) actions(n *node) {
 }
 
 func (u *unlocked) check(n *node, at diag.Span, name, hint string) {
-	image := local.Image{Written: name, Name: name, Varies: strings.Contains(name, varied), At: n.scope.Diagnostic(at, "", "")}
+	image := local.Image{Written: name, Name: name, Varies: definition.IsUnknown(name), At: n.scope.Diagnostic(at, "", "")}
 	if u.all {
 		u.images = append(u.images, image)
 		return

@@ -36,6 +36,7 @@ type node struct {
 	// conclusion is what `needs` says of the job, when it is done.
 	conclusion definition.Result
 	outputs    map[string]value.Value
+	unknown    bool // what it gives only a run knows
 }
 
 // legs are what becomes of a job.

@@ -13,7 +13,7 @@ const (
 type Name struct {
 	Registry   string // "docker.io" if the name has none
 	Repository string // "library/alpine" for "alpine"
-	Tag        string // "latest" if the name has neither a tag nor a digest
+	Tag        string // "latest" if the name has neither a tag nor a digest; "" is no name if it has a colon and nothing behind
 	Digest     string // "sha256:…"; "" if the name has none
 }
 
@@ -24,7 +24,8 @@ func ParseName(name string) Name {
 	if first, rest, found := strings.Cut(name, "/"); found && (strings.ContainsAny(first, ".:") || first == "localhost") {
 		n.Registry, n.Repository = first, rest
 	}
-	n.Repository, n.Tag, _ = strings.Cut(n.Repository, ":")
+	var tagged bool
+	n.Repository, n.Tag, tagged = strings.Cut(n.Repository, ":")
 	switch n.Registry = strings.ToLower(n.Registry); n.Registry {
 	case "index.docker.io", "registry-1.docker.io":
 		n.Registry = dockerHub
@@ -32,7 +33,7 @@ func ParseName(name string) Name {
 	if n.Registry == dockerHub && n.Repository != "" && !strings.Contains(n.Repository, "/") {
 		n.Repository = official + n.Repository
 	}
-	if n.Tag == "" && n.Digest == "" {
+	if !tagged && n.Digest == "" {
 		n.Tag = defaultTag
 	}
 	return n

@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rungci/rung/steps/containers"
@@ -17,12 +18,18 @@ const (
 	DynamicHint  = "give what it will be to step-runner lock as one more argument: docker://NAME"
 )
 
+// errEmptyTag is of a name whose tag was to be computed, and came to nothing: it does not stand for "latest".
+var errEmptyTag = errors.New("nothing follows the colon of its tag; write a tag, or check what the expression or variable in it comes to")
+
 // Image locks an image by its name. One with a digest needs no lock; "" is none.
 func (l *Locker) Image(ctx context.Context, name string) error {
 	if name == "" || l.Images == nil || containers.HasDigest(name) || l.New.Image(name) != "" {
 		return nil
 	}
-	digest, err := l.Images(ctx, name)
+	digest, err := "", errEmptyTag
+	if n := containers.ParseName(name); n.Tag != "" || n.Digest != "" {
+		digest, err = l.Images(ctx, name)
+	}
 	switch {
 	case err == nil:
 		l.New.AddImage(name, digest)

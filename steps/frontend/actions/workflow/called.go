@@ -120,6 +120,8 @@ func (w *Workflow) calledInputs(ev *evaluation, caller *Job, args *Arguments, c 
 		names = append(names, in.Name)
 		given, ok := fold(args.With, in.Name)
 		switch {
+		case ok && IsUnknown(given.Str()):
+			out[in.Name] = Unknown
 		case ok:
 			v, problem := in.given(given)
 			if problem != "" {
@@ -130,7 +132,10 @@ func (w *Workflow) calledInputs(ev *evaluation, caller *Job, args *Arguments, c 
 			ev.fail(caller.Call.Span, "%s requires the input %q", w.File, in.Name)
 		case in.computed != nil:
 			defaults := w.evaluate(c)
-			v, problem := in.convert(defaults.value(in.computed))
+			v, problem := defaults.value(in.computed), ""
+			if !IsUnknown(v.Str()) {
+				v, problem = in.convert(v)
+			}
 			if ev.list = append(ev.list, defaults.list...); problem != "" && len(defaults.list) == 0 {
 				ev.fail(caller.Call.Span, "the default of the input %q of %s %s", in.Name, w.File, problem)
 			}

@@ -176,7 +176,11 @@ func (ev *evaluation) value(n *yamlsource.Node) value.Value {
 func (ev *evaluation) template(n *yamlsource.Node) value.Value {
 	t, err := ghexpr.ParseTemplate(n.Text, nil)
 	var v value.Value
-	if err == nil {
+	switch {
+	case err != nil:
+	case readsUnknown(t, ev.scope):
+		return Unknown
+	default:
 		v, err = t.Eval(ev.scope)
 	}
 	var wrong *ghexpr.Error
@@ -204,7 +208,7 @@ func (ev *evaluation) string(n *yamlsource.Node) string { return ev.text(n).Str(
 func (ev *evaluation) boolean(n *yamlsource.Node, what string) bool {
 	v := ev.value(n)
 	switch {
-	case n == nil || v.Kind() == value.Boolean:
+	case n == nil || v.Kind() == value.Boolean || IsUnknown(v.Str()):
 		return v.Bool()
 	case v.Kind() == value.String && (strings.EqualFold(v.Str(), "true") || strings.EqualFold(v.Str(), "false")):
 		return strings.EqualFold(v.Str(), "true")
@@ -222,7 +226,7 @@ func (ev *evaluation) number(n *yamlsource.Node, what string) float64 {
 			number = f
 		}
 	}
-	if !(number > 0) {
+	if !(number > 0) && !IsUnknown(v.Str()) {
 		ev.unless(n, "%s must be a number above 0, not %s", what, shownValue(v))
 		return 0
 	}
@@ -241,6 +245,8 @@ func shownValue(v value.Value) string {
 	switch {
 	case v.Sensitive():
 		return "a secret"
+	case IsUnknown(v.Str()):
+		return "what only a run knows"
 	case v.Kind() == value.String:
 		return strconv.Quote(shorten(v.Str()))
 	case v.Kind() == value.Number || v.Kind() == value.Boolean:

@@ -186,7 +186,11 @@ func (ev *evaluation) rows(n *yamlsource.Node, what string) []row {
 	for _, item := range n.Items {
 		switch {
 		case isExpression(item):
-			out = append(out, rowsOf(value.OfArray([]value.Value{ev.value(item)}))...)
+			v := ev.value(item)
+			if IsUnknown(v.Str()) {
+				ev.unless(item, "an item of %q must be a map, not %s", what, shownValue(v))
+			}
+			out = append(out, rowsOf(value.OfArray([]value.Value{v}))...)
 		case item.Kind != yamlsource.Mapping || len(item.Entries) == 0:
 			ev.fail(item.Span, "an item of %q must be a map that is not empty, not %s", what, item.Kind)
 		default:

@@ -180,6 +180,9 @@ func (ev *evaluation) services(n *yamlsource.Node) []Service {
 	}
 	if isExpression(n) {
 		v := ev.value(n)
+		if IsUnknown(v.Str()) {
+			add("", n, v) // one or more
+		}
 		for _, id := range v.Keys() {
 			add(id, n, v.Fields()[id])
 		}
