@@ -9,7 +9,7 @@ import (
 
 func TestAShortJobIsNotSlowedByGarbageCollection(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	defer func() { spared = nil }()
+	defer spared.Store(nil)
 	percent := func() int {
 		p := debug.SetGCPercent(100)
 		debug.SetGCPercent(p)
