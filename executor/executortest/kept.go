@@ -59,7 +59,11 @@ func (s *suite) keepsOfTheKilled(t *testing.T) {
 		return // such jobs are refused
 	}
 	dir, kept := shortDir(t), "kept-"+strings.ToLower(rand.Text()[:10])
-	owner := startOwner(t, dir, executor.Lease{}, ownerKept+"="+kept)
+	user := "" // a folder is kept for the user that it was made for
+	if image := s.level.Job("owned").Image; image != nil {
+		user = image.User
+	}
+	owner := startOwner(t, dir, executor.Lease{}, ownerKept+"="+kept, ownerUser+"="+user)
 	_ = owner.Process.Kill()
 	_ = owner.Wait()
 	p := s.openIn(t, dir)

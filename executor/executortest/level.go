@@ -71,6 +71,8 @@ const (
 	ownerLease = "RUNG_TEST_OWNER_LEASE"
 	// ownerKept is the owner's Job.KeepProject.
 	ownerKept = "RUNG_TEST_OWNER_KEPT"
+	// ownerUser is the user of the owner's job, in its image.
+	ownerUser = "RUNG_TEST_OWNER_USER"
 )
 
 // Main runs the tests of a package that calls Run, from its TestMain. The suite starts the test binary again, as a process
@@ -110,6 +112,9 @@ func own(level func() (Level, error), dir string) error {
 	defer cancel()
 	owned := l.Job("owned")
 	owned.KeepProject = os.Getenv(ownerKept)
+	if user := os.Getenv(ownerUser); user != "" {
+		owned.Image.User = user
+	}
 	env, err := e.Prepare(ctx, owned, nil)
 	if err != nil {
 		return err
