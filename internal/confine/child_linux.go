@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -48,8 +49,8 @@ func New(view *View, command *Command) (*Child, error) {
 		return nil, &SetupError{"Landlock", errors.New("the kernel does not have it, or it is not enabled (Linux 5.13 and later, lsm=landlock)")}
 	}
 	told := *view
-	told.Paths = append(systemFiles(), view.Paths...)
-	told.Hidden = append(rootsFiles(), view.Hidden...)
+	told.Paths = slices.Concat(systemFiles(), view.Paths)
+	told.Hidden = slices.Concat(rootsFiles(), view.Hidden)
 	for _, p := range told.Paths {
 		if p.At == "/" {
 			return nil, &SetupError{"view of its own", errors.New("it would have the whole file system: its work directory is /")}

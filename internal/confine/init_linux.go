@@ -95,18 +95,24 @@ func (c *container) run() {
 }
 
 // surviveSignals keeps the command, which may send signals to its init, from ending it. The kernel withholds signals from process 1 of a
-// namespace that it does not handle, but the runtime of Go handles them all, and ends a program by most. os/signal could tell it otherwise, one
-// signal after the other, each with a change of threads.
+// namespace that it does not handle, but the runtime of Go handles most, and ends a program by them. So they are ignored: to leave them to the
+// kernel is not enough, which withholds nothing while the first thread has its signals blocked, as it has while a process or thread starts. The
+// command does not inherit that: a child of the runtime begins with the default for all that the runtime handled. os/signal could ignore them,
+// too, one signal after the other, each with a change of threads.
 func surviveSignals() {
 	const lastSignal = 64
 	const setSize = (lastSignal + 7) / 8
-	var unhandled [8]uint64 // longer than a struct sigaction of any architecture, all of which have SIG_DFL as 0
+	// Longer than a struct sigaction of any architecture, all of which begin with the handler; but MIPS, where this is a flag beside SIG_DFL.
+	ignore := [8]uint64{1}
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
 		switch {
 		case signal.Ignored(sig): // the command is to ignore it as well
 		case sig == unix.SIGTERM, sig == unix.SIGURG: // a polite stop; the runtime's own
+		case sig == unix.SIGCHLD: // who ignores it has no children to wait for
+		case sig == unix.SIGCONT, sig == unix.SIGTSTP, sig == unix.SIGTTIN, sig == unix.SIGTTOU: // end no process
+		case 32 <= sig && sig <= 34: // C's own, which the runtime does not handle: a command that sends one may end itself
 		default: // SIGKILL and SIGSTOP cannot be set, and need not be
-			_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&unhandled)), 0, setSize, 0, 0)
+			_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&ignore)), 0, setSize, 0, 0)
 		}
 	}
 }

@@ -19,10 +19,22 @@ const (
 
 // Conceal keeps what this program knows from every other process of its user, those that it starts included: the environment that it was
 // started with is overwritten where the system shows it (os.Getenv still knows it), so that root reads nothing there either, and nobody but
-// root may attach to the program, or open its memory and descriptors. Call it once, before the first process is started.
+// root may attach to the program, or open its memory and descriptors. What whoever started the program has left open for it is not passed on to
+// processes that it starts. Call it once, before the first process is started.
 func Conceal() error {
+	keepDescriptors()
 	// First the environment: afterwards the program itself may not open its memory.
 	return errors.Join(eraseEnvironment(), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
+
+// keepDescriptors lets this program alone have its open files, but for the standard streams.
+func keepDescriptors() {
+	open, _ := os.ReadDir("/proc/self/fd")
+	for _, name := range open {
+		if n, err := strconv.Atoi(name.Name()); err == nil && n > 2 {
+			unix.CloseOnExec(n)
+		}
+	}
 }
 
 func eraseEnvironment() error {

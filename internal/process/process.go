@@ -65,6 +65,10 @@ type Spec struct {
 	// Confine is what the process sees of the machine; nil is all that this program's user does. Only Linux confines processes; where one
 	// cannot be, it does not start, and the *StartError is ErrConfine.
 	Confine *confine.View
+	// Group is the folder of a control group that the process starts in (Linux, version 2); empty is that of this program.
+	Group string
+	// User is who the process runs as; nil is who this program does. Only root has others.
+	User *User
 	// Outlives says that the process runs on when this program is killed, except on Windows.
 	Outlives bool
 	// Tidy says that the kernel ends what the process has started when it ends, as with EndTogether. No watchdog is started for it before
@@ -72,6 +76,12 @@ type Spec struct {
 	Tidy bool
 	// Started is called once the process runs, with its ID, which on Unix is also that of its group and session; nil is nothing.
 	Started func(pid int)
+}
+
+// User is a user of the system, by numbers.
+type User struct {
+	ID, Group uint32
+	Groups    []uint32 // supplementary
 }
 
 // Result is how a process ended.

@@ -61,11 +61,19 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 		Files: []uintptr{in.child.Fd(), out.childOut.Fd(), out.childErr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: spec.Terminal != nil}, // the terminal is descriptor 0
 	}
+	if u := spec.User; u != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: u.ID, Gid: u.Group, Groups: u.Groups}
+	}
 	for _, file := range spec.Files {
 		attr.Files = append(attr.Files, file.Fd())
 	}
 	c := &child{pidfd: -1, pipes: [2]*pipe{out.streams[0].pipe, out.streams[1].pipe}, temp: tempOf(spec.Env), outlives: spec.Outlives, tidy: spec.Tidy}
 	wantPidfd(attr.Sys, &c.pidfd)
+	leave, err := intoGroup(attr.Sys, spec.Group)
+	if err != nil {
+		return nil, spec.fail(nil, err, "%s cannot start in its control group: %v", program, err)
+	}
+	defer leave()
 	if spec.Confine != nil {
 		if err := c.startConfined(spec, program, attr); err != nil {
 			return nil, err

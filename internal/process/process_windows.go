@@ -48,6 +48,9 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 		}
 		return nil, err
 	}
+	if spec.Group != "" || spec.User != nil {
+		return nil, spec.fail(nil, nil, "there are no control groups, and no processes of other users, on Windows")
+	}
 	job, err := newJob()
 	if err != nil {
 		return nil, spec.fail(nil, err, "making a job object for it: %v", err)
