@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/rungci/rung/internal/cgroup"
 )
 
 // cgroups is where control groups are. A container sees its own group as the root of them.
@@ -28,6 +30,9 @@ func kills() int64 {
 // killed is the counter's name.
 const killed = "oom_kill"
 
+// oomControl is the file of version 1 that has it.
+const oomControl = "memory.oom_control"
+
 // find looks for the counter; the file is nil where there is none.
 func find() (int64, *string) {
 	text, err := os.ReadFile("/proc/self/cgroup")
@@ -44,7 +49,7 @@ func find() (int64, *string) {
 		case "":
 			root, name = cgroups, "memory.events"
 		case "memory":
-			root, name = filepath.Join(cgroups, "memory"), "memory.oom_control"
+			root, name = filepath.Join(cgroups, "memory"), oomControl
 		default:
 			continue
 		}
@@ -71,4 +76,17 @@ func counter(file, name string) (int64, bool) {
 		}
 	}
 	return 0, false
+}
+
+func memoryUsed() string {
+	file := known.Load()
+	if file == nil {
+		return ""
+	}
+	controller := "" // of the one hierarchy of version 2
+	if filepath.Base(*file) == oomControl {
+		controller = "memory"
+	}
+	group := cgroup.Group{Dirs: map[string]string{controller: filepath.Dir(*file)}}
+	return group.Usage().Words()
 }

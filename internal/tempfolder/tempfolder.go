@@ -6,10 +6,12 @@
 package tempfolder
 
 import (
-	"io/fs"
+	"context"
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/rungci/rung/internal/discard"
 )
 
 // namePrefix begins the name of every folder.
@@ -71,16 +73,7 @@ func Remove(path string) {
 	if path == "" {
 		return
 	}
-	if os.RemoveAll(path) != nil {
-		// Some tools (Go's module cache among them) leave folders that nothing can be removed from.
-		_ = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				return os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-		_ = os.RemoveAll(path)
-	}
+	_ = discard.All(context.Background(), path)
 	if lock, ok := locks.LoadAndDelete(path); ok {
 		_ = lock.(*os.File).Close()
 	}

@@ -32,6 +32,16 @@ func WriteText(path string, mode fs.FileMode, text []byte) error {
 	return Write(path, mode, func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
+// WriteSynced is WriteText for a file that has to be whole after a loss of power, too, old or new: the disk has the text before that gets its name.
+func WriteSynced(path string, mode fs.FileMode, text []byte) error {
+	return Write(path, mode, func(w io.Writer) error {
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return w.(*os.File).Sync()
+	})
+}
+
 // Place gives the file at from the name to as well, in the place of what has it: a hard link where the file system allows one, else a copy.
 // It is for files that nobody writes into again.
 func Place(from, to string) error {

@@ -36,6 +36,22 @@ func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+func TestASyncedFileReplacesAnother(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.txt")
+	for _, text := range []string{"one", "two"} {
+		if err := wholefile.WriteSynced(path, 0o600, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); string(got) != text {
+			t.Errorf("the file holds %q, %v", got, err)
+		}
+	}
+	if err := wholefile.WriteSynced(filepath.Join(path, "a"), 0o600, nil); err == nil {
+		t.Error("a file is a folder")
+	}
+}
+
 func TestTheMode(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -204,7 +204,10 @@ func (t *treeCopy) file(name string, buf []byte) error {
 		}
 	case mode&fs.ModeSymlink != 0:
 		var target string
-		if target, err = os.Readlink(from); err != nil {
+		if target, err = os.Readlink(from); gone(err) {
+			return nil
+		}
+		if err != nil {
 			break
 		}
 		if err = os.Symlink(target, to); err == nil {
