@@ -33,17 +33,19 @@ func TestWriter(t *testing.T) {
 		in   []string
 		want string
 	}{
-		{name: "a secret is replaced", set: set("secrets"), in: []string{"x secrets y"}, want: "x [MASKED] y"},
-		{name: "adjacent secrets are replaced one by one", set: set("secrets"), in: []string{"secretssecrets"}, want: "[MASKED][MASKED]"},
-		{name: "a false start before a secret is kept", set: set("secrets"), in: []string{"s", "secrets"}, want: "s[MASKED]"},
-		{name: "a split secret is replaced", set: set("secrets"), in: []string{"secret", "s"}, want: "[MASKED]"},
-		{name: "a secret that overlaps itself is found: aaab", set: set("aaab"), in: bytewise("aaaab"), want: "a[MASKED]"},
-		{name: "a secret that overlaps itself is found: abac", set: set("abacd"), in: []string{"aba", "bacd"}, want: "ab[MASKED]"},
-		{name: "a secret that overlaps itself is found: ababc", set: set("ababc"), in: []string{"abab", "abc"}, want: "ab[MASKED]"},
+		{name: "a secret is replaced (C1)", set: set("secrets"), in: []string{"x secrets y"}, want: "x [MASKED] y"},
+		{name: "adjacent secrets are replaced one by one (C2)", set: set("secrets"), in: []string{"secretssecrets"}, want: "[MASKED][MASKED]"},
+		{name: "a false start before a secret is kept (C3)", set: set("secrets"), in: []string{"s", "secrets"}, want: "s[MASKED]"},
+		{name: "a split secret is replaced (C1)", set: set("secrets"), in: []string{"secret", "s"}, want: "[MASKED]"},
+		{name: "an empty secret changes nothing (C4)", set: set("", "secrets"), in: []string{"secrets x"}, want: "[MASKED] x"},
+		{name: "letters around secrets are kept (C5)", set: set("foop", "barp"), in: []string{"xfoopx ybarpy ffoop barpp ffoopp bbarpp"}, want: "x[MASKED]x y[MASKED]y f[MASKED] [MASKED]p f[MASKED]p b[MASKED]p"},
+		{name: "a secret that overlaps itself is found: aaab (C9)", set: set("aaab"), in: bytewise("aaaab"), want: "a[MASKED]"},
+		{name: "a secret that overlaps itself is found: abac (C9)", set: set("abacd"), in: []string{"aba", "bacd"}, want: "ab[MASKED]"},
+		{name: "a secret that overlaps itself is found: ababc (C9)", set: set("ababc"), in: []string{"abab", "abc"}, want: "ab[MASKED]"},
 		{name: "the longer of two secrets wins", set: set("mask", "mask_more"), in: []string{"mask_more mask mask_mor"}, want: "[MASKED] [MASKED] [MASKED]_mor"},
 		{name: "the longer of two secrets wins when split", set: set("mask", "mask_more"), in: []string{"mask", "_more mask", "_les"}, want: "[MASKED] [MASKED]_les"},
-		{name: "a secret inside another makes no second mask", set: set("pre_mask", "mask"), in: []string{"pre_", "mask"}, want: "[MASKED]"},
-		{name: "overlapping secrets become one", set: set("this is the end", "end foobar", "foobar"), in: []string{"this is the", " end foobar."}, want: "[MASKED]."},
+		{name: "a secret inside another makes no second mask (C6)", set: set("pre_mask", "mask"), in: []string{"pre_", "mask"}, want: "[MASKED]"},
+		{name: "overlapping secrets become one (C8)", set: set("this is the end", "end foobar", "foobar"), in: []string{"this is the", " end foobar."}, want: "[MASKED]."},
 		{name: "a run of one character becomes one", set: set("aaaa"), in: []string{"aaaaaaa", "aaaaaaaaa"}, want: "[MASKED]"},
 		{name: "a beginning at the end of the stream comes out", set: set("secrets"), in: []string{"secret"}, want: "secret"},
 		{name: "colours inside a secret are kept after it", set: set("hunter2"), in: []string{"hun\x1b[31mter\x1b[0m2!"}, want: "[MASKED]\x1b[31m\x1b[0m!"},
@@ -82,7 +84,7 @@ func TestWriter(t *testing.T) {
 func TestLongSecret(t *testing.T) {
 	secret := randomText(rand.New(rand.NewPCG(1, 2)), 16_000)
 	set := NewSet(secret)
-	t.Run("is one mask when split in two", func(t *testing.T) {
+	t.Run("is one mask when split in two (C7)", func(t *testing.T) {
 		for _, at := range []int{1, 63, 64, 65, 127, 128, 8_000, 15_999} {
 			if got := write(set, "<"+secret[:at], secret[at:]+">"); got != "<[MASKED]>" {
 				t.Fatalf("split at %d: got %.200q", at, got)

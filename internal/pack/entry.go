@@ -29,6 +29,8 @@ type Entry struct {
 	// Target is what a symbolic link says. Nothing checks it: whoever writes the link decides where it may lead. Of a hard link it is the
 	// checked name of another entry. It is empty for the links of zip archives: see ZipEntry.ReadTarget.
 	Target string
+	// UID and GID are the owner's numbers in a tar archive. Nothing but the root of a machine can keep them.
+	UID, GID int
 }
 
 // Budget is what archives may hold together, and what has been read of them.

@@ -50,9 +50,10 @@ func (l layout) add(name string, k kind) error {
 	return nil
 }
 
-// isInGit reports whether one of the folders of a checked name, or the name itself, is one that a file system may take for .git.
-func isInGit(name string) bool {
-	for segment := range strings.SplitSeq(name, "/") {
+// InGit reports whether one of the folders of a path with slashes, or the path itself, is one that a file system may take for .git. A backslash
+// separates, too, as it does on Windows.
+func InGit(name string) bool {
+	for segment := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if isGitName(segment) {
 			return true
 		}

@@ -57,7 +57,7 @@ func tarEntry(h *tar.Header, layer bool) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{Name: name, Mode: h.FileInfo().Mode(), Modified: h.ModTime}
+	e := &Entry{Name: name, Mode: h.FileInfo().Mode(), Modified: h.ModTime, UID: h.Uid, GID: h.Gid}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		e.Kind = KindFolder

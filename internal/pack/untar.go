@@ -47,7 +47,7 @@ func ExtractTar(ctx context.Context, plain io.Reader, dir string, o ExtractOptio
 }
 
 func (u *untarrer) entry(e *Entry, content io.Reader) error {
-	if u.options.NoGit && isInGit(e.Name) {
+	if u.options.NoGit && InGit(e.Name) {
 		u.summary.Warnings = append(u.summary.Warnings, Warning{Reason: Git, Name: e.Name})
 		return nil
 	}

@@ -44,7 +44,7 @@ func ExtractZip(ctx context.Context, archive io.ReaderAt, size int64, dir string
 
 // plan checks an entry. Nothing is written yet.
 func (u *unzipper) plan(e *ZipEntry) error {
-	if u.options.NoGit && isInGit(e.Name) {
+	if u.options.NoGit && InGit(e.Name) {
 		u.summary.Warnings = append(u.summary.Warnings, Warning{Reason: Git, Name: e.Name})
 		return nil
 	}

@@ -36,6 +36,9 @@ func findKeys(s *settings) *keys {
 	for _, file := range files {
 		k.addFile(file, s.only)
 	}
+	if s.keyText != nil {
+		k.addText("the key that was given", s.keyText)
+	}
 	return k
 }
 
@@ -66,16 +69,21 @@ func (k *keys) addFile(file string, wanted bool) {
 		}
 		return
 	}
+	k.addText(file, text)
+}
+
+// addText adds a key that is from somewhere.
+func (k *keys) addText(from string, text []byte) {
 	signer, err := ssh.ParsePrivateKey(text)
 	var locked *ssh.PassphraseMissingError
 	switch {
 	case errors.As(err, &locked):
-		k.encrypted = append(k.encrypted, file)
+		k.encrypted = append(k.encrypted, from)
 	case err != nil:
-		k.broken = append(k.broken, file+" is not a private key")
+		k.broken = append(k.broken, from+" is not a private key")
 	default:
 		k.signers = append(k.signers, signer)
-		k.tried = append(k.tried, file)
+		k.tried = append(k.tried, from)
 	}
 }
 

@@ -17,6 +17,7 @@ type settings struct {
 	hostPort string
 	user     string
 	keys     []string // paths of private keys, which were chosen for this host
+	keyText  []byte   // a key that is in no file
 	only     bool     // no others
 	jump     string   // jump hosts, with commas; "" is none
 	command  bool     // the user goes to the host by way of a ProxyCommand
@@ -36,6 +37,9 @@ func readSettings(t *Target) *settings {
 	s := &settings{user: t.User, jump: t.Jump}
 	if t.Key != "" {
 		s.keys, s.only = []string{t.Key}, true
+	}
+	if t.KeyText != nil {
+		s.keyText, s.only = t.KeyText, true
 	}
 	for _, config := range configs(t.Config) {
 		get := func(key string) string {

@@ -35,12 +35,17 @@ type Target struct {
 	Password string
 	// Key is the path of a private key; no other is used then.
 	Key string
+	// KeyText is a private key in PEM that is in no file; no other is used then.
+	KeyText []byte
 	// KnownHosts are paths of known_hosts files; nil is the user's and the system's.
 	KnownHosts []string
 	// Fingerprint pins the host's key: "SHA256:…", as ssh-keygen -l shows it. The known_hosts files are not read then.
 	Fingerprint string
 	// Record adds the key of an unknown host to the first known_hosts file, as OpenSSH's StrictHostKeyChecking=accept-new does.
 	Record bool
+	// AnyHostKey accepts whatever key the host shows, as OpenSSH's StrictHostKeyChecking=no does without a list of known hosts: whoever can
+	// intercept the connection can be the host.
+	AnyHostKey bool
 	// Jump lists jump hosts, as OpenSSH's -J does: "[user@]host[:port],…". Empty is what the configuration says, "none" is none.
 	Jump string
 	// Config are paths of configuration files; nil is the user's and the system's.
@@ -100,7 +105,11 @@ func dial(ctx context.Context, target *Target, wrap func(net.Conn) net.Conn, jum
 	case hosts.refused != nil:
 		return nil, hosts.refused
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return nil, &Error{settings.hostPort + " accepts none of the keys that exist for the user " + settings.user, keys.hint()}
+		what := " accepts none of the keys that exist"
+		if target.Password != "" {
+			what = " accepts neither the password nor any of the keys that exist"
+		}
+		return nil, &Error{settings.hostPort + what + " for the user " + settings.user, keys.hint()}
 	}
 	return nil, settings.explain(&BrokenError{err})
 }
@@ -128,7 +137,7 @@ func reach(ctx context.Context, target *Target, settings *settings, jumps int) (
 		return nil, &Error{fmt.Sprintf("%q is not a jump host: %v", last, err), "write [user@]host[:port]"}
 	}
 	hop.DefaultUser, hop.KnownHosts, hop.Record, hop.Config = cmp.Or(target.DefaultUser, target.User), target.KnownHosts, target.Record, target.Config
-	hop.Key, hop.Jump = target.Key, before
+	hop.Key, hop.KeyText, hop.Jump, hop.AnyHostKey = target.Key, target.KeyText, before, target.AnyHostKey
 	client, err := dial(ctx, hop, nil, jumps-1)
 	if err != nil {
 		return nil, fmt.Errorf("jump host %s: %w", last, err)
