@@ -178,7 +178,7 @@ func FuzzReceivePack(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		sum := sha1.Sum(data)
-		got, err := receivePack(filepath.Join(m.dir, packsDir), bytes.NewReader(append(data, sum[:]...)), func(int64) {})
+		got, err := receivePack(filepath.Join(m.dir, packsDir), bytes.NewReader(append(data, sum[:]...)), ofComponents, func(int64) {})
 		if err == nil {
 			_ = got.store(m.dir)
 		}

@@ -115,7 +115,7 @@ func (f *Fetcher) receive(ctx context.Context, at *source.Location, r remote, of
 		}
 	}
 	return fetchPack(ctx, r, offered, o, func(a *answer) error {
-		got, err := receivePack(filepath.Join(m.dir, packsDir), a, report)
+		got, err := receivePack(filepath.Join(m.dir, packsDir), a, ofComponents, report)
 		progress.Done = true
 		source.Progress(ctx, progress)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/rungci/rung/internal/pack"
 	"github.com/rungci/rung/steps/source/tree"
 )
 
@@ -65,14 +66,7 @@ func checkName(folder, name string) error {
 	if name == "" || strings.Contains(name, "/") {
 		return &tree.PathError{Path: full, Why: "is not the name of a file"}
 	}
-	plain := strings.Map(func(r rune) rune {
-		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
-			return -1
-		}
-		return r
-	}, name)
-	plain = strings.TrimRight(plain, ". ")
-	if strings.EqualFold(plain, ".git") || strings.EqualFold(plain, "git~1") {
+	if pack.InGit(name) {
 		return &tree.PathError{Path: full, Why: "could be taken for a .git folder"}
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -90,9 +84,13 @@ type walk struct {
 	objects *objects
 	visit   func(full string, e entry) error
 	// once leaves out trees that were seen already.
-	once  map[plumbing.Hash]bool
-	trees int
-	files int
+	once map[plumbing.Hash]bool
+	// check refuses names; nil is checkName. Limit is how many files and folders there may be; 0 is tree.MaxFiles.
+	check    func(folder, name string) error
+	limit    int
+	tooLarge error // nil is tree.ErrLimit
+	trees    int
+	files    int
 }
 
 func (w *walk) tree(ctx context.Context, h plumbing.Hash, folder string) error {
@@ -109,8 +107,19 @@ func (w *walk) tree(ctx context.Context, h plumbing.Hash, folder string) error {
 	if err != nil {
 		return err
 	}
-	if w.trees++; w.trees > tree.MaxFiles {
-		return fmt.Errorf("%w: more than %d folders", tree.ErrLimit, tree.MaxFiles)
+	check, limit := w.check, w.limit
+	if check == nil {
+		check = checkName
+	}
+	if limit == 0 {
+		limit = tree.MaxFiles
+	}
+	tooLarge := w.tooLarge
+	if tooLarge == nil {
+		tooLarge = tree.ErrLimit
+	}
+	if w.trees++; w.trees > limit {
+		return fmt.Errorf("%w: more than %d folders", tooLarge, limit)
 	}
 	if typ != plumbing.TreeObject {
 		return &damagedError{h, "is not a folder"}
@@ -120,15 +129,15 @@ func (w *walk) tree(ctx context.Context, h plumbing.Hash, folder string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := checkName(folder, e.name); err != nil {
+		if err := check(folder, e.name); err != nil {
 			return err
 		}
 		full := path.Join(folder, e.name)
 		if e.mode&modeTypes == modeTree {
 			err = w.tree(ctx, e.hash, full)
 		} else {
-			if w.files++; w.files > tree.MaxFiles {
-				return fmt.Errorf("%w: more than %d files", tree.ErrLimit, tree.MaxFiles)
+			if w.files++; w.files > limit {
+				return fmt.Errorf("%w: more than %d files", tooLarge, limit)
 			}
 			err = w.visit(full, e)
 		}

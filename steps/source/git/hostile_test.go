@@ -427,6 +427,10 @@ func TestHostileTrees(t *testing.T) {
 		if !errors.Is(err, tree.ErrLimit) || !strings.Contains(err.Error(), "more than 100000 files") {
 			t.Errorf("got %v", err)
 		}
+		err = (&walk{objects: l.objects, visit: nothing, check: checkCheckedOut, limit: 1000, tooLarge: ErrTooLarge}).tree(t.Context(), plumbing.NewHash(hash), "")
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "more than 1000 files") {
+			t.Errorf("a checkout has a limit of its own: %v", err)
+		}
 		if err := l.verify(t.Context(), plumbing.NewHash(hash), false); err != nil {
 			t.Errorf("to verify it takes ten steps: %v", err)
 		}

@@ -24,7 +24,8 @@ type httpRemote struct {
 	whence   string // where the credentials are from; "" where there are none
 	finder   Credentials
 	idle     time.Duration
-	mayAsk   bool // the finder was not asked yet
+	agent    string // the User-Agent
+	mayAsk   bool   // the finder was not asked yet
 }
 
 const (
@@ -37,23 +38,28 @@ const (
 )
 
 func newHTTPRemote(a *address, access *source.Access, finder Credentials, idle time.Duration) *httpRemote {
-	r := &httpRemote{base: a.url(), finder: finder, idle: idle, mayAsk: finder != nil}
+	r := &httpRemote{base: a.url(), finder: finder, idle: idle, agent: userAgent, mayAsk: finder != nil}
 	switch {
 	case access.Username != "" || access.Password != "":
 		r.user, r.password, r.whence = access.Username, access.Password, "sources.toml"
 	case a.password != "" || a.user != "":
 		r.user, r.password, r.whence = a.user, a.password, "the address"
 	}
+	r.client = uploadClient(access.HTTP)
+	return r
+}
+
+// uploadClient is a client for Git's protocol: without cookies, and with our rules for redirects.
+func uploadClient(like *http.Client) *http.Client {
 	client := http.Client{}
-	if access.HTTP != nil {
-		client = *access.HTTP
+	if like != nil {
+		client = *like
 	}
 	// A large pack may take long; what is limited is how long nothing comes.
 	client.Timeout = 0
 	client.Jar = nil
 	client.CheckRedirect = checkRedirect
-	r.client = &client
-	return r
+	return &client
 }
 
 // checkRedirect lets a list of refs be somewhere else, but does not take credentials there.
@@ -198,7 +204,7 @@ func (r *httpRemote) once(ctx context.Context, method, path string, body []byte)
 		stop()
 		return nil, errNotGit
 	}
-	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("User-Agent", r.agent)
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", requestType)
 		req.Header.Set("Accept", packType)

@@ -37,16 +37,26 @@ type received struct {
 	name    string // the hash at its end, in hexadecimal
 	objects uint32
 	size    int64
+	limit   packLimit
 }
+
+// packLimit is how large a pack may be, and the error that a larger one, or a larger object, is.
+type packLimit struct {
+	bytes int64
+	err   error
+}
+
+// ofComponents is the limit of what is fetched for components.
+var ofComponents = packLimit{maxPack, tree.ErrLimit}
 
 // receivePack stores a pack in a new file in dir. What ends early, or is not what the hash at its end says, is an error.
 // Report is told how many bytes there are so far.
-func receivePack(dir string, pack io.Reader, report func(int64)) (got *received, err error) {
+func receivePack(dir string, pack io.Reader, limit packLimit, report func(int64)) (got *received, err error) {
 	file, err := os.CreateTemp(dir, temporaryPrefix)
 	if err != nil {
 		return nil, err
 	}
-	pending := &received{file: file}
+	pending := &received{file: file, limit: limit}
 	defer func() {
 		if err != nil {
 			pending.discard()
@@ -64,8 +74,8 @@ func (r *received) receive(pack io.Reader, report func(int64)) error {
 			return err
 		}
 		sum.write(buf[:n])
-		if r.size += int64(n); r.size > maxPack {
-			return fmt.Errorf("%w: the server sends more than %d MiB", tree.ErrLimit, maxPack>>20)
+		if r.size += int64(n); r.size > r.limit.bytes {
+			return fmt.Errorf("%w: the server sends more than %d MiB", r.limit.err, r.limit.bytes>>20)
 		}
 		report(r.size)
 		if errors.Is(rerr, io.EOF) {
@@ -84,7 +94,7 @@ func (r *received) receive(pack io.Reader, report func(int64)) error {
 	}
 	r.objects, r.name = binary.BigEndian.Uint32(head[8:]), hex.EncodeToString(sum.tail)
 	if r.objects > maxObjects {
-		return fmt.Errorf("%w: the server sends %d objects, and %d is the limit", tree.ErrLimit, r.objects, maxObjects)
+		return fmt.Errorf("%w: the server sends %d objects, and %d is the limit", r.limit.err, r.objects, maxObjects)
 	}
 	return r.checkSizes()
 }
@@ -140,7 +150,7 @@ func (r *received) checkSizes() error {
 			}
 		}
 		if size < 0 || size > maxObject {
-			return fmt.Errorf("%w: a file of %d MiB, and %d MiB is the limit", tree.ErrLimit, size>>20, maxObject>>20)
+			return fmt.Errorf("%w: a file of %d MiB, and %d MiB is the limit", r.limit.err, size>>20, maxObject>>20)
 		}
 	}
 	return nil

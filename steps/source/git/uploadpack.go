@@ -26,6 +26,8 @@ type order struct {
 	haves   []plumbing.Hash // commits that are here with all of their files
 	shallow []plumbing.Hash // commits that are here without their history
 	depth   int             // 0 is everything
+	tags    bool            // with the annotated tags that are about what is sent
+	agent   string          // "" is userAgent
 	filter  string          // which objects to leave out, where the server knows about that; "" is none
 }
 
@@ -48,7 +50,14 @@ func (o *order) encode(caps map[string]bool) []byte {
 	if filter {
 		options = append(options, "filter")
 	}
-	options = append(options, "agent="+strings.ReplaceAll(userAgent, " ", "-"))
+	if o.tags && caps["include-tag"] {
+		options = append(options, "include-tag")
+	}
+	agent := o.agent
+	if agent == "" {
+		agent = userAgent
+	}
+	options = append(options, "agent="+strings.ReplaceAll(agent, " ", "-"))
 	var out []byte
 	for i, want := range o.wants {
 		line := "want " + want.String()

@@ -146,6 +146,11 @@ func (p Platform) rank(other Platform) int {
 	return 0
 }
 
+// Choose finds the entry of an index for a platform; nil if there is none, with the platforms that there are.
+func Choose(p Platform, entries []distribution.Descriptor) (chosen *distribution.Descriptor, others []string) {
+	return choose(p, entries)
+}
+
 // choose finds what is for a platform among the entries of an index: an entry for it, else one for the operating system
 // "generic", else one that says nothing. It returns the platforms that there are when none of them will do.
 func choose(p Platform, entries []distribution.Descriptor) (chosen *distribution.Descriptor, others []string) {

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -113,6 +114,11 @@ func StartGitHTTP(o GitOptions) (*GitHTTP, error) {
 	}
 	g.URL, g.Client = g.server.URL, g.server.Client()
 	return g, nil
+}
+
+// Certificate is that of a server with TLS, as PEM.
+func (g *GitHTTP) Certificate() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw})
 }
 
 func (g *GitHTTP) note(r *GitRequest) *GitRequest {

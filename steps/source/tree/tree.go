@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rungci/rung/internal/pack"
 )
 
 // Limits of a tree. They hold for everything that is fetched, so that a hostile archive cannot fill a disk.
@@ -91,9 +93,9 @@ func CheckPath(name string) error {
 		case ".", "..":
 			return &PathError{name, "has the element " + element}
 		}
-		if strings.EqualFold(element, ".git") {
-			return &PathError{name, "is in a .git folder"}
-		}
+	}
+	if pack.InGit(name) {
+		return &PathError{name, "is in a .git folder, or in what some system takes for one"}
 	}
 	return nil
 }

@@ -162,6 +162,10 @@ func TestPathsThatAreRefused(t *testing.T) {
 		"\xff":         "is not UTF-8",
 		".git/hooks/x": "is in a .git folder",
 		"a/.GIT/x":     "is in a .git folder",
+		"a/git~1/x":    "what some system takes for one",
+		".g\u200cit/x": "what some system takes for one",
+		".git ./x":     "what some system takes for one",
+		".git::$DATA":  "what some system takes for one",
 		strings.Repeat("a/", tree.MaxDepth) + "x": "folders deep",
 		strings.Repeat("a", tree.MaxPath+1):       "is longer than",
 	} {

@@ -293,6 +293,7 @@ func TestHostileZips(t *testing.T) {
 		"a file and a folder":             {zipOf(t, nil, "a", "a/b"), "not a folder"},
 		"a folder and a file":             {zipOf(t, nil, "a/b", "a"), "twice"},
 		".GIT":                            {zipOf(t, nil, ".GIT/config"), ".git"},
+		".git as NTFS knows it":           {zipOf(t, nil, "git~1/config"), ".git"},
 		"a link that leads out":           {zipOf(t, linkTo("../etc"), "a"), "outside"},
 		"an absolute link":                {zipOf(t, linkTo("/etc/passwd"), "a"), "not a relative path"},
 		"a link to nothing":               {zipOf(t, linkTo(""), "a"), "empty"},
