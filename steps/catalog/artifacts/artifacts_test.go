@@ -39,7 +39,7 @@ func upload(t *testing.T, dir string, in inputs) *programtest.Result {
 	t.Helper()
 	all := inputs{
 		"name": "artifacts", "paths": []string{}, "exclude": []string{}, "untracked": false, "type": "archive", "format": "zip",
-		"expire_in": "", "access": "", "location": "", "url": "", "token": "", "metadata": inputs{}, "level": "default",
+		"expire_in": "", "access": "", "location": "", "url": "", "token": "", "metadata": inputs{}, "level": "default", "timeout": 0, "response_timeout": 0,
 	}
 	for name, v := range in {
 		all[name] = v
@@ -400,6 +400,20 @@ func TestAnswersOfGitLab(t *testing.T) {
 				t.Errorf("got %v", r.Err)
 			}
 		})
+	}
+}
+
+func TestAnUploadToASilentServerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-end }))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(end) })
+	for limit, want := range map[string]string{"timeout": "it took longer than 50ms", "response_timeout": "nothing moved for 50ms"} {
+		r := upload(t, project(t), inputs{"url": silent.URL, "token": token, "paths": []string{"out"}, limit: 0.05})
+		if r.Err == nil || !strings.Contains(r.Err.Error(), want) {
+			t.Errorf("%s: %v", limit, r.Err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rungci/rung/internal/glob"
 	"github.com/rungci/rung/steps/catalog/program"
@@ -44,7 +45,9 @@ func (in *uploadInputs) send(ctx context.Context, call *program.Call, entries []
 		return nil, err
 	}
 	fmt.Fprintf(call.Stdout, "Uploading %s: %s, %d bytes\n", in.what(), selection.Count(r.files, "entry", "entries"), r.bytes)
-	resp, err := client(call).Do(ctx, transfer.Request{
+	c := client(call)
+	c.Limit, c.Stall = seconds(in.Timeout), seconds(in.ResponseTimeout)
+	resp, err := c.Do(ctx, transfer.Request{
 		Method: http.MethodPost, URL: target, Secret: []string{tokenHeader}, Body: body, Size: size,
 		Header: http.Header{tokenHeader: {in.Token}, "Content-Type": {contentType}, "Accept": {"application/json"}},
 	})
@@ -52,6 +55,13 @@ func (in *uploadInputs) send(ctx context.Context, call *program.Call, entries []
 		return nil, explain(err)
 	}
 	return r, resp.Body.Close()
+}
+
+// maxSeconds bounds a time limit.
+const maxSeconds = 365 * 24 * 3600
+
+func seconds(n float64) time.Duration {
+	return time.Duration(max(0, min(n, maxSeconds)) * float64(time.Second))
 }
 
 // target is GitLab's address with what it should know of the file.

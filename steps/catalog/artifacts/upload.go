@@ -31,6 +31,9 @@ type uploadInputs struct {
 	Token     string   `json:"token"`
 	Metadata  origin   `json:"metadata"`
 	Level     string   `json:"level"`
+	// In seconds; 0 is none, and that of transfer.
+	Timeout         float64 `json:"timeout"`
+	ResponseTimeout float64 `json:"response_timeout"`
 }
 
 // result is what the step gives.

@@ -423,6 +423,22 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+func TestLargeArchivesAreNotKept(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int64]string{0: "true", 100: "false", 1 << 20: "true"} {
+		sent := false
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent = true }))
+		defer server.Close()
+		r := saved(t, project(t), inputs{"url": server.URL + "/main?signature=s3cret", "max_size": size})
+		if r.Err != nil || r.Output("saved") != want || sent != (want == "true") {
+			t.Errorf("at most %d: got %v, %v\n%s", size, r.Err, r.Outputs, r.Log)
+		}
+		if want == "false" && (!strings.Contains(r.Log, "warning: the cache main is not kept: its archive has ") || !strings.Contains(r.Log, "the store takes at most 100")) {
+			t.Errorf("got\n%s", r.Log)
+		}
+	}
+}
+
 func TestAddressesOfAzureGetTheHeaderThatTheyNeed(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]string{"https://account.blob.core.windows.net/c/key?sig=x": "BlockBlob", "https://host/key": ""} {

@@ -30,6 +30,7 @@ type saveInputs struct {
 	Location  string            `json:"location"`
 	URL       string            `json:"url"`
 	Headers   map[string]string `json:"headers"`
+	MaxSize   int64             `json:"max_size"`
 	Format    string            `json:"format"`
 	Level     string            `json:"level"`
 }
@@ -123,6 +124,10 @@ func save(ctx context.Context, call *program.Call, in saveInputs, to store, key 
 	a, err := write(ctx, call, to, key, in.Format, selection.Names(entries), level)
 	if err != nil {
 		return 0, err
+	}
+	if in.MaxSize > 0 && a.size > in.MaxSize {
+		os.Remove(a.path)
+		return 0, fmt.Errorf("its archive has %d bytes, and the store takes at most %d", a.size, in.MaxSize)
 	}
 	a.mark = mark
 	if err := to.put(ctx, key, *a); err != nil {

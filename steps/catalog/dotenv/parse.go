@@ -2,8 +2,10 @@ package dotenv
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -37,6 +39,19 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("it has %d %s; at most %d are allowed", e.Got, e.What, e.Limit)
+}
+
+// ParseReport reads a report as it is uploaded, compressed with gzip.
+func ParseReport(data []byte, l Limits) ([]Variable, error) {
+	in, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(in, cap64(l.Bytes)+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(text, l)
 }
 
 // Parse reads a file as GitLab reads the report of dotenv, in the order in which names come up. Of several variables of one name the last

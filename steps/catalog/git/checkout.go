@@ -1,5 +1,5 @@
 // Package git is the code of builtin://git/checkout: the files of a repository, at one commit, in a job's folder. It does what
-// GitLab's runner does, in its order, with the git program of the environment.
+// GitLab's runner does, in its order, with the git program of the environment; or by itself where there is none (see gitless).
 //
 // Credentials are in the environment of git alone: a credential helper, which is given on the command line and holds none itself,
 // hands them to git for the one server they are for. They are in no file, no argument and no address, so that nothing that a job
@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/rungci/rung/internal/worktree"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
+	"github.com/rungci/rung/steps/source/git/clone"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -30,6 +32,9 @@ const (
 	firstPause  = time.Second
 	longPause   = 30 * time.Second
 )
+
+// tlsTimeout is how long a server may take to agree on a connection.
+const tlsTimeout = 15 * time.Second
 
 // strategies of how the files come.
 const (
@@ -69,6 +74,8 @@ type inputs struct {
 	LFSSkipSmudge bool   `json:"lfs_skip_smudge"`
 	Attempts      count  `json:"attempts"`
 	UserAgent     string `json:"user_agent"`
+	CleanConfig   bool   `json:"clean_config"`
+	SafeDirectory bool   `json:"safe_directory"`
 }
 
 // count is a whole number from 0.
@@ -109,14 +116,16 @@ func Checkout(ctx context.Context, call *program.Call) error {
 
 // checkout is one call.
 type checkout struct {
-	in     inputs
-	call   *program.Call
-	env    []string // of git, over that of the call
-	folder string   // absolute
-	remote remote
-	scoped []string                                        // the settings of every git command
-	reused bool                                            // the folder holds what an earlier job left
-	pause  func(ctx context.Context, d time.Duration) bool // reports whether to go on
+	in      inputs
+	call    *program.Call
+	env     []string // of git, over that of the call
+	folder  string   // absolute
+	remote  remote
+	scoped  []string                                        // the settings of every git command
+	reused  bool                                            // the folder holds what an earlier job left
+	again   bool                                            // which is a repository
+	gitless *gitless                                        // what does the work where there is no git; nil where there is
+	pause   func(ctx context.Context, d time.Duration) bool // reports whether to go on
 }
 
 func newCheckout(call *program.Call, in inputs) (*checkout, error) {
@@ -191,14 +200,21 @@ func (c *checkout) run(ctx context.Context) (string, error) {
 		return c.copyWorkTree(ctx)
 	}
 	attempts := min(max(int(c.in.Attempts), 1), maxAttempts)
-	wait := firstPause
+	wait, bring := firstPause, c.bring
 	for n := 1; ; n++ {
-		sha, err := c.bring(ctx, n > 1)
+		sha, err := bring(ctx, n > 1)
+		if errors.Is(err, process.ErrNotFound) {
+			c.gitless = &gitless{checkout: c}
+			bring = c.gitless.bring
+			c.gitless.announce()
+			sha, err = bring(ctx, n > 1)
+		}
 		if err != nil && n == 1 && c.reused && ctx.Err() == nil {
 			c.say("WARNING: %v; beginning again without what an earlier job left", err)
-			sha, err = c.bring(ctx, true)
+			sha, err = bring(ctx, true)
 		}
-		if err == nil || n == attempts || ctx.Err() != nil || errors.Is(err, process.ErrNotFound) {
+		var refused *clone.RefusedError
+		if err == nil || n == attempts || ctx.Err() != nil || errors.As(err, &refused) {
 			return sha, err
 		}
 		c.say("WARNING: %v; trying again in %v (%d of %d)", err, wait, n+1, attempts)
@@ -233,7 +249,18 @@ func (c *checkout) bring(ctx context.Context, again bool) (sha string, err error
 	if err := c.submodules(ctx); err != nil {
 		return "", err
 	}
+	c.trust(ctx)
 	return c.head(ctx)
+}
+
+// trust adds the folder to those that git trusts for the job's user.
+func (c *checkout) trust(ctx context.Context) {
+	if !c.in.SafeDirectory {
+		return
+	}
+	if err := c.git(ctx, "config", "--global", "--replace-all", "safe.directory", c.folder, "^"+regexp.QuoteMeta(c.folder)+"$"); err != nil {
+		c.say("WARNING: git does not trust %s in later steps if another user owns it: %v", c.folder, err)
+	}
 }
 
 // copyWorkTree copies files on this machine.
@@ -313,10 +340,22 @@ func (c *checkout) head(ctx context.Context) (string, error) {
 	}
 	text, err := c.ask(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	var exit *program.ExitError
-	if errors.As(err, &exit) || c.in.Strategy == strategyNone && errors.Is(err, process.ErrNotFound) {
+	if errors.As(err, &exit) {
 		return "", nil
 	}
+	if c.in.Strategy == strategyNone && errors.Is(err, process.ErrNotFound) {
+		return detached(c.folder), nil
+	}
 	return strings.TrimSpace(text), err
+}
+
+// detached is the commit that is checked out as the detached HEAD of the repository in a folder, "" where there is none.
+func detached(folder string) string {
+	text, err := os.ReadFile(filepath.Join(folder, ".git", "HEAD"))
+	if sha := strings.TrimSpace(string(text)); err == nil && len(sha) >= sha1Digits && isCommit(sha) {
+		return sha
+	}
+	return ""
 }
 
 // explain adds what to do about errors that a job's author cannot know.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/source/sourcetest"
 )
@@ -28,6 +28,7 @@ type job struct {
 	env     []string
 	output  bytes.Buffer
 	outputs string // the file of outputs
+	gitless bool   // there is no git in env
 }
 
 func newJob(t *testing.T) *job {
@@ -66,6 +67,7 @@ func defaults() map[string]any {
 		"object_format": "sha1", "strategy": "fetch", "checkout": true, "depth": 0, "clean_flags": []string{"-ffdx"},
 		"fetch_flags": []string{"--prune", "--quiet"}, "clone_flags": []string{}, "submodules": "none", "submodule_paths": []string{},
 		"submodule_depth": 0, "submodule_update_flags": []string{}, "submodule_force_https": false, "lfs_skip_smudge": false, "attempts": 1, "user_agent": "",
+		"clean_config": true, "safe_directory": false,
 	}
 }
 
@@ -112,6 +114,22 @@ func (j *job) must(more map[string]any) string {
 		j.t.Fatalf("%v\n%s", err, j.output.String())
 	}
 	return sha
+}
+
+// inBothWays runs a test with the program git, and in an environment that has none.
+func inBothWays(t *testing.T, test func(t *testing.T, newJob func(*testing.T) *job)) {
+	t.Helper()
+	t.Run("with git", func(t *testing.T) { t.Parallel(); test(t, newJob) })
+	t.Run("without git", func(t *testing.T) { t.Parallel(); test(t, newGitlessJob) })
+}
+
+// newGitlessJob is a job in whose environment there are no programs at all.
+func newGitlessJob(t *testing.T) *job {
+	t.Helper()
+	j := newJob(t)
+	j.env = append(slices.DeleteFunc(j.env, func(pair string) bool { return strings.HasPrefix(pair, "PATH=") }), "PATH="+t.TempDir())
+	j.gitless = true
+	return j
 }
 
 // git runs git in the work directory.
@@ -232,6 +250,10 @@ func (s *server) project() string { return s.URL + "/project.git" }
 func TestWhatIsCheckedOut(t *testing.T) {
 	t.Parallel()
 	s := serve(t, sourcetest.GitOptions{})
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testWhatIsCheckedOut(t, s, newJob) })
+}
+
+func testWhatIsCheckedOut(t *testing.T, s *server, newJob func(*testing.T) *job) {
 	all := []string{"a", "folder/b"}
 	for _, test := range []struct {
 		name  string
@@ -264,11 +286,18 @@ func TestWhatIsCheckedOut(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			j := newJob(t)
-			if test.in == nil {
-				test.in = map[string]any{}
+			in := maps.Clone(test.in)
+			if in == nil {
+				in = map[string]any{}
 			}
-			test.in["url"] = s.project()
-			if got := j.must(test.in); got != test.sha {
+			in["url"] = s.project()
+			if in["clone_flags"] != nil && j.gitless {
+				if _, err := j.run(in); err == nil || !strings.Contains(err.Error(), "use an image that has the program git") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if got := j.must(in); got != test.sha {
 				t.Errorf("sha %q, want %q", got, test.sha)
 			}
 			j.wantFiles(test.files...)
@@ -281,6 +310,7 @@ func TestWhatIsCheckedOut(t *testing.T) {
 			if got := j.git("status", "--porcelain"); test.sha != "" && got != "" {
 				t.Errorf("it is not clean: %s", got)
 			}
+			j.git("fsck", "--strict", "--no-dangling")
 		})
 	}
 }
@@ -288,7 +318,10 @@ func TestWhatIsCheckedOut(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := serve(t, sourcetest.GitOptions{})
-	j := newJob(t)
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testHistory(t, s, newJob(t)) })
+}
+
+func testHistory(t *testing.T, s *server, j *job) {
 	in := map[string]any{"url": s.project(), "ref": "main", "depth": 1}
 	j.must(in)
 	if got := j.git("rev-list", "--count", "HEAD"); got != "1" {
@@ -306,6 +339,27 @@ func TestCredentials(t *testing.T) {
 	const secret = "glcbt-SECRET-tokén'$x"
 	s := serve(t, sourcetest.GitOptions{User: "gitlab-ci-token", Password: secret})
 	withUser := strings.Replace(s.project(), "http://", "http://gitlab-ci-token:glcbt-SECRET-tok%C3%A9n%27%24x@", 1)
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testCredentials(t, s, withUser, secret, newJob) })
+	t.Run("are not on a command line", func(t *testing.T) {
+		t.Parallel()
+		c, err := newCheckout(&program.Call{WorkDir: t.TempDir()}, inputs{URL: withUser, Strategy: strategyFetch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line := strings.Join(c.command([]string{"fetch", c.remote.url}), " "); strings.Contains(line, "SECRET") {
+			t.Errorf("%s", line)
+		}
+	})
+	t.Run("are for their server only", func(t *testing.T) {
+		t.Parallel()
+		r, err := remoteOf(&inputs{URL: "https://example.com:8443/g/p.git?x#y", Token: "x"})
+		if err != nil || r.base != "https://example.com:8443" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+func testCredentials(t *testing.T, s *server, withUser, secret string, newJob func(*testing.T) *job) {
 	for _, test := range []struct {
 		name string
 		in   map[string]any
@@ -349,28 +403,15 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("error %v\n%s", err, j.output.String())
 		}
 	})
-	t.Run("are not on a command line", func(t *testing.T) {
-		t.Parallel()
-		c, err := newCheckout(&program.Call{WorkDir: t.TempDir()}, inputs{URL: withUser, Strategy: strategyFetch})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if line := strings.Join(c.command([]string{"fetch", c.remote.url}), " "); strings.Contains(line, "SECRET") {
-			t.Errorf("%s", line)
-		}
-	})
-	t.Run("are for their server only", func(t *testing.T) {
-		t.Parallel()
-		r, err := remoteOf(&inputs{URL: "https://example.com:8443/g/p.git?x#y", Token: "x"})
-		if err != nil || r.base != "https://example.com:8443" {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
 }
 
 func TestWhatAnEarlierJobLeft(t *testing.T) {
 	t.Parallel()
 	s := serve(t, sourcetest.GitOptions{})
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testWhatAnEarlierJobLeft(t, s, newJob) })
+}
+
+func testWhatAnEarlierJobLeft(t *testing.T, s *server, newJob func(*testing.T) *job) {
 	in := map[string]any{"url": s.project(), "ref": "main"}
 
 	t.Run("is updated and cleaned", func(t *testing.T) {
@@ -397,13 +438,36 @@ func TestWhatAnEarlierJobLeft(t *testing.T) {
 		if out := j.output.String(); strings.Contains(out, "HOOKED") || strings.Contains(out, "FSMONITOR") {
 			t.Errorf("it ran what the earlier job left:\n%s", out)
 		}
+		if out, want := j.output.String(), "Reinitialized existing Git repository in "+filepath.Join(j.dir, ".git"); strings.Count(out, want) != 1 && !j.gitless {
+			t.Errorf("it does not say that it goes on with the repository:\n%s", out)
+		}
 		if text, err := os.ReadFile(filepath.Join(j.dir, "a")); err != nil || string(text) != "2" {
 			t.Errorf("a is %q, %v", text, err)
+		}
+	})
+	t.Run("is configured as it was, if that is wanted", func(t *testing.T) {
+		t.Parallel()
+		j := newJob(t)
+		if j.gitless {
+			return // everything goes
+		}
+		j.must(in)
+		j.git("config", "rung.kept", "yes")
+		j.must(map[string]any{"url": s.project(), "ref": "main", "clean_config": false})
+		if text, err := os.ReadFile(filepath.Join(j.dir, ".git", "config")); err != nil || !strings.Contains(string(text), "kept = yes") {
+			t.Errorf("%v\n%s", err, text)
+		}
+		j.must(in)
+		if text, err := os.ReadFile(filepath.Join(j.dir, ".git", "config")); err != nil || strings.Contains(string(text), "kept = yes") {
+			t.Errorf("%v\n%s", err, text)
 		}
 	})
 	t.Run("stays where nothing is cleaned", func(t *testing.T) {
 		t.Parallel()
 		j := newJob(t)
+		if j.gitless {
+			return // TestWithoutGitNothingIsKept: everything goes
+		}
 		j.must(in)
 		j.write("untracked", "x")
 		j.must(map[string]any{"url": s.project(), "ref": "main", "clean_flags": []string{}})
@@ -458,6 +522,10 @@ func TestWhatAnEarlierJobLeft(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, sourcetest.GitOptions{})
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testAttempts(t, s, newJob) })
+}
+
+func testAttempts(t *testing.T, s *server, newJob func(*testing.T) *job) {
 	broken := func(j *job) {
 		j.must(map[string]any{"url": s.project(), "ref": "main"})
 		j.write(".git/HEAD", "this is not a HEAD\n")
@@ -489,21 +557,38 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
+func TestGitTrustsTheFolderInLaterSteps(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sourcetest.GitOptions{})
+	for _, trusted := range []bool{false, true} {
+		j := newJob(t)
+		for range 2 { // the second one adds nothing
+			j.must(map[string]any{"url": s.project(), "ref": "main", "safe_directory": trusted})
+		}
+		text, _ := os.ReadFile(filepath.Join(filepath.Dir(j.dir), "home", ".gitconfig"))
+		if n := strings.Count(string(text), "directory = "+j.dir+"\n"); n != map[bool]int{true: 1}[trusted] {
+			t.Errorf("safe_directory %v:\n%s", trusted, text)
+		}
+	}
+}
+
 func TestARepositoryWithoutCommits(t *testing.T) {
 	t.Parallel()
 	s := serve(t, sourcetest.GitOptions{})
 	if _, err := sourcetest.NewGitRepo(filepath.Join(s.repos, "empty.git")); err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []string{"", "main"} {
-		j := newJob(t)
-		if got := j.must(map[string]any{"url": s.URL + "/empty.git", "ref": ref, "submodules": "recursive"}); got != "" {
-			t.Errorf("ref %q: sha %q", ref, got)
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) {
+		for _, ref := range []string{"", "main"} {
+			j := newJob(t)
+			if got := j.must(map[string]any{"url": s.URL + "/empty.git", "ref": ref, "submodules": "recursive"}); got != "" {
+				t.Errorf("ref %q: sha %q", ref, got)
+			}
+			if got := j.git("symbolic-ref", "HEAD"); got != "refs/heads/main" {
+				t.Errorf("HEAD is %s", got)
+			}
 		}
-		if got := j.git("symbolic-ref", "HEAD"); got != "refs/heads/main" {
-			t.Errorf("HEAD is %s", got)
-		}
-	}
+	})
 }
 
 func TestSHA256(t *testing.T) {
@@ -553,6 +638,10 @@ func TestSubmodules(t *testing.T) {
 	makeRepo("library", map[string]string{"inner": "project"})
 	makeRepo("outer", map[string]string{"library": "library", "other": "project"})
 	makeRepo("secure", map[string]string{"ssh": "project"})
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testSubmodules(t, s, token, newJob) })
+}
+
+func testSubmodules(t *testing.T, s *server, token string, newJob func(*testing.T) *job) {
 	in := func(name string, more map[string]any) map[string]any {
 		all := map[string]any{"url": s.URL + "/" + name + ".git", "token": token, "ref": "main"}
 		for k, v := range more {
@@ -602,7 +691,7 @@ func TestSubmodules(t *testing.T) {
 			}
 			j.must(test.in)
 			j.wantFiles(test.files...)
-			if out := j.output.String(); strings.Contains(out, "FSMONITOR") || strings.Contains(out, "WARNING") {
+			if out := j.output.String(); strings.Contains(out, "FSMONITOR") || strings.Contains(out, "WARNING") != j.gitless {
 				t.Errorf("log:\n%s", out)
 			}
 			if got := j.git("status", "--porcelain"); got != "" {
@@ -616,6 +705,13 @@ func TestSubmodules(t *testing.T) {
 	t.Run("one that is not there fails after a second try", func(t *testing.T) {
 		t.Parallel()
 		j := newJob(t)
+		if j.gitless {
+			_, err := j.run(in("secure", map[string]any{"submodules": "normal"}))
+			if err == nil || !strings.Contains(err.Error(), "the submodule ssh: only repositories behind http and https") {
+				t.Errorf("error %v", err)
+			}
+			return
+		}
 		_, err := j.run(in("secure", map[string]any{"submodules": "normal", "submodule_update_flags": []string{"--no-such-argument"}}))
 		if err == nil || !strings.Contains(err.Error(), "updating the submodules") || !strings.Contains(j.output.String(), "trying once more") {
 			t.Errorf("error %v\n%s", err, j.output.String())
@@ -746,15 +842,26 @@ func TestTheUserAgent(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 16)
 	s := serve(t, sourcetest.GitOptions{Handle: handleAgents(got)})
-	newJob(t).must(map[string]any{"url": s.project(), "ref": "main", "user_agent": "rung/1.0 linux"})
-	if agent := <-got; agent != "rung/1.0 linux" {
-		t.Errorf("user agent %q", agent)
+	for _, j := range []*job{newJob(t), newGitlessJob(t)} {
+		j.must(map[string]any{"url": s.project(), "ref": "main", "user_agent": "rung/1.0 linux"})
+		for range 2 { // the refs, and the pack
+			if agent := <-got; agent != "rung/1.0 linux" {
+				t.Errorf("user agent %q", agent)
+			}
+		}
+		for len(got) > 0 {
+			<-got
+		}
 	}
 }
 
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, sourcetest.GitOptions{})
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testWhatIsRefused(t, s, newJob) })
+}
+
+func testWhatIsRefused(t *testing.T, s *server, newJob func(*testing.T) *job) {
 	for _, test := range []struct {
 		name string
 		in   map[string]any
@@ -781,15 +888,6 @@ func TestWhatIsRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("without git", func(t *testing.T) {
-		t.Parallel()
-		j := newJob(t)
-		j.env = []string{"PATH=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
-		_, err := j.run(map[string]any{"url": s.project(), "attempts": 3})
-		if !errors.Is(err, process.ErrNotFound) || !strings.Contains(err.Error(), "install git") {
-			t.Errorf("error %v", err)
-		}
-	})
 	t.Run("a cancel ends it", func(t *testing.T) {
 		t.Parallel()
 		j := newJob(t)

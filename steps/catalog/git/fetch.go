@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -42,10 +43,9 @@ func (c *checkout) fetch(ctx context.Context) (sha string, err error) {
 	if err != nil || len(refspecs) == 0 {
 		return "", err
 	}
-	if c.in.Depth > 0 {
-		c.say("Fetching changes with git depth set to %d...", c.in.Depth)
-	} else {
-		c.say("Fetching changes...")
+	c.say("%s", c.in.fetching())
+	if c.again { // as git itself says it
+		c.say("Reinitialized existing Git repository in %s", filepath.Join(c.folder, ".git")+string(filepath.Separator))
 	}
 	args := append([]string{"fetch", "--no-recurse-submodules"}, c.depthFlags()...)
 	args = append(append(args, c.in.FetchFlags...), "origin")
@@ -53,6 +53,14 @@ func (c *checkout) fetch(ctx context.Context) (sha string, err error) {
 		return "", fmt.Errorf("fetching %s: %w", c.remote.url, err)
 	}
 	return sha, c.complete(ctx, sha)
+}
+
+// fetching is the line of the log before the changes are fetched.
+func (in *inputs) fetching() string {
+	if in.Depth > 0 {
+		return fmt.Sprintf("Fetching changes with git depth set to %d...", in.Depth)
+	}
+	return "Fetching changes..."
 }
 
 // depthFlags say how much history to fetch. What an earlier job fetched a part of is completed where all is wanted.
@@ -76,15 +84,25 @@ func (c *checkout) complete(ctx context.Context, sha string) error {
 	if !errors.As(err, &exit) {
 		return err
 	}
-	const sha1Digits = 40
 	if len(sha) < sha1Digits {
-		return fmt.Errorf("the commit %s is not in what was fetched of %s; give its whole name, or a larger depth", sha, c.remote.url)
+		return c.remote.noCommit(sha)
 	}
 	args := append([]string{"fetch", "--no-recurse-submodules", "--quiet"}, c.depthFlags()...)
 	if err := c.git(ctx, append(args, "origin", sha)...); err != nil {
-		return fmt.Errorf("the commit %s is not in what was fetched of %s, and cannot be fetched by itself; a larger depth may reach it: %w", sha, c.remote.url, err)
+		return c.remote.noWholeCommit(sha, err)
 	}
 	return nil
+}
+
+// sha1Digits is how long the whole name of a commit is, at least.
+const sha1Digits = 40
+
+func (r *remote) noCommit(beginning string) error {
+	return fmt.Errorf("the commit %s is not in what was fetched of %s; give its whole name, or a larger depth", beginning, r.url)
+}
+
+func (r *remote) noWholeCommit(sha string, err error) error {
+	return fmt.Errorf("the commit %s is not in what was fetched of %s, and cannot be fetched by itself; a larger depth may reach it: %w", sha, r.url, err)
 }
 
 // prepare makes a repository of the folder, or one of an earlier job safe to use.
@@ -93,12 +111,18 @@ func (c *checkout) prepare(ctx context.Context) error {
 		return err
 	}
 	git := filepath.Join(c.folder, ".git")
-	if err := c.leaveOtherFormat(ctx, git); err != nil {
-		return err
+	err := cleanRepository(git, c.in.CleanConfig)
+	if err == nil {
+		err = c.leaveOtherFormat(ctx, git)
 	}
-	if err := cleanRepository(git); err != nil {
+	if err == nil && c.in.CleanConfig {
+		err = disarm(git)
+	}
+	if err != nil {
 		return fmt.Errorf("removing what an earlier job left in %s: %w", git, err)
 	}
+	_, err = os.Stat(filepath.Join(git, "HEAD"))
+	c.again = err == nil
 	folder, err := os.MkdirTemp(c.call.Getenv("TMPDIR"), "git-template-")
 	if err != nil {
 		return err
@@ -107,11 +131,7 @@ func (c *checkout) prepare(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(folder, "config"), []byte(c.template()), 0o644); err != nil {
 		return err
 	}
-	branch := "main"
-	if name := strings.TrimPrefix(c.in.Ref, "refs/heads/"); name != "" && !strings.HasPrefix(name, "refs/") {
-		branch = name
-	}
-	args := []string{"-c", "init.defaultBranch=" + branch, "init", "--quiet", "--template=" + folder}
+	args := []string{"-c", "init.defaultBranch=" + c.in.branch(), "init", "--quiet", "--template=" + folder}
 	if c.in.ObjectFormat == "sha256" {
 		args = append(args, "--object-format=sha256") // older gits do not know the argument
 	}
@@ -119,6 +139,14 @@ func (c *checkout) prepare(ctx context.Context) error {
 		return fmt.Errorf("making a repository in %s: %w", c.folder, err)
 	}
 	return nil
+}
+
+// branch is the one that HEAD names before anything is checked out.
+func (in *inputs) branch() string {
+	if name := strings.TrimPrefix(in.Ref, "refs/heads/"); name != "" && !strings.HasPrefix(name, "refs/") {
+		return name
+	}
+	return "main"
 }
 
 // leaveOtherFormat removes a repository that cannot hold the objects that are to come, and one that is not in the folder itself.
@@ -225,6 +253,9 @@ func refspec(name string) string {
 
 // remoteRefs asks the server for refs, or for all that it has. An annotated tag is given as the commit that it leads to.
 func (c *checkout) remoteRefs(ctx context.Context, names ...string) (map[string]string, error) {
+	if c.gitless != nil {
+		return c.gitless.refs(names), nil
+	}
 	args := []string{"ls-remote", "origin"}
 	for _, name := range names {
 		args = append(args, name)
@@ -248,11 +279,7 @@ func (c *checkout) remoteRefs(ctx context.Context, names ...string) (map[string]
 
 // checkOut brings the files of a commit, removes what is not of it, and fetches large files.
 func (c *checkout) checkOut(ctx context.Context, sha string) error {
-	of := ""
-	if c.in.Ref != "" {
-		of = fmt.Sprintf(" (ref is %s)", c.in.Ref)
-	}
-	c.say("Checking out %s as detached HEAD%s...", short(sha), of)
+	c.say("%s", c.in.checkingOut(sha))
 	if c.reused {
 		if err := c.forget(ctx, sha); err != nil {
 			return err
@@ -269,8 +296,17 @@ func (c *checkout) checkOut(ctx context.Context, sha string) error {
 	return c.pullLarge(ctx, "lfs", "pull")
 }
 
-// forget makes git compare the files that an earlier job left by their content: its index can say that a changed file has not changed. It
-// also removes the repositories of submodules in the work tree, which have a configuration, too, and refs that stand for other objects.
+// checkingOut is the line of the log before a commit is checked out.
+func (in *inputs) checkingOut(sha string) string {
+	of := ""
+	if in.Ref != "" {
+		of = fmt.Sprintf(" (ref is %s)", in.Ref)
+	}
+	return fmt.Sprintf("Checking out %s as detached HEAD%s...", short(sha), of)
+}
+
+// forget makes git compare the files that an earlier job left by their content, as the commit says: its index can say that a changed file has not
+// changed, and refs can stand for other objects.
 func (c *checkout) forget(ctx context.Context, sha string) error {
 	if err := removeAll(filepath.Join(c.folder, ".git", "index")); err != nil {
 		return err
@@ -287,7 +323,7 @@ func (c *checkout) forget(ctx context.Context, sha string) error {
 	if err := c.git(ctx, "read-tree", sha); err != nil {
 		return fmt.Errorf("reading the files of %s: %w", short(sha), err)
 	}
-	if err := c.removeSubmoduleLinks(ctx); err != nil {
+	if err := c.forgetTracked(ctx); err != nil {
 		return err
 	}
 	_, err = c.silent(ctx, "update-index", "-q", "--refresh") // it fails where files differ
@@ -298,8 +334,9 @@ func (c *checkout) forget(ctx context.Context, sha string) error {
 	return err
 }
 
-// removeSubmoduleLinks removes the .git of every submodule's work tree; an update of submodules makes it again.
-func (c *checkout) removeSubmoduleLinks(ctx context.Context) error {
+// forgetTracked removes what would change how git compares and writes the files of the commit, wherever those are: attributes, which would hold for them
+// although they are not of the commit, the list of submodules, and the .git of every submodule's work tree. What is of the commit is made again.
+func (c *checkout) forgetTracked(ctx context.Context) error {
 	const gitlink = "160000 "
 	text, err := c.ask(ctx, "ls-files", "-z", "--stage")
 	if err != nil {
@@ -310,9 +347,21 @@ func (c *checkout) removeSubmoduleLinks(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
+	remove := func(name string) { _ = root.RemoveAll(filepath.FromSlash(name)) } // behind a link that leads out, git does not go either
+	remove(".gitattributes")
+	remove(".gitmodules")
+	seen := map[string]bool{".": true}
 	for line := range strings.SplitSeq(text, "\x00") {
-		if _, name, ok := strings.Cut(line, "\t"); ok && strings.HasPrefix(line, gitlink) {
-			_ = root.RemoveAll(filepath.Join(filepath.FromSlash(name), ".git")) // behind a link that leads out, git does not go either
+		_, name, ok := strings.Cut(line, "\t")
+		if !ok {
+			continue
+		}
+		if strings.HasPrefix(line, gitlink) {
+			remove(name + "/.git")
+		}
+		for dir := path.Dir(name); !seen[dir]; dir = path.Dir(dir) {
+			seen[dir] = true
+			remove(dir + "/.gitattributes")
 		}
 	}
 	return nil

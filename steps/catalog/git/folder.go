@@ -1,24 +1,25 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rungci/rung/internal/discard"
 )
 
 // hostile are files and folders of a repository that an earlier job can harm this one with: hooks, and configuration, which names programs;
-// what leads to a repository elsewhere, with its configuration; and what makes files differ from those of the commit.
-var hostile = []string{"hooks", "config", "config.worktree", "commondir", "gitdir", "worktrees", "info", "refs/replace"}
+// what leads to a repository elsewhere, with its configuration or its objects; and what makes files differ from those of the commit, such as a graph
+// of commits that says what they hold.
+var hostile = []string{"hooks", "config", "config.worktree", "commondir", "gitdir", "worktrees", "info", "refs/replace", "objects/info"}
 
-// cleanRepository removes what an earlier job left in a repository and could harm this one: what is hostile, and locks of a git that was
-// killed. Of objects only the locks go.
-func cleanRepository(git string) error {
-	if err := disarm(git); err != nil {
-		return err
-	}
-	objects := filepath.Join(git, "objects")
+// cleanRepository removes what an earlier job left in a repository and could harm this one: what is hostile, locks of a git that was killed, and
+// what is neither a file nor a folder: git waits for somebody to write to a pipe, and follows links. Of objects no others go. Without config, what
+// says how git is to work stays.
+func cleanRepository(git string, config bool) error {
 	return filepath.WalkDir(git, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -26,17 +27,11 @@ func cleanRepository(git string) error {
 		if err != nil {
 			return err
 		}
-		name := entry.Name()
-		if entry.IsDir() {
-			switch {
-			case filepath.Dir(path) == objects && isLoose(name):
-				return fs.SkipDir
-			case path != git && isGitDir(path): // a submodule's
-				return disarm(path)
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".lock") {
+		kind := entry.Type()
+		switch {
+		case kind.IsDir() && path != git && config && isGitDir(path): // a submodule's, whose index can say that a changed file has not changed
+			return errors.Join(disarm(path), removeAll(filepath.Join(path, "index")))
+		case kind.IsDir(), kind.IsRegular() && !strings.HasSuffix(entry.Name(), ".lock"), kind == fs.ModeSymlink && !config:
 			return nil
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,12 +51,6 @@ func disarm(git string) error {
 	return nil
 }
 
-// isLoose reports whether a folder of objects is one of those, 256 at most, that loose objects are in.
-func isLoose(name string) bool {
-	const digits = 2
-	return len(name) == digits && strings.Trim(name, "0123456789abcdef") == ""
-}
-
 // isGitDir reports whether a folder is a repository: the main one, or a submodule's below modules/. A branch can be called config.
 func isGitDir(folder string) bool {
 	_, err := os.Lstat(filepath.Join(folder, "objects"))
@@ -73,29 +62,8 @@ func clearFolder(folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := removeAll(filepath.Join(folder, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return discard.Contents(context.Background(), folder)
 }
 
-// removeAll removes a file or a folder, also when folders in it are for reading only, as those of Go's module cache are.
-func removeAll(path string) error {
-	err := os.RemoveAll(path)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
-		if entry != nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(path)
-}
+// removeAll removes a file or a folder, also when it is hard to remove.
+func removeAll(path string) error { return discard.Stubborn(context.Background(), path) }

@@ -2,6 +2,7 @@ package git
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -23,6 +24,21 @@ func (j *job) link(target, name string) {
 	}
 }
 
+// pipe makes a named pipe in the place of a file of the work directory: whoever opens it waits.
+func (j *job) pipe(name string) {
+	j.t.Helper()
+	path := filepath.Join(j.dir, name)
+	if err := os.RemoveAll(path); err != nil {
+		j.t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		j.t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfifo", path).CombinedOutput(); err != nil {
+		j.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // hook writes a program that tells that it ran.
 func (j *job) hook(name string) string {
 	j.t.Helper()
@@ -40,6 +56,10 @@ func TestAHostileEarlierJob(t *testing.T) {
 		t.Skip("needs scripts of a POSIX shell")
 	}
 	s := serve(t, sourcetest.GitOptions{})
+	inBothWays(t, func(t *testing.T, newJob func(*testing.T) *job) { testAHostileEarlierJob(t, s, newJob) })
+}
+
+func testAHostileEarlierJob(t *testing.T, s *server, newJob func(*testing.T) *job) {
 	in := map[string]any{"url": s.project(), "ref": "main"}
 	config := func(lines ...string) func(*job) {
 		return func(j *job) {
@@ -123,6 +143,31 @@ func TestAHostileEarlierJob(t *testing.T) {
 				}
 			}
 		},
+		"attributes in the work tree": func(j *job) {
+			j.write(".gitattributes", "* working-tree-encoding=UTF-16LE\n")
+			j.write("a", "2\x00") // which is what the commit has, so encoded
+			j.write("folder/b", "evil")
+		},
+		"attributes in a folder of the work tree": func(j *job) {
+			j.write("folder/.gitattributes", "* working-tree-encoding=UTF-16LE\n")
+			j.write("folder/b", "b\x00")
+		},
+		"pipes that nobody writes to": func(j *job) {
+			j.pipe(".gitattributes")
+			j.pipe("folder/.gitattributes")
+			j.pipe(".gitmodules")
+			for _, name := range []string{"HEAD", "packed-refs", "shallow", "objects/info/alternates", "index"} {
+				j.pipe(".git/" + name)
+			}
+		},
+		"a pipe in the place of an object": func(j *job) {
+			j.pipe(".git/objects/" + s.main[:2] + "/" + s.main[2:])
+		},
+		"a pipe in the place of a branch": func(j *job) { j.pipe(".git/refs/remotes/origin/main") },
+		"a HEAD that is none":             func(j *job) { j.write(".git/HEAD", "evil\n") },
+		"an index that is none":           func(j *job) { j.write(".git/index", "evil") },
+		"a history that is cut off":       func(j *job) { j.write(".git/shallow", s.main+"\n") },
+		"objects elsewhere":               func(j *job) { j.write(".git/objects/info/alternates", "/nowhere\n") },
 		"an object store that is broken": func(j *job) {
 			_ = os.RemoveAll(filepath.Join(j.dir, ".git", "objects"))
 			j.link("/nowhere", ".git/objects")
@@ -171,5 +216,54 @@ func TestFilesThatAreThoseOfTheCommitAreNotWrittenAgain(t *testing.T) {
 	j.must(in)
 	if info, err := os.Stat(filepath.Join(j.dir, "a")); err != nil || !info.ModTime().Equal(old) {
 		t.Errorf("a is of %v, %v, not of %v", info.ModTime(), err, old)
+	}
+}
+
+func TestASubmoduleOfAHostileEarlierJob(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sourcetest.GitOptions{})
+	base := t.TempDir()
+	dir := filepath.Join(base, "outer")
+	gitIn(t, base, "init", "--quiet", "--initial-branch=main", dir)
+	gitIn(t, dir, "-c", "protocol.allow=always", "submodule", "--quiet", "add", s.project(), "inner")
+	gitIn(t, dir, "commit", "--quiet", "--message", "one")
+	gitIn(t, dir, "clone", "--quiet", "--bare", dir, filepath.Join(s.repos, "outer.git"))
+	in := map[string]any{"url": s.URL + "/outer.git", "ref": "main", "submodules": "normal"}
+	for name, leave := range map[string]func(*job){
+		"an index that says that nothing has changed": func(j *job) {
+			gitIn(t, filepath.Join(j.dir, "inner"), "update-index", "--assume-unchanged", "a")
+			gitIn(t, filepath.Join(j.dir, "inner"), "update-index", "--skip-worktree", "folder/b")
+			j.write("inner/a", "evil")
+			j.write("inner/folder/b", "evil")
+		},
+		"attributes": func(j *job) {
+			j.write("inner/.gitattributes", "* working-tree-encoding=UTF-16LE\n")
+			j.write("inner/a", "2\x00")
+		},
+		"pipes":          func(j *job) { j.pipe("inner/.gitattributes"); j.pipe(".git/modules/inner/HEAD") },
+		"another folder": func(j *job) { gitIn(t, filepath.Join(j.dir, "inner"), "config", "core.worktree", "/nowhere") },
+		"another list of submodules": func(j *job) {
+			j.write(".gitmodules", "[submodule \"inner\"]\n\tpath = inner\n\turl = http://127.0.0.1:1/evil.git\n\tupdate = !touch ../ran\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if runtime.GOOS == "windows" {
+				t.Skip("needs named pipes")
+			}
+			j := newJob(t)
+			j.must(in)
+			leave(j)
+			j.must(in)
+			j.wantFiles(".gitmodules", "inner/a", "inner/folder/b")
+			for name, want := range map[string]string{"a": "2", "folder/b": "b"} {
+				if text, err := os.ReadFile(filepath.Join(j.dir, "inner", name)); err != nil || string(text) != want {
+					t.Errorf("%s is %q, %v", name, text, err)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(j.dir), "ran")); err == nil {
+				t.Errorf("it ran what the earlier job left:\n%s", j.output.String())
+			}
+		})
 	}
 }

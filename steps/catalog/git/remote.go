@@ -58,6 +58,11 @@ func (r *remote) env() []string {
 	return []string{userVariable + "=" + r.user, passwordVariable + "=" + r.password}
 }
 
+// sshForms are how addresses of the same server begin that are fetched by SSH.
+func (r *remote) sshForms() []string {
+	return []string{"git@" + r.host + ":", "ssh://git@" + r.host + "/", "ssh://" + r.host + "/"}
+}
+
 // settings are those of every git command. The helpers of the system are asked nothing: they would keep the job's token. The folder may
 // belong to somebody else: what could be dangerous in its configuration has been removed.
 func (c *checkout) settings() []string {
@@ -69,7 +74,7 @@ func (c *checkout) settings() []string {
 		out = append(out, "-c", "http.userAgent="+c.in.UserAgent)
 	}
 	if c.in.SubmoduleForceHTTPS && c.remote.base != "" {
-		for _, ssh := range []string{"git@" + c.remote.host + ":", "ssh://git@" + c.remote.host + "/", "ssh://" + c.remote.host + "/"} {
+		for _, ssh := range c.remote.sshForms() {
 			out = append(out, "-c", "url."+c.remote.base+"/.insteadOf="+ssh)
 		}
 	}

@@ -42,6 +42,8 @@ type Client struct {
 	Attempts, BusyAttempts int
 	// Stall is how long nothing may move; 0 is DefaultStall.
 	Stall time.Duration
+	// Limit is how long one attempt may take, until the answer begins; 0 is as long as bytes move.
+	Limit time.Duration
 	// Again is told of every attempt that failed and is repeated; may be nil.
 	Again func(err error, wait time.Duration)
 	// Wait waits between attempts; nil is real time.
@@ -154,6 +156,9 @@ func (c *Client) wait(ctx context.Context, d time.Duration) error {
 // once makes one attempt.
 func (c *Client) once(ctx context.Context, r Request) (*http.Response, error) {
 	ctx, watch := newWatch(ctx, c.Stall)
+	if c.Limit > 0 {
+		defer time.AfterFunc(c.Limit, func() { watch.cancel(&stalledError{fmt.Sprintf("it took longer than %v", c.Limit)}) }).Stop()
+	}
 	req, err := request(ctx, r, watch)
 	if err != nil {
 		watch.stop()

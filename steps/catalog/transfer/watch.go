@@ -43,7 +43,7 @@ func newWatch(parent context.Context, limit time.Duration) (context.Context, *wa
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	w := &watch{limit: limit, cancel: cancel, ctx: ctx}
-	w.timer = time.AfterFunc(limit, func() { cancel(&stalledError{limit}) })
+	w.timer = time.AfterFunc(limit, func() { cancel(&stalledError{fmt.Sprintf("nothing moved for %v", limit)}) })
 	return ctx, w
 }
 
@@ -65,9 +65,10 @@ func (w *watch) explain(err error) error {
 	return err
 }
 
-type stalledError struct{ limit time.Duration }
+// stalledError says why a watch ended a transfer.
+type stalledError struct{ why string }
 
-func (e *stalledError) Error() string { return fmt.Sprintf("nothing moved for %v", e.limit) }
+func (e *stalledError) Error() string { return e.why }
 
 // watchedBody is the content of a request, or of an answer, with which the watch ends.
 type watchedBody struct {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rungci/rung/internal/sigv4"
 )
 
 // azureVersion is the version of the service that the requests are written for.
@@ -96,7 +98,7 @@ func (s *sharedKey) text(r *http.Request) string {
 			own[name] = values
 		}
 	}
-	lines, _ := canonicalHeaders(own)
+	lines, _ := sigv4.Headers(own)
 	return strings.Join(parts, "\n") + "\n" + lines + s.resource(r.URL)
 }
 

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/sigv4"
 	"github.com/rungci/rung/steps/catalog/transfer"
 )
 
@@ -154,7 +155,7 @@ func (b *Bucket) Name(name string) string { return path.Join(b.prefix, name) }
 func (b *Bucket) object(name string) string {
 	u := *b.base
 	u.Path = u.Path + "/" + b.Name(name)
-	u.RawPath = encodePath(u.Path)
+	u.RawPath = sigv4.EncodePath(u.Path)
 	return u.String()
 }
 

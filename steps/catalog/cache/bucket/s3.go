@@ -1,6 +1,8 @@
 package bucket
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -8,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/rungci/rung/internal/sigv4"
 )
 
 // What the signature's texts of Amazon are made of.
@@ -87,7 +91,7 @@ func (s *sigV4) sign(r *http.Request, digest string, now time.Time) error {
 	}
 	request, names := s.canonical(r, digest)
 	scope := now.Format(dateOnly) + "/" + s.region + "/s3/aws4_request"
-	text := strings.Join([]string{amzAlgorithm, now.Format(amzTime), scope, hexSHA256(request)}, "\n")
+	text := strings.Join([]string{amzAlgorithm, now.Format(amzTime), scope, sigv4.HexSHA256(request)}, "\n")
 	key := []byte("AWS4" + s.secret)
 	for part := range strings.SplitSeq(scope, "/") {
 		key = hmacSHA256(key, part)
@@ -105,6 +109,15 @@ func (s *sigV4) canonical(r *http.Request, digest string) (text, names string) {
 			headers[name] = values
 		}
 	}
-	lines, names := canonicalHeaders(headers)
-	return strings.Join([]string{r.Method, encodePath(r.URL.Path), canonicalQuery(r.URL.Query()), lines, names, digest}, "\n"), names
+	lines, names := sigv4.Headers(headers)
+	return strings.Join([]string{r.Method, sigv4.EncodePath(r.URL.Path), sigv4.Query(r.URL.Query()), lines, names, digest}, "\n"), names
+}
+
+// emptySHA256 is the digest of no content.
+const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func hmacSHA256(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/rungci/rung/internal/sigv4"
 )
 
 var signatureOf = regexp.MustCompile(`SignedHeaders=([^,]*), *Signature=([0-9a-f]{64})$`)
@@ -69,14 +71,14 @@ func TestSignaturesAreThoseOfAmazonsOwnSigner(t *testing.T) {
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for _, path := range []string{"/a", "/a b/c+d", "/ä/日本", "/!'()*~-._", "/%41%2F", "/a:b@c,d;e=f&g", "/line\nbreak", "/\xff\xfe"} {
 		for _, token := range []string{"", "a/session+token=="} {
-			r, err := http.NewRequest("PUT", "https://bucket.example.com"+encodePath(path), nil)
+			r, err := http.NewRequest("PUT", "https://bucket.example.com"+sigv4.EncodePath(path), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.Header.Set("Content-Type", "application/octet-stream")
 			r.Header.Set("X-Amz-Meta-Rungmark", "  two  blanks ")
 			theirs := r.Clone(t.Context())
-			digest := hexSHA256(path)
+			digest := sigv4.HexSHA256(path)
 			ours := &sigV4{key: "AKID", secret: "se/cret", token: token, region: "eu-central-1"}
 			if err := ours.sign(r, digest, now); err != nil {
 				t.Fatal(err)
@@ -156,9 +158,8 @@ func TestGooglesConformanceTests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			a := &account{email: "test-iam-credentials@dummy-project-id.iam.gserviceaccount.com"}
 			r := &http.Request{Method: tc.method, Header: tc.header, URL: &url.URL{Scheme: "https", Host: "storage.googleapis.com", Path: tc.path}}
-			text := a.prepare(r, tc.at, tc.life)
+			text := sigv4.GoogleText(r, "test-iam-credentials@dummy-project-id.iam.gserviceaccount.com", tc.at, tc.life)
 			want := "GOOG4-RSA-SHA256\n" + tc.at.Format(amzTime) + "\n" + tc.at.Format(dateOnly) + "/auto/storage/goog4_request\n" + tc.digest
 			if text != want {
 				t.Fatalf("got %q, want %q", text, want)

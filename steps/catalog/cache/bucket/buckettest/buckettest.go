@@ -11,11 +11,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +73,8 @@ func (s *Store) Requests() []string {
 	return out
 }
 
-func start(t *testing.T, meta string, verify func(r *http.Request, content []byte) error) *Store {
+// New starts a store whose requests a function verifies. meta is before the names of metadata, as headers have it.
+func New(t *testing.T, meta string, verify func(r *http.Request, content []byte) error) *Store {
 	t.Helper()
 	s := &Store{objects: map[string]Object{}, meta: meta, verify: verify}
 	server := httptest.NewServer(s)
@@ -134,10 +137,13 @@ const (
 // S3 starts a store that recomputes signatures with Amazon's own signer, for a region. With session, requests need SessionToken.
 func S3(t *testing.T, region string, session bool) *Store {
 	t.Helper()
-	return start(t, "X-Amz-Meta-", func(r *http.Request, content []byte) error { return verifyS3(r, content, region, session) })
+	return New(t, "X-Amz-Meta-", func(r *http.Request, content []byte) error { return verifyS3(r, content, region, session) })
 }
 
 func verifyS3(r *http.Request, content []byte, region string, session bool) error {
+	if r.URL.Query().Get("X-Amz-Signature") != "" {
+		return verifySignedAddress(r, region, session)
+	}
 	given := r.Header.Get("Authorization")
 	_, list, ok := strings.Cut(given, "SignedHeaders=")
 	list, _, found := strings.Cut(list, ",")
@@ -182,6 +188,51 @@ func verifyS3(r *http.Request, content []byte, region string, session bool) erro
 	return nil
 }
 
+// verifySignedAddress recomputes the signature of an address (presigned URL).
+func verifySignedAddress(r *http.Request, region string, session bool) error {
+	query := r.URL.Query()
+	at, err := time.Parse("20060102T150405Z", query.Get("X-Amz-Date"))
+	life, wrong := strconv.Atoi(query.Get("X-Amz-Expires"))
+	if err = errors.Join(err, wrong); err != nil {
+		return err
+	}
+	if age := time.Since(at); age < -time.Minute || age > time.Duration(life)*time.Second {
+		return fmt.Errorf("the signature has expired")
+	}
+	credentials := aws.Credentials{AccessKeyID: AccessKey, SecretAccessKey: SecretKey}
+	if session {
+		credentials.SessionToken = SessionToken
+	}
+	list := query.Get("X-Amz-SignedHeaders")
+	again, err := http.NewRequest(r.Method, "http://"+r.Host+r.URL.EscapedPath()+"?X-Amz-Expires="+query.Get("X-Amz-Expires"), nil)
+	if err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(list, ";") {
+		if name != "host" {
+			again.Header[http.CanonicalHeaderKey(name)] = r.Header.Values(name)
+		}
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Amz-") && !strings.Contains(";"+list+";", ";"+strings.ToLower(name)+";") {
+			return fmt.Errorf("%s is not signed", name)
+		}
+	}
+	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping, o.DisableHeaderHoisting = true, true })
+	signed, _, err := signer.PresignHTTP(r.Context(), credentials, again, "UNSIGNED-PAYLOAD", "s3", region, at)
+	if err != nil {
+		return err
+	}
+	want, err := url.Parse(signed)
+	if err != nil {
+		return err
+	}
+	if got, want := query.Encode(), want.Query().Encode(); got != want {
+		return fmt.Errorf("the signature is not that of %s", want)
+	}
+	return nil
+}
+
 // Account makes a service account of Google: the text of its key file, and its public key.
 func Account(t *testing.T) (file string, key *rsa.PublicKey) {
 	t.Helper()
@@ -206,7 +257,7 @@ func Account(t *testing.T) (file string, key *rsa.PublicKey) {
 // GCS starts a store that verifies signed addresses with a key.
 func GCS(t *testing.T, key *rsa.PublicKey) *Store {
 	t.Helper()
-	return start(t, "X-Goog-Meta-", func(r *http.Request, _ []byte) error { return verifyGCS(r, key) })
+	return New(t, "X-Goog-Meta-", func(r *http.Request, _ []byte) error { return verifyGCS(r, key) })
 }
 
 func verifyGCS(r *http.Request, key *rsa.PublicKey) error {
@@ -220,7 +271,11 @@ func verifyGCS(r *http.Request, key *rsa.PublicKey) error {
 	if err != nil {
 		return err
 	}
-	if age := time.Since(at); age < -time.Minute || age > time.Hour {
+	life, err := strconv.Atoi(query.Get("X-Goog-Expires"))
+	if err != nil {
+		return err
+	}
+	if age := time.Since(at); age < -time.Minute || age > time.Duration(life)*time.Second {
 		return fmt.Errorf("the signature is of %v", at)
 	}
 	var headers strings.Builder
@@ -247,7 +302,7 @@ func verifyGCS(r *http.Request, key *rsa.PublicKey) error {
 // Azure starts a store that asks a function for the signature of a request, or for its shared access signature where that is not "".
 func Azure(t *testing.T, sas string, sign func(r *http.Request) string) *Store {
 	t.Helper()
-	return start(t, "X-Ms-Meta-", func(r *http.Request, content []byte) error {
+	return New(t, "X-Ms-Meta-", func(r *http.Request, content []byte) error {
 		switch {
 		case r.Header.Get("X-Ms-Version") == "" || r.Header.Get("X-Ms-Date") == "":
 			return fmt.Errorf("there is no version or no date")
