@@ -15,6 +15,7 @@ import (
 
 	stepsv0 "github.com/rungci/rung/api/gitlab/steps/v0"
 	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
+	"github.com/rungci/rung/steps/service/codec"
 )
 
 // Server serves a Service to clients that come one way: with the same credentials, through any number of listeners.
@@ -49,7 +50,7 @@ const (
 // NewServer makes a server. Health checks need no token.
 func NewServer(s *Service, access Access) *Server {
 	opts := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(codec.New()),
 		grpc.MaxRecvMsgSize(s.limits.RequestBytes),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.WriteBufferSize(writeBuffer),

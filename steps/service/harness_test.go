@@ -121,7 +121,7 @@ func (w *world) stop() {
 
 // soon is a context that ends when a test that hangs should fail.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,22 +1,20 @@
 package service
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/rungci/rung/internal/exposition"
 	"github.com/rungci/rung/steps/event"
 )
 
 // durationBounds are the upper bounds of the buckets of the durations of runs, in seconds.
-var durationBounds = [...]float64{1, 5, 15, 60, 300, 900, 3600, 14400, 86400}
+var durationBounds = []float64{1, 5, 15, 60, 300, 900, 3600, 14400, 86400}
 
 // endings are how runs end, in the order in which they are written.
 var endings = [...]event.Status{event.Success, event.Failure, event.Cancelled}
@@ -44,22 +42,7 @@ type metrics struct {
 	reached  [limitKinds]atomic.Int64
 
 	mu        sync.Mutex
-	durations [len(endings)]histogram
-}
-
-// histogram counts durations by bucket; the last one has no bound.
-type histogram struct {
-	buckets [len(durationBounds) + 1]int64
-	sum     float64 // in seconds
-}
-
-func (h *histogram) observe(d time.Duration) {
-	i := 0
-	for i < len(durationBounds) && d.Seconds() > durationBounds[i] {
-		i++
-	}
-	h.buckets[i]++
-	h.sum += d.Seconds()
+	durations [len(endings)]*exposition.Histogram // nil before the first
 }
 
 // ended counts a run that ended.
@@ -81,9 +64,13 @@ func (m *metrics) ended(r *run, end state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, status := range endings {
-		if end.status == status {
-			m.durations[i].observe(took)
+		if end.status != status {
+			continue
 		}
+		if m.durations[i] == nil {
+			m.durations[i] = exposition.NewHistogram(durationBounds)
+		}
+		m.durations[i].Observe(took)
 	}
 }
 
@@ -103,63 +90,36 @@ func (s *Service) WriteMetrics(w io.Writer) error {
 	s.mu.Lock()
 	followers := s.followers
 	s.mu.Unlock()
-	p := exposition{bufio.NewWriter(w)}
-	p.family("step_runner_runs", "gauge", "Runs that the server knows, by state. Finished ones are kept for their clients.")
-	p.sample("step_runner_runs", `state="running"`, float64(runningNow))
-	p.sample("step_runner_runs", `state="paused"`, float64(paused))
-	p.sample("step_runner_runs", `state="finished"`, float64(finished))
-	p.family("step_runner_runs_started_total", "counter", "Runs that were started.")
-	p.sample("step_runner_runs_started_total", "", float64(s.metrics.started.Load()))
-	p.family("step_runner_log_bytes_total", "counter", "Bytes that steps wrote to logs.")
-	p.sample("step_runner_log_bytes_total", "", float64(s.metrics.logBytes.Load()))
-	p.family("step_runner_followers", "gauge", "Open streams of logs and events.")
-	p.sample("step_runner_followers", "", float64(followers))
-	p.family("step_runner_limit", "gauge", "Limits of the server, by flag.")
-	p.sample("step_runner_limit", `flag="max-runs"`, float64(s.limits.Runs))
-	p.sample("step_runner_limit", `flag="max-followers"`, float64(s.limits.Followers))
-	p.family("step_runner_limit_reached_total", "counter", "How often a limit was reached, by flag.")
+	p := exposition.NewWriter(w)
+	p.Family("step_runner_runs", exposition.Gauge, "Runs that the server knows, by state. Finished ones are kept for their clients.")
+	p.Sample("step_runner_runs", `state="running"`, float64(runningNow))
+	p.Sample("step_runner_runs", `state="paused"`, float64(paused))
+	p.Sample("step_runner_runs", `state="finished"`, float64(finished))
+	p.Family("step_runner_runs_started_total", exposition.Counter, "Runs that were started.")
+	p.Sample("step_runner_runs_started_total", "", float64(s.metrics.started.Load()))
+	p.Family("step_runner_log_bytes_total", exposition.Counter, "Bytes that steps wrote to logs.")
+	p.Sample("step_runner_log_bytes_total", "", float64(s.metrics.logBytes.Load()))
+	p.Family("step_runner_followers", exposition.Gauge, "Open streams of logs and events.")
+	p.Sample("step_runner_followers", "", float64(followers))
+	p.Family("step_runner_limit", exposition.Gauge, "Limits of the server, by flag.")
+	p.Sample("step_runner_limit", `flag="max-runs"`, float64(s.limits.Runs))
+	p.Sample("step_runner_limit", `flag="max-followers"`, float64(s.limits.Followers))
+	p.Family("step_runner_limit_reached_total", exposition.Counter, "How often a limit was reached, by flag.")
 	for i := range s.metrics.reached {
-		p.sample("step_runner_limit_reached_total", `flag="`+limitFlags[i]+`"`, float64(s.metrics.reached[i].Load()))
+		p.Sample("step_runner_limit_reached_total", `flag="`+limitFlags[i]+`"`, float64(s.metrics.reached[i].Load()))
 	}
-	p.family("step_runner_run_duration_seconds", "histogram", "How long runs took, by status.")
+	p.Family("step_runner_run_duration_seconds", exposition.Durations, "How long runs took, by status.")
 	s.metrics.mu.Lock()
-	durations := s.metrics.durations
-	s.metrics.mu.Unlock()
 	for i, status := range endings {
-		p.histogram("step_runner_run_duration_seconds", `status="`+string(status)+`"`, durations[i])
-	}
-	return p.out.Flush()
-}
-
-// exposition writes families of metrics. Labels are written as they are: none comes from outside.
-type exposition struct{ out *bufio.Writer }
-
-func (p exposition) family(name, kind, help string) {
-	fmt.Fprintf(p.out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-func (p exposition) sample(name, labels string, v float64) {
-	if labels != "" {
-		labels = "{" + labels + "}"
-	}
-	fmt.Fprintf(p.out, "%s%s %s\n", name, labels, number(v))
-}
-
-func (p exposition) histogram(name, labels string, h histogram) {
-	total := int64(0)
-	for i, n := range h.buckets {
-		total += n
-		bound := "+Inf"
-		if i < len(durationBounds) {
-			bound = number(durationBounds[i])
+		h := s.metrics.durations[i]
+		if h == nil {
+			h = exposition.NewHistogram(durationBounds)
 		}
-		p.sample(name+"_bucket", labels+`,le="`+bound+`"`, float64(total))
+		p.Histogram("step_runner_run_duration_seconds", exposition.Labels("status", string(status)), h)
 	}
-	p.sample(name+"_sum", labels, h.sum)
-	p.sample(name+"_count", labels, float64(total))
+	s.metrics.mu.Unlock()
+	return p.Flush()
 }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // MetricsHandler serves the metrics at /metrics.
 func (s *Service) MetricsHandler() http.Handler {
@@ -167,7 +127,7 @@ func (s *Service) MetricsHandler() http.Handler {
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		var page bytes.Buffer
 		_ = s.WriteMetrics(&page) // a buffer takes everything
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		w.Header().Set("Content-Type", exposition.ContentType)
 		_, _ = page.WriteTo(w)
 	})
 	return mux

@@ -32,6 +32,8 @@ type request struct {
 	secrets   map[string]string
 	// inheritEnv is engine.Options.InheritEnv.
 	inheritEnv bool
+	// untraced is that engine.Options.Programs is not wanted.
+	untraced bool
 	// confine is engine.Options.Confine.
 	confine plan.Confinement
 	inputs  map[string]value.Value
@@ -230,6 +232,7 @@ func (q *request) options(opts *engine.Options, folder string) {
 	opts.Env, opts.Secrets, opts.Mask, opts.Job = over(opts.Env, q.env), q.secrets, q.maskedFiles(), q.jobVariables(folder)
 	opts.From, opts.Files, opts.Given = q.from, q.files, q.given
 	opts.InheritEnv, opts.Confine = q.inheritEnv, q.confine
+	opts.Programs = opts.Programs && !q.untraced
 }
 
 // over returns the variables of a request over those that every run of the service has.

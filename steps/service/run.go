@@ -35,6 +35,7 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	kill     chan struct{}
 	killOnce sync.Once
+	killed   string          // why, once kill is closed
 	control  *engine.Control // nil for a run that somebody else runs
 
 	streams    atomic.Int64
@@ -92,6 +93,7 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 	}
 	req.options(&opts, folder)
 	opts.Sink, opts.Kill, opts.Control = r, r.kill, r.control
+	opts.KillReason = func() string { return r.killed }
 	opts.Timeout, opts.Grace = r.timeout, r.grace
 	if req.paused {
 		r.control.Pause()
@@ -172,7 +174,10 @@ func (r *run) finish(failure *event.Error) {
 func (r *run) stop(reason error, force bool) {
 	r.cancel(reason)
 	if force {
-		r.killOnce.Do(func() { close(r.kill) })
+		r.killOnce.Do(func() {
+			r.killed = reason.Error()
+			close(r.kill)
+		})
 	}
 }
 

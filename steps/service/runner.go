@@ -49,8 +49,8 @@ func fromRunRequest(in *runnerv1.RunRequest) (*request, error) {
 	}
 	req := &request{
 		id: in.GetId(), digest: digest, workDir: in.GetWorkDir(), env: in.GetEnv(), secrets: in.GetSecrets(), grace: engine.DefaultGrace, logPath: in.GetLogFile(),
-		inheritEnv: in.GetInheritEnv(),
-		confine:    plan.Confinement(in.GetConfine()),
+		inheritEnv: in.GetInheritEnv(), untraced: in.GetUntraced(),
+		confine: plan.Confinement(in.GetConfine()),
 	}
 	if in.GetConfine() != "" && !slices.Contains(plan.Confinements, in.GetConfine()) {
 		return nil, invalid("confine is %q, which must be one of %s", in.GetConfine(), strings.Join(plan.Confinements, ", "))

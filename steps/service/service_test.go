@@ -500,3 +500,31 @@ func TestStatusIsOfOneOrAll(t *testing.T) {
 		t.Errorf("of nobody: %v, %v", out, err)
 	}
 }
+
+func TestProgramsAreIdentifiedForATraceOnly(t *testing.T) {
+	t.Parallel()
+	for _, untraced := range []bool{false, true} {
+		w := serve(t, func(o *service.Options) {
+			engineOf := o.Engine
+			o.Engine = func() engine.Options {
+				out := engineOf()
+				out.Programs = true
+				return out
+			}
+		})
+		w.run("1", script("true"), func(r *client.Request) { r.Untraced = untraced })
+		w.end("1")
+		var identified bool
+		if _, err := w.client.FollowSteps(soon(t), "1", client.StepOptions{}, func(e event.Event) error {
+			if end, ok := e.Body.(event.ExecFinished); ok {
+				identified = identified || end.Program != nil
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if identified == untraced {
+			t.Errorf("untraced is %v, and programs are identified: %v", untraced, identified)
+		}
+	}
+}

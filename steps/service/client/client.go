@@ -28,6 +28,7 @@ import (
 
 	runnerv1 "github.com/rungci/rung/api/rung/runner/v1"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/service/codec"
 )
 
 // Client is a connection to a step-runner. It is safe for concurrent use.
@@ -62,7 +63,7 @@ const (
 	// window is how much may be under way to a client before it has read it, in bytes: of one stream, and of all together.
 	window, connWindow = 4 << 20, 16 << 20
 	// readBuffer is how much is taken from a connection at once, in bytes.
-	readBuffer = 256 << 10
+	readBuffer = 64 << 10
 	// retryFirst and retryMost bound the time between two attempts to connect.
 	retryFirst, retryMost = 50 * time.Millisecond, 2 * time.Second
 	// aliveAfter and aliveWithin find out that a server is gone whose connection was not closed.
@@ -83,7 +84,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.ForceCodecV2(codec.New())),
 	}
 	if s.tls != nil {
 		dialOpts = append(dialOpts, grpc.WithTransportCredentials(credentials.NewTLS(s.tls)))

@@ -35,6 +35,8 @@ type Request struct {
 	LogFile string
 	// InheritEnv gives every component the whole environment around its step.
 	InheritEnv bool
+	// Untraced says that no trace is kept of the run: the events do not tell which files ran as programs.
+	Untraced bool
 	// Confine says which steps are confined besides those that ask for it; "" is none.
 	Confine plan.Confinement
 }
@@ -47,7 +49,7 @@ type Variable struct {
 }
 
 func (r *Request) message() (*runnerv1.RunRequest, error) {
-	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets, Lock: r.Lock, LogFile: r.LogFile, InheritEnv: r.InheritEnv, Confine: string(r.Confine)}
+	out := &runnerv1.RunRequest{Id: r.ID, WorkDir: r.WorkDir, Env: r.Env, Secrets: r.Secrets, Lock: r.Lock, LogFile: r.LogFile, InheritEnv: r.InheritEnv, Untraced: r.Untraced, Confine: string(r.Confine)}
 	if r.Component != nil {
 		component, err := planpb.ToProto(r.Component)
 		if err != nil {
