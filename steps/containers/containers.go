@@ -4,6 +4,7 @@ package containers
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"time"
 )
@@ -36,6 +37,26 @@ type Service struct {
 	Health *Health `json:"-"`
 	// Ports maps TCP ports of the service to ports on the host's loopback address, for a job on the host itself; 0 is any.
 	Ports map[uint16]uint16 `json:"ports,omitempty"`
+}
+
+// Names are those of a service on the network: those of its image, as GitLab makes them, and its own. "host:5000/a/b:1" gives
+// host__a__b and host-a-b.
+func (s *Service) Names() (names []string) {
+	name, _, _ := strings.Cut(s.Name, "@")
+	first, rest, deep := strings.Cut(name, "/")
+	if deep {
+		first, _, _ = strings.Cut(first, ":") // the registry's port
+		name = first + "/" + rest
+	}
+	if slash, colon := strings.LastIndexByte(name, '/'), strings.LastIndexByte(name, ':'); colon > slash {
+		name = name[:colon]
+	}
+	for _, alias := range append([]string{strings.ReplaceAll(name, "/", "__"), strings.ReplaceAll(name, "/", "-")}, s.Aliases...) {
+		if alias != "" && !slices.Contains(names, alias) {
+			names = append(names, alias)
+		}
+	}
+	return names
 }
 
 // Health is a command in a container that succeeds when all is well. Fields that are 0 have the engine's default.

@@ -79,9 +79,11 @@ type Options struct {
 	// Programs makes the events tell which files ran as programs, with their digests.
 	Programs bool
 	Kill     <-chan struct{} // closed to end everything at once; may be nil
-	Grace    time.Duration   // 0 is DefaultGrace
-	Cleanup  time.Duration   // 0 is DefaultCleanup
-	Timeout  time.Duration   // of the whole run; 0 is none
+	// KillReason says why Kill was closed, for people; nil is that the run was asked again.
+	KillReason func() string
+	Grace      time.Duration // 0 is DefaultGrace
+	Cleanup    time.Duration // 0 is DefaultCleanup
+	Timeout    time.Duration // of the whole run; 0 is none
 	// DigestKey is the key of the digests that stand for sensitive values. Nil makes a fresh one; that of an earlier run makes the
 	// digests of both comparable.
 	DigestKey []byte
@@ -306,11 +308,18 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 		}
 		select {
 		case <-r.opts.Kill:
-			r.out.emit("", event.Stopping{Code: event.CodeKilled, Reason: "asked again", Force: true})
+			r.out.emit("", event.Stopping{Code: event.CodeKilled, Reason: r.killReason(), Force: true})
 		case <-done:
 		}
 	})
 	return func() { close(done); wg.Wait() }
+}
+
+func (r *run) killReason() string {
+	if r.opts.KillReason != nil {
+		return r.opts.KillReason()
+	}
+	return "asked again"
 }
 
 // finish emits the last event.

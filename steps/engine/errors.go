@@ -60,7 +60,7 @@ func failed(err *event.Error) *outcome {
 func systemError(format string, args ...any) *event.Error {
 	for _, arg := range args {
 		if err, is := arg.(error); is && scarcity.DiskFull(err) {
-			return hinted(event.NewError(event.CodeDiskFull, format, args...), fullDiskHint)
+			return hinted(event.NewError(event.CodeDiskFull, format, args...), event.HintDisk)
 		}
 	}
 	return event.NewError(event.CodeInternalError, format, args...)

@@ -5,12 +5,6 @@ import (
 	"github.com/rungci/rung/steps/event"
 )
 
-// What to do about a shortage.
-const (
-	fullDiskHint  = "free space on it, or give the job a larger disk"
-	fewMemoryHint = "give the job more memory, or let it do less at a time"
-)
-
 // shortage says of a command that failed what the machine had too little of: kills is how many processes the kernel has killed for want of
 // memory meanwhile, and dirs are where the command writes. An error that has another reason stays as it is.
 func shortage(err *event.Error, kills int64, dirs ...string) *event.Error {
@@ -20,10 +14,10 @@ func shortage(err *event.Error, kills int64, dirs ...string) *event.Error {
 		return err
 	}
 	if kills > 0 {
-		return hinted(event.NewError(event.CodeOutOfMemory, "%s; it ran out of memory, and the kernel killed a process", err.Message), fewMemoryHint)
+		return hinted(event.NewError(event.CodeOutOfMemory, "%s; it ran out of memory, and the kernel killed a process%s", err.Message, scarcity.MemoryUsed()), event.HintMemory)
 	}
 	if dir := scarcity.FullDisk(dirs...); dir != "" {
-		return hinted(event.NewError(event.CodeDiskFull, "%s; the disk of %s is full", err.Message, dir), fullDiskHint)
+		return hinted(event.NewError(event.CodeDiskFull, "%s; the disk of %s is full", err.Message, dir), event.HintDisk)
 	}
 	return err
 }

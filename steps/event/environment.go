@@ -34,6 +34,10 @@ type Limits struct {
 	Memory  int64   `json:"memory,omitempty"` // bytes
 	PIDs    int64   `json:"pids,omitempty"`
 	Disk    int64   `json:"disk,omitempty"`    // bytes
+	Swap    int64   `json:"swap,omitempty"`    // bytes beyond Memory
+	CPUSet  string  `json:"cpuset,omitempty"`  // the processors, as "0-3,6"
+	Read    int64   `json:"read,omitempty"`    // bytes a second from the disk
+	Write   int64   `json:"write,omitempty"`   // and to it
 	Network string  `json:"network,omitempty"` // none
 	// Privileged says that the job had all rights on the host's kernel. A replay does not get them.
 	Privileged bool `json:"privileged,omitempty"`

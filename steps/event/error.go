@@ -43,6 +43,12 @@ const (
 	TimeoutCleanup TimeoutOf = "cleanup" // the steps that run after the run was stopped
 )
 
+// Hints about what a machine has too little of, the same wherever that is noticed.
+const (
+	HintDisk   = "free space on it, or give the job a larger disk"
+	HintMemory = "give the job more memory, or let it do less at a time"
+)
+
 // NewError returns an error with a code of Codes.
 func NewError(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Kind: code.Kind(), Message: fmt.Sprintf(format, args...)}

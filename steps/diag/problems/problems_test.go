@@ -86,7 +86,7 @@ func TestAFingerprintDoesNotDependOnTheLine(t *testing.T) {
 func TestSARIF(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := problems.SARIF(&out, all(), "1.0"); err != nil {
+	if err := problems.SARIF(&out, all(), "step-runner", "1.0"); err != nil {
 		t.Fatal(err)
 	}
 	log := decode(t, out.Bytes()).(map[string]any)
@@ -110,7 +110,7 @@ func TestSARIF(t *testing.T) {
 		t.Error("a problem without a place has one")
 	}
 	out.Reset()
-	if err := problems.SARIF(&out, nil, ""); err != nil || !bytes.Contains(out.Bytes(), []byte(`"results": []`)) {
+	if err := problems.SARIF(&out, nil, "step-runner", ""); err != nil || !bytes.Contains(out.Bytes(), []byte(`"results": []`)) {
 		t.Errorf("without problems the log is %s", out.Bytes())
 	}
 }
@@ -130,7 +130,7 @@ func TestProblemsThatOthersFound(t *testing.T) {
 	if item["severity"] != "info" || item["check_name"] != "notice" {
 		t.Errorf("the note is %v", item)
 	}
-	if err := problems.SARIF(&log, list, "1.0"); err != nil {
+	if err := problems.SARIF(&log, list, "step-runner", "1.0"); err != nil {
 		t.Fatal(err)
 	}
 	run := decode(t, log.Bytes()).(map[string]any)["runs"].([]any)[0].(map[string]any)

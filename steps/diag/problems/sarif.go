@@ -58,11 +58,11 @@ type (
 	}
 )
 
-// SARIF writes a log of SARIF 2.1.0. version is that of this program.
-func SARIF(w io.Writer, problems []Problem, version string) error {
+// SARIF writes a log of SARIF 2.1.0. program and version are those of what found the problems.
+func SARIF(w io.Writer, problems []Problem, program, version string) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
-	run.Tool.Driver = sarifDriver{Name: "step-runner", Version: version, Rules: []sarifRule{
-		{"invalid", &sarifMessage{"The file is not what GitLab, or step-runner, accepts."}},
+	run.Tool.Driver = sarifDriver{Name: program, Version: version, Rules: []sarifRule{
+		{"invalid", &sarifMessage{"The file is not what GitLab, or " + program + ", accepts."}},
 		{"suspicious", &sarifMessage{"The file is accepted but probably not what its author meant."}},
 	}}
 	if slices.ContainsFunc(problems, func(p Problem) bool { return p.Rule != "" || p.Code != "" }) {
