@@ -36,6 +36,8 @@ type Compiled struct {
 	// Variables are what ${{ vars.NAME }} reads. They are the masked ones, which the plan does not hold, and tokens; of a job with native
 	// steps, which may read any, all of them. Values are expanded; variables that are files have their path. The masked ones are sensitive.
 	Variables []variable.Variable
+	// Shell are all variables of the job as a script has them, for a person's shell in its environment. The masked ones are sensitive.
+	Shell []variable.Variable
 	// Files are the variables that are files, by their paths. Whoever runs the plan writes them first, for the job's user only.
 	Files map[string]variable.Variable
 	// Contents are the texts of masked files, under names that no variable has. They must not be shown.
@@ -56,7 +58,7 @@ func Compile(j *Job) (*Compiled, error) {
 	}
 	out := &Compiled{
 		Plan:      &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: portable(c.steps, j.Project)}},
-		Variables: c.variables(len(j.Steps) > 0), Files: c.files(), Results: c.results, Notes: c.notes,
+		Variables: append(c.variables(len(j.Steps) > 0), c.tokens...), Shell: c.variables(true), Files: c.files(), Results: c.results, Notes: c.notes,
 	}
 	for _, path := range slices.Sorted(maps.Keys(out.Files)) {
 		if v := out.Files[path]; v.Masked && v.Value != "" {

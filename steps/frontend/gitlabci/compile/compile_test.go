@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -33,6 +34,23 @@ func vars(pairs ...string) *variable.Collection {
 func masked(c *variable.Collection, name, text string) *variable.Collection {
 	c.Add(variable.Variable{Name: name, Value: text, Masked: true})
 	return c
+}
+
+// signing is a store that signs all keys but one.
+type signing struct{}
+
+func (signing) Get(key compile.CacheKey) (compile.CacheAddress, error) {
+	if key.Key == "refused" {
+		return compile.CacheAddress{}, errors.New("there are no credentials")
+	}
+	return compile.CacheAddress{URL: "https://s3.example/bucket/" + key.Key + "?method=GET&signature=s3cr3t-" + key.Key}, nil
+}
+
+func (s signing) Put(key compile.CacheKey) (compile.CacheAddress, error) {
+	address, err := s.Get(key)
+	address.URL = strings.Replace(address.URL, "GET", "PUT", 1)
+	address.Headers, address.MaxSize = map[string]string{"x-amz-meta-cachekey": key.Text}, 1000
+	return address, err
 }
 
 // fromGitLab is where the files of a job come from that GitLab sent.
@@ -85,6 +103,13 @@ func jobs() map[string]*compile.Job {
 				{Paths: []string{"node_modules/"}, Policy: "pull", Location: "/p/.rung/cache"},
 				{Key: "logs", Untracked: true, Policy: "push", When: "always", Location: "s3://bucket/prefix?region=eu", Secrets: []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}},
 				{Key: "nothing"},
+			},
+		},
+		"caches_in_a_store": {
+			Name: "build", Source: compile.Source{WorkTree: "/p", Ref: "main"}, Script: []string{"make"}, Variables: vars("https_proxy=http://proxy:3128"),
+			Cache: []compile.Cache{
+				{Key: "main-non_protected", Paths: []string{"deps/"}, FallbackKeys: []string{"refused", "../default-non_protected"}, Location: "/caches", Store: signing{}},
+				{Key: "refused", Paths: []string{"deps/"}, Store: signing{}},
 			},
 		},
 		"artifacts": {
@@ -313,5 +338,16 @@ func TestReportFormat(t *testing.T) {
 		if got := compile.ReportFormat(kind); got != want {
 			t.Errorf("%s: got %s, want %s", kind, got, want)
 		}
+	}
+}
+
+func TestAJobWithoutSourcesSkipsThem(t *testing.T) {
+	compiled, err := compile.Compile(&compile.Job{Name: "test", Source: fromGitLab(), Variables: vars("GIT_STRATEGY=none"), Script: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := compiled.Plan.Definition.Steps[0]
+	if s.Name != "get_sources" || s.If == nil || s.If.Value.Str() != "false" || len(s.Inputs) > 0 {
+		t.Errorf("the first step is %+v", s)
 	}
 }

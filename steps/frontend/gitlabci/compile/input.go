@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rungci/rung/steps/expr"
@@ -27,18 +28,27 @@ func (f *fromPipeline) interpolate(j *Job) {
 		}
 		values[name] = v
 	}
-	scope := expr.Values{"job": value.OfStruct(map[string]value.Value{"inputs": value.OfStruct(values)})}
+	if err := j.Interpolate(values); err != nil {
+		f.errs = append(f.errs, err)
+	}
+}
+
+// Interpolate replaces ${{ job.inputs.NAME }} in the texts of the job.
+func (j *Job) Interpolate(inputs map[string]value.Value) error {
+	var errs []error
+	scope := expr.Values{"job": value.OfStruct(map[string]value.Value{"inputs": value.OfStruct(inputs)})}
 	for _, text := range j.texts() {
 		if !expr.Has(*text) {
 			continue
 		}
 		v, err := expr.Expand(value.OfString(*text), scope)
 		if err != nil {
-			f.errs = append(f.errs, fmt.Errorf("the job %q, in %q: %w", f.from.Name, *text, err))
+			errs = append(errs, fmt.Errorf("the job %q, in %q: %w", j.Name, *text, err))
 			continue
 		}
 		*text = v.Text()
 	}
+	return errors.Join(errs...)
 }
 
 // texts are all in which inputs of the job can be used. Lists are copied, as others share them.
@@ -51,7 +61,7 @@ func (j *Job) texts() []*string {
 			all = append(all, &copied[i])
 		}
 	}
-	for _, texts := range []*[]string{&j.PreGetSources, &j.PostGetSources, &j.Script, &j.AfterScript} {
+	for _, texts := range []*[]string{&j.PreGetSources, &j.PostGetSources, &j.Script, &j.ReleaseScript, &j.AfterScript} {
 		list(texts)
 	}
 	for i := range j.Cache {

@@ -42,6 +42,8 @@ type Job struct {
 	PreGetSources, PostGetSources []string
 	// Script is before_script and script; AfterScript is empty when there is none.
 	Script, AfterScript []string
+	// ReleaseScript makes a release once Script has succeeded, as GitLab sends it to runners; Release is what the keyword says instead.
+	ReleaseScript []string
 	// Written says where the lines of the scripts are from. It may be empty.
 	Written Written
 	// Steps are native steps in the place of Script.
@@ -85,6 +87,12 @@ type Source struct {
 	Depth        int
 	// AllowFetch lets what is in the folder be updated, where GIT_STRATEGY does not say.
 	AllowFetch bool
+	// KeepConfig leaves the configuration and hooks of a repository that is in the folder already.
+	KeepConfig bool
+	// Trusted lets git trust the folder in all steps, whoever owns it.
+	Trusted bool
+	// Timeout is how long it may take; 0 is the job's time.
+	Timeout time.Duration
 }
 
 // Cache is one of the job's caches. Its texts are expanded as the runner expands them by Compile.
@@ -97,10 +105,8 @@ type Cache struct {
 	When         string // on_success, on_failure or always; empty is on_success
 	// Location is where caches are kept; see builtin://cache/save.
 	Location string
-	// URLs, URL and Headers are addresses instead.
-	URLs    map[string]string
-	URL     string
-	Headers map[string]string
+	// Store signs addresses instead, where it is not nil.
+	Store CacheStore
 	// Secrets are those of the run that the location needs, such as AWS_SECRET_ACCESS_KEY.
 	Secrets []string
 }
@@ -119,6 +125,8 @@ type Artifact struct {
 	// Location is the folder that takes it; URL and Token are GitLab's address instead.
 	Location   string
 	URL, Token string
+	// Timeout is how long one upload may take, and ResponseTimeout how long nothing may move; 0 is what artifacts/upload does by itself.
+	Timeout, ResponseTimeout time.Duration
 }
 
 // Dependency is another job whose artifacts are brought in: the file of an archive, or GitLab's address.

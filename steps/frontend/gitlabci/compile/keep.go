@@ -18,6 +18,7 @@ var levels = []string{"fastest", "fast", "default", "slow", "slowest"}
 type keptCache struct {
 	*Cache
 	key        string // "" when it cannot be used
+	hashed     bool   // keys are hashes
 	candidates []cachekey.Candidate
 	pull, push bool
 	files      []string
@@ -63,6 +64,7 @@ func (c *compiler) keys(k *keptCache) {
 		c.note("%v", p)
 	}
 	if c.vars.Bool("FF_HASH_CACHE_KEYS") {
+		k.hashed = true
 		for i := range k.candidates {
 			k.candidates[i].Key = cachekey.Hash(k.candidates[i].Raw)
 		}
@@ -74,6 +76,9 @@ func (c *compiler) keys(k *keptCache) {
 
 // location gives the place of a cache.
 func (c *compiler) location(in inputs, k *keptCache) (secrets map[string]string) {
+	if k.Store != nil {
+		return nil
+	}
 	c.addText(in, "location", k.Location)
 	for _, name := range k.Secrets {
 		if secrets == nil {
@@ -98,19 +103,15 @@ func (c *compiler) restoreCaches() {
 		}
 		c.addTexts(in, "fallback_keys", fallbacks)
 		secrets := c.location(in, &k)
-		if len(k.URLs) > 0 {
-			urls := map[string]value.Value{}
-			for _, candidate := range k.candidates {
-				for _, name := range []string{candidate.Raw, candidate.Key} {
-					if address, ok := k.URLs[name]; ok {
-						urls[candidate.Key] = c.address(address)
-					}
-				}
+		if k.Store != nil {
+			urls := k.addresses(c)
+			if len(urls) == 0 {
+				continue
 			}
 			in.add("urls", value.OfStruct(urls))
 		}
 		for _, candidate := range k.candidates {
-			if !slices.Contains(c.results.Restored, candidate.Key) {
+			if k.Store == nil && !slices.Contains(c.results.Restored, candidate.Key) {
 				c.results.Restored = append(c.results.Restored, candidate.Key)
 			}
 		}
@@ -125,14 +126,6 @@ func (c *compiler) restoreCaches() {
 	}
 }
 
-// address is one that lets whoever has it in: it ends in a signature.
-func (c *compiler) address(text string) value.Value {
-	if strings.Contains(text, "?") {
-		return c.secret("CACHE_URL", text).Value
-	}
-	return c.text(text)
-}
-
 // saveCaches appends the steps that keep caches. None of them fails the job.
 func (c *compiler) saveCaches() {
 	for _, k := range c.kept {
@@ -144,20 +137,15 @@ func (c *compiler) saveCaches() {
 		c.addTexts(in, "paths", k.files)
 		in.yes("untracked", k.Untracked)
 		secrets := c.location(in, &k)
-		if k.URL != "" {
-			in.add("url", c.address(k.URL))
-		}
-		if len(k.Headers) > 0 {
-			headers := map[string]value.Value{}
-			for name, text := range k.Headers {
-				headers[name] = c.text(text)
-			}
-			in.add("headers", value.OfStruct(headers))
+		if k.Store != nil && !k.destination(c, in) {
+			continue
 		}
 		c.addText(in, "format", c.choice("CACHE_COMPRESSION_FORMAT", "zip", "zip", "zipzstd", "tarzstd"))
 		c.addText(in, "level", c.choice("CACHE_COMPRESSION_LEVEL", "default", levels...))
 		s := c.call("save_cache", "cache/save", in)
-		c.results.Saved = append(c.results.Saved, SavedCache{Step: s.Name, Key: k.key})
+		if k.Store == nil {
+			c.results.Saved = append(c.results.Saved, SavedCache{Step: s.Name, Key: k.key})
+		}
 		s.Secrets, s.AllowFailure = secrets, &plan.AllowFailure{}
 		c.condition(s, "cache", k.When)
 		if _, local := in["location"]; !local || strings.Contains(k.Location, "://") {
@@ -234,6 +222,8 @@ func (c *compiler) uploadArtifacts() {
 		if a.Token != "" {
 			in["token"] = c.secret("ARTIFACTS_TOKEN", a.Token)
 		}
+		in.number("timeout", int64(a.Timeout.Seconds()), 0)
+		in.number("response_timeout", int64(a.ResponseTimeout.Seconds()), 0)
 		c.addText(in, "level", c.choice("ARTIFACT_COMPRESSION_LEVEL", "default", levels...))
 		described := format == "zip" && c.flag("RUNNER_GENERATE_ARTIFACTS_METADATA", false)
 		if described {

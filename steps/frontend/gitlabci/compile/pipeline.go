@@ -34,6 +34,8 @@ type Options struct {
 	CacheGeneration int
 	// Inputs are values for the job's inputs; others have their defaults.
 	Inputs map[string]value.Value
+	// KeepInputs leaves ${{ job.inputs.NAME }} in the texts to the runner that the job is sent to.
+	KeepInputs bool
 }
 
 // FromPipeline makes a job of a pipeline ready to run, as GitLab does it when it sends the job to a runner. vars are the job's variables
@@ -77,7 +79,9 @@ func FromPipeline(p *pipeline.Job, vars *variable.Collection, o Options) (*Job, 
 			f.notes = append(f.notes, fmt.Sprintf("`%s: %s` does nothing here: only GitLab can provide it", what.keyword, what.says))
 		}
 	}
-	f.interpolate(j)
+	if !o.KeepInputs {
+		f.interpolate(j)
+	}
 	return j, f.notes, f.err()
 }
 

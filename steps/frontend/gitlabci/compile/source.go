@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -20,7 +21,11 @@ func (c *compiler) sources() {
 			c.note("GIT_STRATEGY is %s; ignored: the job runs in the folder as it is", strategy)
 		}
 		in.add("strategy", value.OfString("none"))
-	case strategy == "none" || strategy == "empty":
+	case strategy == "none":
+		c.clonePath()
+		c.call("get_sources", "git/checkout", nil).If = &plan.Field{Value: value.OfString("false")} // without a process: the log says that it was skipped
+		return
+	case strategy == "empty":
 		in.add("strategy", value.OfString(strategy))
 	case src.WorkTree != "":
 		c.addText(in, "work_tree", src.WorkTree)
@@ -37,6 +42,7 @@ func (c *compiler) sources() {
 	s := c.call("get_sources", "git/checkout", in)
 	if _, ok := in["url"]; ok {
 		s.Env = c.some(forGit)
+		s.Timeout = plan.Duration(src.Timeout)
 	}
 }
 
@@ -95,6 +101,10 @@ func (c *compiler) gitOptions(in inputs, src Source) {
 	c.flags(in, "clone_flags", "GIT_CLONE_EXTRA_FLAGS", "")
 	in.yes("lfs_skip_smudge", c.flag("GIT_LFS_SKIP_SMUDGE", false))
 	in.number("attempts", int64(c.attempts("GET_SOURCES_ATTEMPTS")), 1)
+	if src.KeepConfig {
+		in.add("clean_config", value.OfBool(false))
+	}
+	in.yes("safe_directory", src.Trusted)
 }
 
 func (c *compiler) submodules(in inputs, src Source) {
@@ -196,6 +206,9 @@ func (c *compiler) secrets() {
 
 // release appends the step that makes a release.
 func (c *compiler) release() {
+	if len(c.job.ReleaseScript) > 0 {
+		c.lines("release", c.job.ReleaseScript, nil)
+	}
 	r := c.job.Release
 	if r == nil {
 		return

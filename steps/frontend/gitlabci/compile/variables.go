@@ -211,7 +211,7 @@ func (s *scope) some(want func(name string) bool) map[string]plan.Field {
 	return env
 }
 
-// variables are Compiled.Variables: all of them, or those that the plan does not hold.
+// variables are those of the job: all of them, or those that the plan does not hold.
 func (s *scope) variables(all bool) []variable.Variable {
 	var out []variable.Variable
 	for _, v := range s.all {
@@ -222,7 +222,7 @@ func (s *scope) variables(all bool) []variable.Variable {
 			out = append(out, v)
 		}
 	}
-	return append(out, s.tokens...)
+	return out
 }
 
 // files are the variables that are files, by their paths.

@@ -1,0 +1,50 @@
+// Package place reads what the variables of a GitLab job say of the place that it runs in: what its services are given, and who may pull
+// its images.
+package place
+
+import (
+	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/steps/containers"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+)
+
+// authConfig is the variable with credentials for registries. They are for pulling images, and services do not get them.
+const authConfig = "DOCKER_AUTH_CONFIG"
+
+// Public are a job's variables that its services get, expanded, and the values that are masked in what services print. Variables that are
+// masked or files, and those that hold a masked value, are not public: a job passes them to a service by `services:variables`.
+func Public(vars *variable.Collection) (public map[string]string, masked []string) {
+	public, masked = map[string]string{}, Masked(vars)
+	expanded, err := vars.ExpandForJob(func(string) string { return "" })
+	if err != nil {
+		return public, masked
+	}
+	masked = append(masked, Masked(expanded)...)
+	hide := mask.NewSet(masked...)
+	for _, v := range expanded.Effective() {
+		if !v.Masked && !v.File && v.Name != authConfig && (hide.Len() == 0 || hide.String(v.Value) == v.Value) {
+			public[v.Name] = v.Value
+		}
+	}
+	return public, masked
+}
+
+// Masked are the values that nobody may see.
+func Masked(vars *variable.Collection) []string {
+	var out []string
+	for _, v := range vars.Effective() {
+		if v.Masked && v.Value != "" {
+			out = append(out, v.Value)
+		}
+	}
+	return out
+}
+
+// Registries are the credentials for registries that a job's variables hold.
+func Registries(vars *variable.Collection) []containers.Registry {
+	text, ok := vars.Lookup(authConfig)
+	if !ok || text == "" {
+		return nil
+	}
+	return ParseAuthConfig(text)
+}
