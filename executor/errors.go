@@ -37,6 +37,14 @@ func (e *Gone) Error() string {
 // Unwrap makes errors.Is(err, ErrGone) true.
 func (e *Gone) Unwrap() []error { return []error{ErrGone, e.Err} }
 
+// JobFailure says that the job has failed, in the words of somebody who decides that beside its steps: the driver of its place.
+type JobFailure struct {
+	Message string
+	Code    *int // the exit code that counts as the job's; nil is none
+}
+
+func (e *JobFailure) Error() string { return e.Message }
+
 // UserError is an error that the job, not the system, is the reason of.
 type UserError struct {
 	Message string

@@ -59,7 +59,8 @@ type Environment interface {
 	// Fetch writes the file or folder at path to archive as a tar archive whose names start with the last element of path.
 	// The error is fs.ErrNotExist if nothing is there. The content is untrusted and unbounded: the caller sets limits.
 	Fetch(ctx context.Context, path string, archive io.Writer) error
-	// Shell runs an interactive command in the environment, connected to a person's terminal, and returns its exit code.
+	// Shell runs an interactive command in the environment, connected to a person's terminal, and returns its exit code. The error is
+	// errors.ErrUnsupported where the level is a plugin that has no shells.
 	Shell(ctx context.Context, shell *Shell) (exitCode int, err error)
 	// Detach gives the environment up without ending it, for a successor that recovers it. Only environments of a lease that
 	// outlives its process can be detached; others return an error and stay as they are.
@@ -105,6 +106,19 @@ type FoundImage struct {
 	Pull string // the name under which its registry serves the same content: "registry/name@sha256:…"; empty if it has no registry
 }
 
+// Readier is a level that can make a part of environments before anybody asks for them.
+type Readier interface {
+	// Ready returns when so many environments can be prepared without that part being waited for, or that cannot be had now, or ctx ends. It is
+	// called again and again: what was made for more than that, and is not needed, ends in time.
+	Ready(ctx context.Context, n int)
+}
+
+// Prober is a level that knows whether environments could be prepared now, without preparing one.
+type Prober interface {
+	// Probe asks the host, and finds the step-runner. The error says in one sentence what is missing.
+	Probe(ctx context.Context) error
+}
+
 // ServiceStarter is a level that can run services for a job that runs elsewhere on the same host.
 type ServiceStarter interface {
 	// StartServices starts the services of a job and waits for them, as Executor.Prepare does.
@@ -127,6 +141,9 @@ type Shell struct {
 	Args []string
 	Dir  string
 	Env  []string // NAME=value, over the environment's own
+	// Clean keeps back what a level without images would else give of this program's own environment, beyond what steps get of it: the person
+	// is not who started this program.
+	Clean bool
 	// Stdin, Stdout and Stderr are the person's.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -25,14 +25,35 @@ var ranks = []Level{None, CGroup, Container, Sandbox, MicroVM, VM, Instance}
 // Rank orders levels by the strength of their isolation: none is 0. A level that is not one of the constants counts as none.
 func (l Level) Rank() int { return max(0, slices.Index(ranks, l)) }
 
+// Known reports whether the level is one of the constants. Others are those of plugins and drivers.
+func (l Level) Known() bool { return slices.Contains(ranks, l) }
+
+// Ranked is an executor whose level is not one of the constants, and that says itself how strong its isolation is.
+type Ranked interface {
+	// Rank is that of the level which is as strong.
+	Rank() int
+}
+
+// RankOf orders executors by the strength of their isolation.
+func RankOf(e Executor) int {
+	if ranked, ok := e.(Ranked); ok {
+		return ranked.Rank()
+	}
+	return e.Level().Rank()
+}
+
 // Capabilities are what a level can do on its host.
 type Capabilities struct {
 	Image       bool            // it runs the job's image
 	Services    bool            // it runs services beside the job
+	Driver      bool            // a driver of the operator runs what it will for images and services: it is told of them in Job.Driver
 	Snapshot    bool            // a running job can be saved
 	Branch      bool            // and resumed more than once
 	Networks    []NetworkPolicy // what it can enforce beyond the default
-	Resources   bool            // it bounds CPU, memory, processes and disk
+	Resources   bool            // it bounds CPU, memory with swap space, processes, and which processors are used
+	Disk        bool            // it bounds the space that files take
+	IO          bool            // it bounds how fast files are read and written
+	Slots       bool            // it runs the job in the control group of a slot
 	Privileges  bool            // it can give a job more rights than usual
 	User        bool            // it can run the job as another user
 	KeepProject bool            // the project's folder can be kept between jobs
@@ -58,6 +79,12 @@ func (e *Refusal) Error() string {
 	return text
 }
 
+// processes are the limits of what processes use.
+func (r Resources) processes() Resources {
+	r.Disk, r.Read, r.Write = 0, 0, 0
+	return r
+}
+
 // Check returns a *Refusal when the job asks for what the level cannot do.
 func Check(e Executor, job *Job) error {
 	can := e.Capabilities()
@@ -73,8 +100,13 @@ func Check(e Executor, job *Job) error {
 	}
 	ask(job.Image != nil, can.Image, "images", Container)
 	ask(len(job.Services) > 0, can.Services, "services", Container)
-	ask(job.Resources != Resources{} || job.ServiceResources != Resources{}, can.Resources, "resource limits", Container)
-	ask(job.Network != NetworkDefault, slices.Contains(can.Networks, job.Network), fmt.Sprintf("the network policy %q", job.Network), Container)
+	a, b := job.Resources, job.ServiceResources
+	ask(a.Disk > 0 || b.Disk > 0, can.Disk, "limits of disk space", Container)
+	ask(a.Read > 0 || a.Write > 0 || b.Read > 0 || b.Write > 0, can.IO, "limits of how fast files are read and written", CGroup)
+	ask(a.processes() != Resources{} || b.processes() != Resources{}, can.Resources, "resource limits", CGroup)
+	ask(job.Slot != "", can.Slots, "the control group of a slot", CGroup)
+	ask(job.Network != NetworkDefault, slices.Contains(can.Networks, job.Network.Kind()), fmt.Sprintf("the network policy %q", job.Network), Container)
+	ask(job.Privileged && job.Network.Proxied(), false, fmt.Sprintf("privileged jobs with the network policy %q, which they could lift", job.Network), None)
 	ask(job.Privileged, can.Privileges, "privileged jobs", Container)
 	ask(job.User != "", can.User, "another user", Container)
 	ask(job.KeepProject != "", can.KeepProject, "a project folder that is kept between jobs", Container)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/usage"
 )
 
 // Setup is what every level is made with. The zero value of each field is a usable default.
@@ -22,6 +23,8 @@ type Setup struct {
 	Serve []string
 	// Env is the user's environment, which says where an engine is and where credentials are; nil is this program's.
 	Env []string
+	// HostEnv is what the environment of the host has beyond what is set there, as NAME=VALUE: DOCKER_HOST.
+	HostEnv []string
 	// State is the folder of the cleanup ledger; empty is ledger.Folder().
 	State string
 	// Temp is a folder on the host for what jobs do not name a folder for; empty is the host's own for temporary files.
@@ -32,6 +35,8 @@ type Setup struct {
 	PullPolicies []string
 	// Labels are put on everything that carries labels.
 	Labels map[string]string
+	// Uses is where a level records what it pulls and makes for later jobs too, and their uses, see Storer; nil records nothing, as in plugins.
+	Uses *usage.Book
 }
 
 // ThisProgram is a Setup.Program: this program, if it runs on the system and architecture.

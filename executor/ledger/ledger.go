@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,8 @@ type Ledger struct {
 	folder, name string
 	lease        Lease
 	path         string
+
+	adopting sync.Mutex // before mu
 
 	mu      sync.Mutex
 	file    *os.File
@@ -179,63 +182,105 @@ func (l *Ledger) Release(entry string) error {
 	return errors.Join(next.Add(entry), next.Close(), l.Done(entry))
 }
 
-// Adopt takes an entry over from a process that has ended and had the same owner. ErrOwned says that the process lives, and
-// ErrUnknown that no such ledger has the entry.
-func (l *Ledger) Adopt(entry string) error {
+// Adopt takes entries over from processes that have ended and had the same owner: all of them, or none. ErrOwned says that such a process
+// lives, or seems to for a moment, and ErrUnknown that no ledger has one of them.
+func (l *Ledger) Adopt(entries ...string) (err error) {
 	if l.lease.Owner == "" {
 		return ErrUnknown
 	}
+	l.adopting.Lock()
+	defer l.adopting.Unlock()
 	paths, err := ledgers(l.folder, l.name)
 	if err != nil {
 		return err
 	}
-	owned := false
+	var from []*ended
+	defer func() {
+		for _, e := range from {
+			err = errors.Join(err, finish(e.file, e.path, len(e.entries) == 0))
+		}
+	}()
+	known := map[string]bool{}
 	for _, path := range paths {
 		if path == l.path {
 			continue
 		}
-		switch err := l.adoptFrom(path, entry); {
-		case errors.Is(err, errLocked):
-			owned = owned || holds(path, entry)
-		case !errors.Is(err, ErrUnknown):
-			return err // or nil
+		e, err := l.ended(path, entries)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			continue
+		}
+		from = append(from, e)
+		for _, entry := range entries {
+			known[entry] = known[entry] || e.entries[entry] > 0
 		}
 	}
-	if owned {
-		return ErrOwned
+	for _, entry := range entries {
+		if !known[entry] {
+			return ErrUnknown
+		}
 	}
-	return ErrUnknown
+	for _, entry := range entries {
+		if err := l.Add(entry); err != nil {
+			return err
+		}
+		quoted, _ := json.Marshal([]byte(entry)) // bytes cannot fail
+		for _, e := range from {                 // a process that was killed here has left it in two
+			if e.entries[entry] == 0 {
+				continue
+			}
+			if err := writeLine(e.file, done, quoted); err != nil {
+				return recordError(err)
+			}
+			delete(e.entries, entry)
+		}
+	}
+	return nil
 }
 
-// holds reports whether the ledger of a living process has an entry. Systems on which it cannot be read say yes.
-func holds(path, entry string) bool {
+// ended is the ledger of a process that has ended. It is locked.
+type ended struct {
+	content
+	file *os.File
+	path string
+}
+
+// ended opens a ledger that has one of the entries, if its process has ended and had the same owner; nil is any other.
+func (l *Ledger) ended(path string, entries []string) (*ended, error) {
+	file, err := openLocked(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, errLocked) && holds(path, entries):
+		return nil, ErrOwned
+	case errors.Is(err, errLocked):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	c := read(file)
+	if c.lease.Owner != l.lease.Owner || !c.have(entries) {
+		return nil, finish(file, path, false)
+	}
+	return &ended{c, file, path}, nil
+}
+
+// holds reports whether the ledger of a living process has one of the entries. Systems on which it cannot be read say yes.
+func holds(path string, entries []string) bool {
 	file, err := os.Open(path)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	defer file.Close()
-	return read(file).entries[entry] > 0
+	c := read(file)
+	return c.have(entries)
 }
 
-func (l *Ledger) adoptFrom(path, entry string) error {
-	file, err := openLocked(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ErrUnknown
-	}
-	if err != nil {
-		return err
-	}
-	c := read(file)
-	if c.lease.Owner != l.lease.Owner || c.entries[entry] == 0 {
-		return errors.Join(ErrUnknown, finish(file, path, false))
-	}
-	quoted, _ := json.Marshal([]byte(entry)) // bytes cannot fail
-	err = l.Add(entry)
-	if err == nil {
-		err = recordError(writeLine(file, done, quoted))
-		delete(c.entries, entry)
-	}
-	return errors.Join(err, finish(file, path, err == nil && len(c.entries) == 0))
+// have reports whether one of the entries is there.
+func (c *content) have(entries []string) bool {
+	return slices.ContainsFunc(entries, func(entry string) bool { return c.entries[entry] > 0 })
 }
 
 // Close ends the ledger. Entries that are left are for a successor, or for Sweep. Closing again does nothing.
@@ -264,7 +309,7 @@ func ledgers(folder, name string) ([]string, error) {
 	}
 	var paths []string
 	for _, f := range files {
-		if f.Type().IsRegular() && strings.HasPrefix(f.Name(), name+"-") && strings.HasSuffix(f.Name(), suffix) {
+		if f.Type().IsRegular() && (name == "" || strings.HasPrefix(f.Name(), name+"-")) && strings.HasSuffix(f.Name(), suffix) {
 			paths = append(paths, filepath.Join(folder, f.Name()))
 		}
 	}
@@ -312,6 +357,28 @@ func sweepFile(path string, remove func(entry string) error) error {
 		delete(c.entries, entry)
 	}
 	problems = append(problems, finish(file, path, len(c.entries) == 0))
+	return errors.Join(problems...)
+}
+
+// Expire ends the leases of an owner's processes that have ended: what they have left, and nobody has adopted, goes with the next Sweep of its
+// level. A folder that does not exist is not an error.
+func Expire(folder, owner string) error {
+	paths, err := ledgers(folder, "")
+	problems := []error{err}
+	for _, path := range paths {
+		file, err := openLocked(path)
+		if errors.Is(err, errLocked) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("cannot read a cleanup ledger: %w", err))
+			continue
+		}
+		if c := read(file); c.lease.Owner == owner {
+			problems = append(problems, recordError(writeLine(file, orphaned, []byte("0"))))
+		}
+		problems = append(problems, finish(file, path, false))
+	}
 	return errors.Join(problems...)
 }
 

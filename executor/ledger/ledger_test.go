@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rungci/rung/executor"
 )
 
 const ownerVariable = "RUNG_TEST_LEDGER"
@@ -191,21 +194,27 @@ func TestALeaseOutlivesItsProcessForItsTime(t *testing.T) {
 	}
 }
 
+// owned opens the ledger of another process with the same owner, or not.
+func owned(t *testing.T, folder, owner string) *Ledger {
+	t.Helper()
+	l, err := Open(folder, "test", Lease{Owner: owner, Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 func TestASuccessorTakesOverWhatIsItsOwners(t *testing.T) {
 	folder := t.TempDir()
 	leased(t, folder, time.Hour, "a", "b")
-	heir, err := Open(folder, "test", Lease{Owner: "manager", Keep: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer heir.Close()
-	stranger, err := Open(folder, "test", Lease{Owner: "another", Keep: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stranger.Close()
+	heir := owned(t, folder, "manager")
+	stranger := owned(t, folder, "another")
 	if err := stranger.Adopt("a"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("another owner adopts: %v", err)
+	}
+	if err := stranger.Recover("job-1", "a"); !errors.Is(err, executor.ErrGone) {
+		t.Errorf("a level that recovers what it does not own has the error %v", err)
 	}
 	if err := heir.Adopt("a"); err != nil {
 		t.Error(err)
@@ -213,13 +222,12 @@ func TestASuccessorTakesOverWhatIsItsOwners(t *testing.T) {
 	if err := heir.Adopt("a"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("adopted twice: %v", err)
 	}
-	second, err := Open(folder, "test", Lease{Owner: "manager", Keep: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
+	second := owned(t, folder, "manager")
 	if err := second.Adopt("a"); !errors.Is(err, ErrOwned) {
 		t.Errorf("taken from a living process: %v", err)
+	}
+	if err := second.Recover("job-1", "a"); !errors.Is(err, executor.ErrOwned) || !strings.Contains(err.Error(), "job-1") {
+		t.Errorf("a level that recovers from a living process has the error %v", err)
 	}
 	if err := heir.Release("a"); err != nil {
 		t.Error(err)
@@ -232,6 +240,44 @@ func TestASuccessorTakesOverWhatIsItsOwners(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(folder); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+func TestWhatAKilledSuccessorWasTakingOverIsLeftInOneLedger(t *testing.T) {
+	folder := t.TempDir()
+	leased(t, folder, time.Hour, "a", "b")
+	leased(t, folder, time.Hour, "a") // it had written that down when it was killed
+	heir := owned(t, folder, "manager")
+	if err := heir.Adopt("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Expire(folder, "manager"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b"}, swept(t, folder)); diff != "" {
+		t.Errorf("what nobody has adopted (-want +got):\n%s", diff)
+	}
+}
+
+func TestEntriesAreTakenOverTogetherOrNotAtAll(t *testing.T) {
+	folder := t.TempDir()
+	leased(t, folder, time.Hour, "a", "b")
+	slow := owned(t, folder, "manager")
+	if err := slow.Add("c"); err != nil {
+		t.Fatal(err)
+	}
+	heir := owned(t, folder, "manager")
+	if err := heir.Adopt("a", "c"); !errors.Is(err, ErrOwned) {
+		t.Errorf("while a process lives: %v", err)
+	}
+	if err := heir.Adopt("a", "d"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("one of them is nowhere: %v", err)
+	}
+	if err := errors.Join(slow.Close(), heir.Adopt("a", "c"), Expire(folder, "manager")); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"b"}, swept(t, folder)); diff != "" {
+		t.Errorf("what nobody has adopted (-want +got):\n%s", diff)
 	}
 }
 

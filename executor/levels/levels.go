@@ -10,14 +10,18 @@ import (
 	"sync"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/cgroup"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/none"
+	"github.com/rungci/rung/executor/sandbox"
 )
 
 // All are the levels of this program, from the weakest to the strongest.
 var All = []executor.Definition{
 	none.Definition,
+	cgroup.Definition,
 	container.Definition,
+	sandbox.Definition,
 }
 
 // Find returns the definition of a level.

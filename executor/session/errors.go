@@ -19,13 +19,17 @@ func AsError(ctx context.Context, err error) *event.Error {
 	var user *executor.UserError
 	var pull *executor.PullError
 	var own *event.Error
+	var stopped *event.Stop
+	var failed *executor.JobFailure
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &failed):
+		return event.NewError(event.CodeStepFailed, "%s", failed.Message)
 	case errors.Is(err, executor.ErrOutOfMemory):
-		return event.NewError(event.CodeOutOfMemory, "%v", err)
+		return scarce(event.CodeOutOfMemory, event.HintMemory, err)
 	case errors.Is(err, host.ErrNoSpace), scarcity.DiskFull(err):
-		return event.NewError(event.CodeDiskFull, "%v", err)
+		return scarce(event.CodeDiskFull, event.HintDisk, err)
 	case errors.Is(err, executor.ErrGone): // before ctx: it may be why ctx ended
 		return event.NewError(event.CodeEnvironmentGone, "%v", err)
 	case errors.Is(err, ErrTimeout):
@@ -35,7 +39,10 @@ func AsError(ctx context.Context, err error) *event.Error {
 		return event.NewError(stop.Code, "%s", stop.Reason)
 	case errors.As(err, &refusal):
 		e := event.NewError(event.CodeEnvironmentInvalid, "%v", err)
-		if refusal.Could == executor.Container {
+		switch refusal.Could {
+		case executor.CGroup:
+			e.Hint = "run the job at the isolation level cgroup (Linux) or container, or leave that out"
+		case executor.Container:
 			e.Hint = "give the job an image and run it in a container, or leave that out"
 		}
 		return e
@@ -51,6 +58,8 @@ func AsError(ctx context.Context, err error) *event.Error {
 		return event.NewError(event.CodeImagePullFailed, "%v", err)
 	case errors.As(err, &own):
 		return own
+	case errors.As(err, &stopped): // a part of the work had less time than the whole
+		return event.NewError(stopped.Code, "%s", stopped.Reason)
 	}
 	if list := diag.Of(err); list != nil {
 		e := event.NewError(event.CodeDefinitionInvalid, "%s", list[0].Message)
@@ -58,6 +67,12 @@ func AsError(ctx context.Context, err error) *event.Error {
 		return e
 	}
 	return event.NewError(event.CodeInternalError, "%v", err)
+}
+
+func scarce(code event.Code, hint string, err error) *event.Error {
+	e := event.NewError(code, "%v", err)
+	e.Hint = hint
+	return e
 }
 
 // OfJob returns the error of a run as that of the job that the run is.

@@ -141,7 +141,7 @@ func Fetch(ctx context.Context, env executor.Environment, from, to string) error
 	r.CloseWithError(err)
 	var tooMuch *archive.LimitError
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, executor.ErrGone): // an environment may be gone because its socket is not there
 		return nil
 	case errors.As(err, &tooMuch):
 		return &executor.UserError{Message: fmt.Sprintf("fetching %s: %v", path.Base(from), err), Hint: "make the job's artifacts and caches smaller", Err: err}

@@ -44,6 +44,19 @@ func (e *elsewhere) Fetch(ctx context.Context, path string, out io.Writer) error
 	return archive.Pack(ctx, out, filepath.Join(e.root, filepath.FromSlash(path)))
 }
 
+// lost is an environment that ends while files are fetched.
+type lost struct{ *elsewhere }
+
+func (*lost) Fetch(context.Context, string, io.Writer) error {
+	return &executor.Gone{Reason: "its step-runner is not running any more", Err: &fs.PathError{Op: "dial", Path: "s", Err: fs.ErrNotExist}}
+}
+
+func TestAnEnvironmentThatIsGoneIsNotOneWithoutTheFolder(t *testing.T) {
+	if err := Fetch(t.Context(), &lost{newElsewhere(t)}, "/out/pages", t.TempDir()); !errors.Is(err, executor.ErrGone) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func (e *elsewhere) read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(e.root, filepath.FromSlash(path)))

@@ -61,6 +61,7 @@ func limitsOf(job *executor.Job) *event.Limits {
 
 func limits(out event.Limits, r executor.Resources) *event.Limits {
 	out.CPUs, out.Memory, out.PIDs, out.Disk = r.CPU, r.Memory, r.PIDs, r.Disk
+	out.Swap, out.CPUSet, out.Read, out.Write = r.Swap, r.CPUSet, r.Read, r.Write
 	if out == (event.Limits{}) {
 		return nil
 	}
@@ -71,7 +72,7 @@ func resources(l *event.Limits) executor.Resources {
 	if l == nil {
 		return executor.Resources{}
 	}
-	return executor.Resources{CPU: l.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk}
+	return executor.Resources{CPU: l.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk, Swap: l.Swap, CPUSet: l.CPUSet, Read: l.Read, Write: l.Write}
 }
 
 // Job is what to ask a level for, to get the place that was described. A trace grants no privileges.

@@ -61,10 +61,10 @@ func Within(ctx context.Context, env executor.Environment) (context.Context, con
 	return ctx, func() { cancel(nil) }
 }
 
-// Run runs a list of steps in an environment and passes on what happens. When ctx ends, the run is stopped gracefully, and it is
-// killed when kill is closed. How the run ended is in its events. The error says that the environment failed: it wraps
+// Run runs a list of steps in an environment and passes on what happens. When ctx ends, the run is stopped gracefully, and then
+// killed when kill says so. How the run ended is in its events. The error says that the environment failed: it wraps
 // executor.ErrGone if the environment ended, and ErrTimeout if it did not end a run that timed out. Either comes within 30 seconds.
-func Run(ctx context.Context, kill <-chan struct{}, env executor.Environment, request client.Request, to event.Sink) error {
+func Run(ctx context.Context, kill *Kill, env executor.Environment, request client.Request, to event.Sink) error {
 	f, err := newFollower(env, kill, to)
 	if err != nil {
 		return err
@@ -91,13 +91,32 @@ type Position struct {
 
 // Resume follows a run that another process started, in an environment that was recovered. It passes on the events after the
 // position, each once, and otherwise does what Run does.
-func Resume(ctx context.Context, kill <-chan struct{}, env executor.Environment, at Position, to event.Sink) error {
+func Resume(ctx context.Context, kill *Kill, env executor.Environment, at Position, to event.Sink) error {
 	f, err := newFollower(env, kill, to)
 	if err != nil {
 		return err
 	}
 	defer f.client.Disconnect()
 	return f.follow(ctx, at)
+}
+
+// Knows reports whether the step-runner of an environment has begun a run. The error says that it cannot be asked.
+func Knows(ctx context.Context, env executor.Environment, id string) (bool, error) {
+	f, err := newFollower(env, nil, nil)
+	if err != nil {
+		return false, err
+	}
+	defer f.client.Disconnect()
+	asking, cancel := f.call(ctx)
+	defer cancel()
+	_, err = f.client.Status(asking, id)
+	switch {
+	case errors.Is(err, client.ErrNoRun):
+		return false, nil
+	case err != nil:
+		return false, f.explain(ctx, "asking for the job's run", err)
+	}
+	return true, nil
 }
 
 // ErrTimeout says that a step-runner did not end a run whose time was over.
@@ -107,13 +126,13 @@ var ErrTimeout = errors.New("the job timed out, and its step-runner did not end 
 type follower struct {
 	env    executor.Environment
 	client *client.Client
-	kill   <-chan struct{}
+	kill   *Kill
 	to     event.Sink
 	heard  atomic.Int64 // when the step-runner was last heard of, in nanoseconds since 1970
 	ended  event.Status // of the run; empty until it is known
 }
 
-func newFollower(env executor.Environment, kill <-chan struct{}, to event.Sink) (*follower, error) {
+func newFollower(env executor.Environment, kill *Kill, to event.Sink) (*follower, error) {
 	c, err := client.Dial(env.Handle().ID, client.WithDialer(env.Connect))
 	if err != nil {
 		return nil, err
@@ -172,6 +191,9 @@ func goneWith(ctx context.Context, env executor.Environment, err error) error {
 		case <-env.Done():
 			return env.Err()
 		case <-ctx.Done():
+			if cause := context.Cause(ctx); errors.Is(cause, executor.ErrGone) { // by Within, which sees the end of the environment, too
+				return cause
+			}
 			if how == nil || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				return nil
 			}
@@ -280,8 +302,8 @@ func (f *follower) stopWith(ctx, following context.Context, done <-chan struct{}
 	case <-late.C:
 		giveUp(errUnstoppable)
 		return
-	case <-f.kill:
-		_ = cancel(event.Stop{Code: event.CodeKilled, Reason: "asked again"}, true)
+	case <-f.kill.Done():
+		_ = cancel(event.Stop{Code: event.CodeKilled, Reason: f.kill.Reason()}, true)
 	}
 	select {
 	case <-done:
