@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/session"
 )
 
 // bounds tries what a job may use and reach. A level holds a limit, or refuses the job: it never accepts one and ignores it.
@@ -29,7 +30,11 @@ func (b *bounds) uses(t *testing.T) {
 	}{
 		{"processes", executor.Resources{PIDs: processes}, `n=0; while [ $n -lt 200 ]; do sleep 60 & n=$((n+1)); done; echo exceeded`, ""},
 		{"memory", executor.Resources{Memory: memory}, `dd if=/dev/zero of=/dev/null bs=256M count=1 && echo exceeded`, ""},
-		{"processors", executor.Resources{CPU: 0.5}, `cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; true`, "50000"},
+		{"processors", executor.Resources{CPU: 0.5}, `cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null
+while IFS=: read -r _ c group; do cat "/sys/fs/cgroup$group/cpu.max" "/sys/fs/cgroup/$c$group/cpu.cfs_quota_us"; done </proc/self/cgroup 2>/dev/null; true`, "50000"},
+		{"which processors", executor.Resources{CPUSet: "0"}, `list=$(grep Cpus_allowed_list /proc/self/status | tr -cd '0-9,-')
+[ "$list" ] || [ "$(grep -c ^processor /proc/cpuinfo)" != 1 ] || list=0 # a kernel that knows no other processor
+echo "processors: $list."`, "processors: 0."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := b.open(t)
@@ -39,7 +44,10 @@ func (b *bounds) uses(t *testing.T) {
 				wantRefusal(t, p, j, "resource limits")
 				return
 			}
-			log, err := p.start(t, j).script(t, c.script)
+			// A limit may end the job, or all of its environment.
+			bounded, events := p.start(t, j), &collected{}
+			err := session.Run(t.Context(), nil, bounded.Environment, bounded.request("bounded", c.script), events)
+			log := events.log.String()
 			if strings.Contains(log, "exceeded") || !strings.Contains(log, c.detail) {
 				t.Errorf("the limit does not hold: %v\n%s", err, log)
 			}

@@ -63,7 +63,7 @@ func (s *suite) keepsOfTheKilled(t *testing.T) {
 	if image := s.level.Job("owned").Image; image != nil {
 		user = image.User
 	}
-	owner := startOwner(t, dir, executor.Lease{}, ownerKept+"="+kept, ownerUser+"="+user)
+	owner := s.startOwner(t, dir, executor.Lease{}, ownerKept+"="+kept, ownerUser+"="+user)
 	_ = owner.Process.Kill()
 	_ = owner.Wait()
 	p := s.openIn(t, dir)

@@ -6,11 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +36,8 @@ type Level struct {
 	Job func(id string) *executor.Job
 	// Left names what the level has made, with New(dir), that still exists.
 	Left func(dir string) ([]string, error)
-	// Running names the environments that the level has made, with New(dir), in which something can run.
+	// Running names the environments that the level has made, with New(dir), in which something can run. Nil leaves
+	// out what cannot be seen without it.
 	Running func(dir string) ([]string, error)
 	// MissingImage is the name of an image that is nowhere, on levels that have images; empty leaves that out.
 	MissingImage string
@@ -41,6 +45,8 @@ type Level struct {
 	Ends map[string]func(t *testing.T, env executor.Environment)
 	// Stalls are ways in which an environment stays, and answers no more.
 	Stalls map[string]func(t *testing.T, env executor.Environment)
+	// Env is added to the variables of the process that is started again, and killed: by it, it knows its level.
+	Env []string
 }
 
 // LabelName is the label of all that the suite makes; its value is the dir of New.
@@ -78,17 +84,38 @@ const (
 // Main runs the tests of a package that calls Run, from its TestMain. The suite starts the test binary again, as a process
 // that is killed.
 func Main(m *testing.M, level func() (Level, error)) {
+	if Own(level) {
+		return
+	}
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set(strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0)))); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	RemoveProgram()
+	os.Exit(code)
+}
+
+// atOnce is how many parallel tests run at once, however few cores there are: they wait for limits of time more than they compute.
+const atOnce = 4
+
+// Again are the arguments with which the suite starts this program as one that calls Own; nil are those of a test binary that calls Main.
+var Again []string
+
+// Own reports whether this is the process of an environment's owner, and is that until it is killed.
+func Own(level func() (Level, error)) bool {
 	dir := os.Getenv(ownerDir)
 	if dir == "" {
-		code := m.Run()
-		RemoveProgram()
-		os.Exit(code)
+		return false
 	}
 	if err := own(level, dir); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 	time.Sleep(patience)
+	return true
 }
 
 // own prepares an environment and starts a step in it that does not end.

@@ -131,7 +131,7 @@ func readRecord(t *testing.T, dir string) (handle executor.Handle, last int64, l
 // startBequest starts an owner with a lease, and waits until it has kept part of the log.
 func (s *heirs) startBequest(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
-	owner := startOwner(t, dir, heritage)
+	owner := s.startOwner(t, dir, heritage)
 	for until := time.Now().Add(patience); ; {
 		if _, _, log := readRecord(t, dir); strings.Contains(log, fmt.Sprintf("line %d\n", linesBefore/2)) {
 			return owner
@@ -217,6 +217,9 @@ func (s *heirs) can(t *testing.T) executor.Capabilities {
 }
 
 func (s *heirs) detaches(t *testing.T) {
+	if !s.can(t).Reattach {
+		return
+	}
 	dir := s.heritageDir(t)
 	e := s.heir(t, dir)
 	env, err := e.Prepare(t.Context(), s.level.Job("detached"), nil)
@@ -224,6 +227,13 @@ func (s *heirs) detaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := &job{Environment: env}
+	if !e.Capabilities().Reattach {
+		if env.Detach() == nil {
+			t.Error("it is detached, and nobody can find it again")
+		}
+		s.end(t, env)
+		return
+	}
 	text, err := json.Marshal(env.Handle())
 	if err != nil {
 		t.Fatal(err)
@@ -254,6 +264,9 @@ func (s *heirs) detaches(t *testing.T) {
 
 // endsAlone has owners killed that nobody takes over from, and waits until their environments have ended by themselves.
 func (s *heirs) endsAlone(t *testing.T) {
+	if s.level.Running == nil {
+		return
+	}
 	for name, lease := range map[string]executor.Lease{
 		"that should end with it":  {Away: absence},
 		"that may outlive its own": {Owner: "suite", Keep: absence},
@@ -261,7 +274,7 @@ func (s *heirs) endsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := s.heritageDir(t)
-			owner := startOwner(t, dir, lease)
+			owner := s.startOwner(t, dir, lease)
 			if running, err := s.level.Running(dir); err != nil || len(running) == 0 {
 				t.Errorf("before its owner is killed, this runs: %q, %v", running, err)
 			}
@@ -313,6 +326,9 @@ func (s *heirs) detachRefused(t *testing.T) {
 }
 
 func (s *heirs) ownedByTheLiving(t *testing.T) {
+	if !s.can(t).Reattach {
+		return
+	}
 	dir := s.heritageDir(t)
 	owner := s.startBequest(t, dir)
 	handle, _, _ := readRecord(t, dir)
@@ -323,6 +339,12 @@ func (s *heirs) ownedByTheLiving(t *testing.T) {
 	_ = owner.Process.Kill()
 	_ = owner.Wait()
 	env, err := e.Recover(t.Context(), handle)
+	if !e.Capabilities().Reattach {
+		if !errors.Is(err, executor.ErrGone) {
+			t.Errorf("it is found again: %v", err)
+		}
+		return
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +352,9 @@ func (s *heirs) ownedByTheLiving(t *testing.T) {
 }
 
 func (s *heirs) recoversNothing(t *testing.T) {
+	if !s.can(t).Reattach {
+		return
+	}
 	dir := s.heritageDir(t)
 	e := s.heir(t, dir)
 	env, err := e.Prepare(t.Context(), s.level.Job("closed"), nil)

@@ -2,6 +2,8 @@ package executortest
 
 import (
 	"context"
+	"crypto/rand"
+	"strings"
 	"testing"
 
 	"github.com/rungci/rung/executor"
@@ -24,6 +26,40 @@ func Failure(t *testing.T, env executor.Environment, dir, script string) *event.
 		t.Fatalf("it ends with %q, and its log is:\n%s", events.status(), events.log.String())
 	}
 	return events.failure
+}
+
+// Script runs a script in the project of an environment, and returns its log and why it failed: its step, or else the environment.
+func Script(t *testing.T, env executor.Environment, script string) (string, *event.Error) {
+	t.Helper()
+	events := &collected{}
+	if err := session.Run(t.Context(), nil, env, (&job{Environment: env}).request("script-"+rand.Text(), script), events); err != nil {
+		return events.log.String(), session.AsError(context.WithoutCancel(t.Context()), err)
+	}
+	return events.log.String(), events.failure
+}
+
+// FirstLine runs a script in the project of an environment, and returns the first line of its log while it goes on; "" if it has none.
+func FirstLine(ctx context.Context, env executor.Environment, script string) string {
+	first := make(chan string, 1)
+	events := &collected{seen: func(text string) {
+		if line, _, whole := strings.Cut(text, "\n"); whole {
+			select {
+			case first <- line:
+			default:
+			}
+		}
+	}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = session.Run(ctx, nil, env, (&job{Environment: env}).request("line-"+rand.Text(), script), events)
+	}()
+	select {
+	case line := <-first:
+		return line
+	case <-ended:
+		return ""
+	}
 }
 
 // RunFullDisk holds an environment against what is promised of full disks: disk is a folder of it on a small one, which is filled.

@@ -46,6 +46,13 @@ func Skip(t testing.TB, needs string) {
 	t.Skipf("needs %s: %s", needs, elsewhere)
 }
 
+// Optional says of a test that it tries more where there is an engine.
+func Optional(t testing.TB) {
+	if os.Getenv(Variable) == "" {
+		t.Log("there is no container engine, and some things are not tried: " + elsewhere)
+	}
+}
+
 // busybox is where Debian's busybox-static has its program, which needs no libraries.
 const busybox = "/bin/busybox"
 
@@ -87,6 +94,12 @@ func BusyboxIn(t testing.TB, c *client.Client) {
 	if _, err := c.ImageInspect(t.Context(), Image); err == nil {
 		return
 	}
+	Import(t, c, Image, busyboxFiles(t), `CMD ["sh"]`, "ENV FROM_IMAGE=yes")
+}
+
+// busyboxFiles are the files of Image.
+func busyboxFiles(t testing.TB) []File {
+	t.Helper()
 	applets := Applets(t)
 	files := []File{
 		{Name: "bin/busybox", Mode: 0o755, Content: program(t)},
@@ -97,7 +110,7 @@ func BusyboxIn(t testing.TB, c *client.Client) {
 	for _, applet := range applets {
 		files = append(files, File{Name: "bin/" + applet, Link: "busybox"})
 	}
-	Import(t, c, Image, files, `CMD ["sh"]`, "ENV FROM_IMAGE=yes")
+	return files
 }
 
 // Applets are the commands of busybox.

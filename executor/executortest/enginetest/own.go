@@ -101,10 +101,19 @@ func (e *Own) Client(t testing.TB) *client.Client {
 // Kill kills the engine, and nothing of what it runs.
 func (e *Own) Kill() { _ = syscall.Kill(e.process, syscall.SIGKILL) }
 
-// Start starts the engine again, and waits until it answers.
-func (e *Own) Start(t testing.TB) {
+// Stop asks the engine to end, as its service is stopped, and waits for that.
+func (e *Own) Stop() {
+	_ = syscall.Kill(e.process, syscall.SIGTERM)
+	awaitGone(e.process)
+}
+
+// Start starts the engine again, with further options, and waits until it answers.
+func (e *Own) Start(t testing.TB, options ...string) {
 	t.Helper()
 	awaitGone(e.process)
+	if e.again != nil {
+		_ = e.again.Wait()
+	}
 	// The containerd of a killed engine is about to end, too, and its number may be somebody else's by then.
 	for _, file := range []string{e.option("--pidfile"), filepath.Join(e.option("--exec-root"), "containerd", "containerd.pid")} {
 		text, _ := os.ReadFile(file)
@@ -116,11 +125,12 @@ func (e *Own) Start(t testing.TB) {
 		}
 	}
 	var said bytes.Buffer
-	e.again = exec.Command(e.args[0], e.args[1:]...)
+	e.again = exec.Command(e.args[0], slices.Concat(e.args[1:], options)...)
 	e.again.Stdout, e.again.Stderr = &said, &said
 	if err := e.again.Start(); err != nil {
 		t.Fatal(err)
 	}
+	e.process = e.again.Process.Pid
 	c := e.Client(t)
 	for until := time.Now().Add(answersWithin); ; time.Sleep(100 * time.Millisecond) {
 		_, err := c.Ping(t.Context(), client.PingOptions{})
