@@ -74,6 +74,9 @@ type Command struct {
 	// user), as NAME=value; of two with the same name the last counts. Over SSH, names are letters, digits and underscores. It
 	// never appears on a command line.
 	Env []string
+	// Group is the folder of a control group (of version 2) that the command starts in: no instruction of it runs outside. Only this
+	// machine has it, where that is Linux; empty is the group of this program.
+	Group string
 	// Stdin is what the command reads; nil is an empty input. A read that is under way when the command ends is not waited for.
 	Stdin io.Reader
 	// Stdout and Stderr get the command's output; nil discards it. With Terminal, everything goes to Stdout.

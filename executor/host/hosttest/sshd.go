@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,7 +86,10 @@ func StartSSHD(t testing.TB, config ...string) *SSHD {
 	if err := os.WriteFile(s.KnownHosts, fmt.Appendf(nil, "[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(s.HostKey)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.stop)
+	t.Cleanup(func() {
+		s.stop()
+		s.endPrograms()
+	})
 	go s.serve()
 	return s
 }
@@ -106,6 +110,17 @@ func WriteKey(t testing.TB, file string) ssh.PublicKey {
 		t.Fatal(err)
 	}
 	return key
+}
+
+// endPrograms ends the programs that were brought to the server's home and still run: on a machine that is lost, nobody else does.
+func (s *SSHD) endPrograms() {
+	programs, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range programs {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if program, err := os.Readlink(link); err == nil && strings.HasPrefix(program, s.Home+string(filepath.Separator)) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // serve starts a server process for each connection, as inetd does.

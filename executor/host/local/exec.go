@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"sync"
 
@@ -14,14 +15,19 @@ import (
 
 // Exec starts a process.
 func (*Host) Exec(ctx context.Context, command *host.Command) (host.Process, error) {
+	return start(ctx, command, environ(command, os.Environ()), nil)
+}
+
+// start starts a process with an environment, as a user, or as this program's.
+func start(ctx context.Context, command *host.Command, env []string, user *process.User) (host.Process, error) {
 	if err := command.Validate(); err != nil {
 		return nil, err
 	}
 	p := &proc{command: command, kill: make(chan struct{}), ended: make(chan struct{})}
 	started := make(chan struct{})
 	spec := process.Spec{
-		Args: command.Args, Dir: command.Dir, Env: environ(command), Input: command.Stdin, Stdout: command.Stdout, Stderr: command.Stderr,
-		Outlives: true,
+		Args: command.Args, Dir: command.Dir, Env: env, User: user, Input: command.Stdin, Stdout: command.Stdout, Stderr: command.Stderr,
+		Outlives: true, Group: command.Group,
 		Started: func(pid int) {
 			p.pid = pid
 			close(started)

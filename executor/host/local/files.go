@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/rungci/rung/executor/archive"
 	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/internal/discard"
 )
 
 // Files are the files on this machine.
@@ -97,32 +97,12 @@ func (Files) Link(_ context.Context, target, path string) error {
 	return named(errors.Join(err, out.Close()))
 }
 
-// RemoveAll removes a file, or a folder and what is in it, also what is read-only.
+// RemoveAll removes a file, or a folder and what is in it, however hard that is made: see discard.All.
 func (Files) RemoveAll(ctx context.Context, path string) error {
 	if err := absolute(path); err != nil {
 		return err
 	}
-	if os.RemoveAll(path) == nil {
-		return nil
-	}
-	// A folder is read after it was visited, so that one that could not be read can be by then. Links are not followed.
-	_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return fs.SkipAll
-		case entry == nil || err != nil && !errors.Is(err, fs.ErrPermission):
-			return nil
-		case entry.IsDir():
-			_ = os.Chmod(name, 0o700)
-		case entry.Type().IsRegular() && runtime.GOOS == "windows": // where a file must be writable to be removed
-			_ = os.Chmod(name, 0o600)
-		}
-		return nil
-	})
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return os.RemoveAll(path)
+	return discard.All(ctx, path)
 }
 
 // Unpack unpacks a tar archive.

@@ -79,8 +79,8 @@ var baseNames = map[string][]string{
 	"": {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "XDG_RUNTIME_DIR"},
 }
 
-// environ is the minimal environment with the command's variables over it, each name once.
-func environ(command *host.Command) []string {
+// environ is the part of an environment that commands get, with the command's variables over it, each name once.
+func environ(command *host.Command, around []string) []string {
 	windows := runtime.GOOS == "windows"
 	key := func(name string) string {
 		if windows {
@@ -107,7 +107,7 @@ func environ(command *host.Command) []string {
 		index[key(name)] = len(out)
 		out = append(out, pair)
 	}
-	for _, pair := range os.Environ() {
+	for _, pair := range around {
 		if name, _, _ := strings.Cut(pair, "="); base[key(name)] {
 			set(pair)
 		}

@@ -18,6 +18,9 @@ import (
 	"github.com/rungci/rung/executor/host"
 )
 
+// Channel is the type of SSH channels at whose other end Serve is: of servers of ours. Their data are its arguments, as JSON.
+const Channel = "files@rung"
+
 const (
 	// maxAnswer bounds what is read of an answer, and of an error, in bytes.
 	maxAnswer = 64 << 10
@@ -57,6 +60,9 @@ var operations = map[string]operation{
 	}},
 	"remove": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, _ io.Writer) error {
 		return files.RemoveAll(ctx, args[0])
+	}},
+	"overwrite": {"FILE", func(_ context.Context, _ host.Files, args []string, in io.Reader, _ io.Writer) error {
+		return overwrite(args[0], in)
 	}},
 	"own": {"USER GROUP DIR", func(ctx context.Context, _ host.Files, args []string, _ io.Reader, _ io.Writer) error {
 		return own(ctx, args)

@@ -62,7 +62,7 @@ func (c *heardConn) silence() time.Duration { return time.Since(time.Unix(0, c.h
 // pool are the connections to one host. The first carries everything that it can.
 type pool struct {
 	name      string
-	target    *sshclient.Target
+	open      opener
 	lostAfter time.Duration
 	context   context.Context // ends with Close, and when the host is lost
 	end       context.CancelFunc
@@ -75,8 +75,11 @@ type pool struct {
 	reviver bool  // somebody tries to reach the host again
 }
 
-func newPool(name string, target *sshclient.Target, lostAfter time.Duration) *pool {
-	p := &pool{name: name, target: target, lostAfter: lostAfter, dialing: make(chan struct{}, 1), done: make(chan struct{})}
+// opener makes a connection. wrap is to be put around what carries it.
+type opener func(ctx context.Context, wrap func(net.Conn) net.Conn) (*ssh.Client, error)
+
+func newPool(name string, open opener, lostAfter time.Duration) *pool {
+	p := &pool{name: name, open: open, lostAfter: lostAfter, dialing: make(chan struct{}, 1), done: make(chan struct{})}
 	p.context, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -136,7 +139,7 @@ func (p *pool) dial(ctx context.Context) (*link, error) {
 	defer context.AfterFunc(p.context, cancel)()
 	l := &link{uses: 1}
 	l.alive, l.end = context.WithCancel(context.Background())
-	client, err := sshclient.Dial(ctx, p.target, func(conn net.Conn) net.Conn {
+	client, err := p.open(ctx, func(conn net.Conn) net.Conn {
 		l.conn = &heardConn{Conn: conn}
 		l.conn.heard.Store(time.Now().UnixNano())
 		return l.conn
@@ -328,7 +331,7 @@ func (p *pool) session(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, *
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		channel, requests, err := openSession(ctx, l)
+		channel, requests, err := openChannel(ctx, l, "session", nil)
 		if err == nil {
 			return channel, requests, l, nil
 		}
@@ -358,8 +361,8 @@ func (p *pool) session(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, *
 	}
 }
 
-// openSession opens a session on a connection.
-func openSession(ctx context.Context, l *link) (ssh.Channel, <-chan *ssh.Request, error) {
+// openChannel opens a channel on a connection. The library waits for an answer for ever where the connection ends at that moment.
+func openChannel(ctx context.Context, l *link, kind string, data []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	type opened struct {
 		channel  ssh.Channel
 		requests <-chan *ssh.Request
@@ -367,7 +370,7 @@ func openSession(ctx context.Context, l *link) (ssh.Channel, <-chan *ssh.Request
 	}
 	result := make(chan opened, 1)
 	go func() {
-		channel, requests, err := l.client.OpenChannel("session", nil)
+		channel, requests, err := l.client.OpenChannel(kind, data)
 		result <- opened{channel, requests, err}
 	}()
 	select {

@@ -22,9 +22,18 @@ import (
 //go:embed put.sh
 var putScript string
 
+// PutScript is the script by which Put keeps copies of programs, for whoever brings one to a machine before there is a Host: what it stores,
+// Put finds. Its arguments are described in it; the name of a copy is that of its file without ".exe".
+func PutScript() string { return putScript }
+
 // Put copies a program to the user's cache folder on the host: $XDG_CACHE_HOME/rung, ~/.cache/rung, or a folder of the user below the
 // one for temporary files if neither can be used.
 func (h *Host) Put(ctx context.Context, file string) (string, error) {
+	if h.options.Present != "" {
+		if known, err := h.options.Program(h.platform); err == nil && known == file {
+			return h.options.Present, nil
+		}
+	}
 	in, err := os.Open(file)
 	if err != nil {
 		return "", err
@@ -114,8 +123,11 @@ func (s *sums) of(file *os.File) (string, error) {
 	return sum, nil
 }
 
-// runFiles runs the program for files on the host.
+// runFiles runs the program for files on the host, which a server of ours does itself.
 func (h *Host) runFiles(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (int, error) {
+	if h.options.Connect != nil {
+		return h.askFiles(ctx, args, in, out, errs)
+	}
 	for try := 0; ; try++ {
 		program, err := h.filesProgram(ctx)
 		if err != nil {

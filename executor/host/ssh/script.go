@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -29,6 +30,9 @@ func greeting(mark string, terminal bool) string {
 
 // body is the line that the greeting reads.
 func body(mark string, command *host.Command) (string, error) {
+	if command.Group != "" {
+		return "", errors.New("a command cannot be started straight into a control group over SSH")
+	}
 	var b strings.Builder
 	b.WriteString(`unset __rung_s;__rung_n=$(printf "\nx");__rung_n=${__rung_n%x};`)
 	if command.Terminal != nil {

@@ -83,12 +83,12 @@ func TestThePlatformIsWhatUnameReports(t *testing.T) {
 		"Linux x86_64\n": "linux/amd64", "Linux aarch64\n": "linux/arm64", "Linux armv7l\n": "linux/arm", "Linux i686\n": "linux/386", "Darwin arm64\n": "darwin/arm64",
 		"FreeBSD amd64\n": "freebsd/amd64", "Linux riscv64\n": "linux/riscv64", "Linux loongarch64\n": "linux/loong64",
 	} {
-		if got, err := parseUname(text); err != nil || got.String() != want {
+		if got, err := ParsePlatform(text); err != nil || got.String() != want {
 			t.Errorf("%q is %s, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "Linux", "SunOS i86pc", "MINGW64_NT-10.0 x86_64", "'uname' is not recognized as a command"} {
-		if got, err := parseUname(text); err == nil {
+		if got, err := ParsePlatform(text); err == nil {
 			t.Errorf("%q is %s", text, got)
 		}
 	}

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/remotefiles"
 	"github.com/rungci/rung/internal/sshclient"
@@ -32,18 +34,32 @@ const (
 	lostAfter = host.LostAfter - 4*time.Second
 )
 
-// Options say how to reach a host. Address is required.
+// Options say how to reach a host. Address or Connect is required.
 type Options struct {
+	// Connect opens a connection to a server that lets everybody in who has the connection, and that proves nothing by its key: one of
+	// executor/host/sshd, at the other end of a command. Name is then the name of the host, and Address and all about keys mean nothing.
+	// An error of it is final: the host is lost.
+	Connect func(ctx context.Context) (net.Conn, error)
+	Name    string
+	// Present is the path on the host of a copy of the program that Program gives, with Connect; empty is none.
+	Present string
+
 	// Address is "[user@]host[:port]", "ssh://[user@]host[:port]" or an alias in the SSH configuration.
 	Address string
 	// Key is the path of a private key; empty is the agent's keys and those that the SSH configuration names.
 	Key string
+	// KeyText is a private key in PEM instead.
+	KeyText []byte
 	// KnownHosts are paths of known_hosts files; nil is the user's and the system's.
 	KnownHosts []string
 	// Fingerprint pins the host's key ("SHA256:…") instead of known_hosts.
 	Fingerprint string
 	// Record adds the key of an unknown host to known_hosts on first use.
 	Record bool
+	// AnyHostKey accepts whatever key the host shows.
+	AnyHostKey bool
+	// Password is tried after the keys; empty is none.
+	Password string
 	// Jump lists jump hosts as OpenSSH's -J does; empty is what the SSH configuration says.
 	Jump string
 	// Config are paths of SSH configuration files; nil is the user's and the system's.
@@ -58,7 +74,6 @@ type Options struct {
 type Host struct {
 	options  Options
 	name     string
-	target   *sshclient.Target
 	platform host.Platform
 	pool     *pool
 	sums     sums
@@ -72,6 +87,11 @@ var _ host.Host = (*Host)(nil)
 
 // New connects to a host and finds out what it runs.
 func New(ctx context.Context, o Options) (*Host, error) {
+	if o.Connect != nil {
+		h := &Host{options: o, name: o.Name}
+		h.pool = newPool(h.name, h.connect, cmp.Or(o.LostAfter, lostAfter))
+		return h.started(ctx)
+	}
 	target, err := sshclient.ParseTarget(o.Address)
 	if err != nil {
 		address := o.Address[strings.LastIndexByte(o.Address, '@')+1:] // without a password that may be in it
@@ -80,11 +100,37 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if me, err := user.Current(); err == nil {
 		target.DefaultUser = me.Username
 	}
-	target.Key, target.KnownHosts, target.Fingerprint = o.Key, o.KnownHosts, o.Fingerprint
+	target.Key, target.KeyText, target.KnownHosts, target.Fingerprint = o.Key, o.KeyText, o.KnownHosts, o.Fingerprint
 	target.Record, target.Jump, target.Config = o.Record, o.Jump, o.Config
+	target.AnyHostKey, target.Password = o.AnyHostKey, o.Password
 	name, port := sshclient.Resolve(target)
-	h := &Host{options: o, target: target, name: "ssh://" + name + "@" + net.JoinHostPort(target.Host, port)}
-	h.pool = newPool(h.name, target, cmp.Or(o.LostAfter, lostAfter))
+	h := &Host{options: o, name: "ssh://" + name + "@" + net.JoinHostPort(target.Host, port)}
+	h.pool = newPool(h.name, func(ctx context.Context, wrap func(net.Conn) net.Conn) (*ssh.Client, error) {
+		return sshclient.Dial(ctx, target, wrap)
+	}, cmp.Or(o.LostAfter, lostAfter))
+	return h.started(ctx)
+}
+
+// connect makes a connection with Options.Connect.
+func (h *Host) connect(ctx context.Context, wrap func(net.Conn) net.Conn) (*ssh.Client, error) {
+	conn, err := h.options.Connect(ctx)
+	if err != nil {
+		return nil, &sshclient.Error{Message: err.Error()}
+	}
+	conn = wrap(conn)
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	c, channels, requests, err := ssh.NewClientConn(conn, h.name, &ssh.ClientConfig{
+		User: "job", HostKeyCallback: ssh.InsecureIgnoreHostKey(), //nolint:gosec // whoever made the connection vouches for its other end
+	})
+	if err != nil {
+		_ = conn.Close()
+		return nil, &sshclient.Error{Message: err.Error()}
+	}
+	return ssh.NewClient(c, channels, requests), nil
+}
+
+// started makes the first connection.
+func (h *Host) started(ctx context.Context) (*Host, error) {
 	h.files = &remotefiles.Client{Run: h.runFiles}
 	if err := h.begin(ctx); err != nil {
 		h.pool.close()
@@ -107,7 +153,7 @@ func (h *Host) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking %s for its platform: %w", h.name, err)
 	}
-	if h.platform, err = parseUname(out.String()); err != nil || code != 0 {
+	if h.platform, err = ParsePlatform(out.String()); err != nil || code != 0 {
 		return fmt.Errorf("the platform of %s is unknown: `uname -sm` exits with %d and says %q", h.name, code, strings.TrimSpace(out.String()+errs.String()))
 	}
 	return nil
@@ -124,7 +170,8 @@ var (
 	}
 )
 
-func parseUname(text string) (host.Platform, error) {
+// ParsePlatform reads what `uname -sm` prints.
+func ParsePlatform(text string) (host.Platform, error) {
 	fields := strings.Fields(text)
 	if len(fields) == 2 {
 		p := host.Platform{OS: systems[fields[0]], Arch: architectures[fields[1]]}
