@@ -13,15 +13,9 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/local"
-	"github.com/rungci/rung/executor/ledger"
+	"github.com/rungci/rung/executor/usage"
 	"github.com/rungci/rung/steps/event"
 )
-
-// busySuffix ends the name of a folder that exists while a job has the kept project beside it.
-const busySuffix = ".busy"
-
-// maxKept bounds how many jobs may have kept folders of the same name at once: each has one of its own.
-const maxKept = 1000
 
 // Prepare makes the folders of an environment and starts its step-runner.
 func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report executor.Reporter) (executor.Environment, error) {
@@ -30,6 +24,20 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 	}
 	if err := executor.Check(e, job); err != nil {
 		return nil, err
+	}
+	if e.opts.Bounds != nil {
+		if err := e.opts.Bounds.Admit(job); err != nil {
+			return nil, err
+		}
+	}
+	if job.User != "" {
+		other, err := e.as(job.User)
+		if err != nil {
+			return nil, &executor.UserError{Message: err.Error(), Err: err}
+		}
+		own := *job
+		own.User = ""
+		return other.Prepare(ctx, &own, report)
 	}
 	report.Report(event.Preparing{Phase: event.PhaseStarting})
 	if err := e.begin(ctx); err != nil {
@@ -43,7 +51,7 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 		return nil, errors.Join(err, env.Close(cleanup))
 	}
 	if e.opts.Ahead && e.prepared.Add(1) > 1 { // most pipelines on this level have one job: it does not pay for a second step-runner
-		e.startAhead()
+		e.startAhead(1)
 	}
 	report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
 	return env, nil
@@ -56,6 +64,7 @@ type environment struct {
 	keep     bool
 	layout   executor.Layout
 	runner   *runner
+	marks    usage.Marks // that the job has its kept project
 
 	*executor.Life
 	shells sync.WaitGroup
@@ -71,6 +80,8 @@ type folders struct {
 	Busy    string `json:"busy,omitempty"` // of a kept project
 	Project string `json:"project"`
 	Temp    string `json:"temp"`
+	// Bound is the state of what is around the step-runner.
+	Bound json.RawMessage `json:"bound,omitempty"`
 }
 
 // removed are the folders that go with the environment, besides the runner's.
@@ -85,16 +96,25 @@ func (f *folders) removed() []string {
 }
 
 func (v *environment) prepare(ctx context.Context, job *executor.Job) (err error) {
-	if v.runner, err = v.executor.takeRunner(ctx); err != nil {
+	if v.runner, err = v.executor.takeRunner(ctx, job.Slot); err != nil {
 		return err
 	}
 	v.dirs.Runner = v.runner.dir
+	if v.runner.bound != nil {
+		v.dirs.Bound = v.runner.bound.State()
+	}
 	v.begin()
 	if err := v.makeFolders(ctx, job); err != nil {
 		return fmt.Errorf("making the job's folders: %w", err)
 	}
+	if v.runner.bound != nil {
+		return v.runner.bound.Limit(ctx, job, v.dirs.Project)
+	}
 	return nil
 }
+
+// entry is what the ledger holds of a folder of the environment.
+func (v *environment) entry(dir string) string { return v.executor.entry(dir, v.runner.bound) }
 
 // begin makes the environment one that lives as long as its step-runner.
 func (v *environment) begin() {
@@ -140,57 +160,27 @@ func (v *environment) makeFolders(ctx context.Context, job *executor.Job) error 
 
 // claim makes a folder that must not exist, and that is on record before it does. Where that fails, dir becomes empty.
 func (v *environment) claim(ctx context.Context, dir *string) error {
-	name := v.executor.entry(*dir)
-	info, err := v.executor.host.Files().Stat(ctx, *dir)
-	switch {
-	case err == nil:
-		err = fmt.Errorf("%s already exists; remove it if nobody needs it (it was last changed at %s)", *dir, info.ModTime.Format("2006-01-02 15:04:05"))
-	case errors.Is(err, fs.ErrNotExist):
-		if err = v.executor.book.Add(name); err == nil {
-			if err = v.executor.host.Files().Mkdir(ctx, *dir, 0o700); err == nil {
-				return nil
-			}
-			err = errors.Join(err, v.executor.book.Done(name))
-		}
+	err := v.executor.claim(ctx, *dir, v.entry(*dir))
+	if err != nil {
+		*dir = ""
 	}
-	*dir = ""
 	return err
 }
 
-// claimKept finds a project folder of the name that no other job has, or makes one.
-func (v *environment) claimKept(ctx context.Context, kept, project string) error {
-	path, files := v.executor.host.Path(), v.executor.host.Files()
-	for n := range maxKept {
-		folder := fmt.Sprintf("%s.%d", kept, n)
-		v.dirs.Busy = folder + busySuffix
-		if err := v.claim(ctx, &v.dirs.Busy); err != nil {
-			if _, taken := files.Stat(ctx, folder+busySuffix); taken == nil {
-				continue
-			}
-			return err
-		}
-		v.dirs.Project = path.Join(folder, project)
-		if err := v.discardForeign(ctx, folder, v.dirs.Project); err != nil {
-			return err
-		}
-		return files.MkdirAll(ctx, v.dirs.Project, 0o755)
+// claim makes a folder that must not exist, and whose entry is in the ledger before it does.
+func (e *Executor) claim(ctx context.Context, dir, entry string) error {
+	info, err := e.host.Files().Stat(ctx, dir)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s already exists; remove it if nobody needs it (it was last changed at %s)", dir, info.ModTime.Format("2006-01-02 15:04:05"))
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
-	return fmt.Errorf("%d jobs already use the kept project folder %s", maxKept, kept)
-}
-
-// discardForeign removes what an earlier job has put in the place of a folder: a link, which leads to where files would be removed and
-// written, or one that cannot be entered.
-func (v *environment) discardForeign(ctx context.Context, dirs ...string) error {
-	const enter = 0o700
-	files := v.executor.host.Files()
-	for _, dir := range dirs {
-		info, err := files.Stat(ctx, dir)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode.IsDir() && (info.Mode.Perm()&enter == enter || v.executor.host.Platform().OS == "windows") {
-			continue
-		}
-		if err := files.RemoveAll(ctx, dir); err != nil {
-			return err
-		}
+	if err := e.book.Add(entry); err != nil {
+		return err
+	}
+	if err := e.host.Files().Mkdir(ctx, dir, 0o700); err != nil {
+		return errors.Join(err, e.book.Done(entry))
 	}
 	return nil
 }
@@ -199,32 +189,38 @@ func (v *environment) Layout() executor.Layout { return v.layout }
 
 func (v *environment) Handle() executor.Handle {
 	state, _ := json.Marshal(v.dirs) // strings alone cannot fail
-	return executor.Handle{Level: executor.None, Host: v.executor.host.Name(), ID: v.executor.host.Path().Base(v.dirs.Runner), State: state}
+	return executor.Handle{Level: v.executor.Level(), Host: v.executor.host.Name(), ID: v.executor.host.Path().Base(v.dirs.Runner), State: state}
 }
 
 // Recover takes over the environment of a process that has ended.
 func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executor.Environment, error) {
-	if handle.Level != executor.None || handle.Host != e.host.Name() {
-		return nil, fmt.Errorf("the environment %s is one of level %s on the host %s, not of level none on %s", handle.ID, handle.Level, handle.Host, e.host.Name())
+	if there, err := e.on(handle.Host); err != nil {
+		return nil, err
+	} else if there != nil && there != e {
+		return there.Recover(ctx, handle)
+	}
+	if handle.Level != e.Level() || handle.Host != e.host.Name() {
+		return nil, fmt.Errorf("the environment %s is one of level %s on the host %s, not of level %s on %s", handle.ID, handle.Level, handle.Host, e.Level(), e.host.Name())
 	}
 	v := &environment{executor: e, Life: executor.NewLife()}
 	if err := json.Unmarshal(handle.State, &v.dirs); err != nil || v.dirs.Runner == "" || v.dirs.Project == "" || v.dirs.Temp == "" {
 		return nil, fmt.Errorf("the handle of the environment %s is damaged", handle.ID)
 	}
+	bound, err := e.find(v.dirs.Bound)
+	if err != nil {
+		return nil, fmt.Errorf("the handle of the environment %s is damaged: %w", handle.ID, err)
+	}
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
-	for _, dir := range append([]string{v.dirs.Runner}, v.dirs.removed()...) {
-		switch err := e.book.Adopt(e.entry(dir)); {
-		case errors.Is(err, ledger.ErrOwned):
-			return nil, fmt.Errorf("%w: %s", executor.ErrOwned, handle.ID)
-		case errors.Is(err, ledger.ErrUnknown):
-			return nil, &executor.Gone{Reason: "it was removed, or it belongs to another owner", Err: err}
-		case err != nil:
-			return nil, err
-		}
+	v.runner = e.runnerIn(v.dirs.Runner, bound)
+	entries := []string{v.entry(v.dirs.Runner)}
+	for _, dir := range v.dirs.removed() {
+		entries = append(entries, v.entry(dir))
 	}
-	v.runner = e.runnerIn(v.dirs.Runner)
+	if err := e.book.Recover(handle.ID, entries...); err != nil {
+		return nil, err
+	}
 	conn, err := v.runner.redial()
 	if err != nil {
 		v.runner.ended("its step-runner is not running any more", err)
@@ -232,6 +228,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 		return nil, errors.Join(v.runner.Err(), v.Close(ctx))
 	}
 	v.begin()
+	v.uses()
 	v.layout.Project, v.layout.Temp = v.dirs.Project, v.dirs.Temp
 	go v.runner.watch(conn)
 	return v, nil
@@ -294,7 +291,7 @@ func (v *environment) Detach() error {
 		return errors.New("the environment ends with this process: its lease does not outlive it")
 	}
 	for _, dir := range append([]string{v.dirs.Runner}, v.dirs.removed()...) {
-		if err := v.executor.book.Release(v.executor.entry(dir)); err != nil {
+		if err := v.executor.book.Release(v.entry(dir)); err != nil {
 			return err
 		}
 	}
@@ -334,12 +331,15 @@ func (v *environment) Close(ctx context.Context) error {
 			problems = append(problems, fmt.Errorf("removing the job's folder: %w", err))
 			continue
 		}
-		problems = append(problems, v.executor.book.Done(v.executor.entry(dir)))
+		problems = append(problems, v.executor.book.Done(v.entry(dir)))
 	}
 	err = errors.Join(problems...)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.closed = v.closed || err == nil
+	if err == nil {
+		v.closed = true
+		v.marks.End()
+	}
 	return err
 }
 

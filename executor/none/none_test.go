@@ -5,21 +5,28 @@ package none
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest"
+	"github.com/rungci/rung/executor/executortest/storertest"
 	"github.com/rungci/rung/executor/host/hosttest"
+	"github.com/rungci/rung/executor/usage"
 )
 
 func TestMain(m *testing.M) {
 	executortest.Main(m, func() (executortest.Level, error) {
+		if user := os.Getenv(asUser); user != "" { // of the test that starts this binary again
+			return levelAs(user), nil
+		}
 		l := level()
-		l.Host = overSSH() // of the test that starts this binary again
+		l.Host = overSSH() // the same
 		return l, nil
 	})
 }
@@ -238,5 +245,110 @@ func BenchmarkPrepare(b *testing.B) {
 		if err := env.Close(b.Context()); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestStepRunnersStandBeforeTheirJobsCome(t *testing.T) {
+	dir := t.TempDir()
+	l := level()
+	l.Open = func(ctx context.Context, setup executor.Setup) (executor.Executor, error) {
+		return New(ctx, setup, Options{Ahead: true})
+	}
+	opened, err := l.New(dir, executor.Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := opened.(*Executor)
+	e.Ready(t.Context(), 3)
+	standing := map[*runner]bool{}
+	for _, s := range e.spares {
+		if s.runner == nil || !s.runner.alive() {
+			t.Fatalf("a step-runner does not stand: %v", s.err)
+		}
+		standing[s.runner] = true
+	}
+	if len(standing) != 3 {
+		t.Fatalf("%d step-runners stand, not 3", len(standing))
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		env, err := e.Prepare(t.Context(), &executor.Job{ID: id, ProjectName: "project"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !standing[env.(*environment).runner] {
+			t.Errorf("job %s has a step-runner that was started for it", id)
+		}
+		if err := env.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+
+	e.Ready(t.Context(), 3)
+	spares := slices.Clone(e.spares)
+	for _, s := range spares {
+		s.began = s.began.Add(-maxSpared)
+	}
+	e.Ready(t.Context(), 1)
+	e.discards.Wait()
+	for i, s := range spares {
+		if alive := s.runner.alive(); alive != (i == 0) {
+			t.Errorf("step-runner %d of those that nobody needs: alive is %v", i, alive)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if names, err := left(dir); err != nil || len(names) != 0 {
+		t.Errorf("left: %v, %v", names, err)
+	}
+}
+
+// TestKeptProjectsAreStored runs the suite of what keeps things on this machine.
+func TestKeptProjectsAreStored(t *testing.T) {
+	dir, root := t.TempDir(), t.TempDir()
+	program, err := executortest.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(t.Context(), executor.Setup{
+		Program: func(string, string) (string, error) { return program, nil }, State: dir, Uses: usage.New(filepath.Join(dir, "uses")),
+	}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	storertest.Run(t, storertest.Case{
+		Storer: e, Kind: executor.StoredProject,
+		Use: func(number int) func() {
+			env, err := e.Prepare(t.Context(), &executor.Job{ID: fmt.Sprintf("job-%d", number), ProjectName: "shop", Root: root, KeepProject: fmt.Sprintf("shop-%d", number)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(env.Layout().Project, "file"), []byte("content"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				if err := env.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		Foreign: func() (executor.Stored, func() bool) {
+			folder := filepath.Join(root, "other.0")
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return executor.Stored{Kind: executor.StoredProject, Place: "local", ID: folder}, func() bool {
+				_, err := os.Stat(folder)
+				return err == nil
+			}
+		},
+	})
+	if left, _ := filepath.Glob(filepath.Join(root, "*"+busySuffix)); len(left) > 0 {
+		t.Errorf("left: %q", left)
 	}
 }

@@ -43,22 +43,34 @@ type runner struct {
 	dir      string
 	socket   string
 	process  host.Process   // nil if another process started it
-	stdin    *io.PipeWriter // its end ends the step-runner; nil if that outlives this process
+	stdin    *io.PipeWriter // its end, or a line, ends the step-runner; nil where it was recovered
 	said     *tail
+	bound    Bound // what is around it; nil is nothing
 
 	*executor.Life // ends when the step-runner has ended
 }
 
 // startRunner starts a step-runner and waits until it listens.
-func (e *Executor) startRunner(ctx context.Context) (*runner, error) {
-	r := e.runnerIn(e.host.Path().Join(e.temp, "rung-"+random()))
-	if len(r.socket) > maxSocket && e.host.Platform().OS != "windows" {
-		r = e.runnerIn("/tmp/" + e.host.Path().Base(r.dir))
+func (e *Executor) startRunner(ctx context.Context, slot string) (*runner, error) {
+	name := "rung-" + random()
+	var bound Bound
+	if e.opts.Bounds != nil {
+		var err error
+		if bound, err = e.opts.Bounds.Bound(slot, name); err != nil {
+			return nil, err
+		}
 	}
-	if err := e.book.Add(e.entry(r.dir)); err != nil {
+	r := e.runnerIn(e.host.Path().Join(e.temp, name), bound)
+	if len(r.socket) > maxSocket && e.host.Platform().OS != "windows" {
+		r = e.runnerIn("/tmp/"+name, bound)
+	}
+	if err := e.book.Add(r.entry()); err != nil {
 		return nil, err
 	}
 	if err := r.start(ctx); err != nil {
+		if r.process == nil {
+			r.Finish(&executor.Gone{Reason: "its step-runner was not started", Err: err}) // there is nothing to wait for
+		}
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 		_, closeErr := r.close(cleanup)
@@ -67,8 +79,18 @@ func (e *Executor) startRunner(ctx context.Context) (*runner, error) {
 	return r, nil
 }
 
-func (e *Executor) runnerIn(dir string) *runner {
-	return &runner{executor: e, dir: dir, socket: e.host.Path().Join(dir, socketName), Life: executor.NewLife()}
+func (e *Executor) runnerIn(dir string, bound Bound) *runner {
+	return &runner{executor: e, dir: dir, socket: e.host.Path().Join(dir, socketName), bound: bound, Life: executor.NewLife()}
+}
+
+// entry is what the ledger holds of the step-runner.
+func (r *runner) entry() string { return r.executor.entry(r.dir, r.bound) }
+
+// into makes a command run within what is around the step-runner.
+func (r *runner) into(command *host.Command) {
+	if r.bound != nil {
+		r.bound.Into(command)
+	}
 }
 
 func (r *runner) bin() string { return r.executor.host.Path().Join(r.dir, "bin") }
@@ -88,10 +110,17 @@ func (r *runner) start(ctx context.Context) error {
 	if err := files.Link(ctx, e.program, e.host.Path().Join(r.bin(), name)); err != nil {
 		return fmt.Errorf("making the step-runner available to the job: %w", err)
 	}
+	if r.bound != nil {
+		if err := r.bound.Make(ctx); err != nil {
+			return err
+		}
+	}
 	args := []string{e.program, "serve", "--socket", r.socket, "--end-with", "socket"}
 	command := &host.Command{Env: e.environ()}
 	if e.setup.Lease.Outlives() {
-		args = append(args, e.setup.Lease.Args()...)
+		// It goes on when this process ends. Being told is faster than missing the socket.
+		args = append(append(args, e.setup.Lease.Args()...), "--end-with", "line")
+		command.Stdin, r.stdin = io.Pipe()
 	} else {
 		if e.host.Name() != local.Name { // whose connection may break without anybody there noticing
 			args = append(args, e.setup.Lease.Args()...)
@@ -103,6 +132,7 @@ func (r *runner) start(ctx context.Context) error {
 		command.Stderr = r.said
 	}
 	command.Args = append(append(args, e.setup.Limits.Args()...), e.setup.Serve...)
+	r.into(command)
 	var err error
 	if r.process, err = e.host.Exec(context.WithoutCancel(ctx), command); err != nil {
 		return fmt.Errorf("starting the step-runner: %w", err)
@@ -197,7 +227,12 @@ func (r *runner) redial() (net.Conn, error) {
 	}
 }
 
-func (r *runner) ended(reason string, err error) { r.Finish(&executor.Gone{Reason: reason, Err: err}) }
+func (r *runner) ended(reason string, err error) {
+	if r.bound != nil && r.alive() {
+		reason, err = r.bound.Explain(reason, err)
+	}
+	r.Finish(&executor.Gone{Reason: reason, Err: err})
+}
 
 func (r *runner) alive() bool { return r.Err() == nil }
 
@@ -208,7 +243,10 @@ func (r *runner) stop(ctx context.Context) (clean bool, err error) {
 		err = nil
 	}
 	if r.stdin != nil {
-		_ = r.stdin.Close()
+		go func() {
+			_, _ = io.WriteString(r.stdin, "\n") // it may have ended
+			_ = r.stdin.Close()
+		}()
 	}
 	if r.process == nil && err != nil {
 		return false, err
@@ -220,10 +258,13 @@ func (r *runner) stop(ctx context.Context) (clean bool, err error) {
 		return true, nil
 	case <-ctx.Done():
 	}
-	if r.process == nil {
-		return false, fmt.Errorf("the step-runner has not ended: %w", context.Cause(ctx))
+	switch {
+	case r.process != nil:
+		return false, r.process.Kill()
+	case r.bound != nil: // which is removed with all that runs in it
+		return false, nil
 	}
-	return false, r.process.Kill()
+	return false, fmt.Errorf("the step-runner has not ended: %w", context.Cause(ctx))
 }
 
 // close ends the step-runner and removes its folder. clean says that the step-runner ended by itself when it was asked to, and left no
@@ -235,10 +276,15 @@ func (r *runner) close(ctx context.Context) (clean bool, err error) {
 			return false, err
 		}
 	}
+	if r.bound != nil {
+		if err := r.bound.Remove(ctx); err != nil {
+			return false, err
+		}
+	}
 	if err := r.executor.host.Files().RemoveAll(ctx, r.dir); err != nil {
 		return false, err
 	}
-	return clean && alive, r.executor.book.Done(r.executor.entry(r.dir))
+	return clean && alive, r.executor.book.Done(r.entry())
 }
 
 // tail keeps the end of what a step-runner says.

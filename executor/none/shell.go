@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/rungci/rung/executor"
@@ -22,7 +23,7 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 	defer end()
 
 	command := &host.Command{
-		Args: shell.Args, Dir: cmp.Or(shell.Dir, v.layout.Project), Env: v.environ(shell.Env),
+		Args: shell.Args, Dir: cmp.Or(shell.Dir, v.layout.Project), Env: v.environ(shell),
 		Stdin: shell.Stdin, Stdout: shell.Stdout, Stderr: shell.Stderr,
 	}
 	if len(command.Args) == 0 {
@@ -40,6 +41,7 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 			}
 		}
 	}
+	v.runner.into(command)
 	p, err := v.executor.host.Exec(ctx, command)
 	if err != nil {
 		return -1, err
@@ -65,12 +67,31 @@ func (v *environment) enter() error {
 	return err
 }
 
+// cleanNames are the variables of this program's environment that a shell has which is for somebody else. An item that ends in _ is a prefix.
+var cleanNames = []string{
+	"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_", "TZ", "TMPDIR",
+	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "WINDIR", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
+}
+
+// clean is the part of an environment that somebody else may see.
+func clean(env []string) []string {
+	return slices.DeleteFunc(env, func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return !slices.ContainsFunc(cleanNames, func(known string) bool {
+			return strings.EqualFold(name, known) || strings.HasSuffix(known, "_") && strings.HasPrefix(name, known)
+		})
+	})
+}
+
 // environ is what a shell has beyond the environment of the host's user. On this machine that is this program's.
-func (v *environment) environ(others []string) []string {
+func (v *environment) environ(shell *executor.Shell) []string {
 	var out []string
 	path := os.Getenv("PATH")
 	if v.executor.host.Name() == local.Name {
 		out = os.Environ()
+		if shell.Clean {
+			out = clean(out)
+		}
 	} else {
 		path = "/usr/local/bin:/usr/bin:/bin"
 	}
@@ -78,7 +99,7 @@ func (v *environment) environ(others []string) []string {
 	for name, value := range v.layout.Env {
 		out = set(out, name+"="+value)
 	}
-	for _, pair := range others {
+	for _, pair := range shell.Env {
 		out = set(out, pair)
 	}
 	return out
