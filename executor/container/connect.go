@@ -69,6 +69,8 @@ var shells = []string{"/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh", "/
 
 // Shell runs a command in the job's container.
 func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, error) {
+	ctx, end := v.Within(ctx) // an engine may not end the stream of a command whose container it has killed: Docker with runsc, sometimes
+	defer end()
 	args := shell.Args
 	if len(args) == 0 {
 		for _, name := range shells {

@@ -24,8 +24,6 @@ import (
 )
 
 const (
-	// ledgerName is what the ledgers of this level are called.
-	ledgerName = "container"
 	// label is on all that is made, and its value is the environment's name.
 	label = "rung.environment"
 	// jobLabel is on it for people.
@@ -49,8 +47,29 @@ var Definition = executor.Definition{
 type Options struct {
 	// Engine is the one to use, its address as the host sees it; nil is the one that DetectOn finds.
 	Engine *Engine
-	// Privileged gives all jobs' containers all rights on the engine's machine.
-	Privileged bool
+	// Runtime is the OCI runtime of the job's containers, one that the engine knows by this name; empty is the engine's default. Services
+	// have it too.
+	Runtime string
+	// OwnNames says that containers of the runtime cannot reach the engine's name server, which is in the network stack of the host's kernel: the
+	// names of services are put into hosts files, and the job's container asks the name servers of the engine's machine.
+	OwnNames bool
+	// Level is what the level is called that the runtime makes of it; empty is executor.Container. Ledgers are named for it.
+	Level executor.Level
+	// Privileged says which jobs' containers get all rights on the engine's machine, and PrivilegedServices which of their services.
+	Privileged, PrivilegedServices Privilege
+	// Job and Services are what the containers of jobs, and of their services, have of the engine's machine beyond that.
+	Job, Services engine.Machine
+	// ServiceDevices are devices of services, by pattern of their image.
+	ServiceDevices map[string][]engine.Device
+	Volumes        Volumes
+	Network        Network
+	// ContainerLabels are on containers; $NAME in a value is a variable of the job.
+	ContainerLabels map[string]string
+	// KeepEntrypoint leaves images their entrypoint, whatever a job says.
+	KeepEntrypoint bool
+	// NamedImages finds images by their names alone. Engines would take an id as well, and the beginning of one, by which a job may use what
+	// somebody else has pulled.
+	NamedImages bool
 	// ServiceWait is how long a service may take until its port can be connected to; 0 is DefaultServiceWait, less than 0 does not
 	// wait.
 	ServiceWait time.Duration
@@ -81,6 +100,12 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 	if len(setup.PullPolicies) == 0 {
 		setup.PullPolicies = []string{IfNotPresent}
 	}
+	if o.Level == "" {
+		o.Level = executor.Container
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if o.ServiceWait == 0 {
 		o.ServiceWait = DefaultServiceWait
 	}
@@ -93,7 +118,7 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 	e := &Executor{setup: setup, opts: o, engine: o.Engine}
 	switch {
 	case e.engine == nil:
-		if e.engine, err = DetectOn(ctx, setup.Host, setup.Env); err != nil {
+		if e.engine, err = DetectOn(ctx, setup.Host, setup.Env, setup.HostEnv); err != nil {
 			return nil, err
 		}
 	case !isLocal(setup.Host):
@@ -105,16 +130,27 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 	return e, nil
 }
 
-// Level returns executor.Container.
-func (e *Executor) Level() executor.Level { return executor.Container }
+// Level returns executor.Container, or Options.Level.
+func (e *Executor) Level() executor.Level { return e.opts.Level }
 
 // Capabilities says what the level can do.
 func (e *Executor) Capabilities() executor.Capabilities {
-	return executor.Capabilities{Image: true, Services: true, Reattach: true, Resources: true, Privileges: true, User: true, KeepProject: true, Networks: []executor.NetworkPolicy{executor.NetworkNone}}
+	return executor.Capabilities{Image: true, Services: true, Reattach: true, Resources: true, Disk: true, Privileges: true, User: true, KeepProject: true,
+		Networks: []executor.NetworkPolicy{executor.NetworkNone, executor.NetworkPublic, executor.NetworkHosts}}
 }
 
 // Engine is the engine that is used.
 func (e *Executor) Engine() *Engine { return e.engine }
+
+// HasRuntime reports whether the engine knows an OCI runtime of the name.
+func (e *Executor) HasRuntime(ctx context.Context, name string) (bool, error) {
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return false, e.unreachable(ctx, err)
+	}
+	_, known := info.Runtimes[name]
+	return known, nil
+}
 
 // begin asks the engine what it is and opens the ledger, once.
 func (e *Executor) begin(ctx context.Context) error {
@@ -139,8 +175,19 @@ func (e *Executor) begin(ctx context.Context) error {
 		go func() { _, _ = e.program.digest() }() // beside what is done until it is needed
 	}
 	e.system, e.arch = version.Os, version.Arch
-	e.book, err = ledger.Open(e.setup.State, ledgerName, ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep})
+	e.book, err = ledger.Open(e.setup.State, string(e.opts.Level), ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep})
 	return err
+}
+
+// Probe implements executor.Prober: the engine answers.
+func (e *Executor) Probe(ctx context.Context) error {
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	if err := e.client.Ping(ctx); err != nil {
+		return e.unreachable(ctx, err)
+	}
+	return nil
 }
 
 // unreachable is the error of a call that the engine did not answer.
@@ -171,7 +218,7 @@ var errElsewhere = errors.New("made by another engine")
 // Sweep removes the containers, networks and volumes of environments in this engine whose process was killed.
 func (e *Executor) Sweep(ctx context.Context) error {
 	var problems []error
-	err := ledger.Sweep(e.setup.State, ledgerName, func(text string) error {
+	err := ledger.Sweep(e.setup.State, string(e.opts.Level), func(text string) error {
 		var it entry
 		if err := json.Unmarshal([]byte(text), &it); err != nil || it.Name == "" {
 			return nil // nothing that this level wrote

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,11 +50,11 @@ func (e *Engine) close() {
 	}
 }
 
-// DetectOn finds the engine of a host: what DOCKER_HOST names there, else the first that answers where Docker and Podman listen. The error
-// is ErrNoEngine.
-func DetectOn(ctx context.Context, h host.Host, env []string) (*Engine, error) {
+// DetectOn finds the engine of a host: what DOCKER_HOST names there, else the first that answers where Docker and Podman listen. env is the user's
+// environment on this machine, and beyond is what the host's has beyond what is set there. The error is ErrNoEngine.
+func DetectOn(ctx context.Context, h host.Host, env, beyond []string) (*Engine, error) {
 	if isLocal(h) {
-		return Detect(ctx, env)
+		return Detect(ctx, slices.Concat(env, beyond))
 	}
 	var out bytes.Buffer
 	p, err := h.Exec(ctx, &host.Command{
@@ -65,7 +66,7 @@ func DetectOn(ctx context.Context, h host.Host, env []string) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for a container engine on %s: %w", h.Name(), err)
 	}
-	f := &finder{env: strings.Split(out.String(), "\n")}
+	f := &finder{env: slices.Concat(strings.Split(out.String(), "\n"), beyond)}
 	engines := f.places()
 	if named := f.getenv("DOCKER_HOST"); named != "" {
 		engines = []*Engine{{Host: named, From: "DOCKER_HOST there"}}

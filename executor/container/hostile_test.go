@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/archive"
@@ -111,7 +110,7 @@ func forget(t *testing.T, o settings, name string) {
 	}
 }
 
-func TestSmallFilesWithoutEndAreNotFetched(t *testing.T) {
+func TestMoreSmallFilesThanAllowedAreNotFetched(t *testing.T) {
 	enginetest.Busybox(t)
 	allowed := session.Allowance
 	session.Allowance = archive.Limits{Bytes: allowed.Bytes, Entries: 1000}
@@ -119,15 +118,11 @@ func TestSmallFilesWithoutEndAreNotFetched(t *testing.T) {
 	env, _ := open(t, options(t.TempDir()), job("many"))
 	from := env.Layout().Project + "/many"
 	sh(t, env, `mkdir many few; n=0; while [ $n -lt 500 ]; do : >few/$n; : >many/$n; n=$((n+1)); done
-		export n; setsid sh -c 'while :; do : >many/$n; n=$((n+1)); done' </dev/null >/dev/null 2>&1 &
-		while ! [ -e many/5000 ]; do sleep 0.1; done`)
-	to, began := filepath.Join(t.TempDir(), "many"), time.Now()
+		while [ $n -lt 1500 ]; do : >many/$n; n=$((n+1)); done`)
+	to := filepath.Join(t.TempDir(), "many")
 	err := session.Fetch(t.Context(), env, from, to)
 	if wrong := session.AsError(t.Context(), err); wrong == nil || wrong.Kind != event.ErrorDefinition {
 		t.Errorf("fetching ends with %v", err)
-	}
-	if took := time.Since(began); took > 2*endsWithin {
-		t.Errorf("it took %s", took)
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is something where it was to be: %v", err)

@@ -3,7 +3,6 @@ package container
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/executor/login"
+	"github.com/rungci/rung/executor/usage"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/source/credentials"
@@ -44,6 +45,7 @@ type puller struct {
 	*Executor
 	job    *executor.Job
 	report executor.Reporter
+	marks  *usage.Marks // that the job has its images
 }
 
 // get makes the engine have an image, by the first of its pull policies that works.
@@ -85,7 +87,7 @@ func (p *puller) byPolicy(ctx context.Context, i *containers.Image, on *platform
 			return nil, err
 		}
 	case IfNotPresent, Never:
-		found, err := p.inspect(ctx, i.Name, on)
+		found, err := p.found(ctx, i.Name, on)
 		if err != nil || found != nil {
 			return found, err
 		}
@@ -103,7 +105,7 @@ func (p *puller) byPolicy(ctx context.Context, i *containers.Image, on *platform
 			Message: fmt.Sprintf("image %s: %q is not a pull policy", i.Name, policy), Hint: "they are always, if-not-present and never",
 		}
 	}
-	found, err := p.inspect(ctx, i.Name, on)
+	found, err := p.found(ctx, i.Name, on)
 	if err == nil && found == nil && on != nil { // engines pull the only one that there is
 		return nil, &executor.UserError{
 			Message: fmt.Sprintf("image %s is not made%s", i.Name, forPlatform(i)), Hint: "name a platform that it is made for, or none",
@@ -137,6 +139,9 @@ func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image
 	if err != nil {
 		return nil, p.unreachable(ctx, err)
 	}
+	if p.opts.NamedImages && !hasName(found, name) {
+		return nil, nil // it has the name as its id
+	}
 	if on != nil && (found.Os != on.OS || found.Architecture != on.Architecture || on.Variant != "" && found.Variant != on.Variant) {
 		return nil, nil
 	}
@@ -150,6 +155,23 @@ func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image
 	}
 	slices.Sort(out.ports)
 	return out, nil
+}
+
+// hasName reports whether an image was found by a name of it. Podman keeps images that it has built under localhost.
+func hasName(found *engine.Image, asked string) bool {
+	want := containers.ParseName(asked)
+	names := found.RepoTags
+	if want.Digest != "" {
+		names = found.RepoDigests
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		have := containers.ParseName(name)
+		if want.Digest == "" && have.Tag != want.Tag || have.Digest != want.Digest {
+			return false
+		}
+		local := have.Registry == "localhost" && strings.TrimPrefix(want.Repository, "library/") == have.Repository
+		return have.Registry == want.Registry && have.Repository == want.Repository || local
+	})
 }
 
 // pullName returns that of the names of an image with a digest which is in the repository that it was asked for from.
@@ -175,6 +197,7 @@ func (p *puller) pull(ctx context.Context, i *containers.Image, on *platform) er
 		started.Message = fmt.Sprintf("pulling image %s%s with credentials of %s", i.Name, forPlatform(i), from)
 	}
 	p.report.Report(started)
+	before := p.present(ctx, i.Name)
 	progress := &pullProgress{layers: map[string][2]int64{}, told: time.Now()}
 	err = p.client.Images.Pull(ctx, i.Name, on.String(), auth, func(m engine.Progress) {
 		if have, all, due := progress.add(m.ID, m.Status, m.ProgressDetail.Current, m.ProgressDetail.Total); due {
@@ -184,6 +207,7 @@ func (p *puller) pull(ctx context.Context, i *containers.Image, on *platform) er
 	if err != nil {
 		return p.pullError(ctx, i, err, authenticated)
 	}
+	p.pulled(ctx, i.Name, before)
 	p.report.Report(event.Preparing{Phase: event.PhasePulling, Subject: i.Name, Current: progress.bytes(), Unit: event.UnitBytes, Done: true})
 	return nil
 }
@@ -253,41 +277,13 @@ func (p *puller) pullError(ctx context.Context, i *containers.Image, err error, 
 	return &executor.UserError{Message: fmt.Sprintf("image %s%s cannot be pulled: %v", i.Name, forPlatform(i), err), Hint: hint, Err: &executor.PullError{Image: i.Name, Err: err}}
 }
 
-// credentials are those for the registry of an image, and where they are from: the job's own DOCKER_AUTH_CONFIG, the job's
-// registries, and the user's.
+// credentials are those for the registry of an image, and where they are from.
 func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth, from string, err error) {
-	image := containers.ParseName(name)
-	registry, repository := image.Registry, image.Repository
-	home := (&finder{env: p.setup.Env}).home()
-	if config := p.job.Variables["DOCKER_AUTH_CONFIG"]; config != "" {
-		own := &credentials.Finder{Env: []string{"DOCKER_AUTH_CONFIG=" + config}}
-		user, password, ok, ownErr := own.Registry(ctx, registry, repository)
-		if ok {
-			return authFor(registry, user, password), "the job's DOCKER_AUTH_CONFIG", nil
-		}
-		err = ownErr
+	found, err := login.Find(ctx, p.job, p.setup.Env, (&finder{env: p.setup.Env}).home(), name)
+	if found == nil {
+		return engine.Auth{}, "", err
 	}
-	if r := registryFor(p.job.Registries, registry, repository); r != nil {
-		return authFor(registry, r.Username, r.Password), "the job", nil
-	}
-	user, password, ok, userErr := (&credentials.Finder{Env: p.setup.Env, Home: home}).Registry(ctx, registry, repository)
-	if ok {
-		return authFor(registry, user, password), "your Docker configuration", nil
-	}
-	return engine.Auth{}, "", errors.Join(err, userErr)
-}
-
-// registryFor is the most precise of the credentials that are for a repository of a registry; nil if none is.
-func registryFor(all []containers.Registry, registry, repository string) (best *containers.Registry) {
-	longest := -1
-	for i := range all {
-		path := strings.Trim(all[i].Path, "/")
-		within := path == "" || repository == path || strings.HasPrefix(repository, path+"/")
-		if strings.EqualFold(trimRegistry(all[i].Host), registry) && within && len(path) > longest {
-			best, longest = &all[i], len(path)
-		}
-	}
-	return best
+	return authFor(found.Registry, found.Username, found.Password), found.From, nil
 }
 
 // authFor is what a registry is shown.
@@ -296,15 +292,6 @@ func authFor(registry, user, password string) engine.Auth {
 		return engine.Auth{Registry: registry, Token: password}
 	}
 	return engine.Auth{Registry: registry, Username: user, Password: password}
-}
-
-func trimRegistry(host string) string {
-	_, after, found := strings.Cut(host, "://")
-	if !found {
-		after = host
-	}
-	host, _, _ = strings.Cut(after, "/")
-	return host
 }
 
 func registryOf(name string) string {

@@ -57,7 +57,7 @@ func TestServices(t *testing.T) {
 	enginetest.Busybox(t)
 	enginetest.Import(t, enginetest.Client(t), "rung-test/team/server:1", []enginetest.File{{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"}},
 		"EXPOSE 8080/tcp 9090", `ENTRYPOINT ["/bin/sh", "-c"]`)
-	serve := `while :; do echo "I am $NAME of $JOB" | /bin/busybox nc -l -p 8080; done`
+	serve := `exec /bin/busybox nc -ll -p 8080 -e /bin/busybox echo "I am $NAME of $JOB"`
 	service := func(command string, variables map[string]string, aliases ...string) containers.Service {
 		return containers.Service{
 			Image:   containers.Image{Name: "rung-test/team/server:1", PullPolicies: []string{container.Never}},

@@ -71,7 +71,9 @@ func (v keptProject) claim(ctx context.Context) error {
 		case !taken:
 			calling, cancel := making(ctx)
 			defer cancel()
-			return v.executor.failed(calling, doing, c.Volumes.Create(calling, v.kept, v.labelled()))
+			return v.executor.failed(calling, doing, operator(v).keptHere(v.kept, engine.VolumeDriver{}, func() error {
+				return c.Volumes.Create(calling, v.kept, v.labelled(), engine.VolumeDriver{})
+			}))
 		}
 	}
 	return fmt.Errorf("%d jobs already use the kept project folder %s", maxKept, v.job.KeepProject)
@@ -93,20 +95,31 @@ func (v keptProject) lock(ctx context.Context) (taken bool, err error) {
 
 // own gives all that an earlier job left to the job's user, who could not remove files of root. Root can.
 func (v keptProject) own(ctx context.Context) error {
-	if v.kept == "" || v.owner == (owner{}) {
+	if v.kept == "" {
 		return nil
 	}
-	const doing = "giving the kept project folder to the job's user"
-	id, stream, err := v.exec(ctx, engine.Exec{
-		Cmd: []string{programFile, "host", "own", strconv.Itoa(v.owner.uid), strconv.Itoa(v.owner.gid), v.layout.Project}, User: "0:0", WorkingDir: "/",
-	})
+	return operator(v).give(ctx, v.layout.Project)
+}
+
+// give gives a folder in the job's container, and all that is in it, to the job's user.
+func (v operator) give(ctx context.Context, folder string) error {
+	if v.owner == (owner{}) {
+		return nil
+	}
+	return v.asRoot(ctx, "giving "+folder+" to the job's user", nil, "own", strconv.Itoa(v.owner.uid), strconv.Itoa(v.owner.gid), folder)
+}
+
+// asRoot runs `step-runner host` in the job's container as its root, with an input.
+func (v *preparation) asRoot(ctx context.Context, doing string, in []byte, args ...string) error {
+	id, stream, err := v.exec(ctx, engine.Exec{Cmd: append([]string{programFile, "host"}, args...), User: "0:0", WorkingDir: "/"})
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	defer stream.Close()
 	defer context.AfterFunc(ctx, func() { stream.Close() })()
 	said := &tail{}
-	if err := errors.Join(stream.CloseWrite(), engine.Demultiplex(said, said, stream), context.Cause(ctx)); err != nil {
+	_, err = stream.Write(in)
+	if err := errors.Join(err, stream.CloseWrite(), engine.Demultiplex(said, said, stream), context.Cause(ctx)); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	code, err := v.exitCode(ctx, id)
@@ -155,7 +168,7 @@ func (e *Executor) Forget(ctx context.Context, place string) error {
 // admit refuses what a kept project cannot have.
 func (v keptProject) admit() error {
 	if v.job.KeepProject != "" && v.job.Resources.Disk > 0 {
-		return &executor.Refusal{Level: executor.Container, What: "a limit of disk space with a project folder that is kept between jobs"}
+		return &executor.Refusal{Level: v.executor.opts.Level, What: "a limit of disk space with a project folder that is kept between jobs"}
 	}
 	return nil
 }

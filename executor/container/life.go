@@ -11,7 +11,6 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
-	"github.com/rungci/rung/executor/ledger"
 )
 
 const (
@@ -113,6 +112,9 @@ func (v *environment) state(ctx context.Context) error {
 		return v.dead(fmt.Sprintf("its container ran out of memory and was killed (exit code %d)", found.State.ExitCode), executor.ErrOutOfMemory)
 	}
 	reason := fmt.Sprintf("its container ended with exit code %d", found.State.ExitCode)
+	if found.State.ExitCode == 0 { // a step-runner that was asked to end
+		reason = "its container was stopped, by somebody or with its engine"
+	}
 	if found.State.Error != "" {
 		reason += ": " + found.State.Error
 	}
@@ -155,13 +157,13 @@ func (v *environment) Handle() executor.Handle {
 	layout := v.layout
 	layout.Env = nil // it may hold secrets of the image; the engine knows it
 	state, _ := json.Marshal(recovery{Container: v.container, Layout: layout, Owner: [2]int{v.owner.uid, v.owner.gid}})
-	return executor.Handle{Level: executor.Container, Host: v.executor.engine.Host, ID: v.name, State: state}
+	return executor.Handle{Level: v.executor.opts.Level, Host: v.executor.engine.Host, ID: v.name, State: state}
 }
 
 // Recover takes over the environment of a process that has ended.
 func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executor.Environment, error) {
-	if handle.Level != executor.Container || handle.Host != e.engine.Host {
-		return nil, fmt.Errorf("the environment %s is one of level %s in %s, not of level container in %s", handle.ID, handle.Level, handle.Host, e.engine.Host)
+	if handle.Level != e.opts.Level || handle.Host != e.engine.Host {
+		return nil, fmt.Errorf("the environment %s is one of level %s in %s, not of level %s in %s", handle.ID, handle.Level, handle.Host, e.opts.Level, e.engine.Host)
 	}
 	var r recovery
 	if err := json.Unmarshal(handle.State, &r); err != nil || r.Container == "" || handle.ID == "" {
@@ -170,12 +172,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
-	switch err := e.book.Adopt(e.entry(handle.ID)); {
-	case errors.Is(err, ledger.ErrOwned):
-		return nil, fmt.Errorf("%w: %s", executor.ErrOwned, handle.ID)
-	case errors.Is(err, ledger.ErrUnknown):
-		return nil, &executor.Gone{Reason: "it was removed, or it belongs to another owner", Err: err}
-	case err != nil:
+	if err := e.book.Recover(handle.ID, e.entry(handle.ID)); err != nil {
 		return nil, err
 	}
 	v := &environment{
@@ -191,6 +188,9 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.book.Release(e.entry(v.name))) // somebody else may try
+	}
+	for _, i := range v.found {
+		v.marks.Add(e.setup.Uses.Use(e.key(executor.StoredImage, i.ID)))
 	}
 	go v.watch()
 	go v.attend()
@@ -226,9 +226,12 @@ func (v *environment) Close(ctx context.Context) error {
 	if v.closed {
 		return nil
 	}
+	defer v.marks.End() // what cannot be removed of it keeps its images and volumes
 	how := removal{}
 	if v.job.Keep && !v.discard {
 		how.keep = v.container
+	} else {
+		v.removeBuilds(ctx)
 	}
 	if err := v.executor.remove(ctx, v.name, how); err != nil {
 		return err

@@ -19,11 +19,11 @@ func TestAliasesAreThoseOfGitLab(t *testing.T) {
 		"registry.example.com:5000/a@sha256:ab": {"registry.example.com__a", "registry.example.com-a"},
 		"localhost:5000/a":                      {"localhost__a", "localhost-a"},
 	} {
-		if diff := cmp.Diff(want, aliases(&containers.Service{Image: containers.Image{Name: name}})); diff != "" {
+		if diff := cmp.Diff(want, (&containers.Service{Image: containers.Image{Name: name}}).Names()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	got := aliases(&containers.Service{Image: containers.Image{Name: "postgres:16"}, Aliases: []string{"db", "postgres", "db", ""}})
+	got := (&containers.Service{Image: containers.Image{Name: "postgres:16"}, Aliases: []string{"db", "postgres", "db", ""}}).Names()
 	if diff := cmp.Diff([]string{"postgres", "db"}, got); diff != "" {
 		t.Errorf("with names of its own (-want +got):\n%s", diff)
 	}

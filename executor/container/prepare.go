@@ -11,11 +11,13 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/executor/usage"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -56,6 +58,10 @@ func (e *Executor) open(ctx context.Context, job *executor.Job, report executor.
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
+	volumes, err := e.opts.Volumes.of(func(name string) string { return job.Variables[name] })
+	if err != nil {
+		return nil, err
+	}
 	env := &environment{
 		executor: e, job: job, Life: executor.NewLife(),
 		name: "rung-" + strings.ToLower(job.ID+"-"+rand.Text()[:10]),
@@ -63,8 +69,9 @@ func (e *Executor) open(ctx context.Context, job *executor.Job, report executor.
 	if err := e.book.Add(e.entry(env.name)); err != nil {
 		return nil, err
 	}
-	filling := &preparation{environment: env, report: report}
-	err := filling.admit(ctx)
+	env.job = e.withEntrypoints(job, report)
+	filling := &preparation{environment: env, report: report, volumes: volumes}
+	err = filling.admit(ctx)
 	if err == nil {
 		err = fill(filling, ctx)
 	}
@@ -89,6 +96,7 @@ type environment struct {
 	owner     owner
 	layout    executor.Layout
 	said      *tail // what the job's container has said last
+	marks     usage.Marks
 
 	*executor.Life
 
@@ -100,10 +108,13 @@ type environment struct {
 type preparation struct {
 	*environment
 	report  executor.Reporter
-	image   *image // of the job; nil where only services are started
-	network string // the id of the network
-	kept    string // the volume of a project that is kept between jobs; "" is none
-	cpus    int    // that the engine has; 0 is not known, because nobody asked
+	image   *image   // of the job; nil where only services are started
+	network string   // the id of the network
+	proxy   proxied  // by which the job reaches others
+	kept    string   // the volume of a project that is kept between jobs; "" is none
+	cpus    int      // that the engine has; 0 is not known, because nobody asked
+	hosts   []string // names and addresses of services, with Options.OwnNames
+	volumes Volumes
 }
 
 func (v *environment) Layout() executor.Layout { return v.layout }
@@ -120,8 +131,11 @@ func (v *preparation) prepare(ctx context.Context) error {
 	err := v.together(ctx, func(ctx context.Context) (err error) {
 		services, err = v.pullAll(ctx)
 		return err
-	}, v.makeVolume, v.makeNetwork)
+	}, v.makeVolume, operator{v}.makeKeptVolumes, v.makeNetwork)
 	if err != nil {
+		return err
+	}
+	if err := (gateway{v}).start(ctx); err != nil {
 		return err
 	}
 	v.lay()
@@ -132,7 +146,11 @@ func (v *preparation) prepare(ctx context.Context) error {
 	if err := beside.startServices(ctx, services); err != nil {
 		return err
 	}
-	if err := v.startJob(ctx); err != nil {
+	links, err := operator{v}.links(ctx, services)
+	if err != nil {
+		return err
+	}
+	if err := v.startJob(ctx, links); err != nil {
 		return err
 	}
 	go v.watch()
@@ -159,7 +177,7 @@ func (v *preparation) together(ctx context.Context, all ...func(context.Context)
 
 // pullAll gets the images of the job and its services.
 func (v *preparation) pullAll(ctx context.Context) ([]*service, error) {
-	p := &puller{Executor: v.executor, job: v.job, report: v.report}
+	p := &puller{Executor: v.executor, job: v.job, report: v.report, marks: &v.marks}
 	services := make([]*service, len(v.job.Services))
 	problems := make([]error, len(services)+1)
 	var wg sync.WaitGroup
@@ -205,7 +223,7 @@ func (v *preparation) makeVolume(ctx context.Context) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	err := v.executor.client.Volumes.Create(calling, v.name, v.labels())
+	err := v.executor.client.Volumes.Create(calling, v.name, v.labels(), engine.VolumeDriver{})
 	return v.executor.failed(calling, "making a volume for the job's files", err)
 }
 
@@ -252,10 +270,10 @@ func (e *Executor) serve(job *executor.Job, folders []folder) []string {
 }
 
 // hostConfig is the configuration of the job's containers: of its own, and of services.
-func (v *preparation) hostConfig() engine.HostConfig {
-	host := engine.HostConfig{Privileged: v.executor.opts.Privileged || v.job.Privileged, NetworkMode: v.network}
-	if v.job.Image != nil && v.job.Resources.Disk == 0 { // a volume counts against no limit; without one, /builds is the container's own
-		host.Mounts = []engine.Mount{{Type: "volume", Source: v.name, Target: buildsFolder}}
+func (v *preparation) hostConfig(privileged bool, m engine.Machine) engine.HostConfig {
+	host := gateway{v}.confine(operator{v}.given(engine.HostConfig{Privileged: privileged, NetworkMode: v.network}, m))
+	if v.job.Image != nil && v.job.Resources.Disk == 0 && !v.executor.opts.buildsBound() { // a volume counts against no limit; without one, /builds is the container's own
+		host.Mounts = append(host.Mounts, engine.Mount{Type: "volume", Source: v.name, Target: buildsFolder})
 	}
 	if v.kept != "" {
 		host.Mounts = append(host.Mounts, keptProject{v}.mount())
@@ -265,24 +283,32 @@ func (v *preparation) hostConfig() engine.HostConfig {
 
 // lay decides where things are.
 func (v *preparation) lay() {
+	builds := buildsFolder
+	if v.executor.opts.buildsBound() { // other jobs have it, too
+		builds = path.Join(buildsFolder, v.name)
+	}
 	v.layout = executor.Layout{
-		Name: v.name, Project: path.Join(buildsFolder, v.job.ProjectName), Temp: path.Join(buildsFolder, v.job.ProjectName+".tmp"), Bin: binFolder,
+		Name: v.name, Project: path.Join(builds, v.job.ProjectName), Temp: path.Join(builds, v.job.ProjectName+".tmp"), Bin: binFolder,
 		Images: v.found,
 	}
 	if !v.job.ImageEnv { // the entrypoint may have changed them
 		v.layout.Env = imageEnv(v.image.env)
 	}
+	if way := v.proxy.env(v.job.Services); way != nil {
+		maps.Copy(way, v.layout.Env)
+		v.layout.Env = way
+	}
 }
 
 // startJob makes the job's container, puts the step-runner and folders into it, starts it and waits for the step-runner.
-func (v *preparation) startJob(ctx context.Context) error {
+func (v *preparation) startJob(ctx context.Context, links []string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	host := v.bounded(v.hostConfig(), v.job.Resources)
-	host.Init = true
+	host := v.bounded(v.hostConfig(operator{v}.privileged(), v.executor.opts.Job), v.job.Resources)
+	host.Init, host.ExtraHosts = true, slices.Concat(host.ExtraHosts, links)
 	digest := "" // of the step-runner, where the engine has it
 	var err error
 	if v.executor.sharesProgram(&host) {
@@ -296,10 +322,11 @@ func (v *preparation) startJob(ctx context.Context) error {
 		folders = v.folders()
 	}
 	v.container, err = v.executor.client.Containers.Create(calling, v.name, v.platform().String(), &engine.Container{
-		Image: v.image.id, User: v.user(), Labels: v.labels(), Hostname: hostname(v.job.ID),
+		Image: v.image.id, User: v.user(), Labels: operator{v}.labelled(), Hostname: operator{v}.hostname(), MacAddress: v.executor.opts.Network.MACAddress,
 		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(v.job, folders),
 		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
+		NetworkingConfig: operator{v}.endpoint(nil, v.executor.opts.Network.MACAddress),
 	})
 	if err != nil {
 		return v.notMade(calling, "the job's container", v.job.Resources, err)
@@ -308,7 +335,7 @@ func (v *preparation) startJob(ctx context.Context) error {
 		return err
 	}
 	if digest != "" {
-		if err := v.ensureProgram(ctx, digest); err != nil {
+		if err := v.ensureProgram(ctx, v.container, digest); err != nil {
 			return err
 		}
 	}
@@ -320,6 +347,14 @@ func (v *preparation) startJob(ctx context.Context) error {
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting})
 	if err := v.run(ctx); err != nil {
 		return err
+	}
+	if err := v.nameServers(ctx); err != nil {
+		return err
+	}
+	for _, target := range v.volumes.Kept {
+		if err := (operator{v}).give(ctx, target); err != nil { // root may have less rights than usual
+			v.report.Say(event.PhaseStarting, v.job.Image.Name, fmt.Sprintf("warning: %v", err))
+		}
 	}
 	return keptProject{v}.own(ctx)
 }

@@ -36,9 +36,12 @@ const (
 // program is the step-runner for an engine's containers.
 type program struct {
 	path   string
-	shared bool                   // the engine can keep it in a volume
+	shared bool                   // the engine can keep it in a volume; Docker alone can
 	digest func() (string, error) // SHA-256, in hexadecimal digits
 }
+
+// docker reports whether the engine is Docker.
+func (p *program) docker() bool { return p.shared }
 
 // hashFile returns the SHA-256 of a file, in hexadecimal digits.
 func hashFile(path string) (string, error) {
@@ -86,14 +89,14 @@ func (p *program) writeTo(w *tar.Writer, name string) error {
 // errFilling says that another process fills the volume.
 var errFilling = errors.New("another process is copying the step-runner to the engine")
 
-// ensureProgram makes sure that the volume in the job's container, which does not run yet, is complete.
-func (v *preparation) ensureProgram(ctx context.Context, digest string) error {
+// ensureProgram makes sure that the volume in a container, which does not run yet, is complete.
+func (v *preparation) ensureProgram(ctx context.Context, container, digest string) error {
 	const doing = "looking for the step-runner in the engine's volume"
 	c := v.executor.client
 	stale := time.NewTimer(createTime) // nobody who lives fills it longer
 	defer stale.Stop()
 	for {
-		err := c.Containers.StatFile(ctx, v.container, programMark)
+		err := c.Containers.StatFile(ctx, container, programMark)
 		if engine.Status(err) != http.StatusNotFound {
 			return v.executor.failed(ctx, doing, err)
 		}
@@ -186,7 +189,8 @@ func (e *Executor) removeOldPrograms(ctx context.Context) {
 	}
 }
 
-// sharesProgram reports whether a container may have the volume: not where it could write to it.
+// sharesProgram reports whether a container may have the volume: not where it could write to it, as with more rights than usual.
 func (e *Executor) sharesProgram(host *engine.HostConfig) bool {
-	return e.program.shared && !host.Privileged
+	more := len(host.CapAdd)+len(host.Devices)+len(host.DeviceCgroupRules)+len(host.SecurityOpt) > 0 || host.PidMode != ""
+	return e.program.shared && !host.Privileged && !more
 }

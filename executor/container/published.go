@@ -143,6 +143,9 @@ func bound(found *engine.ContainerState, port uint16) uint16 {
 func (v *companions) reaching(s *service, found *engine.ContainerState, port uint16) (func(context.Context) error, error) {
 	if v.container != "" {
 		address, ok := addressOf(found.NetworkSettings.Networks)
+		if !ok && !(operator{v.preparation}).ownNetwork() && v.executor.opts.Network.Mode == "host" {
+			address, ok = netip.MustParseAddr(loopback), true
+		}
 		if !ok {
 			return nil, errors.New("it has no address any more")
 		}

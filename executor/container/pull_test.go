@@ -31,6 +31,32 @@ func registry(t *testing.T) (*sourcetest.Registry, string) {
 	enginetest.Busybox(t)
 	r := sourcetest.NewRegistry(false)
 	t.Cleanup(r.Close)
+	put := func(mediaType string, data []byte) ocispec.Descriptor {
+		blob, err := r.PutBlob("shell/busybox", mediaType, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return blob
+	}
+	files := put(layerType, busyboxLayer(t))
+	config := put("application/vnd.docker.container.image.v1+json", fmt.Appendf(nil,
+		`{"architecture":"amd64","os":"linux","config":{"Env":["PATH=/bin"]},"rootfs":{"type":"layers","diff_ids":[%q]}}`, files.Digest))
+	manifest := map[string]any{
+		"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json", "config": config, "layers": []ocispec.Descriptor{files},
+	}
+	if _, err := r.PutManifest("shell/busybox", "1", "application/vnd.docker.distribution.manifest.v2+json", manifest); err != nil {
+		t.Fatal(err)
+	}
+	name := r.Host() + "/shell/busybox:1"
+	t.Cleanup(func() {
+		_, _ = enginetest.Client(t).ImageRemove(t.Context(), name, client.ImageRemoveOptions{Force: true})
+	})
+	return r, name
+}
+
+// busyboxLayer is the layer of that image.
+func busyboxLayer(t *testing.T) []byte {
+	t.Helper()
 	content, err := os.ReadFile("/bin/busybox")
 	if err != nil {
 		t.Fatal(err)
@@ -54,27 +80,7 @@ func registry(t *testing.T) (*sourcetest.Registry, string) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	put := func(mediaType string, data []byte) ocispec.Descriptor {
-		blob, err := r.PutBlob("shell/busybox", mediaType, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return blob
-	}
-	files := put(layerType, layer.Bytes())
-	config := put("application/vnd.docker.container.image.v1+json", fmt.Appendf(nil,
-		`{"architecture":"amd64","os":"linux","config":{"Env":["PATH=/bin"]},"rootfs":{"type":"layers","diff_ids":[%q]}}`, files.Digest))
-	manifest := map[string]any{
-		"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json", "config": config, "layers": []ocispec.Descriptor{files},
-	}
-	if _, err := r.PutManifest("shell/busybox", "1", "application/vnd.docker.distribution.manifest.v2+json", manifest); err != nil {
-		t.Fatal(err)
-	}
-	name := r.Host() + "/shell/busybox:1"
-	t.Cleanup(func() {
-		_, _ = enginetest.Client(t).ImageRemove(t.Context(), name, client.ImageRemoveOptions{Force: true})
-	})
-	return r, name
+	return layer.Bytes()
 }
 
 // lines collects what is reported.

@@ -43,15 +43,30 @@ func (s *service) String() string { return "service " + s.spec.Name }
 // companions starts the services of a job.
 type companions struct{ *preparation }
 
-// makeNetwork makes the network on which a job reaches its services.
+// makeNetwork makes the network on which a job reaches its services, unless the operator names one.
 func (v *preparation) makeNetwork(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	o := v.executor.opts.Network
+	if !(operator{v}).ownNetwork() {
+		v.network = o.Mode
+		return nil
+	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	var err error
-	v.network, err = v.executor.client.Networks.Create(calling, v.name, v.job.Network == executor.NetworkNone, v.labels())
+	id, err := v.executor.client.Networks.Create(calling, engine.Network{
+		Name: v.name, Labels: v.labels(), Internal: v.job.Network != executor.NetworkDefault,
+		IPv6: o.IPv6 && v.job.Network == executor.NetworkDefault, // an engine's machine has an address of IPv6 on every such network
+		MTU:  o.MTU,
+	})
+	v.network = id
+	if o.MACAddress != "" { // engines before version 1.44 of the API give it to a container by the network's name alone
+		v.network = v.name
+	}
+	if err == nil && v.job.Network != executor.NetworkDefault {
+		v.executor.engine.refuseFrom(calling, id)
+	}
 	return v.executor.failed(calling, "making a network for the job and its services", err)
 }
 
@@ -59,6 +74,9 @@ func (v *preparation) makeNetwork(ctx context.Context) error {
 func (v *companions) startServices(ctx context.Context, services []*service) error {
 	for _, s := range services {
 		if err := v.startService(ctx, s); err != nil {
+			return err
+		}
+		if err := v.nameService(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -75,12 +93,14 @@ func (v *companions) startService(ctx context.Context, s *service) error {
 	if err != nil {
 		return err
 	}
-	s.aliases = aliases(s.spec)
+	s.aliases = s.spec.Names()
 	v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("starting %s as %s", s, strings.Join(s.aliases, ", ")))
+	given := operator{v.preparation}
+	host := published(v.bounded(v.hostConfig(given.servicePrivileged(s), given.serviceMachine(s)), v.job.ServiceResources), s.spec)
 	s.id, err = v.executor.client.Containers.Create(calling, v.name+"-service-"+strconv.Itoa(s.number), on.String(), &engine.Container{
-		Image: s.image.id, User: s.spec.User, Labels: v.labels(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
-		Healthcheck: healthcheck(s.spec.Health), ExposedPorts: exposed(s.spec), HostConfig: published(v.bounded(v.hostConfig(), v.job.ServiceResources), s.spec),
-		NetworkingConfig: engine.NetworkingConfig{EndpointsConfig: map[string]engine.Endpoint{v.network: {Aliases: s.aliases}}},
+		Image: s.image.id, User: s.spec.User, Labels: given.labelled(), Entrypoint: s.spec.Entrypoint, Cmd: s.spec.Command, Env: v.serviceEnv(s),
+		Healthcheck: healthcheck(s.spec.Health), ExposedPorts: exposed(s.spec), HostConfig: host,
+		NetworkingConfig: given.endpoint(s.aliases, ""),
 	})
 	if err != nil {
 		return v.notMade(calling, "the container of "+s.String(), v.job.ServiceResources, err)
@@ -103,31 +123,17 @@ func (v *companions) serviceEnv(s *service) (env []string) {
 			env = append(env, name+"="+value)
 		}
 	}
+	for name, value := range v.proxy.env(v.job.Services) {
+		_, of := v.job.Variables[name]
+		if _, own := s.spec.Variables[name]; !own && !of {
+			env = append(env, name+"="+value)
+		}
+	}
 	for name, value := range s.spec.Variables {
 		env = append(env, name+"="+value)
 	}
 	slices.Sort(env)
 	return env
-}
-
-// aliases are the names of a service on the network: those of its image, as GitLab makes them, and its own. "host:5000/a/b:1" gives
-// host__a__b and host-a-b.
-func aliases(s *containers.Service) (names []string) {
-	name, _, _ := strings.Cut(s.Name, "@")
-	first, rest, deep := strings.Cut(name, "/")
-	if deep {
-		first, _, _ = strings.Cut(first, ":") // the registry's port
-		name = first + "/" + rest
-	}
-	if slash, colon := strings.LastIndexByte(name, '/'), strings.LastIndexByte(name, ':'); colon > slash {
-		name = name[:colon]
-	}
-	for _, alias := range append([]string{strings.ReplaceAll(name, "/", "__"), strings.ReplaceAll(name, "/", "-")}, s.Aliases...) {
-		if alias != "" && !slices.Contains(names, alias) {
-			names = append(names, alias)
-		}
-	}
-	return names
 }
 
 // awaitServices waits until the services can be connected to. As with GitLab's runner, one that cannot is reported with its

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/moby/moby/client"
+
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/executortest"
@@ -62,6 +64,51 @@ func TestConformanceOverSSH(t *testing.T) {
 	executortest.Run(t, level())
 }
 
+func TestTheEnginesMachineTakesNothingFromANetworkThatLeadsNowhere(t *testing.T) {
+	enginetest.Busybox(t)
+	if os.Geteuid() != 0 {
+		enginetest.Skip(t, "root")
+	}
+	setting := func(t *testing.T, at host.Host, policy executor.NetworkPolicy) string {
+		t.Helper()
+		o, j := options(t.TempDir()), job("straight")
+		o.Setup.Host, j.Network = at, policy
+		open(t, o, j)
+		all, err := enginetest.Client(t).NetworkList(t.Context(), client.NetworkListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, network := range all.Items {
+			if network.Labels[testLabel] == o.Labels[testLabel] {
+				text, err := os.ReadFile("/proc/sys/net/ipv4/conf/br-" + network.ID[:12] + "/rp_filter")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strings.TrimSpace(string(text))
+			}
+		}
+		t.Fatal("the job has no network")
+		return ""
+	}
+	s := hosttest.StartSSHD(t)
+	far, err := ssh.New(t.Context(), ssh.Options{Address: s.Address, Key: s.Key, KnownHosts: []string{s.KnownHosts}, Config: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = far.Close() })
+	usual, err := os.ReadFile("/proc/sys/net/ipv4/conf/default/rp_filter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for policy, want := range map[executor.NetworkPolicy]string{executor.NetworkNone: "1", executor.NetworkPublic: "1", executor.NetworkDefault: strings.TrimSpace(string(usual))} {
+		for where, at := range map[string]host.Host{"here": nil, "over SSH": far} {
+			if got := setting(t, at, policy); got != want {
+				t.Errorf("%s, network policy %q: rp_filter is %s, want %s", where, policy, got, want)
+			}
+		}
+	}
+}
+
 // answering starts an engine that answers pings, and returns its socket.
 func answering(t *testing.T) string {
 	t.Helper()
@@ -91,7 +138,7 @@ func TestTheEngineOfAnotherMachine(t *testing.T) {
 		}
 		defer h.Close()
 		// This machine's own engine may answer first: it is the same machine.
-		e, err := container.DetectOn(t.Context(), h, []string{"DOCKER_HOST=unix:///nowhere"})
+		e, err := container.DetectOn(t.Context(), h, []string{"DOCKER_HOST=unix:///nowhere"}, nil)
 		if err != nil || !strings.Contains(e.String(), " on "+h.Name()) {
 			t.Errorf("%v, %v", e, err)
 		}
@@ -104,10 +151,22 @@ func TestTheEngineOfAnotherMachine(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer h.Close()
-			e, err := container.DetectOn(t.Context(), h, nil)
+			e, err := container.DetectOn(t.Context(), h, nil, nil)
 			if answers && (err != nil || e.Host != address) || !answers && !errors.Is(err, container.ErrNoEngine) {
 				t.Errorf("%s: %v, %v", address, e, err)
 			}
+		}
+	})
+	t.Run("is the one that DOCKER_HOST of its own environment names", func(t *testing.T) {
+		s := hosttest.StartSSHD(t, "SetEnv DOCKER_HOST=unix:///nowhere")
+		h, err := ssh.New(t.Context(), ssh.Options{Address: s.Address, Key: s.Key, KnownHosts: []string{s.KnownHosts}, Config: []string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		e, err := container.DetectOn(t.Context(), h, []string{"DOCKER_HOST=unix:///here"}, []string{"DOCKER_HOST=unix://" + socket})
+		if err != nil || e.Host != "unix://"+socket {
+			t.Errorf("%v, %v", e, err)
 		}
 	})
 	t.Run("may be named by its address", func(t *testing.T) {

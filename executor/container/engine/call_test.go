@@ -131,19 +131,21 @@ func TestCalls(t *testing.T) {
 			}, nil},
 		{"make a network", exchange{ask: `POST /v1.41/networks/create {"Name":"n","Driver":"bridge","Labels":{"l":"v"}}`, status: 201, answer: `{"Id":"abc"}`},
 			func(c *Client) (any, error) {
-				return c.Networks.Create(t.Context(), "n", false, map[string]string{"l": "v"})
+				return c.Networks.Create(t.Context(), Network{Name: "n", Labels: map[string]string{"l": "v"}})
 			}, "abc"},
 		{"make a network that leads nowhere", exchange{ask: `POST /v1.41/networks/create {"Name":"n","Driver":"bridge","Internal":true,"Labels":null,"Options":{"com.docker.network.bridge.inhibit_ipv4":"true"}}`, status: 201, answer: `{"Id":"abc"}`},
-			func(c *Client) (any, error) { return c.Networks.Create(t.Context(), "n", true, nil) }, "abc"},
-		{"ask what a machine has", exchange{ask: "GET /v1.41/info ", answer: `{"NCPU":2,"MemoryLimit":true,"PidsLimit":true,"CpuCfsQuota":true}`},
-			func(c *Client) (any, error) { return c.Info(t.Context()) }, Info{2, true, true, true}},
+			func(c *Client) (any, error) {
+				return c.Networks.Create(t.Context(), Network{Name: "n", Internal: true})
+			}, "abc"},
+		{"ask what a machine has", exchange{ask: "GET /v1.41/info ", answer: `{"NCPU":2,"MemoryLimit":true,"PidsLimit":true,"CpuCfsQuota":true,"CPUSet":true,"Runtimes":{"runsc":{"path":"runsc"}}}`},
+			func(c *Client) (any, error) { return c.Info(t.Context()) }, Info{NCPU: 2, MemoryLimit: true, PidsLimit: true, CPUCfsQuota: true, CPUSet: true, Runtimes: map[string]struct{}{"runsc": {}}}},
 		{"list networks", exchange{ask: "GET /v1.41/networks?filters=%7B%22label%22%3A%5B%22l%3Dv%22%5D%7D ", answer: `[]`},
 			func(c *Client) (any, error) { return c.Networks.List(t.Context(), "l", "v") }, []string(nil)},
 		{"leave a network", exchange{ask: `POST /v1.41/networks/n/disconnect {"Container":"abc","Force":true}`},
 			func(c *Client) (any, error) { return nil, c.Networks.Leave(t.Context(), "n", "abc") }, nil},
 		{"make a volume", exchange{ask: `POST /v1.41/volumes/create {"Name":"v","Labels":{"l":"v"}}`, status: 201, answer: `{"Name":"v"}`},
 			func(c *Client) (any, error) {
-				return nil, c.Volumes.Create(t.Context(), "v", map[string]string{"l": "v"})
+				return nil, c.Volumes.Create(t.Context(), "v", map[string]string{"l": "v"}, VolumeDriver{})
 			}, nil},
 		{"list volumes", exchange{ask: "GET /v1.41/volumes?filters=%7B%22label%22%3A%5B%22l%3Dv%22%5D%7D ", answer: `{"Volumes":[{"Name":"v"}],"Warnings":null}`},
 			func(c *Client) (any, error) { return c.Volumes.List(t.Context(), "l", "v") }, []string{"v"}},

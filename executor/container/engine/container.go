@@ -18,6 +18,7 @@ type Container struct {
 	Image            string
 	User             string `json:",omitempty"`
 	Hostname         string `json:",omitempty"`
+	MacAddress       string `json:",omitempty"` // before version 1.44 of the API; Endpoint has it since
 	WorkingDir       string `json:",omitempty"`
 	Entrypoint       []string
 	Cmd              []string
@@ -40,18 +41,25 @@ type Healthcheck struct {
 
 // HostConfig says what a container has of its machine.
 type HostConfig struct {
-	Mounts      []Mount `json:",omitempty"`
-	NetworkMode string  `json:",omitempty"` // the id of its network; "" is the engine's own
-	Privileged  bool    `json:",omitempty"`
-	Init        bool    `json:",omitempty"`
+	Mounts       []Mount  `json:",omitempty"`
+	Binds        []string `json:",omitempty"` // SOURCE:TARGET[:OPTIONS], as docker run --volume has them
+	VolumesFrom  []string `json:",omitempty"` // containers, NAME[:ro]
+	VolumeDriver string   `json:",omitempty"` // of volumes that Binds make
+	NetworkMode  string   `json:",omitempty"` // the id of its network; "" is the engine's own
+	Privileged   bool     `json:",omitempty"`
+	Init         bool     `json:",omitempty"`
+	ReadOnly     bool     `json:"ReadonlyRootfs,omitempty"` // its own files
+	Runtime      string   `json:",omitempty"`               // the engine's name of an OCI runtime; "" is its default
 	// Bounds; 0 is none.
 	Memory     int64             `json:",omitempty"` // bytes
 	MemorySwap int64             `json:",omitempty"` // bytes of memory and swap space together
 	NanoCpus   int64             `json:",omitempty"` // billionths of a processor
 	PidsLimit  int64             `json:",omitempty"` // processes and threads
+	CpusetCpus string            `json:",omitempty"` // which processors: "0-3,6"
 	StorageOpt map[string]string `json:",omitempty"` // "size": bytes of the container's own files, where the storage driver can
 	// PortBindings are the addresses of the machine that lead to ports of the container: "80/tcp".
 	PortBindings map[string][]PortBinding `json:",omitempty"`
+	Machine
 }
 
 // PortBinding is an address of the machine; an empty port is any that is free.
@@ -84,6 +92,7 @@ type NetworkingConfig struct {
 // Endpoint is a container's place on a network.
 type Endpoint struct {
 	Aliases           []string   `json:",omitempty"`
+	MacAddress        string     `json:",omitempty"`
 	IPAddress         netip.Addr `json:",omitzero"`
 	GlobalIPv6Address netip.Addr `json:",omitzero"`
 }

@@ -23,6 +23,7 @@ type Images struct{ client *Client }
 type Image struct {
 	ID           string
 	RepoDigests  []string // "name@sha256:…"
+	RepoTags     []string // "name:tag"
 	Os           string
 	Architecture string
 	Variant      string
@@ -32,6 +33,26 @@ type Image struct {
 		Entrypoint   []string
 		ExposedPorts map[string]struct{} // "80/tcp"
 	}
+}
+
+// ListedImage is what is known of each image.
+type ListedImage struct {
+	ID          string `json:"Id"`
+	RepoTags    []string
+	RepoDigests []string
+	Size        int64 // bytes, with the layers that other images have too
+	Containers  int64 // that use it; only as Client.Usage has it
+}
+
+// List returns all images, but for those that are only parts of others.
+func (c Images) List(ctx context.Context) ([]ListedImage, error) {
+	var found []ListedImage
+	return found, c.client.get(ctx, "/images/json", nil, &found)
+}
+
+// Remove removes an image by its ID, or a name of it, and with its last name the image. The error is http.StatusConflict while a container uses it.
+func (c Images) Remove(ctx context.Context, name string) error {
+	return c.client.remove(ctx, "/images/"+name, nil)
 }
 
 // Auth is what a registry is shown; the zero value is nothing.

@@ -1,27 +1,67 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"strconv"
+)
 
 // Networks are the calls about networks.
 type Networks struct{ client *Client }
 
-// hidden is the option of a bridge that keeps the engine's machine off its network.
-const hidden = "com.docker.network.bridge.inhibit_ipv4"
+// Options of bridges.
+const (
+	// hidden keeps the engine's machine off its network.
+	hidden = "com.docker.network.bridge.inhibit_ipv4"
+	// bridgeName is what that machine calls it.
+	bridgeName = "com.docker.network.bridge.name"
+	mtu        = "com.docker.network.driver.mtu"
+)
 
-// Create makes a network of the engine's machine and returns its id. An internal one leads nowhere else, not even to that machine.
-func (c Networks) Create(ctx context.Context, name string, internal bool, labels map[string]string) (id string, err error) {
+// Network says how a network is made.
+type Network struct {
+	Name     string
+	Labels   map[string]string
+	Internal bool   // it leads nowhere else, not even to the engine's machine
+	IPv6     bool   // it has addresses of IPv6, too
+	MTU      int    // bytes of its largest packet; 0 is the engine's own
+	Bridge   string // the interface of the machine, at most 15 characters; "" is one that the engine names
+}
+
+// Create makes a network of the engine's machine and returns its id.
+func (c Networks) Create(ctx context.Context, n Network) (id string, err error) {
 	body := struct {
 		Name, Driver string
 		Internal     bool `json:",omitempty"`
+		EnableIPv6   bool `json:",omitempty"`
 		Labels       map[string]string
 		Options      map[string]string `json:",omitempty"`
-	}{name, "bridge", internal, labels, nil}
-	if internal {
-		body.Options = map[string]string{hidden: "true"}
+	}{n.Name, "bridge", n.Internal, n.IPv6, n.Labels, map[string]string{}}
+	if n.Internal {
+		body.Options[hidden] = "true"
+	}
+	if n.Bridge != "" {
+		body.Options[bridgeName] = n.Bridge
+	}
+	if n.MTU > 0 {
+		body.Options[mtu] = strconv.Itoa(n.MTU)
 	}
 	var made identified
 	err = c.client.post(ctx, "/networks/create", nil, body, &made)
 	return made.ID, err
+}
+
+// NetworkState is what is known of a network.
+type NetworkState struct {
+	Driver string
+	IPAM   struct {
+		Config []struct{ Subnet, Gateway string }
+	}
+}
+
+// Inspect returns what is known of a network, by its name or id. The error is http.StatusNotFound where there is none.
+func (c Networks) Inspect(ctx context.Context, id string) (*NetworkState, error) {
+	found := &NetworkState{}
+	return found, c.client.get(ctx, "/networks/"+id, nil, found)
 }
 
 // List returns the ids of the networks with a label.
@@ -29,6 +69,12 @@ func (c Networks) List(ctx context.Context, label, value string) ([]string, erro
 	var found []identified
 	err := c.client.get(ctx, "/networks", labelled(label, value), &found)
 	return ids(found), err
+}
+
+// Join puts a container on one more network.
+func (c Networks) Join(ctx context.Context, network, container string) error {
+	body := struct{ Container string }{container}
+	return c.client.post(ctx, "/networks/"+network+"/connect", nil, body, nil)
 }
 
 // Leave takes a container off a network.

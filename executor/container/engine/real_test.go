@@ -198,7 +198,7 @@ func TestCommandsInAContainer(t *testing.T) {
 
 func TestFilesOfAContainerThatDoesNotRun(t *testing.T) {
 	c, name := real(t)
-	if err := c.Volumes.Create(t.Context(), name, map[string]string{testLabel: name}); err != nil {
+	if err := c.Volumes.Create(t.Context(), name, map[string]string{testLabel: name}, engine.VolumeDriver{}); err != nil {
 		t.Fatal(err)
 	}
 	id, err := c.Containers.Create(t.Context(), name, "", &engine.Container{
@@ -244,7 +244,7 @@ func TestFilesOfAContainerThatDoesNotRun(t *testing.T) {
 
 func TestNetworks(t *testing.T) {
 	c, name := real(t)
-	network, err := c.Networks.Create(t.Context(), name, false, map[string]string{testLabel: name})
+	network, err := c.Networks.Create(t.Context(), engine.Network{Name: name, Labels: map[string]string{testLabel: name}})
 	if err != nil {
 		t.Fatal(err)
 	}

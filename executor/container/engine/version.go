@@ -44,10 +44,17 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 
 // Info says what an engine's machine has, and which limits it enforces.
 type Info struct {
-	NCPU        int
-	MemoryLimit bool
-	PidsLimit   bool
-	CPUCfsQuota bool
+	NCPU int
+	// DockerRootDir is the folder on its machine where it keeps everything.
+	DockerRootDir string
+	MemoryLimit   bool
+	PidsLimit     bool
+	CPUCfsQuota   bool
+	CPUSet        bool
+	// OomKillDisable is that processes can be kept from being killed when memory runs out. Version 2 of control groups cannot.
+	OomKillDisable bool
+	// Runtimes are the OCI runtimes that containers can be run with, by their names. Podman names those of its configuration only.
+	Runtimes map[string]struct{}
 }
 
 // Info returns what the engine's machine has.

@@ -10,12 +10,19 @@ import (
 // Volumes are the calls about volumes.
 type Volumes struct{ client *Client }
 
+// VolumeDriver is what makes volumes; the zero value is the engine's own.
+type VolumeDriver struct {
+	Driver     string            `json:",omitempty"`
+	DriverOpts map[string]string `json:",omitempty"`
+}
+
 // Create makes a volume; one that already exists stays.
-func (c Volumes) Create(ctx context.Context, name string, labels map[string]string) error {
+func (c Volumes) Create(ctx context.Context, name string, labels map[string]string, by VolumeDriver) error {
 	body := struct {
 		Name   string
 		Labels map[string]string
-	}{name, labels}
+		VolumeDriver
+	}{name, labels, by}
 	return c.client.post(ctx, "/volumes/create", nil, body, nil)
 }
 
@@ -47,4 +54,22 @@ func (c Volumes) Labelled(ctx context.Context, label string) ([]Volume, error) {
 // Remove removes a volume. The error is http.StatusConflict while it is in use.
 func (c Volumes) Remove(ctx context.Context, name string) error {
 	return c.client.remove(ctx, "/volumes/"+name, url.Values{"force": {"1"}})
+}
+
+// Usage is what images and volumes take of the engine's disk.
+type Usage struct {
+	Images  []ListedImage
+	Volumes []struct {
+		Name      string
+		UsageData struct {
+			Size     int64 // bytes; -1 is not known
+			RefCount int64 // containers that have it
+		}
+	}
+}
+
+// Usage returns what images and volumes take of the engine's disk. The engine counts files for that, which takes time.
+func (c *Client) Usage(ctx context.Context) (*Usage, error) {
+	found := &Usage{}
+	return found, c.get(ctx, "/system/df", url.Values{"type": {"image", "volume"}}, found)
 }
