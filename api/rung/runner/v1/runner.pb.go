@@ -305,6 +305,8 @@ type RunRequest struct {
 	InheritEnv bool `protobuf:"varint,13,opt,name=inherit_env,json=inheritEnv,proto3" json:"inherit_env,omitempty"`
 	// The steps that are confined besides those that ask for it: "none", which is the same as nothing, "fetched" or "all".
 	Confine string `protobuf:"bytes,14,opt,name=confine,proto3" json:"confine,omitempty"`
+	// The programs that steps run are not looked into: their digests and versions are for the trace, and this client keeps none.
+	Untraced bool `protobuf:"varint,15,opt,name=untraced,proto3" json:"untraced,omitempty"`
 	// What the run goes on from. The steps, inputs, variables, secrets and lock have to be those of the run that the state was taken from; env
 	// is part of the state. Absent begins with the first step.
 	From *Origin `protobuf:"bytes,30,opt,name=from,proto3" json:"from,omitempty"`
@@ -451,6 +453,13 @@ func (x *RunRequest) GetConfine() string {
 		return x.Confine
 	}
 	return ""
+}
+
+func (x *RunRequest) GetUntraced() bool {
+	if x != nil {
+		return x.Untraced
+	}
+	return false
 }
 
 func (x *RunRequest) GetFrom() *Origin {
@@ -2423,7 +2432,7 @@ var File_rung_runner_v1_runner_proto protoreflect.FileDescriptor
 
 const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\n" +
-	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\xef\x06\n" +
+	"\x1brung/runner/v1/runner.proto\x12\x0erung.runner.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rung/plan/v1/plan.proto\"\x8b\a\n" +
 	"\n" +
 	"RunRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -2441,7 +2450,8 @@ const file_rung_runner_v1_runner_proto_rawDesc = "" +
 	"\blog_file\x18\f \x01(\tR\alogFile\x12\x1f\n" +
 	"\vinherit_env\x18\r \x01(\bR\n" +
 	"inheritEnv\x12\x18\n" +
-	"\aconfine\x18\x0e \x01(\tR\aconfine\x12*\n" +
+	"\aconfine\x18\x0e \x01(\tR\aconfine\x12\x1a\n" +
+	"\buntraced\x18\x0f \x01(\bR\buntraced\x12*\n" +
 	"\x04from\x18\x1e \x01(\v2\x16.rung.runner.v1.OriginR\x04from\x12\x16\n" +
 	"\x06paused\x18\x1f \x01(\bR\x06paused\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
