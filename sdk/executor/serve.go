@@ -1,0 +1,15 @@
+package executor
+
+import (
+	"google.golang.org/grpc"
+
+	executorv1 "github.com/rungci/rung/api/rung/executor/v1"
+	"github.com/rungci/rung/sdk/internal/pluginserver"
+)
+
+// Serve serves a plugin to the runner that started this program, and ends the program with it. What is written to standard error is in the
+// runner's log; a line that begins with [WARN] or [ERROR] has that level there. Standard output is not for the plugin.
+func Serve(p Plugin) {
+	s := newServer(p, pluginserver.End)
+	pluginserver.Serve(p.Name, func(to *grpc.Server) { executorv1.RegisterExecutorServer(to, s) }, s.opened)
+}

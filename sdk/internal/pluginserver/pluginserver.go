@@ -1,0 +1,70 @@
+// Package pluginserver is the part of a plugin that every kind of plugin has: it serves the runner that started the program.
+package pluginserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/rungci/rung/executor/plugin/wire"
+)
+
+// unattended is how long a plugin waits for the runner that started it.
+const unattended = 30 * time.Second
+
+// End ends the program of a plugin.
+func End(why string) {
+	fmt.Fprintln(os.Stderr, "[INFO] the plugin ends:", why)
+	os.Exit(1)
+}
+
+// Serve serves what register registers, and ends the program with its runner. opened reports whether a runner uses it.
+func Serve(name string, register func(*grpc.Server), opened func() bool) {
+	time.AfterFunc(unattended, func() {
+		if !opened() {
+			End("no runner has opened it")
+		}
+	})
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{wire.Version: {wire.Name: &served{register: register}}},
+		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(wire.ServerOptions(options...)...)
+		},
+		Logger: hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Warn, JSONFormat: true, Output: os.Stderr}),
+	})
+}
+
+// served is the plugin as go-plugin knows it.
+type served struct {
+	goplugin.NetRPCUnsupportedPlugin
+	register func(*grpc.Server)
+}
+
+// GRPCServer implements goplugin.GRPCPlugin.
+func (s *served) GRPCServer(_ *goplugin.GRPCBroker, to *grpc.Server) error {
+	s.register(to)
+	return nil
+}
+
+// GRPCClient implements goplugin.GRPCPlugin.
+func (*served) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("a plugin is not a client of plugins")
+}
+
+// Guard turns a panic of the plugin's code into an error of its job; others go on.
+func Guard(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the plugin panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do()
+}
