@@ -36,9 +36,9 @@ type Work interface {
 	// View makes what the steps say what a person sees; it closes what it writes to.
 	View(to Sink) Sink
 	// Error is the error of a run that did not succeed, as a person sees it; o.End is there.
-	Error(o *Outcome) *event.Error
+	Error(o *session.Outcome) *event.Error
 	// Fetch says what the steps may have left in an environment with files of its own, as the job was compiled.
-	Fetch(o *Outcome) []Arrival
+	Fetch(o *session.Outcome) []Arrival
 	// Staging makes a folder that takes what is fetched, where the store is. The caller removes it.
 	Staging() (string, error)
 	// ShellEnv is the environment of a shell in the job, NAME=value.
@@ -84,7 +84,7 @@ type Ended struct {
 	Err      *event.Error // nil when it succeeded
 	ExitCode *int
 	// Outcome is what its steps produced; nil when they did not run.
-	Outcome *Outcome
+	Outcome *session.Outcome
 	Trace   string
 	// Ignored is the image that it did not run in.
 	Ignored string
@@ -102,7 +102,7 @@ type attempt struct {
 	brought   []event.File
 	beside    executor.Services
 	prepared  []event.Prepared
-	preparing *preparation
+	preparing *session.Preparation
 }
 
 // Attempt runs the steps of a job once, in an environment of its own. An error that the steps do not report themselves is reported here.
@@ -141,11 +141,11 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 	if err != nil {
 		return err
 	}
-	a.preparing = &preparation{
-		tell: func(p event.Preparing) { a.Observer.Prepare(a.Name(), p) }, hide: a.Hide, now: time.Now,
+	a.preparing = &session.Preparation{
+		Tell: func(p event.Preparing) { a.Observer.Prepare(a.Name(), p) }, Hide: a.Hide, Now: time.Now,
 	}
 	if a.place.Services != nil {
-		if a.beside, err = a.place.Starter.StartServices(ctx, a.place.Services, a.preparing.report); err != nil {
+		if a.beside, err = a.place.Starter.StartServices(ctx, a.place.Services, a.preparing.Report); err != nil {
 			return err
 		}
 		defer a.end(ctx, a.Name(), "cannot remove its services", a.beside.Close)
@@ -155,12 +155,12 @@ func (a *attempt) run(ctx context.Context, out *Ended) (err error) {
 		}
 		a.Services(ports)
 	}
-	if a.env, err = a.place.Level.Prepare(ctx, a.place.Job, a.preparing.report); err != nil {
+	if a.env, err = a.place.Level.Prepare(ctx, a.place.Job, a.preparing.Report); err != nil {
 		return err
 	}
 	defer a.close(ctx)
 	out.Ignored = a.place.Ignored
-	a.prepared = a.preparing.ended()
+	a.prepared = a.preparing.Ended()
 	if err := a.inside(ctx, out); err != nil {
 		a.problem(ctx, out, err)
 	}
@@ -222,8 +222,8 @@ func (a *attempt) inside(ctx context.Context, out *Ended) (err error) {
 }
 
 // record runs the steps; what happens goes to the trace and to the Observer.
-func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
-	outcome := &Outcome{}
+func (a *attempt) record(ctx context.Context, file string) (*session.Outcome, error) {
+	outcome := &session.Outcome{}
 	record, err := trace.NewRecorder(file, trace.Options{RuntimeDigest: a.RuntimeDigest, Volatile: true})
 	if err != nil {
 		return outcome, err
@@ -245,7 +245,7 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 	identity := a.Identity().Hide(a.Hide)
 	shown := a.View(a.Observer.Run(a.Name()))
 	s := a.steps
-	err = session.Run(ctx, a.Kill, a.env, client.Request{
+	err = session.Run(ctx, session.KillOn(a.Kill), a.env, client.Request{
 		ID: a.place.Job.ID, Component: s.Plan, WorkDir: s.Project, Env: a.stepEnv(), Variables: s.Variables, Secrets: s.Secrets,
 		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock, LogFile: logFile, InheritEnv: a.InheritEnv, Confine: a.Confine,
 	}, sinks{outcome, session.Described(record, described, &identity), shown})
@@ -259,7 +259,7 @@ func (a *attempt) record(ctx context.Context, file string) (*Outcome, error) {
 // stepEnv is the environment of every step, beyond what it has by itself.
 func (a *attempt) stepEnv() map[string]string {
 	env := session.BaseEnv(a.env.Layout())
-	if a.place.Level.Level() == executor.None {
+	if a.env.Layout().Shared {
 		maps.Copy(env, a.HostEnv)
 	}
 	maps.Copy(env, a.steps.Env)

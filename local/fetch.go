@@ -17,7 +17,7 @@ import (
 const lateFetch = 30 * time.Second
 
 // fetch takes over what the steps have left in an environment with files of its own, also after a failure.
-func (a *attempt) fetch(ctx context.Context, began time.Time, outcome *Outcome) (err error) {
+func (a *attempt) fetch(ctx context.Context, began time.Time, outcome *session.Outcome) (err error) {
 	if a.env.Layout().Shared {
 		return nil
 	}

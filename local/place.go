@@ -60,7 +60,7 @@ func (r *Runner) Containers(asks bool) (yes bool, reason string) {
 func (r *Runner) Container() (executor.Executor, *event.Error) {
 	level, err := r.Levels.Container()
 	if err != nil {
-		return nil, session.Problem(event.ErrorSystem, "start Docker or Podman, or use --isolation none", "%v", err)
+		return nil, session.Problem(event.ErrorSystem, "start Docker or Podman, or use another --isolation", "%v", err)
 	}
 	return level, nil
 }

@@ -220,7 +220,7 @@ func (a *attempt) outputs(all map[string]value.Value) (out map[string]value.Valu
 func (a *attempt) View(to local.Sink) local.Sink { return &phrased{to: to} }
 
 // Error implements local.Work.
-func (a *attempt) Error(o *local.Outcome) *event.Error {
+func (a *attempt) Error(o *session.Outcome) *event.Error {
 	return (&phrased{titles: o.Titles}).told(o.End.Error, o.End.ExitCode)
 }
 

@@ -96,7 +96,7 @@ func hasActions(steps []plan.Step) bool {
 func (a *attempt) Staging() (string, error) { return a.project.Store.Staging() }
 
 // Fetch implements local.Work: what actions have left. The job can write to these folders, so only what is new in them is taken over.
-func (a *attempt) Fetch(*local.Outcome) []local.Arrival {
+func (a *attempt) Fetch(*session.Outcome) []local.Arrival {
 	if !hasActions(a.compiled.Plan.Definition.Steps) {
 		return nil
 	}

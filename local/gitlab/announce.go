@@ -11,6 +11,7 @@ import (
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/place"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/frontend/gitlabci/when"
 )
@@ -52,7 +53,7 @@ func (r *runner) announce(j *pipeline.Job, vars *variable.Collection) {
 
 // expander expands texts of a job for messages, and hides masked values.
 func (r *runner) expander(vars *variable.Collection) func(string) string {
-	hide := session.Hiding(maskedValues(vars))
+	hide := session.Hiding(place.Masked(vars))
 	return func(text string) string {
 		out, err := variable.ExpandText(text, vars.Lookup)
 		if err != nil {
@@ -60,17 +61,6 @@ func (r *runner) expander(vars *variable.Collection) func(string) string {
 		}
 		return hide(out)
 	}
-}
-
-// maskedValues are the values that nobody may see.
-func maskedValues(vars *variable.Collection) []string {
-	var out []string
-	for _, v := range vars.Effective() {
-		if v.Masked && v.Value != "" {
-			out = append(out, v.Value)
-		}
-	}
-	return out
 }
 
 // deployed records a deployment, and says where it is: its address may be in the dotenv report of the job itself, which left is of.

@@ -19,6 +19,7 @@ import (
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/place"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/service/client"
 )
@@ -81,7 +82,7 @@ func (a *attempt) Place() (*local.Place, error) {
 }
 
 // Hide implements local.Work.
-func (a *attempt) Hide(text string) string { return session.Hiding(maskedValues(a.vars))(text) }
+func (a *attempt) Hide(text string) string { return session.Hiding(place.Masked(a.vars))(text) }
 
 // Services implements local.Work: GitLab's services are always beside a container.
 func (a *attempt) Services([]map[uint16]uint16) {}
@@ -133,7 +134,7 @@ func (a *attempt) View(to local.Sink) local.Sink {
 }
 
 // Error implements local.Work.
-func (a *attempt) Error(o *local.Outcome) *event.Error {
+func (a *attempt) Error(o *session.Outcome) *event.Error {
 	return newCompact(nil, a.job.Keywords, false).shown(o)
 }
 
@@ -172,7 +173,7 @@ func (a *attempt) variables(layout *executor.Layout) (*variable.Collection, erro
 	if pages := a.job.Keywords.Pages; pages != nil {
 		facts.PagesPrefix = pages.PathPrefix
 	}
-	predefined := p.Facts.RunVariables(facts)
+	predefined := append(p.Facts.RunVariables(facts), byHand(facts.Manual)...)
 	if layout != nil {
 		runner := repository.Runner{
 			Project: a.project, Builds: filepath.Dir(a.project), Temp: layout.Temp, Slot: a.slot, Shared: layout.Shared,
@@ -222,7 +223,7 @@ func (a *attempt) ShellEnv() []string {
 }
 
 // manifest is what is kept of a job: what it was compiled to upload, as far as the steps succeeded and the files are in the store.
-func (a *attempt) manifest(o *local.Outcome) *store.Manifest {
+func (a *attempt) manifest(o *session.Outcome) *store.Manifest {
 	m := &store.Manifest{}
 	if len(a.results.Uploads) == 0 {
 		return m

@@ -193,7 +193,7 @@ func (r trigger) child(ctx context.Context, vars *variable.Collection) (*runner,
 	p.Facts = r.project.Facts.Child(ctx, int(r.Number())+1, p.File) // the first pipeline is 1
 	p.variables = []variable.Layer{
 		{Level: variable.Predefined, Variables: p.Facts.Variables},
-		{Level: variable.Project, Variables: p.Settings.For("", r.project.protected())},
+		{Level: variable.Project, Variables: p.Settings.For("", r.project.Protected())},
 		{Level: variable.Pipeline, Variables: r.forwarded(vars)},
 	}
 	if err := p.resolve(ctx); err != nil {
@@ -216,7 +216,7 @@ func (r trigger) definition(ctx context.Context, p *Project, vars *variable.Coll
 	p.loader = loader
 	var includes []map[string]value.Value
 	for _, n := range t.Includes {
-		include, err := r.include(loader, n.Value(), vars)
+		include, err := r.include(ctx, loader, n.Value(), vars)
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func onlyInputs(include map[string]value.Value) bool {
 }
 
 // include makes one include of a child pipeline one that a file could have: an artifact becomes a file that the loader knows.
-func (r trigger) include(loader *childLoader, v value.Value, vars *variable.Collection) (map[string]value.Value, error) {
+func (r trigger) include(ctx context.Context, loader *childLoader, v value.Value, vars *variable.Collection) (map[string]value.Value, error) {
 	if v.Kind() == value.String {
 		text, err := variable.ExpandText(v.Str(), vars.Lookup)
 		if err != nil {
@@ -277,7 +277,7 @@ func (r trigger) include(loader *childLoader, v value.Value, vars *variable.Coll
 	if !ok {
 		return out, nil
 	}
-	path, err := loader.artifact(r.job, out["job"].Str(), artifact.Str())
+	path, err := loader.artifact(ctx, r.job, out["job"].Str(), artifact.Str())
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (l *childLoader) name(p config.Place) string {
 }
 
 // artifact reads a file in the artifacts of a job, and returns the path under which it is included.
-func (l *childLoader) artifact(j *pipeline.Job, job, file string) (string, error) {
+func (l *childLoader) artifact(ctx context.Context, j *pipeline.Job, job, file string) (string, error) {
 	from := l.runner.project.Pipeline.Job(job)
 	if from == nil {
 		return "", fmt.Errorf("the child pipeline comes from an artifact of the job %q, which is not part of the pipeline", job)
@@ -46,7 +46,7 @@ func (l *childLoader) artifact(j *pipeline.Job, job, file string) (string, error
 	if m.ArchivePath() == "" {
 		return "", fmt.Errorf("the child pipeline comes from the artifact %q of the job %q, which produced none", file, job)
 	}
-	data, err := store.ReadArchived(m.ArchivePath(), file, config.MaxFileSize)
+	data, err := store.ReadArchived(ctx, m.ArchivePath(), file, config.MaxFileSize)
 	if err != nil {
 		return "", fmt.Errorf("reading the artifact %q of the job %q: %w", file, job, err)
 	}

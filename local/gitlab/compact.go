@@ -52,7 +52,7 @@ func (c *compact) Event(e event.Event) {
 		if outer != "" {
 			return
 		}
-		if strings.HasPrefix(b.Ref, local.BuiltinPrefix) {
+		if strings.HasPrefix(b.Ref, session.BuiltinPrefix) {
 			c.names[e.Step] = b.Name
 			if n := c.node(b.Name); n.Exists() {
 				b.Span = n.Span()
@@ -177,7 +177,7 @@ func (c *compact) node(step string) config.Node {
 }
 
 // shown is the error of a run as a person sees it.
-func (c *compact) shown(o *local.Outcome) *event.Error {
+func (c *compact) shown(o *session.Outcome) *event.Error {
 	c.names = o.Builtin
 	return c.toldOfRun(o.End.Error, o.End.ExitCode)
 }

@@ -34,7 +34,7 @@ func (a *attempt) compiled(ctx context.Context) (*Compiled, error) {
 	a.archives = map[string]string{}
 	o := compile.Options{
 		ArtifactsDir: a.places.artifacts, CacheDir: a.places.cache, PagesDir: a.places.pages, ReleasesDir: a.places.releases,
-		Dependency: a.dependency, Source: source, Temp: layout.Temp, CacheKeyFiles: p.Repository.CacheKeys(ctx), Protected: p.protected(),
+		Dependency: a.dependency, Source: source, Temp: layout.Temp, CacheKeyFiles: p.Repository.CacheKeys(ctx), Protected: p.Protected(),
 		Inputs: p.inputs[a.job.Group],
 	}
 	job, notes, err := compile.FromPipeline(a.ownNeeds(), a.vars, o)

@@ -83,7 +83,7 @@ func sentCaches(r compile.Results) []string {
 }
 
 // coverageOf is the note about the coverage that steps found: a number, whatever else an environment reports.
-func coverageOf(o *local.Outcome) (all []string) {
+func coverageOf(o *session.Outcome) (all []string) {
 	for _, p := range o.Produced {
 		text := p.Outputs["coverage"].Str()
 		if _, err := strconv.ParseFloat(text, 64); p.Ref == coverageRef && err == nil {
@@ -98,7 +98,7 @@ func (a *attempt) Staging() (string, error) { return a.runner.project.Store.Stag
 
 // Fetch implements local.Work: what the job may leave for the store. What it is, and where it goes, was compiled here; that a step
 // succeeded is all that is taken from what the environment reports.
-func (a *attempt) Fetch(o *local.Outcome) (all []local.Arrival) {
+func (a *attempt) Fetch(o *session.Outcome) (all []local.Arrival) {
 	s, r := a.runner.project.Store, a.results
 	file := func(from string, folder func() (string, error)) {
 		all = append(all, local.Arrival{From: from, Take: func(_ context.Context, came string) error {

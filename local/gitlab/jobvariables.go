@@ -1,10 +1,7 @@
 package gitlab
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -33,7 +30,7 @@ func (r *runner) variables(j *pipeline.Job) (*variable.Collection, error) {
 
 // layers are the levels of a job's variables that the file does not hold and that rules did not see.
 func (r *runner) layers(j *pipeline.Job) ([]variable.Layer, error) {
-	layers, err := r.environment(j)
+	layers, err := environmentLayers(r.project, j)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +51,8 @@ func (r *runner) layers(j *pipeline.Job) ([]variable.Layer, error) {
 	return layers, nil
 }
 
-// environment are the levels that a job's environment has.
-func (r *runner) environment(j *pipeline.Job) ([]variable.Layer, error) {
+// environmentLayers are the levels that a job's environment has.
+func environmentLayers(p *Project, j *pipeline.Job) ([]variable.Layer, error) {
 	e := j.Keywords.Environment
 	if e == nil {
 		return nil, nil
@@ -71,28 +68,36 @@ func (r *runner) environment(j *pipeline.Job) ([]variable.Layer, error) {
 	known := repository.Environment{Name: name, URL: e.URL, Action: e.Action, Tier: e.DeploymentTier}
 	return []variable.Layer{
 		{Level: variable.Predefined, Variables: known.Variables()}, // the slug and the tier are those of the name that it comes to
-		{Level: variable.Project, Variables: r.project.Settings.For(name, r.project.protected())},
+		{Level: variable.Project, Variables: p.Settings.For(name, p.Protected())},
 	}, nil
 }
 
 // tokens are a job's identity tokens.
 func (r *runner) tokens(j *pipeline.Job, vars *variable.Collection, timeout time.Duration) ([]variable.Variable, error) {
+	out, err := r.issuer.tokens(j, vars, timeout)
+	if len(out) > 0 {
+		r.SayOnce("", "id_tokens: signed by a key of this run; the public key is in "+store.Folder+"/jwks.json")
+	}
+	return out, err
+}
+
+// tokens are a job's identity tokens.
+func (i *issuer) tokens(j *pipeline.Job, vars *variable.Collection, timeout time.Duration) ([]variable.Variable, error) {
 	var out []variable.Variable
 	for _, t := range j.Keywords.IDTokens {
 		t.Audience = slices.Clone(t.Audience)
-		for i, text := range t.Audience {
+		for n, text := range t.Audience {
 			expanded, err := variable.ExpandText(text, vars.Lookup)
 			if err != nil {
 				return nil, err
 			}
-			t.Audience[i] = expanded
+			t.Audience[n] = expanded
 		}
-		token, err := r.issuer.token(t, vars, timeout)
+		token, err := i.token(t, vars, timeout)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, variable.Variable{Name: t.Name, Value: token, Raw: true, Masked: true})
-		r.SayOnce("", "id_tokens: signed by a key of this run; the public key is in "+store.Folder+"/jwks.json")
 	}
 	return out, nil
 }
@@ -199,15 +204,7 @@ func readDotenv(path string) ([]variable.Variable, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxDotenv+1))
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := dotenv.Parse(text, dotenv.Limits{Bytes: maxDotenv})
+	parsed, err := dotenv.ParseReport(data, dotenv.Limits{Bytes: maxDotenv})
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
-	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
+	"github.com/rungci/rung/steps/frontend/gitlabci/place"
 )
 
 // place says where the attempt runs, and what that place must have.
@@ -16,7 +16,7 @@ func (a *attempt) place() (*local.Place, error) {
 	what := &executor.Job{
 		ID: session.EnvironmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Keep: a.Keep,
 	}
-	what.Variables, what.Masked = publicVariables(vars)
+	what.Variables, what.Masked = place.Public(vars)
 	expand := func(text string) string {
 		out, err := vars.ExpandInJob(text, func(string) string { return "" })
 		if err != nil {
@@ -28,7 +28,7 @@ func (a *attempt) place() (*local.Place, error) {
 	for _, s := range j.Keywords.Services {
 		what.Services = append(what.Services, serviceOf(s, expand))
 	}
-	what.Registries = registriesOf(vars)
+	what.Registries = place.Registries(vars)
 	a.Limit(what, a.runner.project.Limits)
 	out := &local.Place{Job: what, Lock: a.runner.project.lock}
 	asks := what.Image != nil || len(what.Services) > 0
@@ -50,24 +50,6 @@ func (a *attempt) place() (*local.Place, error) {
 		return nil, refusal
 	}
 	return out, nil
-}
-
-// publicVariables are a job's variables that its services get, expanded, and the values that are masked in what services print. Variables
-// that are masked or files, and those that hold a masked value, are not public: a job passes them to a service by `services:variables`.
-func publicVariables(vars *variable.Collection) (public map[string]string, masked []string) {
-	public, masked = map[string]string{}, maskedValues(vars)
-	expanded, err := vars.ExpandForJob(func(string) string { return "" })
-	if err != nil {
-		return public, masked
-	}
-	masked = append(masked, maskedValues(expanded)...)
-	hide := session.Hiding(masked)
-	for _, v := range expanded.Effective() {
-		if !v.Masked && !v.File && v.Name != authConfig && hide(v.Value) == v.Value {
-			public[v.Name] = v.Value
-		}
-	}
-	return public, masked
 }
 
 // withoutContainers removes what this machine cannot do for the job, with a note; a service that is missing is more than that.
@@ -105,16 +87,4 @@ func serviceOf(s keyword.Service, expand func(string) string) containers.Service
 		out.Variables[v.Name] = expand(v.Value)
 	}
 	return out
-}
-
-// authConfig is the variable with credentials for registries. They are for pulling images, and services do not get them.
-const authConfig = "DOCKER_AUTH_CONFIG"
-
-// registriesOf are the credentials for registries that a job's variables hold.
-func registriesOf(vars *variable.Collection) []containers.Registry {
-	text, ok := vars.Lookup(authConfig)
-	if !ok || text == "" {
-		return nil
-	}
-	return parseAuthConfig(text)
 }

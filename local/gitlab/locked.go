@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/config"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
+	"github.com/rungci/rung/steps/frontend/gitlabci/place"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 )
 
@@ -119,7 +120,7 @@ func (u *Used) add(ctx context.Context, p *Project) {
 			unknown("the images", err)
 			continue
 		}
-		hide := session.Hiding(maskedValues(vars))
+		hide := session.Hiding(place.Masked(vars))
 		for _, image := range imagesIn(j, vars) {
 			image.Varies = image.Varies || hide(image.Name) != image.Name
 			u.Images = append(u.Images, image)
@@ -153,7 +154,7 @@ func (u *Used) child(ctx context.Context, r *runner, j *pipeline.Job) (*runner, 
 
 // fixedVariables are the variables of a job that are the same in every run.
 func (r *runner) fixedVariables(j *pipeline.Job) (*variable.Collection, error) {
-	layers, err := r.environment(j)
+	layers, err := environmentLayers(r.project, j)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func (p *Project) open(ctx context.Context) (err error) {
 	}
 	p.variables = []variable.Layer{
 		{Level: variable.Predefined, Variables: p.Facts.Variables},
-		{Level: variable.Project, Variables: p.Settings.For("", p.protected())},
+		{Level: variable.Project, Variables: p.Settings.For("", p.Protected())},
 		{Level: variable.Pipeline, Variables: o.Variables},
 	}
 	return p.readLock()
@@ -163,8 +163,8 @@ func (e *EventError) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *EventError) Unwrap() error { return e.Err }
 
-// protected reports whether the pipeline is for a protected ref, which gets protected variables.
-func (p *Project) protected() bool {
+// Protected reports whether the pipeline is for a protected ref, which gets protected variables.
+func (p *Project) Protected() bool {
 	for _, v := range p.Facts.Variables {
 		if v.Name == "CI_COMMIT_REF_PROTECTED" {
 			return v.Value == "true"

@@ -59,7 +59,7 @@ func (p *Project) Run(ctx context.Context, o RunOptions) []local.Result {
 
 // schedule says when the runner's jobs run.
 func (r *runner) schedule() *schedule {
-	return &schedule{jobs: r.o.Jobs, prefix: r.Prefix, unit: r.unit, manual: r.startsByHand, stopOnFailure: r.project.stopsOnFailure()}
+	return &schedule{jobs: r.o.Jobs, prefix: r.Prefix, unit: r.unit, manual: r.startsByHand, stopOnFailure: r.project.StopsOnFailure()}
 }
 
 // startsByHand reports whether a manual job was asked for.
@@ -79,8 +79,8 @@ func (r *runner) isNamed(j *pipeline.Job) bool {
 	return slices.Contains(r.o.Named, j.Name) || slices.Contains(r.o.Named, j.Group)
 }
 
-// stopsOnFailure reports whether the workflow cancels everything when a job fails.
-func (p *Project) stopsOnFailure() bool {
+// StopsOnFailure reports whether the workflow cancels everything when a job fails.
+func (p *Project) StopsOnFailure() bool {
 	w := p.Definition.Workflow
 	onFailure := w.OnJobFailure
 	if i := p.Pipeline.Verdict.Rule; i != when.NoRule && i >= 0 && i < len(w.Rules) && w.Rules[i].OnJobFailure != "" {

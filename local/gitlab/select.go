@@ -73,7 +73,7 @@ func (p *Project) unknown(name string) error {
 		return &UnknownJobError{Name: name, Why: p.Pipeline.Reason(), Hint: "--event, --variable and --tag change what rules see"}
 	}
 	names := p.Names()
-	e := &UnknownJobError{Name: name, Hint: "--list shows the jobs"}
+	e := &UnknownJobError{Name: name, Hint: "`step-runner local --list` shows the jobs"}
 	switch like := diag.Suggest(name, names); {
 	case like != "":
 		e.Hint = fmt.Sprintf("did you mean %q?", like)

@@ -8,7 +8,6 @@
 package limits
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/egress"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 )
@@ -48,13 +48,9 @@ type Limits struct {
 // Within returns the stricter of two limits, field by field.
 func (l Limits) Within(other Limits) Limits {
 	a, b := l.Resources, other.Resources
-	out := Limits{Resources: executor.Resources{
+	return Limits{Resources: executor.Resources{
 		CPU: stricter(a.CPU, b.CPU), Memory: stricter(a.Memory, b.Memory), PIDs: stricter(a.PIDs, b.PIDs), Disk: stricter(a.Disk, b.Disk),
-	}, Network: cmp.Or(l.Network, other.Network)}
-	if other.Network == executor.NetworkNone {
-		out.Network = executor.NetworkNone
-	}
-	return out
+	}, Network: both(l.Network, other.Network)}
 }
 
 // stricter returns the lower of two limits, of which 0 means none.
@@ -100,13 +96,26 @@ func cpus(text string) (float64, error) {
 }
 
 func network(text string) (executor.NetworkPolicy, error) {
-	switch text {
-	case "all":
-		return executor.NetworkDefault, nil
-	case "none":
-		return executor.NetworkNone, nil
+	policy, err := egress.Parse(text)
+	if err != nil || policy.All() {
+		return executor.NetworkDefault, err
 	}
-	return "", fmt.Errorf("%q must be one of all, none", text)
+	return executor.NetworkPolicy(policy.String()), nil
+}
+
+// both is what two policies let through.
+func both(a, b executor.NetworkPolicy) executor.NetworkPolicy {
+	one, err := egress.Parse(string(a))
+	other, otherErr := egress.Parse(string(b))
+	switch {
+	case a == executor.NetworkDefault:
+		return b
+	case b == executor.NetworkDefault:
+		return a
+	case err != nil || otherErr != nil: // no policy that Set has read
+		return executor.NetworkNone
+	}
+	return executor.NetworkPolicy(one.And(other).String())
 }
 
 // units are those of sizes, as Docker reads them: all are powers of 1024.

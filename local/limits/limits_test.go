@@ -41,11 +41,24 @@ func TestTheProjectsFileCanOnlyNarrowWhatTheUserAllows(t *testing.T) {
 	}
 }
 
+func TestAProjectReachesWhatItAndTheUserAllow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ user, project, want executor.NetworkPolicy }{
+		{"", "", ""}, {"", "public", "public"}, {"public", "", "public"}, {"public", "none", "none"}, {"none", "public", "none"},
+		{"public", "example.com:443", "example.com:443"}, {"example.com", "public,10.0.0.0/8", "example.com"}, {"example.com", "example.org", "none"},
+	} {
+		got := limits.Limits{Network: c.user}.Within(limits.Limits{Network: c.project})
+		if got.Network != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.user, c.project, got.Network, c.want)
+		}
+	}
+}
+
 func TestTheSchemaOfLimitsAndTheParserAgree(t *testing.T) {
 	t.Parallel()
 	schema := schematest.Compile(t, limits.Schema())
-	right := []string{"", "cpus: 2\nmemory: 4GiB\npids: 500\ndisk: 20GiB\nnetwork: none\n", "cpus: 0.5", "memory: 1073741824", "network: all"}
-	wrong := []string{"[a]", "a", "memory: [1]", "memory: 2 apples", "cpus: -1", "cpus: many", "pids: 1", "network: public", "disk:", "cores: 2", "privileged: true"}
+	right := []string{"", "cpus: 2\nmemory: 4GiB\npids: 500\ndisk: 20GiB\nnetwork: none\n", "cpus: 0.5", "memory: 1073741824", "network: all", "network: public", "network: example.com:443,10.0.0.0/8"}
+	wrong := []string{"[a]", "a", "memory: [1]", "memory: 2 apples", "cpus: -1", "cpus: many", "pids: 1", "network: host", "network: [public]", "disk:", "cores: 2", "privileged: true"}
 	for known, texts := range map[bool][]string{true: right, false: wrong} {
 		for _, text := range texts {
 			if _, err := limits.Parse("limits.yml", []byte(text)); known != (err == nil) {
