@@ -131,10 +131,15 @@ func (c *Client) URL() string { return c.base }
 type request struct {
 	method, path string
 	header       http.Header
-	body         any    // is sent as JSON; nil is none
-	raw          []byte // is sent instead of body
-	accept       []int  // the statuses that are no error
-	into         any    // where the JSON of an accepted answer goes; nil ignores it
+	body         any               // is sent as JSON; nil is none
+	raw          *io.SectionReader // is sent instead of body
+	accept       []int             // the statuses that are no error
+	into         any               // where the JSON of an accepted answer goes; nil ignores it
+}
+
+// content is a body in memory.
+func content(data []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data)))
 }
 
 // answer is what came back.
@@ -149,10 +154,11 @@ func (c *Client) do(ctx context.Context, r request) (*answer, error) {
 	endpoint := r.method + " " + Endpoint(r.path)
 	body := r.raw
 	if r.body != nil {
-		var err error
-		if body, err = json.Marshal(r.body); err != nil {
+		encoded, err := json.Marshal(r.body)
+		if err != nil {
 			return nil, fmt.Errorf("%s: encoding the request: %w", endpoint, err)
 		}
+		body = content(encoded)
 	}
 	header := http.Header{"User-Agent": {c.opts.Info.userAgent()}, "X-Request-Id": {requestID()}}
 	if r.body != nil {
@@ -189,13 +195,18 @@ func (c *Client) do(ctx context.Context, r request) (*answer, error) {
 	}
 }
 
-// attempt makes a request once and reads the whole answer.
-func (c *Client) attempt(ctx context.Context, r request, header http.Header, body []byte, repeated bool) (*answer, error) {
+// attempt makes a request once and reads the whole answer. The body may be nil, and is read from its beginning.
+func (c *Client) attempt(ctx context.Context, r request, header http.Header, body *io.SectionReader, repeated bool) (*answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, errSilent)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, http.NoBody)
 	if err != nil {
 		return nil, err
+	}
+	if body != nil && body.Size() > 0 {
+		req.ContentLength = body.Size()
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(body, 0, body.Size())), nil }
+		req.Body, _ = req.GetBody()
 	}
 	req.Header = header
 	seen := Attempt{Method: r.method, Endpoint: Endpoint(r.path), Repeated: repeated}

@@ -136,7 +136,7 @@ func TestEndpoints(t *testing.T) {
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`{"message":"403 Forbidden"}`:                                  "403 Forbidden: 403 Forbidden",
+		`{"message":"403 Forbidden"}`:                                  "GitLab answered 403 Forbidden (request",
 		`{"message":{"tag_list":["is empty","is odd"],"base":["no"]}}`: "base no; tag_list is empty, is odd",
 		`{"error":"token is missing"}`:                                 "token is missing",
 		`<html>`:                                                       "GitLab answered 403 Forbidden (request",

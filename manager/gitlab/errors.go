@@ -20,8 +20,9 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string {
-	text := fmt.Sprintf("%s: GitLab answered %d %s", e.Endpoint, e.Status, http.StatusText(e.Status))
-	if e.Message != "" {
+	status := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
+	text := e.Endpoint + ": GitLab answered " + status
+	if e.Message != "" && e.Message != status {
 		text += ": " + e.Message
 	}
 	return text + " (request " + e.RequestID + ")"

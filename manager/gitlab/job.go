@@ -2,8 +2,10 @@ package gitlab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -41,8 +43,9 @@ func (c *Client) RequestJob(ctx context.Context, a Ask) (*Answer, error) {
 		Session    *Session `json:"session,omitempty"`
 	}{c.opts.Info, a.Runner.Token, a.Runner.SystemID, a.LastUpdate, a.Session}
 	var job Job
+	var raw json.RawMessage
 	got, err := c.do(ctx, request{
-		method: http.MethodPost, path: "/jobs/request", header: a.Runner.header(), body: body, into: &job,
+		method: http.MethodPost, path: "/jobs/request", header: a.Runner.header(), body: body, into: &raw,
 		accept: []int{http.StatusCreated, http.StatusNoContent},
 	})
 	switch {
@@ -50,10 +53,29 @@ func (c *Client) RequestJob(ctx context.Context, a Ask) (*Answer, error) {
 		return nil, err
 	case got.status == http.StatusNoContent:
 		return &Answer{LastUpdate: got.header.Get("X-GitLab-Last-Update")}, nil
-	case job.ID == 0 || job.Token == "":
-		return nil, &NetworkError{Endpoint: "POST /jobs/request", RequestID: got.header.Get("X-Request-Id"), Err: errors.New("the job has no id or no token")}
+	}
+	if job, err = readJob(raw); err != nil {
+		return nil, &NetworkError{Endpoint: "POST /jobs/request", RequestID: got.header.Get("X-Request-Id"), Err: err}
 	}
 	return &Answer{Job: &job}, nil
+}
+
+// readJob reads a job. Of one that is not as the runner API documents, there is what reports that: Job.Unreadable.
+func readJob(raw []byte) (job Job, err error) {
+	if wrong := json.Unmarshal(raw, &job); wrong != nil {
+		var ref struct {
+			ID    int64  `json:"id"`
+			Token string `json:"token"`
+		}
+		if json.Unmarshal(raw, &ref) != nil {
+			return Job{}, fmt.Errorf("the answer is not what the runner API documents: %w", wrong)
+		}
+		job = Job{ID: ref.ID, Token: ref.Token, Unreadable: wrong.Error()}
+	}
+	if job.ID <= 0 || job.Token == "" {
+		return Job{}, errors.New("the job has no id or no token")
+	}
+	return job, nil
 }
 
 // Ref identifies a job to GitLab.
@@ -148,13 +170,13 @@ func (c *Client) UpdateJob(ctx context.Context, job Ref, u Update) (*Reply, erro
 }
 
 // PatchTrace sends the part of the log that begins at start, and returns how much of the log GitLab has then. The error is a *ErrOffset
-// where GitLab has another part of it. data must not be empty.
-func (c *Client) PatchTrace(ctx context.Context, job Ref, start int64, data []byte, debug bool) (int64, *Reply, error) {
+// where GitLab has another part of it. The part must not be empty. It is read as it is sent, and perhaps for a moment after the call.
+func (c *Client) PatchTrace(ctx context.Context, job Ref, start int64, part *io.SectionReader, debug bool) (int64, *Reply, error) {
 	header := job.header()
 	header.Set("Content-Type", "text/plain")
-	header.Set("Content-Range", fmt.Sprintf("%d-%d", start, start+int64(len(data))-1)) // the end is inclusive here
+	header.Set("Content-Range", fmt.Sprintf("%d-%d", start, start+part.Size()-1)) // the end is inclusive here
 	got, err := c.do(ctx, request{
-		method: http.MethodPatch, path: job.path("/trace?debug_trace=" + strconv.FormatBool(debug)), header: header, raw: data,
+		method: http.MethodPatch, path: job.path("/trace?debug_trace=" + strconv.FormatBool(debug)), header: header, raw: part,
 		accept: []int{http.StatusAccepted},
 	})
 	if Status(err) == http.StatusRequestedRangeNotSatisfiable {
@@ -169,7 +191,7 @@ func (c *Client) PatchTrace(ctx context.Context, job Ref, start int64, data []by
 	if size, ok := size(got.header); ok {
 		return size, r, nil
 	}
-	return start + int64(len(data)), r, nil
+	return start + part.Size(), r, nil
 }
 
 // size is that of the log that GitLab has: the end of "0-SIZE" is exclusive here.

@@ -33,6 +33,9 @@ type Job struct {
 	// Run is a JSON array of steps, as one string. It replaces Steps.
 	Run    string        `json:"run,omitempty"`
 	Policy PolicyOptions `json:"policy_options,omitzero"`
+
+	// Unreadable is why the rest is not there: GitLab sent it in a form that this program does not know. Such a job can only fail.
+	Unreadable string `json:"rung_unreadable,omitempty"`
 }
 
 // JobInfo says which job it is.
@@ -244,6 +247,14 @@ type JobFeatures struct {
 	TokenMaskPrefixes []string `json:"token_mask_prefixes,omitempty"`
 	// FailureReasons are the reasons that this GitLab understands, beyond script_failure, runner_system_failure and job_execution_timeout.
 	FailureReasons []string `json:"failure_reasons,omitempty"`
+	// Tracing is the trace of OpenTelemetry that the job is a part of; nil if GitLab makes none.
+	Tracing *Tracing `json:"tracing,omitempty"`
+}
+
+// Tracing are IDs of OpenTelemetry, in hexadecimal.
+type Tracing struct {
+	TraceID      string `json:"trace_id"`
+	SpanParentID string `json:"span_parent_id,omitempty"`
 }
 
 // Secret is where the value of a variable is to be read from. Exactly one place is set.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -121,6 +122,24 @@ func TestParts(t *testing.T) {
 	}
 }
 
+func TestTheLastWordsOfALogFollowItsFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	s := w.send(joblog.SenderOptions{Part: 5})
+	w.append("on disk, ")
+	w.log.Last([]byte("in memory,"))
+	w.append(" and more")
+	if err := w.log.Append(make([]byte, 64<<10)); err == nil {
+		t.Error("memory is not bounded")
+	}
+	if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Failed, FailureReason: "runner_system_failure"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.finished(gitlab.Failed); got.Log != "on disk, in memory, and more" {
+		t.Error(got)
+	}
+}
+
 // TestTheServerHasItsOwnMind is case 36: an update is answered 202 twice, then 412, and everything is sent again.
 func TestTheServerHasItsOwnMind(t *testing.T) {
 	t.Parallel()
@@ -139,11 +158,15 @@ func TestTheServerHasItsOwnMind(t *testing.T) {
 	}
 }
 
+func part(text string) *io.SectionReader {
+	return io.NewSectionReader(strings.NewReader(text), 0, int64(len(text)))
+}
+
 // TestOffsets is case 37: GitLab has a part already, such as after a restart here.
 func TestOffsets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gitlabtest.Options{})
-	if _, _, err := w.api.PatchTrace(t.Context(), w.job.Ref(), 0, []byte("0123456789"), false); err != nil {
+	if _, _, err := w.api.PatchTrace(t.Context(), w.job.Ref(), 0, part("0123456789"), false); err != nil {
 		t.Fatal(err)
 	}
 	w.append("0123456789")
@@ -176,7 +199,7 @@ func TestIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, r, err := api.PatchTrace(t.Context(), gitlab.Ref{ID: 1}, 0, []byte("x"), false); err != nil || r.Interval != want {
+		if _, r, err := api.PatchTrace(t.Context(), gitlab.Ref{ID: 1}, 0, part("x"), false); err != nil || r.Interval != want {
 			t.Errorf("%q: %v, %v", header, r, err)
 		}
 		server.Close()
@@ -271,11 +294,11 @@ func TestGitLabAway(t *testing.T) {
 	w.finished(gitlab.Success)
 }
 
-// TestALiarIsNotFollowed holds that a server which refuses every offset ends no better than one that is away.
+// TestALiarIsNotFollowed is case 33: it holds that a server which refuses every offset ends no better than one that is away.
 func TestALiarIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gitlabtest.Options{})
-	for _, have := range []string{"0", "1000", "3"} {
+	for _, have := range []string{"0", "5", "3"} {
 		repair := w.server.Break(func(rw http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 			if r.Method == http.MethodPatch {
 				rw.Header().Set("Range", "0-"+have)
@@ -289,6 +312,27 @@ func TestALiarIsNotFollowed(t *testing.T) {
 			t.Errorf("%s: no error", have)
 		}
 		repair()
+	}
+}
+
+func TestAJobWhoseLogLostItsEndIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	whole := strings.Repeat("0123456789", 100)
+	if _, _, err := w.api.PatchTrace(t.Context(), w.job.Ref(), 0, part(whole), false); err != nil {
+		t.Fatal(err)
+	}
+	w.append(whole[:500]) // what the disk has after a loss of power
+	var notes []string
+	s := w.send(joblog.SenderOptions{Attempts: 2, Note: func(err error) { notes = append(notes, err.Error()) }})
+	if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Failed, FailureReason: "runner_system_failure"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.finished(gitlab.Failed); got.Log != whole || got.FailureReason != "runner_system_failure" {
+		t.Error(got)
+	}
+	if said := strings.Join(notes, "\n"); strings.Count(said, "GitLab has 1000 bytes, and 500 are here") != 1 {
+		t.Error(said)
 	}
 }
 

@@ -127,16 +127,22 @@ func (s *Sender) run(ctx context.Context) {
 	}
 }
 
+// errBeyond says that GitLab has more of the log than there is here, as after a loss of power. No part of it can be added there any more.
+var errBeyond = errors.New("the log that GitLab has is longer than the one here, which has lost its end")
+
 // part sends the next part of the log. It reports whether there was one.
 func (s *Sender) part(ctx context.Context) (bool, error) {
-	data, err := s.log.part(s.sent, s.opts.Part)
-	if err != nil || len(data) == 0 {
-		return false, err
+	part := s.log.part(s.sent, s.opts.Part)
+	if part.Size() == 0 {
+		return false, nil
 	}
-	size, reply, err := s.api.PatchTrace(ctx, s.job, s.sent, data, s.opts.Debug)
+	size, reply, err := s.api.PatchTrace(ctx, s.job, s.sent, part, s.opts.Debug)
 	var offset *gitlab.ErrOffset
 	if errors.As(err, &offset) {
-		if offset.Size == s.sent || offset.Size > s.log.Size() {
+		switch size := s.log.Size(); {
+		case offset.Size > size:
+			return true, fmt.Errorf("GitLab has %d bytes, and %d are here: %w", offset.Size, size, errBeyond)
+		case offset.Size == s.sent:
 			return true, fmt.Errorf("GitLab refuses byte %d of the log, and says that it has %d of %d bytes", s.sent, offset.Size, s.log.Size())
 		}
 		if offset.Size < s.sent {
@@ -182,8 +188,10 @@ func (s *Sender) heard(r *gitlab.Reply) {
 }
 
 // Finish sends the rest of the log and then the final state. The error is gitlab.ErrJobGone where GitLab had ended the job by itself,
-// and otherwise what the last attempt came to. The log must be complete. Output of final is filled in.
+// and otherwise what the last attempt came to. The log must be complete. Output of final is filled in, unless GitLab has more than this log.
 func (s *Sender) Finish(ctx context.Context, final gitlab.Update) error {
+	ended := context.AfterFunc(ctx, s.cancel)
+	defer ended()
 	s.Stop()
 	if s.gone != nil {
 		return s.gone
@@ -199,6 +207,12 @@ func (s *Sender) Finish(ctx context.Context, final gitlab.Update) error {
 		err := s.rest(ctx)
 		if s.sent > before {
 			attempt, pause = 1, s.opts.Backoff // attempts count without progress
+		}
+		if errors.Is(err, errBeyond) { // the log stays as GitLab has it, and the job ends all the same
+			if final.Output != (gitlab.Output{}) {
+				s.opts.Note(fmt.Errorf("the end of the job is reported without that of its log: %w", err))
+			}
+			final.Output, err = gitlab.Output{}, nil
 		}
 		var reply *gitlab.Reply
 		if err == nil {

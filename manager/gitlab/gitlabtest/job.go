@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rungci/rung/manager/gitlab"
@@ -20,11 +21,15 @@ import (
 type Job struct {
 	server  *Server
 	payload gitlab.Job
+	// disguise changes the JSON that runners get; nil is as it is.
+	disguise func([]byte) []byte
 
 	state         gitlab.State
 	handed        bool // a runner has it; with the two-phase commit it is pending until that runner says that it runs
 	manager       string
-	log           []byte
+	log           []byte // what is kept of it
+	size          int64  // of all of it
+	sum           uint32 // its CRC-32
 	logType       string // "" or "debug"
 	failureReason string
 	exitCode      int
@@ -33,7 +38,9 @@ type Job struct {
 	migrations    int // answers with 202 that are left
 	updates       []gitlab.State
 	handedOut     time.Time
+	handouts      int
 	finished      time.Time
+	session       *gitlab.Session // where its terminal is; nil is nowhere
 }
 
 // Artifact is a file that a job uploaded.
@@ -43,7 +50,9 @@ type Artifact struct {
 }
 
 // Enqueue adds a job to the queue. Its ID and token are made by the server if they are not set.
-func (s *Server) Enqueue(payload gitlab.Job) *Job {
+func (s *Server) Enqueue(payload gitlab.Job) *Job { return s.EnqueueAs(payload, nil) }
+
+func (s *Server) enqueue(payload gitlab.Job, disguise func([]byte) []byte) *Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastID++
@@ -57,12 +66,17 @@ func (s *Server) Enqueue(payload gitlab.Job) *Job {
 	if payload.Info.RunningOnInstanceRunners == "" {
 		payload.Info.RunningOnInstanceRunners = "0"
 	}
-	j := &Job{server: s, payload: payload, state: gitlab.Pending, migrations: s.opts.Migrations}
+	j := &Job{server: s, payload: payload, disguise: disguise, state: gitlab.Pending, migrations: s.opts.Migrations}
 	s.jobs[payload.ID] = j
 	s.queue = append(s.queue, j)
 	s.version++
 	s.change()
 	return j
+}
+
+// EnqueueAs is Enqueue for a job whose JSON is what disguise makes of the right one: a hostile one, or that of another GitLab.
+func (s *Server) EnqueueAs(payload gitlab.Job, disguise func([]byte) []byte) *Job {
+	return s.enqueue(payload, disguise)
 }
 
 // Ref identifies the job to the runner API.
@@ -73,12 +87,14 @@ type Result struct {
 	State         gitlab.State
 	FailureReason string
 	ExitCode      int
-	Log           string
-	Debug         bool // the log was sent as one that not everybody may see
+	Log           string // as much of it as Options.KeepLog says
+	LogSize       int64  // of the whole log, in bytes
+	Debug         bool   // the log was sent as one that not everybody may see
 	Artifacts     []Artifact
 	// Updates are the states that the runner reported, in order.
 	Updates []gitlab.State
 	Manager string // the system ID of who has it
+	Handed  int    // how often it was handed out
 	// Took is the time from the hand-out to the final state; 0 before that.
 	Took time.Duration
 }
@@ -88,13 +104,34 @@ func (j *Job) Result() Result {
 	j.server.mu.Lock()
 	defer j.server.mu.Unlock()
 	r := Result{
-		State: j.state, FailureReason: j.failureReason, ExitCode: j.exitCode, Log: string(j.log), Debug: j.logType == "debug",
-		Artifacts: slices.Clone(j.artifacts), Updates: slices.Clone(j.updates), Manager: j.manager,
+		State: j.state, FailureReason: j.failureReason, ExitCode: j.exitCode, Log: string(j.log), LogSize: j.size, Debug: j.logType == "debug",
+		Artifacts: slices.Clone(j.artifacts), Updates: slices.Clone(j.updates), Manager: j.manager, Handed: j.handouts,
 	}
 	if !j.finished.IsZero() {
 		r.Took = j.finished.Sub(j.handedOut)
 	}
 	return r
+}
+
+// Status is Result without what takes memory: the log and the artifacts are not in it.
+func (j *Job) Status() Result {
+	j.server.mu.Lock()
+	defer j.server.mu.Unlock()
+	return Result{State: j.state, FailureReason: j.failureReason, ExitCode: j.exitCode, Manager: j.manager, LogSize: j.size, Handed: j.handouts}
+}
+
+// LogFrom is what the log holds from an offset on, and its size.
+func (j *Job) LogFrom(offset int) (part []byte, size int) {
+	j.server.mu.Lock()
+	defer j.server.mu.Unlock()
+	return slices.Clone(j.log[max(0, min(offset, len(j.log))):]), len(j.log)
+}
+
+// Artifacts are what the job has uploaded.
+func (j *Job) Artifacts() []Artifact {
+	j.server.mu.Lock()
+	defer j.server.mu.Unlock()
+	return slices.Clone(j.artifacts)
 }
 
 // Wait waits until the job has ended.
@@ -166,6 +203,12 @@ func (s *Server) requestJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	known.Managers[req.SystemID] = req.Info
+	if req.Session != nil {
+		if wrong := checkSession(req.Session); wrong != "" {
+			s.violation("POST /jobs/request: %s", wrong)
+		}
+	}
+	s.requeue()
 	current := strconv.FormatInt(int64(s.version), 16)
 	if len(s.queue) == 0 && s.opts.LongPoll > 0 && req.LastUpdate == current {
 		s.mu.Unlock()
@@ -183,12 +226,35 @@ func (s *Server) requestJob(w http.ResponseWriter, r *http.Request) {
 	}
 	j := s.queue[0]
 	s.queue = s.queue[1:]
-	j.handed, j.manager, j.handedOut = true, req.SystemID, time.Now()
+	j.handed, j.manager, j.handedOut, j.session = true, req.SystemID, time.Now(), req.Session
+	j.handouts++
 	if !req.Info.Features.TwoPhaseJobCommit {
 		j.state = gitlab.Running
 	}
 	s.change()
+	if j.disguise != nil {
+		body, _ := json.Marshal(j.payload)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write(j.disguise(body))
+		return
+	}
 	answerJSON(w, http.StatusCreated, j.payload)
+}
+
+// requeue puts jobs into the queue again that were handed out, and that nobody has said to run. The caller holds the lock.
+func (s *Server) requeue() {
+	if s.opts.Requeue <= 0 {
+		return
+	}
+	for _, j := range s.jobs {
+		if j.handed && j.state == gitlab.Pending && time.Since(j.handedOut) > s.opts.Requeue {
+			j.handed = false
+			s.queue = append(s.queue, j)
+			s.version++
+			s.change()
+		}
+	}
 }
 
 // job finds the job of a request of its runner, and answers by itself, and returns nil, if it is not that of a running job. It returns with
@@ -230,7 +296,8 @@ func (s *Server) updateJob(w http.ResponseWriter, r *http.Request) {
 		s.violation("PUT of job %d: the header JOB-TOKEN is not the token of the body", j.payload.ID)
 	}
 	switch req.State {
-	case gitlab.Pending:
+	case gitlab.Pending: // a sign of life
+		j.handedOut = time.Now()
 	case gitlab.Running:
 		if j.state == gitlab.Pending {
 			j.state = gitlab.Running
@@ -240,8 +307,8 @@ func (s *Server) updateJob(w http.ResponseWriter, r *http.Request) {
 			s.violation("job %d ended before it was said to run", j.payload.ID)
 		}
 		if req.Output.Checksum != "" {
-			if want := fmt.Sprintf("crc32:%08x", crc32.ChecksumIEEE(j.log)); req.Output.Checksum != want || req.Output.Bytesize != int64(len(j.log)) {
-				s.violation("the log of job %d has %d bytes and checksum %s, not %d and %s", j.payload.ID, len(j.log), want, req.Output.Bytesize, req.Output.Checksum)
+			if want := fmt.Sprintf("crc32:%08x", j.sum); req.Output.Checksum != want || req.Output.Bytesize != j.size {
+				s.violation("the log of job %d has %d bytes and checksum %s, not %d and %s", j.payload.ID, j.size, want, req.Output.Bytesize, req.Output.Checksum)
 			}
 			if j.migrations > 0 {
 				j.migrations--
@@ -267,16 +334,32 @@ func (s *Server) updateJob(w http.ResponseWriter, r *http.Request) {
 	answerText(w, http.StatusOK, strconv.Itoa(http.StatusOK))
 }
 
+// parts are the buffers for parts of logs.
+var parts = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+
+// add takes a part of the log. The caller holds the lock.
+func (j *Job) add(part []byte) {
+	j.size += int64(len(part))
+	j.sum = crc32.Update(j.sum, crc32.IEEETable, part)
+	if most := j.server.opts.KeepLog; most > 0 {
+		part = part[:min(len(part), max(0, most-len(j.log)))]
+	}
+	j.log = append(j.log, part...)
+}
+
 func (s *Server) patchTrace(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Content-Type") != "text/plain" { // GitLab takes an empty one for JSON
 		refuse(w, http.StatusUnsupportedMediaType, "the provided content-type is not supported")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 8<<20))
-	if err != nil {
+	buf, _ := parts.Get().(*bytes.Buffer)
+	defer parts.Put(buf)
+	buf.Reset()
+	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, 8<<20)); err != nil {
 		refuse(w, http.StatusRequestEntityTooLarge, err.Error())
 		return
 	}
+	body := buf.Bytes()
 	j := s.job(w, r, r.Header.Get("JOB-TOKEN"))
 	if j == nil {
 		return
@@ -285,7 +368,7 @@ func (s *Server) patchTrace(w http.ResponseWriter, r *http.Request) {
 	from, to, ok := strings.Cut(r.Header.Get("Content-Range"), "-")
 	start, err1 := strconv.ParseInt(from, 10, 64)
 	end, err2 := strconv.ParseInt(to, 10, 64)
-	have := int64(len(j.log))
+	have := j.size
 	switch {
 	case !ok || err1 != nil || err2 != nil:
 		refuse(w, http.StatusBadRequest, "Missing header Content-Range")
@@ -312,7 +395,7 @@ func (s *Server) patchTrace(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "403 Forbidden - Job log is too large")
 		return
 	}
-	j.log = append(j.log, body...)
+	j.add(body)
 	if r.URL.Query().Get("debug_trace") == "true" {
 		j.logType = "debug"
 	}
@@ -322,7 +405,7 @@ func (s *Server) patchTrace(w http.ResponseWriter, r *http.Request) {
 		interval = s.opts.Watched
 	}
 	w.Header().Set("X-GitLab-Trace-Update-Interval", strconv.Itoa(interval))
-	w.Header().Set("Range", fmt.Sprintf("0-%d", len(j.log)))
+	w.Header().Set("Range", fmt.Sprintf("0-%d", j.size))
 	answerText(w, http.StatusAccepted, "202")
 }
 
@@ -352,6 +435,13 @@ func (s *Server) uploadArtifacts(w http.ResponseWriter, r *http.Request) {
 	})
 	s.change()
 	answerJSON(w, http.StatusCreated, json.RawMessage("201"))
+}
+
+// Upload adds an artifact to the job, as if its runner had sent it: it may be hostile.
+func (j *Job) Upload(a Artifact) {
+	j.server.mu.Lock()
+	defer j.server.mu.Unlock()
+	j.artifacts = append(j.artifacts, a)
 }
 
 func (s *Server) downloadArtifacts(w http.ResponseWriter, r *http.Request) {

@@ -30,8 +30,14 @@ type Options struct {
 	Watched, Unwatched int
 	// Migrations is how often a final update is answered with 202 before it is taken: GitLab moves the log to its storage meanwhile.
 	Migrations int
+	// Requeue is how long a job that was handed out may wait for its runner to say that it runs, before it goes to another; 0 is for ever.
+	Requeue time.Duration
 	// MaxLog is the most bytes of a log, after which the job is dropped; 0 is 100 MB.
 	MaxLog int64
+	// KeepLog is how much of a log is kept, in bytes from its beginning; 0 is all. The rest is checked as it comes, as all is.
+	KeepLog int
+	// Registration is the token that makes runners; empty is RegistrationToken.
+	Registration string
 }
 
 // Server is a GitLab. Its methods are safe for concurrent use.
@@ -73,6 +79,9 @@ func New(o Options) *Server {
 	}
 	if o.MaxLog == 0 {
 		o.MaxLog = 100 << 20
+	}
+	if o.Registration == "" {
+		o.Registration = RegistrationToken
 	}
 	s := &Server{opts: o, changed: make(chan struct{}), runners: map[string]*Runner{}, jobs: map[int64]*Job{}, lastID: 1000}
 	s.mux = http.NewServeMux()
@@ -168,6 +177,13 @@ func (s *Server) change() {
 	s.changed = make(chan struct{})
 }
 
+// Changed is closed when something changes next: a job, the queue, a runner.
+func (s *Server) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
 // until waits until done returns true, which is called with the lock held.
 func (s *Server) until(ctx context.Context, done func() bool) error {
 	for {
@@ -190,6 +206,15 @@ func (s *Server) NewRunner() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.newRunner("glrt-", false).Token
+}
+
+// AddRunner makes a runner with an authentication token of the caller's.
+func (s *Server) AddRunner(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastID++
+	s.runners[token] = &Runner{ID: s.lastID, Token: token, Managers: map[string]gitlab.Info{}}
+	s.change()
 }
 
 func (s *Server) newRunner(prefix string, legacy bool) *Runner {
@@ -260,7 +285,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &req) {
 		return
 	}
-	if req.Token != RegistrationToken {
+	if req.Token != s.opts.Registration {
 		refuse(w, http.StatusForbidden, "403 Forbidden - invalid token supplied")
 		return
 	}
