@@ -1,0 +1,171 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/rungci/rung/steps/diag"
+)
+
+// document is a file: its values, and where they are. The library's decoder has the values; its parser has the places.
+type document struct {
+	name   string
+	text   string
+	values map[string]any
+	keys   map[string]place // by path: runners[0].docker.image
+	vals   map[string]place
+	tables map[string]int // of [[runners]]: how many there are, by path
+	// headings are the lines of tables, in order.
+	headings []heading
+}
+
+// heading is a line [TABLE] or [[TABLE]].
+type heading struct {
+	path string
+	line int // where it begins in the text
+}
+
+// MaxSize is how long the file may be, in bytes.
+const MaxSize = 4 << 20
+
+// parse reads a text as TOML. The error is a diag.Diagnostic.
+func parse(name string, text []byte) (*document, error) {
+	d := &document{name: name, text: string(text), values: map[string]any{}, keys: map[string]place{}, vals: map[string]place{}, tables: map[string]int{}}
+	if len(text) > MaxSize {
+		return d, diag.Diagnostic{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d MiB", MaxSize>>20)}
+	}
+	if err := toml.Unmarshal(text, &d.values); err != nil {
+		return d, d.syntax(err)
+	}
+	p := unstable.Parser{}
+	p.Reset(text)
+	base := ""
+	for p.NextExpression() {
+		switch n := p.Expression(); n.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			base = d.heading(n)
+		case unstable.KeyValue:
+			d.keyValue(base, n)
+		}
+	}
+	if err := p.Error(); err != nil {
+		return d, d.syntax(err)
+	}
+	return d, nil
+}
+
+// join is the path of a key in a table.
+func join(base, key string) string {
+	if base == "" {
+		return key
+	}
+	return base + "." + key
+}
+
+// heading notes the place of a table and returns its path.
+func (d *document) heading(n *unstable.Node) string {
+	path, first := "", n.Child().Raw.Offset
+	for it := n.Key(); it.Next(); {
+		path = join(path, string(it.Node().Data))
+		if it.IsLast() && n.Kind == unstable.ArrayTable {
+			d.tables[path]++
+		}
+		if _, ok := d.keys[path]; !ok {
+			d.keys[path] = it.Node().Raw
+		}
+		if count := d.tables[path]; count > 0 {
+			path = fmt.Sprintf("%s[%d]", path, count-1)
+			if _, ok := d.keys[path]; !ok {
+				d.keys[path] = it.Node().Raw
+			}
+		}
+	}
+	d.headings = append(d.headings, heading{path, strings.LastIndexByte(d.text[:first], '\n') + 1})
+	return path
+}
+
+func (d *document) keyValue(base string, n *unstable.Node) {
+	path := base
+	for it := n.Key(); it.Next(); {
+		path = join(path, string(it.Node().Data))
+		d.keys[path] = it.Node().Raw
+	}
+	d.value(path, n.Value())
+}
+
+func (d *document) value(path string, v *unstable.Node) {
+	if v.Raw.Length > 0 {
+		d.vals[path] = v.Raw
+	}
+	switch v.Kind {
+	case unstable.InlineTable:
+		for it := v.Children(); it.Next(); {
+			if it.Node().Kind == unstable.KeyValue {
+				d.keyValue(path, it.Node())
+			}
+		}
+	case unstable.Array:
+		i := 0
+		for it := v.Children(); it.Next(); {
+			if it.Node().Kind != unstable.Comment {
+				d.value(fmt.Sprintf("%s[%d]", path, i), it.Node())
+				i++
+			}
+		}
+	}
+}
+
+// syntax says that the text is not TOML.
+func (d *document) syntax(err error) diag.Diagnostic {
+	problem := diag.Diagnostic{Span: diag.Span{File: d.name}, Message: "this is not valid TOML: " + strings.TrimPrefix(err.Error(), "toml: ")}
+	var at *toml.DecodeError
+	if errors.As(err, &at) {
+		line, column := at.Position()
+		problem.Span, problem.Source = d.onLine(diag.LineOf([]byte(d.text), line), line, column-1, 1)
+	}
+	return problem
+}
+
+// at is the place of a path's value, or of its key if there is no other.
+func (d *document) at(path string, places map[string]place) (diag.Span, string) {
+	r, ok := places[path]
+	if !ok {
+		r, ok = d.keys[path]
+	}
+	for !ok && path != "" { // what is in an array or an inline table
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+		r, ok = d.keys[path]
+	}
+	if !ok {
+		return diag.Span{File: d.name}, ""
+	}
+	offset := min(int(r.Offset), len(d.text))
+	start := strings.LastIndexByte(d.text[:offset], '\n') + 1
+	line, _, _ := strings.Cut(d.text[start:], "\n")
+	return d.onLine(line, strings.Count(d.text[:start], "\n")+1, offset-start, int(r.Length))
+}
+
+// onLine makes the span of a part of a line, which begins at a byte.
+func (d *document) onLine(line string, number, offset, length int) (diag.Span, string) {
+	line = strings.ToValidUTF8(strings.TrimSuffix(line, "\r"), "?")
+	offset = min(max(offset, 0), len(line))
+	end := min(offset+max(length, 1), len(line))
+	span := diag.Span{
+		File: d.name, Line: number,
+		Column: utf8.RuneCountInString(line[:offset]) + 1,
+		Length: max(1, utf8.RuneCountInString(line[offset:end])),
+	}
+	if secretLine.MatchString(line) {
+		line = ""
+	}
+	return span, line
+}
+
+// secretLine finds lines that may hold a secret, which nobody is shown: by the names of keys and variables, and by a user in an address.
+var secretLine = regexp.MustCompile(`(?i)token|secret|password|passwd|credential|private|accesskey|accountkey|api_?key|auth|sentry_dsn|glrt-|://[^/\s"']*@`)
