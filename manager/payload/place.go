@@ -1,0 +1,196 @@
+package payload
+
+import (
+	"encoding/json"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/manager/gitlab"
+	"github.com/rungci/rung/steps/containers"
+	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/frontend/gitlabci/place"
+)
+
+// Place is what the job asks of the place that it runs in. withImages is whether that place knows images: a job that names one and runs
+// on a host directly ignores it, as gitlab-runner's shell executor does, and services are refused.
+func (j *Job) Place(withImages bool) (*executor.Job, error) {
+	out := &executor.Job{ID: j.EnvironmentID(), ProjectName: j.projectName()}
+	out.Variables, _ = place.Public(j.vars)
+	out.Masked = j.masked
+	if !withImages {
+		if len(j.gitlab.Services) > 0 {
+			return nil, wrong("give the job to a runner with containers, or start the services in its script", "the job has services, and runs on a host directly")
+		}
+		return out, nil
+	}
+	out.ImageEnv = true
+	out.Registries = place.Registries(j.vars)
+	for _, c := range j.gitlab.Credentials {
+		if c.Type == "registry" {
+			out.Registries = append(out.Registries, containers.Registry{Host: c.URL, Username: c.Username, Password: c.Password})
+		}
+	}
+	asked := j.gitlab.Image
+	if asked == nil || asked.Name == "" {
+		asked = &gitlab.Image{Name: j.runner.Image}
+	}
+	image, err := j.image(asked)
+	if err != nil {
+		return nil, err
+	}
+	if image.Name == "" {
+		return nil, wrong("name an `image` in the job, or in [runners.docker] of the runner's configuration", "the job has no image")
+	}
+	out.Image = image
+	for _, from := range slices.Concat(j.runner.Services, j.gitlab.Services) {
+		s, err := j.service(&from)
+		if err != nil {
+			return nil, err
+		}
+		out.Services = append(out.Services, *s)
+	}
+	return out, nil
+}
+
+// KeepsProject reports whether the job goes on with what an earlier one of its project has left in the folder, and leaves it to later ones. One that
+// clones begins empty; one that chooses its folder, or wants it cleaned up behind it (FF_ENABLE_JOB_CLEANUP), leaves nothing.
+func (j *Job) KeepsProject() bool {
+	if j.Variable("GIT_CLONE_PATH") != "" || j.Flag("FF_ENABLE_JOB_CLEANUP", false) {
+		return false
+	}
+	switch strings.TrimSpace(j.Variable("GIT_STRATEGY")) {
+	case "":
+		return j.gitlab.AllowGitFetch
+	case "fetch", "none":
+		return true
+	}
+	return false
+}
+
+// DriverPlace is what the job says of the place that a driver makes for it. The driver is told everything, and does with images and services
+// what it will. builds is the folder in the place below which jobs have theirs, as far as it is known.
+func (j *Job) DriverPlace(builds string) (*executor.Job, error) {
+	out := &executor.Job{ID: j.EnvironmentID(), ProjectName: j.projectName(), Masked: j.masked}
+	out.Variables, _ = place.Public(j.vars)
+	temp := path.Join(builds, out.ID, out.ProjectName) + ".tmp"
+	expanded, err := j.vars.ExpandForJob(func(name string) string { return path.Join(temp, name) })
+	if err != nil {
+		return nil, wrong("", "%v", err)
+	}
+	facts := &executor.DriverFacts{Variables: map[string]string{}}
+	for _, v := range expanded.Effective() {
+		facts.Variables[v.Name] = v.Value
+		if v.File {
+			facts.Variables[v.Name] = path.Join(temp, v.Name)
+		}
+	}
+	services, err := json.Marshal(driverServices(j.gitlab.Services))
+	if err == nil {
+		facts.Variables["CI_JOB_SERVICES"] = string(services)
+		facts.Response, err = json.Marshal(j.gitlab)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Driver = facts
+	return out, nil
+}
+
+// Clone is the folder of the job's files in a place: the place's own, or that of GIT_CLONE_PATH within its folder for builds.
+func (j *Job) Clone(in Folders) (string, error) {
+	vars := j.variables(&in)
+	asked, ok := vars.Get("GIT_CLONE_PATH")
+	if !ok || asked.Value == "" {
+		return in.Project, nil
+	}
+	folder, err := vars.ExpandInJob(asked.Value, func(string) string { return "" })
+	if err != nil {
+		return "", wrong("", "GIT_CLONE_PATH: %v", err)
+	}
+	clean, relative := path.Clean, func(folder string) (string, bool) {
+		return strings.CutPrefix(folder, strings.TrimSuffix(in.Builds, "/")+"/")
+	}
+	if in.Shared {
+		clean = filepath.Clean
+		relative = func(folder string) (string, bool) {
+			below, err := filepath.Rel(in.Builds, folder)
+			return below, err == nil && below != "." && filepath.IsLocal(below)
+		}
+	}
+	if folder = clean(folder); folder == clean(in.Project) {
+		return in.Project, nil
+	}
+	if !j.runner.ClonePath {
+		return "", wrong("delete the variable, or use a runner with enabled = true in [runners.custom_build_dir]", "GIT_CLONE_PATH is %q, and jobs of this runner cannot choose their folder", folder)
+	}
+	below, inside := relative(folder)
+	if !inside || below == ".." || strings.HasPrefix(below, "../") {
+		return "", wrong("begin it with $CI_BUILDS_DIR/", "GIT_CLONE_PATH is %q, which is not in %s", folder, in.Builds)
+	}
+	if first, _, _ := strings.Cut(filepath.ToSlash(below), "/"); first == path.Base(filepath.ToSlash(in.Temp)) {
+		return "", wrong("choose another name", "GIT_CLONE_PATH is %q, where the runner has files of the job", folder)
+	}
+	return folder, nil
+}
+
+// driverService is a service as drivers of the custom executor read it (gitlab-runner 19.3, executors/custom/api).
+type driverService struct {
+	Name       string            `json:"name"`
+	Alias      string            `json:"alias"`
+	Entrypoint []string          `json:"entrypoint"`
+	Command    []string          `json:"command"`
+	Variables  []gitlab.Variable `json:"variables,omitempty"`
+}
+
+func driverServices(from []gitlab.Image) []driverService {
+	out := []driverService{}
+	for _, s := range from {
+		alias, _, _ := strings.Cut(strings.ReplaceAll(s.Alias, ",", " "), " ")
+		out = append(out, driverService{Name: s.Name, Alias: alias, Entrypoint: s.Entrypoint, Command: s.Command, Variables: s.Variables})
+	}
+	return out
+}
+
+// image is an image with its variables expanded.
+func (j *Job) image(from *gitlab.Image) (*containers.Image, error) {
+	if unknown := from.Options.Unknown; len(unknown) > 0 {
+		return nil, wrong("delete the option, or use a runner that knows it", "the image %s has the option %s, which this runner does not know",
+			from.Name, strings.Join(unknown, ", "))
+	}
+	out := &containers.Image{
+		Name: j.expand(from.Name), Entrypoint: from.Entrypoint, PullPolicies: from.PullPolicies,
+		Platform: j.expand(from.Options.Docker.Platform), User: j.expand(string(from.Options.Docker.User)),
+	}
+	if len(out.PullPolicies) == 0 {
+		out.PullPolicies = j.runner.PullPolicies
+	}
+	for _, p := range out.PullPolicies {
+		switch p {
+		case "always", "if-not-present", "never":
+		default:
+			return nil, event.NewError(event.CodeDefinitionInvalid, "the image %s has the pull policy %q; it can be always, if-not-present or never", out.Name, p)
+		}
+	}
+	return out, nil
+}
+
+func (j *Job) service(from *gitlab.Image) (*containers.Service, error) {
+	image, err := j.image(from)
+	if err != nil {
+		return nil, err
+	}
+	out := &containers.Service{
+		Image: *image, Command: from.Command, Variables: map[string]string{},
+		Aliases: strings.FieldsFunc(j.expand(from.Alias), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }),
+	}
+	for _, v := range from.Variables {
+		out.Variables[v.Key] = v.Value
+		if !v.Raw {
+			out.Variables[v.Key] = j.expand(v.Value)
+		}
+	}
+	return out, nil
+}

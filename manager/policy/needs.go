@@ -1,0 +1,120 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rungci/rung/internal/glob"
+	"github.com/rungci/rung/manager/config"
+	"github.com/rungci/rung/steps/event"
+)
+
+// NeedsPrefix begins the variables by which a job asks for a machine: RUNG_NEEDS_CPUS, and so on with the keys of [runners.provider.allowed_needs].
+const NeedsPrefix = "RUNG_NEEDS_"
+
+// maxLabels is how many labels a job may ask for.
+const maxLabels = 32
+
+// Needs are what the machine of a job must have: what the entry says, and what the job asks for beyond that, by variables. The error is an
+// *event.Error of code event.CodeDenied or event.CodeEnvironmentInvalid.
+func Needs(r *config.Runner, variable func(name string) string) (config.MachineNeeds, error) {
+	asked := func(key string) string { return variable(NeedsPrefix + strings.ToUpper(key)) }
+	if r.Provider == nil {
+		for _, key := range []string{"os", "arch", "cpus", "memory", "disk", "gpus", "labels"} {
+			if asked(key) != "" {
+				return config.MachineNeeds{}, denied("use a runner that has them", "runners.provider", "the job asks for a machine with %s %q, and this runner has no machines to choose from", key, asked(key))
+			}
+		}
+		return config.MachineNeeds{}, nil
+	}
+	n, most := r.Provider.Needs, r.Provider.AllowedNeeds
+	err := cmp.Or(
+		oneOf("os", asked("os"), &n.OS, most.OS), oneOf("arch", asked("arch"), &n.Arch, most.Arch),
+		atLeast("cpus", asked("cpus"), &n.CPUs, most.CPUs, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
+		atLeast("memory", asked("memory"), &n.Memory, most.Memory, config.ParseSize),
+		atLeast("disk", asked("disk"), &n.Disk, most.Disk, config.ParseSize),
+		atLeast("gpus", asked("gpus"), &n.GPUs, most.GPUs, strconv.Atoi),
+		labels(asked("labels"), &n, most.Labels),
+	)
+	return n, err
+}
+
+func invalid(key, asked, format string, args ...any) error {
+	return event.NewError(event.CodeEnvironmentInvalid, "%s%s is %q, and must be %s", NeedsPrefix, strings.ToUpper(key), asked, fmt.Sprintf(format, args...))
+}
+
+func tooMuch(hint, key, asked string) error {
+	return denied(hint, "runners.provider.allowed_needs."+key, "the job asks for a machine with %s %q, which is more than jobs of this runner may have", key, asked)
+}
+
+func contradicts(key, asked, has string) error {
+	return denied("use another runner", "runners.provider.needs."+key, "the job asks for a machine with %s %q, and those of this runner have %q", key, asked, has)
+}
+
+// atLeast raises a need to a number that a job asks for.
+func atLeast[N int | int64 | float64](key, asked string, need *N, most N, parse func(string) (N, error)) error {
+	if asked == "" {
+		return nil
+	}
+	n, err := parse(asked)
+	switch {
+	case err != nil || n < 0:
+		return invalid(key, asked, "a number, such as 2")
+	case n <= *need:
+		return nil
+	case n <= most: // which NaN is not
+		*need = n
+		return nil
+	case most == 0:
+		return tooMuch("use another runner", key, asked)
+	}
+	return tooMuch(fmt.Sprintf("ask for %v at most, or use another runner", most), key, asked)
+}
+
+// oneOf sets a need that has one of some names.
+func oneOf(key, asked string, need *string, list []string) error {
+	switch {
+	case asked == "" || asked == *need:
+		return nil
+	case *need != "":
+		return contradicts(key, asked, *need)
+	case !slices.Contains(list, asked):
+		return tooMuch("use one of "+strings.Join(list, ", ")+", or another runner", key, asked)
+	}
+	*need = asked
+	return nil
+}
+
+// labels adds the labels that a job asks for: NAME=VALUE,NAME=VALUE.
+func labels(asked string, n *config.MachineNeeds, patterns []string) error {
+	if asked == "" {
+		return nil
+	}
+	all := strings.Split(asked, ",")
+	if len(all) > maxLabels {
+		return invalid("labels", asked, "at most %d labels", maxLabels)
+	}
+	had := n.Labels
+	if n.Labels = maps.Clone(had); n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	for _, label := range all {
+		label = strings.TrimSpace(label)
+		name, value, ok := strings.Cut(label, "=")
+		has, known := had[name]
+		switch {
+		case !ok || name == "":
+			return invalid("labels", asked, "a list of labels: NAME=VALUE,NAME=VALUE")
+		case known && has != value:
+			return contradicts("labels", label, name+"="+has)
+		case !known && !slices.ContainsFunc(patterns, func(p string) bool { return glob.MatchName(p, label) }):
+			return tooMuch("use labels like "+strings.Join(patterns, ", ")+", or another runner", "labels", label)
+		}
+		n.Labels[name] = value
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rungci/rung/manager/config"
+	"github.com/rungci/rung/manager/policy"
+)
+
+func TestNeedsOfAJob(t *testing.T) {
+	t.Parallel()
+	entry := &config.Runner{Provider: &config.Provider{
+		Needs: config.MachineNeeds{OS: "linux", CPUs: 2, Memory: 1 << 30, Labels: map[string]string{"zone": "eu"}},
+		AllowedNeeds: config.AllowedNeeds{
+			OS: []string{"darwin"}, Arch: []string{"amd64", "arm64"}, CPUs: 8, Memory: 4 << 30, GPUs: 1, Labels: []string{"disk=*"},
+		},
+	}}
+	change := func(how func(*config.MachineNeeds)) config.MachineNeeds {
+		n := entry.Provider.Needs
+		n.Labels = map[string]string{"zone": "eu"}
+		how(&n)
+		return n
+	}
+	for name, c := range map[string]struct {
+		name, value string
+		want        config.MachineNeeds
+		err         string
+	}{
+		"a job that asks for nothing":       {"", "", entry.Provider.Needs, ""},
+		"more processors":                   {"CPUS", "7.5", change(func(n *config.MachineNeeds) { n.CPUs = 7.5 }), ""},
+		"fewer than every job has":          {"CPUS", "1", entry.Provider.Needs, ""},
+		"more memory":                       {"MEMORY", "3GiB", change(func(n *config.MachineNeeds) { n.Memory = 3 << 30 }), ""},
+		"a graphics processor":              {"GPUS", "1", change(func(n *config.MachineNeeds) { n.GPUs = 1 }), ""},
+		"an architecture":                   {"ARCH", "arm64", change(func(n *config.MachineNeeds) { n.Arch = "arm64" }), ""},
+		"the system that every job has":     {"OS", "linux", entry.Provider.Needs, ""},
+		"labels":                            {"LABELS", "disk=ssd, zone=eu", change(func(n *config.MachineNeeds) { n.Labels["disk"] = "ssd" }), ""},
+		"too many processors":               {"CPUS", "9", config.MachineNeeds{}, "runners.provider.allowed_needs.cpus"},
+		"what is no number":                 {"CPUS", "NaN", config.MachineNeeds{}, "runners.provider.allowed_needs.cpus"},
+		"what nobody allows":                {"DISK", "1g", config.MachineNeeds{}, "runners.provider.allowed_needs.disk"},
+		"another system than every job has": {"OS", "darwin", config.MachineNeeds{}, "runners.provider.needs.os"},
+		"an architecture that is not there": {"ARCH", "riscv64", config.MachineNeeds{}, "runners.provider.allowed_needs.arch"},
+		"another label than every job has":  {"LABELS", "zone=us", config.MachineNeeds{}, "runners.provider.needs.labels"},
+		"a label that nobody allows":        {"LABELS", "disk=ssd,owner=me", config.MachineNeeds{}, "runners.provider.allowed_needs.labels"},
+		"what is no label":                  {"LABELS", "ssd", config.MachineNeeds{}, "RUNG_NEEDS_LABELS is"},
+		"less than nothing":                 {"GPUS", "-1", config.MachineNeeds{}, "RUNG_NEEDS_GPUS is"},
+		"what is no size":                   {"MEMORY", "much", config.MachineNeeds{}, "RUNG_NEEDS_MEMORY is"},
+	} {
+		got, err := policy.Needs(entry, func(v string) string {
+			if v == policy.NeedsPrefix+c.name {
+				return c.value
+			}
+			return ""
+		})
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %s", name, err, c.err)
+			}
+		case err != nil || cmp.Diff(c.want, got) != "":
+			t.Errorf("%s: %v\n%s", name, err, cmp.Diff(c.want, got))
+		}
+	}
+	if len(entry.Provider.Needs.Labels) != 1 {
+		t.Error("a job has changed the needs of its entry")
+	}
+	if _, err := policy.Needs(&config.Runner{}, func(v string) string { return map[string]string{"RUNG_NEEDS_GPUS": "1"}[v] }); err == nil || !strings.Contains(err.Error(), "(runners.provider)") {
+		t.Error("a runner without machines:", err)
+	}
+}
