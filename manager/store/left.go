@@ -1,0 +1,115 @@
+package store
+
+import (
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/rungci/rung/internal/wholefile"
+)
+
+// What makes a runner's jobs readable when its token is not known any more, beside their records.
+const (
+	settingsFile = "settings" // sealed: what the runner was
+	keyFile      = "key"      // the runner's key, wrapped by the secret
+)
+
+// KeepSettings keeps what a runner is, so that Left finds it. It does nothing in a store without a secret.
+func (r *Runner) KeepSettings(settings []byte) error {
+	if r.store.secret == nil {
+		return nil
+	}
+	wrap, err := r.store.keyWrap()
+	if err != nil {
+		return err
+	}
+	if err := wholefile.WriteText(filepath.Join(r.folder(), keyFile), 0o600, wrap.Seal(nil, nil, r.key, []byte(r.id))); err != nil {
+		return err
+	}
+	return wholefile.WriteText(filepath.Join(r.folder(), settingsFile), 0o600, r.seal.Seal(nil, nil, settings, []byte(settingsFile)))
+}
+
+// Settings are those that were kept last.
+func (r *Runner) Settings() ([]byte, error) {
+	file := filepath.Join(r.folder(), settingsFile)
+	sealed, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := r.seal.Open(nil, nil, sealed, []byte(settingsFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
+	}
+	return settings, nil
+}
+
+// Left are the runners with jobs whose ID is not known: they have been taken from the configuration. The error is about those that cannot be read.
+func (s *Store) Left(known func(id string) bool) (left []*Runner, err error) {
+	folders, err := os.ReadDir(filepath.Join(s.folder, runnersFolder))
+	if err != nil {
+		return nil, err
+	}
+	var unread []error
+	for _, folder := range folders {
+		r := &Runner{store: s, id: folder.Name()}
+		if known(r.id) {
+			continue
+		}
+		jobs, err := r.count()
+		if jobs > 0 && err == nil {
+			if err = r.open(); err == nil {
+				left = append(left, r)
+			}
+		}
+		if err != nil {
+			unread = append(unread, fmt.Errorf("%d records of jobs in %s: %w", jobs, r.folder(), err))
+		}
+	}
+	return left, errors.Join(unread...)
+}
+
+// count is how many records of jobs there are.
+func (r *Runner) count() (int, error) {
+	entries, err := os.ReadDir(r.folder())
+	n := 0
+	for _, e := range entries {
+		if _, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+// open reads the runner's key by the secret.
+func (r *Runner) open() error {
+	if r.store.secret == nil {
+		return errors.New("there is no secret beside the configuration that opens them")
+	}
+	wrapped, err := os.ReadFile(filepath.Join(r.folder(), keyFile))
+	if err != nil {
+		return err
+	}
+	wrap, err := r.store.keyWrap()
+	if err != nil {
+		return err
+	}
+	if r.key, err = wrap.Open(nil, nil, wrapped, []byte(r.id)); err != nil {
+		return fmt.Errorf("they are sealed by another secret: %w", ErrDamaged)
+	}
+	r.seal, err = sealing(r.key)
+	return err
+}
+
+// keyWrap wraps keys of runners with the secret.
+func (s *Store) keyWrap() (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, s.secret, nil, "rung manager: keys of runners", keySize)
+	if err != nil {
+		return nil, err
+	}
+	return sealing(key)
+}
