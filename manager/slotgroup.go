@@ -1,0 +1,20 @@
+package manager
+
+import (
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/cgroup"
+	"github.com/rungci/rung/manager/config"
+)
+
+// slotGroup is the control group of a slot in which the jobs of an entry are on level cgroup; "" is none. A template that names none is
+// returned as it is, and the level says so.
+func slotGroup(settings *config.Runner, level executor.Level, slot int) string {
+	if !settings.UseSlotCgroups || level != executor.CGroup || slot < 0 {
+		return ""
+	}
+	group, err := cgroup.Slot(settings.SlotCgroupTemplate, slot)
+	if err != nil {
+		return settings.SlotCgroupTemplate
+	}
+	return group
+}
