@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -250,6 +252,13 @@ func (v *jobTurns) finish() {
 	}
 	if v.turn != nil {
 		v.end(v.turn)
+	}
+	v.next()
+	for _, name := range slices.Sorted(maps.Keys(v.jobs)) { // what came after the end of a job
+		if t := v.jobs[name]; !t.held.empty() {
+			t.finished = true
+			v.queue = append(v.queue, t)
+		}
 	}
 	v.next()
 }

@@ -171,3 +171,25 @@ func TestTheJobThatHasTheTurnIsShownAsItRuns(t *testing.T) {
 	}
 	checkFolds(t, FoldGitHub, log.String())
 }
+
+func TestWhatAJobPrintsAfterItsEndIsShown(t *testing.T) {
+	for _, fold := range []Fold{FoldGitLab, FoldGitHub} {
+		var log bytes.Buffer
+		v := NewJobs(Options{Mode: ModePlain, Stdout: &log, Stderr: &log, Fold: fold}, []string{"build", "test"})
+		v.Started("build")
+		v.Finished(JobResult{Name: "build", Status: JobSuccess, Attempts: 1})
+		v.Finished(JobResult{Name: "test", Status: JobSkipped})
+		v.Warn("build", "after the end", "")
+		v.Warn("test", "of a job that never began", "")
+		v.Ended(nil, time.Second)
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+		checkFolds(t, fold, log.String())
+		for _, text := range []string{"after the end", "of a job that never began"} {
+			if n := strings.Count(log.String(), text); n != 1 {
+				t.Errorf("%s: %q is there %d times:\n%s", fold, text, n, log.String())
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package joblog
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -55,7 +56,11 @@ func (r *Renderer) runnerLine(at time.Time, fallback string) {
 	if name == "" {
 		name = fallback
 	}
-	r.say(at, "Running with "+plain(name)+"\n")
+	first, rest, _ := strings.Cut(name, "\n")
+	r.say(at, "Running with "+plain(first)+"\n")
+	if rest != "" {
+		r.say(at, "  "+plain(strings.TrimSpace(rest))+"\n")
+	}
 }
 
 // preparing shows what is made for the job, a line for every part that is done.
@@ -119,6 +124,14 @@ func image(what string, i event.Image) string {
 
 // skipped says that a step did not run. Steps that every job has say nothing: most of them are for jobs that failed, or succeeded.
 func (r *Renderer) skipped(at time.Time, path string, b event.StepSkipped) {
+	if b.Name == "get_sources" && !r.ending { // of a job without sources
+		s := &step{path: path}
+		known := stages[b.Name]
+		r.openSection(at, s, known.section, known.headline, r.opts.CollapseSetup)
+		r.say(at, "Skipping Git repository setup\n")
+		r.close(at, s)
+		return
+	}
 	if _, isStage := stageOf(b.Name); isStage && parent(path) == "" {
 		return
 	}
@@ -135,6 +148,7 @@ func (r *Renderer) skipped(at time.Time, path string, b event.StepSkipped) {
 
 // stopping says that the run was asked to stop.
 func (r *Renderer) stopping(at time.Time, b event.Stopping) {
+	r.ending, r.stopped = true, plain(b.Reason)
 	if b.Force {
 		r.warn(at, nil, "the job is killed: %s", plain(b.Reason))
 		return
@@ -144,6 +158,9 @@ func (r *Renderer) stopping(at time.Time, b event.Stopping) {
 
 // finished ends all that is open and says how the job ended, in gitlab-runner's words.
 func (r *Renderer) finished(at time.Time, b event.RunFinished) {
+	if r.opts.Runner != "" {
+		r.runnerLine(at, "")
+	}
 	r.endPreparation(at)
 	if s := r.steps[""]; s != nil {
 		r.quiet(s)
@@ -157,17 +174,19 @@ func (r *Renderer) finished(at time.Time, b event.RunFinished) {
 		for _, d := range b.Error.Diagnostics {
 			r.say(at, plain(d.Error())+"\n")
 		}
-		if b.Error.Hint != "" {
-			r.say(at, plain(b.Error.Hint)+"\n")
-		}
 	}
-	r.say(at, red+"ERROR: Job failed"+failure(b)+"\n"+reset+"\n")
+	r.say(at, red+"ERROR: Job failed"+failure(b, r.stopped)+"\n"+reset+"\n")
+	if b.Error != nil && b.Error.Hint != "" {
+		r.say(at, "hint: "+plain(b.Error.Hint)+"\n")
+	}
 }
 
-// failure is what follows "Job failed".
-func failure(b event.RunFinished) string {
+// failure is what follows "Job failed". stopped is why the run was stopped, if it was.
+func failure(b event.RunFinished, stopped string) string {
 	err := b.Error
 	switch {
+	case err != nil && err.FailureReason() == event.ReasonInterrupted: // by its runner, and by nobody in GitLab
+		return ": aborted: " + cmp.Or(stopped, plain(err.Message))
 	case b.Status == event.Cancelled || err != nil && err.Kind == event.ErrorCancelled:
 		return ": canceled"
 	case err == nil:

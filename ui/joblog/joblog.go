@@ -24,6 +24,7 @@ package joblog
 
 import (
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rungci/rung/steps/event"
@@ -41,7 +42,8 @@ type Options struct {
 	TokenPrefixes []string
 	// Limit is how many bytes of log there are at most, with a notice after them; 0 means no limit.
 	Limit int64
-	// Runner is what the first line calls the program; empty leaves the line to RunStarted.
+	// Runner is what the first line calls the program, and after a line end, what the second one says of the runner; empty leaves the first
+	// line to RunStarted.
 	Runner string
 }
 
@@ -54,7 +56,8 @@ type Position struct {
 // Renderer makes the log of one run. It is used by one goroutine at a time.
 type Renderer struct {
 	opts   Options
-	out    []byte // what the event at hand adds
+	out    []byte // the caller's buffer, with what the event at hand adds from start on
+	start  int
 	at     Position
 	resume *Position
 	full   bool // the limit is reached
@@ -63,12 +66,15 @@ type Renderer struct {
 	steps      map[string]*step
 	open       []*step        // whose sections are open, outermost first
 	names      map[string]int // sections by name
-	entryBuf   []byte
+	stamp      []byte         // stampTime as entries have it
+	stampTime  time.Time
 	runner     source  // what this package says
 	lastTo     *source // whose entry is unfinished at the end of the log; nil when it ends with a line end
 	marked     bool    // the log ends with the mark of a section
 	prepare    bool    // the section of the preparation is open
 	introduced bool    // the first line is written
+	ending     bool    // a step has failed, or the run was stopped
+	stopped    string  // why the run was stopped, as was said last
 }
 
 // New begins a log.
@@ -77,7 +83,7 @@ func New(o Options) *Renderer {
 }
 
 // Resume goes on with a log of which the bytes up to a position are already kept elsewhere. It has to be given the events from the first one
-// on, and writes what follows the position only.
+// on, and writes what follows the position only. A position of 0 events and some bytes is one whose event nobody wrote down.
 func Resume(o Options, at Position) *Renderer {
 	r := New(o)
 	r.resume = &at
@@ -90,11 +96,13 @@ func (r *Renderer) Position() Position { return r.at }
 // Append appends to buf what the next event adds to the log. The error says that the log is not the one that was begun: the events or the
 // options are other ones. Nothing can be appended after it.
 func (r *Renderer) Append(buf []byte, e event.Event) ([]byte, error) {
-	r.out = r.out[:0]
+	r.out, r.start = buf, len(buf)
 	r.event(e)
+	out := r.out
+	r.out = nil
 	r.at.Events++
 	before := r.at.Bytes
-	r.at.Bytes += int64(len(r.out))
+	r.at.Bytes += int64(len(out) - len(buf))
 	if p := r.resume; p != nil {
 		switch {
 		case r.at.Events < p.Events:
@@ -102,16 +110,18 @@ func (r *Renderer) Append(buf []byte, e event.Event) ([]byte, error) {
 				return buf, changed(p, r.at)
 			}
 			return buf, nil
+		case p.Events == 0 && r.at.Bytes < p.Bytes:
+			return buf, nil
 		case r.at.Events == p.Events || p.Events == 0:
 			// A position may be inside of what an event adds: its sender stopped there.
 			if p.Bytes < before && p.Events > 0 || p.Bytes > r.at.Bytes {
 				return buf, changed(p, r.at)
 			}
 			r.resume = nil
-			return append(buf, r.out[max(p.Bytes-before, 0):]...), nil
+			return append(buf, out[len(buf)+int(max(p.Bytes-before, 0)):]...), nil
 		}
 	}
-	return append(buf, r.out...), nil
+	return out, nil
 }
 
 func changed(want *Position, is Position) error {
@@ -122,21 +132,21 @@ func changed(want *Position, is Position) error {
 // limitNotice is what gitlab-runner writes where a log ends that is too long.
 const limitNotice = "\n\x1b[33;1mJob's log exceeded limit of %d bytes.\nJob execution will continue but no more output will be collected.\x1b[0;m\n"
 
-// write adds bytes to the log, up to its limit.
-func (r *Renderer) write(p []byte) {
+// bound keeps what was added to the log from an index of out on within its limit.
+func (r *Renderer) bound(from int) {
 	if r.full {
+		r.out = r.out[:from]
 		return
 	}
-	have := r.at.Bytes + int64(len(r.out))
-	if r.opts.Limit <= 0 || have+int64(len(p)) <= r.opts.Limit {
-		r.out = append(r.out, p...)
+	have := r.at.Bytes + int64(from-r.start)
+	added := r.out[from:]
+	if r.opts.Limit <= 0 || have+int64(len(added)) <= r.opts.Limit {
 		return
 	}
 	n := int(r.opts.Limit - have)
-	for n > 0 && !utf8.RuneStart(p[n]) {
+	for n > 0 && !utf8.RuneStart(added[n]) {
 		n--
 	}
-	r.out = append(r.out, p[:n]...)
-	r.out = fmt.Appendf(r.out, limitNotice, r.opts.Limit)
+	r.out = fmt.Appendf(r.out[:from+n], limitNotice, r.opts.Limit)
 	r.full = true
 }

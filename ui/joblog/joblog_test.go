@@ -146,12 +146,13 @@ func TestAClassicJob(t *testing.T) {
 func TestHowAJobEnds(t *testing.T) {
 	code := 7
 	for want, end := range map[string]event.RunFinished{
-		"\x1b[32;1mJob succeeded\x1b[0;m\n":                                  {Status: event.Success},
-		"ERROR: Job failed: exit code 7\n":                                   {Status: event.Failure, ExitCode: &code, Error: &event.Error{Kind: event.ErrorStep}},
-		"ERROR: Job failed (system failure): no disk\n":                      {Status: event.Failure, Error: &event.Error{Kind: event.ErrorSystem, Message: "no disk"}},
-		"ERROR: Job failed: canceled\n":                                      {Status: event.Cancelled, Error: &event.Error{Kind: event.ErrorCancelled}},
-		"ERROR: Job failed: execution took longer than 1h0m0s seconds\n":     {Status: event.Failure, Error: event.TimedOut(event.TimeoutRun, event.TimedOut(event.TimeoutRun, 0).Timeout.Limit+3_600_000_000_000)},
-		"look at the name\n\x1b[31;1mERROR: Job failed: no such component\n": {Status: event.Failure, Error: &event.Error{Kind: event.ErrorNotFound, Message: "no such\ncomponent", Hint: "look at the name"}},
+		"\x1b[32;1mJob succeeded\x1b[0;m\n":                                                  {Status: event.Success},
+		"ERROR: Job failed: exit code 7\n":                                                   {Status: event.Failure, ExitCode: &code, Error: &event.Error{Kind: event.ErrorStep}},
+		"ERROR: Job failed (system failure): no disk\n":                                      {Status: event.Failure, Error: &event.Error{Kind: event.ErrorSystem, Message: "no disk"}},
+		"ERROR: Job failed: canceled\n":                                                      {Status: event.Cancelled, Error: &event.Error{Kind: event.ErrorCancelled}},
+		"ERROR: Job failed: aborted: the runner ends\n":                                      {Status: event.Cancelled, Error: event.NewError(event.CodeTerminated, "the runner ends")},
+		"ERROR: Job failed: execution took longer than 1h0m0s seconds\n":                     {Status: event.Failure, Error: event.TimedOut(event.TimeoutRun, event.TimedOut(event.TimeoutRun, 0).Timeout.Limit+3_600_000_000_000)},
+		"\x1b[31;1mERROR: Job failed: no such component\n\x1b[0;m\nhint: look at the name\n": {Status: event.Failure, Error: &event.Error{Kind: event.ErrorNotFound, Message: "no such\ncomponent", Hint: "look at the name"}},
 	} {
 		s := &script{}
 		s.at("", event.RunStarted{})
@@ -304,6 +305,10 @@ func splits(text string, try func(pieces []string)) {
 }
 
 func TestTokensAndCredentialsInURLsAreMaskedWhereverTheyAreCut(t *testing.T) {
+	prefixes := []string{"tok-"}
+	for i := range 30 {
+		prefixes = append(prefixes, fmt.Sprintf("%d-", 10+i))
+	}
 	for in, want := range map[string]string{
 		"glpat-abc def":                              "glpat-[MASKED] def", // C10
 		"xglpat-abc":                                 "xglpat-[MASKED]",
@@ -318,12 +323,13 @@ func TestTokensAndCredentialsInURLsAreMaskedWhereverTheyAreCut(t *testing.T) {
 		"/?private_token=x y":                        "/?private_token=[MASKED] y",                       // C16
 		"/?Private_TOKEN=x&a=b":                      "/?Private_TOKEN=[MASKED]&a=b",                     // C17
 		"?rss_token=a&x-amz-credential=b\tc":         "?rss_token=[MASKED]&x-amz-credential=[MASKED]\tc", // C18
-		"?private_token=" + strings.Repeat("x", 300): "?private_token=[MASKED]",                          // C19
+		"?private_token=" + strings.Repeat("x", 300): "?private_token=[MASKED]",                          // C19, and below
 		"?private_token=":                            "?private_token=[MASKED]",                          // C20
 		"?private_token=&x":                          "?private_token=[MASKED]&x",
 		"?private_tokens=x":                          "?private_tokens=x", // C21
 		"??private_token=x":                          "??private_token=[MASKED]",
 		"nothing to see? go & look":                  "nothing to see? go & look",
+		"20-abc 39-abc":                              "20-[MASKED] 39-[MASKED]", // C15: the reference looks for the 15 shortest only
 	} {
 		splits(in, func(pieces []string) { // C22
 			s := &script{}
@@ -332,11 +338,26 @@ func TestTokensAndCredentialsInURLsAreMaskedWhereverTheyAreCut(t *testing.T) {
 				s.print("1", event.Stdout, piece)
 			}
 			s.print("1", event.Stdout, "\nnext\n")
-			got, at := render(t, joblog.Options{TokenPrefixes: []string{"tok-"}}, s.events)
+			got, at := render(t, joblog.Options{TokenPrefixes: prefixes}, s.events)
 			if got = got[at[0].Bytes:]; got != want+"\nnext\n" {
 				t.Errorf("%q: got %q, want %q", pieces, got, want)
 			}
 		})
+	}
+}
+
+func TestALongCredentialInAURLIsMasked(t *testing.T) { // C19
+	value := strings.Repeat("x", 8<<10)
+	for _, cut := range []int{0, 1, 14, 15, 16, 4000, 8<<10 + 15} {
+		text := "?private_token=" + value + "&a=b\n"
+		s := &script{}
+		s.at("1", event.StepStarted{Name: "a", Kind: event.KindScript})
+		s.print("1", event.Stdout, text[:cut])
+		s.print("1", event.Stdout, text[cut:])
+		got, at := render(t, joblog.Options{}, s.events)
+		if got = got[at[0].Bytes:]; got != "?private_token=[MASKED]&a=b\n" {
+			t.Errorf("cut at %d it is %.100q", cut, got)
+		}
 	}
 }
 
@@ -487,5 +508,23 @@ func BenchmarkRenderer(b *testing.B) {
 	var out []byte
 	for b.Loop() {
 		out, _ = r.Append(out[:0], event.Event{Step: "1", Time: time.Unix(0, 0), Body: event.Log{Stream: event.Stdout, Data: data}})
+	}
+}
+
+func TestAJobWithoutSourcesSaysSo(t *testing.T) {
+	const said = "Getting source from Git repository\x1b[0;m\x1b[0;m\nSkipping Git repository setup\n"
+	s := &script{}
+	s.at("", event.RunStarted{})
+	s.at("1", event.StepSkipped{Name: "get_sources", Reason: "if: false"})
+	if log, _ := render(t, joblog.Options{}, s.events); !strings.Contains(log, said) {
+		t.Errorf("the log is %q", log)
+	}
+	s = &script{} // one that did not come so far
+	s.at("", event.RunStarted{})
+	s.at("1", event.StepStarted{Name: "pre_get_sources", Kind: event.KindScript})
+	s.at("1", event.StepFinished{Status: event.Failure, Error: &event.Error{Kind: event.ErrorStep, Step: "1", Message: "exit code 2"}})
+	s.at("2", event.StepSkipped{Name: "get_sources", Reason: "an earlier step failed"})
+	if log, _ := render(t, joblog.Options{}, s.events); strings.Contains(log, "Skipping") {
+		t.Errorf("the log is %q", log)
 	}
 }

@@ -49,6 +49,9 @@ func (r *Renderer) lines(s *source, at time.Time, data []byte) {
 		end := lineEnd(data)
 		room := maxEntry - len(s.line)
 		switch {
+		case len(s.line) == 0 && end >= 0 && end < room && data[end] == '\n': // as nearly always
+			r.write(s, data[:end+1])
+			data = data[end+1:]
 		case end >= 0 && end < room:
 			s.line = append(s.line, data[:end+1]...)
 			s.returned = data[end] == '\r'
@@ -97,19 +100,27 @@ func cutRune(data []byte) int {
 
 // entry writes what the source has.
 func (r *Renderer) entry(s *source) {
-	line := s.line
+	r.write(s, s.line)
+	s.line, s.returned = s.line[:0], false
+}
+
+// write writes an entry of a source.
+func (r *Renderer) write(s *source, line []byte) {
 	ended := bytes.HasSuffix(line, []byte("\n"))
+	from := len(r.out)
 	if r.lastTo != nil && r.lastTo != s && !r.opts.Timestamps {
-		r.write([]byte{'\n'})
+		r.out = append(r.out, '\n')
+		r.bound(from)
 		r.lastTo.midLine = false
+		from = len(r.out)
 	}
 	if r.marked && s != &r.runner {
 		r.runner.midLine = false
 	}
 	r.marked = false
-	b := r.entryBuf[:0]
+	b := r.out
 	if r.opts.Timestamps {
-		b = append(s.time.UTC().AppendFormat(b, stampFormat), ' ')
+		b = append(b, r.stampOf(s.time)...)
 		b = append(b, s.stamp...)
 		if s.midLine {
 			b = append(b, '+')
@@ -124,9 +135,9 @@ func (r *Renderer) entry(s *source) {
 	if r.opts.Timestamps && !ended {
 		b = append(b, '\n')
 	}
-	r.write(b)
-	r.entryBuf = b
-	s.line, s.midLine, s.returned = s.line[:0], !ended, false
+	r.out = b
+	r.bound(from)
+	s.midLine = !ended
 	r.lastTo = nil
 	if !ended {
 		r.lastTo = s
@@ -179,4 +190,13 @@ func (r *Renderer) mark(at time.Time, text string) {
 	r.runner.line, r.runner.time = append(r.runner.line, text...), at
 	r.entry(&r.runner)
 	r.marked, r.runner.midLine, r.lastTo = true, r.opts.Timestamps, nil
+}
+
+// stampOf is a time as entries have it, with a space behind it. The lines of one event have one time.
+func (r *Renderer) stampOf(t time.Time) []byte {
+	if r.stamp == nil || !t.Equal(r.stampTime) {
+		r.stamp = append(t.UTC().AppendFormat(r.stamp[:0], stampFormat), ' ')
+		r.stampTime = t
+	}
+	return r.stamp
 }

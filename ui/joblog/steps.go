@@ -225,6 +225,7 @@ func (s *step) prefix() string {
 
 // end takes in the end of a step.
 func (r *Renderer) end(at time.Time, path string, b event.StepFinished) {
+	r.ending = r.ending || b.Status != event.Success && !b.Allowed
 	s := r.steps[path]
 	if s == nil || s.inner {
 		return
@@ -254,7 +255,7 @@ func (r *Renderer) trouble(at time.Time, s *step, err *event.Error) {
 		r.say(at, s.prefix()+plain(d.Error())+"\n")
 	}
 	if err.Hint != "" {
-		r.say(at, s.prefix()+plain(err.Hint)+"\n")
+		r.say(at, s.prefix()+"hint: "+plain(err.Hint)+"\n")
 	}
 }
 
