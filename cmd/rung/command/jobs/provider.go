@@ -1,0 +1,63 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/plugin"
+	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/executor/provider/connect"
+	"github.com/rungci/rung/executor/provider/hosts"
+	"github.com/rungci/rung/manager/config"
+)
+
+// openProvider opens where the machines of an entry come from.
+func openProvider(p *command.Program) func(ctx context.Context, r *config.Runner, setup provider.Setup) (provider.Provider, error) {
+	return func(ctx context.Context, r *config.Runner, setup provider.Setup) (provider.Provider, error) {
+		from := r.Provider
+		if len(from.Hosts) > 0 {
+			return listed(from, setup)
+		}
+		options, err := plugin.Options(from.Options)
+		if err != nil {
+			return nil, fmt.Errorf("[runners.provider.options] cannot be JSON, which plugins read: %w", err)
+		}
+		opened, err := plugin.OpenProvider(ctx, plugin.Config{
+			Name: from.Name, File: from.File, Folder: from.Folder, SHA256: from.SHA256, Args: from.Args, Env: variables(p, from.Environment), Options: options,
+			Log: slog.Default().With("runner", r.Name),
+		}, setup)
+		if err != nil {
+			return nil, err
+		}
+		return opened, nil
+	}
+}
+
+// listed is the provider of the hosts that are in the configuration.
+func listed(p *config.Provider, setup provider.Setup) (provider.Provider, error) {
+	var list []hosts.Host
+	for _, h := range p.Hosts {
+		to := provider.Access{
+			Protocol: provider.SSH, Address: h.Address, KeyFile: h.IdentityFile, KnownHosts: h.KnownHostsFile, HostKey: h.HostKey, Jump: h.Jump,
+		}
+		if h.Address == provider.Local {
+			to = provider.Access{Protocol: provider.Local}
+		}
+		list = append(list, hosts.Host{
+			Name: h.Name, Access: to, Slots: h.Slots, Level: executor.Level(h.Level), Env: h.Environment, Temp: h.TempDir,
+			Has: provider.Needs{OS: h.OS, Arch: h.Arch, CPUs: h.CPUs, Memory: h.Memory, Disk: h.Disk, GPUs: h.GPUs, Labels: h.Labels},
+		})
+	}
+	return hosts.New(list, setup)
+}
+
+// connectTo connects to the machines of providers.
+func connectTo(program func(system, arch string) (string, error)) func(context.Context, provider.Access) (host.Host, error) {
+	return func(ctx context.Context, to provider.Access) (host.Host, error) {
+		return connect.Host(ctx, to, program)
+	}
+}

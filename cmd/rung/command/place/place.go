@@ -1,0 +1,97 @@
+// Package place is what commands about the configuration share: where it is, which of its entries are meant, and errors as exit codes.
+package place
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/manager/config"
+	"github.com/rungci/rung/manager/gitlab"
+	"github.com/rungci/rung/manager/registration"
+)
+
+// CodesHelp is for commands that speak with GitLab.
+const CodesHelp = `Exit codes: 0 success · 2 usage · 3 invalid configuration · 4 not allowed: GitLab refuses a token · 5 internal error: GitLab does not answer
+· 6 not found · 130 interrupted`
+
+// File is the flag that says where the configuration is.
+type File struct {
+	p    *command.Program
+	path string
+}
+
+// Flag adds --config to a command.
+func Flag(p *command.Program, cmd *cobra.Command) *File {
+	f := &File{p: p}
+	cmd.Flags().StringVarP(&f.path, "config", "c", "", "read `FILE` (CONFIG_FILE)")
+	return f
+}
+
+// Path is the flag's value, else that of the variable CONFIG_FILE, else where gitlab-runner has the file for this user.
+func (f *File) Path() string {
+	switch {
+	case f.path != "":
+		return f.path
+	case f.p.Getenv("CONFIG_FILE") != "":
+		return f.p.Getenv("CONFIG_FILE")
+	}
+	return config.DefaultPath()
+}
+
+// Given reports whether the flag or the variable names the file.
+func (f *File) Given() bool { return f.path != "" || f.p.Getenv("CONFIG_FILE") != "" }
+
+// Manager is this machine with that configuration.
+func (f *File) Manager() *registration.Manager {
+	return &registration.Manager{Path: f.Path(), Info: registration.Info(f.p.Version, command.Revision())}
+}
+
+// Choice are the flags that say which entries are meant.
+type Choice struct {
+	Name, URL string
+	ID        int64
+	Token     string
+	All       bool
+}
+
+// Of are the entries that were chosen. The error says that there are none.
+func (c *Choice) Of(all []config.Runner, path string) ([]*config.Runner, error) {
+	var out []*config.Runner
+	for i := range all {
+		r := &all[i]
+		if c.All || (c.Name == "" || c.Name == r.Name) && (c.URL == "" || c.URL == r.URL) && (c.Token == "" || c.Token == r.Token) && (c.ID == 0 || c.ID == r.ID) {
+			out = append(out, r)
+		}
+	}
+	if len(out) == 0 && len(all) == 0 {
+		return nil, exit.Coded(exit.NotFound, "%s has no entries", path).Hinted("see `rung register`")
+	}
+	if len(out) == 0 {
+		return nil, exit.Coded(exit.NotFound, "%s has no such entry", path).Hinted("see `rung list`")
+	}
+	return out, nil
+}
+
+// Given reports whether anything was chosen.
+func (c *Choice) Given() bool { return *c != Choice{} }
+
+// Failure gives an error of GitLab its exit code.
+func Failure(err error) error {
+	var server *registration.ServerError
+	var network *gitlab.NetworkError
+	switch {
+	case errors.As(err, &server):
+		return exit.Usage("%v", err).Hinted("omit --tag-list, --run-untagged, --locked, --access-level, --maximum-timeout, --paused and --maintenance-note")
+	case gitlab.Status(err) == http.StatusForbidden, gitlab.Status(err) == http.StatusUnauthorized:
+		return exit.Coded(exit.Denied, "%v", err).Hinted("GitLab does not accept the token: it may be mistyped, of another GitLab, expired, or its runner deleted")
+	case gitlab.Status(err) == http.StatusGone, gitlab.Status(err) == http.StatusUnprocessableEntity:
+		return exit.Coded(exit.Denied, "%v", err)
+	case errors.As(err, &network):
+		return exit.Coded(exit.System, "%v", err).Hinted("check the address, the network and, for certificates, tls-ca-file")
+	}
+	return err
+}

@@ -1,0 +1,27 @@
+package place
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+)
+
+// StateFolder is where a manager keeps its state unless it is told otherwise.
+func StateFolder(p *command.Program) (string, error) {
+	if os.Geteuid() == 0 {
+		return "/var/lib/rung", nil
+	}
+	if dir := p.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "rung"), nil
+	}
+	home := p.Getenv("HOME")
+	if home == "" {
+		return "", exit.Usage("there is no HOME to keep state in: use --state")
+	}
+	return filepath.Join(home, ".local", "state", "rung"), nil
+}
+
+// Socket is where the manager with a state folder answers `rung status`.
+func Socket(state string) string { return filepath.Join(state, "manager.sock") }

@@ -1,0 +1,135 @@
+// Package plugins holds the commands about plugins.
+package plugins
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/executor/plugin"
+	"github.com/rungci/rung/executor/plugin/plugintest"
+	"github.com/rungci/rung/internal/cleantext"
+)
+
+// childName is the hidden command that runs the suite.
+const childName = "test-child"
+
+// Command makes the command `plugin`.
+func Command(p *command.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "plugin", Short: "Try plugins"}
+	command.Group(cmd)
+	child := &cobra.Command{Use: childName, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return exit.Shown(plugintest.Child([]string{"plugin", childName}))
+	}}
+	cmd.AddCommand(testCommand(p), child)
+	return cmd
+}
+
+func testCommand(p *command.Program) *cobra.Command {
+	var options, stepRunner, image, only string
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Try a plugin with the suite that its kind must pass",
+		Long: `test starts a plugin and tries all that a runner expects of one. Each case is a sentence; for one that does not hold, what was found instead follows.
+
+Of an executor plugin: that steps run and can be cancelled, that files come and go as they are, that jobs do not see each other's, what is left when the
+plugin or the runner is killed, and some forty things more. It takes about a minute. Cases about what the plugin says that it cannot do pass. Jobs are
+made in a folder of their own in the one for temporary files, and nothing else on this machine is touched.
+
+Of a provider plugin: that places are reserved, kept and given back, that no call that is repeated, cancelled or late takes one more, that machines
+outlive the processes of the plugin and the runner, and some twenty things more. It makes about 70 machines, a few at a time, and nobody connects to
+them. With the options that it is given it must have room for 2 to 64 jobs, and machines that take less than 30 seconds.
+
+Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin does not start`,
+		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
+  rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
+  rung plugin test ./provider-plugin-command --options "$(cat options.json)"`,
+		Args: command.Arguments(1, 1, "FILE"),
+	}
+	cmd.Flags().StringVar(&options, "options", "", "give the plugin these options, as `JSON`")
+	cmd.Flags().StringVar(&image, "image", "", "run jobs in this `IMAGE`, which has a POSIX shell")
+	cmd.Flags().StringVar(&only, "only", "", "try only cases that have this `TEXT` in them")
+	cmd.Flags().StringVar(&stepRunner, "step-runner", "", "run jobs with this step-runner `FILE`, which is else the one beside rung")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the plugin writes to its log")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if options != "" && !json.Valid([]byte(options)) {
+			return exit.Usage("--options must be JSON, such as '{\"command\": [\"nice\"]}'")
+		}
+		trial := plugintest.Trial{Plugin: plugin.Config{Name: nameOf(args[0]), File: args[0], Options: json.RawMessage(options)}, Image: image, Only: only}
+		trial.Plugin.Log = slog.New(slog.DiscardHandler)
+		if verbose {
+			trial.Plugin.Log, trial.Log = slog.New(slog.NewTextHandler(p.Stderr, nil)), p.Stderr
+		}
+		var err error
+		if trial.Provider, err = plugin.Provides(cmd.Context(), trial.Plugin); err != nil {
+			return exit.Coded(exit.System, "%v", err)
+		}
+		if !trial.Provider {
+			if trial.StepRunner, err = findStepRunner(stepRunner); err != nil {
+				return err
+			}
+		}
+		own, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		passed, err := trial.Run(cmd.Context(), []string{own, "plugin", childName}, func(r plugintest.Result) { show(p.Stdout, r) })
+		switch {
+		case err != nil:
+			return exit.Coded(exit.System, "%v", err)
+		case !passed:
+			return exit.Shown(exit.StepsFailed)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// nameOf is what messages call the plugin of a file.
+func nameOf(file string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(filepath.Base(file), plugin.Prefix), plugin.ProviderPrefix)
+	name, _, _ = strings.Cut(name, ".")
+	return name
+}
+
+// findStepRunner returns the file of a flag, or the step-runner beside this program or in PATH.
+func findStepRunner(file string) (string, error) {
+	if file != "" {
+		return filepath.Abs(file)
+	}
+	if own, err := os.Executable(); err == nil {
+		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(own), "step-runner")); err == nil {
+			return beside, nil
+		}
+	}
+	found, err := exec.LookPath("step-runner")
+	if err != nil {
+		return "", exit.Coded(exit.NotFound, "there is no step-runner beside rung, nor in PATH").Hinted("give one with --step-runner FILE")
+	}
+	return filepath.Abs(found)
+}
+
+// show writes a case, and what is wrong.
+func show(to io.Writer, r plugintest.Result) {
+	mark := "FAIL"
+	switch {
+	case r.Passed:
+		mark = "ok  "
+	case r.Skipped:
+		mark = "skip"
+	}
+	fmt.Fprintf(to, "%s  %s\n", mark, r.Case)
+	for _, line := range r.Details {
+		fmt.Fprintf(to, "        %s\n", cleantext.Line(strings.TrimRight(line, "\n")))
+	}
+}

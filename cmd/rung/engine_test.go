@@ -1,0 +1,43 @@
+package main
+
+import (
+	"net"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rungci/rung/executor/executortest"
+	"github.com/rungci/rung/executor/executortest/enginetest"
+)
+
+// engineAddress is where containers of the tests' engine reach this machine (scripts/engine.sh).
+const engineAddress = "192.0.2.1"
+
+// TestEngineScripts runs the stories of testdata/engine, which need containers. Their image is rung-test-busybox:1.
+func TestEngineScripts(t *testing.T) {
+	host := enginetest.Host(t)
+	enginetest.Busybox(t)
+	program, err := executortest.Program() // which runs in every container
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/engine", RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			prepare(env, program)
+			env.Setenv("DOCKER_HOST", host)
+			return nil
+		},
+		Cmds: commands,
+	})
+}
+
+// reachable starts a server that containers reach, where that can be.
+func reachable(server *httptest.Server) {
+	if listener, err := net.Listen("tcp", net.JoinHostPort(engineAddress, "0")); err == nil {
+		_ = server.Listener.Close()
+		server.Listener = listener
+	}
+	server.Start()
+}

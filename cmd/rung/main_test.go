@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rungci/rung/cmd/internal/commandtest"
+	"github.com/rungci/rung/executor/executortest"
+	api "github.com/rungci/rung/manager/gitlab"
+	"github.com/rungci/rung/manager/gitlab/gitlabtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(cleaning{m}, map[string]func(){"rung": child})
+}
+
+// cleaning removes the step-runner that tests have built.
+type cleaning struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (c cleaning) Run() int {
+	defer executortest.RemoveProgram()
+	return c.M.Run()
+}
+
+// child is main for the programs that scripts start. With the race detector a program waits a second before it ends, unless it ends like this.
+func child() {
+	code := run()
+	if os.Getenv("GORACE") == "" {
+		syscall.Exit(code)
+	}
+	os.Exit(code)
+}
+
+// TestScripts runs every command as its user does. Each file in testdata/script tells one story.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	program, err := executortest.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup:               func(env *testscript.Env) error { prepare(env, program); return nil },
+		Cmds:                commands,
+	})
+}
+
+// commands are those of scripts.
+var commands = map[string]func(*testscript.TestScript, bool, []string){
+	"exits": exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand,
+}
+
+// prepare is what all scripts have.
+func prepare(env *testscript.Env, program string) {
+	env.Setenv("NO_COLOR", "1")
+	env.Setenv("LANG", "C.UTF-8")
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("CONFIG_FILE", filepath.Join(env.WorkDir, "config.toml"))
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	env.Setenv("STEP_RUNNER", program)
+	env.Values[gitlabKey{}] = &gitlab{}
+}
+
+// exits runs a command and checks its exit code: exits CODE COMMAND [ARG ...].
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG ...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("running %s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+type gitlabKey struct{}
+
+type gitlab struct {
+	server *gitlabtest.Server
+	jobs   map[string]*gitlabtest.Job
+}
+
+// jobTime is how long a job of a script may take.
+const jobTime = time.Minute
+
+// gitlabCommand is a GitLab for a script:
+//
+//	gitlab start              $GITLAB is its address, $REGISTRATION a registration token
+//	gitlab runner NAME        makes a runner, whose authentication token is in $NAME
+//	gitlab knows TOKEN [N]    checks that there is a runner with a token, on N machines; ! gitlab knows: that there is none
+//	gitlab forgets TOKEN      waits until a token is replaced
+//	gitlab expire TOKEN       lets a token have an end, in an hour
+//	gitlab fail N ENDPOINT STATUS
+//	gitlab job NAME FILE      enqueues the job of a payload
+//	gitlab says NAME TEXT     waits until the job's log has a text
+//	gitlab ends NAME STATE [WITHIN]
+//	                          waits until the job has ended, and puts its log into NAME.log; STATE may have the reason and the exit code
+//	gitlab artifact NAME TYPE the only artifact of a job, of that type, a zip archive, is unpacked
+//	gitlab cancel NAME
+func gitlabCommand(ts *testscript.TestScript, neg bool, args []string) {
+	g := ts.Value(gitlabKey{}).(*gitlab)
+	switch {
+	case len(args) == 1 && args[0] == "start":
+		g.server = gitlabtest.New(gitlabtest.Options{Unwatched: 1})
+		server := httptest.NewUnstartedServer(g.server)
+		reachable(server)
+		ts.Defer(func() {
+			server.Close()
+			for _, v := range g.server.Violations() {
+				ts.Logf("violation: %s", v)
+			}
+			if len(g.server.Violations()) > 0 {
+				panic("the runner API was not spoken as it should be")
+			}
+		})
+		ts.Setenv("GITLAB", server.URL)
+		ts.Setenv("REGISTRATION", gitlabtest.RegistrationToken)
+	case len(args) == 2 && args[0] == "runner":
+		ts.Setenv(args[1], g.server.NewRunner())
+	case len(args) >= 2 && args[0] == "knows":
+		r := g.server.Runner(args[1])
+		if (r != nil) == neg {
+			ts.Fatalf("GitLab has the runner: %v", r != nil)
+		}
+		if r != nil && len(args) == 3 && strconv.Itoa(len(r.Managers)) != args[2] {
+			ts.Fatalf("the runner is on %d machines", len(r.Managers))
+		}
+	case len(args) == 2 && args[0] == "forgets":
+		for until := time.Now().Add(jobTime); g.server.Runner(args[1]) != nil; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(until) {
+				ts.Fatalf("GitLab still has the runner")
+			}
+		}
+		time.Sleep(time.Second) // the new token is written, and read again
+	case len(args) == 2 && args[0] == "expire":
+		g.server.Expire(args[1], time.Now().Add(time.Hour))
+	case len(args) == 3 && args[0] == "job":
+		var payload api.Job
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[2])), &payload))
+		if g.jobs == nil {
+			g.jobs = map[string]*gitlabtest.Job{}
+		}
+		g.jobs[args[1]] = g.server.Enqueue(payload)
+	case len(args) == 3 && args[0] == "says":
+		ctx, cancel := context.WithTimeout(context.Background(), jobTime)
+		defer cancel()
+		ts.Check(g.jobs[args[1]].WaitLog(ctx, args[2]))
+	case (len(args) == 3 || len(args) == 4) && args[0] == "ends":
+		within := jobTime
+		if len(args) == 4 {
+			var err error
+			within, err = time.ParseDuration(args[3])
+			ts.Check(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		r, err := g.jobs[args[1]].Wait(ctx)
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(args[1]+".log"), []byte(r.Log), 0o600))
+		how := string(r.State)
+		if r.State == api.Failed {
+			how += fmt.Sprintf(" %s %d", r.FailureReason, r.ExitCode)
+		}
+		if how != args[2] && string(r.State) != args[2] {
+			ts.Fatalf("the job %s is %q\n%s", args[1], how, r.Log)
+		}
+	case len(args) == 3 && args[0] == "artifact":
+		ctx, cancel := context.WithTimeout(context.Background(), jobTime)
+		defer cancel()
+		r, err := g.jobs[args[1]].Wait(ctx)
+		ts.Check(err)
+		if len(r.Artifacts) != 1 || r.Artifacts[0].Type != args[2] {
+			ts.Fatalf("the job has %d artifacts: %+v", len(r.Artifacts), r.Artifacts)
+		}
+		unpack(ts, r.Artifacts[0].Data)
+	case len(args) == 2 && args[0] == "cancel":
+		g.jobs[args[1]].Cancel()
+	case len(args) == 4 && args[0] == "fail":
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		status, err := strconv.Atoi(args[3])
+		ts.Check(err)
+		g.server.Fail(n, args[2], status)
+	default:
+		ts.Fatalf("usage: gitlab start|runner|knows|expire|fail")
+	}
+}
+
+// private checks that only its owner can read a file: private FILE.
+func private(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: private FILE")
+	}
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if info.Mode().Perm() != 0o600 {
+		ts.Fatalf("%s has the mode %o", args[0], info.Mode().Perm())
+	}
+}
+
+// TestCommandReference keeps docs/cli in step with the commands; `make generate` writes it.
+func TestCommandReference(t *testing.T) {
+	t.Parallel()
+	commandtest.Reference(t, rootCommand(commandtest.Program()), filepath.Join("..", "..", "docs", "cli"))
+}
+
+// TestEveryCommandHasAManPage makes the man pages; scripts/man.sh keeps them.
+func TestEveryCommandHasAManPage(t *testing.T) {
+	t.Parallel()
+	commandtest.Man(t, rootCommand(commandtest.Program()))
+}
+
+func TestHelpFitsEightyColumns(t *testing.T) {
+	t.Parallel()
+	commandtest.Help(t, rootCommand(commandtest.Program()))
+}
