@@ -7,25 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
+	"github.com/rungci/rung/cmd/internal/commandtest"
 	"github.com/rungci/rung/cmd/step-runner/command"
 )
 
 func TestHelpFitsEightyColumns(t *testing.T) {
 	t.Parallel()
-	eachCommand(func(_ string, cmd *cobra.Command) {
-		var help bytes.Buffer
-		cmd.SetOut(&help)
-		if err := cmd.Help(); err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(help.String()) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > command.HelpWidth {
-				t.Errorf("%s --help has a line of %d columns: %s", cmd.CommandPath(), n, line)
-			}
-		}
-	})
+	commandtest.Help(t, allCommands())
 }
 
 func TestHelpListsCommandsInGroupsAndLocalFirst(t *testing.T) {
@@ -74,7 +62,7 @@ func TestCompletionOffersValues(t *testing.T) {
 		".gitlab-ci.yml":           "stages: [a, b]\nmake:\n  stage: a\n  script: [make]\ntest it:\n  stage: b\n  script: [make]\n",
 		".github/workflows/ci.yml": "on: push\njobs:\n  docs:\n    runs-on: x\n    steps: [{run: true}]\n",
 	} {
-		writePage(t, dir+"/"+name, text)
+		commandtest.WritePage(t, dir+"/"+name, text)
 	}
 	for _, c := range []struct {
 		args string

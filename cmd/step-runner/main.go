@@ -15,6 +15,7 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/doctor"
+	"github.com/rungci/rung/cmd/step-runner/command/egress"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/inspect"
 	"github.com/rungci/rung/cmd/step-runner/command/local"
@@ -80,7 +81,7 @@ func run() int {
 		go runner.Digest()
 	}
 	p := &command.Program{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Env: os.Environ(), Version: version(),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Env: os.Environ(), Version: command.Version(buildVersion),
 	}
 	return execute(context.Background(), p, os.Args[1:])
 }
@@ -123,8 +124,8 @@ func groups(p *command.Program) []group {
 		{"Trust", []string{"lock", "sources", "cache", "sign", "verify", "oci"}, func() []*cobra.Command {
 			return append([]*cobra.Command{lock.Command(p)}, trust.Commands(p)...)
 		}},
-		{"Serve", []string{"serve", "proxy", "bootstrap", "terminal", "builtin", "reach", "host"}, func() []*cobra.Command {
-			return serve.Commands(p)
+		{"Serve", []string{"serve", "proxy", "bootstrap", "terminal", "builtin", "reach", "host", "become", "place", "egress"}, func() []*cobra.Command {
+			return append(serve.Commands(p), egress.Command())
 		}},
 	}
 }
@@ -143,13 +144,12 @@ Each step gets only what it requests, and the run leaves a trace of exactly what
   step-runner local test
   step-runner run ./hello --input greeting="hello world"
   step-runner trace export --format html -o trace.html trace.json`,
-		Version:       p.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	command.Group(root)
 	root.SetFlagErrorFunc(command.FlagError)
-	root.SetVersionTemplate(inspect.VersionText(p))
+	command.VersionFlag(root, func() string { return command.VersionText(p, "step-runner") })
 	all := groups(p)
 	named := slices.IndexFunc(all, func(g group) bool { return len(args) > 0 && slices.Contains(g.names, args[0]) })
 	for i, g := range all {
@@ -170,23 +170,3 @@ func init() { cobra.EnableCommandSorting = false }
 
 // buildVersion is set by the linker: -X main.buildVersion=v1.2.3.
 var buildVersion string
-
-// version is the program's version: what it was built as, else the commit that Go recorded, else "dev".
-func version() string {
-	if buildVersion != "" {
-		return buildVersion
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "dev"
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return "dev-" + setting.Value[:min(12, len(setting.Value))]
-		}
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	return "dev"
-}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rungci/rung/executor/executortest"
+	"github.com/rungci/rung/internal/cgroup"
 	"github.com/rungci/rung/internal/process"
 )
 
@@ -24,6 +26,9 @@ type tests struct{ *testing.M }
 // Run implements testscript.TestingM.
 func (t tests) Run() int {
 	defer executortest.RemoveProgram()
+	if signal.Ignored(syscall.SIGHUP) { // under nohup: the programs that tests start have their own way with it
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	return t.M.Run()
 }
 
@@ -62,10 +67,14 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "confine" {
-				return false, fmt.Errorf("the condition %q is unknown", name)
+			switch name {
+			case "confine":
+				return process.CanConfine() == nil, nil
+			case "cgroup":
+				_, err := cgroup.Open()
+				return err == nil, nil
 			}
-			return process.CanConfine() == nil, nil
+			return false, fmt.Errorf("the condition %q is unknown", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,

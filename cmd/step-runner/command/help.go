@@ -1,9 +1,11 @@
 package command
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
+	"io"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,13 +29,54 @@ func InGroup(parent *cobra.Command, title string, commands ...*cobra.Command) {
 
 // FitHelp makes root and everything below it wrap its help text to HelpWidth when it is asked for.
 func FitHelp(root *cobra.Command) {
-	wrapped := fmt.Sprintf("Flags.FlagUsagesWrapped %d", HelpWidth)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", wrapped))
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		out := cmd.OutOrStderr()
+		defer cmd.SetOut(out)
+		var text bytes.Buffer
+		cmd.SetOut(&text)
+		if err := usage(cmd); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, wrapFlags(text.String(), cmd.LocalFlags(), cmd.InheritedFlags()))
+		return err
+	})
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = Wrap(cmd.Long, HelpWidth)
 		help(cmd, args)
 	})
+}
+
+// wrapFlags wraps the descriptions of flags in a usage text to HelpWidth.
+func wrapFlags(text string, sets ...*pflag.FlagSet) string {
+	trimmed := func(text string) string { return strings.TrimRightFunc(text, unicode.IsSpace) }
+	for _, flags := range sets {
+		if long := trimmed(flags.FlagUsages()); long != "" {
+			text = strings.Replace(text, long, trimmed(flags.FlagUsagesWrapped(HelpWidth)), 1)
+		}
+	}
+	return text
+}
+
+// VersionFlag gives root, a Group, the flag --version, which prints a line. Neither it nor FitHelp uses a template of cobra's: package text/template keeps the
+// linker from leaving out exported methods of anything, which makes a program two megabytes larger.
+func VersionFlag(root *cobra.Command, line func() string) {
+	asked := root.Flags().BoolP("version", "v", false, "version for "+root.Name())
+	check, run := root.Args, root.RunE
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if *asked {
+			return nil
+		}
+		return check(cmd, args)
+	}
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*asked {
+			return run(cmd, args)
+		}
+		_, err := io.WriteString(cmd.OutOrStdout(), line())
+		return err
+	}
 }
 
 // Wrap breaks the lines of every paragraph. A paragraph with an indented line is a table, and stays as it is.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
-	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/internal/bytesize"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/source"
 )
@@ -70,9 +70,9 @@ func (l *fetchLine) show(p event.Progress) {
 	defer l.mu.Unlock()
 	how := fmt.Sprintf("%d %s", p.Current, p.Unit)
 	if p.Unit == "bytes" {
-		how = quantity.Bytes(p.Current)
+		how = bytesize.Format(p.Current)
 		if p.Total > 0 {
-			how += " of " + quantity.Bytes(p.Total)
+			how += " of " + bytesize.Format(p.Total)
 		}
 	}
 	width, _ := screen.Size(l.to)

@@ -202,7 +202,11 @@ func (a *app) checkEngine(removeKept []string) []finding {
 	if err != nil {
 		return []finding{{"levels", findingWarning, fmt.Sprintf("none, but not container: %v", err), "start Docker or Podman to run jobs in their images"}}
 	}
-	all := []finding{{Check: "levels", Status: findingOK, Found: "none, container"}}
+	found := "none, container"
+	if _, err := l.OpenSandbox(); err == nil {
+		found += ", sandbox"
+	}
+	all := []finding{{Check: "levels", Status: findingOK, Found: found}}
 	if keeper, ok := level.(executor.Keeper); ok {
 		all = append(all, checkKept(keeper, removeKept)...)
 	}

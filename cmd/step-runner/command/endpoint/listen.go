@@ -36,6 +36,7 @@ type Flags struct {
 	endWith     []string // with what its owner ends it
 	unattended  time.Duration
 	folders     []string // that are made first, as MODE:PATH
+	connected   string   // descriptors of the first connection to the socket, as IN,OUT
 }
 
 // Owner is the program that the server ends with.
@@ -51,10 +52,11 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.tokenFile, "token-file", "", "accept clients that present the token in `FILE`")
 	f.BoolVar(&o.noAuth, "no-auth", false, "accept every user on this machine; loopback addresses only")
 	f.StringVar(&o.Service.metrics, "metrics", "", "serve Prometheus metrics on `[HOST]:PORT`; without HOST for this machine only")
-	f.StringArrayVar(&o.endWith, "end-with", nil, "exit at once, with all runs, when `WHAT` is closed or removed: stdin or socket")
+	f.StringArrayVar(&o.endWith, "end-with", nil, "exit at once, with all runs, when `WHAT` happens: stdin (it is closed), line (one is read from it) or socket (it is removed)")
 	f.DurationVar(&o.unattended, "end-unattended", 0, "exit at once, with all runs, if no client is connected for `TIME` (default: never)")
 	f.StringArrayVar(&o.folders, "folder", nil, "create the folder `MODE:PATH` first, unless it exists")
-	for _, name := range []string{"end-with", "folder"} {
+	f.StringVar(&o.connected, "connected", "", "accept the pipes with the descriptors `IN,OUT` as the first connection to the socket")
+	for _, name := range []string{"end-with", "folder", "connected"} {
 		_ = f.MarkHidden(name) // for the program that starts the server
 	}
 
@@ -115,6 +117,9 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		listener, err := service.ListenUnix(o.socket)
 		if err != nil {
 			return endpoints, ListenError(err)
+		}
+		if o.connected != "" {
+			listener = withConnection(listener, o.connected)
 		}
 		endpoints = append(endpoints, &Endpoint{Name: "socket " + o.socket, Listener: listener})
 	}

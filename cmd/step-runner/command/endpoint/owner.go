@@ -16,6 +16,7 @@ import (
 // What a server can end with.
 const (
 	endWithStdin  = "stdin"  // standard input, which its owner holds open
+	endWithLine   = "line"   // a line on standard input, but not its end: the owner says so, or has a successor
 	endWithSocket = "socket" // the file of its socket, which its owner removes
 )
 
@@ -24,7 +25,7 @@ const socketInterval = 100 * time.Millisecond
 
 // Owner is the program that started a server, and with which it ends.
 type Owner struct {
-	with   []string // endWithStdin, endWithSocket
+	with   []string // endWithStdin, endWithLine, endWithSocket
 	socket string
 	away   time.Duration // how long nobody may be connected; 0 is for ever
 }
@@ -35,8 +36,8 @@ func newOwner(with []string, socket string, away time.Duration) (*Owner, error) 
 		return nil, exit.Usage("--end-unattended must be more than 0, not %s", away)
 	}
 	for _, what := range with {
-		if what != endWithStdin && what != endWithSocket {
-			return nil, exit.Usage("--end-with must be %s or %s, not %q", endWithStdin, endWithSocket, what)
+		if !slices.Contains([]string{endWithStdin, endWithLine, endWithSocket}, what) {
+			return nil, exit.Usage("--end-with must be %s, %s or %s, not %q", endWithStdin, endWithLine, endWithSocket, what)
 		}
 	}
 	return &Owner{with, socket, away}, nil
@@ -44,7 +45,7 @@ func newOwner(with []string, socket string, away time.Duration) (*Owner, error) 
 
 // watch returns a channel that says when the owner has left the server. It must be called before the endpoints start.
 func (o *Owner) watch(ctx context.Context, stdin io.Reader, endpoints []*Endpoint) <-chan string {
-	left := make(chan string, 3) // one for each way
+	left := make(chan string, 4) // one for each way
 	if o == nil || len(o.with) == 0 && o.away == 0 {
 		return left
 	}
@@ -61,6 +62,13 @@ func (o *Owner) watch(ctx context.Context, stdin io.Reader, endpoints []*Endpoin
 		go func() {
 			_, _ = io.Copy(io.Discard, stdin)
 			left <- "its owner has ended"
+		}()
+	}
+	if slices.Contains(o.with, endWithLine) {
+		go func() {
+			if n, _ := stdin.Read(make([]byte, 1)); n > 0 {
+				left <- "its owner has said so"
+			}
 		}()
 	}
 	if slices.Contains(o.with, endWithSocket) {

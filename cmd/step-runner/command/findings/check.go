@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
+	"github.com/rungci/rung/cmd/step-runner/command/report"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
@@ -21,7 +22,7 @@ import (
 // Command makes the command `check`.
 func Command(p *command.Program) *cobra.Command {
 	var o project.Flags
-	var report flags
+	var flags report.Flags
 	cmd := &cobra.Command{
 		Use:     "check [FILE|FOLDER|-|REF...]",
 		Aliases: []string{"lint"},
@@ -52,7 +53,7 @@ Exit codes: 0 no errors · 2 usage · 3 errors, or with --strict warnings · 4 p
   step-runner check --format codequality --output gl-code-quality-problems.json`,
 		Args: command.Arguments(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := report.valid(); err != nil {
+			if err := flags.Valid(); err != nil {
 				return err
 			}
 			targets, err := targetsOf(p, &o, args)
@@ -68,7 +69,7 @@ Exit codes: 0 no errors · 2 usage · 3 errors, or with --strict warnings · 4 p
 				}
 				all = append(all, found...)
 			}
-			err = report.write(p, all)
+			err = flags.Write(p, "step-runner", all)
 			if unloaded != nil { // which is not a problem of the file
 				code, _ := exit.Report(project.OpenError(unloaded))
 				return exit.Shown(code)
@@ -77,7 +78,7 @@ Exit codes: 0 no errors · 2 usage · 3 errors, or with --strict warnings · 4 p
 		},
 	}
 	o.Declare(cmd.Flags())
-	report.declare(cmd)
+	flags.Declare(cmd)
 	project.Complete(cmd)
 	cmd.ValidArgsFunction = components.CompleteReference
 	return cmd

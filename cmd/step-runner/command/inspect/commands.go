@@ -22,6 +22,6 @@ func Commands(p *command.Program, ofTraces []*cobra.Command) []*cobra.Command {
 		a.compileCommand(),
 		a.convertCommand(),
 		explain.Command(p),
-		a.versionCommand(),
+		command.VersionCommand(a.Program, "step-runner"),
 	}
 }

@@ -27,7 +27,7 @@ type Levels struct {
 func New(p *command.Program, from *components.Flags, root string) *Levels {
 	return &Levels{levels.Opener{Setup: func(level executor.Level) executor.Setup {
 		setup := executor.Setup{Env: p.Env}
-		if level == executor.None {
+		if level == executor.None || level == executor.CGroup {
 			// On this machine components are found by the rules of the project, not of its copy, in which the settings are left out.
 			if setup.Serve = from.Args(); root != "" {
 				setup.Serve = append(setup.Serve, "--rules-of="+root)
@@ -51,6 +51,12 @@ func (l *Levels) Open(level executor.Level) (executor.Executor, error) {
 
 // OpenNone opens the level on this machine.
 func (l *Levels) OpenNone() (executor.Executor, error) { return l.Open(executor.None) }
+
+// OpenCGroup opens the level of bounded processes on this machine, if it has control groups.
+func (l *Levels) OpenCGroup() (executor.Executor, error) { return l.Open(executor.CGroup) }
+
+// OpenSandbox opens the level of gVisor, if an engine or this machine has it.
+func (l *Levels) OpenSandbox() (executor.Executor, error) { return l.Open(executor.Sandbox) }
 
 // OpenContainer opens the level of containers, if there is an engine.
 func (l *Levels) OpenContainer() (executor.Executor, error) { return l.Open(executor.Container) }

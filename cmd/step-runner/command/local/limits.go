@@ -8,7 +8,7 @@ var limitFlags = []struct{ name, kind, usage string }{
 	{"memory", "SIZE", "let each job use at most `SIZE` of memory, such as 2GiB (container jobs only)"},
 	{"pids", "N", "let each job have at most `N` processes and threads (container jobs only)"},
 	{"disk", "SIZE", "let each job write at most `SIZE` of files (container jobs, if the engine has quotas)"},
-	{"network", "POLICY", "let jobs reach `POLICY`: all, or none but their services (container jobs only)"},
+	{"network", "POLICY", "let jobs reach `POLICY` beside their services: all, none, public, or a list such as example.com:443,10.1.0.0/16 (container jobs only)"},
 }
 
 // limitFlag is one of them, as a flag.

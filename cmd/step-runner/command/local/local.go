@@ -23,6 +23,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/gitlab"
@@ -79,7 +80,13 @@ type localFlags struct {
 }
 
 // isolations are the values of --isolation.
-var isolations = []string{string(local.IsolateAuto), string(local.IsolateNone), string(local.IsolateContainer)}
+var isolations = []string{string(local.IsolateAuto), string(local.IsolateNone), isolateCGroup, string(local.IsolateContainer), isolateSandbox}
+
+// isolateCGroup runs jobs on this machine, in control groups.
+const isolateCGroup = string(executor.CGroup)
+
+// isolateSandbox runs jobs in containers of gVisor.
+const isolateSandbox = string(executor.Sandbox)
 
 func (a *app) localCommand() *cobra.Command {
 	o := &localFlags{app: a}
@@ -121,7 +128,7 @@ internal error · 6 no such job · 124 timeout · 130 interrupted`,
 	f.StringArrayVar(&o.manual, "manual", nil, "start the manual `JOB`; '*' starts all")
 	f.IntVar(&o.concurrency, "concurrency", runtime.NumCPU(), "run at most `N` jobs at a time")
 	f.BoolVar(&o.waitDelayed, "wait-delayed", false, "wait for the delay of delayed jobs instead of starting them at once")
-	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "run jobs in `LEVEL`: auto, none (this machine) or container")
+	f.StringVar(&o.isolation, "isolation", string(local.IsolateAuto), "run jobs in `LEVEL`: auto, none (this machine), cgroup (the same, with limits), container, or sandbox (a container of gVisor)")
 	for _, l := range limitFlags {
 		f.Var(&limitFlag{&o.limits, l.name, l.kind, ""}, l.name, l.usage)
 	}
@@ -172,7 +179,7 @@ func (o *localFlags) complete(cmd *cobra.Command) {
 	command.Complete(cmd, "isolation", isolations...)
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)
 	command.Complete(cmd, "confine", plan.Confinements...)
-	command.Complete(cmd, "network", "all", "none")
+	command.Complete(cmd, "network", "all", "none", "public")
 	command.Complete(cmd, "format", project.Formats...)
 	project.Complete(cmd)
 	screen.CompleteView(cmd)
@@ -265,8 +272,8 @@ func (o *localFlags) arguments(args []string) (file string, names []string, err 
 		return "", nil, err
 	}
 	switch {
-	case o.inPlace && o.isolation == string(local.IsolateContainer):
-		return "", nil, exit.Usage("--in-place runs jobs on this machine, and --isolation container does not").Hinted("leave one of them out")
+	case o.inPlace && (o.isolation == string(local.IsolateContainer) || o.isolation == isolateSandbox):
+		return "", nil, exit.Usage("--in-place runs jobs on this machine, and --isolation %s does not", o.isolation).Hinted("leave one of them out")
 	case o.inPlace && o.concurrency > 1:
 		o.concurrency = 1 // jobs would work on the same files
 	}
@@ -352,6 +359,12 @@ func (o *localFlags) runOptions(places *levels.Levels, kill <-chan struct{}, vie
 		HostEnv: o.hostEnv, NoServices: o.noServices, Keep: o.keep, Confine: plan.Confinement(o.confine), Trace: o.traceFile, Grace: max(o.grace, time.Nanosecond), Kill: kill,
 		RuntimeDigest: runner.Digest, Version: o.app.Version, Observer: view, Verbose: o.Verbose > 0, Color: screen.Color(o.app.Program, o.app.Stdout),
 		Everything: o.Progress == string(ui.ModeJSON),
+	}
+	switch o.isolation {
+	case isolateCGroup:
+		out.Isolation, out.None = local.IsolateNone, places.OpenCGroup
+	case isolateSandbox:
+		out.Isolation, out.Container = local.IsolateContainer, places.OpenSandbox
 	}
 	if o.shell {
 		out.Shell = func(ctx context.Context, job local.ShellJob) {

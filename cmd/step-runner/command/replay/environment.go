@@ -33,7 +33,10 @@ import (
 // wantsPlace reports whether the recorded run was somewhere else than on its machine.
 func (r *replaying) wantsPlace(recorded *trace.Trace) (bool, error) {
 	env := recorded.Run.Environment
-	elsewhere := env != nil && env.Level != string(executor.None)
+	elsewhere := env != nil && !onThisMachine(env)
+	if env != nil && !elsewhere && env.Limits != nil {
+		r.notes = append(r.notes, "the recorded run had limits of resources, and this one has none")
+	}
 	switch r.isolation {
 	case "none":
 		if elsewhere {
@@ -46,6 +49,11 @@ func (r *replaying) wantsPlace(recorded *trace.Trace) (bool, error) {
 		return false, nil
 	}
 	return false, command.OneOf("--isolation", r.isolation, "auto", "none")
+}
+
+// onThisMachine reports whether the steps of an environment were processes of its machine.
+func onThisMachine(env *event.Environment) bool {
+	return env.Level == string(executor.None) || env.Level == string(executor.CGroup)
 }
 
 // inEnvironment is the --isolation of the replay that runs in the environment.
@@ -63,16 +71,16 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	if err != nil {
 		return err
 	}
-	if described.Level != string(executor.Container) {
+	if described.Level != string(executor.Container) && described.Level != string(executor.Sandbox) {
 		return exit.Coded(exit.Definition, "the recorded run was in a %s, which this version cannot create", described.Level).Hinted("--isolation none replays it on this machine")
 	}
 	ctx, _, stop := signals.Handle(ctx, nil)
 	defer stop()
 	places := levels.New(r.Program, &r.Session.From, "")
 	defer places.Close()
-	level, err := places.OpenContainer()
+	level, err := places.Open(executor.Level(described.Level))
 	if err != nil {
-		return exit.Coded(exit.System, "the recorded run was in a container, and no container engine is available: %v", err).Hinted("start Docker or Podman; --isolation none replays it on this machine")
+		return exit.Coded(exit.System, "the recorded run was in a %s, which is not available here: %v", described.Level, err).Hinted("start Docker or Podman; --isolation none replays it on this machine")
 	}
 	job := jobenv.Job(described)
 	job.ID, job.ProjectName = "replay", filepath.Base(recorded.Run.WorkDir)

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
-	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/local/repository"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
@@ -64,7 +63,7 @@ func (r *replaying) isAt(ctx context.Context, dir, commit string) bool {
 // ownProgram makes the folder in PATH in which a job finds this program, where the recorded run had one.
 func (r *replaying) ownProgram(recorded *trace.Trace) (remove func(), err error) {
 	env := recorded.Run.Environment
-	if env == nil || env.Programs == "" || env.Level != string(executor.None) {
+	if env == nil || env.Programs == "" || !onThisMachine(env) {
 		return func() {}, nil
 	}
 	self, err := os.Executable()
@@ -99,7 +98,7 @@ func (r *replaying) filesHere(described *event.Environment) []event.File {
 // place describes the environment of the new run: that of the recorded one, as it was made again; nil where it was not.
 func (r *replaying) place(recorded *trace.Trace) *event.Environment {
 	was := recorded.Run.Environment
-	if was == nil || r.options.Changed || r.isolation == "none" && was.Level != string(executor.None) {
+	if was == nil || r.options.Changed || r.isolation == "none" && !onThisMachine(was) {
 		return nil
 	}
 	place := *was

@@ -16,7 +16,7 @@ import (
 // services starts what ran beside a recorded run on the machine itself, behind the same ports: the steps know them. end removes it.
 func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end func(), err error) {
 	env := recorded.Run.Environment
-	if env == nil || env.Level != string(executor.None) || len(env.Services) == 0 || r.isolation == inEnvironment {
+	if env == nil || !onThisMachine(env) || len(env.Services) == 0 || r.isolation == inEnvironment {
 		return func() {}, nil
 	}
 	if r.isolation == "none" {

@@ -23,6 +23,8 @@ func Commands(p *command.Program) []*cobra.Command {
 		a.builtinCommand(),
 		a.reachCommand(),
 		a.hostCommand(),
+		a.becomeCommand(),
+		a.placeCommand(),
 	}
 }
 

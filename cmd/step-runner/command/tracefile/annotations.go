@@ -23,7 +23,7 @@ const (
 func exportAnnotations(w io.Writer, t *trace.Trace, format string) error {
 	list := annotationProblems(t)
 	if format == formatSARIF {
-		return problems.SARIF(w, list, t.Runtime.Version)
+		return problems.SARIF(w, list, "step-runner", t.Runtime.Version)
 	}
 	return problems.CodeQuality(w, list)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
+	"github.com/rungci/rung/internal/bytesize"
 	"github.com/rungci/rung/steps/source/cache"
 )
 
@@ -33,7 +34,7 @@ func (a *cacheCommands) cacheCommand() *cobra.Command {
 		Long: `step-runner keeps what it fetches in a folder of yours, by content digest, and checks it whenever it is used. Everything
 there can be removed at any time: it is fetched again when it is needed.
 
-The cache keeps itself within ` + quantity.Bytes(cache.DefaultMaxSize) + ` and removes what was not used for ` + quantity.Age(cache.DefaultMaxAge) + `; it looks once a day.`,
+The cache keeps itself within ` + bytesize.Format(cache.DefaultMaxSize) + ` and removes what was not used for ` + quantity.Age(cache.DefaultMaxAge) + `; it looks once a day.`,
 		Example: `  step-runner cache ls
   step-runner cache prune --max-size 1GiB
   step-runner cache verify --repair`,
@@ -108,9 +109,9 @@ func (a *cacheCommands) printEntries(entries []cache.Entry, dir string) error {
 	for _, e := range entries {
 		size += e.Size
 		name := e.Name[:min(len(e.Name), shownDigest)]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Kind, name, quantity.Bytes(e.Size), e.Used.Format(time.DateOnly), strings.Join(e.From, ", "))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Kind, name, bytesize.Format(e.Size), e.Used.Format(time.DateOnly), strings.Join(e.From, ", "))
 	}
-	fmt.Fprintf(w, "\n%d in %s, %s\n", len(entries), dir, quantity.Bytes(size))
+	fmt.Fprintf(w, "\n%d in %s, %s\n", len(entries), dir, bytesize.Format(size))
 	return w.Flush()
 }
 
@@ -132,7 +133,7 @@ Exit codes: 0 success · 2 usage · 5 internal error · 6 no cache folder`,
 		Args: command.Arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if o.MaxSize, err = quantity.ParseSize(maxSize); err != nil {
+			if o.MaxSize, err = bytesize.Parse(maxSize); err != nil {
 				return exit.Usage("--max-size: %v", err)
 			}
 			if o.MaxAge, err = quantity.ParseAge(maxAge); err != nil {
@@ -142,7 +143,7 @@ Exit codes: 0 success · 2 usage · 5 internal error · 6 no cache folder`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&maxSize, "max-size", quantity.Bytes(cache.DefaultMaxSize), "keep at most `SIZE` (500MB, 2GiB)")
+	f.StringVar(&maxSize, "max-size", bytesize.Format(cache.DefaultMaxSize), "keep at most `SIZE` (500MB, 2GiB)")
 	f.StringVar(&maxAge, "max-age", quantity.Age(cache.DefaultMaxAge), "keep what was used within `TIME` (12h, 30d)")
 	f.BoolVar(&o.All, "all", false, "remove everything")
 	f.BoolVar(&o.DryRun, "dry-run", false, "print what would be removed")
@@ -167,11 +168,11 @@ func (a *cacheCommands) prune(ctx context.Context, open func() (*cache.Cache, er
 		did = "would remove"
 	}
 	for _, e := range pruned.Removed {
-		if _, err := fmt.Fprintf(a.Stdout, "%s %s %s, %s, used %s\n", did, e.Kind, e.Name, quantity.Bytes(e.Size), e.Used.Format(time.DateOnly)); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "%s %s %s, %s, used %s\n", did, e.Kind, e.Name, bytesize.Format(e.Size), e.Used.Format(time.DateOnly)); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(a.Stdout, "%s %s, %s; %s left\n", did, quantity.Count(len(pruned.Removed), "item"), quantity.Bytes(pruned.Freed), quantity.Bytes(pruned.Left))
+	_, err = fmt.Fprintf(a.Stdout, "%s %s, %s; %s left\n", did, quantity.Count(len(pruned.Removed), "item"), bytesize.Format(pruned.Freed), bytesize.Format(pruned.Left))
 	return err
 }
 
@@ -221,7 +222,7 @@ func (a *cacheCommands) printChecked(c *cache.Checked) error {
 		}
 		fmt.Fprintf(a.Stdout, "%s: %s%s\n", p.Path, p.What, end)
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%s verified, %s; %s\n", quantity.Count(c.Packages, "package"), quantity.Bytes(c.Size), quantity.Count(len(c.Problems), "problem"))
+	_, err := fmt.Fprintf(a.Stdout, "%s verified, %s; %s\n", quantity.Count(c.Packages, "package"), bytesize.Format(c.Size), quantity.Count(len(c.Problems), "problem"))
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/cmd/step-runner/command/tracefile"
+	"github.com/rungci/rung/internal/bytesize"
 	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/replay"
 )
@@ -110,11 +111,11 @@ func (a *app) showBundle(m *bundle.Manifest, path string, asJSON bool) error {
 		if p.Local {
 			kind = "local"
 		}
-		if _, err := fmt.Fprintf(a.Stdout, "%-8s %s  %8s  %s\n", kind, shortDigest(p.Digest), quantity.Bytes(p.Bytes), strings.Join(p.Components, ", ")); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "%-8s %s  %8s  %s\n", kind, shortDigest(p.Digest), bytesize.Format(p.Bytes), strings.Join(p.Components, ", ")); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(a.Stdout, "%s: the trace (%s) and %s, %s\n", path, quantity.Bytes(m.Trace.Bytes), quantity.Count(len(m.Packages), "package"), quantity.Bytes(info.Size()))
+	_, err = fmt.Fprintf(a.Stdout, "%s: the trace (%s) and %s, %s\n", path, bytesize.Format(m.Trace.Bytes), quantity.Count(len(m.Packages), "package"), bytesize.Format(info.Size()))
 	return err
 }
 

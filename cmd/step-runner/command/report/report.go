@@ -1,4 +1,5 @@
-package findings
+// Package report prints what a command found wrong with a file, for people and for other programs.
+package report
 
 import (
 	"bytes"
@@ -21,34 +22,34 @@ import (
 // formats are the forms of problems.
 var formats = []string{"text", "json", "sarif", "codequality"}
 
-// flags say how problems are reported.
-type flags struct {
-	format, output string
-	strict         bool
+// Flags say how problems are reported.
+type Flags struct {
+	Format, Output string
+	Strict         bool
 }
 
-// declare declares them.
-func (o *flags) declare(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.format, "format", "f", "text", "print `FORMAT`: "+strings.Join(formats, ", "))
-	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE`")
-	cmd.Flags().BoolVar(&o.strict, "strict", false, "treat warnings as errors")
+// Declare adds them to a command.
+func (o *Flags) Declare(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.Format, "format", "f", "text", "print `FORMAT`: "+strings.Join(formats, ", "))
+	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "write to `FILE`")
+	cmd.Flags().BoolVar(&o.Strict, "strict", false, "treat warnings as errors")
 	command.Complete(cmd, "format", formats...)
 }
 
-// valid reports what is wrong with them.
-func (o *flags) valid() error {
-	return command.OneOf("--format", o.format, formats...)
+// Valid reports what is wrong with them.
+func (o *Flags) Valid() error {
+	return command.OneOf("--format", o.Format, formats...)
 }
 
-// write writes the problems. The error is that of the exit code, where there are any that count.
-func (o *flags) write(p *command.Program, all []problems.Problem) error {
+// Write writes the problems that the program called name found. The error is that of the exit code, where there are any that count.
+func (o *Flags) Write(p *command.Program, name string, all []problems.Problem) error {
 	var out bytes.Buffer
 	var err error
-	switch o.format {
+	switch o.Format {
 	case "json":
 		err = problems.JSON(&out, all)
 	case "sarif":
-		err = problems.SARIF(&out, all, p.Version)
+		err = problems.SARIF(&out, all, name, p.Version)
 	case "codequality":
 		err = problems.CodeQuality(&out, all)
 	default:
@@ -56,19 +57,19 @@ func (o *flags) write(p *command.Program, all []problems.Problem) error {
 	}
 	switch {
 	case err != nil:
-	case o.output == "" && o.format != formats[0]:
+	case o.Output == "" && o.Format != formats[0]:
 		_, err = p.Stdout.Write(cleantext.JSON(out.Bytes()))
-	case o.output == "":
+	case o.Output == "":
 		_, err = out.WriteTo(p.Stdout)
 	default:
-		if err = os.WriteFile(o.output, out.Bytes(), 0o644); err != nil {
+		if err = os.WriteFile(o.Output, out.Bytes(), 0o644); err != nil {
 			return exit.Coded(exit.System, "--output: %v", err)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(p problems.Problem) bool { return !p.Note && (o.strict || !p.Warning) }) {
+	if slices.ContainsFunc(all, func(p problems.Problem) bool { return !p.Note && (o.Strict || !p.Warning) }) {
 		return exit.Shown(exit.Definition)
 	}
 	return nil

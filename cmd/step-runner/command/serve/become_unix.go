@@ -1,0 +1,71 @@
+//go:build unix
+
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
+)
+
+// notFound is what a shell ends with that cannot start a program.
+const notFound = 127
+
+// becomeCommand becomes the program that its file descriptor 3 describes, which keeps its arguments and environment off command lines and disks.
+func (a *app) becomeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "become",
+		Short:  "Become the program that file descriptor 3 describes",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := become(os.NewFile(3, "the description of a program")); err != nil { //nolint:mnd // as it says
+				return exit.Coded(notFound, "%v", err)
+			}
+			return nil
+		},
+	}
+}
+
+// become returns only with an error.
+func become(from *os.File) error {
+	var it struct {
+		Args, Env []string
+		Cwd       string
+	}
+	text, err := io.ReadAll(from)
+	if err == nil {
+		err = json.Unmarshal(text, &it)
+	}
+	if err == nil && len(it.Args) == 0 {
+		err = errors.New("it names no program")
+	}
+	if err != nil {
+		return fmt.Errorf("cannot become a program: its description cannot be read: %w", err)
+	}
+	_ = from.Close()
+	os.Clearenv()
+	for _, pair := range it.Env {
+		name, value, _ := strings.Cut(pair, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("cannot become a program: the variable %q: %w", name, err)
+		}
+	}
+	if err := os.Chdir(it.Cwd); err != nil {
+		return fmt.Errorf("cannot become %s: %w", it.Args[0], err)
+	}
+	path, err := exec.LookPath(it.Args[0])
+	if err == nil {
+		err = syscall.Exec(path, it.Args, os.Environ())
+	}
+	return fmt.Errorf("cannot become %s: %w", it.Args[0], err)
+}
