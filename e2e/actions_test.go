@@ -21,6 +21,7 @@ func TestActions(t *testing.T) {
 			t.Skipf("needs %s", program)
 		}
 	}
+	enginetest.Optional(t)
 	out, err := exec.Command("bash", "actions.sh").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -45,6 +45,15 @@ step-runner replay "$work/traces/test.json"
 say "the same anywhere"
 # The two builds begin at the same time without a cache, and which of them saves it is chance: they are tried where it has been saved.
 step-runner local --isolation none --manual release --output-dir "$work/again" --progress quiet
+cp -R "$root/examples/levels" "$work/levels"
+(
+  cd "$work/levels"
+  git init -q -b main
+  git add .
+  git commit -qm "one"
+  step-runner local --isolation none --output-dir "$work/levels-traces" --progress quiet
+  "$root/e2e/anywhere.sh" "$work/levels-traces/test.json"
+)
 for trace in "$work/hello.json" "$work"/traces/{hello-world,test,release}.json "$work"/again/*.json; do
   "$root/e2e/anywhere.sh" "$trace"
 done

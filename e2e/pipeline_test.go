@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rungci/rung/executor/executortest/enginetest"
 )
 
 // TestPipeline runs pipelines of a .gitlab-ci.yml on this machine, our own among them.
@@ -18,6 +20,7 @@ func TestPipeline(t *testing.T) {
 			t.Skipf("needs %s", program)
 		}
 	}
+	enginetest.Optional(t)
 	out, err := exec.Command("bash", "pipeline.sh").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

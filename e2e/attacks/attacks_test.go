@@ -33,7 +33,9 @@ func buildAndRun(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "step-runner")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/rungci/rung/cmd/step-runner").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", program, "github.com/rungci/rung/cmd/step-runner")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // it runs in containers
+	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building step-runner: %w\n%s", err, out)
 	}
 	return m.Run(), nil
