@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,10 +23,13 @@ type entry struct {
 	mode       fs.FileMode
 }
 
-// entries are the files of a platform's archive: the program, and what is in share, in one folder.
+// entries are the files of a platform's archive: the programs, and what is in share, in one folder.
 func (r *release) entries(platform string) ([]entry, error) {
-	binary := r.binary(platform)
-	list := []entry{{r.name(platform) + "/" + filepath.Base(binary), binary, 0o755}}
+	var list []entry
+	for _, program := range programs {
+		binary := r.binary(platform, program.name)
+		list = append(list, entry{r.name(platform) + "/" + filepath.Base(binary), binary, 0o755})
+	}
 	share := filepath.Join(r.work, "share")
 	err := filepath.WalkDir(share, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, ".gz") { // packages have those
@@ -57,7 +61,7 @@ func (r *release) pack(platform string) (path string, err error) {
 }
 
 func (r *release) tarball(out io.Writer, list []entry) error {
-	z, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	z, err := gzip.NewWriterLevel(out, r.level)
 	if err != nil {
 		return err
 	}
@@ -80,6 +84,7 @@ func (r *release) tarball(out io.Writer, list []entry) error {
 
 func (r *release) zip(out io.Writer, list []entry) error {
 	w := zip.NewWriter(out)
+	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return flate.NewWriter(out, r.level) })
 	for _, e := range list {
 		text, err := os.ReadFile(e.path)
 		if err != nil {

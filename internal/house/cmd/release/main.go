@@ -3,6 +3,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,11 +15,14 @@ import (
 	"time"
 )
 
-// maxProgram is the most that a program may have, in bytes: every environment is sent it.
-const maxProgram = 32_000_000
+// programs are those of a release, with the most that each may have, in bytes: every environment is sent the first.
+var programs = []struct {
+	name string
+	most int64
+}{{"step-runner", 32_000_000}, {"rung", 40_000_000}}
 
-// program is the name of the only one that is released.
-const program = "step-runner"
+// product is what archives are called.
+const product = "step-runner"
 
 // release is what is packed.
 type release struct {
@@ -28,10 +32,11 @@ type release struct {
 	out     string
 	formula string // the template of the Homebrew formula; empty makes none
 	url     string // where archives are downloaded from
+	level   int    // of the archives' compression
 }
 
 func main() {
-	var r release
+	r := release{level: gzip.BestCompression}
 	flag.StringVar(&r.version, "version", "", "the `VERSION` that is packed")
 	flag.StringVar(&r.work, "work", "", "the `DIR` with the programs, in OS-ARCH folders, and share/")
 	flag.StringVar(&r.out, "out", "", "the `DIR` for the result")
@@ -64,8 +69,10 @@ func (r *release) run(epoch string) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 		archives[p] = archive
-		if err := r.sbom(p); err != nil {
-			return fmt.Errorf("%s: %w", p, err)
+		for _, program := range programs {
+			if err := r.sbom(p, program.name); err != nil {
+				return fmt.Errorf("%s: %w", p, err)
+			}
 		}
 	}
 	if r.formula == "" {
@@ -74,9 +81,9 @@ func (r *release) run(epoch string) error {
 	return r.writeFormula(archives)
 }
 
-// platforms are the OS-ARCH folders that hold a program.
+// platforms are the OS-ARCH folders that hold programs. Each must have all of them.
 func (r *release) platforms() ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(r.work, "*-*", program+"*"))
+	found, err := filepath.Glob(filepath.Join(r.work, "*-*", product+"*"))
 	if err != nil {
 		return nil, err
 	}
@@ -85,27 +92,30 @@ func (r *release) platforms() ([]string, error) {
 	}
 	var names []string
 	for _, path := range found {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
+		platform := filepath.Base(filepath.Dir(path))
+		for _, program := range programs {
+			path := r.binary(platform, program.name)
+			info, err := os.Stat(path)
+			if err != nil {
+				return nil, err
+			}
+			if info.Size() > program.most {
+				return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), program.most)
+			}
 		}
-		if info.Size() > maxProgram {
-			return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), maxProgram)
-		}
-		names = append(names, filepath.Base(filepath.Dir(path)))
+		names = append(names, platform)
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// binary is the path of a platform's program.
-func (r *release) binary(platform string) string {
-	name := program
+// binary is the path of a program for a platform.
+func (r *release) binary(platform, program string) string {
 	if strings.HasPrefix(platform, "windows-") {
-		name += ".exe"
+		program += ".exe"
 	}
-	return filepath.Join(r.work, platform, name)
+	return filepath.Join(r.work, platform, program)
 }
 
 // name is what a platform's files are called, without what they end with.
-func (r *release) name(platform string) string { return program + "-" + r.version + "-" + platform }
+func (r *release) name(platform string) string { return product + "-" + r.version + "-" + platform }

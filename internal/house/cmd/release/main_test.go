@@ -26,9 +26,11 @@ func built(t *testing.T, platforms ...string) *release {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &release{version: "v1.2.3", work: t.TempDir(), out: t.TempDir(), formula: "../../../../packaging/homebrew/step-runner.rb.tmpl", url: "https://example.com/v1.2.3"}
+	r := &release{version: "v1.2.3", work: t.TempDir(), out: t.TempDir(), formula: "../../../../packaging/homebrew/step-runner.rb.tmpl", url: "https://example.com/v1.2.3", level: gzip.NoCompression}
 	for _, p := range platforms {
-		put(t, r.binary(p), text)
+		for _, program := range programs {
+			put(t, r.binary(p, program.name), text)
+		}
 	}
 	put(t, filepath.Join(r.work, "share", "man", "step-runner.1"), []byte("a page"))
 	put(t, filepath.Join(r.work, "share", "man", "step-runner.1.gz"), []byte("for packages"))
@@ -52,7 +54,7 @@ func TestAReleaseIsTheSameWheneverItIsMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		files, err := os.ReadDir(r.out)
-		if err != nil || len(files) != 5 { // two archives, two lists of materials, the formula
+		if err != nil || len(files) != 7 { // two archives, two lists of materials for each, the formula
 			t.Fatal(files, err)
 		}
 		for _, f := range files {
@@ -91,11 +93,11 @@ func TestAnArchiveHoldsTheProgramAndItsPagesInOneFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = append(got, h.Name)
-		if h.ModTime.Unix() != 1700000000 || h.Uname != "" || strings.HasSuffix(h.Name, "/step-runner") != (h.Mode == 0o755) {
+		if h.ModTime.Unix() != 1700000000 || h.Uname != "" || (strings.HasSuffix(h.Name, "/step-runner") || strings.HasSuffix(h.Name, "/rung")) != (h.Mode == 0o755) {
 			t.Errorf("%+v", h)
 		}
 	}
-	if want := []string{"step-runner-v1.2.3-linux-arm64/man/step-runner.1", "step-runner-v1.2.3-linux-arm64/step-runner"}; !slices.Equal(got, want) {
+	if want := []string{"step-runner-v1.2.3-linux-arm64/man/step-runner.1", "step-runner-v1.2.3-linux-arm64/rung", "step-runner-v1.2.3-linux-arm64/step-runner"}; !slices.Equal(got, want) {
 		t.Errorf("the archive holds %v, want %v", got, want)
 	}
 	windows, err := zip.OpenReader(filepath.Join(r.out, "step-runner-v1.2.3-windows-amd64.zip"))
@@ -122,7 +124,7 @@ func TestTheMaterialsAreThoseOfTheProgram(t *testing.T) {
 	if err := json.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := digest(r.binary("linux-amd64"))
+	sum, err := digest(r.binary("linux-amd64", product))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +163,16 @@ func TestTheFormulaNamesArchivesByTheirChecksum(t *testing.T) {
 func TestAProgramThatIsTooLargeIsNotReleased(t *testing.T) {
 	t.Parallel()
 	r := built(t, "linux-amd64")
-	if err := os.Truncate(r.binary("linux-amd64"), maxProgram+1); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.run("1700000000"); err == nil || !strings.Contains(err.Error(), "more than 32000000") {
-		t.Errorf("got %v", err)
+	for i, want := range []string{"more than 32000000", "more than 40000000"} {
+		path := r.binary("linux-amd64", programs[i].name)
+		if err := os.Truncate(path, programs[i].most+1); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.run("1700000000"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
+		if err := os.Truncate(path, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -45,12 +45,12 @@ type property struct {
 }
 
 // sbom writes what a platform's program is made of: the modules that the linker recorded in it, and Go's library.
-func (r *release) sbom(platform string) error {
-	info, err := buildinfo.ReadFile(r.binary(platform))
+func (r *release) sbom(platform, program string) error {
+	info, err := buildinfo.ReadFile(r.binary(platform, program))
 	if err != nil {
 		return err
 	}
-	sum, err := digest(r.binary(platform))
+	sum, err := digest(r.binary(platform, program))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (r *release) sbom(platform string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, r.name(platform)+".cdx.json"), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(r.out, program+strings.TrimPrefix(r.name(platform), product)+".cdx.json"), append(text, '\n'), 0o644)
 }
 
 // module is a Go module as a component. Its sum is that of go.sum, which CycloneDX has no field for.

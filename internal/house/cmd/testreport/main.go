@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,9 +20,10 @@ import (
 func main() {
 	skips := flag.String("skips", "", "the `FILE` that lists the tests that may skip themselves")
 	deferred := flag.String("deferred", "", "tests whose reason contains this `TEXT` may skip themselves: they run elsewhere")
+	rerun := flag.String("rerun", "", "the `FILE` for a line with package and name of each top-level test that runs elsewhere, whole or with more")
 	module := flag.String("module", "github.com/rungci/rung", "the `PATH` that is left out of packages' names")
 	flag.Parse()
-	ok, err := run(os.Stdin, os.Stdout, *skips, *deferred, *module)
+	ok, err := run(os.Stdin, os.Stdout, files{*skips, *rerun}, *deferred, *module)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(2)
@@ -31,20 +33,32 @@ func main() {
 	}
 }
 
-func run(in io.Reader, out io.Writer, skipsFile, deferred, module string) (ok bool, err error) {
-	r := report{out: out, module: module, elsewhere: deferred, output: map[test][]string{}}
-	if skipsFile != "" {
-		text, err := os.ReadFile(skipsFile)
+// files are those of the flags; an empty one is none.
+type files struct{ skips, rerun string }
+
+func run(in io.Reader, out io.Writer, f files, deferred, module string) (ok bool, err error) {
+	r := report{out: out, module: module, elsewhere: deferred, output: map[test][]string{}, rerun: map[test]bool{}}
+	if f.skips != "" {
+		text, err := os.ReadFile(f.skips)
 		if err != nil {
 			return false, err
 		}
 		if r.allowed, err = parseAllowed(string(text)); err != nil {
-			return false, fmt.Errorf("%s: %w", skipsFile, err)
+			return false, fmt.Errorf("%s: %w", f.skips, err)
 		}
 		r.strict = true
 	}
 	if err := r.read(in); err != nil {
 		return false, err
+	}
+	if f.rerun != "" {
+		var lines strings.Builder
+		for _, t := range slices.SortedFunc(maps.Keys(r.rerun), compare) {
+			fmt.Fprintln(&lines, t.pkg, t.name)
+		}
+		if err := os.WriteFile(f.rerun, []byte(lines.String()), 0o644); err != nil {
+			return false, err
+		}
 	}
 	return r.finish(), nil
 }
@@ -71,6 +85,10 @@ func parseAllowed(text string) ([]allowance, error) {
 // test names a test, or with an empty name its package.
 type test struct{ pkg, name string }
 
+func compare(a, b test) int {
+	return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.name, b.name))
+}
+
 // action is an event of go test -json.
 type action struct {
 	Action     string
@@ -92,6 +110,7 @@ type report struct {
 	passed, failed, skipped, deferred int
 	badPackages                       int
 	unexpected                        []string // skips that are not allowed, a line each
+	rerun                             map[test]bool
 }
 
 func (r *report) read(in io.Reader) error {
@@ -125,6 +144,7 @@ func (r *report) line(line []byte) {
 	case "pass":
 		if a.Test != "" {
 			r.passed++
+			r.runsElsewhere(t)
 		}
 		delete(r.output, t)
 	case "skip":
@@ -161,7 +181,7 @@ func (r *report) skip(t test) {
 	if t.name == "" {
 		return // a package without tests
 	}
-	if r.elsewhere != "" && strings.Contains(reason(r.output[t]), r.elsewhere) {
+	if r.runsElsewhere(t) {
 		r.deferred++
 		delete(r.output, t)
 		return
@@ -172,6 +192,17 @@ func (r *report) skip(t test) {
 		r.unexpected = append(r.unexpected, fmt.Sprintf("%s %s: %s", folder, t.name, reason(r.output[t])))
 	}
 	delete(r.output, t)
+}
+
+// runsElsewhere reports whether a test has said so. A part of it is run with the test that it belongs to.
+func (r *report) runsElsewhere(t test) bool {
+	said := func(line string) bool { return strings.Contains(line, r.elsewhere) }
+	if r.elsewhere == "" || !slices.ContainsFunc(r.output[t], said) {
+		return false
+	}
+	t.name, _, _ = strings.Cut(t.name, "/")
+	r.rerun[t] = true
+	return true
 }
 
 func (a allowance) matches(folder, name string) bool {
@@ -192,9 +223,7 @@ func reason(output []string) string {
 
 // finish prints the summary and reports whether all is well.
 func (r *report) finish() bool {
-	for _, t := range slices.SortedFunc(maps.Keys(r.output), func(a, b test) int {
-		return strings.Compare(a.pkg+" "+a.name, b.pkg+" "+b.name)
-	}) {
+	for _, t := range slices.SortedFunc(maps.Keys(r.output), compare) {
 		if r.badPackages > 0 { // of a test that was cut short, by a crash for example
 			r.print(t)
 		}

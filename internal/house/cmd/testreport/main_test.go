@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 				}
 			}
 			var out strings.Builder
-			ok, err := run(strings.NewReader(tt.in), &out, file, "", "example.com/m")
+			ok, err := run(strings.NewReader(tt.in), &out, files{skips: file}, "", "example.com/m")
 			if err != nil || ok != tt.ok {
 				t.Errorf("got %v, %v, want %v", ok, err, tt.ok)
 			}
@@ -86,10 +86,20 @@ func TestRun(t *testing.T) {
 		}
 		for deferred, want := range map[string]bool{"no tmux": true, "no sshd": false} {
 			var out strings.Builder
-			ok, err := run(strings.NewReader(skipping), &out, file, deferred, "example.com/m")
+			ok, err := run(strings.NewReader(skipping), &out, files{skips: file}, deferred, "example.com/m")
 			if err != nil || ok != want || strings.Contains(out.String(), `1 tests wait for "no tmux"`) != want {
 				t.Errorf("%s: got %v, %v\n%s", deferred, ok, err, out.String())
 			}
+		}
+	})
+	t.Run("what runs elsewhere, whole or with more, is written down by its test", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "rerun")
+		more := strings.NewReplacer("chatter", "no engine here: elsewhere", "TestOne", "TestOne/part").Replace(passing)
+		var out strings.Builder
+		ok, err := run(strings.NewReader(more+strings.ReplaceAll(skipping, "there is no tmux", "elsewhere")+strings.ReplaceAll(passing, "TestOne", "TestFive")), &out, files{rerun: file}, "elsewhere", "example.com/m")
+		text, readErr := os.ReadFile(file)
+		if err != nil || readErr != nil || !ok || string(text) != "example.com/m/a TestOne\nexample.com/m/a TestTwo\n" {
+			t.Errorf("got %v, %v, %v, %q", ok, err, readErr, text)
 		}
 	})
 	t.Run("a list without reasons is refused", func(t *testing.T) {
