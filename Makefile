@@ -4,7 +4,7 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export VERSION
 
-.PHONY: help demo build test quick engines lint dist schemas fuzz bench generate clean
+.PHONY: help demo build runsc test quick engines lint dist schemas fuzz bench generate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -12,8 +12,12 @@ help: ## Show this list
 demo: build ## Build step-runner and watch it run an example
 	@scripts/demo.sh
 
-build: ## Build bin/step-runner for this machine
+build: ## Build bin/step-runner and bin/rung for this machine
 	@scripts/build.sh bin/step-runner ./cmd/step-runner
+	@scripts/build.sh bin/rung ./cmd/rung
+
+runsc: ## Build bin/runsc, which the isolation level sandbox needs
+	@scripts/runsc.sh bin/runsc
 
 test: ## Run everything that must pass before a change goes in
 	@scripts/test.sh

@@ -18,7 +18,9 @@ cat >"$temp/steps.yml" <<<'- {name: hello, script: echo hello from a package}'
 
 files="usr/bin/step-runner usr/share/man/man1/step-runner-run.1.gz usr/share/bash-completion/completions/step-runner
   usr/share/zsh/site-functions/_step-runner usr/share/fish/vendor_completions.d/step-runner.fish
-  usr/share/step-runner/schemas/steps.schema.json"
+  usr/share/step-runner/schemas/steps.schema.json
+  usr/bin/rung usr/share/man/man1/rung-register.1.gz usr/share/bash-completion/completions/rung usr/share/zsh/site-functions/_rung
+  usr/share/fish/vendor_completions.d/rung.fish"
 holds() { # holds PACKAGE LIST: the list of a package's files has all that should be in it
   for file in $files; do
     grep -qE "^(\./|/)?$file\$" "$2" || { echo "$1 has no $file" >&2; exit 1; }
@@ -32,6 +34,7 @@ if command -v dpkg >/dev/null && [ "$(id -u)" = 0 ]; then
   (cd "$temp/root" && find . -type f) >"$temp/list"
   holds "$package" "$temp/list"
   chroot "$temp/root" /usr/bin/step-runner version
+  chroot "$temp/root" /usr/bin/rung --version
   dpkg --root="$temp/root" --remove step-runner >/dev/null
   [ ! -e "$temp/root/usr/bin/step-runner" ] || { echo "removing the package leaves the program" >&2; exit 1; }
 else

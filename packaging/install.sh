@@ -1,5 +1,5 @@
 #!/bin/sh
-# Downloads step-runner and checks it: install.sh [VERSION [DIR]]. VERSION is a release (v1.2.3), or "latest"; DIR defaults to /usr/local/bin
+# Downloads step-runner and rung, and checks them: install.sh [VERSION [DIR]]. VERSION is a release (v1.2.3), or "latest"; DIR defaults to /usr/local/bin
 # for root and ~/.local/bin for others. STEP_RUNNER_URL is where releases are, such as a mirror or file:///folder.
 set -eu
 
@@ -48,6 +48,9 @@ if command -v sha256sum >/dev/null; then got=$(sha256sum "$temp/$archive"); else
 
 mkdir -p "$dir"
 tar -xzf "$temp/$archive" -C "$temp"
-mv "$temp/${archive%.tar.gz}/step-runner" "$dir/step-runner.new"
-mv "$dir/step-runner.new" "$dir/step-runner" # a program that runs cannot be written over
+for program in step-runner rung; do
+  [ -e "$temp/${archive%.tar.gz}/$program" ] || continue # a release from before rung
+  mv "$temp/${archive%.tar.gz}/$program" "$dir/$program.new"
+  mv "$dir/$program.new" "$dir/$program" # a program that runs cannot be written over
+done
 echo "installed $("$dir/step-runner" version) in $dir"

@@ -31,6 +31,12 @@ need npm npm
 need dockerd docker.io
 need ip iproute2
 need docker docker.io
+# What gives sandboxes a network where no engine does.
+need slirp4netns slirp4netns
+# A registry that images are pushed to.
+need docker-registry docker-registry
+# What reads the units of services.
+need systemd-analyze systemd
 # A machine to reach over SSH.
 need sshd openssh-server
 # What packages are tried with.
@@ -38,6 +44,7 @@ need rpm rpm
 need busybox busybox-static
 # The Python client among the examples. Other Pythons than Debian's do not see its packages.
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || missing+=(python3 python3-grpcio python3-protobuf)
+/usr/bin/python3 -c 'import websockets' 2>/dev/null || missing+=(python3 python3-websockets)
 
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "installing ${missing[*]}"

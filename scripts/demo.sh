@@ -33,3 +33,11 @@ git -C "$project" -c user.name=Demo -c user.email=demo@example.com commit -qm "a
 echo
 echo "\$ step-runner local --project-dir $project --isolation none"
 "$runner" local --project-dir "$project" --isolation none
+
+# The same through a GitLab and a runner, both of rung.
+echo
+echo "\$ rung dev run $project --quiet"
+bin/rung dev run "./$project" --quiet
+
+# And on each level of isolation that this machine has.
+scripts/demo-levels.sh

@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 targets=${TARGETS:-linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64 freebsd/amd64}
+programs="step-runner rung"
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 export VERSION=$version
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
@@ -20,21 +21,25 @@ fi
 export PACKAGE_VERSION
 
 dist() { # dist WORK OUT
-  local work=$1 out=$2 target platform extension package runner=$1/host/step-runner
+  local work=$1 out=$2 target platform extension package program shell runner=$1/host/step-runner
   rm -rf "$work" "$out"
   mkdir -p "$work/share/completions" "$out"
   for target in $targets; do
     platform=${target/\//-} extension=
     [ "${target%/*}" != windows ] || extension=.exe
-    GOOS=${target%/*} GOARCH=${target#*/} scripts/build.sh "$work/$platform/step-runner$extension" ./cmd/step-runner
+    for program in $programs; do
+      GOOS=${target%/*} GOARCH=${target#*/} scripts/build.sh "$work/$platform/$program$extension" "./cmd/$program"
+    done
     echo "built for $target"
   done
 
-  scripts/build.sh "$runner" ./cmd/step-runner
-  for shell in bash zsh fish; do
-    "$runner" completion "$shell" >"$work/share/completions/step-runner.$shell"
+  for program in $programs; do
+    scripts/build.sh "$work/host/$program" "./cmd/$program"
+    for shell in bash zsh fish; do
+      "$work/host/$program" completion "$shell" >"$work/share/completions/$program.$shell"
+    done
+    "$work/host/$program" completion powershell >"$work/share/completions/$program.ps1"
   done
-  "$runner" completion powershell >"$work/share/completions/step-runner.ps1"
   scripts/man.sh "$work/share/man"
   scripts/schemas.sh "$runner" "$work/share/schemas"
   for page in "$work"/share/man/*.1; do

@@ -2,7 +2,8 @@
 # Runs a command with a container engine of its own: engine.sh COMMAND…
 #
 # The engine (dockerd) has its files in a temporary folder, and ends with the command, however that ends. Its address is in
-# RUNG_TEST_ENGINE, which tests look at. Where no engine can be started it says why and runs the command without.
+# RUNG_TEST_ENGINE, which tests look at. Where no engine can be started it says why and runs the command without. It has the runtime runsc
+# where RUNG_RUNSC names that program, or scripts/runsc.sh has built it.
 set -uo pipefail
 
 if [ "$#" = 0 ]; then
@@ -62,8 +63,12 @@ if ! ip link add "$bridge" type bridge 2>"$folder/log" || ! ip address add 192.0
   without "no network for it: $reason"
 fi
 ip link set "$bridge" up
+runtimes=()
+runsc=${RUNG_RUNSC:-$(cd "$(dirname "$0")/.." && pwd)/build/runsc}
+[ ! -x "$runsc" ] || runtimes=(--add-runtime "runsc=$runsc")
 setsid dockerd --host "unix://$folder/docker.sock" --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
   --bridge "$bridge" --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
+  ${runtimes[@]+"${runtimes[@]}"} \
   >"$folder/log" 2>&1 </dev/null &
 engine=$!
 started=

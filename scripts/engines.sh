@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # engines.sh [PACKAGE…] runs the tests of the packages, or of every package that asks executor/executortest/enginetest, or executor/host/hosttest, for what a bare machine does not
-# have: a container engine, which is started for them, and servers such as sshd. A test that is skipped for want of one is a failure
+# have: a container engine, which is started for them, gVisor's runsc, Buildah and an S3 server, which are built, and servers such as sshd. A test that is skipped for want of one is a failure
 # here, unless internal/house/allowed-skips.txt lists it.
+#
+# With RUNG_CI=1 it runs only the tests that test.sh has just left to it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,9 +13,16 @@ packages=("$@")
   packages+=("$package")
 done < <(go list -f '{{range .TestImports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}' ./... |
   awk -v helpers="$helpers" '$2 ~ helpers { print $1 }' | sort -u)
+only=()
+if [ "${RUNG_CI:-}" = 1 ] && [ "$#" = 0 ] && [ -s build/engines.txt ]; then
+  mapfile -t packages < <(cut -d' ' -f1 build/engines.txt | sort -u)
+  only=(-run "^($(cut -d' ' -f2 build/engines.txt | sort -u | paste -sd'|' -))\$")
+fi
 [ "${#packages[@]}" -gt 0 ] || { echo "no package has tests that need an engine" >&2; exit 1; }
 
 mkdir -p build
+[ "$(go env GOOS)" != linux ] || { scripts/runsc.sh build/runsc && scripts/buildah.sh build/buildah; }
+scripts/versitygw.sh build/versitygw
 go build -o build/testreport ./internal/house/cmd/testreport
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
-scripts/engine.sh go test -timeout 25m -count=1 -json "${packages[@]}" | build/testreport -skips internal/house/allowed-skips.txt
+scripts/engine.sh go test -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" | build/testreport -skips internal/house/allowed-skips.txt

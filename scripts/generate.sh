@@ -29,7 +29,12 @@ find "$out" -name '*.pb.go' | while IFS= read -r go_file; do
   mv "$go_file.tmp" "$go_file"
 done
 
+# What Python plugins import. Protobuf for Python reads what older versions of protoc made.
+if [ "$out" = api ]; then
+  protoc --proto_path=api --python_out=sdk/python rung/executor/v1/executor.proto rung/provider/v1/provider.proto
+fi
+
 # The command reference is made from the commands.
 if [ "$out" = api ]; then
-  go test ./cmd/step-runner -run TestCommandReference -update >/dev/null
+  go test ./cmd/step-runner ./cmd/rung -run TestCommandReference -update >/dev/null
 fi

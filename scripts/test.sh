@@ -2,7 +2,8 @@
 # Everything that must pass before a change goes in, on a machine with no more than Go: lint and tests. What needs a container
 # engine or another machine's help runs in engines.sh, and the programs for all systems are built by dist.sh.
 #
-# With RUNG_CI=1 a test that skips itself is a failure unless internal/house/allowed-skips.txt lists it, or engines.sh runs it.
+# With RUNG_CI=1 a test that skips itself is a failure unless internal/house/allowed-skips.txt lists it, or engines.sh runs it. Those go to
+# build/engines.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,12 +22,14 @@ scripts/lint.sh
 
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
 timeout=25m
+# Many tests wait for processes and time limits: with one package per core the cores would be idle at times.
+packages=$(($(getconf _NPROCESSORS_ONLN) + 1))
 echo "tests${race:+ with the race detector}:"
 if [ "${RUNG_CI:-}" = 1 ]; then
   mkdir -p build
   go build -o build/testreport ./internal/house/cmd/testreport
-  go test $race -timeout $timeout -json ./... | build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines"
+  go test $race -p $packages -timeout $timeout -json ./... | build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines" -rerun build/engines.txt
 else
-  go test $race -timeout $timeout ./...
+  go test $race -p $packages -timeout $timeout ./...
 fi
 echo "everything passed"
