@@ -21,8 +21,11 @@ fi
 [ "${#packages[@]}" -gt 0 ] || { echo "no package has tests that need an engine" >&2; exit 1; }
 
 mkdir -p build
+rm -f build/retry.txt
 [ "$(go env GOOS)" != linux ] || { scripts/runsc.sh build/runsc && scripts/buildah.sh build/buildah; }
 scripts/versitygw.sh build/versitygw
 go build -o build/testreport ./internal/house/cmd/testreport
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
-scripts/engine.sh go test -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" | build/testreport -skips internal/house/allowed-skips.txt
+scripts/engine.sh go test -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" |
+  build/testreport -skips internal/house/allowed-skips.txt -retry build/retry.txt ||
+  { [ "${RUNG_CI:-}" = 1 ] && scripts/retry.sh build/retry.txt "" scripts/engine.sh go test -timeout 25m; }

@@ -3,7 +3,8 @@
 # engine or another machine's help runs in engines.sh, and the programs for all systems are built by dist.sh.
 #
 # With RUNG_CI=1 a test that skips itself is a failure unless internal/house/allowed-skips.txt lists it, or engines.sh runs it. Those go to
-# build/engines.txt.
+# build/engines.txt. A few tests that fail beside others are run again alone, so that a busy machine does not fail a change; one that passes
+# then is named at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,8 +28,11 @@ packages=$(($(getconf _NPROCESSORS_ONLN) + 1))
 echo "tests${race:+ with the race detector}:"
 if [ "${RUNG_CI:-}" = 1 ]; then
   mkdir -p build
+  rm -f build/retry.txt
   go build -o build/testreport ./internal/house/cmd/testreport
-  go test $race -p $packages -timeout $timeout -json ./... | build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines" -rerun build/engines.txt
+  go test $race -p $packages -timeout $timeout -json ./... |
+    build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines" -rerun build/engines.txt -retry build/retry.txt ||
+    scripts/retry.sh build/retry.txt "make engines" go test $race -timeout $timeout
 else
   go test $race -p $packages -timeout $timeout ./...
 fi

@@ -1,6 +1,7 @@
 // Command testreport turns the output of "go test -json", which it reads, into what a person reads: a line for each package,
 // the whole output of each test that failed, and a summary. With -skips it also fails on every test that skipped itself and
-// is not on the list in that file, so that a missing tool cannot pass for a passing test.
+// is not on the list in that file, so that a missing tool cannot pass for a passing test. With -retry it names the failed tests that
+// are worth a second run alone: a few of many thousands, none of them with a data race or a panic.
 package main
 
 import (
@@ -21,9 +22,10 @@ func main() {
 	skips := flag.String("skips", "", "the `FILE` that lists the tests that may skip themselves")
 	deferred := flag.String("deferred", "", "tests whose reason contains this `TEXT` may skip themselves: they run elsewhere")
 	rerun := flag.String("rerun", "", "the `FILE` for a line with package and name of each top-level test that runs elsewhere, whole or with more")
+	retry := flag.String("retry", "", "the `FILE` for a line with package and name of each top-level test that is worth a second run; empty where one failure is for good")
 	module := flag.String("module", "github.com/rungci/rung", "the `PATH` that is left out of packages' names")
 	flag.Parse()
-	ok, err := run(os.Stdin, os.Stdout, files{*skips, *rerun}, *deferred, *module)
+	ok, err := run(os.Stdin, os.Stdout, files{*skips, *rerun, *retry}, *deferred, *module)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(2)
@@ -34,10 +36,10 @@ func main() {
 }
 
 // files are those of the flags; an empty one is none.
-type files struct{ skips, rerun string }
+type files struct{ skips, rerun, retry string }
 
 func run(in io.Reader, out io.Writer, f files, deferred, module string) (ok bool, err error) {
-	r := report{out: out, module: module, elsewhere: deferred, output: map[test][]string{}, rerun: map[test]bool{}}
+	r := report{out: out, module: module, elsewhere: deferred, output: map[test][]string{}, rerun: map[test]bool{}, retry: map[test]bool{}}
 	if f.skips != "" {
 		text, err := os.ReadFile(f.skips)
 		if err != nil {
@@ -51,16 +53,27 @@ func run(in io.Reader, out io.Writer, f files, deferred, module string) (ok bool
 	if err := r.read(in); err != nil {
 		return false, err
 	}
-	if f.rerun != "" {
-		var lines strings.Builder
-		for _, t := range slices.SortedFunc(maps.Keys(r.rerun), compare) {
-			fmt.Fprintln(&lines, t.pkg, t.name)
-		}
-		if err := os.WriteFile(f.rerun, []byte(lines.String()), 0o644); err != nil {
+	if !r.canBeRetried() {
+		clear(r.retry)
+	}
+	for file, tests := range map[string]map[test]bool{f.rerun: r.rerun, f.retry: r.retry} {
+		if err := write(file, tests); err != nil {
 			return false, err
 		}
 	}
 	return r.finish(), nil
+}
+
+// write writes a line with package and name of each test; without a file it does nothing.
+func write(file string, tests map[test]bool) error {
+	if file == "" {
+		return nil
+	}
+	var lines strings.Builder
+	for _, t := range slices.SortedFunc(maps.Keys(tests), compare) {
+		fmt.Fprintln(&lines, t.pkg, t.name)
+	}
+	return os.WriteFile(file, []byte(lines.String()), 0o644)
 }
 
 // allowance is a test that may skip itself.
@@ -111,6 +124,20 @@ type report struct {
 	badPackages                       int
 	unexpected                        []string // skips that are not allowed, a line each
 	rerun                             map[test]bool
+	retry                             map[test]bool // the top-level tests that failed
+	forGood                           bool          // there was a data race or a panic
+}
+
+// maxRetried is how many tests may fail for want of time or luck. More than that is a fault.
+const maxRetried = 3
+
+// canBeRetried reports whether every failure is a test's, and may be one of time or luck.
+func (r *report) canBeRetried() bool {
+	packages := map[string]bool{}
+	for t := range r.retry {
+		packages[t.pkg] = true
+	}
+	return !r.forGood && len(r.unexpected) == 0 && len(r.retry) <= maxRetried && len(packages) == r.badPackages
 }
 
 func (r *report) read(in io.Reader) error {
@@ -140,6 +167,7 @@ func (r *report) line(line []byte) {
 	case "build-output":
 		io.WriteString(r.out, a.Output)
 	case "output":
+		r.forGood = r.forGood || strings.Contains(a.Output, "WARNING: DATA RACE") || strings.HasPrefix(a.Output, "panic: ")
 		r.keep(t, a.Output)
 	case "pass":
 		if a.Test != "" {
@@ -154,6 +182,7 @@ func (r *report) line(line []byte) {
 			r.badPackages++
 		} else {
 			r.failed++
+			r.retry[test{t.pkg, topLevel(t.name)}] = true
 		}
 		r.print(t)
 	}
@@ -200,9 +229,13 @@ func (r *report) runsElsewhere(t test) bool {
 	if r.elsewhere == "" || !slices.ContainsFunc(r.output[t], said) {
 		return false
 	}
-	t.name, _, _ = strings.Cut(t.name, "/")
-	r.rerun[t] = true
+	r.rerun[test{t.pkg, topLevel(t.name)}] = true
 	return true
+}
+
+func topLevel(name string) string {
+	name, _, _ = strings.Cut(name, "/")
+	return name
 }
 
 func (a allowance) matches(folder, name string) bool {

@@ -102,6 +102,37 @@ func TestRun(t *testing.T) {
 			t.Errorf("got %v, %v, %v, %q", ok, err, readErr, text)
 		}
 	})
+	t.Run("what is worth a second run is written down", func(t *testing.T) {
+		many := failing
+		for _, name := range []string{"TestA", "TestB", "TestC"} {
+			many = `{"Action":"fail","Package":"example.com/m/a","Test":"` + name + "\"}\n" + many
+		}
+		part := strings.ReplaceAll(failing, "TestThree", "TestThree/part")
+		for name, tt := range map[string]struct{ in, want string }{
+			"nothing where nothing failed":             {passing, ""},
+			"a test that failed":                       {passing + failing, "example.com/m/a TestThree\n"},
+			"the test of a part that failed":           {part, "example.com/m/a TestThree\n"},
+			"nothing where many failed":                {many, ""},
+			"nothing where a package does not build":   {failing + notBuilding, ""},
+			"nothing where a test crashed":             {strings.Replace(failing, "    a_test.go:3: wrong", "panic: oh", 1), ""},
+			"nothing where memory is used in two ways": {strings.Replace(failing, "    a_test.go:3: wrong", "WARNING: DATA RACE", 1), ""},
+			"nothing where a test skipped itself":      {failing + skipping, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				allowed, file := filepath.Join(dir, "allowed"), filepath.Join(dir, "retry")
+				if err := os.WriteFile(allowed, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := run(strings.NewReader(tt.in), &strings.Builder{}, files{skips: allowed, retry: file}, "", "example.com/m"); err != nil {
+					t.Fatal(err)
+				}
+				if text, err := os.ReadFile(file); err != nil || string(text) != tt.want {
+					t.Errorf("got %q, %v, want %q", text, err, tt.want)
+				}
+			})
+		}
+	})
 	t.Run("a list without reasons is refused", func(t *testing.T) {
 		if _, err := parseAllowed("a TestTwo\n"); err == nil || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("got %v", err)
