@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,9 +32,6 @@ import (
 
 const (
 	gatewaySuffix = "-gateway"
-	// gatewayMemory and gatewayPIDs bound the gateway, in bytes, and in processes and threads.
-	gatewayMemory = 256 << 20
-	gatewayPIDs   = 256
 	nobody        = "65534:65534"
 	// nameless is a name server that answers nobody. Some engines ask that of their machine for a container whose network leads nowhere.
 	nameless = "127.0.0.1"
@@ -178,7 +174,7 @@ func (g gateway) make(ctx context.Context, within netip.Prefix) (id string, err 
 	}
 	e := g.executor
 	host := engine.HostConfig{
-		NetworkMode: g.outside(), Memory: gatewayMemory, MemorySwap: gatewayMemory, PidsLimit: gatewayPIDs,
+		NetworkMode: g.outside(), Memory: proxy.Memory, MemorySwap: proxy.Memory, PidsLimit: proxy.PIDs,
 		Machine: engine.Machine{Rights: engine.Rights{CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}}},
 	}
 	host.Names = e.opts.Job.Names
@@ -191,7 +187,7 @@ func (g gateway) make(ctx context.Context, within netip.Prefix) (id string, err 
 	}
 	id, err = e.client.Containers.Create(ctx, g.name+gatewaySuffix, g.platform().String(), &engine.Container{
 		Image: g.image.id, User: nobody, Labels: g.labels(), Entrypoint: []string{programFile}, Cmd: args, WorkingDir: "/",
-		Env:         []string{"GODEBUG=netdns=go", "GOTRACEBACK=none", "GOGC=100", "GOMEMLIMIT=" + strconv.Itoa(gatewayMemory/2)},
+		Env:         proxy.Environ(),
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 	})
 	if err != nil {

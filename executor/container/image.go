@@ -61,23 +61,25 @@ func (p *puller) get(ctx context.Context, i *containers.Image) (*image, error) {
 	if len(policies) == 0 {
 		policies = p.setup.PullPolicies
 	}
-	var first error
+	return TryPolicies(ctx, p.report, i.Name, policies, func(policy string) (*image, error) { return p.byPolicy(ctx, i, on, policy) })
+}
+
+// TryPolicies gets an image by the first pull policy that can. Where none can, the error is the first one's; with several, each is reported.
+func TryPolicies[T any](ctx context.Context, report executor.Reporter, name string, policies []string, get func(policy string) (T, error)) (found T, first error) {
 	for _, policy := range policies {
-		found, err := p.byPolicy(ctx, i, on, policy)
+		found, err := get(policy)
 		if err == nil {
 			return found, nil
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return found, context.Cause(ctx)
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 		if len(policies) > 1 {
-			p.report.Say(event.PhasePulling, i.Name, fmt.Sprintf("image %s with pull policy %s: %v", i.Name, policy, err))
+			report.Say(event.PhasePulling, name, fmt.Sprintf("image %s with pull policy %s: %v", name, policy, err))
 		}
 	}
-	return nil, first
+	return found, first
 }
 
 func (p *puller) byPolicy(ctx context.Context, i *containers.Image, on *platform, policy string) (*image, error) {
@@ -146,15 +148,9 @@ func (p *puller) inspect(ctx context.Context, name string, on *platform) (*image
 		return nil, nil
 	}
 	c := found.Config
-	out := &image{id: found.ID, pull: pullName(name, found.RepoDigests), env: c.Env, entrypoint: c.Entrypoint, user: c.User}
-	for port := range c.ExposedPorts {
-		number, protocol, _ := strings.Cut(port, "/")
-		if n := portNumber(number); n != 0 && (protocol == "" || protocol == "tcp") {
-			out.ports = append(out.ports, n)
-		}
-	}
-	slices.Sort(out.ports)
-	return out, nil
+	return &image{
+		id: found.ID, pull: pullName(name, found.RepoDigests), env: c.Env, entrypoint: c.Entrypoint, user: c.User, ports: containers.TCPPorts(c.ExposedPorts),
+	}, nil
 }
 
 // hasName reports whether an image was found by a name of it. Podman keeps images that it has built under localhost.

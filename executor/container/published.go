@@ -133,7 +133,7 @@ func (v *companions) portsOf(ctx context.Context, s *service) (map[uint16]uint16
 // bound is the port on this machine that leads to one of a container; 0 is none.
 func bound(found *engine.ContainerState, port uint16) uint16 {
 	for _, b := range found.NetworkSettings.Ports[tcp(port)] {
-		return portNumber(b.HostPort)
+		return containers.PortNumber(b.HostPort)
 	}
 	return 0
 }

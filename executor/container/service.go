@@ -2,7 +2,6 @@ package container
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,8 +22,6 @@ import (
 const (
 	// DefaultServiceWait is how long a service may take until its port can be connected to, as GitLab's runner has it.
 	DefaultServiceWait = 30 * time.Second
-	// portVariable names the port of a service that is tried, instead of the lowest one that its image exposes.
-	portVariable = "HEALTHCHECK_TCP_PORT"
 	// serviceTail is how many lines of a service's log are shown when it does not start.
 	serviceTail = 50
 )
@@ -169,7 +166,7 @@ func (v *companions) tellOf(ctx context.Context, s *service, err error) {
 
 // servicePort is the port of a service that is tried.
 func (v *companions) servicePort(s *service) (uint16, bool) {
-	if n := portNumber(cmp.Or(s.spec.Variables[portVariable], v.job.Variables[portVariable])); n != 0 {
+	if n := s.spec.NamedPort(v.job.Variables); n != 0 {
 		return n, true
 	}
 	if v.container == "" { // it is reached by what is published alone
@@ -180,15 +177,6 @@ func (v *companions) servicePort(s *service) (uint16, bool) {
 		return 0, false
 	}
 	return s.image.ports[0], true
-}
-
-// portNumber reads a number of a port; 0 is none.
-func portNumber(text string) uint16 {
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return 0
-	}
-	return uint16(n)
 }
 
 // awaitPort waits until a port of a service can be connected to from the job's container, or the service has ended.

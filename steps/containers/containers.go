@@ -3,8 +3,10 @@
 package containers
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,6 +39,35 @@ type Service struct {
 	Health *Health `json:"-"`
 	// Ports maps TCP ports of the service to ports on the host's loopback address, for a job on the host itself; 0 is any.
 	Ports map[uint16]uint16 `json:"ports,omitempty"`
+}
+
+// portVariable names the port of a service that is tried, instead of the lowest one that its image exposes.
+const portVariable = "HEALTHCHECK_TCP_PORT"
+
+// NamedPort is the port by which the service, or else its job, says that the service is known to be ready; 0 is none.
+func (s *Service) NamedPort(job map[string]string) uint16 {
+	return PortNumber(cmp.Or(s.Variables[portVariable], job[portVariable]))
+}
+
+// PortNumber reads the number of a port; 0 is none.
+func PortNumber(text string) uint16 {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
+}
+
+// TCPPorts are those that an image says it listens on ("80/tcp", "90"), sorted.
+func TCPPorts(exposed map[string]struct{}) (ports []uint16) {
+	for text := range exposed {
+		number, protocol, _ := strings.Cut(text, "/")
+		if n := PortNumber(number); n != 0 && (protocol == "" || protocol == "tcp") {
+			ports = append(ports, n)
+		}
+	}
+	slices.Sort(ports)
+	return ports
 }
 
 // Names are those of a service on the network: those of its image, as GitLab makes them, and its own. "host:5000/a/b:1" gives

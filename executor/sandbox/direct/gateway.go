@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/internal/cgroup"
@@ -19,9 +18,6 @@ const (
 	gatewayFolder = "gateway"
 	// gatewayLauncher becomes the gateway.
 	gatewayLauncher = `exec "$@" <` + netPipe
-	// gatewayMemory and gatewayPIDs bound the gateway, in bytes, and in processes and threads.
-	gatewayMemory = 256 << 20
-	gatewayPIDs   = 256
 )
 
 // gateway is the command of the gateway that listens in a namespace.
@@ -41,15 +37,13 @@ func (v *preparation) gateway(namespace string) (*host.Command, error) {
 			}
 		}
 	}
-	command := &host.Command{
-		Args: args, Env: []string{"GODEBUG=netdns=go", "GOTRACEBACK=none", "GOGC=100", "GOMEMLIMIT=" + strconv.Itoa(gatewayMemory/2)},
-	}
+	command := &host.Command{Args: args, Env: proxy.Environ()}
 	return command, v.bindGateway(command)
 }
 
 // bindGateway has the gateway start in a control group, where there are any.
 func (v *preparation) bindGateway(command *host.Command) error {
-	limits := cgroup.Limits{Memory: gatewayMemory, PIDs: gatewayPIDs}
+	limits := cgroup.Limits{Memory: proxy.Memory, PIDs: proxy.PIDs}
 	if v.executor.tree == nil || len(v.executor.tree.Lacks(limits)) > 0 {
 		return nil
 	}

@@ -44,23 +44,7 @@ func (v *preparation) find(ctx context.Context, i *containers.Image) (*rootfs.Im
 	if len(policies) == 0 {
 		policies = []string{container.IfNotPresent}
 	}
-	var first error
-	for _, policy := range policies {
-		found, err := v.byPolicy(ctx, i, policy)
-		if err == nil {
-			return found, nil
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if first == nil {
-			first = err
-		}
-		if len(policies) > 1 {
-			v.report.Say(event.PhasePulling, i.Name, fmt.Sprintf("image %s with pull policy %s: %v", i.Name, policy, err))
-		}
-	}
-	return nil, first
+	return container.TryPolicies(ctx, v.report, i.Name, policies, func(policy string) (*rootfs.Image, error) { return v.byPolicy(ctx, i, policy) })
 }
 
 func (v *preparation) byPolicy(ctx context.Context, i *containers.Image, policy string) (*rootfs.Image, error) {

@@ -40,8 +40,6 @@ const (
 	serviceLauncher = `exec "$@" 1<>` + saidPipe + ` 2>&1 3<` + describedPipe
 	// maxServices is how many a job has at most: the network has no more addresses.
 	maxServices = 100
-	// portVariable names the port of a service that is tried, instead of the lowest one that its image exposes.
-	portVariable = "HEALTHCHECK_TCP_PORT"
 
 	// How Docker checks services that say nothing else.
 	healthInterval, healthTimeout, healthRetries = 30 * time.Second, 30 * time.Second, 3
@@ -271,27 +269,13 @@ func (v companions) unlessEnded(ctx context.Context, s *service, ready func(cont
 
 // port is the port of a service that is tried; 0 is none.
 func (s *service) port(job map[string]string) uint16 {
-	number := func(text string) uint16 {
-		n, err := strconv.ParseUint(text, 10, 16)
-		if err != nil {
-			return 0
-		}
-		return uint16(n)
-	}
-	if n := number(cmp.Or(s.spec.Variables[portVariable], job[portVariable])); n != 0 {
+	if n := s.spec.NamedPort(job); n != 0 {
 		return n
 	}
-	var all []uint16
-	for text := range s.image.Config.ExposedPorts {
-		digits, protocol, _ := strings.Cut(text, "/")
-		if n := number(digits); n != 0 && (protocol == "" || protocol == "tcp") {
-			all = append(all, n)
-		}
+	if all := containers.TCPPorts(s.image.Config.ExposedPorts); len(all) > 0 {
+		return all[0]
 	}
-	if all == nil {
-		return 0
-	}
-	return slices.Min(all)
+	return 0
 }
 
 // awaitPort waits until a port of a service can be connected to from the job's sandbox.

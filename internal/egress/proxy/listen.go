@@ -12,6 +12,17 @@ import (
 // Port is where the proxy listens.
 const Port = 3128
 
+// Memory and PIDs bound the process that a proxy runs in, in bytes, and in processes and threads.
+const (
+	Memory = 256 << 20
+	PIDs   = 256
+)
+
+// Environ is the environment of that process: its memory is kept within its bounds, and a crash tells nothing of the jobs.
+func Environ() []string {
+	return []string{"GODEBUG=netdns=go", "GOTRACEBACK=none", "GOGC=100", "GOMEMLIMIT=" + strconv.Itoa(Memory/2)}
+}
+
 // ListenIn listens on the address that this machine has in a network, and on no other: nobody else reaches the proxy.
 func ListenIn(network netip.Prefix) (net.Listener, error) {
 	found, err := net.InterfaceAddrs()
