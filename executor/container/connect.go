@@ -22,7 +22,7 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 	r, w := io.Pipe()
 	c := &conn{Conn: stream, out: r}
 	go func() {
-		said := &tail{}
+		said := &Said{}
 		err := engine.Demultiplex(w, said, stream)
 		if text := said.String(); text != "" {
 			err = fmt.Errorf("the proxy in the job's container: %s", text)

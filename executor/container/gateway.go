@@ -124,7 +124,8 @@ func (g gateway) start(ctx context.Context) error {
 	if err != nil {
 		return g.executor.failed(calling, "attaching to the gateway of the job's network", err)
 	}
-	said, ended := &tail{ready: make(chan struct{})}, make(chan struct{})
+	said, ended := &Said{}, make(chan struct{})
+	ready := said.Ready()
 	go func() {
 		defer close(ended)
 		defer attached.Close()
@@ -137,7 +138,7 @@ func (g gateway) start(ctx context.Context) error {
 	late := time.NewTimer(startTime)
 	defer late.Stop()
 	select {
-	case <-said.ready:
+	case <-ready:
 	case <-ended:
 		return fmt.Errorf("the gateway of the job's network has ended: %s", said)
 	case <-late.C:

@@ -117,7 +117,7 @@ func (v *preparation) asRoot(ctx context.Context, doing string, in []byte, args 
 	}
 	defer stream.Close()
 	defer context.AfterFunc(ctx, func() { stream.Close() })()
-	said := &tail{}
+	said := &Said{}
 	_, err = stream.Write(in)
 	if err := errors.Join(err, stream.CloseWrite(), engine.Demultiplex(said, said, stream), context.Cause(ctx)); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)

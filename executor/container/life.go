@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/rungci/rung/executor"
@@ -123,10 +122,7 @@ func (v *environment) state(ctx context.Context) error {
 
 // dead is an environment whose container has ended, with its last words.
 func (v *environment) dead(reason string, err error) error {
-	if said := v.said.String(); said != "" && !strings.HasPrefix(said, listening) {
-		reason += "; its last words:\n" + said
-	}
-	return &executor.Gone{Reason: reason, Err: err}
+	return &executor.Gone{Reason: reason + v.said.LastWords(), Err: err}
 }
 
 // whyGone is the error of a call that failed because the container does not run.
@@ -177,7 +173,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	}
 	v := &environment{
 		executor: e, job: &executor.Job{}, name: handle.ID, container: r.Container, layout: r.Layout, found: r.Layout.Images,
-		owner: owner{r.Owner[0], r.Owner[1]}, said: &tail{}, Life: executor.NewLife(),
+		owner: owner{r.Owner[0], r.Owner[1]}, said: &Said{}, Life: executor.NewLife(),
 	}
 	err := v.state(ctx)
 	if err == nil {

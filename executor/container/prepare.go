@@ -95,7 +95,7 @@ type environment struct {
 	container string                // the id of the job's container
 	owner     owner
 	layout    executor.Layout
-	said      *tail // what the job's container has said last
+	said      *Said // what the job's container has said last
 	marks     usage.Marks
 
 	*executor.Life

@@ -14,7 +14,6 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
-	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 )
@@ -252,15 +251,7 @@ func (v *companions) reportLog(ctx context.Context, s *service) {
 		return
 	}
 	defer log.Close()
-	said := &tail{}
+	said := &Said{}
 	_ = engine.Demultiplex(said, said, log)
-	text := said.String()
-	if text == "" {
-		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("%s has said nothing", s))
-		return
-	}
-	secrets := mask.NewSet(v.job.Masked...)
-	for line := range strings.SplitSeq(text, "\n") {
-		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("%s: %s", s.spec.Name, secrets.String(strings.TrimRight(line, "\r"))))
-	}
+	said.ReportService(v.report, s.spec, v.job.Masked)
 }

@@ -4,24 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
-	"github.com/rungci/rung/steps/event"
 )
 
 const (
 	// startTime bounds how long the step-runner in a container may take until it listens, the image's entrypoint included: an environment
 	// that fails does so within 30 seconds.
 	startTime = 25 * time.Second
-	// maxTail is how much is kept of what a container says, in bytes.
-	maxTail = 4 << 10
-	// listening is what the step-runner says when it does.
-	listening = "step-runner is listening on "
 )
 
 func (v *preparation) platform() *platform {
@@ -38,7 +31,8 @@ func (v *preparation) run(ctx context.Context) error {
 	if err != nil {
 		return v.executor.failed(calling, "attaching to the job's container", err)
 	}
-	v.said = &tail{ready: make(chan struct{})}
+	v.said = &Said{}
+	ready := v.said.Ready()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -52,8 +46,8 @@ func (v *preparation) run(ctx context.Context) error {
 	late := time.NewTimer(startTime)
 	defer late.Stop()
 	select {
-	case <-v.said.ready:
-		v.reportEntrypoint()
+	case <-ready:
+		v.said.ReportEntrypoint(v.report, v.job.Image.Name)
 		return nil
 	case <-ended:
 		return v.endedError(calling)
@@ -61,17 +55,6 @@ func (v *preparation) run(ctx context.Context) error {
 		return v.notReady(fmt.Sprintf("the step-runner in the job's container did not start within %s", startTime))
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// reportEntrypoint reports what the image's entrypoint said before it ran the step-runner.
-func (v *preparation) reportEntrypoint() {
-	before, _, _ := strings.Cut(v.said.String(), listening)
-	if before = strings.TrimSpace(before); before == "" {
-		return
-	}
-	for line := range strings.SplitSeq(before, "\n") {
-		v.report.Say(event.PhaseStarting, v.job.Image.Name, strings.TrimRight(line, "\r"))
 	}
 }
 
@@ -119,37 +102,3 @@ func (v *preparation) notReady(what string) error {
 		Hint:    fmt.Sprintf("the image's entrypoint %q must run the command that it is given; entrypoint: [\"\"] does without it", entrypoint),
 	}
 }
-
-// tail keeps the end of what a container says, and tells when the step-runner in it listens.
-type tail struct {
-	ready chan struct{}
-
-	mu    sync.Mutex
-	text  []byte
-	heard bool
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if !t.heard && strings.Contains(string(t.text), listening) {
-		t.heard = true
-		if t.ready != nil {
-			close(t.ready)
-		}
-	}
-	if extra := len(t.text) - maxTail; extra > 0 {
-		t.text = append(t.text[:0], t.text[extra:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.text))
-}
-
-var _ io.Writer = (*tail)(nil)

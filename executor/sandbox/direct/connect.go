@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/remotefiles"
 )
@@ -28,7 +29,7 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 	}
 	in, toProxy := io.Pipe()
 	fromProxy, out := io.Pipe()
-	said := &tail{}
+	said := &container.Said{}
 	running, err := v.at.execFile(context.WithoutCancel(ctx), v.at.path(proxyFile), &host.Command{Stdin: in, Stdout: out, Stderr: said})
 	if err != nil {
 		return nil, v.failed(fmt.Errorf("connecting to the step-runner in the sandbox: %w", err))

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container"
 )
 
 const (
@@ -29,10 +29,7 @@ func (v *environment) why(code int, err error) *executor.Gone {
 	if err != nil {
 		reason = fmt.Sprintf("its sandbox ended: %v", err)
 	}
-	if said := v.said.String(); said != "" && !strings.HasPrefix(said, listening) {
-		reason += "; its last words:\n" + said
-	}
-	return &executor.Gone{Reason: reason}
+	return &executor.Gone{Reason: reason + v.said.LastWords()}
 }
 
 // watch ends the environment when a sandbox does that another process has started.
@@ -127,7 +124,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if err := e.book.Recover(handle.ID, entryOf(handle.ID)); err != nil {
 		return nil, err
 	}
-	v := &environment{executor: e, at: e.at(handle.ID), user: r.User, layout: r.Layout, said: &tail{}, Life: executor.NewLife()}
+	v := &environment{executor: e, at: e.at(handle.ID), user: r.User, layout: r.Layout, said: &container.Said{}, Life: executor.NewLife()}
 	err := v.readEnvironment()
 	if err == nil {
 		err = v.Check(ctx)

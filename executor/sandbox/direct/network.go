@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/steps/event"
 )
@@ -195,7 +196,7 @@ func (e *Executor) join(ctx context.Context, at string, others []string, open bo
 
 // lead starts what leads out of a network, and waits until it is ready.
 func (v *preparation) lead(ctx context.Context, n *network, command *host.Command) (err error) {
-	ready, closed, said := newSignal(), make(chan struct{}), &tail{}
+	ready, closed, said := newSignal(), make(chan struct{}), &container.Said{}
 	command.Dir, command.Stdout, command.Stderr = v.at.dir, ready, said
 	if n.out, err = v.executor.host.Exec(context.WithoutCancel(ctx), command); err != nil {
 		return err

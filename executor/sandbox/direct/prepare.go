@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/imageuser"
 	"github.com/rungci/rung/executor/sandbox/rootfs"
@@ -25,16 +26,12 @@ import (
 const (
 	// startTime bounds how long the step-runner in a sandbox may take until it listens, the image's entrypoint included.
 	startTime = 25 * time.Second
-	// listening is what the step-runner says when it does.
-	listening = "step-runner is listening on "
 	// saidPipe is what the sandbox says.
 	saidPipe = "said"
 	// launcher becomes runsc. The pipe for what is said is open for both sides, so that nothing that is said ends the step-runner when this
 	// program has ended. The pipes of the first connection are not: the step-runner sees their end.
 	launcher = `[ ! -p ` + netPipe + ` ] || exec 5>` + netPipe + `; exec "$@" 1<>` + saidPipe + ` 2>&1 3<` + inPipe + ` 4>` + outPipe
 )
-
-type locked struct{ mu sync.Mutex }
 
 // Prepare gets the image's files and starts a sandbox.
 func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report executor.Reporter) (executor.Environment, error) {
@@ -51,7 +48,7 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 		return nil, err
 	}
 	name := "rung-" + strings.ToLower(job.ID+"-"+rand.Text()[:10])
-	v := &environment{executor: e, keep: job.Keep, at: e.at(filepath.Join(e.temp, name)), said: &tail{}, Life: executor.NewLife()}
+	v := &environment{executor: e, keep: job.Keep, at: e.at(filepath.Join(e.temp, name)), said: &container.Said{}, Life: executor.NewLife()}
 	if err := e.book.Add(entryOf(v.at.dir)); err != nil {
 		return nil, err
 	}
@@ -73,7 +70,7 @@ type environment struct {
 	home     string // of that user
 	environs []string
 	layout   executor.Layout
-	said     *tail
+	said     *container.Said
 
 	*executor.Life
 	services []*service      // that this process has started
@@ -195,8 +192,7 @@ func (v *preparation) start(ctx context.Context) error {
 	if v.first, err = v.at.makeFirst(); err != nil {
 		return errors.Join(err, said.Close())
 	}
-	ready := make(chan struct{})
-	v.said.ready = ready
+	ready := v.said.Ready()
 	go v.hear(said, v.said)
 	args := append([]string{"sh", "-c", launcher, "sh"}, v.at.command(v.at.options(v.job.Resources.Disk, v.group, v.net != nil), "run", "--pass-fd", "3:3", "--pass-fd", "4:4", "--bundle", v.at.dir, boxID)...)
 	running, err := v.executor.host.Exec(context.WithoutCancel(ctx), &host.Command{Args: args, Dir: v.at.dir})
@@ -215,7 +211,7 @@ func (v *preparation) start(ctx context.Context) error {
 	select {
 	case <-ready:
 		v.checkFirst()
-		v.reportEntrypoint()
+		v.said.ReportEntrypoint(v.report, v.imageName())
 		return nil
 	case <-ended:
 		return v.notReady("the sandbox ended before its step-runner listened")
@@ -223,17 +219,6 @@ func (v *preparation) start(ctx context.Context) error {
 		return v.notReady(fmt.Sprintf("the step-runner in the sandbox did not start within %s", startTime))
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// reportEntrypoint reports what the image's entrypoint said before it ran the step-runner.
-func (v *preparation) reportEntrypoint() {
-	before, _, _ := strings.Cut(v.said.String(), listening)
-	if before = strings.TrimSpace(before); before == "" {
-		return
-	}
-	for line := range strings.SplitSeq(before, "\n") {
-		v.report.Say(event.PhaseStarting, v.imageName(), strings.TrimRight(line, "\r"))
 	}
 }
 
@@ -266,9 +251,9 @@ func (b *box) complaint() string {
 		return ""
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() > maxSaid {
-		_, _ = file.Seek(-maxSaid, io.SeekEnd)
+	if info, err := file.Stat(); err == nil && info.Size() > container.MaxSaid {
+		_, _ = file.Seek(-container.MaxSaid, io.SeekEnd)
 	}
-	text, _ := io.ReadAll(io.LimitReader(file, maxSaid))
+	text, _ := io.ReadAll(io.LimitReader(file, container.MaxSaid))
 	return strings.TrimSpace(string(text))
 }

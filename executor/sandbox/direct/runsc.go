@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -163,36 +162,3 @@ func (b *box) exec(ctx context.Context, p *process, c *host.Command) (host.Proce
 	}()
 	return running, pipe.send(text, ended)
 }
-
-// tail keeps the end of what is said.
-type tail struct {
-	locked
-	text  []byte
-	ready chan struct{} // closed when the text to wait for was said; nil if none is
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if t.ready != nil && bytes.Contains(t.text, []byte(listening)) {
-		close(t.ready)
-		t.ready = nil
-	}
-	if extra := len(t.text) - maxSaid; extra > 0 {
-		t.text = append(t.text[:0], t.text[extra:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	if t == nil {
-		return ""
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.text))
-}
-
-var _ io.Writer = (*tail)(nil)

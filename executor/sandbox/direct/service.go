@@ -22,7 +22,6 @@ import (
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/sandbox/rootfs"
-	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 )
@@ -55,7 +54,7 @@ type service struct {
 	name    string // of its namespace and its control group
 	address netip.Addr
 	process process // what it becomes
-	said    *tail
+	said    *container.Said
 
 	runsc host.Process
 	ended chan struct{} // closed when it has
@@ -80,7 +79,7 @@ func (v companions) findServices(ctx context.Context) error {
 		address = address.Next()
 		number := strconv.Itoa(i + 1)
 		s := &service{
-			spec: &v.job.Services[i], at: v.at.beside(servicePrefix + number), name: name + "-" + number, address: address, said: &tail{}, ended: make(chan struct{}),
+			spec: &v.job.Services[i], at: v.at.beside(servicePrefix + number), name: name + "-" + number, address: address, said: &container.Said{}, ended: make(chan struct{}),
 		}
 		v.services = append(v.services, s)
 		wg.Go(func() {
@@ -230,7 +229,7 @@ func (v companions) awaitServices(ctx context.Context) error {
 		wg.Go(func() {
 			if err := v.unlessEnded(ctx, s, ready); err != nil && ctx.Err() == nil {
 				v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("warning: %s probably did not start properly: %v", s, err))
-				v.reportLog(s)
+				s.said.ReportService(v.report, s.spec, v.job.Masked)
 			}
 		})
 	}
@@ -323,19 +322,6 @@ func (v companions) awaitHealth(ctx context.Context, s *service) error {
 			return context.Cause(ctx)
 		case <-time.After(min(cmp.Or(h.Interval, healthInterval), healthPause)):
 		}
-	}
-}
-
-// reportLog reports the end of what a service has said.
-func (v companions) reportLog(s *service) {
-	text := s.said.String()
-	if text == "" {
-		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("%s has said nothing", s))
-		return
-	}
-	secrets := mask.NewSet(v.job.Masked...)
-	for line := range strings.SplitSeq(secrets.String(text), "\n") {
-		v.report.Say(event.PhaseServices, s.spec.Name, fmt.Sprintf("%s: %s", s.spec.Name, strings.TrimRight(line, "\r")))
 	}
 }
 
