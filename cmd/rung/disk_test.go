@@ -8,7 +8,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/host/hosttest"
 	"github.com/rungci/rung/internal/scarcity"
 )
@@ -22,20 +21,10 @@ func TestDiskScripts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 1<<20), 0o600); !scarcity.DiskFull(err) {
 		t.Fatal(err)
 	}
-	program, err := executortest.Program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/disk", RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error {
-			prepare(env, program)
-			env.Setenv("DISK", disk)
-			env.Defer(func() { // where the script has failed
-				_ = exec.Command("umount", "--quiet", "--lazy", filepath.Join(env.WorkDir, "busy", "config.toml")).Run()
-			})
-			return nil
-		},
-		Cmds: commands,
-	})
+	runStories(t, testscript.Params{Dir: "testdata/disk", Setup: func(env *testscript.Env) error {
+		env.Defer(func() { // where the script has failed
+			_ = exec.Command("umount", "--quiet", "--lazy", filepath.Join(env.WorkDir, "busy", "config.toml")).Run()
+		})
+		return nil
+	}}, map[string]string{"DISK": disk})
 }

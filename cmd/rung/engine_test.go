@@ -7,7 +7,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
 )
 
@@ -18,19 +17,7 @@ const engineAddress = "192.0.2.1"
 func TestEngineScripts(t *testing.T) {
 	host := enginetest.Host(t)
 	enginetest.Busybox(t)
-	program, err := executortest.Program() // which runs in every container
-	if err != nil {
-		t.Fatal(err)
-	}
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/engine", RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error {
-			prepare(env, program)
-			env.Setenv("DOCKER_HOST", host)
-			return nil
-		},
-		Cmds: commands,
-	})
+	runStories(t, testscript.Params{Dir: "testdata/engine"}, map[string]string{"DOCKER_HOST": host})
 }
 
 // reachable starts a server that containers reach, where that can be.

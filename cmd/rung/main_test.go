@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -48,18 +49,32 @@ func child() {
 // TestScripts runs every command as its user does. Each file in testdata/script tells one story.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	program, err := executortest.Program()
+	runStories(t, testscript.Params{Dir: "testdata/script", RequireUniqueNames: true, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != ""}, nil)
+}
+
+// runStories runs scripts, with variables beside those that all have. It adds what Setup and Cmds of the parameters need not say.
+func runStories(t *testing.T, p testscript.Params, variables map[string]string) {
+	t.Helper()
+	program, err := executortest.Program() // which also runs in every container
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-		Setup:               func(env *testscript.Env) error { prepare(env, program); return nil },
-		Cmds:                commands,
-	})
+	more := p.Setup
+	p.RequireExplicitExec = true
+	p.Setup = func(env *testscript.Env) error {
+		prepare(env, program)
+		for name, value := range variables {
+			env.Setenv(name, value)
+		}
+		if more == nil {
+			return nil
+		}
+		return more(env)
+	}
+	all := maps.Clone(commands)
+	maps.Copy(all, p.Cmds)
+	p.Cmds = all
+	testscript.Run(t, p)
 }
 
 // commands are those of scripts.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,16 +11,11 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
 )
 
 // TestRestartScripts runs the stories of testdata/restart, each with an engine of its own, which it may end and start again.
 func TestRestartScripts(t *testing.T) {
-	program, err := executortest.Program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	stories, err := filepath.Glob("testdata/restart/*.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -30,16 +24,10 @@ func TestRestartScripts(t *testing.T) {
 		t.Run(filepath.Base(story), func(t *testing.T) {
 			own := enginetest.StartOwn(t)
 			enginetest.BusyboxIn(t, own.Client(t))
-			all := maps.Clone(commands)
-			all["engine"] = func(ts *testscript.TestScript, neg bool, args []string) { engineCommand(ts, t, own, neg, args) }
-			testscript.Run(t, testscript.Params{
-				Files: []string{story}, RequireExplicitExec: true, Cmds: all,
-				Setup: func(env *testscript.Env) error {
-					prepare(env, program)
-					env.Setenv("DOCKER_HOST", own.Address)
-					return nil
-				},
-			})
+			engine := func(ts *testscript.TestScript, neg bool, args []string) { engineCommand(ts, t, own, neg, args) }
+			runStories(t, testscript.Params{
+				Files: []string{story}, Cmds: map[string]func(*testscript.TestScript, bool, []string){"engine": engine},
+			}, map[string]string{"DOCKER_HOST": own.Address})
 		})
 	}
 }
