@@ -139,6 +139,8 @@ func TestFindings(t *testing.T) {
 		"an unknown table":             {"[sesion_server]\n", `warning 1:2 unknown key "sesion_server" (did you mean "session_server"?)`},
 		"a key of a docker":            {entry + "[runners.docker]\n  imag = \"x\"\n", `warning 6:3 unknown key "imag" (did you mean "image"?)`},
 		"a key that is in two tables":  {entry + "[runners.ssh]\n  cache_dir = \"x\"\n", `warning 6:3 unknown key "cache_dir" (it belongs in [[runners]])`},
+		"a flag without effect":        {entry + "[runners.feature_flags]\n  FF_TIMESTAMPS = false\n  FF_USE_FASTZIP = true\n", `note 7:3 the feature flag "FF_USE_FASTZIP" has no effect`},
+		"a flag with another name":     {entry + "[runners.feature_flags]\n  FF_TIMESTAMP = false\n", `note 6:3 the feature flag "FF_TIMESTAMP" has no effect (did you mean "FF_TIMESTAMPS"?)`},
 		"tags as one text":             {entry + "tags = \"a,b\"\n", `note 5:1 "tags" is ignored: tags belong to the runner on GitLab`},
 		"a key in a wrong table":       {entry + "[runners.docker]\n  builds_dir = \"x\"\n  request_concurrency = 1\n  concurrent = 2\n", `warning 6:3 unknown key "builds_dir" (it belongs in [[runners]]); warning 7:3 unknown key "request_concurrency" (it belongs in [[runners]]); warning 8:3 unknown key "concurrent" (it belongs in the lines above all tables)`},
 		"tags":                         {entry + "  tags = [\"a\"]\n", `note 5:3 "tags" is ignored: tags belong to the runner on GitLab`},

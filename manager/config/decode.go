@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -184,6 +185,8 @@ func (r *reader) accepted(n *node, got any, at string) bool {
 		all = []string{got}
 	case []string:
 		all = got
+	case map[string]bool:
+		r.withoutEffect(n, got, at)
 	}
 	for i, one := range all {
 		if one == "" || slices.ContainsFunc(n.Values, func(v string) bool { return strings.EqualFold(v, one) }) {
@@ -201,6 +204,20 @@ func (r *reader) accepted(n *node, got any, at string) bool {
 		return false
 	}
 	return true
+}
+
+// withoutEffect names the feature flags that are of GitLab's runner alone.
+func (r *reader) withoutEffect(n *node, flags map[string]bool, at string) {
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		if slices.Contains(n.Values, name) {
+			continue
+		}
+		hint := ""
+		if near := diag.Suggest(name, n.Values); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		r.found(note, "config/ignored", at+"."+name, r.doc.keys, hint, "the feature flag %q has no effect", name)
+	}
 }
 
 func (r *reader) wrongType(n *node, at string, value any) {
