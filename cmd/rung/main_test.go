@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,27 +20,7 @@ import (
 	"github.com/rungci/rung/manager/gitlab/gitlabtest"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(cleaning{m}, map[string]func(){"rung": child})
-}
-
-// cleaning removes the step-runner that tests have built.
-type cleaning struct{ *testing.M }
-
-// Run implements testscript.TestingM.
-func (c cleaning) Run() int {
-	defer executortest.RemoveProgram()
-	return c.M.Run()
-}
-
-// child is main for the programs that scripts start. With the race detector a program waits a second before it ends, unless it ends like this.
-func child() {
-	code := run()
-	if os.Getenv("GORACE") == "" {
-		syscall.Exit(code)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { commandtest.Main(m, "rung", run) }
 
 // TestScripts runs every command as its user does. Each file in testdata/script tells one story.
 func TestScripts(t *testing.T) {
@@ -79,7 +55,7 @@ func runStories(t *testing.T, p testscript.Params, variables map[string]string) 
 
 // commands are those of scripts.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand,
+	"exits": commandtest.Exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand,
 }
 
 // prepare is what all scripts have.
@@ -91,26 +67,6 @@ func prepare(env *testscript.Env, program string) {
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	env.Setenv("STEP_RUNNER", program)
 	env.Values[gitlabKey{}] = &gitlab{}
-}
-
-// exits runs a command and checks its exit code: exits CODE COMMAND [ARG ...].
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE COMMAND [ARG ...]")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			ts.Fatalf("running %s: %v", args[1], err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
-		ts.Fatalf("%s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
-	}
 }
 
 type gitlabKey struct{}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/rungci/rung/cmd/internal/commandtest"
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
 )
@@ -27,6 +28,6 @@ func TestEngineScripts(t *testing.T) {
 			env.Setenv("LANG", "C.UTF-8")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "registry": registry, "image": image, "expand": expand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": commandtest.Exits, "registry": registry, "image": image, "expand": expand},
 	})
 }
