@@ -24,8 +24,6 @@ type box struct {
 // boxID is what each sandbox is called in its own folder of state.
 const boxID = "job"
 
-const maxSaid = 4 << 10 // that is kept of what a runsc says, in bytes
-
 func (e *Executor) at(dir string) *box { return &box{e, dir} }
 
 // beside is what has a folder in that of a sandbox, with a control group of its own.
