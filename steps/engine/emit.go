@@ -35,6 +35,8 @@ type emitter struct {
 	seq   int64
 	ended bool // no event follows
 
+	placeholders []string // Options.Placeholders
+
 	secretsMu sync.Mutex
 	secrets   map[string]bool   // what mask already knows
 	given     map[string]bool   // those of them that the run was started with
@@ -277,7 +279,11 @@ func (e *emitter) recordDefault(v *value.Value, sensitive bool) *value.Value {
 }
 
 // digest returns the keyed digest of a sensitive text: enough to tell whether another run had the same one.
+// Of a text that holds a placeholder it is event.Placeholder.
 func (e *emitter) digest(text string) string {
+	if e.holdsPlaceholder(text) {
+		return event.Placeholder
+	}
 	e.secretsMu.Lock()
 	defer e.secretsMu.Unlock()
 	for _, madeUp := range e.madeUp {
@@ -289,6 +295,10 @@ func (e *emitter) digest(text string) string {
 	d := Digest(e.key, text)
 	e.digests[text] = d
 	return d
+}
+
+func (e *emitter) holdsPlaceholder(text string) bool {
+	return slices.ContainsFunc(e.placeholders, func(placeholder string) bool { return strings.Contains(text, placeholder) })
 }
 
 // record returns the value as events show it: every sensitive part replaced by its digest.
@@ -324,7 +334,7 @@ func (e *emitter) recordAll(values map[string]value.Value) map[string]value.Valu
 
 // shownText returns a text as events show it where only text can stand.
 func (e *emitter) shownText(text string, sensitive bool) string {
-	if sensitive && text != "" {
+	if text != "" && (sensitive || e.holdsPlaceholder(text)) {
 		return "[sensitive " + e.digest(text) + "]"
 	}
 	return text

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,7 +61,10 @@ type Options struct {
 	Job      map[string]Variable
 	Secrets  map[string]string
 	Mask     []string // texts that are masked wherever they appear, and are no secrets to be granted
-	Source   source.Source
+	// Placeholders are texts among Job, Secrets and what Recorded returns that stand for sensitive values which nobody gave. They are masked.
+	// A value that holds one is recorded as event.Placeholder, without a digest.
+	Placeholders []string
+	Source       source.Source
 	// Folder is the run's own, which exists, is empty but for the caller's things, and is removed by the caller. Empty lets the
 	// run make one and remove it.
 	Folder string
@@ -161,6 +165,7 @@ func Run(ctx context.Context, opts Options) *Result {
 		from, err = r.fit()
 	}
 	r.out = newEmitter(opts.Sink, r.opts.DigestKey)
+	r.out.placeholders = opts.Placeholders
 	r.components = components{out: r.out, places: &r.places, keep: opts.Control != nil, seen: map[string]bool{}, reads: map[*plan.Component][]string{}}
 	r.report = report{out: r.out, places: &r.places}
 	r.recording = recording{ask: opts.Recorded, report: r.report}
@@ -198,7 +203,7 @@ func (r *run) knowSecrets(ctx context.Context) {
 	for _, secret := range opts.Secrets {
 		r.out.addSecret(secret)
 	}
-	for _, text := range opts.Mask {
+	for _, text := range slices.Concat(opts.Mask, opts.Placeholders) {
 		r.out.addSecret(text)
 	}
 	for _, v := range opts.Job {

@@ -58,7 +58,7 @@ var answers = map[reflect.Type]map[string]string{
 	},
 	reflect.TypeFor[emitter](): {
 		"sink": "given again", "mask": "made again", "key": "moves", "mu": "-", "seq": "begins with 1", "ended": "of this process", "secretsMu": "-", "secrets": "moves",
-		"given": "given again", "digests": "computed again", "madeUp": "moves", "maskMu": "-", "told": "begins with 0",
+		"given": "given again", "placeholders": "given again", "digests": "computed again", "madeUp": "moves", "maskMu": "-", "told": "begins with 0",
 	},
 }
 

@@ -54,6 +54,9 @@ func (l *Log) UnmarshalJSON(data []byte) error {
 // sensitiveKey marks the stand-in of a sensitive value in recorded data.
 const sensitiveKey = "$sensitive"
 
+// Placeholder stands in recorded data where the digest of a sensitive value would, when that was not known and a placeholder took its place.
+const Placeholder = "placeholder"
+
 // Redacted returns the stand-in for a sensitive value: {"$sensitive": digest}.
 func Redacted(digest string) value.Value {
 	return value.OfStruct(map[string]value.Value{sensitiveKey: value.OfString(digest)})

@@ -19,43 +19,97 @@ const maxKey = 64
 // given matches the values that the user gives with the digests that the trace has in their place.
 type given struct {
 	opts    *Options
+	needs   *Needs
 	key     []byte
-	secrets map[string]string
 	used    map[string]bool
 	missing []string // what has to be given, for people
 	changed []string // what was given and is not what it was
 	known   []string // the names that can be given
+
+	placeholders map[string]string // of what no step names, by name
 }
 
-func newGiven(t *trace.Trace, o *Options) (*given, error) {
-	key, err := hex.DecodeString(t.Run.DigestKey)
+func newGiven(t *trace.Trace, o *Options, p *part) (*given, error) {
+	key, err := digestKey(&t.Run)
+	if err != nil {
+		return nil, err
+	}
+	return &given{
+		opts: o, needs: newNeeds(t, p, o), key: key, used: withheldOutside(t.Run.Environment), placeholders: map[string]string{},
+	}, nil
+}
+
+// digestKey is the key of a run's digests; nil if there is none.
+func digestKey(run *trace.Run) ([]byte, error) {
+	key, err := hex.DecodeString(run.DigestKey)
 	if err != nil || len(key) > maxKey {
 		return nil, wrong("the trace is damaged: its digest_key is not a key")
 	}
 	if len(key) == 0 {
-		key = nil
+		return nil, nil
 	}
-	g := &given{opts: o, key: key, secrets: map[string]string{}, used: map[string]bool{}}
-	for _, name := range sortedKeys(t.Run.Secrets) {
-		if text, ok := g.take("secret", name, t.Run.Secrets[name]); ok {
-			g.secrets[name] = text
+	return key, nil
+}
+
+// withheldOutside are the names of what the run's place was made with, which steps need not know.
+func withheldOutside(env *event.Environment) map[string]bool {
+	names := map[string]bool{}
+	if env == nil {
+		return names
+	}
+	for name := range env.Variables {
+		names[name] = true
+	}
+	for i := range env.Services {
+		for name := range env.Services[i].Variables {
+			names[name] = true
 		}
 	}
-	return g, nil
+	for _, f := range env.Files {
+		names[f.Name] = true
+	}
+	return names
+}
+
+func (g *given) secrets(t *trace.Trace) map[string]string {
+	secrets := map[string]string{}
+	for _, name := range sortedKeys(t.Run.Secrets) {
+		if text, ok := g.takeNamed("secret", name, t.Run.Secrets[name]); ok {
+			secrets[name] = text
+		}
+	}
+	return secrets
+}
+
+// takeNamed is take for what need not be given where no step names it.
+func (g *given) takeNamed(kind, name, digest string) (text string, ok bool) {
+	if _, ok := g.needs.Given(name); ok || g.needs.Named(name) {
+		return g.take(kind, name, digest)
+	}
+	return g.placeholder(name), true
+}
+
+// placeholder returns what stands for a value that was not given.
+func (g *given) placeholder(name string) string {
+	name = g.needs.Shown(name)
+	g.known = append(g.known, name)
+	g.placeholders[name] = Placeholder(name)
+	return g.placeholders[name]
 }
 
 // take returns the value of something sensitive; false where it has to be given first, or is another. An empty digest can be
 // compared with nothing.
 func (g *given) take(kind, name, digest string) (text string, ok bool) {
-	g.known = append(g.known, name)
-	g.used[name] = true
-	text, ok = g.opts.Given[name]
+	shown := g.needs.Shown(name)
+	g.known = append(g.known, shown)
+	g.used[name], g.used[ownName(name)] = true, true
+	text, ok = g.needs.Given(name)
 	switch {
 	case !ok:
-		g.missing = append(g.missing, kind+" "+name)
-	case digest == "" || g.key == nil || g.opts.OtherSecrets:
+		g.missing = append(g.missing, kind+" "+shown)
+	case digest == "" || digest == event.Placeholder || g.key == nil || g.opts.OtherSecrets:
 	case engine.Digest(g.key, text) != digest:
-		g.changed = append(g.changed, kind+" "+name)
+		g.changed = append(g.changed, kind+" "+shown)
 		return "", false
 	}
 	return text, ok
@@ -85,7 +139,8 @@ func (g *given) finish() error {
 			if near := diag.Suggest(name, g.known); near != "" {
 				e.Hint = "did you mean " + near + "?"
 			} else if len(g.known) > 0 {
-				e.Hint = "it had " + strings.Join(g.known, ", ")
+				slices.Sort(g.known)
+				e.Hint = "it had " + strings.Join(slices.Compact(g.known), ", ")
 			}
 			return e
 		}
@@ -115,17 +170,26 @@ const (
 
 // text returns a text of the trace in which something sensitive may have been, which then is taken from what was given.
 func (g *given) text(kind, name, recorded string) (text string, sensitive, ok bool) {
-	digest, sensitive := strings.CutPrefix(recorded, sensitivePrefix)
-	digest, closed := strings.CutSuffix(digest, sensitiveSuffix)
-	switch {
-	case sensitive && closed:
-		text, ok = g.take(kind, name, digest)
+	if digest, ok := sensitiveDigest(recorded); ok {
+		text, ok = g.takeNamed(kind, name, digest)
 		return text, true, ok
-	case strings.Contains(recorded, mask.Replacement):
+	}
+	if !strings.Contains(recorded, mask.Replacement) {
+		return recorded, false, true
+	}
+	if _, ok := g.needs.Given(name); ok || g.needs.Named(name) {
 		text, ok = g.take(kind, name, "")
 		return text, false, ok
 	}
-	return recorded, false, true
+	return strings.ReplaceAll(recorded, mask.Replacement, g.placeholder(name)), false, true
+}
+
+// sensitiveDigest returns the digest of a text of the trace that stands for a sensitive one.
+func sensitiveDigest(recorded string) (digest string, ok bool) {
+	if digest, ok = strings.CutPrefix(recorded, sensitivePrefix); !ok {
+		return "", false
+	}
+	return strings.CutSuffix(digest, sensitiveSuffix)
 }
 
 // value does so for a value of the trace.

@@ -150,6 +150,12 @@ func (p *part) around(at place) bool {
 	return p.until != nil && len(at) < len(p.until) && at.compare(p.until, false) == 0
 }
 
+// runs reports whether a step, or one in it, is in the part.
+func (p *part) runs(id string) bool {
+	at := placeOf(id)
+	return !p.before(at) && !p.behind(at) && !(p.incomplete && p.latest[id] == nil)
+}
+
 // recorded is engine.Options.Recorded.
 func (p *part) recorded(id string, _ *plan.Step) *engine.Recorded {
 	at := placeOf(id)

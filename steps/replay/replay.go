@@ -40,6 +40,7 @@ type Options struct {
 	TextName string
 
 	From, Until  string // the first and the last step to run, by ID or path of names; "" is that of the recorded run
+	AllSecrets   bool   // let every sensitive value be given, also where no step names it
 	OtherSecrets bool   // take given values that are not the recorded ones
 	Changed      bool   // use components as they are now
 	AnyPlatform  bool   // run although the recorded run was on another kind of machine
@@ -49,6 +50,8 @@ type Options struct {
 type Replay struct {
 	// Notes are what the user should know before: where this run cannot be like the recorded one.
 	Notes []string
+	// Placeholders are the names of the sensitive values that were not given and that no step names, in order: a placeholder stands for each.
+	Placeholders []string
 
 	recorded  *trace.Trace
 	opts      Options
@@ -59,8 +62,10 @@ type Replay struct {
 	hostHome  bool
 	job       map[string]engine.Variable
 	secrets   map[string]string
-	key       []byte // nil when digests are not to be compared
-	part      *part
+	// placeholders are the texts of Placeholders.
+	placeholders []string
+	key          []byte // nil when digests are not to be compared
+	part         *part
 }
 
 // New finds out what a recorded run was made of. The error is an *event.Error, whose kind says what is wrong: denied where
@@ -71,23 +76,26 @@ func New(recorded *trace.Trace, o Options) (*Replay, error) {
 	if err := r.platform(); err != nil {
 		return nil, err
 	}
-	given, err := newGiven(recorded, &o)
+	var err error
+	if r.part, err = newPart(recorded, o.From, o.Until); err != nil {
+		return nil, err
+	}
+	given, err := newGiven(recorded, &o, r.part)
 	if err != nil {
 		return nil, err
 	}
 	r.key = given.key
-	if r.part, err = newPart(recorded, o.From, o.Until); err != nil {
-		return nil, err
-	}
 	if err := r.define(given); err != nil {
 		return nil, err
 	}
+	r.secrets = given.secrets(recorded)
 	r.variables(given)
 	r.part.standIns(recorded, given)
 	if err := given.finish(); err != nil {
 		return nil, err
 	}
-	if r.secrets = given.secrets; o.OtherSecrets {
+	r.Placeholders, r.placeholders = sortedKeys(given.placeholders), slices.Collect(maps.Values(given.placeholders))
+	if o.OtherSecrets {
 		r.key = nil
 	}
 	if recorded.Incomplete {
@@ -124,6 +132,7 @@ func (r *Replay) Apply(opts *engine.Options) {
 	opts.InheritEnv = r.recorded.Run.InheritEnv
 	opts.Confine = r.confine()
 	opts.Job, opts.Secrets, opts.DigestKey = r.job, r.secrets, r.key
+	opts.Placeholders = r.placeholders
 	if r.part.partial() {
 		opts.Recorded = r.part.recorded
 	}

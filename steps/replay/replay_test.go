@@ -74,11 +74,13 @@ func TestGivenValues(t *testing.T) {
 		name  string
 		given map[string]string
 		other bool
+		all   bool
 		kind  event.ErrorKind
 		want  string
 	}{
 		{name: "all of them", given: all},
-		{name: "none", kind: event.ErrorDenied, want: "input n, job variable CI_JOB_TOKEN, secret TOKEN"},
+		{name: "none", kind: event.ErrorDenied, want: "input n"},
+		{name: "none of all", all: true, kind: event.ErrorDenied, want: "input n, job variable CI_JOB_TOKEN, secret TOKEN"},
 		{name: "one is missing", given: with(func(m map[string]string) { delete(m, "n") }), kind: event.ErrorDenied, want: "input n"},
 		{name: "one is another", given: with(func(m map[string]string) { m["TOKEN"] = "other" }), kind: event.ErrorDenied,
 			want: "secret TOKEN is not the same as in the recorded run"},
@@ -87,7 +89,7 @@ func TestGivenValues(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := options()
-			o.Given, o.OtherSecrets = c.given, c.other
+			o.Given, o.OtherSecrets, o.AllSecrets = c.given, c.other, c.all
 			r, err := New(run(sensitive), o)
 			e, _ := err.(*event.Error)
 			switch {

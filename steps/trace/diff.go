@@ -22,7 +22,8 @@ type Difference struct {
 
 	Run   []Change         `json:"run,omitempty"`
 	Steps []StepDifference `json:"steps,omitempty"` // only those that differ, in order
-	// NotCompared are values known only by digests that were made with different keys: they may differ or not.
+	// NotCompared are values known only by digests that were made with different keys, and values that a placeholder stood for in one run: they
+	// may differ or not.
 	NotCompared []NotCompared `json:"not_compared,omitempty"`
 	Times       []TimeChange  `json:"times,omitempty"` // of the run and of every step that ended in both
 }
@@ -54,6 +55,8 @@ type NotCompared struct {
 	Path  []string `json:"path,omitempty"`
 	Field string   `json:"field"`
 	Name  string   `json:"name,omitempty"`
+	// Placeholder says that one of the runs had a placeholder for it.
+	Placeholder bool `json:"placeholder,omitempty"`
 }
 
 // TimeChange is how long something took. Times always differ, so they make no difference between two runs.

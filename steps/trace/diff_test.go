@@ -148,6 +148,47 @@ func TestDiffComparesSensitiveValuesOnlyUnderOneKey(t *testing.T) {
 	})
 }
 
+func TestDiffComparesNothingWithAPlaceholder(t *testing.T) {
+	token := func(digest string) func(*Trace) {
+		return func(tr *Trace) {
+			tr.Run.Secrets["TOKEN"] = digest
+			tr.Find("2").Inputs["token"] = event.Redacted(digest)
+			tr.Find("2.1").Env = map[string]string{"T": "[sensitive " + digest + "]"}
+		}
+	}
+	recorded, placeholder := token("pbkdf2-sha256:aa"), token(event.Placeholder)
+	const told = "cannot be compared, as placeholders were used: T, TOKEN, token\n"
+	for _, c := range []struct {
+		name string
+		a, b func(*Trace)
+		same bool
+	}{
+		{"of the second run", recorded, placeholder, true},
+		{"of the first run", placeholder, recorded, true},
+		{"of both: what they stand for may differ", placeholder, placeholder, true},
+		{"in a text that was masked", func(tr *Trace) { recorded(tr); tr.Find("2.1").Env["T"] = "a [MASKED]" }, placeholder, true},
+		{"under another key", recorded, func(tr *Trace) { placeholder(tr); tr.Run.DigestKey = "11aa" }, true},
+		{"beside another field that differs", func(tr *Trace) {
+			recorded(tr)
+			tr.Find("2").Inputs["pair"] = value.OfArray([]value.Value{event.Redacted("pbkdf2-sha256:aa"), text("x")})
+		}, func(tr *Trace) {
+			placeholder(tr)
+			tr.Find("2").Inputs["pair"] = value.OfArray([]value.Value{event.Redacted(event.Placeholder), text("y")})
+		}, false},
+		{"where the other value is not sensitive", func(tr *Trace) { recorded(tr); tr.Find("2").Inputs["open"] = text("open") },
+			func(tr *Trace) { placeholder(tr); tr.Find("2").Inputs["open"] = event.Redacted(event.Placeholder) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := read(t, record(t, example)), read(t, record(t, example))
+			c.a(a)
+			c.b(b)
+			if d, got := differenceOf(t, a, b); d.Same != c.same || !strings.Contains(got, told) {
+				t.Errorf("same is %v:\n%s", d.Same, got)
+			}
+		})
+	}
+}
+
 func TestDiffLeavesOutTheFoldersOfTheRun(t *testing.T) {
 	with := func(folder, workDir string) func(*script) {
 		return func(s *script) {

@@ -324,6 +324,10 @@ func (f *fields) values(field string, a, b map[string]value.Value) {
 
 // add compares two values, of which nil is none, and adds what differs.
 func (f *fields) add(field, name string, a, b *value.Value) {
+	if a != nil && b != nil && (holdsPlaceholder(*a) || holdsPlaceholder(*b)) && f.same(samePlaceholders(*a, *b)) {
+		f.d.out.NotCompared = append(f.d.out.NotCompared, NotCompared{Path: f.path, Field: field, Name: name, Placeholder: true})
+		return
+	}
 	if a != nil && b != nil && value.Equal(*a, *b) { // also where it lies in the folders of one run alone
 		return
 	}
@@ -347,6 +351,11 @@ func (f *fields) add(field, name string, a, b *value.Value) {
 		c.Lines = diffLines(splitLines(at), splitLines(bt))
 	}
 	f.changes = append(f.changes, c)
+}
+
+// same reports whether two values are the same as far as their digests can be compared.
+func (f *fields) same(a, b value.Value) bool {
+	return value.Equal(a, b) || !f.d.sameKey && value.Equal(withoutDigests(a), withoutDigests(b))
 }
 
 func stringOf(v *value.Value) string {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -219,23 +220,31 @@ func (p *diffPrinter) log(l LogChange) {
 	p.lines(4, l.Diff)
 }
 
-// notCompared says once what is known by digests with different keys only.
+// notCompared says once what is known by digests with different keys only, and what a placeholder stood for.
 func (p *diffPrinter) notCompared(values []NotCompared) {
-	if len(values) == 0 {
-		return
-	}
-	names := make([]string, len(values))
-	for i, v := range values {
+	var names, placeholders []string
+	for _, v := range values {
+		if v.Placeholder {
+			placeholders = append(placeholders, cmp.Or(v.Name, v.Field))
+			continue
+		}
 		label := v.Field
 		if text, ok := fieldLabels[label]; ok {
 			label = text
 		}
-		names[i] = strings.TrimSpace(label + " " + v.Name)
+		name := strings.TrimSpace(label + " " + v.Name)
 		if len(v.Path) > 0 {
-			names[i] += " of " + pathText(v.Path)
+			name += " of " + pathText(v.Path)
 		}
+		names = append(names, name)
 	}
-	p.line(0, colorYellow, "cannot be compared, as each trace has digests with a key of its own: "+strings.Join(names, ", "))
+	if len(names) > 0 {
+		p.line(0, colorYellow, "cannot be compared, as each trace has digests with a key of its own: "+strings.Join(names, ", "))
+	}
+	if len(placeholders) > 0 {
+		slices.Sort(placeholders) // each is there for every step that had it
+		p.line(0, colorYellow, "cannot be compared, as placeholders were used: "+strings.Join(slices.Compact(placeholders), ", "))
+	}
 }
 
 func (p *diffPrinter) times(times []TimeChange, all bool) {

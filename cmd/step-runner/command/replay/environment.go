@@ -22,6 +22,7 @@ import (
 	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/replay"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/ui"
 )
@@ -67,10 +68,12 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	if err := r.refuseOutside(); err != nil {
 		return err
 	}
-	described, err := filled(recorded.Run.Environment, r.options.Given)
+	described, err := r.filled(&recorded.Run)
 	if err != nil {
 		return err
 	}
+	r.placeholders = slices.DeleteFunc(r.placeholders, func(name string) bool { return isSensitive(recorded, name) }) // the replay in there tells
+	r.tellPlaceholders()
 	if described.Level != string(executor.Container) && described.Level != string(executor.Sandbox) {
 		return exit.Coded(exit.Definition, "the recorded run was in a %s, which this version cannot create", described.Level).Hinted("--isolation none replays it on this machine")
 	}
@@ -133,26 +136,34 @@ func (r *replaying) refuseOutside() error {
 	return nil
 }
 
-// filled returns the description with what was given in the place of what is masked in it.
-func filled(described *event.Environment, given map[string]string) (*event.Environment, error) {
-	out := *described
+// filled returns the description with what was given in the place of what is masked in it. A variable that a service has of its own is always
+// given; placeholders are used for others that no step names.
+func (r *replaying) filled(recorded *trace.Run) (*event.Environment, error) {
+	out := *recorded.Environment
 	var missing []string
-	texts := func(in map[string]string) map[string]string {
+	texts := func(in map[string]string, own bool) map[string]string {
 		in = maps.Clone(in)
 		for _, name := range slices.Sorted(maps.Keys(in)) {
-			if strings.Contains(in[name], mask.Replacement) {
-				text, ok := given[name]
-				if in[name] = text; !ok && !slices.Contains(missing, name) {
-					missing = append(missing, name)
-				}
+			if !strings.Contains(in[name], mask.Replacement) {
+				continue
+			}
+			text, ok := r.needs.Given(name)
+			switch shown := r.needs.Shown(name); {
+			case ok:
+				in[name] = text
+			case own || r.needs.Named(name):
+				missing = append(missing, shown)
+			default:
+				in[name] = strings.ReplaceAll(in[name], mask.Replacement, replay.Placeholder(shown))
+				r.placeholders = append(r.placeholders, shown)
 			}
 		}
 		return in
 	}
-	out.Variables = texts(out.Variables)
+	out.Variables = texts(out.Variables, false)
 	out.Services = slices.Clone(out.Services)
 	for i := range out.Services {
-		out.Services[i].Variables = texts(out.Services[i].Variables)
+		out.Services[i].Variables = texts(out.Services[i].Variables, true)
 		if strings.Contains(strings.Join(out.Services[i].Command, " "), mask.Replacement) {
 			return nil, exit.Coded(exit.Denied, "the command of the service %s contained a masked value, which is not in the trace", out.Services[i].Name).
 				Hinted("--isolation none replays the run on this machine")
@@ -161,13 +172,26 @@ func filled(described *event.Environment, given map[string]string) (*event.Envir
 	out.Files = slices.Clone(out.Files)
 	for i := range out.Files {
 		f := &out.Files[i]
-		f.Text = texts(map[string]string{f.Name: f.Text})[f.Name]
+		f.Text = texts(map[string]string{f.Name: f.Text}, false)[f.Name]
 	}
 	if len(missing) > 0 {
+		missing = append(missing, r.needs.Missing(recorded)...)
+		slices.Sort(missing)
+		missing = slices.Compact(missing)
 		return nil, exit.Coded(exit.Denied, "the trace does not hold the variables %s, which are masked", strings.Join(missing, ", ")).
 			Hinted("pass each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
 	}
 	return &out, nil
+}
+
+// tellPlaceholders warns once of the placeholders.
+func (r *replaying) tellPlaceholders() {
+	slices.Sort(r.placeholders)
+	if r.placeholders = slices.Compact(r.placeholders); len(r.placeholders) == 0 {
+		return
+	}
+	r.Program.Tell("warning: placeholders are used for secrets that no step names: " + strings.Join(r.placeholders, ", "))
+	r.Program.Tell("hint: if a program reads one of them from its environment, pass it with --secret NAME, NAME=env:OTHER or NAME=@FILE")
 }
 
 // imagesOf are the recorded images of an environment: its own, if it has one, and those of its services.
@@ -293,7 +317,8 @@ func (r *replaying) secretArguments(ctx context.Context, env executor.Environmen
 func isSensitive(recorded *trace.Trace, name string) bool {
 	_, secret := recorded.Run.Secrets[name]
 	_, variable := recorded.Run.Job[name]
-	return secret || variable
+	isFile := func(f event.File) bool { return f.Name == name && strings.Contains(f.Text, mask.Replacement) }
+	return secret || variable || slices.ContainsFunc(recorded.Run.Environment.Files, isFile)
 }
 
 // passedOn are the flags that mean the same in the environment. The values of variables go the way of the environment: a list of processes
@@ -312,7 +337,7 @@ func (r *replaying) passedOn() (args, variables []string, err error) {
 		}
 	}
 	for name, on := range map[string]bool{
-		"--other-secrets": r.options.OtherSecrets, "--changed": r.options.Changed, "--any-platform": r.options.AnyPlatform,
+		"--all-secrets": r.options.AllSecrets, "--other-secrets": r.options.OtherSecrets, "--changed": r.options.Changed, "--any-platform": r.options.AnyPlatform,
 		"--exact": r.compare.Exact, "--json": r.asJSON, "--quiet": r.Quiet,
 		"--offline": r.Session.From.Offline, "--verbose": r.Verbose > 0,
 	} {

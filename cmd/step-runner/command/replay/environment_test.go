@@ -3,34 +3,82 @@ package replay
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/replay"
+	"github.com/rungci/rung/steps/trace"
+	"github.com/rungci/rung/steps/value"
 )
 
 func TestWhatIsMaskedInADescribedPlaceIsGivenAgain(t *testing.T) {
-	described := &event.Environment{
-		Variables: map[string]string{"URL": "db://[MASKED]", "PLAIN": "x"},
-		Services:  []event.Service{{Service: containers.Service{Variables: map[string]string{"PASSWORD": "[MASKED]"}}}},
-		Files:     []event.File{{To: "/p.tmp/KEY", Name: "KEY", Text: "[MASKED]"}, {To: "/p.tmp/OPEN", Name: "OPEN", Text: "open"}},
+	const placeholder = "placeholder-of-replay-for-"
+	described := func() *event.Environment {
+		return &event.Environment{
+			Variables: map[string]string{"URL": "db://[MASKED]", "UNUSED": "db://[MASKED]", "PLAIN": "x"},
+			Services:  []event.Service{{Service: containers.Service{Variables: map[string]string{"PASSWORD": "[MASKED]"}}}},
+			Files: []event.File{
+				{To: "/p.tmp/KEY", Name: "KEY", Text: "[MASKED]"}, {To: "/p.tmp/OPEN", Name: "OPEN", Text: "open"}, {To: "/p.tmp/CERT", Name: "CERT", Text: "[MASKED]"},
+			},
+		}
 	}
-	if _, err := filled(described, map[string]string{"URL": "u"}); err == nil || !strings.Contains(err.Error(), "KEY") || !strings.Contains(err.Error(), "PASSWORD") {
-		t.Errorf("got %v", err)
+	for _, c := range []struct {
+		name    string
+		given   map[string]string
+		all     bool
+		missing string // in the error; the rest is for success
+	}{
+		{name: "nothing is given", missing: "the variables KEY, PASSWORD, URL, which"},
+		{name: "what services have of their own is not", given: map[string]string{"URL": "u", "KEY": "k"}, missing: "the variables PASSWORD, which"},
+		{name: "all has to be", given: map[string]string{"URL": "u", "PASSWORD": "p", "KEY": "k"}, all: true, missing: "the variables CERT, UNUSED, which"},
+		{name: "what is named is", given: map[string]string{"URL": "u", "PASSWORD": "p", "KEY": "k"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			script := &plan.Script{Text: plan.Field{Value: value.OfString("psql $URL; ssh -i $KEY")}}
+			recorded := &trace.Trace{Run: trace.Run{
+				Environment: described(), Component: &plan.Component{Definition: plan.Definition{Exec: &plan.Exec{Script: script}}},
+			}}
+			needs, err := replay.NewNeeds(recorded, &replay.Options{Given: c.given, AllSecrets: c.all})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &replaying{needs: needs}
+			got, err := r.filled(&recorded.Run)
+			if diff := cmp.Diff(described(), recorded.Run.Environment); diff != "" {
+				t.Errorf("the trace was changed:\n%s", diff)
+			}
+			if c.missing != "" {
+				if err == nil || !strings.Contains(err.Error(), c.missing) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := described()
+			want.Variables["URL"], want.Variables["UNUSED"] = "u", "db://"+placeholder+"UNUSED"
+			want.Services[0].Variables["PASSWORD"] = "p"
+			want.Files[0].Text, want.Files[2].Text = "k", placeholder+"CERT"
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the place (-want +got):\n%s", diff)
+			}
+			if !slices.Equal(r.placeholders, []string{"UNUSED", "CERT"}) {
+				t.Errorf("placeholders for %v", r.placeholders)
+			}
+		})
 	}
-	got, err := filled(described, map[string]string{"URL": "u", "PASSWORD": "p", "KEY": "k"})
-	if err != nil || got.Variables["URL"] != "u" || got.Variables["PLAIN"] != "x" || got.Services[0].Variables["PASSWORD"] != "p" || got.Files[0].Text != "k" || got.Files[1].Text != "open" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if described.Files[0].Text != "[MASKED]" || described.Services[0].Variables["PASSWORD"] != "[MASKED]" {
-		t.Error("the trace was changed")
-	}
-	secret := &event.Environment{Services: []event.Service{{Service: containers.Service{Image: containers.Image{Name: "db"}, Command: []string{"[MASKED]"}}}}}
-	if _, err := filled(secret, nil); err == nil || !strings.Contains(err.Error(), "db") {
+	secret := &trace.Run{Environment: &event.Environment{Services: []event.Service{{Service: containers.Service{Image: containers.Image{Name: "db"}, Command: []string{"[MASKED]"}}}}}}
+	if _, err := (&replaying{}).filled(secret); err == nil || !strings.Contains(err.Error(), "db") {
 		t.Errorf("got %v", err)
 	}
 }

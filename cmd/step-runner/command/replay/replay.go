@@ -53,6 +53,9 @@ type replaying struct {
 	programs  string // the folder in PATH with this program, where the recorded run had one
 	loaded    *tracefile.Loaded
 	notes     []string
+	needs     *replay.Needs
+	// placeholders are the names of what was not given and that no step names.
+	placeholders []string
 }
 
 // Command is the command.
@@ -68,8 +71,9 @@ recorded one did counts as the same.
 
 It runs in the current folder or --work-dir; a run that was in a container runs in one of the same image, with its services.
 Fetched components are pinned to what the trace recorded; local ones must not have changed. Pass what a trace does not hold
-(secrets, sensitive job variables and inputs) with --secret; the values must be the recorded ones. Times and temporary paths
-in logs are ignored; --exact compares every byte.
+(secrets, sensitive job variables and inputs) with --secret; the values must be the recorded ones. Secrets and job variables
+that no step names get placeholders, with a warning. Times and temporary paths in logs are ignored; --exact compares every
+byte.
 
 A replay runs the commands in the trace: replay only traces that you trust. --key runs it only if that key has signed the trace,
 or the bundle, as it is read; --dry-run shows all that would run, and runs nothing.
@@ -103,6 +107,7 @@ func (r *replaying) flags(cmd *cobra.Command) {
 	f.StringVar(&r.options.From, "from", "", "start at `STEP` (2.1, or build/compile); take earlier results from the trace")
 	f.StringVar(&r.options.Until, "until", "", "stop after `STEP`")
 	f.StringArrayVar(&r.Secrets, "secret", nil, "pass the secret, or other sensitive value, `NAME` from the environment; or NAME=env:OTHER, NAME=@FILE")
+	f.BoolVar(&r.options.AllSecrets, "all-secrets", false, "require every secret, even those that no step names")
 	f.BoolVar(&r.options.OtherSecrets, "other-secrets", false, "accept secrets that differ from the recorded ones")
 	f.StringArrayVar(&r.Env, "env", nil, "set the environment variable `NAME=VALUE` instead of the recorded one; NAME alone passes on the host's")
 	f.BoolVar(&r.options.Changed, "changed", false, "use components as they are now, and show the effect")
@@ -149,6 +154,9 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	if r.options.Given, err = givenValues(r.Program, r.Secrets); err != nil { // once: it may come through a pipe
 		return err
 	}
+	if r.needs, err = replay.NewNeeds(recorded, &r.options); err != nil {
+		return err
+	}
 	if err := r.findProject(ctx, recorded); err != nil {
 		return err
 	}
@@ -189,6 +197,8 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	for _, note := range r.notes {
 		r.Program.Tell("note: " + note)
 	}
+	r.placeholders = append(r.placeholders, again.Placeholders...)
+	r.tellPlaceholders()
 	result, err := r.execute(ctx, recorded, again, components, traceFile)
 	if err != nil {
 		return err
@@ -242,7 +252,7 @@ func (r *replaying) variableFiles(recorded *trace.Trace) error {
 	if recorded.Run.Environment == nil {
 		return nil
 	}
-	described, err := filled(recorded.Run.Environment, r.options.Given)
+	described, err := r.filled(&recorded.Run)
 	if err != nil {
 		return err
 	}
@@ -416,9 +426,11 @@ func (r *replaying) execute(ctx context.Context, recorded *trace.Trace, again *r
 // replayResult is what --json prints.
 type replayResult struct {
 	*trace.Difference
-	Notes    []string      `json:"notes,omitempty"`
-	Recorded time.Duration `json:"recorded_ns"` // how long the recorded run took
-	Again    time.Duration `json:"again_ns"`
+	Notes []string `json:"notes,omitempty"`
+	// Placeholders are the names of secrets that were not given and that no step names.
+	Placeholders []string      `json:"placeholders,omitempty"`
+	Recorded     time.Duration `json:"recorded_ns"` // how long the recorded run took
+	Again        time.Duration `json:"again_ns"`
 }
 
 // tell prints what differs, and returns the error with the exit code for that.
@@ -430,16 +442,14 @@ func (r *replaying) tell(recorded, fresh *trace.Trace, d *trace.Difference, resu
 	var werr error
 	switch {
 	case r.asJSON:
-		werr = command.WriteJSON(r.Program.Stdout, replayResult{d, r.notes, recorded.Run.Duration, fresh.Run.Duration})
+		werr = command.WriteJSON(r.Program.Stdout, replayResult{d, r.notes, r.placeholders, recorded.Run.Duration, fresh.Run.Duration})
 	case d.Same:
 		steps := "1 step"
 		if d.Compared != 1 {
 			steps = fmt.Sprintf("%d steps", d.Compared)
 		}
 		line := fmt.Sprintf("same: %s, %s (recorded: %s)", steps, fresh.Run.Duration.Round(time.Millisecond), recorded.Run.Duration.Round(time.Millisecond))
-		if n := len(d.NotCompared); n > 0 {
-			line += fmt.Sprintf("; %d sensitive values could not be compared", n)
-		}
+		line += uncompared(d, r.placeholders)
 		_, werr = fmt.Fprintln(r.Program.Stdout, line)
 	default:
 		werr = d.WriteText(r.Program.Stdout, trace.DiffTextOptions{
@@ -455,6 +465,27 @@ func (r *replaying) tell(recorded, fresh *trace.Trace, d *trace.Difference, resu
 		return err
 	}
 	return exit.Shown(exit.Different)
+}
+
+// uncompared says how much of a run that is the same could not be compared.
+func uncompared(d *trace.Difference, placeholders []string) string {
+	n := 0
+	for _, v := range d.NotCompared {
+		if !v.Placeholder {
+			n++
+		}
+	}
+	text := ""
+	if n > 0 {
+		text = fmt.Sprintf("; %d sensitive values could not be compared", n)
+	}
+	switch len(placeholders) {
+	case 0:
+		return text
+	case 1:
+		return text + "; a placeholder was used for 1 secret"
+	}
+	return text + fmt.Sprintf("; placeholders were used for %d secrets", len(placeholders))
 }
 
 // ownError is the error of a run that did not fail by its steps and not as the recorded run did.

@@ -23,7 +23,7 @@ func (r *replaying) services(ctx context.Context, recorded *trace.Trace) (end fu
 		r.notes = append(r.notes, "the recorded run had services, and this one has none (--isolation none)")
 		return func() {}, nil
 	}
-	described, err := filled(env, r.options.Given)
+	described, err := r.filled(&recorded.Run)
 	if err != nil {
 		return nil, err
 	}
