@@ -1,6 +1,7 @@
 package event
 
 import (
+	"path"
 	"time"
 
 	"github.com/rungci/rung/steps/containers"
@@ -26,6 +27,16 @@ type Environment struct {
 	ServiceLimits *Limits `json:"service_limits,omitempty"`
 	// Prepared are the parts of making it, in the order in which they began.
 	Prepared []Prepared `json:"prepared,omitempty"`
+}
+
+// VariableFolder is the folder that the files of variables are in; "" if there are none.
+func (e *Environment) VariableFolder() string {
+	for _, f := range e.Files {
+		if f.Name != "" && f.From == "" {
+			return path.Dir(f.To)
+		}
+	}
+	return ""
 }
 
 // Limits are what a job may use and reach. 0 and empty do not limit.

@@ -11,8 +11,8 @@ import (
 	"github.com/rungci/rung/steps/trace"
 )
 
-// relocation is where the folders that were made or found for the recorded run are now: its work directory, if it had one to itself, the
-// project that its files were copied from, and the folder of its step-runner. The run's steps know them by their paths.
+// relocation is where the folders that were made or found for the recorded run are now: those of its variables' files, its work directory, if
+// it had one to itself, the project that its files were copied from, and the folder of its step-runner. The run's steps know them by their paths.
 type relocation struct {
 	moved  [][2]string // from, to; what is in another comes before that
 	parent [2]string   // the folder around the work directory, which counts as a whole
@@ -25,9 +25,12 @@ func (r *Replay) relocation() *relocation {
 			out.moved = append(out.moved, [2]string{from, to})
 		}
 	}
+	if env := run.Environment; env != nil {
+		add(env.VariableFolder(), r.opts.VariableFiles)
+	}
 	if run.FreshWorkDir {
-		add(run.WorkDir, r.opts.WorkDir)
-		if len(out.moved) > 0 {
+		before := len(out.moved)
+		if add(run.WorkDir, r.opts.WorkDir); len(out.moved) > before {
 			out.parent = [2]string{filepath.Dir(run.WorkDir), filepath.Dir(r.opts.WorkDir)}
 		}
 	}

@@ -26,11 +26,11 @@ type Parser func(name string, text []byte) (*plan.Component, error)
 // Options say what the trace does not hold, and how strict to be.
 type Options struct {
 	WorkDir string // where to run; absolute
-	// Project and Programs are what those of the recorded run's environment are now; absolute, "" leaves them as they were.
-	Project, Programs string
-	OS                string            // on this machine, as Go names it
-	Arch              string            // on this machine, as Go names it
-	Env               map[string]string // variables that are to have another value than in the recorded run
+	// Project, Programs and VariableFiles are what those folders of the recorded run's environment are now; absolute, "" leaves them as they were.
+	Project, Programs, VariableFiles string
+	OS                               string            // on this machine, as Go names it
+	Arch                             string            // on this machine, as Go names it
+	Env                              map[string]string // variables that are to have another value than in the recorded run
 	// Given are sensitive values by name: of secrets, job variables, inputs, and variables that a step exported.
 	Given map[string]string
 	// Parsers are tried on the recorded source until one gives the recorded component.

@@ -33,7 +33,7 @@ func writeComparable(w io.Writer, t *Trace) error {
 	for i, folder := range c.plain.runFolders {
 		c.plain.runFolders[i] = jsonText(folder)
 	}
-	for _, folder := range []*string{&c.plain.workDir, &c.plain.parent, &c.plain.project, &c.plain.programs, &c.plain.tools} {
+	for _, folder := range []*string{&c.plain.variables, &c.plain.workDir, &c.plain.parent, &c.plain.project, &c.plain.programs, &c.plain.tools} {
 		*folder = jsonText(*folder)
 	}
 	if err := c.collect(t); err != nil {

@@ -14,10 +14,12 @@ import (
 const (
 	RunFolderText = "<run folder>"
 	WorkDirText   = "<work dir>"
-	ProjectText   = "<project>" // the project on the machine whose work tree a job got
-	ToolCacheText = "<tool cache>"
-	ProgramsText  = "<programs>"              // the folder in PATH that the step-runner of a job was in
-	LoopbackText  = "http://127.0.0.1:<port>" // a server of the run itself, whose port the system chose
+	// VariableFilesText is the folder beside the work directory with the files of a job's variables.
+	VariableFilesText = WorkDirText + ".tmp"
+	ProjectText       = "<project>" // the project on the machine whose work tree a job got
+	ToolCacheText     = "<tool cache>"
+	ProgramsText      = "<programs>"              // the folder in PATH that the step-runner of a job was in
+	LoopbackText      = "http://127.0.0.1:<port>" // a server of the run itself, whose port the system chose
 )
 
 // fileCommands is the folder of GitHub's toolkit for the files that steps write to.
@@ -32,6 +34,7 @@ const loopbackHost = "http://127.0.0.1:"
 type places struct {
 	runFolders []string          // the run's own, made under a random name and removed when it ended; usually one
 	workDir    string            // "" when it is left as it is
+	variables  string            // with the files of variables; "" when there are none
 	parent     string            // the folder around the work directory; "" when it is left as it is
 	project    string            // of a job; "" when it is left as it is
 	programs   string            // likewise
@@ -116,7 +119,7 @@ func placesOf(t *Trace) places {
 		}
 	})
 	if env := t.Run.Environment; env != nil {
-		p.programs = env.Programs
+		p.programs, p.variables = env.Programs, env.VariableFolder()
 		if env.Project != t.Run.WorkDir {
 			p.project = env.Project
 		}
@@ -149,7 +152,7 @@ func (p *places) text(s string) string {
 	if strings.Contains(s, RunFolderText+"/confined/") { // another machine may not be able to confine it
 		s = apart().ReplaceAllString(s, RunFolderText+"/$1")
 	}
-	for _, place := range [][2]string{{p.workDir, WorkDirText}, {p.programs, ProgramsText}, {p.project, ProjectText}, {p.tools, ToolCacheText}} {
+	for _, place := range [][2]string{{p.variables, VariableFilesText}, {p.workDir, WorkDirText}, {p.programs, ProgramsText}, {p.project, ProjectText}, {p.tools, ToolCacheText}} {
 		if place[0] != "" {
 			s = ReplacePath(s, place[0], place[1])
 		}

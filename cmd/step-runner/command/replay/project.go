@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -84,6 +85,60 @@ func (r *replaying) ownProgram(recorded *trace.Trace) (remove func(), err error)
 	return func() { engine.RemoveFolder(r.programs) }, nil
 }
 
+// freshFolder gives a run that began in an empty work directory one again, unless --work-dir names another: what is in the current
+// folder is not what it worked on.
+func (r *replaying) freshFolder(recorded *trace.Trace) (clean func(), err error) {
+	if r.WorkDir != "" || !recorded.Run.FreshWorkDir {
+		return func() {}, nil
+	}
+	parent, err := engine.MakeFolderFor("replay-")
+	if err != nil {
+		return nil, exit.Coded(exit.System, "making a folder for the replay: %v", err)
+	}
+	r.fresh = parent
+	r.WorkDir = filepath.Join(parent, filepath.Base(recorded.Run.WorkDir)) // some jobs look at the name
+	if err := os.Mkdir(r.WorkDir, 0o755); err != nil {
+		engine.RemoveFolder(parent)
+		return nil, exit.Coded(exit.System, "making a folder for the replay: %v", err)
+	}
+	return func() { engine.RemoveFolder(parent) }, nil
+}
+
+// variableFiles writes the files of variables to a folder that replaces that of the recorded run. It is beside a fresh work directory.
+func (r *replaying) variableFiles(recorded *trace.Trace) (remove func(), err error) {
+	env := recorded.Run.Environment
+	if env == nil || r.isolation == inEnvironment {
+		return func() {}, nil
+	}
+	described, err := r.filled(&recorded.Run)
+	if err != nil || env.VariableFolder() == "" {
+		return func() {}, err
+	}
+	parent := r.fresh
+	if parent == "" {
+		parent, err = engine.MakeFolderFor("replay-")
+	}
+	remove = func() { engine.RemoveFolder(parent) }
+	if err == nil {
+		r.files = filepath.Join(parent, path.Base(env.VariableFolder()))
+		err = os.Mkdir(r.files, 0o700)
+	}
+	if err != nil {
+		remove()
+		return nil, exit.Coded(exit.System, "making a folder for the files of variables: %v", err)
+	}
+	for _, f := range described.Files {
+		if path.Dir(f.To) != env.VariableFolder() || f.From != "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(r.files, path.Base(f.To)), []byte(f.Text), 0o600); err != nil {
+			remove()
+			return nil, exit.Coded(exit.System, "writing the file of the variable %s: %v", f.Name, err)
+		}
+	}
+	return remove, nil
+}
+
 // filesHere are the files that were brought to the recorded run, as they are in the project of this one.
 func (r *replaying) filesHere(described *event.Environment) []event.File {
 	files := slices.Clone(described.Files)
@@ -111,6 +166,9 @@ func (r *replaying) place(recorded *trace.Trace) *event.Environment {
 	}
 	place.Files = r.filesHere(was)
 	for i := range place.Files {
+		if folder := was.VariableFolder(); r.files != "" && folder != "" {
+			place.Files[i].To = trace.ReplacePath(place.Files[i].To, folder, filepath.ToSlash(r.files))
+		}
 		if recorded.Run.FreshWorkDir && r.WorkDir != "" {
 			place.Files[i].To = trace.ReplacePath(place.Files[i].To, filepath.ToSlash(recorded.Run.WorkDir), filepath.ToSlash(r.WorkDir))
 		}

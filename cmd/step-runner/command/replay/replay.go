@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -50,6 +49,8 @@ type replaying struct {
 	envelope  string
 	dryRun    bool
 	project   string // whose files the steps get, where the recorded run had some
+	fresh     string // the folder around a fresh work directory; "" if there is none
+	files     string // the folder with the files of variables, where the recorded run had some
 	programs  string // the folder in PATH with this program, where the recorded run had one
 	loaded    *tracefile.Loaded
 	notes     []string
@@ -175,6 +176,11 @@ func (r *replaying) run(ctx context.Context, file string) error {
 		return err
 	}
 	defer clean()
+	removeFiles, err := r.variableFiles(recorded)
+	if err != nil {
+		return err
+	}
+	defer removeFiles()
 	end, err := r.services(ctx, recorded)
 	if err != nil {
 		return err
@@ -225,53 +231,6 @@ func (r *replaying) run(ctx context.Context, file string) error {
 	return r.tell(recorded, fresh, d, result)
 }
 
-// freshFolder gives a run that began in an empty work directory one again, unless --work-dir names another: what is in the current
-// folder is not what it worked on.
-func (r *replaying) freshFolder(recorded *trace.Trace) (clean func(), err error) {
-	if r.WorkDir != "" || !recorded.Run.FreshWorkDir {
-		return func() {}, nil
-	}
-	parent, err := engine.MakeFolderFor("replay-")
-	if err != nil {
-		return nil, exit.Coded(exit.System, "making a folder for the replay: %v", err)
-	}
-	r.WorkDir = filepath.Join(parent, filepath.Base(recorded.Run.WorkDir)) // some jobs look at the name
-	if err := os.Mkdir(r.WorkDir, 0o755); err != nil {
-		return nil, exit.Coded(exit.System, "making a folder for the replay: %v", err)
-	}
-	clean = func() { engine.RemoveFolder(parent) }
-	if err := r.variableFiles(recorded); err != nil {
-		clean()
-		return nil, err
-	}
-	return clean, nil
-}
-
-// variableFiles writes the files of variables beside the work directory, where they were in the recorded run.
-func (r *replaying) variableFiles(recorded *trace.Trace) error {
-	if recorded.Run.Environment == nil {
-		return nil
-	}
-	described, err := r.filled(&recorded.Run)
-	if err != nil {
-		return err
-	}
-	for _, f := range described.Files {
-		folder := r.WorkDir + ".tmp"
-		if path.Dir(f.To) != filepath.ToSlash(recorded.Run.WorkDir)+".tmp" {
-			continue
-		}
-		err := os.MkdirAll(folder, 0o700)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, path.Base(f.To)), []byte(f.Text), 0o600)
-		}
-		if err != nil {
-			return exit.Coded(exit.System, "writing the file of the variable %s: %v", f.Name, err)
-		}
-	}
-	return nil
-}
-
 // load reads the trace, or that of a bundle, and checks who has signed it.
 func (r *replaying) load(path string) (recorded *trace.Trace, err error) {
 	if r.loaded, err = tracefile.Load(path); err != nil {
@@ -312,7 +271,7 @@ func (r *replaying) show(recorded *trace.Trace) error {
 // prepare finds out what was run, with what is given.
 func (r *replaying) prepare(recorded *trace.Trace) (*replay.Replay, error) {
 	o := &r.options
-	o.Project, o.Programs = r.project, r.programs
+	o.Project, o.Programs, o.VariableFiles = r.project, r.programs, r.files
 	o.OS, o.Arch = runtime.GOOS, runtime.GOARCH
 	o.Parsers = []replay.Parser{gitlabsteps.ParseSteps, func(_ string, text []byte) (*plan.Component, error) { return stepproto.ParseText(text) }}
 	var err error
