@@ -45,7 +45,7 @@ func NewNeeds(recorded *trace.Trace, o *Options) (*Needs, error) {
 func newNeeds(t *trace.Trace, p *part, o *Options) *Needs {
 	digests := digestsOf(&t.Run)
 	n := &Needs{
-		part: p, given: asRecorded(o.Given, &t.Run, digests), all: o.AllSecrets, again: o.Changed,
+		part: p, given: recognized(o.Given, &t.Run, digests), all: o.AllSecrets, again: o.Changed,
 		ran: map[string]bool{}, words: map[string]bool{}, same: sameValues(digests),
 	}
 	t.Walk(func(s *trace.Step, _ int) {
@@ -136,20 +136,31 @@ func digestsOf(run *trace.Run) map[string]string {
 	return digests
 }
 
-// asRecorded gives texts the line end that the recorded ones have: a secret that is read from a file has lost it.
-func asRecorded(given map[string]string, run *trace.Run, digests map[string]string) map[string]string {
+// recognized returns what was given, with what the digests tell of it: a secret that is read from a file has lost its line end, and a variable of
+// a service may have the value of one of the job.
+func recognized(given map[string]string, run *trace.Run, digests map[string]string) map[string]string {
 	key, err := digestKey(run)
 	if err != nil || key == nil {
 		return given
 	}
-	given = maps.Clone(given)
+	names := map[string]string{}
+	for name, digest := range digests {
+		names[digest] = name
+	}
+	out := maps.Clone(given)
 	for name, text := range given {
-		digest := cmp.Or(digests[name], digests[contentPrefix+name])
-		if digest != "" && engine.Digest(key, text) != digest && engine.Digest(key, text+"\n") == digest {
-			given[name] = text + "\n"
+		for _, text := range []string{text, text + "\n"} {
+			known, ok := names[engine.Digest(key, text)]
+			if !ok {
+				continue
+			}
+			if out[name] = text; given[known] == "" {
+				out[known] = text
+			}
+			break
 		}
 	}
-	return given
+	return out
 }
 
 // sameValues finds the names that stand for one value, by its digest.

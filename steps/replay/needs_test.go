@@ -179,3 +179,24 @@ func TestAnyNameOfAValueGivesIt(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsGivenIsRecognizedByItsDigest(t *testing.T) {
+	recorded := job(t, "["+script("s", "true")+"]")
+	recorded.Run.Job[contentPrefix+"FILE"] = shown("file\n")
+	for _, c := range []struct{ name, given, text, of, want string }{
+		{"by its name", "KEY", "key", "KEY", "key"},
+		{"a file without the end of its line", "FILE", "file", contentPrefix + "FILE", "file\n"},
+		{"a variable of a service", "DB_PASSWORD", "key", "KEY", "key"},
+		{"which is not another one", "DB_PASSWORD", "key2", "KEY", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			needs, err := NewNeeds(recorded, &Options{Given: map[string]string{c.given: c.text}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := needs.Given(c.of); got != c.want || ok != (c.want != "") {
+				t.Errorf("%s is %q, %v", c.of, got, ok)
+			}
+		})
+	}
+}

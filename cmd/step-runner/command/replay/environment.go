@@ -262,7 +262,7 @@ func (r *replaying) inside(ctx context.Context, env executor.Environment, record
 		}
 		args = append(args, "--steps", path.Join(own, stepsName))
 	}
-	secrets, err := r.secretArguments(ctx, env, recorded, own)
+	secrets, err := r.secretArguments(ctx, env, own)
 	if err != nil {
 		return 0, err
 	}
@@ -296,14 +296,10 @@ func sendTrace(ctx context.Context, env executor.Environment, dir, name string, 
 	return jobenv.SendFile(ctx, env, dir, document)
 }
 
-// secretArguments brings secrets to the environment as files, so that no list of processes shows them. Those that only services needed
-// stay here.
-func (r *replaying) secretArguments(ctx context.Context, env executor.Environment, recorded *trace.Trace, own string) ([]string, error) {
+// secretArguments brings secrets to the environment as files, so that no list of processes shows them. Those of services are masked there.
+func (r *replaying) secretArguments(ctx context.Context, env executor.Environment, own string) ([]string, error) {
 	var args []string
 	for _, name := range slices.Sorted(maps.Keys(r.options.Given)) {
-		if was, ok := recorded.Run.Environment.Variables[name]; ok && strings.Contains(was, mask.Replacement) && !isSensitive(recorded, name) {
-			continue
-		}
 		file := path.Join(own, "secrets", name)
 		if err := jobenv.SendText(ctx, env, file, r.options.Given[name]); err != nil {
 			return nil, err

@@ -370,6 +370,7 @@ func (r *replaying) execute(ctx context.Context, recorded *trace.Trace, again *r
 	if r.Confine != "" {
 		opts.Confine = plan.Confinement(r.Confine)
 	}
+	opts.Mask = slices.Collect(maps.Values(r.options.Given)) // also what only a service has
 	opts.Hidden = r.Hidden(traceFile)
 	opts.Programs = true
 	opts.Folder, opts.Source, opts.Sink = r.Folder, components, sink
