@@ -27,7 +27,7 @@ func (r *Replay) define(g *given) error {
 			return err
 		}
 		r.component, r.text = component, r.opts.Text
-		g.needs.component("", component)
+		g.needs.own(component)
 		return r.fill(g)
 	}
 	want, err := plan.Canonical(t.Run.Component)

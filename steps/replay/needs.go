@@ -23,14 +23,15 @@ import (
 // A job gets every variable in its environment, so that being there is not a use: such an entry counts where a step names the variable. A
 // program that reads its environment by itself names nothing; whoever replays it is told of the placeholder.
 type Needs struct {
-	part   *part
-	given  map[string]string
-	all    bool
-	again  bool            // steps that were skipped may run
-	ran    map[string]bool // IDs, without rounds, of steps that were not skipped
-	words  map[string]bool
-	passed []map[string]plan.Field // what steps are given because every step of the job is
-	same   map[string][]string     // by name, the names of all that had the value of that one
+	part    *part
+	given   map[string]string
+	all     bool
+	again   bool            // steps that were skipped may run
+	ran     map[string]bool // IDs, without rounds, of steps that were not skipped
+	words   map[string]bool
+	anyCase bool                    // words are in upper case
+	passed  []map[string]plan.Field // what steps are given because every step of the job is
+	same    map[string][]string     // by name, the names of all that had the value of that one
 }
 
 // NewNeeds finds out what a replay needs. The error is that of a step that o names and that does not exist.
@@ -46,32 +47,41 @@ func newNeeds(t *trace.Trace, p *part, o *Options) *Needs {
 	digests := digestsOf(&t.Run)
 	n := &Needs{
 		part: p, given: recognized(o.Given, &t.Run, digests), all: o.AllSecrets, again: o.Changed,
-		ran: map[string]bool{}, words: map[string]bool{}, same: sameValues(digests),
+		ran: map[string]bool{}, words: map[string]bool{}, anyCase: t.Runtime.OS == "windows", same: sameValues(digests),
 	}
 	t.Walk(func(s *trace.Step, _ int) {
 		if s.Status != event.Skipped {
 			n.ran[trace.WithoutRounds(s.ID)] = true
 		}
 	})
+	known := map[string]bool{} // components without steps, which say the same wherever they are called
 	t.Walk(func(s *trace.Step, _ int) {
 		id := trace.WithoutRounds(s.ID)
 		if s.Resolved == nil || !p.runs(id) {
 			return
 		}
-		if c := t.Components[s.Resolved.Key()]; c != nil {
+		key := s.Resolved.Key()
+		if c := t.Components[key]; c != nil && !known[key] {
 			n.component(id, c)
+			known[key] = len(c.Definition.Steps) == 0
 		}
 	})
 	if c := t.Run.Component; c != nil {
-		n.component("", c)
+		n.own(c)
 		n.all = n.all || hasHoles(c)
 	}
 	return n
 }
 
+// own adds what the run's own component says.
+func (n *Needs) own(c *plan.Component) {
+	n.component("", c)
+	n.passedOn()
+}
+
 // Named reports whether a value has to be given.
 func (n *Needs) Named(name string) bool {
-	return n.all || slices.ContainsFunc(n.names(name), func(name string) bool { return n.words[name] })
+	return n.all || slices.ContainsFunc(n.names(name), func(name string) bool { return n.words[n.word(name)] })
 }
 
 // Given returns what was given for a value: by its name, or by another one of the same value.
@@ -87,18 +97,23 @@ func (n *Needs) Given(name string) (text string, ok bool) {
 	return "", false
 }
 
-// Missing are the names of the secrets and job variables of a run that have to be given and were not.
-func (n *Needs) Missing(run *trace.Run) (missing []string) {
+// Missing are the names of the secrets and job variables that have to be given and were not, in order.
+func (n *Needs) Missing() (missing []string) {
 	for name := range n.same {
-		_, given := n.Given(name)
-		_, variable := run.Job[name]
-		_, secret := run.Secrets[name]
-		if (variable || secret) && !given && n.Named(name) {
+		if _, given := n.Given(name); !given && n.Named(name) {
 			missing = append(missing, n.Shown(name))
 		}
 	}
 	slices.Sort(missing)
 	return slices.Compact(missing)
+}
+
+// HasSecret reports whether a run, and not only the place that was made for it, had a secret or a job variable of the name.
+func HasSecret(run *trace.Run, name string) bool {
+	_, secret := run.Secrets[name]
+	_, variable := run.Job[name]
+	_, content := run.Job[contentPrefix+name]
+	return secret || variable || content
 }
 
 // Shown is the name by which a value is asked for: the shortest of those that it has. GitLab's token of a job is CI_JOB_TOKEN, whichever of its
@@ -179,10 +194,10 @@ func sameValues(digests map[string]string) map[string][]string {
 // component adds what a component says, whose steps have IDs below the given one.
 func (n *Needs) component(id string, c *plan.Component) {
 	for name := range c.Spec.Env { // no pattern stands for a sensitive one
-		n.words[name] = true
+		n.words[n.word(name)] = true
 	}
 	for name := range c.Spec.Secrets {
-		n.words[name] = true
+		n.words[n.word(name)] = true
 	}
 	for _, in := range c.Spec.Inputs {
 		n.add(in.Computed)
@@ -191,7 +206,6 @@ func (n *Needs) component(id string, c *plan.Component) {
 	n.list(id, d.Steps)
 	d.Steps = nil
 	n.add(d)
-	n.passedOn()
 }
 
 // jobStatus is the variable that every step has that is given all variables of a job, and no other step, see gitlabci/compile.
@@ -230,7 +244,7 @@ func (n *Needs) passedOn() {
 		again = false
 		for _, env := range n.passed {
 			for name, field := range env {
-				if n.words[name] {
+				if n.words[n.word(name)] {
 					again = n.add(field.Value) || again
 				}
 			}
@@ -238,7 +252,16 @@ func (n *Needs) passedOn() {
 	}
 }
 
-var word = lazyregexp.New(`[A-Za-z_][A-Za-z0-9_]*`)
+// names are what a text may name a variable by.
+var names = lazyregexp.New(`[A-Za-z_][A-Za-z0-9_]*`)
+
+// word is a name as words has it: on Windows, variables have names in any case.
+func (n *Needs) word(name string) string {
+	if n.anyCase {
+		return strings.ToUpper(name)
+	}
+	return name
+}
 
 // add adds the words of all texts in what has a form in JSON. It reports whether there was one that was not known.
 func (n *Needs) add(v any) (more bool) {
@@ -253,7 +276,8 @@ func (n *Needs) add(v any) (more bool) {
 			return more
 		}
 		text, _ := token.(string)
-		for _, name := range word().FindAllString(text, -1) {
+		for _, name := range names().FindAllString(text, -1) {
+			name = n.word(name)
 			more = more || !n.words[name]
 			n.words[name] = true
 		}

@@ -72,7 +72,8 @@ func (r *replaying) inPlace(ctx context.Context, recorded *trace.Trace) error {
 	if err != nil {
 		return err
 	}
-	r.placeholders = slices.DeleteFunc(r.placeholders, func(name string) bool { return isSensitive(recorded, name) }) // the replay in there tells
+	inside := func(name string) bool { return replay.HasSecret(&recorded.Run, name) } // of these the replay in there tells
+	r.placeholders = slices.DeleteFunc(r.placeholders, inside)
 	r.tellPlaceholders()
 	if described.Level != string(executor.Container) && described.Level != string(executor.Sandbox) {
 		return exit.Coded(exit.Definition, "the recorded run was in a %s, which this version cannot create", described.Level).Hinted("--isolation none replays it on this machine")
@@ -136,52 +137,73 @@ func (r *replaying) refuseOutside() error {
 	return nil
 }
 
-// filled returns the description with what was given in the place of what is masked in it. A variable that a service has of its own is always
-// given; placeholders are used for others that no step names.
+// filling puts what was given in place of what is masked in the description of an environment, and collects what is missing.
+type filling struct {
+	*replaying
+	missing []string
+}
+
+// filled returns the description of a run's environment as it can be made again.
 func (r *replaying) filled(recorded *trace.Run) (*event.Environment, error) {
-	out := *recorded.Environment
-	var missing []string
-	texts := func(in map[string]string, own bool) map[string]string {
-		in = maps.Clone(in)
-		for _, name := range slices.Sorted(maps.Keys(in)) {
-			if !strings.Contains(in[name], mask.Replacement) {
-				continue
-			}
-			text, ok := r.needs.Given(name)
-			switch shown := r.needs.Shown(name); {
-			case ok:
-				in[name] = text
-			case own || r.needs.Named(name):
-				missing = append(missing, shown)
-			default:
-				in[name] = strings.ReplaceAll(in[name], mask.Replacement, replay.Placeholder(shown))
-				r.placeholders = append(r.placeholders, shown)
-			}
-		}
-		return in
-	}
-	out.Variables = texts(out.Variables, false)
+	f, out := filling{replaying: r}, *recorded.Environment
+	out.Variables = f.texts(out.Variables, false)
 	out.Services = slices.Clone(out.Services)
 	for i := range out.Services {
-		out.Services[i].Variables = texts(out.Services[i].Variables, true)
+		out.Services[i].Variables = f.texts(out.Services[i].Variables, true)
 		if strings.Contains(strings.Join(out.Services[i].Command, " "), mask.Replacement) {
 			return nil, exit.Coded(exit.Denied, "the command of the service %s contained a masked value, which is not in the trace", out.Services[i].Name).
 				Hinted("--isolation none replays the run on this machine")
 		}
 	}
-	out.Files = slices.Clone(out.Files)
-	for i := range out.Files {
-		f := &out.Files[i]
-		f.Text = texts(map[string]string{f.Name: f.Text}, false)[f.Name]
+	out.Files = f.files(out.Files)
+	return &out, f.check()
+}
+
+// filledFiles returns only the files.
+func (r *replaying) filledFiles(recorded *trace.Run) ([]event.File, error) {
+	f := filling{replaying: r}
+	files := f.files(recorded.Environment.Files)
+	return files, f.check()
+}
+
+// texts fills variables. Those that a service has of its own always have to be given; placeholders are used for others that no step names.
+func (f *filling) texts(in map[string]string, own bool) map[string]string {
+	in = maps.Clone(in)
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if !strings.Contains(in[name], mask.Replacement) {
+			continue
+		}
+		text, ok := f.needs.Given(name)
+		switch shown := f.needs.Shown(name); {
+		case ok:
+			in[name] = text
+		case own || f.needs.Named(name):
+			f.missing = append(f.missing, shown)
+		default:
+			in[name] = strings.ReplaceAll(in[name], mask.Replacement, replay.Placeholder(shown))
+			f.placeholders = append(f.placeholders, shown)
+		}
 	}
-	if len(missing) > 0 {
-		missing = append(missing, r.needs.Missing(recorded)...)
-		slices.Sort(missing)
-		missing = slices.Compact(missing)
-		return nil, exit.Coded(exit.Denied, "the trace does not hold the variables %s, which are masked", strings.Join(missing, ", ")).
-			Hinted("pass each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
+	return in
+}
+
+func (f *filling) files(in []event.File) []event.File {
+	in = slices.Clone(in)
+	for i := range in {
+		in[i].Text = f.texts(map[string]string{in[i].Name: in[i].Text}, false)[in[i].Name]
 	}
-	return &out, nil
+	return in
+}
+
+// check returns the error of all that is missing, also for the steps.
+func (f *filling) check() error {
+	if len(f.missing) == 0 {
+		return nil
+	}
+	missing := slices.Concat(f.missing, f.needs.Missing())
+	slices.Sort(missing)
+	return exit.Coded(exit.Denied, "the trace does not hold the variables %s, which are masked", strings.Join(slices.Compact(missing), ", ")).
+		Hinted("pass each with --secret NAME, NAME=env:OTHER or NAME=@FILE")
 }
 
 // tellPlaceholders warns once of the placeholders.
@@ -307,14 +329,6 @@ func (r *replaying) secretArguments(ctx context.Context, env executor.Environmen
 		args = append(args, "--secret", name+"=@"+file)
 	}
 	return args, nil
-}
-
-// isSensitive reports whether the run itself had a secret or a job variable of the name.
-func isSensitive(recorded *trace.Trace, name string) bool {
-	_, secret := recorded.Run.Secrets[name]
-	_, variable := recorded.Run.Job[name]
-	isFile := func(f event.File) bool { return f.Name == name && strings.Contains(f.Text, mask.Replacement) }
-	return secret || variable || slices.ContainsFunc(recorded.Run.Environment.Files, isFile)
 }
 
 // passedOn are the flags that mean the same in the environment. The values of variables go the way of the environment: a list of processes

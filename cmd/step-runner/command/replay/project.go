@@ -110,7 +110,7 @@ func (r *replaying) variableFiles(recorded *trace.Trace) (remove func(), err err
 	if env == nil || r.isolation == inEnvironment {
 		return func() {}, nil
 	}
-	described, err := r.filled(&recorded.Run)
+	files, err := r.filledFiles(&recorded.Run)
 	if err != nil || env.VariableFolder() == "" {
 		return func() {}, err
 	}
@@ -127,7 +127,7 @@ func (r *replaying) variableFiles(recorded *trace.Trace) (remove func(), err err
 		remove()
 		return nil, exit.Coded(exit.System, "making a folder for the files of variables: %v", err)
 	}
-	for _, f := range described.Files {
+	for _, f := range files {
 		if path.Dir(f.To) != env.VariableFolder() || f.From != "" {
 			continue
 		}
