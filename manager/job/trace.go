@@ -80,6 +80,8 @@ func (t *tracer) Event(e event.Event) {
 	switch body := e.Body.(type) {
 	case event.RunStarted:
 		t.begun = true
+		body.FreshWorkDir = true // or with what an earlier job has left, but the job's own: its replay is not to change anybody's folder
+		e.Body = body
 	case event.Log:
 		if t.most > 0 {
 			if t.left < 0 {

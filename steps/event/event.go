@@ -52,7 +52,8 @@ type RunStarted struct {
 	Continues *Continuation `json:"continues,omitempty"`
 	Runtime   Runtime       `json:"runtime"`
 	WorkDir   string        `json:"work_dir"`
-	// FreshWorkDir reports whether the work directory was empty when the run started, so that the run created all files in it.
+	// FreshWorkDir reports whether the work directory was the run's own: empty when the run started, so that the run created all files in it, or
+	// a folder that a runner keeps for jobs. A replay begins in an empty one.
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Environment is the environment that was created for the run; nil if unknown.
 	Environment *Environment `json:"environment,omitempty"`

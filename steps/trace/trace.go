@@ -67,7 +67,7 @@ type Run struct {
 	// Parts are the runs that a joined trace was made of, in order.
 	Parts   []Part `json:"parts,omitempty"`
 	WorkDir string `json:"work_dir"`
-	// FreshWorkDir says that the work directory was empty when the run began.
+	// FreshWorkDir says that the work directory was the run's own, and empty when the run began or one that a runner keeps.
 	FreshWorkDir bool `json:"fresh_work_dir,omitempty"`
 	// Environment is the place that was made for the run; nil where nobody said.
 	Environment *event.Environment `json:"environment,omitempty"`
