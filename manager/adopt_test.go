@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,15 @@ import (
 // leave runs a manager that is killed after so many writes of state.
 func (w *world) leave(writes int, entry string) {
 	w.t.Helper()
+	_, ended := w.victim(victim{Writes: writes, Entry: entry})
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
+		w.t.Fatal(err)
+	}
+}
+
+// victim starts a manager in a process of its own.
+func (w *world) victim(v victim) (*exec.Cmd, <-chan error) {
+	w.t.Helper()
 	program, err := executortest.Program()
 	if err != nil {
 		w.t.Fatal(err)
@@ -29,11 +39,8 @@ func (w *world) leave(writes int, entry string) {
 	if len(w.tokens) == 0 {
 		w.tokens = []string{w.server.NewRunner()}
 	}
-	v := &victim{URL: w.url, Token: w.tokens[0], Dir: w.dir, Program: program, Writes: writes, Entry: entry}
-	_, ended := v.start(w.t)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
-		w.t.Fatal(err)
-	}
+	v.URL, v.Token, v.Dir, v.Program = w.url, w.tokens[0], w.dir, program
+	return v.start(w.t)
 }
 
 // After how many writes of state a job has a level, and an environment in it.

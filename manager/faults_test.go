@@ -4,6 +4,7 @@ package manager_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,7 @@ import (
 type victim struct {
 	URL, Token, Dir, Program string
 	Writes                   int    // it is killed after so many writes of state; 0 is never
-	Entry                    string // more of its configuration
+	Global, Entry            string // its configuration; no Global is four jobs at once
 	Hosts                    []hosts.Host
 }
 
@@ -41,7 +42,7 @@ const victimFile = "RUNG_TEST_VICTIM"
 // be is a victim, until SIGQUIT has ended its last job.
 func (v *victim) be() error {
 	w := &world{dir: v.Dir, url: v.URL, tokens: []string{v.Token}, hosts: v.Hosts}
-	c, err := w.read("concurrent = 4\ncheck_interval = 1", v.Entry)
+	c, err := w.read(cmp.Or(v.Global, "concurrent = 4\ncheck_interval = 1"), v.Entry)
 	if err != nil {
 		return err
 	}

@@ -204,12 +204,14 @@ func (m *Manager) close() {
 	}
 }
 
-// adopt goes on with the jobs of the process before, and removes what nobody can go on with.
-func (m *Manager) adopt(ctx context.Context) {
-	m.mu.Lock()
-	entries := slices.Clone(m.entries)
-	m.mu.Unlock()
-	var adopted sync.WaitGroup
+// inherited is a job of the process before, and the entry that goes on with it.
+type inherited struct {
+	entry  *entry
+	record job.Record
+}
+
+// inherit reads the jobs of the process before.
+func (m *Manager) inherit(entries []*entry) (out []inherited) {
 	read := map[string]bool{}
 	for _, e := range slices.Concat(entries, left(m)) {
 		if read[e.records.ID()] { // its token is that of an entry before
@@ -227,15 +229,31 @@ func (m *Manager) adopt(ctx context.Context) {
 				_ = e.records.Delete(id)
 				continue
 			}
-			e := cmp.Or(ownerOf(entries, e.records.ID(), record), e)
-			m.slots.occupy(e, record.Runner.Slot)
-			m.mu.Lock()
-			r := m.begin(e, record.Payload, record.Runner.Slot)
-			r.projectSlot = record.Runner.ProjectSlot
-			m.mu.Unlock()
-			adopted.Add(1)
-			m.jobs.Go(func() { m.adoptJob(ctx, r, record, sync.OnceFunc(adopted.Done)) })
+			out = append(out, inherited{cmp.Or(ownerOf(entries, e.records.ID(), record), e), record})
 		}
+	}
+	return out
+}
+
+// adopt goes on with the jobs of the process before, and removes what nobody can go on with.
+func (m *Manager) adopt(ctx context.Context) {
+	m.mu.Lock()
+	entries := slices.Clone(m.entries)
+	m.mu.Unlock()
+	jobs := m.inherit(entries)
+	m.terminals.start(jobs)
+	var adopted sync.WaitGroup
+	for _, j := range jobs {
+		m.slots.occupy(j.entry, j.record.Runner.Slot)
+		m.mu.Lock()
+		r := m.begin(j.entry, j.record.Payload, j.record.Runner.Slot)
+		r.projectSlot = j.record.Runner.ProjectSlot
+		m.mu.Unlock()
+		if r.terminal = m.terminals.resume(j.record.Terminal); r.terminal == nil && j.record.Terminal != nil {
+			r.entry.log.Warn("an adopted job has no terminal any more: GitLab knows it at another address than that of [session_server]", "job", r.from.ID, "address", j.record.Terminal.Server.Address)
+		}
+		adopted.Add(1)
+		m.jobs.Go(func() { m.adoptJob(ctx, r, j.record, sync.OnceFunc(adopted.Done)) })
 	}
 	m.jobs.Go(func() {
 		for _, e := range entries { // what was left on levels that no job has now

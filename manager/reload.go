@@ -41,7 +41,7 @@ func (m *Manager) Reload(ctx context.Context, c *config.Config) error {
 		m.start(ctx, e)
 	}
 	m.slots.resize(c.Concurrent)
-	m.terminals.serve(c.SessionServer)
+	m.terminals.configure(c.SessionServer)
 	switch {
 	case len(entries) > 0:
 	case first && !hasLeft(m):

@@ -233,14 +233,19 @@ func (s *suite) shell(t *testing.T) {
 }
 
 func (s *suite) terminal(t *testing.T) {
-	j := s.open(t).prepare(t, "terminal")
+	opensTerminal(t, s.open(t).prepare(t, "terminal"))
+}
+
+// opensTerminal checks that a person in an environment has a terminal.
+func opensTerminal(t *testing.T, env executor.Environment) {
+	t.Helper()
 	sizes := make(chan executor.Size, 1)
 	sizes <- executor.Size{Columns: 91, Rows: 17}
 	var out bytes.Buffer
 	typed, typing := io.Pipe()
 	defer typing.Close()
 	go func() { _, _ = io.WriteString(typing, "echo type\"d\"\nexit 5\n") }()
-	code, err := j.Shell(t.Context(), &executor.Shell{
+	code, err := env.Shell(t.Context(), &executor.Shell{
 		Args: []string{"sh", "-c", `until test "$(stty size)" = "17 91"; do sleep 0.05; done; stty size; exec sh`}, Terminal: true, Resize: sizes,
 		Stdin: typed, Stdout: &out, Stderr: &out,
 	})

@@ -176,6 +176,7 @@ func (s *heirs) adopts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.end(t, env)
+	opensTerminal(t, env)
 	if err := session.SendText(t.Context(), env, env.Layout().Project+"/go", ""); err != nil {
 		t.Fatal(err)
 	}

@@ -111,6 +111,7 @@ func (j *job) resume(ctx context.Context) error {
 		}
 		return j.steps(ctx, compiled)
 	}
+	j.admit(compiled)
 	outcome := &session.Outcome{}
 	err = session.Resume(ctx, j.kill, j.env, session.Position{
 		ID: j.EnvironmentID(), Timeout: max(time.Until(j.deadline()), time.Second), Grace: j.o.Grace,

@@ -96,6 +96,8 @@ type Record struct {
 	// Before are the events before the run, and Environment what RunStarted says of the place.
 	Before      []event.Event      `json:"before,omitempty"`
 	Environment *event.Environment `json:"environment,omitempty"`
+	// Terminal is where GitLab was told that the job's terminal is; nil is nowhere.
+	Terminal *terminal.Kept `json:"terminal,omitempty"`
 	// Final is what GitLab is told in the end; nil before that is known.
 	Final *gitlab.Update `json:"final,omitempty"`
 }
@@ -143,7 +145,7 @@ type job struct {
 func Run(ctx context.Context, kill *session.Kill, from *gitlab.Job, r payload.Runner, o Options) Ended {
 	p, wrong := payload.New(from, r)
 	j := newJob(p, o)
-	j.record = Record{Payload: from, Runner: r, Reserved: o.Reserved, Began: time.Now(), Log: j.logOptions()}
+	j.record = Record{Payload: from, Runner: r, Reserved: o.Reserved, Began: time.Now(), Log: j.logOptions(), Terminal: o.Terminal.Kept()}
 	if wrong == nil {
 		wrong = o.Refused
 	}

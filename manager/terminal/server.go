@@ -4,7 +4,8 @@
 //	browser ──> GitLab ──websocket, over TLS──> Server ──> Session of one job ──> executor.Environment.Shell
 //
 // GitLab is told of a session with the request for the job: where it is, the certificate to expect there, and a secret that opens it. What
-// passes is not masked, as in gitlab-runner: who may open a terminal may run any command as the job.
+// passes is not masked, as in gitlab-runner: who may open a terminal may run any command as the job. GitLab is told once: a process that adopts the job
+// goes on with its session, at the same address, with the same certificate and secret (Kept).
 //
 // Source: session/server.go and session/session.go in gitlab-runner; workhorse/doc/channel.md and workhorse/internal/channel in GitLab.
 package terminal
@@ -17,7 +18,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	// validity is that of a certificate, which is made when a Server begins to listen.
+	// validity is that of a certificate, which is made when a Server begins to listen at an address that it had not before.
 	validity = 10 * 365 * 24 * time.Hour
 	// headerTimeout and maxHeader bound what a client sends before it has shown its authorization.
 	headerTimeout = 10 * time.Second
@@ -50,15 +50,17 @@ type Options struct {
 	// Listen is the address that it listens at, and Advertise the one that GitLab reaches it by, both as HOST:PORT. Advertise may begin with
 	// https://, and is Listen if empty. Port 0 of Advertise stands for the port of Listen.
 	Listen, Advertise string
-	Log               *slog.Logger
+	// Known are identities of earlier servers by their addresses. A server at the same address has the same, so that what GitLab was told stays true.
+	Known map[string]Identity
+	Log   *slog.Logger
 }
 
 // Server serves the terminals of a manager. Its methods are safe for concurrent use, and those of nil do nothing.
 type Server struct {
-	log         *slog.Logger
-	base        string // of the addresses of sessions
-	certificate string // PEM
-	http        *http.Server
+	log      *slog.Logger
+	identity Identity
+	http     *http.Server
+	listener net.Listener
 
 	mu       sync.Mutex
 	sessions map[string]*Session
@@ -70,23 +72,21 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{log: o.Log, sessions: map[string]*Session{}}
+	s := &Server{log: o.Log, listener: listener, sessions: map[string]*Session{}}
 	host, port, err := advertised(o, listener.Addr())
-	var key tls.Certificate
+	var pair tls.Certificate
 	if err == nil {
-		s.base = "https://" + net.JoinHostPort(host, port)
-		key, err = selfSigned(host)
+		s.identity, pair, err = identify("https://"+net.JoinHostPort(host, port), host, o.Known)
 	}
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: key.Certificate[0]}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("/session/{id}/exec", s.serve)
 	mux.HandleFunc("/session/{id}/proxy/", s.proxy)
 	s.http = &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{key}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, // a websocket is an upgrade of HTTP/1.1
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, // a websocket is an upgrade of HTTP/1.1
 	}
 	go func() { _ = s.http.ServeTLS(netutil.LimitListener(listener, maxConnections), "", "") }()
 	return s, nil
@@ -111,15 +111,14 @@ func advertised(o Options, at net.Addr) (host, port string, err error) {
 	return host, port, err
 }
 
-// selfSigned makes a certificate for a host. Its key is in memory only.
-func selfSigned(host string) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
+// selfSigned makes a certificate for a host.
+func selfSigned(host string) (certificate []byte, key *ecdsa.PrivateKey, err error) {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, nil, err
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, nil, err
 	}
 	now := time.Now()
 	template := &x509.Certificate{
@@ -132,25 +131,26 @@ func selfSigned(host string) (tls.Certificate, error) {
 	} else {
 		template.DNSNames = []string{host}
 	}
-	data, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	return tls.Certificate{Certificate: [][]byte{data}, PrivateKey: key}, err
+	certificate, err = x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return certificate, key, err
 }
 
 // Address is where GitLab reaches the server, as https://HOST:PORT.
-func (s *Server) Address() string { return s.base }
+func (s *Server) Address() string { return s.identity.Address }
 
 // Begin makes a session for a job that is asked for. With limit, a terminal keeps the ended job for that long.
 func (s *Server) Begin(limit time.Duration) *Session {
 	if s == nil {
 		return nil
 	}
-	session := &Session{
-		server: s, id: rand.Text(), authorization: rand.Text() + rand.Text(), limit: limit, log: s.log,
-		ready: make(chan struct{}), ended: make(chan struct{}),
-	}
+	return s.add(rand.Text(), rand.Text()+rand.Text(), limit)
+}
+
+func (s *Server) add(id, authorization string, limit time.Duration) *Session {
+	session := &Session{server: s, id: id, authorization: authorization, limit: limit, log: s.log, ready: make(chan struct{}), ended: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sessions[session.id] = session
+	s.sessions[id] = session
 	return session
 }
 
@@ -159,7 +159,7 @@ func (s *Session) Info() *gitlab.Session {
 	if s == nil {
 		return nil
 	}
-	return &gitlab.Session{URL: s.server.base + "/session/" + s.id, Certificate: s.server.certificate, Authorization: s.authorization}
+	return &gitlab.Session{URL: s.server.identity.Address + "/session/" + s.id, Certificate: string(s.server.identity.Certificate), Authorization: s.authorization}
 }
 
 // Close ends all terminals.
@@ -175,6 +175,7 @@ func (s *Server) Close() {
 		session.end()
 	}
 	_ = s.http.Close()
+	_ = s.listener.Close() // which http does not know before it serves
 }
 
 // authorized finds the session of a request. It answers by itself, and returns nil, if the request opens none.

@@ -200,6 +200,61 @@ func TestAnEndedJobWaitsForItsTerminal(t *testing.T) {
 	})
 }
 
+func TestAnotherProcessGoesOnWithASession(t *testing.T) {
+	begin := func(o terminal.Options) *terminal.Server {
+		t.Helper()
+		o.Log = slog.New(slog.DiscardHandler)
+		s, err := terminal.Listen(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	first := listen(t)
+	s := first.Begin(time.Minute)
+	told := s.Info()
+	text, err := json.Marshal(s.Kept())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept terminal.Kept
+	if err := json.Unmarshal(text, &kept); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	known := map[string]terminal.Identity{kept.Server.Address: kept.Server}
+	address := strings.TrimPrefix(first.Address(), "https://")
+
+	other := begin(terminal.Options{Listen: "127.0.0.1:0", Known: known})
+	if other.Resume(&kept, time.Minute) != nil {
+		t.Error("a server at another address goes on with it")
+	}
+	stranger := begin(terminal.Options{Listen: address})
+	if stranger.Resume(&kept, time.Minute) != nil {
+		t.Error("a server with another certificate goes on with it")
+	}
+	stranger.Close()
+	damaged := kept.Server
+	damaged.Key = []byte("damaged")
+	if stranger = begin(terminal.Options{Listen: address, Known: map[string]terminal.Identity{damaged.Address: damaged}}); stranger.Resume(&kept, time.Minute) != nil {
+		t.Error("a server without the key of the certificate goes on with it")
+	}
+	stranger.Close()
+
+	next := begin(terminal.Options{Listen: address, Known: known})
+	again := next.Resume(&kept, time.Minute)
+	if got := again.Info(); *got != *told {
+		t.Errorf("GitLab was told %+v, and now it is %+v", told, got)
+	}
+	for _, s := range []*terminal.Session{again, next.Begin(time.Minute)} {
+		s.Open(1, echo)
+		if _, err := open(t, s, gitlabtest.TerminalProtocol).Until(t.Context(), "$ "); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestALevelWithoutTerminalsSaysSo(t *testing.T) {
 	s := listen(t).Begin(time.Minute)
 	s.Open(1, func(context.Context, *executor.Shell) (int, error) { return -1, errors.ErrUnsupported })

@@ -111,23 +111,27 @@ func (t *Terminal) Until(ctx context.Context, text string) (string, error) {
 	return string(t.seen), nil
 }
 
-// read reads a message.
+// read reads a message into what was seen.
 func (t *Terminal) read(ctx context.Context) error {
+	data, err := t.Receive(ctx)
+	t.seen = append(t.seen, data...)
+	return err
+}
+
+// Receive returns what the terminal shows next. It is not among what Until and Ended return.
+func (t *Terminal) Receive(ctx context.Context) ([]byte, error) {
 	kind, data, err := t.conn.Read(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	coded := t.conn.Subprotocol() == Base64TerminalProtocol
 	if coded != (kind == websocket.MessageText) {
-		return fmt.Errorf("a message of type %v, which %s has not", kind, t.conn.Subprotocol())
+		return nil, fmt.Errorf("a message of type %v, which %s has not", kind, t.conn.Subprotocol())
 	}
 	if coded {
-		if data, err = base64.StdEncoding.DecodeString(string(data)); err != nil {
-			return err
-		}
+		return base64.StdEncoding.DecodeString(string(data))
 	}
-	t.seen = append(t.seen, data...)
-	return nil
+	return data, nil
 }
 
 // Ended reads until the runner closes the terminal, and returns all that it has shown, and the runner's reason.
@@ -135,11 +139,17 @@ func (t *Terminal) Ended(ctx context.Context) (shown, reason string, err error) 
 	for err == nil {
 		err = t.read(ctx)
 	}
-	var closed websocket.CloseError
-	if errors.As(err, &closed) && closed.Code == websocket.StatusNormalClosure {
-		return string(t.seen), closed.Reason, nil
+	if reason, ok := EndOf(err); ok {
+		return string(t.seen), reason, nil
 	}
 	return string(t.seen), "", err
+}
+
+// EndOf is the runner's reason for the end of a terminal; false if err is not that of a terminal that the runner has closed.
+func EndOf(err error) (reason string, ok bool) {
+	var closed websocket.CloseError
+	ok = errors.As(err, &closed) && closed.Code == websocket.StatusNormalClosure
+	return closed.Reason, ok
 }
 
 // Close leaves the terminal.
