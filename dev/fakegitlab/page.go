@@ -20,7 +20,7 @@ import (
 	"github.com/rungci/rung/steps/diag"
 )
 
-//go:embed page.html page.css page.js
+//go:embed page.html page.css page.js terminal.js
 var files embed.FS
 
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
@@ -63,9 +63,12 @@ func (s *Server) pageRoutes() {
 		"GET /{$}":                             p.index,
 		"GET /-/page.css":                      p.file("page.css", "text/css; charset=utf-8"),
 		"GET /-/page.js":                       p.file("page.js", "text/javascript; charset=utf-8"),
+		"GET /-/terminal.js":                   p.file("terminal.js", "text/javascript; charset=utf-8"),
 		"GET /-/pipelines/{id}":                p.pipeline,
 		"GET /-/jobs/{id}":                     p.job,
 		"GET /-/jobs/{id}/raw":                 p.raw,
+		"GET /-/jobs/{id}/terminal":            p.terminal,
+		"GET /-/jobs/{id}/terminal.ws":         p.connect,
 		"GET /-/jobs/{id}/artifacts/{n}":       p.artifact,
 		"POST /-/pipelines":                    p.run,
 		"POST /-/pipelines/{id}/cancel":        p.cancel,
@@ -79,7 +82,6 @@ func (s *Server) pageRoutes() {
 func (p *page) safe(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin") // with less than that, forms would be sent with an Origin that says nothing
 		h.Set("Cache-Control", "no-store")
@@ -87,6 +89,7 @@ func (p *page) safe(next http.HandlerFunc) http.HandlerFunc {
 			http.Error(w, "this server is "+p.opts.URL+", and has no other name", http.StatusMisdirectedRequest)
 			return
 		}
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self' ws://"+r.Host+"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Origin") != "http://"+r.Host {
 			http.Error(w, "another page asked for this", http.StatusForbidden)
 			return
@@ -143,6 +146,7 @@ type screen struct {
 	Pipelines      []PipelineView
 	Pipeline       *PipelineView
 	Job            *JobView
+	Terminal       *JobView // the job whose terminal is shown
 	Log            template.HTML
 	LogSize        int
 	Cut            bool

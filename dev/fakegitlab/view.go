@@ -41,6 +41,8 @@ type JobView struct {
 	Duration time.Duration
 	// What can be done with it.
 	Playable, Cancelable, Retryable bool
+	// Terminal says that somebody can open its terminal.
+	Terminal bool
 	// AllowFailure says of a manual job that nothing waits for it.
 	AllowFailure bool
 	Artifacts    []gitlabtest.Artifact
@@ -77,7 +79,7 @@ func (s *Server) Job(id int64) (JobView, bool) {
 	}
 	v := j.view()
 	if t != j.last() { // an attempt before the newest one
-		v.Playable, v.Cancelable, v.Retryable, v.Note = false, false, false, "this attempt is not the newest one"
+		v.Playable, v.Cancelable, v.Retryable, v.Terminal, v.Note = false, false, false, false, "this attempt is not the newest one"
 		v.ID, v.State = t.id, t.state
 		t.into(&v)
 	}
@@ -109,7 +111,7 @@ func (j *Job) view() JobView {
 		Retryable:    (j.state == Success || j.state == Failed || j.state == Canceled) && len(j.tries) > 0,
 	}
 	if t := j.last(); t != nil {
-		v.ID = t.id
+		v.ID, v.Terminal = t.id, j.state == Running && t.api != nil && t.api.Session() != nil
 		t.into(&v)
 	}
 	return v

@@ -187,7 +187,7 @@ var thirdParty = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2":             {"steps/catalog/cache/bucket/buckettest"},
 	"github.com/bmatcuk/doublestar/v4":         {"internal/glob"},
 	"github.com/clipperhouse/displaywidth":     {"ui/..."},
-	"github.com/coder/websocket":               {"manager/terminal", "manager/gitlab/gitlabtest"},
+	"github.com/coder/websocket":               {"manager/terminal", "manager/gitlab/gitlabtest", "dev/fakegitlab"},
 	"github.com/creack/pty":                    {"internal/process", "e2e/attacks"},
 	"github.com/go-git/go-billy/v5":            {"steps/source/git/..."},
 	"github.com/go-git/go-git/v5":              {"steps/source/git/...", "steps/source/credentials"},
