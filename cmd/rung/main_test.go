@@ -55,7 +55,7 @@ func runStories(t *testing.T, p testscript.Params, variables map[string]string) 
 
 // commands are those of scripts.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": commandtest.Exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand,
+	"exits": commandtest.Exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand, "port": port, "page": page,
 }
 
 // prepare is what all scripts have.
@@ -93,6 +93,8 @@ const jobTime = time.Minute
 //	                          waits until the job has ended, and puts its log into NAME.log; STATE may have the reason and the exit code
 //	gitlab artifact NAME TYPE the only artifact of a job, of that type, a zip archive, is unpacked
 //	gitlab cancel NAME
+//	gitlab terminal NAME LINE WANT
+//	                          opens the job's terminal as soon as it can be opened, types a line, waits for what that shows, and leaves
 func gitlabCommand(ts *testscript.TestScript, neg bool, args []string) {
 	g := ts.Value(gitlabKey{}).(*gitlab)
 	switch {
@@ -169,6 +171,8 @@ func gitlabCommand(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("the job has %d artifacts: %+v", len(r.Artifacts), r.Artifacts)
 		}
 		unpack(ts, r.Artifacts[0].Data)
+	case len(args) == 4 && args[0] == "terminal":
+		g.terminal(ts, args[1], args[2], args[3])
 	case len(args) == 2 && args[0] == "cancel":
 		g.jobs[args[1]].Cancel()
 	case len(args) == 4 && args[0] == "fail":

@@ -234,7 +234,7 @@ var testModules = []string{
 	"github.com/aws/aws-sdk-go-v2", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/moby/moby", "github.com/Azure/azure-sdk-for-go/sdk/azcore", "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob", // independent implementations
 	"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "golang.org/x/tools/txtar",
 	"github.com/in-toto/attestation", "github.com/secure-systems-lab/go-securesystemslib", "google.golang.org/protobuf", "golang.org/x/crypto", "github.com/google/go-containerregistry",
-	"github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/klauspost/compress", "github.com/go-git/go-git/v5",
+	"github.com/coder/websocket", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/klauspost/compress", "github.com/go-git/go-git/v5",
 	"github.com/yuin/goldmark", "github.com/prometheus/common", "github.com/prometheus/client_model", "go.opentelemetry.io/proto/otlp",
 }
 

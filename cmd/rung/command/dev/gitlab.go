@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 )
 
@@ -21,7 +22,7 @@ func gitlabCommand(p *command.Program, place func(string) Place) *cobra.Command 
 		Use:   "gitlab [FOLDER]",
 		Short: "Serve a folder as a project of a small GitLab, with a page",
 		Long: `gitlab serves the project in FOLDER (default: the current one) until it is interrupted: the runner API, the sources of the project, and a page with its
-pipelines, which a button starts. Any runner can take the jobs; the token and an entry for its config.toml are printed. --runner starts one as well.
+pipelines, which a button starts, and terminals of running jobs. Any runner can take the jobs; the token and an entry for its config.toml are printed. --runner starts one as well.
 
 The page is for who has the address that is printed: it holds a token. Nothing is reachable from other machines unless --listen says so, and nothing is
 encrypted.`,
@@ -66,6 +67,9 @@ func (o *runFlags) serve(ctx context.Context, p *command.Program, place Place, f
 			p.Tell("other machines can reach " + s.url + ", which is not encrypted: who sees the tokens can use them")
 		}
 	}
+	if o.sessions, err = freeAddress(); err != nil {
+		return err
+	}
 	path := filepath.Join(s.folder, "config.toml")
 	if err := os.WriteFile(path, []byte(o.configuration(s)), 0o600); err != nil {
 		return err
@@ -97,4 +101,13 @@ func (o *runFlags) serve(ctx context.Context, p *command.Program, place Place, f
 		m.Kill("the runner was interrupted again")
 		return <-done
 	}
+}
+
+// freeAddress is a free port of this machine, which a runner that is started again still has.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", exit.Coded(exit.System, "finding a port for terminals: %v", err)
+	}
+	return listener.Addr().String(), listener.Close()
 }

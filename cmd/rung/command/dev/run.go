@@ -40,6 +40,7 @@ type runFlags struct {
 	flags
 	stepRunner, isolation, image string
 	concurrency                  int
+	sessions                     string // where the runner serves terminals; empty is nowhere
 	manual                       []string
 	quiet                        bool
 }
@@ -235,7 +236,11 @@ func (o *runFlags) manager(p *command.Program, place Place, s *server) (*manager
 
 // configuration is a config.toml for the runner.
 func (o *runFlags) configuration(s *server) string {
-	text := fmt.Sprintf("concurrent = %d\n\n%s", o.concurrency, snippet(s, "shell"))
+	text := fmt.Sprintf("concurrent = %d\n", o.concurrency)
+	if o.sessions != "" {
+		text += fmt.Sprintf("[session_server]\n  listen_address = %q\n", o.sessions)
+	}
+	text += "\n" + snippet(s, "shell")
 	switch level := executor.Level(o.isolation); {
 	case level == executor.None:
 	case level.Rank() >= executor.Container.Rank():
