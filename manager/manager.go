@@ -211,7 +211,7 @@ type inherited struct {
 }
 
 // inherit reads the jobs of the process before.
-func (m *Manager) inherit(entries []*entry) (out []inherited) {
+func inherit(m *Manager, entries []*entry) (out []inherited) {
 	read := map[string]bool{}
 	for _, e := range slices.Concat(entries, left(m)) {
 		if read[e.records.ID()] { // its token is that of an entry before
@@ -240,7 +240,7 @@ func (m *Manager) adopt(ctx context.Context) {
 	m.mu.Lock()
 	entries := slices.Clone(m.entries)
 	m.mu.Unlock()
-	jobs := m.inherit(entries)
+	jobs := inherit(m, entries)
 	m.terminals.start(jobs)
 	var adopted sync.WaitGroup
 	for _, j := range jobs {
@@ -250,7 +250,7 @@ func (m *Manager) adopt(ctx context.Context) {
 		r.projectSlot = j.record.Runner.ProjectSlot
 		m.mu.Unlock()
 		if r.terminal = m.terminals.resume(j.record.Terminal); r.terminal == nil && j.record.Terminal != nil {
-			r.entry.log.Warn("an adopted job has no terminal any more: GitLab knows it at another address than that of [session_server]", "job", r.from.ID, "address", j.record.Terminal.Server.Address)
+			r.entry.log.Warn("an adopted job has lost its terminal: [session_server] is no longer at the address that GitLab has", "job", r.from.ID, "address", j.record.Terminal.Server.Address)
 		}
 		adopted.Add(1)
 		m.jobs.Go(func() { m.adoptJob(ctx, r, j.record, sync.OnceFunc(adopted.Done)) })

@@ -221,7 +221,7 @@ func TestAnAdoptedJobHasNoTerminalWhereGitLabDoesNotAskForIt(t *testing.T) {
 			if _, err := j.Terminal(t.Context(), gitlabtest.TerminalProtocol); err == nil {
 				t.Error("it has a terminal at an address where nobody listens")
 			}
-			if !strings.Contains(log.String(), "an adopted job has no terminal any more") {
+			if !strings.Contains(log.String(), "an adopted job has lost its terminal") {
 				t.Errorf("nobody is told:\n%s", log.String())
 			}
 			if err := os.WriteFile(w.goes(), nil, 0o600); err != nil {

@@ -29,7 +29,9 @@ type tab struct {
 type answer struct {
 	ID     int
 	Method string
-	Params struct{ Entry struct{ Level, Text, URL string } }
+	Params struct {
+		Entry struct{ Level, Text, URL string }
+	}
 	Result struct {
 		Result           struct{ Value any }
 		ExceptionDetails any

@@ -146,7 +146,7 @@ var importRules = []importRule{
 	{"manager/payload", above("manager/gitlab", "executor", "steps/frontend/...", "internal/mask"), nil, "it reads what GitLab sent, and makes nothing"},
 	{"manager/job", above("manager/cachestore", "manager/disk", "manager/gitlab", "manager/joblog", "manager/payload", "manager/supply", "manager/terminal", "executor", "executor/session", "steps/frontend/gitlabci/compile", "steps/service/client", "steps/trace", "ui/joblog"), nil, "it is given the level that a job runs in"},
 	{"dev/gitserver", []string{}, nil, "a work tree becomes commits, whoever fetches them"},
-	{"dev/fakegitlab", above("dev/gitserver", "local/gitlab", "local/repository", "manager/gitlab", "manager/gitlab/gitlabtest", "steps/frontend/gitlabci/...", "steps/catalog/dotenv"), nil, "it is GitLab, and knows no runner"},
+	{"dev/fakegitlab", above("internal/cleantext", "dev/gitserver", "local/gitlab", "local/repository", "manager/gitlab", "manager/gitlab/gitlabtest", "steps/frontend/gitlabci/...", "steps/catalog/dotenv"), nil, "it is GitLab, and knows no runner"},
 	{"snapshot/...", nil, []string{"manager/...", "fleet/..."}, "nor does a snapshot"},
 	{"nesting/...", nil, []string{"steps/...", "manager/...", "executor/...", "fleet/..."}, "nesting knows neither jobs nor GitLab"},
 	{"fleet/...", nil, []string{"steps/...", "manager/...", "executor/..."}, "the fleet knows neither jobs nor GitLab"},

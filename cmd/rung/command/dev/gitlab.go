@@ -22,9 +22,9 @@ func gitlabCommand(p *command.Program, place func(string) Place) *cobra.Command 
 		Use:   "gitlab [FOLDER]",
 		Short: "Serve a folder as a project of a small GitLab, with a page",
 		Long: `gitlab serves the project in FOLDER (default: the current one) until it is interrupted: the runner API, the sources of the project, and a page with its
-pipelines, which a button starts, and terminals of running jobs. Any runner can take the jobs; the token and an entry for its config.toml are printed. --runner starts one as well.
+pipelines, which a button starts, and with terminals of running jobs. Any runner can take the jobs; the token and an entry for its config.toml are printed. --runner starts one as well.
 
-The page is for who has the address that is printed: it holds a token. Nothing is reachable from other machines unless --listen says so, and nothing is
+The page is for who has the address that is printed: it holds a token. Who has it can also type commands into the terminals of jobs. Nothing is reachable from other machines unless --listen says so, and nothing is
 encrypted.`,
 		Example: `  rung dev gitlab --runner
   rung dev gitlab ./web --listen 127.0.0.1:8929`,
