@@ -72,8 +72,8 @@ func (p *page) connect(w http.ResponseWriter, r *http.Request) {
 // relay passes on what is typed and shown until the browser or the runner ends that, and returns why. The connection to the browser stays open.
 func relay(ctx context.Context, browser *websocket.Conn, job *gitlabtest.Job) (reason string) {
 	opening, opened := context.WithTimeout(ctx, openTimeout)
-	defer opened()
 	terminal, err := job.Terminal(opening, gitlabtest.TerminalProtocol)
+	opened()
 	if err != nil {
 		return refusal(err)
 	}
