@@ -149,7 +149,10 @@ var importRules = []importRule{
 	{"dev/fakegitlab", above("internal/cleantext", "dev/gitserver", "local/gitlab", "local/repository", "manager/gitlab", "manager/gitlab/gitlabtest", "steps/frontend/gitlabci/...", "steps/catalog/dotenv"), nil, "it is GitLab, and knows no runner"},
 	{"snapshot/...", nil, []string{"manager/...", "fleet/..."}, "nor does a snapshot"},
 	{"nesting/...", nil, []string{"steps/...", "manager/...", "executor/...", "fleet/..."}, "nesting knows neither jobs nor GitLab"},
-	{"fleet/...", nil, []string{"steps/...", "manager/...", "executor/..."}, "the fleet knows neither jobs nor GitLab"},
+	{"fleet/...", nil, []string{"steps/...", "manager/...", "executor/...", "local/...", "ui/...", "cmd/...", "api/gitlab/..."}, "the fleet knows neither jobs nor GitLab"},
+	{"fleet/group", []string{}, nil, "the contract of clouds depends on none of ours"},
+	{"fleet/group/fake", []string{"fleet/group"}, nil, "a cloud knows nothing of who uses it"},
+	{"fleet/group/grouptest", []string{"fleet/group"}, nil, "a suite knows the contract alone"},
 }
 
 // commandGroups are the groups of commands of step-runner: rooms that have a door to main alone.
@@ -193,7 +196,7 @@ var thirdParty = map[string][]string{
 	"github.com/go-git/go-git/v5":              {"steps/source/git/...", "steps/source/credentials"},
 	"github.com/google/go-cmp":                 {"executor/executortest", "executor/host/hosttest"},
 	"github.com/google/go-containerregistry":   {"steps/source/sourcetest"},
-	"github.com/hashicorp/go-hclog":            {"executor/plugin", "sdk/internal/pluginserver"},
+	"github.com/hashicorp/go-hclog":            {"executor/plugin", "sdk/internal/pluginserver", "fleet/group/..."},
 	"github.com/hashicorp/go-plugin":           {"executor/plugin", "sdk/internal/pluginserver"},
 	"github.com/kardianos/service":             {"manager/service"},
 	"github.com/kevinburke/ssh_config":         {"internal/sshclient"},
