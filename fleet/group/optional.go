@@ -13,8 +13,8 @@ type Lister interface {
 
 // Watcher is a group that hears of changes.
 type Watcher interface {
-	// Watch calls update for each instance that changes, until ctx ends; the error is then its cause. What changed before it was called, or between two calls, is
-	// not told: callers list, too. update does not block for long.
+	// Watch calls update for each instance as it is, and then for each that changes, until ctx ends; the error is then its cause. What changes while nobody watches
+	// is not reported: callers list, too. update does not block for long.
 	Watch(ctx context.Context, update func(Instance)) error
 }
 

@@ -58,7 +58,7 @@ func (g *Group) List(ctx context.Context) ([]Instance, error) {
 	}), nil
 }
 
-// Watch tells of each instance that changes, until ctx ends. It is ErrUnsupported where the group does not hear of changes: callers list.
+// Watch calls update for each instance as it is, and then for each that changes, until ctx ends. It is ErrUnsupported where the group does not hear of changes: callers list.
 func (g *Group) Watch(ctx context.Context, update func(Instance)) error {
 	if !g.Can().Watch {
 		return &Error{Kind: ErrUnsupported, Message: "the group does not hear of changes"}
@@ -78,13 +78,13 @@ func (g *Group) believe(i Instance) (Instance, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i.ID == "" {
-		g.log.Warn("the group tells of an instance without an id, which is left alone")
+		g.log.Warn("the group reports an instance without an id; it is left alone")
 		return i, false
 	}
 	if owner := i.Labels[OwnerLabel]; owner != "" && owner != g.settings.Owner {
 		if !g.seen.told[i.ID] {
 			g.seen.told = with(g.seen.told, i.ID)
-			g.log.Warn("the group tells of an instance that is somebody else's, which is left alone", "instance", i.ID, "owner", owner)
+			g.log.Warn("the group reports an instance of another owner; it is left alone", "instance", i.ID, "owner", owner)
 		}
 		return i, false
 	}

@@ -61,10 +61,10 @@ func (m *machine) become(changes ...change) {
 // exists reports whether a machine is there, and costs money.
 func (c change) exists() bool { return c.State != nowhere && c.State.Exists() }
 
-// existing is a machine that is there.
-func (g *Group) existing(id string) (*machine, change, error) {
-	for _, m := range g.cloud.Machines {
-		if now, ok := m.at(g.o.Clock.Now()); m.ID == id && ok && now.exists() {
+// existing is a machine that is there at a time.
+func (c *cloud) existing(id string, at time.Time) (*machine, change, error) {
+	for _, m := range c.Machines {
+		if now, ok := m.at(at); m.ID == id && ok && now.exists() {
 			return m, now, nil
 		}
 	}
@@ -122,16 +122,16 @@ func (f Fate) changes(made time.Time, boot time.Duration) []change {
 	return out
 }
 
-// room is an error when n more machines are too many.
-func (g *Group) room(n int) error {
+// room is an error when one more machine is too many.
+func (c *cloud) room(quota int, at time.Time) error {
 	there := 0
-	for _, m := range g.cloud.Machines {
-		if now, ok := m.at(g.o.Clock.Now()); ok && now.exists() {
+	for _, m := range c.Machines {
+		if now, ok := m.at(at); ok && now.exists() {
 			there++
 		}
 	}
-	if there+n > g.o.Quota {
-		return &group.Error{Kind: group.ErrQuota, Message: fmt.Sprintf("there are %d machines of at most %d", there, g.o.Quota)}
+	if there >= quota {
+		return &group.Error{Kind: group.ErrQuota, Message: fmt.Sprintf("there are %d machines of at most %d", there, quota)}
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (g *Group) Increase(ctx context.Context, n int) (succeeded int, err error) 
 			labels[group.OwnerLabel] = g.settings.Owner
 		}
 		for range n + g.o.Surplus {
-			if err := g.room(1); err != nil {
+			if err := g.cloud.room(g.o.Quota, g.o.Clock.Now()); err != nil {
 				return err
 			}
 			g.make(group.Request{Labels: labels})
@@ -164,7 +164,7 @@ func (g *Group) IncreaseShape(ctx context.Context, r group.Request) (ids []strin
 		want := r.Count + g.o.Surplus
 		var err error
 		for err == nil && len(g.cloud.Requests[r.ID]) < want {
-			if err = g.room(1); err == nil {
+			if err = g.cloud.room(g.o.Quota, g.o.Clock.Now()); err == nil {
 				g.make(r)
 			}
 		}
@@ -180,7 +180,7 @@ func (g *Group) Decrease(ctx context.Context, instances []string) (succeeded []s
 		now := g.o.Clock.Now()
 		var failed []string
 		for _, id := range instances {
-			m, is, err := g.existing(id)
+			m, is, err := g.cloud.existing(id, now)
 			switch {
 			case err != nil || is.State == group.StateDeleting: // deleted already
 			case m.Undeletable > 0:
@@ -215,7 +215,7 @@ func (g *Group) pass(ctx context.Context, name string, instances []string, from,
 	err = g.call(ctx, Call{Name: name, Instances: instances}, func() error {
 		now := g.o.Clock.Now()
 		for _, id := range instances {
-			m, is, err := g.existing(id)
+			m, is, err := g.cloud.existing(id, now)
 			if err != nil {
 				return err
 			}

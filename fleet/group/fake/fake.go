@@ -229,7 +229,7 @@ func (g *Group) Metrics(ctx context.Context) (out []group.Metric, err error) {
 // ConnectInfo implements group.Basic.
 func (g *Group) ConnectInfo(ctx context.Context, instance string) (info group.ConnectInfo, err error) {
 	err = g.call(ctx, Call{Name: "ConnectInfo", Instances: []string{instance}}, func() error {
-		m, now, err := g.existing(instance)
+		m, now, err := g.cloud.existing(instance, g.o.Clock.Now())
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func (g *Group) ConnectInfo(ctx context.Context, instance string) (info group.Co
 // Heartbeat implements group.Heartbeater.
 func (g *Group) Heartbeat(ctx context.Context, instance string) error {
 	return g.call(ctx, Call{Name: "Heartbeat", Instances: []string{instance}}, func() error {
-		m, now, err := g.existing(instance)
+		m, now, err := g.cloud.existing(instance, g.o.Clock.Now())
 		unhealthy := m != nil && !m.Unhealthy.IsZero() && !g.o.Clock.Now().Before(m.Unhealthy)
 		switch {
 		case err != nil:

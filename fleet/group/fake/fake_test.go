@@ -211,27 +211,25 @@ func TestAListFailsAtAPage(t *testing.T) {
 
 func TestWatchTellsByTheClock(t *testing.T) {
 	g, clock := opened(t, fake.Options{Boot: 10})
+	if _, err := g.Increase(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
 	told := make(chan string)
 	go func() {
 		_ = g.Watch(t.Context(), func(i group.Instance) { told <- string(i.State) })
 	}()
-	for g.Calls("Watch") == 0 {
-		time.Sleep(time.Millisecond)
+	if got := <-told; got != "creating" {
+		t.Error(got)
 	}
-	for clock.Waiting() == 0 { // it may look at the machine before or after it is made, and then waits for it to run
-		if len(g.Machines()) == 0 {
-			g.Add(nil)
-		}
-		select {
-		case got := <-told:
-			if got != "creating" {
-				t.Fatal(got)
-			}
-		case <-time.After(time.Millisecond):
-		}
+	for clock.Waiting() == 0 { // until it waits for what comes next
+		time.Sleep(time.Millisecond)
 	}
 	clock.Advance(10)
 	if got := <-told; got != "running" {
+		t.Error(got)
+	}
+	g.Vanish("fake-0")
+	if got := <-told; got != "deleted" {
 		t.Error(got)
 	}
 }

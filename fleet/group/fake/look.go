@@ -38,7 +38,7 @@ func (g *Group) Add(labels map[string]string) (id string) {
 
 // Set changes what a machine is from now on, for good if nothing deletes it: any state, back or forth.
 func (g *Group) Set(id string, state group.State, reason string) {
-	g.change(id, func(*change) change { return change{State: state, Reason: reason} })
+	g.change(id, func(change) change { return change{State: state, Reason: reason} })
 }
 
 // Vanish takes a machine away without a word, as somebody else may.
@@ -47,20 +47,21 @@ func (g *Group) Vanish(id string) { g.Set(id, nowhere, "") }
 // Interrupt gives notice that a machine will be taken away, and takes it away.
 func (g *Group) Interrupt(id string, notice time.Duration, reason string) {
 	at := g.o.Clock.Now().Add(notice)
-	g.change(id, func(now *change) change {
+	g.change(id, func(now change) change {
 		return change{State: now.State, Interruption: &group.Interruption{At: at, Reason: reason}}
 	}, change{At: at, State: nowhere})
 }
 
 // change changes a machine now, and as planned.
-func (g *Group) change(id string, to func(now *change) change, later ...change) {
+func (g *Group) change(id string, to func(now change) change, later ...change) {
 	_ = g.locked(func() error {
-		m, now, err := g.existing(id)
+		at := g.o.Clock.Now()
+		m, now, err := g.cloud.existing(id, at)
 		if err != nil {
 			return err
 		}
-		next := to(&now)
-		next.At = g.o.Clock.Now()
+		next := to(now)
+		next.At = at
 		m.become(append([]change{next}, later...)...)
 		return nil
 	})
@@ -77,11 +78,11 @@ func (m *machine) instance(now change) group.Instance {
 	}
 }
 
-// listed are the machines that a list shows at a time.
-func (g *Group) listed(at time.Time) (out []group.Instance) {
-	for _, m := range g.cloud.Machines {
+// listed are the machines that a list shows at a time, with those that are deleted or without.
+func (c *cloud) listed(at time.Time, deleted bool) (out []group.Instance) {
+	for _, m := range c.Machines {
 		now, ok := m.at(at)
-		if ok && now.State != nowhere && (now.State != group.StateDeleted || g.o.KeepDeleted) {
+		if ok && now.State != nowhere && (now.State != group.StateDeleted || deleted) {
 			out = append(out, m.instance(now))
 		}
 	}
@@ -101,7 +102,7 @@ func (g *Group) List(ctx context.Context, update func(group.Instance)) error {
 func (g *Group) list(ctx context.Context, name string, update func(group.Instance)) error {
 	var all []group.Instance
 	err := g.call(ctx, Call{Name: name}, func() error {
-		all = g.listed(g.o.Clock.Now().Add(-g.o.Lag))
+		all = g.cloud.listed(g.o.Clock.Now().Add(-g.o.Lag), g.o.KeepDeleted)
 		return nil
 	})
 	for i, instance := range all {
@@ -127,7 +128,7 @@ func (g *Group) Watch(ctx context.Context, update func(group.Instance)) error {
 		return err
 	}
 	told := map[string]int{} // how many changes of each machine were told
-	for first := true; ; first = false {
+	for {
 		g.mu.Lock()
 		now := g.o.Clock.Now()
 		changed := g.changed
@@ -144,7 +145,7 @@ func (g *Group) Watch(ctx context.Context, update func(group.Instance)) error {
 				}
 				done++
 			}
-			if is, _ := m.at(now); done != told[m.ID] && !first {
+			if is, _ := m.at(now); done != told[m.ID] && (told[m.ID] > 0 || is.exists()) {
 				news = append(news, m.instance(is))
 			}
 			told[m.ID] = done

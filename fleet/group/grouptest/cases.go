@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -260,27 +261,38 @@ func watched(tr *trial) {
 		tr.wants("Watch", tr.Watch(ctx, func(group.Instance) {}), group.ErrUnsupported)
 		return
 	}
-	told := make(chan group.Instance, 100)
-	over := make(chan error, 1)
-	go func() { over <- tr.Watch(ctx, func(i group.Instance) { told <- i }) }()
 	id := tr.create(group.Request{Count: 1})[0]
 	tr.await(id, group.StateRunning)
+	told := make(chan group.State, 100)
+	over := make(chan error, 1)
+	go func() {
+		over <- tr.Watch(ctx, func(i group.Instance) {
+			if i.ID == id {
+				told <- i.State
+			}
+		})
+	}()
+	wait := func(states ...group.State) {
+		tr.Helper()
+		patience := time.After(callTime)
+		for {
+			select {
+			case state := <-told:
+				if slices.Contains(states, state) {
+					return
+				}
+			case err := <-over:
+				tr.Fatalf("Watch has ended before it reported one of %q: %v", states, err)
+			case <-patience:
+				tr.Fatalf("Watch has not reported one of %q", states)
+			}
+		}
+	}
+	wait(group.StateRunning)
 	if _, err := tr.Delete(tr.ctx(), []string{id}); err != nil {
 		tr.Fatal(err)
 	}
-	patience := time.After(callTime)
-	for {
-		select {
-		case i := <-told:
-			if i.ID == id && (i.State == group.StateDeleting || i.State == group.StateDeleted) {
-				return
-			}
-		case err := <-over:
-			tr.Fatal("it has ended:", err)
-		case <-patience:
-			tr.Fatal("its deletion is not told")
-		}
-	}
+	wait(group.StateDeleting, group.StateDeleted)
 }
 
 func watchEnds(tr *trial) {
