@@ -31,34 +31,34 @@ type environment struct {
 
 // prepare waits for the environment. When ctx ends it returns at once: abandon then waits for the end of the preparation.
 func (v *environment) prepare(ctx context.Context, job *executor.Job, report executor.Reporter) error {
-	call := v.process.begin(ctx, "Prepare", v.process.silence)
-	defer call.end()
-	stream, err := v.process.rpc.Prepare(call.ctx, &executorv1.PrepareRequest{Environment: v.id, Job: wire.EncodeJob(job)})
+	call := v.process.Begin(ctx, "Prepare", v.process.silence)
+	defer call.End()
+	stream, err := v.process.rpc.Prepare(call.Ctx, &executorv1.PrepareRequest{Environment: v.id, Job: wire.EncodeJob(job)})
 	for err == nil {
 		var m *executorv1.PrepareResponse
 		if m, err = stream.Recv(); err != nil {
 			break
 		}
-		call.heard()
+		call.Heard()
 		switch {
 		case m.GetPreparing() != nil:
-			call.rest()
+			call.Rest()
 			report.Report(wire.DecodePreparing(m.GetPreparing()))
-			call.heard()
+			call.Heard()
 		case m.GetEnvironment() != nil:
 			return v.believe("Prepare", m.GetEnvironment())
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		return &Failure{Plugin: v.process.name, Call: "Prepare", What: "has ended the preparation without an environment or an error"}
+		return &Failure{Kind: ExecutorKind.Name, Plugin: v.process.Name(), Call: "Prepare", What: "has ended the preparation without an environment or an error"}
 	}
-	return call.failed(err)
+	return call.Failed(err)
 }
 
 // believe takes over what the plugin says of the environment.
 func (v *environment) believe(call string, m *executorv1.Environment) (err error) {
 	if v.handle, v.layout, err = wire.DecodeEnvironment(m, v.executor.Level()); err != nil {
-		return &Failure{Plugin: v.process.name, Call: call, What: "says what cannot be", Err: err}
+		return &Failure{Kind: ExecutorKind.Name, Plugin: v.process.Name(), Call: call, What: "says what cannot be", Err: err}
 	}
 	return nil
 }
@@ -74,11 +74,11 @@ func (v *environment) abandon(why error) error {
 }
 
 func (v *environment) recover(ctx context.Context, handle executor.Handle) error {
-	call := v.process.begin(ctx, "Recover", limits.silence)
-	defer call.end()
-	m, err := v.process.rpc.Recover(call.ctx, &executorv1.RecoverRequest{Environment: v.id, Handle: wire.EncodeHandle(handle)})
+	call := v.process.Begin(ctx, "Recover", limits.silence)
+	defer call.End()
+	m, err := v.process.rpc.Recover(call.Ctx, &executorv1.RecoverRequest{Environment: v.id, Handle: wire.EncodeHandle(handle)})
 	if err != nil {
-		return call.failed(err)
+		return call.Failed(err)
 	}
 	return v.believe("Recover", m.GetEnvironment())
 }
@@ -102,9 +102,9 @@ func (v *environment) watch() {
 		if err == nil {
 			why = wire.Decode(m.GetError())
 		} else {
-			call := v.process.begin(ctx, "Watch", limits.silence)
-			why = call.failed(err)
-			call.end()
+			call := v.process.Begin(ctx, "Watch", limits.silence)
+			why = call.Failed(err)
+			call.End()
 		}
 		v.Finish(gone(why))
 	}()
@@ -129,9 +129,9 @@ func (v *environment) during(ctx context.Context, name string, limit time.Durati
 	}
 	ctx, end := v.Within(ctx)
 	defer end()
-	call := v.process.begin(ctx, name, limit)
-	defer call.end()
-	return v.endedBy(call.failed(do(call)))
+	call := v.process.Begin(ctx, name, limit)
+	defer call.End()
+	return v.endedBy(call.Failed(do(call)))
 }
 
 // endedBy is the error of a call, or why the environment has ended, if it has.
@@ -148,7 +148,7 @@ func (v *environment) endedBy(err error) error {
 // Check implements executor.Environment.
 func (v *environment) Check(ctx context.Context) error {
 	return v.during(ctx, "Check", limits.prompt, func(c *call) error {
-		_, err := v.process.rpc.Check(c.ctx, &executorv1.CheckRequest{Environment: v.id})
+		_, err := v.process.rpc.Check(c.Ctx, &executorv1.CheckRequest{Environment: v.id})
 		return err
 	})
 }
@@ -163,15 +163,15 @@ func (v *environment) Detach() error {
 	if err := v.Err(); err != nil {
 		return err
 	}
-	call := v.process.begin(context.Background(), "Detach", limits.silence) // not within the life of the environment, which this ends
-	defer call.end()
-	_, err := v.process.rpc.Detach(call.ctx, &executorv1.DetachRequest{Environment: v.id})
+	call := v.process.Begin(context.Background(), "Detach", limits.silence) // not within the life of the environment, which this ends
+	defer call.End()
+	_, err := v.process.rpc.Detach(call.Ctx, &executorv1.DetachRequest{Environment: v.id})
 	if err == nil {
 		v.closed = true
 		v.Finish(&executor.Gone{Reason: "it was left to another process"})
 		return nil
 	}
-	return v.endedBy(call.failed(err))
+	return v.endedBy(call.Failed(err))
 }
 
 // Close implements executor.Environment.
@@ -198,10 +198,10 @@ func (v *environment) Close(ctx context.Context) error {
 
 // cleanup has the plugin remove the environment.
 func (v *environment) cleanup(ctx context.Context) error {
-	call := v.process.begin(ctx, "Cleanup", limits.silence)
-	defer call.end()
-	_, err := v.process.rpc.Cleanup(call.ctx, &executorv1.CleanupRequest{Environment: v.id})
-	return call.failed(err)
+	call := v.process.Begin(ctx, "Cleanup", limits.silence)
+	defer call.End()
+	_, err := v.process.rpc.Cleanup(call.Ctx, &executorv1.CleanupRequest{Environment: v.id})
+	return call.Failed(err)
 }
 
 // closeElsewhere removes an environment whose process of the plugin has ended, through another one.
@@ -221,7 +221,7 @@ func (v *environment) closeElsewhere(ctx context.Context) error {
 
 // sweep has another process of the plugin remove what this one has left.
 func (v *environment) sweep(ctx context.Context) error {
-	v.process.kill() // what a living process has is not swept
+	v.process.Kill() // what a living process has is not swept
 	if err := v.executor.Sweep(ctx); err != nil {
 		return fmt.Errorf("removing what a plugin has left that ended: %w", err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/plugin/wire"
+	"github.com/rungci/rung/internal/pluginhost"
+	"github.com/rungci/rung/internal/pluginhost/handshake"
 )
 
 // Executor is a plugin as an executor.
@@ -38,7 +40,7 @@ func Open(ctx context.Context, config Config, setup executor.Setup) (*Executor, 
 	if setup.Host != nil && setup.Host.Name() != local.Name {
 		return nil, fmt.Errorf("the executor plugin %q runs on this machine, and cannot be used for the host %s", config.Name, setup.Host.Name())
 	}
-	file, remove, err := config.verified()
+	file, remove, err := ExecutorKind.Verified(&config)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +65,12 @@ func (e *Executor) running(ctx context.Context) (*process, error) {
 	case last != nil && last.Err() == nil:
 		return last, nil
 	}
-	p, err := e.config.started(ctx, e.file)
+	p, err := started(ctx, &e.config, e.file)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.configure(ctx, p); err != nil {
-		p.finish("was not used")
+		p.Fail("was not used")
 		return nil, err
 	}
 	e.mu.Lock()
@@ -79,21 +81,21 @@ func (e *Executor) running(ctx context.Context) (*process, error) {
 
 // configure asks what a process is, and opens it with options that it accepts.
 func (e *Executor) configure(ctx context.Context, p *process) error {
-	call := p.begin(ctx, "Describe", limits.silence)
-	d, err := p.rpc.Describe(call.ctx, &executorv1.DescribeRequest{})
-	call.end()
+	call := p.Begin(ctx, "Describe", limits.silence)
+	d, err := p.rpc.Describe(call.Ctx, &executorv1.DescribeRequest{})
+	call.End()
 	if err != nil {
-		return call.failed(err)
+		return call.Failed(err)
 	}
 	if err := e.believe(d); err != nil {
-		return &Failure{Plugin: e.config.Name, Call: "Describe", What: "says what cannot be", Err: err}
+		return &Failure{Kind: ExecutorKind.Name, Plugin: e.config.Name, Call: "Describe", What: "says what cannot be", Err: err}
 	}
 	p.described = d
 	if d.GetPrepareSilence() != nil {
 		p.silence = d.GetPrepareSilence().AsDuration()
 	}
-	options := e.config.options()
-	if err := e.config.checkOptions(d.GetOptionsSchema(), options); err != nil {
+	options, err := ExecutorKind.CheckOptions(&e.config, d.GetOptionsSchema())
+	if err != nil {
 		return err
 	}
 	if err := p.open(ctx, wire.EncodeSetup(e.setup, options)); err != nil {
@@ -107,12 +109,12 @@ func (e *Executor) believe(d *executorv1.DescribeResponse) error {
 	level, rank := d.GetLevel(), executor.Level(d.GetRank())
 	silence := d.GetPrepareSilence().AsDuration()
 	switch {
-	case level == "" || len(level) > 40 || strings.Trim(level, nameCharacters) != "":
+	case level == "" || len(level) > 40 || strings.Trim(level, pluginhost.NameCharacters) != "":
 		return fmt.Errorf("a level must be 1 to 40 letters, digits, - and _, not %q", level)
 	case rank != "" && rank != executor.None && rank.Rank() == 0:
 		return fmt.Errorf("its rank must be one of Rung's own levels, not %q", rank)
-	case silence < 0 || silence > wire.MaxSilence:
-		return fmt.Errorf("Prepare may be silent for at most %s, not %s", wire.MaxSilence, silence)
+	case silence < 0 || silence > handshake.MaxSilence:
+		return fmt.Errorf("Prepare may be silent for at most %s, not %s", handshake.MaxSilence, silence)
 	case e.described != nil && (level != e.described.GetLevel() || d.GetRank() != e.described.GetRank()):
 		return fmt.Errorf("it was level %q of rank %q when it was started first, and is now level %q of rank %q", e.described.GetLevel(), e.described.GetRank(), level, rank)
 	}
@@ -199,10 +201,10 @@ func (e *Executor) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	call := p.begin(ctx, "Sweep", wire.MaxSilence) // much may be left, and no job waits for it
-	defer call.end()
-	_, err = p.rpc.Sweep(call.ctx, &executorv1.SweepRequest{})
-	return call.failed(err)
+	call := p.Begin(ctx, "Sweep", handshake.MaxSilence) // much may be left, and no job waits for it
+	defer call.End()
+	_, err = p.rpc.Sweep(call.Ctx, &executorv1.SweepRequest{})
+	return call.Failed(err)
 }
 
 // Kept implements executor.Keeper. A plugin that cannot name what it keeps names nothing.
@@ -211,10 +213,10 @@ func (e *Executor) Kept(ctx context.Context) ([]executor.KeptProject, error) {
 	if err != nil {
 		return nil, err
 	}
-	call := p.begin(ctx, "Kept", limits.silence)
-	defer call.end()
-	answer, err := p.rpc.Kept(call.ctx, &executorv1.KeptRequest{})
-	if err := call.failed(err); err != nil {
+	call := p.Begin(ctx, "Kept", limits.silence)
+	defer call.End()
+	answer, err := p.rpc.Kept(call.Ctx, &executorv1.KeptRequest{})
+	if err := call.Failed(err); err != nil {
 		if errors.Is(err, errors.ErrUnsupported) {
 			return nil, nil
 		}
@@ -233,10 +235,10 @@ func (e *Executor) Forget(ctx context.Context, place string) error {
 	if err != nil {
 		return err
 	}
-	call := p.begin(ctx, "Forget", limits.silence)
-	defer call.end()
-	_, err = p.rpc.Forget(call.ctx, &executorv1.ForgetRequest{Place: place})
-	return call.failed(err)
+	call := p.Begin(ctx, "Forget", limits.silence)
+	defer call.End()
+	_, err = p.rpc.Forget(call.Ctx, &executorv1.ForgetRequest{Place: place})
+	return call.Failed(err)
 }
 
 // Close ends the plugin.
@@ -250,14 +252,14 @@ func (e *Executor) Close() error {
 	}
 	defer e.remove()
 	if p.Err() != nil {
-		p.kill()
+		p.Kill()
 		return nil // what it left is swept
 	}
-	call := p.begin(context.Background(), "Close", limits.silence)
-	_, err := p.rpc.Close(call.ctx, &executorv1.CloseRequest{})
-	err = call.failed(err)
-	call.end()
+	call := p.Begin(context.Background(), "Close", limits.silence)
+	_, err := p.rpc.Close(call.Ctx, &executorv1.CloseRequest{})
+	err = call.Failed(err)
+	call.End()
 	p.Finish(&executor.Gone{Reason: "the executor was closed", Err: executor.ErrClosed})
-	p.leave()
+	p.Leave()
 	return err
 }

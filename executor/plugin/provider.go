@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/plugin/wire"
 	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/internal/pluginhost"
 )
 
 const (
@@ -40,20 +39,19 @@ type Provider struct {
 	starting sync.Mutex // held while a process is started
 
 	mu       sync.Mutex
-	process  *process
+	process  *pluginhost.Process
 	closed   bool
 	machines map[string]*provider.Machine // by key
 }
 
 // OpenProvider starts a provider plugin and configures it. The error says what of the file, its pin, its options or the plugin is wrong.
 func OpenProvider(ctx context.Context, config Config, setup provider.Setup) (*Provider, error) {
-	config.provider = true
 	if setup.State != "" {
 		if err := os.MkdirAll(setup.State, 0o700); err != nil {
 			return nil, fmt.Errorf("the folder of the provider plugin %q: %w", config.Name, err)
 		}
 	}
-	file, remove, err := config.verified()
+	file, remove, err := ProviderKind.Verified(&config)
 	if err != nil {
 		return nil, err
 	}
@@ -67,37 +65,15 @@ func OpenProvider(ctx context.Context, config Config, setup provider.Setup) (*Pr
 	return p, nil
 }
 
-// Provides reports whether a file is a provider plugin, and not one of an executor. It starts the file, and ends it.
-func Provides(ctx context.Context, config Config) (bool, error) {
-	file, remove, err := config.verified()
-	if err != nil {
-		return false, err
-	}
-	defer remove()
-	config.provider = strings.HasPrefix(filepath.Base(file), ProviderPrefix) // for messages
-	started, err := config.started(ctx, file)
-	if err != nil {
-		return false, err
-	}
-	defer started.leave()
-	call := started.begin(ctx, "Describe", limits.silence)
-	defer call.end()
-	_, err = providerv1.NewProviderClient(started.conn).Describe(call.ctx, &providerv1.DescribeRequest{})
-	if err = call.failed(err); errors.Is(err, errors.ErrUnsupported) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // PID is that of the plugin's process, for tests of what happens when it ends.
 func (p *Provider) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.process.pid()
+	return p.process.PID()
 }
 
 // running is the process of the plugin. One that has ended is started again.
-func (p *Provider) running(ctx context.Context) (*process, error) {
+func (p *Provider) running(ctx context.Context) (*pluginhost.Process, error) {
 	p.starting.Lock()
 	defer p.starting.Unlock()
 	p.mu.Lock()
@@ -109,18 +85,13 @@ func (p *Provider) running(ctx context.Context) (*process, error) {
 	case last != nil && last.Err() == nil:
 		return last, nil
 	}
-	started, err := p.config.started(ctx, p.file)
+	started, err := ProviderKind.Start(ctx, &p.config, p.file)
 	if err != nil {
 		return nil, err
 	}
-	started.said = wire.FromProviderStatus
-	client := providerv1.NewProviderClient(started.conn)
-	started.describe = func(ctx context.Context) error {
-		_, err := client.Describe(ctx, &providerv1.DescribeRequest{})
-		return err
-	}
+	client := providerv1.NewProviderClient(started.Conn)
 	if err := p.configure(ctx, started, client); err != nil {
-		started.finish("was not used")
+		started.Fail("was not used")
 		return nil, err
 	}
 	p.mu.Lock()
@@ -130,21 +101,21 @@ func (p *Provider) running(ctx context.Context) (*process, error) {
 }
 
 // configure asks what a process is, and opens it with options that it accepts.
-func (p *Provider) configure(ctx context.Context, started *process, client providerv1.ProviderClient) error {
-	call := started.begin(ctx, "Describe", limits.silence)
-	d, err := client.Describe(call.ctx, &providerv1.DescribeRequest{})
-	call.end()
-	if err = call.failed(err); errors.Is(err, errors.ErrUnsupported) {
-		return &Failure{Kind: aProvider, Plugin: p.config.Name, Call: "Describe", What: "is a plugin that provides no machines", Err: err}
+func (p *Provider) configure(ctx context.Context, started *pluginhost.Process, client providerv1.ProviderClient) error {
+	call := started.Begin(ctx, "Describe", limits.silence)
+	d, err := client.Describe(call.Ctx, &providerv1.DescribeRequest{})
+	call.End()
+	if err = call.Failed(err); errors.Is(err, errors.ErrUnsupported) {
+		return &Failure{Kind: ProviderKind.Name, Plugin: p.config.Name, Call: "Describe", What: "is a plugin that provides no machines", Err: err}
 	} else if err != nil {
 		return err
 	}
-	options := p.config.options()
-	if err := p.config.checkOptions(d.GetOptionsSchema(), options); err != nil {
+	options, err := ProviderKind.CheckOptions(&p.config, d.GetOptionsSchema())
+	if err != nil {
 		return err
 	}
 	lease := cmp.Or(p.setup.Lease, provider.DefaultLease)
-	err = started.attend(ctx, func(living context.Context) (func() error, error) {
+	err = started.Attend(ctx, limits.silence, func(living context.Context) (func() error, error) {
 		stream, err := client.Open(living, &providerv1.OpenRequest{Options: options, Owner: p.setup.Owner, State: p.setup.State, Lease: durationpb.New(lease)})
 		if err != nil {
 			return nil, err
@@ -166,14 +137,14 @@ func (p *Provider) call(ctx context.Context, name string, limit time.Duration, d
 	if err != nil {
 		return err
 	}
-	c := running.begin(ctx, name, limit)
-	defer c.end()
+	c := running.Begin(ctx, name, limit)
+	defer c.End()
 	var failure *Failure
-	err = do(c.ctx, providerv1.NewProviderClient(running.conn), c)
+	err = do(c.Ctx, providerv1.NewProviderClient(running.Conn), c)
 	if errors.As(err, &failure) {
 		return err
 	}
-	if err = c.failed(err); errors.As(err, &failure) {
+	if err = c.Failed(err); errors.As(err, &failure) {
 		return failure // and not that something is gone: the process is, and its machines are not
 	}
 	return err
@@ -186,7 +157,7 @@ func (p *Provider) Capacity(ctx context.Context, needs provider.Needs, tell func
 		for err == nil {
 			var now *providerv1.CapacityResponse
 			if now, err = stream.Recv(); err == nil {
-				c.rest()
+				c.Rest()
 				tell(provider.Capacity{Free: int(max(now.GetFree(), 0)), Reason: now.GetReason()})
 			}
 		}
@@ -236,11 +207,11 @@ func (p *Provider) machine(ctx context.Context, name, key string, report executo
 			if said, err = stream.Recv(); err != nil {
 				break
 			}
-			c.heard()
+			c.Heard()
 			if m := said.GetMachine(); m != nil {
 				var lie error
 				if machine, lie = wire.DecodeMachine(m); lie != nil {
-					return &Failure{Kind: aProvider, Plugin: p.config.Name, Call: name, What: "says what cannot be", Err: lie}
+					return &Failure{Kind: ProviderKind.Name, Plugin: p.config.Name, Call: name, What: "says what cannot be", Err: lie}
 				}
 				return nil
 			}
@@ -274,7 +245,7 @@ func (p *Provider) watch(key string, m *provider.Machine) {
 	for ctx.Err() == nil {
 		var why error
 		err := p.call(ctx, "Watch", limits.silence, func(ctx context.Context, client providerv1.ProviderClient, c *call) error {
-			c.rest()
+			c.Rest()
 			stream, err := client.Watch(ctx, &providerv1.WatchRequest{Key: key})
 			if err != nil {
 				return err
@@ -361,14 +332,14 @@ func (p *Provider) Close() error {
 	p.end()
 	defer p.remove()
 	if running.Err() != nil {
-		running.kill()
+		running.Kill()
 		return nil
 	}
-	c := running.begin(context.Background(), "Close", limits.silence)
-	_, err := providerv1.NewProviderClient(running.conn).Close(c.ctx, &providerv1.CloseRequest{})
-	err = c.failed(err)
-	c.end()
+	c := running.Begin(context.Background(), "Close", limits.silence)
+	_, err := providerv1.NewProviderClient(running.Conn).Close(c.Ctx, &providerv1.CloseRequest{})
+	err = c.Failed(err)
+	c.End()
 	running.Finish(&executor.Gone{Reason: "the provider was closed", Err: executor.ErrClosed})
-	running.leave()
+	running.Leave()
 	return err
 }

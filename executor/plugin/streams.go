@@ -19,7 +19,7 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 	living, cancel := context.WithCancel(v.Lifetime())
 	var stream grpc.BidiStreamingClient[executorv1.ConnectRequest, executorv1.ConnectResponse]
 	err := v.during(ctx, "Connect", limits.prompt, func(c *call) error {
-		stop := context.AfterFunc(c.ctx, cancel) // ctx bounds connecting only
+		stop := context.AfterFunc(c.Ctx, cancel) // ctx bounds connecting only
 		defer stop()
 		var err error
 		if stream, err = v.process.rpc.Connect(living); err != nil {
@@ -30,7 +30,7 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 		}
 		_, err = stream.Recv()
 		if err == nil && !stop() {
-			err = context.Cause(c.ctx)
+			err = context.Cause(c.Ctx)
 		}
 		return err
 	})
@@ -74,17 +74,17 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 func (v *environment) Send(ctx context.Context, dir string, archive io.Reader) error {
 	var broken error // the archive
 	err := v.during(ctx, "Send", limits.silence, func(c *call) error {
-		stream, err := v.process.rpc.Send(c.ctx)
+		stream, err := v.process.rpc.Send(c.Ctx)
 		if err != nil {
 			return err
 		}
 		err = stream.Send(&executorv1.SendRequest{Environment: v.id, Dir: dir})
-		pieces := read(c.ctx, archive)
+		pieces := read(c.Ctx, archive)
 		for err == nil {
-			c.rest()
+			c.Rest()
 			select {
 			case p, open := <-pieces:
-				c.heard()
+				c.Heard()
 				switch {
 				case !open:
 					_, err = stream.CloseAndRecv()
@@ -94,8 +94,8 @@ func (v *environment) Send(ctx context.Context, dir string, archive io.Reader) e
 					return nil // without an end: the plugin must not take a part for the whole
 				}
 				err = stream.Send(&executorv1.SendRequest{Data: p.data})
-			case <-c.ctx.Done():
-				return context.Cause(c.ctx)
+			case <-c.Ctx.Done():
+				return context.Cause(c.Ctx)
 			case <-stream.Context().Done():
 				err = io.EOF
 			}
@@ -147,13 +147,13 @@ func read(ctx context.Context, archive io.Reader) <-chan piece {
 func (v *environment) Fetch(ctx context.Context, path string, archive io.Writer) error {
 	var writing error
 	err := v.during(ctx, "Fetch", limits.silence, func(c *call) error {
-		stream, err := v.process.rpc.Fetch(c.ctx, &executorv1.FetchRequest{Environment: v.id, Path: path})
+		stream, err := v.process.rpc.Fetch(c.Ctx, &executorv1.FetchRequest{Environment: v.id, Path: path})
 		for err == nil && writing == nil {
 			var m *executorv1.FetchResponse
 			if m, err = stream.Recv(); err == nil {
-				c.rest()
+				c.Rest()
 				_, writing = archive.Write(m.GetData())
-				c.heard()
+				c.Heard()
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -171,8 +171,8 @@ func (v *environment) Fetch(ctx context.Context, path string, archive io.Writer)
 func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (code int, err error) {
 	code = -1
 	err = v.during(ctx, "Shell", limits.silence, func(c *call) error {
-		c.rest() // a person may say nothing for hours
-		stream, err := v.process.rpc.Shell(c.ctx)
+		c.Rest() // a person may say nothing for hours
+		stream, err := v.process.rpc.Shell(c.Ctx)
 		if err != nil {
 			return err
 		}
@@ -181,14 +181,14 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (code in
 			select {
 			case s := <-shell.Resize:
 				first.Size = &executorv1.Size{Columns: uint32(s.Columns), Rows: uint32(s.Rows)}
-			case <-c.ctx.Done():
-				return context.Cause(c.ctx)
+			case <-c.Ctx.Done():
+				return context.Cause(c.Ctx)
 			}
 		}
 		if err := stream.Send(first); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		go talk(c.ctx, stream, shell)
+		go talk(c.Ctx, stream, shell)
 		for {
 			m, err := stream.Recv()
 			if err != nil {

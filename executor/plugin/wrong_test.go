@@ -17,15 +17,15 @@ import (
 	"testing"
 	"time"
 
-	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
 	executorv1 "github.com/rungci/rung/api/rung/executor/v1"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/fake"
 	"github.com/rungci/rung/executor/plugin"
-	"github.com/rungci/rung/executor/plugin/wire"
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/internal/pluginhost/handshake"
+	"github.com/rungci/rung/internal/pluginhost/rawplugin"
 	sdk "github.com/rungci/rung/sdk/executor"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/service/client"
@@ -432,19 +432,7 @@ func TestAPluginGetsNothingOfTheRunnersEnvironment(t *testing.T) {
 // liar is a plugin that does not use the SDK.
 type liar struct {
 	executorv1.UnimplementedExecutorServer
-	goplugin.NetRPCUnsupportedPlugin
 	lie string
-}
-
-// GRPCServer implements goplugin.GRPCPlugin.
-func (l *liar) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
-	executorv1.RegisterExecutorServer(s, l)
-	return nil
-}
-
-// GRPCClient implements goplugin.GRPCPlugin.
-func (*liar) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.ErrUnsupported
 }
 
 func (l *liar) Describe(context.Context, *executorv1.DescribeRequest) (*executorv1.DescribeResponse, error) {
@@ -496,11 +484,7 @@ func (*liar) Cleanup(context.Context, *executorv1.CleanupRequest) (*executorv1.C
 
 // lieTo serves a liar.
 func lieTo(lie string) {
-	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},
-		VersionedPlugins: map[int]goplugin.PluginSet{wire.Version: {wire.Name: &liar{lie: lie}}, wire.Version + 1: {}},
-		GRPCServer:       goplugin.DefaultGRPCServer,
-	})
+	rawplugin.Serve(func(s *grpc.Server) { executorv1.RegisterExecutorServer(s, &liar{lie: lie}) }, handshake.Version, handshake.Version+1)
 }
 
 func TestAPluginThatSaysWhatCannotBeIsRefused(t *testing.T) {

@@ -96,7 +96,7 @@ func TestTheRulesThemselves(t *testing.T) {
 		{"steps/engine", modulePath + "/ui/plain", false, "knows no syntax"},
 		{"internal/mask", modulePath + "/steps/plan", false, "leaves"},
 		{"steps/engine", "encoding/json", false, ""},
-		{"steps/engine", "google.golang.org/protobuf/proto", false, "only [api/... steps/plan/planpb steps/stepproto steps/service/... executor/fake executor/plugin/... sdk/executor sdk/provider sdk/internal/pluginserver]"},
+		{"steps/engine", "google.golang.org/protobuf/proto", false, "only [api/... steps/plan/planpb steps/stepproto steps/service/... executor/fake executor/plugin/... fleet/group/... internal/pluginhost/... sdk/executor sdk/provider sdk/instancegroup sdk/internal/pluginserver]"},
 		{"steps/stepproto", "google.golang.org/protobuf/proto", false, ""},
 		{"steps/engine", "github.com/google/uuid", false, "nobody may import"},
 		{"steps/engine", "github.com/google/go-cmp/cmp", true, ""},

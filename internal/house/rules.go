@@ -101,9 +101,10 @@ var importRules = []importRule{
 	{"executor/plugin/wire", []string{"executor", "executor/host", "executor/provider", "steps/event", "steps/containers", "internal/scarcity", "api/..."}, nil, "the contract as messages"},
 	{"executor/plugin", nil, []string{"executor/none", "executor/cgroup", "executor/container", "executor/executortest", "steps/engine", "steps/frontend/..."}, "a plugin is a level like any other, which somebody else wrote"},
 	{"sdk/executor/process", []string{"executor", "executor/host", "executor/none"}, nil, "it is level none, started otherwise"},
-	{"sdk/internal/pluginserver", []string{"executor/plugin/wire"}, nil, "what every kind of plugin has"},
+	{"sdk/internal/pluginserver", []string{"internal/pluginhost/handshake"}, nil, "what every kind of plugin has"},
+	{"sdk/instancegroup", []string{"fleet/group", "fleet/group/wire", "sdk/internal/pluginserver", "api/..."}, nil, "what a plugin's author imports is small"},
 	{"sdk/executor", []string{"executor", "executor/plugin/wire", "sdk/internal/pluginserver", "steps/event", "api/..."}, nil, "what a plugin's author imports is small"},
-	{"sdk/provider", []string{"executor", "executor/provider", "executor/provider/places", "executor/provider/fresh", "executor/plugin/wire", "sdk/internal/pluginserver", "steps/event", "api/..."}, nil, "what a plugin's author imports is small"},
+	{"sdk/provider", []string{"executor", "executor/provider", "executor/provider/places", "executor/provider/fresh", "executor/plugin/wire", "internal/pluginhost/handshake", "sdk/internal/pluginserver", "steps/event", "api/..."}, nil, "what a plugin's author imports is small"},
 	{"executor/fake", []string{"executor", "steps/event", "api/..."}, nil, "it runs nothing"},
 	{"executor/session", nil, []string{"steps/engine", "steps/frontend/...", "executor/none", "executor/cgroup", "executor/container"}, "a session is given the level that it uses"},
 	{"executor/none", nil, []string{"steps/engine", "steps/frontend/...", "executor/container", "executor/cgroup"}, "a level is given the step-runner that it starts"},
@@ -153,6 +154,8 @@ var importRules = []importRule{
 	{"fleet/group", []string{}, nil, "the contract of clouds depends on none of ours"},
 	{"fleet/group/fake", []string{"fleet/group"}, nil, "a cloud knows nothing of who uses it"},
 	{"fleet/group/grouptest", []string{"fleet/group"}, nil, "a suite knows the contract alone"},
+	{"fleet/group/wire", []string{"fleet/group", "api/rung/..."}, nil, "the contract as messages"},
+	{"fleet/group/plugin", []string{"fleet/group", "fleet/group/wire", "internal/pluginhost", "internal/pluginhost/handshake", "api/rung/..."}, nil, "a plugin is a group like any other, which somebody else wrote"},
 }
 
 // commandGroups are the groups of commands of step-runner: rooms that have a door to main alone.
@@ -196,8 +199,8 @@ var thirdParty = map[string][]string{
 	"github.com/go-git/go-git/v5":              {"steps/source/git/...", "steps/source/credentials"},
 	"github.com/google/go-cmp":                 {"executor/executortest", "executor/host/hosttest"},
 	"github.com/google/go-containerregistry":   {"steps/source/sourcetest"},
-	"github.com/hashicorp/go-hclog":            {"executor/plugin", "sdk/internal/pluginserver", "fleet/group/..."},
-	"github.com/hashicorp/go-plugin":           {"executor/plugin", "sdk/internal/pluginserver"},
+	"github.com/hashicorp/go-hclog":            {"internal/pluginhost", "sdk/internal/pluginserver", "sdk/instancegroup", "fleet/group/..."},
+	"github.com/hashicorp/go-plugin":           {"internal/pluginhost/...", "sdk/internal/pluginserver"},
 	"github.com/kardianos/service":             {"manager/service"},
 	"github.com/kevinburke/ssh_config":         {"internal/sshclient"},
 	"github.com/klauspost/compress":            {"publish/oci", "internal/pack", "bench"},
@@ -207,7 +210,7 @@ var thirdParty = map[string][]string{
 	"github.com/gorhill/cronexpr":              {"manager/config"},
 	"github.com/pelletier/go-toml/v2":          {"steps/source/lock", "steps/source/federation", "local/include", "manager/config", "internal/schematest"},
 	"github.com/rogpeppe/go-internal":          {"cmd/internal/commandtest", "steps/source/cache", "local/store", "manager/config", "manager/store"},
-	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schematest", "executor/plugin"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schematest", "internal/pluginhost"},
 	"github.com/skeema/knownhosts":             {"internal/sshclient"},
 	"github.com/spf13/cobra":                   {"cmd/..."},
 	"github.com/spf13/pflag":                   {"cmd/..."},
@@ -220,8 +223,8 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sys":                         {"internal/...", "cmd/...", "e2e/attacks"},
 	"golang.org/x/tools":                       {"internal/house/..."},
 	"golang.org/x/term":                        {"ui/...", "cmd/..."},
-	"google.golang.org/grpc":                   {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged", "executor/fake", "executor/plugin/...", "sdk/executor", "sdk/provider", "sdk/internal/pluginserver"},
-	"google.golang.org/protobuf":               {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/...", "executor/fake", "executor/plugin/...", "sdk/executor", "sdk/provider", "sdk/internal/pluginserver"},
+	"google.golang.org/grpc":                   {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged", "executor/fake", "executor/plugin/...", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
+	"google.golang.org/protobuf":               {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/...", "executor/fake", "executor/plugin/...", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
 	"mvdan.cc/sh/v3":                           {"internal/shellscript"},
 
 	// The stores of caches: what they need to get credentials.

@@ -13,6 +13,7 @@ import (
 
 	providerv1 "github.com/rungci/rung/api/rung/provider/v1"
 	"github.com/rungci/rung/executor/plugin/wire"
+	"github.com/rungci/rung/internal/pluginhost/handshake"
 	"github.com/rungci/rung/sdk/internal/pluginserver"
 )
 
@@ -27,7 +28,7 @@ func Serve(p Plugin) {
 }
 
 // alive is how often a call that waits says so.
-const alive = wire.Silence / 4
+const alive = handshake.Silence / 4
 
 // server is a provider behind the wire.
 type server struct {

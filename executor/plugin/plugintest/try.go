@@ -1,30 +1,25 @@
 package plugintest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/plugin"
 	"github.com/rungci/rung/executor/provider/providertest"
+	"github.com/rungci/rung/internal/plugintrial"
 	"github.com/rungci/rung/steps/containers"
 )
 
 // Trial is a plugin to be tried by somebody who has no Go: the suite runs in a program.
 type Trial struct {
 	Plugin plugin.Config `json:"plugin"`
-	// Provider says that it is a provider plugin, which plugin.Provides finds out. Image and StepRunner are of no use to one.
+	// Provider says that it is a provider plugin, as its kind says. Image and StepRunner are of no use to one.
 	Provider bool `json:"provider,omitempty"`
 	// Image is that of the suite's jobs, for levels that run images: one with a POSIX shell. Empty is none.
 	Image string `json:"image,omitempty"`
@@ -39,23 +34,13 @@ type Trial struct {
 }
 
 // Result is one case.
-type Result struct {
-	// Case is what was tried, as a sentence.
-	Case string
-	// Passed says that the plugin does that; Skipped that this machine cannot try it.
-	Passed, Skipped bool
-	// Details say what is wrong instead, a line each.
-	Details []string
-}
+type Result = plugintrial.Result
 
 const (
 	// trialVariable hands the trial to the process that runs the suite. That has nothing but what its user has.
 	trialVariable = "RUNG_PLUGIN_TRIAL"
-	// suiteName is the test that all cases are part of.
-	suiteName = "suite"
 	// programVariable is executortest's: the step-runner is not built.
 	programVariable = "RUNG_TEST_OWNER_PROGRAM"
-	maxLine         = 1 << 20
 )
 
 // Run tries a plugin and calls each with every case when it has ended. args start this program again, so that it calls Child. The error says
@@ -68,28 +53,7 @@ func (trial *Trial) Run(ctx context.Context, args []string, each func(Result)) (
 	if err != nil {
 		return false, err
 	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), trialVariable+"="+string(text), programVariable+"="+trial.StepRunner)
-	cmd.Stderr = trial.Log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return false, err
-	}
-	if err := cmd.Start(); err != nil {
-		return false, err
-	}
-	failed, count := results(out, each)
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	case count == 0:
-		return false, errors.Join(errors.New("no case was tried"), err)
-	case err != nil && (!errors.As(err, &exit) || failed == 0):
-		return false, fmt.Errorf("the suite has ended before all was tried: %w", err)
-	}
-	return failed == 0, nil
+	return plugintrial.Run(ctx, args, []string{trialVariable + "=" + string(text), programVariable + "=" + trial.StepRunner}, trial.Log, each)
 }
 
 // open opens the plugin once, and closes it.
@@ -110,46 +74,6 @@ func (trial *Trial) open(ctx context.Context) error {
 	return nil
 }
 
-// ended is the line with which package testing ends a case, and marked one that says which case the next lines are of.
-var (
-	ended  = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \(`)
-	marked = regexp.MustCompile(`^=== (?:RUN|CONT|NAME|PAUSE)\s+(\S+)`)
-	place  = regexp.MustCompile(`^\s+\w+\.go:\d+: `)
-)
-
-// results reads what package testing writes.
-func results(in io.Reader, each func(Result)) (failed, count int) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLine)
-	details, now := map[string][]string{}, ""
-	for lines.Scan() {
-		line := lines.Text()
-		if m := marked.FindStringSubmatch(line); m != nil {
-			now = m[1]
-			continue
-		}
-		m := ended.FindStringSubmatch(line)
-		if m == nil {
-			details[now] = append(details[now], place.ReplaceAllString(line, ""))
-			continue
-		}
-		name, ok := strings.CutPrefix(m[2], suiteName+"/")
-		if !ok {
-			continue
-		}
-		result := Result{Case: strings.ReplaceAll(strings.ReplaceAll(name, "/", ": "), "_", " "), Passed: m[1] == "PASS", Skipped: m[1] == "SKIP"}
-		if !result.Passed {
-			result.Details = details[m[2]]
-		}
-		if m[1] == "FAIL" {
-			failed++
-		}
-		count++
-		each(result)
-	}
-	return failed, count
-}
-
 // Child is the process that runs the suite, or one that the suite kills. It ends the program, or returns an exit code. args are those of Trial.Run without the program.
 func Child(args []string) int {
 	var trial Trial
@@ -158,7 +82,7 @@ func Child(args []string) int {
 		return 1
 	}
 	if trial.Provider {
-		return runSuite(trial.Only, func(t *testing.T) { providertest.Run(t, Subject(trial.Plugin, trial.Room)) })
+		return plugintrial.Suite(trial.Only, func(t *testing.T) { providertest.Run(t, Subject(trial.Plugin, trial.Room)) })
 	}
 	level := Level(trial.Plugin, trial.job())
 	if trial.Image != "" {
@@ -168,19 +92,7 @@ func Child(args []string) int {
 		return 0
 	}
 	executortest.Again = args
-	return runSuite(trial.Only, func(t *testing.T) { executortest.Run(t, level) })
-}
-
-// runSuite ends the program, or returns an exit code.
-func runSuite(only string, suite func(*testing.T)) int {
-	testing.Init()
-	only = strings.ReplaceAll(regexp.QuoteMeta(only), " ", "_")
-	if err := flag.CommandLine.Parse([]string{"-test.v", "-test.run", "^" + suiteName + "$/" + only}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	testing.Main(regexp.MatchString, []testing.InternalTest{{Name: suiteName, F: suite}}, nil, nil) // which ends the program
-	return 0
+	return plugintrial.Suite(trial.Only, func(t *testing.T) { executortest.Run(t, level) })
 }
 
 // job makes the jobs of the suite; nil is Level's own.

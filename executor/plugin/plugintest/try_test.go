@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/executor/fake"
 	"github.com/rungci/rung/executor/plugin"
 	"github.com/rungci/rung/executor/plugin/plugintest"
+	"github.com/rungci/rung/internal/pluginhost"
 	sdk "github.com/rungci/rung/sdk/executor"
 )
 
@@ -45,9 +46,11 @@ func TestMain(m *testing.M) {
 func try(t *testing.T, config plugin.Config, only string) (cases map[string]plugintest.Result, passed bool, err error) {
 	t.Helper()
 	trial := plugintest.Trial{Plugin: config, Only: only}
-	if trial.Provider, err = plugin.Provides(t.Context(), config); err != nil {
+	kind, err := pluginhost.Serves(t.Context(), config, plugin.ExecutorKind, plugin.ProviderKind)
+	if err != nil {
 		return nil, false, err
 	}
+	trial.Provider = kind == plugin.ProviderKind
 	if !trial.Provider {
 		if trial.StepRunner, err = executortest.Program(); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 
 // Subject is a group as the suite tries it.
 type Subject struct {
-	// Open makes a group that is not initialised yet. Those with the same Settings.State are processes of one owner, one after the other. What it needs ends with the test.
+	// Open makes a group that is not initialised yet. Those with the same Settings.State are processes of one owner, one after the other. The suite shuts them down.
 	Open func(t *testing.T) group.Basic
 	// Settings are those of the group; the suite sets Owner, and State where it is empty.
 	Settings group.Settings

@@ -13,7 +13,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
-	"github.com/rungci/rung/executor/plugin/wire"
+	"github.com/rungci/rung/internal/pluginhost/handshake"
 )
 
 // unattended is how long a plugin waits for the runner that started it.
@@ -33,10 +33,10 @@ func Serve(name string, register func(*grpc.Server), opened func() bool) {
 		}
 	})
 	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},
-		VersionedPlugins: map[int]goplugin.PluginSet{wire.Version: {wire.Name: &served{register: register}}},
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{handshake.Version: {handshake.Name: &served{register: register}}},
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(wire.ServerOptions(options...)...)
+			return grpc.NewServer(handshake.ServerOptions(options...)...)
 		},
 		Logger: hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Warn, JSONFormat: true, Output: os.Stderr}),
 	})
@@ -59,11 +59,19 @@ func (*served) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientCon
 	return nil, errors.New("a plugin is not a client of plugins")
 }
 
+// Logger is what a plugin writes to: its lines are in the runner's log, with their levels.
+func Logger(name string) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Debug, JSONFormat: true, Output: os.Stderr})
+}
+
+// ErrPanic is what the error of code that has panicked wraps.
+var ErrPanic = errors.New("the plugin panicked")
+
 // Guard turns a panic of the plugin's code into an error of its job; others go on.
 func Guard(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the plugin panicked: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
 		}
 	}()
 	return do()

@@ -18,6 +18,7 @@ import (
 	"github.com/rungci/rung/executor/plugin"
 	"github.com/rungci/rung/executor/plugin/plugintest"
 	"github.com/rungci/rung/internal/cleantext"
+	"github.com/rungci/rung/internal/pluginhost"
 )
 
 // childName is the hidden command that runs the suite.
@@ -70,10 +71,11 @@ Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin
 		if verbose {
 			trial.Plugin.Log, trial.Log = slog.New(slog.NewTextHandler(p.Stderr, nil)), p.Stderr
 		}
-		var err error
-		if trial.Provider, err = plugin.Provides(cmd.Context(), trial.Plugin); err != nil {
+		kind, err := pluginhost.Serves(cmd.Context(), trial.Plugin, plugin.ExecutorKind, plugin.ProviderKind)
+		if err != nil {
 			return exit.Coded(exit.System, "%v", err)
 		}
+		trial.Provider = kind == plugin.ProviderKind
 		if !trial.Provider {
 			if trial.StepRunner, err = findStepRunner(stepRunner); err != nil {
 				return err

@@ -1,4 +1,4 @@
-package plugin
+package pluginhost
 
 import (
 	"bytes"
@@ -10,22 +10,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// options are those of the configuration, as an object.
-func (c *Config) options() string {
+// OptionsText are the options of the configuration, as an object of JSON.
+func (c *Config) OptionsText() string {
 	if text := string(c.Options); text != "" && text != "null" {
 		return text
 	}
 	return "{}"
 }
 
-// checkOptions holds options against a plugin's schema.
-func (c *Config) checkOptions(schema, options string) error {
+// CheckOptions holds the options of a configuration against a plugin's schema, and returns them: an object.
+func (k *Kind) CheckOptions(c *Config, schema string) (options string, err error) {
+	options = c.OptionsText()
+	return options, k.check(c, schema, options)
+}
+
+func (k *Kind) check(c *Config, schema, options string) error {
 	wrong := func(err error) error {
-		return &Failure{Kind: c.kind(), Plugin: c.Name, Call: "Describe", What: "has a schema of options that is none", Err: err}
+		return &Failure{Kind: k.Name, Plugin: c.Name, Call: "Describe", What: "has a schema of options that is none", Err: err}
 	}
 	if schema == "" {
 		if strings.TrimSpace(options) != "{}" {
-			return fmt.Errorf("the %s %q takes no options", c.kind(), c.Name)
+			return fmt.Errorf("the %s %q takes no options", k.Name, c.Name)
 		}
 		return nil
 	}
@@ -45,10 +50,10 @@ func (c *Config) checkOptions(schema, options string) error {
 	}
 	given, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(options)))
 	if err != nil {
-		return fmt.Errorf("the options of the %s %q are not JSON: %w", c.kind(), c.Name, err)
+		return fmt.Errorf("the options of the %s %q are not JSON: %w", k.Name, c.Name, err)
 	}
 	if err := compiled.Validate(given); err != nil {
-		return fmt.Errorf("the options of the %s %q are wrong: %w", c.kind(), c.Name, inOptions(err))
+		return fmt.Errorf("the options of the %s %q are wrong: %w", k.Name, c.Name, inOptions(err))
 	}
 	return nil
 }

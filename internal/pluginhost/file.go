@@ -1,4 +1,4 @@
-package plugin
+package pluginhost
 
 import (
 	"crypto/sha256"
@@ -13,16 +13,16 @@ import (
 	"github.com/rungci/rung/internal/tempfolder"
 )
 
-// verified returns a file to run, and what removes it. With a pin it is a copy in a folder that only this user may enter, made while its
+// Verified returns a file to run, and what removes it. With a pin it is a copy in a folder that only this user may enter, made while its
 // digest was computed: what was verified is what runs, whatever becomes of the original.
-func (c *Config) verified() (file string, remove func(), err error) {
+func (k *Kind) Verified(c *Config) (file string, remove func(), err error) {
 	nothing := func() {}
-	if file, err = c.find(); err != nil || c.SHA256 == "" {
+	if file, err = k.find(c); err != nil || c.SHA256 == "" {
 		return file, nothing, err
 	}
 	want, err := hex.DecodeString(strings.TrimPrefix(strings.ToLower(c.SHA256), "sha256:"))
 	if err != nil || len(want) != sha256.Size {
-		return "", nothing, fmt.Errorf("the pin of the %s %q must be a SHA-256 in hexadecimal, not %q", c.kind(), c.Name, c.SHA256)
+		return "", nothing, fmt.Errorf("the pin of the %s %q must be a SHA-256 in hexadecimal, not %q", k.Name, c.Name, c.SHA256)
 	}
 	folder, err := tempfolder.Make("plugin")
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Config) verified() (file string, remove func(), err error) {
 	copied := filepath.Join(folder, filepath.Base(file))
 	sum, err := copyFile(file, copied)
 	if err == nil && sum != hex.EncodeToString(want) {
-		err = fmt.Errorf("the %s %q is not what the configuration pins: %s has the SHA-256 %s, and it must be %x; nothing of it was run", c.kind(), c.Name, file, sum, want)
+		err = fmt.Errorf("the %s %q is not what the configuration pins: %s has the SHA-256 %s, and it must be %x; nothing of it was run", k.Name, c.Name, file, sum, want)
 	}
 	if err != nil {
 		remove()

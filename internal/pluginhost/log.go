@@ -1,4 +1,4 @@
-package plugin
+package pluginhost
 
 import (
 	"context"
@@ -8,13 +8,17 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// newLogger hands on what a plugin, and go-plugin about it, say. What go-plugin says in the ordinary course of things is left out.
-func newLogger(name string, to *slog.Logger) hclog.Logger {
+// logger hands on what a plugin, and go-plugin about it, say. What go-plugin says in the ordinary course of things is left out.
+func (c *Config) logger() hclog.Logger {
+	if c.Logger != nil {
+		return c.Logger.With("plugin", c.Name)
+	}
+	to := c.Log
 	if to == nil {
 		to = slog.Default()
 	}
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
-	l.RegisterSink(&sink{to.With("plugin", name)})
+	l.RegisterSink(&sink{to.With("plugin", c.Name)})
 	return l
 }
 

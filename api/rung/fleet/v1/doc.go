@@ -1,0 +1,2 @@
+// Package fleetv1 is the contract of instance-group plugins in Go.
+package fleetv1

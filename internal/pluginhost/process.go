@@ -1,0 +1,247 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/rungci/rung/internal/pluginhost/handshake"
+	"github.com/rungci/rung/internal/tempfolder"
+)
+
+const (
+	// startTime bounds how long a plugin may take until it can be called.
+	startTime = 20 * time.Second
+	// exitTime is how long a plugin whose connection broke is waited for, to see that it has ended.
+	exitTime = 2 * time.Second
+)
+
+// Process is one process of a plugin.
+type Process struct {
+	// Conn is the connection to it.
+	Conn *grpc.ClientConn
+
+	kind    *Kind
+	name    string
+	client  *goplugin.Client
+	ended   context.Context // for the reason why
+	finish  context.CancelCauseFunc
+	cmd     *exec.Cmd
+	output  *head
+	sockets string // the folder of its sockets, which it may leave behind
+	exit    sync.Once
+	exited  chan struct{}
+}
+
+// passed are the variables that every plugin gets of this program's.
+var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "SystemRoot", "SYSTEMROOT", "USERPROFILE", "ComSpec", "PATHEXT"}
+
+// Start starts a process of a plugin of this kind from a file, which Verified gave.
+func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, error) {
+	cmd := exec.Command(file, c.Args...)
+	for _, name := range passed {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	tls, certificate, err := mutualTLS()
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := tempfolder.Make("sockets")
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env = append(append(cmd.Env, c.Env...), certificateVariable+"="+certificate, goplugin.EnvUnixSocketDir+"="+sockets)
+	p := &Process{kind: k, name: c.Name, cmd: cmd, output: &head{}, sockets: sockets, exited: make(chan struct{})}
+	p.ended, p.finish = context.WithCancelCause(context.Background())
+	p.client = goplugin.NewClient(&goplugin.ClientConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{handshake.Version: {handshake.Name: &dialer{}}},
+		Cmd:              cmd, SkipHostEnv: true, TLSConfig: tls, AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, Stderr: p.output,
+		StartTimeout: startTime, Logger: c.logger(), GRPCDialOptions: handshake.DialOptions(),
+	})
+	connected := make(chan error, 1)
+	go func() { connected <- p.connect() }()
+	select {
+	case err = <-connected:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		go p.Kill()
+		return nil, p.notStarted(err)
+	}
+	go p.wait()
+	return p, nil
+}
+
+// foreignText is what a program that go-plugin made says when it is started by one that is not its own.
+const foreignText = "This binary is a plugin"
+
+// notStarted says why a plugin does not start.
+func (p *Process) notStarted(err error) error {
+	failure := &Failure{Kind: p.kind.Name, Plugin: p.name, What: "does not start", Err: plainly(err)}
+	if p.output.has(foreignText) {
+		text := "it is one of another program, whose protocol this one does not speak"
+		if p.kind.Advice != "" {
+			text += ": " + p.kind.Advice
+		}
+		failure.Err = errors.New(text)
+	}
+	return failure
+}
+
+// plainly leaves out of go-plugin's errors what is for somebody who writes a program with it.
+func plainly(err error) error {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(strings.TrimSpace(text))
+}
+
+func (p *Process) connect() error {
+	protocol, err := p.client.Client()
+	if err != nil {
+		for until := time.Now().Add(exitTime); !p.client.Exited() && time.Now().Before(until); { // what it has written is read then
+			time.Sleep(exitTime / 100)
+		}
+		return err
+	}
+	raw, err := protocol.Dispense(handshake.Name)
+	if err != nil {
+		return err
+	}
+	p.Conn = raw.(*grpc.ClientConn)
+	return nil
+}
+
+// dialer makes the client of a protocol version.
+type dialer struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
+
+// GRPCServer implements goplugin.GRPCPlugin.
+func (*dialer) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("the runner is not a plugin")
+}
+
+// GRPCClient implements goplugin.GRPCPlugin.
+func (*dialer) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return conn, nil
+}
+
+// Name is what the configuration calls the plugin.
+func (p *Process) Name() string { return p.name }
+
+// Lifetime is a context that ends with the process, for the reason why.
+func (p *Process) Lifetime() context.Context { return p.ended }
+
+// Done is closed when the process has ended, or is not used any more.
+func (p *Process) Done() <-chan struct{} { return p.ended.Done() }
+
+// Err says why the process has ended; nil before. It is what the kind makes of a *Failure, or the error of Finish.
+func (p *Process) Err() error { return context.Cause(p.ended) }
+
+// Finish says that the process is not used any more. The first reason counts.
+func (p *Process) Finish(why error) { p.finish(why) }
+
+// Fail ends the process, which has done something. The first reason counts.
+func (p *Process) Fail(what string) {
+	failure := &Failure{Kind: p.kind.Name, Plugin: p.name, What: what}
+	if p.kind.Gone != nil {
+		p.finish(p.kind.Gone(failure))
+	} else {
+		p.finish(failure)
+	}
+	go p.Kill()
+}
+
+// wait ends the life with the process. go-plugin does not tell: it is asked.
+func (p *Process) wait() {
+	tick := time.NewTicker(exitTime / 10)
+	defer tick.Stop()
+	for !p.client.Exited() {
+		select {
+		case <-p.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	p.Fail("has ended; its log may say why")
+}
+
+// Leave asks the process to end, and kills it if it does not.
+func (p *Process) Leave() {
+	p.end()
+	if !p.awaitExit() {
+		p.Kill()
+	}
+}
+
+// end has go-plugin end the process, once: it asks, for as long as a process that hangs likes, and clears up.
+func (p *Process) end() {
+	p.exit.Do(func() {
+		go func() {
+			defer close(p.exited)
+			p.client.Kill()
+			tempfolder.Remove(p.sockets)
+		}()
+	})
+}
+
+// Kill kills the process and waits until it has ended.
+func (p *Process) Kill() {
+	if p.cmd.Process != nil {
+		_ = p.cmd.Process.Kill() // one that has ended is fine
+	}
+	p.end()
+	p.awaitExit()
+}
+
+// awaitExit waits until the process has ended, but not for what it has started, which may hold its output for longer.
+func (p *Process) awaitExit() bool {
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(exitTime):
+		return false
+	}
+}
+
+// PID is that of the process, for tests of what happens when it ends; 0 when it has.
+func (p *Process) PID() int {
+	pid, err := strconv.Atoi(p.client.ID())
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// head keeps the beginning of what a process writes.
+type head struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const maxHead = 4 << 10
+
+// Write implements io.Writer.
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text = append(h.text, p[:min(len(p), maxHead-len(h.text))]...)
+	return len(p), nil
+}
+
+func (h *head) has(text string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Contains(string(h.text), text)
+}
