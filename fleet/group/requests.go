@@ -41,9 +41,6 @@ func (r *requests) get(id string, count int) *request {
 
 // increase makes what a request lacks, of a group that can only be asked for a number.
 func (g *Group) increase(ctx context.Context, r Request) (Created, error) {
-	if r.Shape != "" || r.Zone != "" || r.Spot {
-		return Created{}, &Error{Kind: ErrUnsupported, Message: "the group makes machines of one kind, and none of a shape, of a zone, or spot machines"}
-	}
 	g.mu.Lock()
 	one := g.requests.get(r.ID, r.Count)
 	g.mu.Unlock()

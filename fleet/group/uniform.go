@@ -102,7 +102,11 @@ func (g *Group) Create(ctx context.Context, r Request) (Created, error) {
 	if err := r.check(); err != nil {
 		return Created{}, err
 	}
-	if !g.Can().Requests {
+	can := g.Can()
+	if (r.Shape != "" || r.Zone != "" || r.Spot) && !(can.Requests && can.Offers) {
+		return Created{}, &Error{Kind: ErrUnsupported, Message: "the group makes machines of one kind, and none of a shape, of a zone, or spot machines"}
+	}
+	if !can.Requests {
 		return g.increase(ctx, r)
 	}
 	g.mu.Lock()

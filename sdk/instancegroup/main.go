@@ -77,11 +77,22 @@ func serve(g Basic, version VersionInfo) {
 	})
 }
 
-// decode fills a group from its options.
-func decode(options string, g Basic) error {
+// configured is what options are for.
+func configured(g Basic) any {
+	if m, ok := g.(*machines); ok {
+		return m.cloud
+	}
+	return g
+}
+
+// decode fills what an author wrote from options.
+func decode(options string, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(cmp.Or(options, "{}")))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(g)
+	err := decoder.Decode(into)
+	if err == nil && decoder.More() {
+		err = errors.New("there is more than one object")
+	}
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &kind):

@@ -39,7 +39,7 @@ type server struct {
 // Describe implements fleetv1.InstanceGroupServer.
 func (s *server) Describe(context.Context, *fleetv1.DescribeRequest) (*fleetv1.DescribeResponse, error) {
 	out := &fleetv1.DescribeResponse{Name: s.version.Name, Version: s.version.String()}
-	if schemer, ok := s.group.(Schemer); ok {
+	if schemer, ok := configured(s.group).(Schemer); ok {
 		out.OptionsSchema = schemer.OptionsSchema()
 	}
 	return out, nil
@@ -81,7 +81,7 @@ func (s *server) init(ctx context.Context, request *fleetv1.OpenRequest) (info P
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
 	err = pluginserver.Guard(func() (err error) {
-		if err = decode(request.GetOptions(), s.group); err == nil {
+		if err = decode(request.GetOptions(), configured(s.group)); err == nil {
 			info, err = s.group.Init(living, s.log, wire.DecodeSettings(request))
 		}
 		return err

@@ -47,9 +47,6 @@ func wholeLife(tr *trial) {
 		tr.Errorf("Delete: %v, %v", done, err)
 	}
 	tr.await(id, group.StateDeleted)
-	if tr.Fixed {
-		return
-	}
 	_, err = tr.ConnectInfo(tr.ctx(), id)
 	tr.wants("connecting to one that is deleted", err, group.ErrNotFound)
 }
@@ -87,7 +84,7 @@ func repeated(tr *trial) {
 func (tr *trial) onlyMade() {
 	tr.Helper()
 	for id, i := range tr.list() {
-		if !tr.made[id] && !tr.Fixed {
+		if !tr.made[id] {
 			tr.Errorf("there is one more: %s, %s", id, i.State)
 			tr.made[id] = true // it goes with the others
 		}
@@ -249,7 +246,7 @@ func endedContext(tr *trial) {
 	if _, err := tr.ConnectInfo(ended, unknown); err == nil || errors.Is(err, group.ErrNotFound) {
 		tr.Error("ConnectInfo:", err)
 	}
-	if more := tr.since(before); len(more) > 0 && !tr.Fixed {
+	if more := tr.since(before); len(more) > 0 {
 		tr.Errorf("made: %v", more)
 	}
 }

@@ -26,8 +26,6 @@ type Subject struct {
 	Settings group.Settings
 	// Patience is how long an instance may take to run, or to go; 0 is 30 seconds.
 	Patience time.Duration
-	// Fixed says that there is a fixed set of instances: "deleting" one makes it free, and another request can get it again.
-	Fixed bool
 	// Shared says that groups of other owners see each other's instances: cases are tried one after the other.
 	Shared bool
 	// Kill kills the process of a group that has one of its own, and starts again by itself; may be nil.
