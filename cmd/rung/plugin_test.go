@@ -9,14 +9,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rungci/rung/executor/plugin"
+	groupplugin "github.com/rungci/rung/fleet/group/plugin"
 )
 
-// pluginCommand builds an example of a plugin: plugin executor NAME makes executor-plugin-NAME, plugin provider NAME provider-plugin-NAME. Its SHA-256
-// is in $SHA256.
+// pluginCommand builds an example of a plugin: plugin executor NAME makes executor-plugin-NAME, plugin provider NAME provider-plugin-NAME,
+// plugin group NAME group-plugin-NAME. Its SHA-256 is in $SHA256.
 func pluginCommand(ts *testscript.TestScript, neg bool, args []string) {
-	prefixes := map[string]string{"executor": plugin.Prefix, "provider": plugin.ProviderPrefix}
+	prefixes := map[string]string{"executor": plugin.Prefix, "provider": plugin.ProviderPrefix, "group": groupplugin.Prefix}
 	if neg || len(args) != 2 || prefixes[args[0]] == "" {
-		ts.Fatalf("usage: plugin executor|provider NAME")
+		ts.Fatalf("usage: plugin executor|provider|group NAME")
 	}
 	name := prefixes[args[0]] + args[1]
 	file := ts.MkAbs(name)

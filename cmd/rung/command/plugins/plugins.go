@@ -17,8 +17,11 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/executor/plugin"
 	"github.com/rungci/rung/executor/plugin/plugintest"
+	groupplugin "github.com/rungci/rung/fleet/group/plugin"
+	grouptrial "github.com/rungci/rung/fleet/group/plugin/plugintest"
 	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/internal/pluginhost"
+	"github.com/rungci/rung/internal/plugintrial"
 )
 
 // childName is the hidden command that runs the suite.
@@ -29,6 +32,9 @@ func Command(p *command.Program) *cobra.Command {
 	cmd := &cobra.Command{Use: "plugin", Short: "Try plugins"}
 	command.Group(cmd)
 	child := &cobra.Command{Use: childName, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		if code, ok := grouptrial.Child(); ok {
+			return exit.Shown(code)
+		}
 		return exit.Shown(plugintest.Child([]string{"plugin", childName}))
 	}}
 	cmd.AddCommand(testCommand(p), child)
@@ -51,10 +57,15 @@ Of a provider plugin: that places are reserved, kept and given back, that no cal
 outlive the processes of the plugin and the runner, and some twenty things more. It makes about 70 machines, a few at a time, and nobody connects to
 them. With the options that it is given it must have room for 2 to 64 jobs, and machines that take less than 30 seconds.
 
+Of an instance-group plugin: that a request which is repeated makes no second instance, that instances run, can be reached and go, that what is deleted
+twice or not known is no problem, that instances outlive the process of the plugin, and some fifteen things more. It makes about 20 instances, at most two
+at a time, and nobody connects to them: in a cloud, they cost what they cost. With the options that it is given it must have room for 2 instances.
+
 Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin does not start`,
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
-  rung plugin test ./provider-plugin-command --options "$(cat options.json)"`,
+  rung plugin test ./provider-plugin-command --options "$(cat options.json)"
+  rung plugin test ./group-plugin-static --options '{"hosts": {"one": "10.0.0.1:22", "two": "10.0.0.2:22"}}'`,
 		Args: command.Arguments(1, 1, "FILE"),
 	}
 	cmd.Flags().StringVar(&options, "options", "", "give the plugin these options, as `JSON`")
@@ -66,26 +77,36 @@ Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin
 		if options != "" && !json.Valid([]byte(options)) {
 			return exit.Usage("--options must be JSON, such as '{\"command\": [\"nice\"]}'")
 		}
-		trial := plugintest.Trial{Plugin: plugin.Config{Name: nameOf(args[0]), File: args[0], Options: json.RawMessage(options)}, Image: image, Only: only}
-		trial.Plugin.Log = slog.New(slog.DiscardHandler)
+		config := pluginhost.Config{Name: nameOf(args[0]), File: args[0], Options: json.RawMessage(options), Log: slog.New(slog.DiscardHandler)}
+		var log io.Writer
 		if verbose {
-			trial.Plugin.Log, trial.Log = slog.New(slog.NewTextHandler(p.Stderr, nil)), p.Stderr
+			config.Log, log = slog.New(slog.NewTextHandler(p.Stderr, nil)), p.Stderr
 		}
-		kind, err := pluginhost.Serves(cmd.Context(), trial.Plugin, plugin.ExecutorKind, plugin.ProviderKind)
+		kind, err := pluginhost.Serves(cmd.Context(), config, kinds...)
 		if err != nil {
 			return exit.Coded(exit.System, "%v", err)
-		}
-		trial.Provider = kind == plugin.ProviderKind
-		if !trial.Provider {
-			if trial.StepRunner, err = findStepRunner(stepRunner); err != nil {
-				return err
-			}
 		}
 		own, err := os.Executable()
 		if err != nil {
 			return err
 		}
-		passed, err := trial.Run(cmd.Context(), []string{own, "plugin", childName}, func(r plugintest.Result) { show(p.Stdout, r) })
+		again, each := []string{own, "plugin", childName}, func(r plugintrial.Result) { show(p.Stdout, r) }
+		var passed bool
+		switch kind {
+		case groupplugin.Kind:
+			trial := grouptrial.Trial{Plugin: groupplugin.Config{Config: config}, Only: only, Log: log}
+			passed, err = trial.Run(cmd.Context(), again, each)
+		case plugin.ProviderKind, plugin.ExecutorKind:
+			trial := plugintest.Trial{Plugin: config, Provider: kind == plugin.ProviderKind, Image: image, Only: only, Log: log}
+			if !trial.Provider {
+				if trial.StepRunner, err = findStepRunner(stepRunner); err != nil {
+					return err
+				}
+			}
+			passed, err = trial.Run(cmd.Context(), again, each)
+		default:
+			err = fmt.Errorf("the plugin %q serves none of the contracts of executors, providers and instance groups", config.Name)
+		}
 		switch {
 		case err != nil:
 			return exit.Coded(exit.System, "%v", err)
@@ -97,9 +118,15 @@ Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin
 	return cmd
 }
 
+// kinds are those that can be tried.
+var kinds = []*pluginhost.Kind{plugin.ExecutorKind, plugin.ProviderKind, groupplugin.Kind}
+
 // nameOf is what messages call the plugin of a file.
 func nameOf(file string) string {
-	name := strings.TrimPrefix(strings.TrimPrefix(filepath.Base(file), plugin.Prefix), plugin.ProviderPrefix)
+	name := filepath.Base(file)
+	for _, kind := range kinds {
+		name = strings.TrimPrefix(name, kind.Prefix)
+	}
 	name, _, _ = strings.Cut(name, ".")
 	return name
 }
@@ -122,7 +149,7 @@ func findStepRunner(file string) (string, error) {
 }
 
 // show writes a case, and what is wrong.
-func show(to io.Writer, r plugintest.Result) {
+func show(to io.Writer, r plugintrial.Result) {
 	mark := "FAIL"
 	switch {
 	case r.Passed:
