@@ -155,6 +155,7 @@ var importRules = []importRule{
 	{"fleet/group/fake", []string{"fleet/group"}, nil, "a cloud knows nothing of who uses it"},
 	{"fleet/group/grouptest", []string{"fleet/group"}, nil, "a suite knows the contract alone"},
 	{"fleet/group/wire", []string{"fleet/group", "api/rung/..."}, nil, "the contract as messages"},
+	{"fleet/group/plugin/plugintest", []string{"fleet/group", "fleet/group/grouptest", "fleet/group/plugin", "internal/plugintrial", "internal/tempfolder"}, nil, "it tries a plugin from outside"},
 	{"fleet/group/plugin", []string{"fleet/group", "fleet/group/wire", "internal/pluginhost", "internal/pluginhost/handshake", "api/rung/..."}, nil, "a plugin is a group like any other, which somebody else wrote"},
 }
 
@@ -217,7 +218,7 @@ var thirdParty = map[string][]string{
 	"github.com/xanzy/ssh-agent":               {"internal/sshclient"},
 	"github.com/youmark/pkcs8":                 {"steps/signature", "steps/catalog/ssh"},
 	"go.yaml.in/yaml/v4":                       {"internal/yamlsource"},
-	"golang.org/x/crypto":                      {"steps/signature", "steps/source/git/...", "steps/source/sourcetest", "steps/catalog/ssh", "internal/sshclient", "executor/host/ssh", "executor/host/sshd", "executor/host/hosttest"},
+	"golang.org/x/crypto":                      {"sdk/instancegroup", "steps/signature", "steps/source/git/...", "steps/source/sourcetest", "steps/catalog/ssh", "internal/sshclient", "executor/host/ssh", "executor/host/sshd", "executor/host/hosttest"},
 	"golang.org/x/mod":                         {"publish/oci", "local/include", "local/repository"},
 	"golang.org/x/net":                         {"manager/terminal"},
 	"golang.org/x/sys":                         {"internal/...", "cmd/...", "e2e/attacks"},

@@ -9,15 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-
-	"github.com/hashicorp/go-hclog"
 )
 
 // Cloud is what the author of a plugin has to say of a cloud; MainCloud makes a group of it. Requests that are repeated, owners, several machines at once, credentials,
 // addresses and readiness are done. What the group can do beyond that, the cloud implements: Heartbeater, Suspender, Shutdowner, Watcher, Offerer, Meter, Schemer.
 type Cloud interface {
 	// Open prepares the cloud, as Init does for a group.
-	Open(ctx context.Context, log hclog.Logger, settings Settings) (ProviderInfo, error)
+	Open(ctx context.Context, log Logger, settings Settings) (ProviderInfo, error)
 	// Machines are those that there are, with their labels. Machines without Settings.Owner in OwnerLabel are left alone.
 	Machines(ctx context.Context) ([]Machine, error)
 	// Create asks for one machine and does not wait until it runs. The labels of the order must be on the machine.
@@ -67,7 +65,7 @@ type machines struct {
 }
 
 // Init implements Basic.
-func (m *machines) Init(ctx context.Context, log hclog.Logger, settings Settings) (info ProviderInfo, err error) {
+func (m *machines) Init(ctx context.Context, log Logger, settings Settings) (info ProviderInfo, err error) {
 	m.settings, m.turns, m.created = settings, map[string]*sync.Mutex{}, map[string]map[string]string{}
 	if m.credentials, err = NewCredentials(settings); err != nil {
 		return info, err

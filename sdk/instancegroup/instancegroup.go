@@ -14,8 +14,13 @@
 package instancegroup
 
 import (
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/rungci/rung/fleet/group"
 )
+
+// Logger is what a group logs to: its lines are in the runner's log, with their levels.
+type Logger = hclog.Logger
 
 // The contract. Only Basic must be implemented.
 type (

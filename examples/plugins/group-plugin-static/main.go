@@ -7,15 +7,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/rungci/rung/sdk/instancegroup"
 )
 
 // list is that of the configuration: {"hosts": {"NAME": "ADDRESS:PORT"}}.
 type list struct {
-	Hosts map[string]string `json:"hosts"`
-
+	Hosts    map[string]string `json:"hosts"`
 	mu       sync.Mutex
 	settings instancegroup.Settings
 	taken    map[string]instancegroup.Order // by host
@@ -23,11 +20,10 @@ type list struct {
 
 func main() { instancegroup.MainCloud(&list{}, instancegroup.VersionInfo{Name: "static"}) }
 
-func (l *list) Open(_ context.Context, log hclog.Logger, settings instancegroup.Settings) (instancegroup.ProviderInfo, error) {
+func (l *list) Open(_ context.Context, _ instancegroup.Logger, settings instancegroup.Settings) (instancegroup.ProviderInfo, error) {
 	if len(l.Hosts) == 0 {
 		return instancegroup.ProviderInfo{}, fmt.Errorf(`the option "hosts" lists no hosts, such as {"one": "10.0.0.1:22"}`)
 	}
-	log.Info("hosts are taken from a list", "hosts", len(l.Hosts))
 	l.settings, l.taken = settings, map[string]instancegroup.Order{}
 	return instancegroup.ProviderInfo{ID: "static/" + settings.Owner, MaxSize: len(l.Hosts)}, instancegroup.Load(settings, "taken", &l.taken)
 }
@@ -36,8 +32,8 @@ func (l *list) Machines(context.Context) (out []instancegroup.Machine, err error
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for host, order := range l.taken {
-		instance := instancegroup.Instance{ID: host + "/" + order.Name, State: instancegroup.StateRunning, Labels: order.Labels}
-		out = append(out, instancegroup.Machine{Instance: instance, Addresses: []string{l.Hosts[host]}, Probe: l.Hosts[host]})
+		is := instancegroup.Instance{ID: host + "/" + order.Name, State: instancegroup.StateRunning, Labels: order.Labels}
+		out = append(out, instancegroup.Machine{Instance: is, Addresses: []string{l.Hosts[host]}, Probe: l.Hosts[host]})
 	}
 	return out, nil
 }

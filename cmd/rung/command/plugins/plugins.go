@@ -57,9 +57,9 @@ Of a provider plugin: that places are reserved, kept and given back, that no cal
 outlive the processes of the plugin and the runner, and some twenty things more. It makes about 70 machines, a few at a time, and nobody connects to
 them. With the options that it is given it must have room for 2 to 64 jobs, and machines that take less than 30 seconds.
 
-Of an instance-group plugin: that a request which is repeated makes no second instance, that instances run, can be reached and go, that what is deleted
-twice or not known is no problem, that instances outlive the process of the plugin, and some fifteen things more. It makes about 20 instances, at most two
-at a time, and nobody connects to them: in a cloud, they cost what they cost. With the options that it is given it must have room for 2 instances.
+Of an instance-group plugin: that a repeated request creates no second instance, that instances run, can be reached and go away, that they can be deleted
+twice, that they outlive the process of the plugin, and some fifteen things more. It creates about 20 instances, at most two at a time, and connects to
+none. In a cloud, they cost money. With the options that it is given it must have room for 2 instances.
 
 Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin does not start`,
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
