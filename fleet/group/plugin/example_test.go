@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -46,18 +45,7 @@ func static(t *testing.T, count int) (c plugin.Config, hosts map[string]string) 
 
 func TestTheExamplePassesTheSuite(t *testing.T) {
 	c, _ := static(t, 3)
-	grouptest.Run(t, grouptest.Subject{
-		Open: func(*testing.T) group.Basic { return plugin.New(c) },
-		Kill: func(t *testing.T, b group.Basic) {
-			process, err := os.FindProcess(b.(*plugin.Group).PID())
-			if err == nil {
-				err = process.Kill()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		},
-	})
+	grouptest.Run(t, grouptest.Subject{Open: func(*testing.T) group.Basic { return plugin.New(c) }, Kill: kill})
 }
 
 func TestTheExampleTakesHostsFromItsList(t *testing.T) {

@@ -5,6 +5,7 @@ package plugin_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -29,6 +30,7 @@ const plays = "RUNG_TEST_PLAYS"
 func TestMain(m *testing.M) {
 	switch name := os.Getenv(plays); {
 	case name == "":
+		plugin.Kind.Probe = 2 * time.Second
 		os.Exit(m.Run())
 	case name == "fake":
 		sdk.Main(&cloud{}, sdk.VersionInfo{Name: "fake", Version: "1.2.3", Revision: "abc"})
@@ -125,29 +127,49 @@ func opened(t *testing.T, c plugin.Config) *plugin.Group {
 	return g
 }
 
-func subject(t *testing.T, what string) grouptest.Subject {
-	return grouptest.Subject{
-		Open: func(t *testing.T) group.Basic {
-			return plugin.New(config(t, what, nil))
-		},
-		Settings: group.Settings{ConnectorConfig: group.ConnectorConfig{Username: "ci", Password: "a secret", Key: []byte("a key")}},
+// kill kills the process of a plugin.
+func kill(t *testing.T, b group.Basic) {
+	t.Helper()
+	process, err := os.FindProcess(b.(*plugin.Group).PID())
+	if err == nil {
+		err = process.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestConformanceOverTheWire(t *testing.T) {
-	s := subject(t, "fake")
-	s.Kill = func(t *testing.T, b group.Basic) {
-		process, err := os.FindProcess(b.(*plugin.Group).PID())
-		if err == nil {
-			err = process.Kill()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	grouptest.Run(t, s)
+	grouptest.Run(t, grouptest.Subject{
+		Open:     func(t *testing.T) group.Basic { return plugin.New(config(t, "fake", nil)) },
+		Settings: group.Settings{ConnectorConfig: group.ConnectorConfig{Username: "ci", Password: "a secret", Key: []byte("a key")}},
+		Kill:     kill,
+	})
 }
 
-func TestConformanceOfAPluginThatDoesNoMoreThanItMust(t *testing.T) {
-	grouptest.Run(t, subject(t, "minimal"))
+func TestAPluginOfTheFirstGenerationIsAGroup(t *testing.T) {
+	g := group.Adapt(plugin.New(config(t, "minimal", nil)))
+	info, err := g.Init(t.Context(), hclog.NewNullLogger(), group.Settings{Owner: "us", State: t.TempDir()})
+	if err != nil || g.Can() != (group.Abilities{}) || info.Version != "1.0.0" {
+		t.Fatalf("it is %+v, can %+v, %v", info, g.Can(), err)
+	}
+	defer func() { _ = g.Shutdown(t.Context()) }()
+	for range 2 {
+		if created, err := g.Create(t.Context(), group.Request{ID: "r", Count: 2}); created.Count != 2 || err != nil {
+			t.Errorf("%+v, %v", created, err)
+		}
+	}
+	list, err := g.List(t.Context())
+	if err != nil || len(list) != 2 || list[0].State != group.StateRunning {
+		t.Fatalf("the list is %v, %v", list, err)
+	}
+	if done, err := g.Delete(t.Context(), []string{list[0].ID, list[1].ID}); len(done) != 2 || err != nil {
+		t.Errorf("%v, %v", done, err)
+	}
+	if err := g.Heartbeat(t.Context(), list[0].ID); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Suspend(t.Context(), []string{list[0].ID}); !errors.Is(err, group.ErrSuspendResumeNotSupported) {
+		t.Error(err)
+	}
 }
