@@ -59,14 +59,23 @@ type machines struct {
 	credentials Credentials
 	ready       Readiness
 
-	mu      sync.Mutex
-	turns   map[string]*sync.Mutex       // by request
-	created map[string]map[string]string // by request, the number of each id: what lists may not have yet
+	mu    sync.Mutex
+	asked map[string]*asked // by request
+	order []string          // of requests
 }
+
+// asked is what this process has made for a request: lists may not have it yet.
+type asked struct {
+	turn    sync.Mutex
+	numbers map[string]string // by id
+}
+
+// maxAsked is how many requests are remembered, the latest ones: others are found by their labels.
+const maxAsked = 1000
 
 // Init implements Basic.
 func (m *machines) Init(ctx context.Context, log Logger, settings Settings) (info ProviderInfo, err error) {
-	m.settings, m.turns, m.created = settings, map[string]*sync.Mutex{}, map[string]map[string]string{}
+	m.settings, m.asked = settings, map[string]*asked{}
 	if m.credentials, err = NewCredentials(settings); err != nil {
 		return info, err
 	}
@@ -76,10 +85,13 @@ func (m *machines) Init(ctx context.Context, log Logger, settings Settings) (inf
 // List implements Lister.
 func (m *machines) List(ctx context.Context, update func(Instance)) error {
 	all, err := m.owned(ctx)
-	for _, one := range all {
-		if one.State == StateRunning && one.Probe != "" {
+	_ = together(len(all), func(i int) error {
+		if one := &all[i]; one.State == StateRunning && one.Probe != "" {
 			one.State = m.ready.State(ctx, one.ID, one.Probe)
 		}
+		return nil
+	})
+	for _, one := range all {
 		update(one.Instance)
 	}
 	return err
@@ -94,7 +106,7 @@ func (m *machines) Update(ctx context.Context, update func(string, State)) error
 func (m *machines) owned(ctx context.Context) (out []Machine, err error) {
 	all, err := m.cloud.Machines(ctx)
 	for _, one := range all {
-		if one.Labels[OwnerLabel] == m.settings.Owner {
+		if Owned(m.settings, one.Labels) {
 			one.Request = cmp.Or(one.Request, one.Labels[RequestLabel])
 			out = append(out, one)
 		}
@@ -109,9 +121,10 @@ func (m *machines) Increase(context.Context, int) (int, error) {
 
 // IncreaseShape implements ShapeIncreaser.
 func (m *machines) IncreaseShape(ctx context.Context, r Request) (ids []string, err error) {
-	turn, known := m.request(r.ID)
-	turn.Lock()
-	defer turn.Unlock()
+	request := m.request(r.ID)
+	request.turn.Lock()
+	defer request.turn.Unlock()
+	known := request.numbers
 	all, err := m.owned(ctx)
 	if err != nil {
 		return nil, err
@@ -159,14 +172,20 @@ func order(r Request, number, publicKey string) Order {
 	return Order{Request: r, Name: r.ID + "-" + number, PublicKey: publicKey}
 }
 
-// request is the turn of those who ask for a request, and what was made for it by this process. The holder of the turn may use it.
-func (m *machines) request(id string) (turn *sync.Mutex, known map[string]string) {
+// request is what was made for a request. The holder of its turn may change it.
+func (m *machines) request(id string) *asked {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.turns[id] == nil {
-		m.turns[id], m.created[id] = &sync.Mutex{}, map[string]string{}
+	if one := m.asked[id]; one != nil {
+		return one
 	}
-	return m.turns[id], m.created[id]
+	if len(m.order) == maxAsked {
+		delete(m.asked, m.order[0])
+		m.order = m.order[1:]
+	}
+	m.asked[id] = &asked{numbers: map[string]string{}}
+	m.order = append(m.order, id)
+	return m.asked[id]
 }
 
 // Decrease implements Basic.
@@ -205,6 +224,11 @@ func (m *machines) ConnectInfo(ctx context.Context, id string) (info ConnectInfo
 		return info, nil
 	}
 	return info, &Error{Kind: ErrNotFound, Message: "there is no machine " + id}
+}
+
+// Owned reports whether an instance with these labels is of the group's owner.
+func Owned(settings Settings, labels map[string]string) bool {
+	return labels[OwnerLabel] == settings.Owner
 }
 
 // together does something n times, several at once, and returns all errors.

@@ -42,8 +42,3 @@ func Save(settings Settings, name string, value any) error {
 	}
 	return os.Rename(file+".new", file)
 }
-
-// Owned reports whether an instance with these labels is of the group's owner.
-func Owned(settings Settings, labels map[string]string) bool {
-	return labels[OwnerLabel] == settings.Owner
-}
