@@ -65,7 +65,7 @@ Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
   rung plugin test ./provider-plugin-command --options "$(cat options.json)"
-  rung plugin test ./group-plugin-static --options '{"hosts": {"one": "10.0.0.1:22", "two": "10.0.0.2:22"}}'`,
+  rung plugin test ./group-plugin-static --options "$(cat hosts.json)"`,
 		Args: command.Arguments(1, 1, "FILE"),
 	}
 	cmd.Flags().StringVar(&options, "options", "", "give the plugin these options, as `JSON`")
