@@ -3,10 +3,9 @@ package config
 import (
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
-	"github.com/gorhill/cronexpr"
+	"github.com/rungci/rung/fleet/schedule"
 )
 
 // Late reports whether a job has waited longer in GitLab's queue than the configuration accepts at this time. running is how many jobs of its project
@@ -28,52 +27,10 @@ func (m Monitoring) Late(at time.Time, waited time.Duration, running string) boo
 	return false
 }
 
-// within reports whether a time is in one of some periods. A period is an expression of cron with 5 fields (minute to day of the week), 6 (a year
-// after them) or 7 (a second before them); it lasts as long as the expression matches.
+// within reports whether a time is in one of some periods.
 func within(periods []string, timezone string, at time.Time) (bool, error) {
-	if timezone == "" {
-		timezone = "Local"
-	}
-	zone, err := time.LoadLocation(timezone)
-	if err != nil {
-		return false, fmt.Errorf("there is no time zone %q on this machine", timezone)
-	}
-	at = at.In(zone).Truncate(time.Second)
-	in := false
-	for _, text := range periods {
-		expression, err := period(text)
-		if err != nil {
-			return false, err
-		}
-		in = in || expression.Next(at.Add(-time.Second)).Equal(at)
-	}
-	return in, nil
-}
-
-// The numbers of fields that an expression can have.
-const (
-	withoutYear    = 5
-	withoutSeconds = 6
-	allFields      = 7
-)
-
-// period reads an expression. Without seconds it stands for whole minutes.
-func period(text string) (*cronexpr.Expression, error) {
-	fields := strings.Fields(text)
-	if len(fields) < withoutYear || len(fields) > allFields {
-		return nil, fmt.Errorf("%q has %d fields, and an expression of cron has 5 to 7", text, len(fields))
-	}
-	if len(fields) <= withoutSeconds {
-		fields = append([]string{"*"}, fields...)
-	}
-	if len(fields) < allFields {
-		fields = append(fields, "*")
-	}
-	expression, err := cronexpr.Parse(strings.Join(fields, " "))
-	if err != nil {
-		return nil, fmt.Errorf("%q is not an expression of cron: %w", text, err)
-	}
-	return expression, nil
+	of, err := schedule.Parse(timezone, periods...)
+	return err == nil && of.Contains(at), err
 }
 
 // queuing checks the thresholds of an entry.
