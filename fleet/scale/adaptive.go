@@ -1,0 +1,117 @@
+package scale
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Adaptive is our policy. It knows how long machines take to be ready, how demand rose lately within such a time, how long jobs take, and how machines
+// are paid for. A slot is kept free if it would have been needed often enough; an idle machine that is paid for anyway stays.
+type Adaptive struct {
+	// Worth is the share of recent boot times in which a slot must have been needed to be kept free: what one of them costs, in waits that it
+	// spares. 0 is DefaultWorth. 1 or more keeps none.
+	Worth float64
+	// Memory is after how long a boot time counts half; 0 is 30 minutes.
+	Memory time.Duration
+	// Linger is how long an idle machine is kept, though it is not needed.
+	Linger time.Duration
+	// Patience is the share of jobs expected to end within a boot time whose slots are counted on by those who wait, instead of new machines. Nobody
+	// who has waited for a whole boot time is asked for more patience.
+	Patience float64
+}
+
+// DefaultWorth keeps a slot free that one in ten boot times needed.
+const DefaultWorth = 0.1
+
+// longBilling is the granularity from which a machine is kept until the end of what is paid for; before is how long before that it goes.
+const (
+	longBilling = 5 * time.Minute
+	before      = time.Minute
+)
+
+// Plan compares the slots that exist, or come, with those in demand and to spare.
+func (a *Adaptive) Plan(_ time.Time, v *View) Plan {
+	v.Load.memory = a.Memory
+	p := Plan{Spare: v.Load.spare(a.worth())}
+	if v.Free > 0 || v.Coming > 0 || v.Waiting > 0 || p.Spare > 0 {
+		p.Again = v.Load.end
+	}
+	lack := v.Waiting - a.patient(v) + v.Reserved + p.Spare - v.Free - v.Coming
+	if lack > 0 {
+		p.Change = (lack + v.Pool.Slots - 1) / v.Pool.Slots
+		return p
+	}
+	if p.Surplus = v.Free - v.Waiting - v.Reserved - p.Spare; p.Surplus > 0 {
+		p.Change = -v.Idle
+	}
+	return p
+}
+
+func (a *Adaptive) worth() float64 {
+	if a.Worth == 0 {
+		return DefaultWorth
+	}
+	return a.Worth
+}
+
+// patient is how many of those who wait will have the slot of a job that ends soon.
+func (a *Adaptive) patient(v *View) int {
+	if v.Run == 0 || v.Waited >= v.Boot {
+		return 0
+	}
+	soon := float64(v.Busy-v.Draining) * -math.Expm1(-float64(v.Boot)/float64(v.Run))
+	return min(v.Waiting, int(a.Patience*soon))
+}
+
+// Sentence says what is needed and what there is.
+func (a *Adaptive) Sentence(v *View, p Plan) string {
+	text := fmt.Sprintf("pool %s has %s for %s and %s", v.Pool.Name, count(v.Busy-v.Draining+v.Free+v.Coming, "slot"), count(v.Busy-v.Draining, "running job"), count(v.Waiting, "waiting job"))
+	if v.Reserved > 0 {
+		text += fmt.Sprintf(", %d reserved", v.Reserved)
+	}
+	if n := a.patient(v); n > 0 {
+		text += fmt.Sprintf(", of which %d can expect a slot that becomes free sooner than a machine boots (%s)", n, v.Boot.Round(time.Second))
+	}
+	if p.Spare > 0 {
+		return text + fmt.Sprintf(", and keeps %d free: at least %.3g%% of recent boot times (%s each) needed that many", p.Spare, 100*a.worth(), v.Load.window)
+	}
+	return text + fmt.Sprintf(", and keeps none free: fewer than %.3g%% of recent boot times (%s each) needed one", 100*a.worth(), v.Load.window)
+}
+
+// Order is the end of what is paid for, where that is long; else the machine that was used longest ago goes first.
+func (a *Adaptive) Order(now time.Time, p *Pool, created, idleSince time.Time) time.Time {
+	if paid, long := paidUntil(now, p, created); long {
+		return paid
+	}
+	return idleSince
+}
+
+// Hold keeps a machine that is paid for.
+func (a *Adaptive) Hold(now time.Time, p *Pool, created, idleSince time.Time) time.Time {
+	until := idleSince.Add(a.Linger)
+	if paid, long := paidUntil(now, p, created); long && paid.Add(-before).After(until) {
+		until = paid.Add(-before)
+	}
+	return until
+}
+
+// paidUntil is until when a machine is paid for if it is deleted now, and whether that is long.
+func paidUntil(now time.Time, p *Pool, created time.Time) (time.Time, bool) {
+	paid := created.Add(p.Billing.Paid(now.Sub(created)))
+	return paid, p.Billing.Granularity >= longBilling || paid.Sub(now) >= longBilling
+}
+
+// Preemptive is false: a job is never left in a queue while a machine could be made for it.
+func (a *Adaptive) Preemptive(time.Time) bool { return false }
+
+// Next is never: all that changes by itself is in the plan.
+func (a *Adaptive) Next(time.Time) time.Time { return time.Time{} }
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,80 @@
+package scale
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/rungci/rung/fleet/schedule"
+)
+
+// Classic is the policy of gitlab-runner's autoscaler, as it is documented. What is not documented has an option, so that a simulation can try both.
+//
+// Source: GitLab's documentation of [runners.autoscaler], its runbooks, and the fields of the log line "required scaling change".
+type Classic struct {
+	Policies schedule.Policies
+	// RoundUp rounds the machines that there are up, and not down, where some slots of them are of no use.
+	RoundUp bool
+	// ReservedIsIdle counts slots that are reserved among those to keep idle, and not beside them.
+	ReservedIsIdle bool
+
+	minute  time.Time // of the policy in force
+	current schedule.Policy
+}
+
+// at is the policy in force. It can change with every minute.
+func (c *Classic) at(now time.Time) *schedule.Policy {
+	if minute := now.Truncate(time.Minute); !minute.Equal(c.minute) {
+		c.minute, c.current = minute, c.Policies.At(now)
+	}
+	return &c.current
+}
+
+// Plan is the documented formula.
+func (c *Classic) Plan(now time.Time, v *View) Plan {
+	policy, slots := c.at(now), v.Pool.Slots
+	p := Plan{Spare: policy.IdleCount, Surplus: math.MaxInt}
+	if policy.ScaleFactor > 0 {
+		scaled := int(math.Ceil(policy.ScaleFactor * float64(v.Busy)))
+		if policy.ScaleFactorLimit > 0 {
+			scaled = min(scaled, policy.ScaleFactorLimit)
+		}
+		p.Spare = max(p.Spare, scaled)
+	}
+	demand := v.Busy + v.Waiting + v.Reserved + p.Spare
+	if c.ReservedIsIdle {
+		demand = v.Busy + v.Waiting + max(v.Reserved, p.Spare)
+	}
+	supply := v.Ready*slots + v.Coming + v.Draining // what is free on machines that take no more is of no use
+	have := supply / slots
+	if c.RoundUp {
+		have = (supply + slots - 1) / slots
+	}
+	p.Change = max((demand+slots-1)/slots-have, -v.Idle)
+	return p
+}
+
+// Sentence says what the formula was about.
+func (c *Classic) Sentence(v *View, p Plan) string {
+	return fmt.Sprintf("pool %s has %s for %s, %s, %d reserved and %d to keep idle", v.Pool.Name,
+		count(v.Ready*v.Pool.Slots+v.Coming+v.Draining, "slot"), count(v.Busy, "running job"), count(v.Waiting, "waiting job"), v.Reserved, p.Spare)
+}
+
+// Order is that of being idle.
+func (c *Classic) Order(_ time.Time, _ *Pool, _, idleSince time.Time) time.Time { return idleSince }
+
+// Hold keeps a machine for the idle time.
+func (c *Classic) Hold(now time.Time, _ *Pool, _, idleSince time.Time) time.Time {
+	return idleSince.Add(c.at(now).IdleTime)
+}
+
+// Preemptive is that of the policy in force.
+func (c *Classic) Preemptive(now time.Time) bool { return c.at(now).Preemptive }
+
+// Next is the next minute, if there are policies.
+func (c *Classic) Next(now time.Time) time.Time {
+	if len(c.Policies) == 0 {
+		return time.Time{}
+	}
+	return now.Truncate(time.Minute).Add(time.Minute)
+}

@@ -1,0 +1,166 @@
+package scale
+
+import (
+	"fmt"
+	"time"
+)
+
+// Decision is what is to be done now, and when to ask again if nothing happens before; a zero Wake is never. Actions are valid until the next decision.
+type Decision struct {
+	Actions []Action
+	Wake    time.Time
+}
+
+// Decide is called after something has happened, and at the time that the last decision named.
+func (f *Fleet) Decide(now time.Time) Decision {
+	f.due(now)
+	f.route(now)
+	wake := f.policy.Next(now)
+	for _, p := range f.pools {
+		v := f.view(now, p)
+		p.load.observe(now, v.Busy+v.Waiting, p.boots.get())
+		plan := f.policy.Plan(now, &v)
+		p.last = decided{view: v, plan: plan}
+		switch {
+		case plan.Change > 0:
+			wake = earlier(wake, f.grow(now, p, plan.Change))
+		case plan.Change < 0:
+			wake = earlier(wake, f.shrink(now, p, -plan.Change, plan.Surplus))
+		}
+		wake = earlier(wake, plan.Again)
+	}
+	if m := f.timers.first(); m != nil {
+		wake = earlier(wake, m.due)
+	}
+	out := Decision{Actions: f.actions, Wake: wake}
+	f.actions = make([]Action, 0, 4)
+	return out
+}
+
+// earlier is the first of two times; zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// due repeats what has not been answered, and gives up on what takes too long.
+func (f *Fleet) due(now time.Time) {
+	for m := f.timers.first(); m != nil && !m.due.After(now); m = f.timers.first() {
+		f.timers.remove(m)
+		late := now.Sub(m.created) >= m.pool.BootTimeout
+		switch {
+		case m.state == Deleting:
+			f.remove(now, m, m.reason)
+		case late && m.state <= Creating:
+			f.fail(now, m, fmt.Sprintf("%s is not ready after %s", m.name(), m.pool.BootTimeout))
+			m.pool.backoff.failed(now, Failure{Kind: Transient, Err: fmt.Errorf("a machine was not ready after %s", m.pool.BootTimeout)})
+		case m.state == Requested:
+			f.act(Action{Kind: Create, Pool: m.pool.Name, Request: m.request, Why: "the group has not answered: " + m.pool.backoff.why})
+			f.wait(m, m.created.Add(m.pool.BootTimeout))
+		}
+	}
+}
+
+// route gives those who wait to the pools that are to grow for them: the cheapest that is enough, can be grown, and is not on its way already.
+func (f *Fleet) route(now time.Time) {
+	for _, p := range f.pools {
+		p.waiting, p.load.unallocated = 0, p.coming()
+	}
+	for _, g := range f.groups {
+		left := g.waiting
+		for _, p := range g.pools { // slots that come anyway
+			take := min(left, p.load.unallocated)
+			p.waiting, p.load.unallocated, left = p.waiting+take, p.load.unallocated-take, left-take
+		}
+		for _, p := range g.pools {
+			if left == 0 {
+				break
+			}
+			if p.backoff.blocked(now) || p.room() == 0 {
+				continue
+			}
+			take := left
+			if p.MaxInstances > 0 {
+				take = min(left, max(0, p.room()*p.Slots+p.coming()-p.waiting))
+			}
+			p.waiting, left = p.waiting+take, left-take
+		}
+		g.pools[0].waiting += left // who waits for a limit or the end of a pause
+	}
+}
+
+func (f *Fleet) view(now time.Time, p *pool) View {
+	reserved, waited := 0, time.Duration(0)
+	for _, g := range p.groups {
+		if g.pools[0] == p {
+			reserved += g.reserved
+		}
+		if g.first != nil {
+			waited = max(waited, now.Sub(g.first.since))
+		}
+	}
+	return View{
+		Waited: waited,
+		Pool:   &p.Pool, Busy: p.busy, Draining: p.drainingBusy, Free: p.free, Waiting: p.waiting, Reserved: reserved,
+		Coming: p.coming(), Ready: p.count[Ready], Instances: p.instances(), Idle: p.idle.Len(),
+		Boot: p.boots.get(), Run: p.runs.get(), Load: &p.load,
+	}
+}
+
+// grow asks for machines, as far as limits let it, and returns when it could ask for more.
+func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
+	if p.backoff.blocked(now) {
+		p.last.limit = "no machines are asked for until " + p.backoff.until.UTC().Format(time.TimeOnly) + ": " + p.backoff.why
+		return p.backoff.until
+	}
+	allowed := min(n, p.room())
+	if allowed < n {
+		p.last.limit = fmt.Sprintf("the pool has its %d machines", p.MaxInstances)
+	}
+	throttled := min(allowed, p.bucket.ready(now))
+	p.bucket.take(throttled)
+	why := ""
+	for range throttled {
+		if why == "" {
+			why = f.policy.Sentence(&p.last.view, p.last.plan)
+		}
+		request := fmt.Sprintf("%s-%d", f.config.Name, f.created+1)
+		m := f.add(now, p, request, Requested, "")
+		f.wait(m, now.Add(p.BootTimeout))
+		f.act(Action{Kind: Create, Pool: p.Name, Request: request, Why: why})
+	}
+	if throttled < allowed {
+		p.last.limit = fmt.Sprintf("no more than %g machines a second are asked for", p.bucket.rate)
+		return p.bucket.next()
+	}
+	return time.Time{}
+}
+
+// shrink ends idle machines, and returns when the next can go.
+func (f *Fleet) shrink(now time.Time, p *pool, n, surplus int) time.Time {
+	why := ""
+	for n > 0 {
+		m := p.idle.first()
+		if m == nil || m.freeSlots() > surplus {
+			return time.Time{}
+		}
+		if order := f.policy.Order(now, &p.Pool, m.created, m.idleSince); order.After(m.order) { // what was paid for has ended, and it stayed
+			m.order = order
+			p.idle.put(m)
+			continue
+		}
+		until := f.policy.Hold(now, &p.Pool, m.created, m.idleSince)
+		if until.After(now) {
+			return until
+		}
+		if why == "" {
+			why = f.policy.Sentence(&p.last.view, p.last.plan)
+		}
+		surplus -= m.freeSlots()
+		f.remove(now, m, why)
+		n--
+	}
+	return time.Time{}
+}

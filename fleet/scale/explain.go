@@ -1,0 +1,107 @@
+package scale
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// decided is what was decided last for a pool.
+type decided struct {
+	view  View
+	plan  Plan
+	limit string // what kept it from being done; empty if nothing did
+}
+
+// Explanation says of a pool, in sentences, what the last decision was made of.
+type Explanation struct {
+	Pool      string
+	Instances map[State]int // those that exist
+	Why       string        // this many
+	Next      string        // which machine goes next
+}
+
+// Explain says why there are as many machines as there are, and which goes next.
+func (f *Fleet) Explain(now time.Time) []Explanation {
+	var all []Explanation
+	for _, p := range f.pools {
+		e := Explanation{Pool: p.Name, Instances: map[State]int{}, Next: f.next(now, p)}
+		for s := Requested; s < Gone; s++ {
+			if n := p.count[s]; n > 0 {
+				e.Instances[s] = n
+			}
+		}
+		if p.last.view.Pool != nil {
+			e.Why = f.policy.Sentence(&p.last.view, p.last.plan)
+		}
+		if p.last.limit != "" {
+			e.Why += "; " + p.last.limit
+		}
+		if f.listErr != "" {
+			e.Why += "; its machines cannot be listed: " + f.listErr
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// next says which idle machine goes next.
+func (f *Fleet) next(now time.Time, p *pool) string {
+	m := p.idle.first()
+	if m == nil {
+		return "no machine is idle"
+	}
+	text := fmt.Sprintf("%s, idle since %s, goes next", m.name(), m.idleSince.UTC().Format(time.TimeOnly))
+	if until := f.policy.Hold(now, &p.Pool, m.created, m.idleSince); until.After(now) {
+		text += ", not before " + until.UTC().Format(time.TimeOnly)
+	}
+	if p.last.plan.Change >= 0 {
+		text += ", once fewer slots are needed"
+	}
+	return text
+}
+
+// ExplainJob says where a job is, or why it waits.
+func (f *Fleet) ExplainJob(now time.Time, key string) string {
+	d := f.demands[key]
+	switch {
+	case d == nil:
+		return "there is no job " + key
+	case d.reserved:
+		return key + " is reserved for, and nobody has asked for its slot"
+	case d.on != nil:
+		return fmt.Sprintf("%s runs on %s (pool %s), slot %d, since %s", key, d.on.name(), d.on.pool.Name, d.slot, d.since.UTC().Format(time.TimeOnly))
+	}
+	var pools []string
+	for _, p := range d.group.pools {
+		text := fmt.Sprintf("pool %s has no free slot", p.Name)
+		if n := p.count[Requested] + p.count[Creating]; n > 0 {
+			text += ", and " + count(n, "machine") + " on the way"
+		}
+		if p.last.limit != "" {
+			text += ", and " + p.last.limit
+		}
+		pools = append(pools, text)
+	}
+	return fmt.Sprintf("%s waits since %s: %s", key, d.since.UTC().Format(time.TimeOnly), strings.Join(pools, "; "))
+}
+
+// misfit says what a job needs that no slot has.
+func (f *Fleet) misfit(n Needs) string {
+	text := fmt.Sprintf("it needs %g CPUs, %d MiB of memory, %d MiB of disk", n.CPUs, n.Memory>>20, n.Disk>>20)
+	if n.GPUs > 0 {
+		text += ", " + count(n.GPUs, "GPU")
+	}
+	for _, name := range []string{n.OS, n.Arch} {
+		if name != "" {
+			text += ", " + name
+		}
+	}
+	switch n.Spot {
+	case OnlySpot:
+		text += ", on spot"
+	case NoSpot:
+		text += ", not on spot"
+	}
+	return text
+}

@@ -1,0 +1,201 @@
+package scale
+
+import "time"
+
+// State is what a machine is doing.
+type State int
+
+// The states of a machine. It is in the fleet in each of them but the last.
+const (
+	Requested State = iota // its creation is recorded, and asked for until the answer comes
+	Creating               // the group has accepted
+	Ready                  // it takes jobs
+	Draining               // it finishes its jobs, and takes no more
+	Failed                 // it is of no use, and is deleted with this decision
+	Deleting               // its end is asked for until it is seen gone
+	Gone
+	states
+)
+
+// String is the state in lower case.
+func (s State) String() string {
+	return [states]string{"requested", "creating", "ready", "draining", "failed", "deleting", "gone"}[s]
+}
+
+// instance is a machine.
+type instance struct {
+	pool    *pool
+	number  uint64 // in the order of their making
+	request string
+	id      string // what the group calls it, once that is known
+	state   State
+	reason  string
+
+	created, since, idleSince time.Time
+	uses, used                int
+	slots                     []*demand
+
+	seen         uint64    // the list that had it last
+	missingSince time.Time // of lists in a row
+
+	due   time.Time // when it is looked at again: timers
+	order time.Time // when it goes, if nobody needs it: idle
+
+	listAt, timerAt, openAt, idleAt int // its places, from 1
+}
+
+// takes reports whether another job may run here.
+func (m *instance) takes() bool {
+	return m.state == Ready && m.used < m.pool.Slots && (m.pool.MaxUses == 0 || m.uses < m.pool.MaxUses)
+}
+
+// freeSlots is how many more jobs it takes now.
+func (m *instance) freeSlots() int {
+	if !m.takes() {
+		return 0
+	}
+	free := m.pool.Slots - m.used
+	if m.pool.MaxUses > 0 {
+		free = min(free, m.pool.MaxUses-m.uses)
+	}
+	return free
+}
+
+// name is what a person knows it by.
+func (m *instance) name() string {
+	if m.id != "" {
+		return m.id
+	}
+	return m.request
+}
+
+// change does something to a machine, and keeps what is counted and ordered of it true.
+func (f *Fleet) change(m *instance, do func()) {
+	p := m.pool
+	if m.openAt > 0 {
+		p.open[m.used].remove(m)
+	}
+	p.count[m.state]--
+	p.busy -= m.used
+	p.free -= m.freeSlots()
+	if m.state == Draining {
+		p.drainingBusy -= m.used
+	}
+	do()
+	p.count[m.state]++
+	p.busy += m.used
+	p.free += m.freeSlots()
+	if m.state == Draining {
+		p.drainingBusy += m.used
+	}
+	if m.takes() {
+		p.open[m.used].put(m)
+	}
+	if m.takes() && m.used == 0 {
+		m.order = f.policy.Order(m.idleSince, &p.Pool, m.created, m.idleSince)
+		p.idle.put(m)
+	} else {
+		p.idle.remove(m)
+	}
+}
+
+// become moves a machine to another state.
+func (f *Fleet) become(now time.Time, m *instance, s State, reason string) {
+	f.change(m, func() { m.state, m.reason, m.since = s, reason, now })
+	f.timers.remove(m)
+}
+
+// wait sets when a machine is looked at again.
+func (f *Fleet) wait(m *instance, due time.Time) {
+	m.due = due
+	f.timers.put(m)
+}
+
+// add makes a machine that is known from now on.
+func (f *Fleet) add(now time.Time, p *pool, request string, s State, reason string) *instance {
+	f.created++
+	m := &instance{pool: p, number: f.created, request: request, state: Gone, created: now, slots: make([]*demand, p.Slots)}
+	p.count[Gone]++
+	f.become(now, m, s, reason)
+	f.requests[request] = m
+	f.all = append(f.all, m)
+	m.listAt = len(f.all)
+	return m
+}
+
+// forget ends a machine that is gone.
+func (f *Fleet) forget(now time.Time, m *instance, reason string) {
+	f.endJobs(m, reason)
+	f.become(now, m, Gone, reason)
+	m.pool.count[Gone]--
+	last := len(f.all) - 1
+	f.all[m.listAt-1] = f.all[last]
+	f.all[m.listAt-1].listAt = m.listAt
+	f.all = f.all[:last]
+	delete(f.requests, m.request)
+	if m.id != "" {
+		delete(f.ids, m.id)
+		f.gone.add(now, m.id)
+	}
+}
+
+// fail ends the jobs of a machine that is of no use, and then itself.
+func (f *Fleet) fail(now time.Time, m *instance, reason string) {
+	if m.state >= Failed {
+		return
+	}
+	f.endJobs(m, reason)
+	f.become(now, m, Failed, reason)
+	f.remove(now, m, reason)
+}
+
+// remove asks for the end of a machine without jobs.
+func (f *Fleet) remove(now time.Time, m *instance, why string) {
+	if m.used > 0 {
+		return // whatever the reason: the job comes first
+	}
+	if m.state != Deleting {
+		f.become(now, m, Deleting, why)
+	}
+	f.wait(m, now.Add(f.config.DeleteRetry))
+	f.act(Action{Kind: Delete, Pool: m.pool.Name, Request: m.request, Instance: m.id, Why: why})
+}
+
+// drain lets a machine finish its jobs, and take no more.
+func (f *Fleet) drain(now time.Time, m *instance, why string) {
+	if m.state != Ready {
+		return
+	}
+	f.become(now, m, Draining, why)
+	if m.used == 0 {
+		f.remove(now, m, why)
+		return
+	}
+	f.act(Action{Kind: Drain, Pool: m.pool.Name, Request: m.request, Instance: m.id, Why: why})
+}
+
+// tombstones are ids of machines that are gone, as a list may still have them.
+type tombstones struct {
+	ids   map[string]time.Time
+	queue []string
+}
+
+// remembered is how long a list may be behind.
+const remembered = 10 * time.Minute
+
+func (t *tombstones) add(now time.Time, id string) {
+	if t.ids == nil {
+		t.ids = map[string]time.Time{}
+	}
+	for len(t.queue) > 0 && now.Sub(t.ids[t.queue[0]]) > remembered {
+		delete(t.ids, t.queue[0])
+		t.queue = t.queue[1:]
+	}
+	t.ids[id] = now
+	t.queue = append(t.queue, id)
+}
+
+func (t *tombstones) has(now time.Time, id string) bool {
+	at, ok := t.ids[id]
+	return ok && now.Sub(at) <= remembered
+}

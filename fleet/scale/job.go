@@ -1,0 +1,187 @@
+package scale
+
+import (
+	"fmt"
+	"time"
+)
+
+// demand is a job: reserved for, waiting, or on a machine.
+type demand struct {
+	key      string
+	group    *group
+	number   uint64 // in the order of asking
+	since    time.Time
+	reserved bool      // nobody knows yet whether the job comes
+	on       *instance // nil while it waits
+	slot     int
+	before   *demand // among those that wait
+	after    *demand
+}
+
+// Reserve keeps room for a job before there is one. The error is ErrNoCapacity or ErrUnfit; a key that is known is no error.
+func (f *Fleet) Reserve(now time.Time, key string, n Needs) error {
+	if f.demands[key] != nil {
+		return nil
+	}
+	g, err := f.groupOf(n)
+	if err != nil {
+		return err
+	}
+	ready, possible := f.roomFor(g)
+	switch {
+	case ready <= 0 && possible <= 0, ready <= 0 && f.policy.Preemptive(now):
+		return ErrNoCapacity
+	}
+	if slots := g.pools[0].Slots; f.config.ThrottleReservations && ready+g.reserved > slots && ready <= slots {
+		return ErrNoCapacity
+	}
+	f.asked++
+	f.demands[key] = &demand{key: key, group: g, number: f.asked, since: now, reserved: true}
+	g.reserved++
+	return nil
+}
+
+// roomFor is how many more jobs of a group there are slots for, and how many could be made.
+func (f *Fleet) roomFor(g *group) (ready, possible int) {
+	for _, p := range g.pools {
+		ready += p.free
+		possible += p.coming() + p.room()*p.Slots
+	}
+	return ready - g.reserved - g.waiting, possible - g.waiting
+}
+
+// Ask says that a job waits for a slot. A key that was reserved keeps its place; one that waits or runs is no error, so that Ask can be repeated.
+func (f *Fleet) Ask(now time.Time, key string, n Needs) error {
+	d := f.demands[key]
+	switch {
+	case d != nil && !d.reserved:
+		return nil
+	case d != nil:
+		d.reserved = false
+		d.group.reserved--
+	}
+	g, err := f.groupOf(n)
+	if err != nil {
+		delete(f.demands, key)
+		return err
+	}
+	f.asked++
+	d = &demand{key: key, group: g, number: f.asked, since: now}
+	f.demands[key] = d
+	g.enqueue(d)
+	for _, p := range g.pools {
+		if m := p.openInstance(); m != nil {
+			f.place(now, d, m)
+			break
+		}
+	}
+	return nil
+}
+
+// Release gives back what there is of a key: a reservation, a place in the queue, or a slot. A key that is unknown is no error.
+func (f *Fleet) Release(now time.Time, key string) {
+	d := f.demands[key]
+	if d == nil {
+		return
+	}
+	delete(f.demands, key)
+	switch {
+	case d.reserved:
+		d.group.reserved--
+	case d.on == nil:
+		d.group.dequeue(d)
+	default:
+		m := d.on
+		m.pool.runs.add(now.Sub(d.since))
+		f.change(m, func() {
+			m.slots[d.slot] = nil
+			m.used--
+			m.idleSince = now
+		})
+		f.freed(now, m)
+	}
+}
+
+// freed gives the slots of a machine to others, or ends it if it has served.
+func (f *Fleet) freed(now time.Time, m *instance) {
+	switch {
+	case m.state == Draining && m.used == 0:
+		f.remove(now, m, m.reason)
+	case m.takes():
+		f.fill(now, m)
+	}
+}
+
+// fill gives the slots of a machine to those who wait, the longest first.
+func (f *Fleet) fill(now time.Time, m *instance) {
+	for m.takes() {
+		var next *demand
+		for _, g := range m.pool.groups {
+			if g.first != nil && (next == nil || g.first.number < next.number) {
+				next = g.first
+			}
+		}
+		if next == nil {
+			return
+		}
+		f.place(now, next, m)
+	}
+}
+
+// place puts a job that waits onto a machine that takes it.
+func (f *Fleet) place(now time.Time, d *demand, m *instance) {
+	d.group.dequeue(d)
+	for d.slot = 0; m.slots[d.slot] != nil; d.slot++ {
+	}
+	f.change(m, func() {
+		m.slots[d.slot] = d
+		m.used++
+		m.uses++
+	})
+	if m.pool.MaxUses > 0 && m.uses >= m.pool.MaxUses {
+		f.become(now, m, Draining, fmt.Sprintf("%s has run %d jobs, its limit", m.name(), m.uses))
+	}
+	waited := now.Sub(d.since)
+	d.on, d.since = m, now
+	f.act(Action{Kind: Place, Pool: m.pool.Name, Request: m.request, Instance: m.id, Key: d.key, Slot: d.slot, Waited: waited})
+}
+
+// endJobs ends what runs on a machine that no longer can.
+func (f *Fleet) endJobs(m *instance, why string) {
+	for _, d := range m.slots {
+		if d == nil {
+			continue
+		}
+		delete(f.demands, d.key)
+		f.act(Action{Kind: End, Pool: m.pool.Name, Request: m.request, Instance: m.id, Key: d.key, Slot: d.slot, Why: why})
+	}
+	f.change(m, func() {
+		clear(m.slots)
+		m.used = 0
+	})
+}
+
+func (g *group) enqueue(d *demand) {
+	if d.before = g.last; d.before == nil {
+		g.first = d
+	} else {
+		d.before.after = d
+	}
+	g.last = d
+	g.waiting++
+}
+
+func (g *group) dequeue(d *demand) {
+	if d.before == nil {
+		g.first = d.after
+	} else {
+		d.before.after = d.after
+	}
+	if d.after == nil {
+		g.last = d.before
+	} else {
+		d.after.before = d.before
+	}
+	d.before, d.after = nil, nil
+	g.waiting--
+}

@@ -1,0 +1,128 @@
+package scale
+
+import (
+	"fmt"
+	"time"
+)
+
+// Seen is a machine in a list of a group.
+type Seen struct {
+	Instance string
+	Request  string // that it was made for, if the group knows that
+	Pool     string
+	State    GroupState
+	Reason   string // why it has failed
+}
+
+// GroupState is the state of a machine as its group has it.
+type GroupState int
+
+// The states of a group.
+const (
+	GroupCreating GroupState = iota
+	GroupRunning
+	GroupFailed
+	GroupDeleting
+	GroupDeleted
+)
+
+// ListFailed says that a list could not be had. Nothing is known of the machines then, so none is missing, and whatever else is decided goes on.
+func (f *Fleet) ListFailed(_ time.Time, err error) { f.listErr = err.Error() }
+
+// Listed says what machines the groups have: all of them.
+func (f *Fleet) Listed(now time.Time, list []Seen) {
+	f.listErr = ""
+	f.listing++
+	for _, s := range list {
+		if m := f.match(now, s); m != nil {
+			m.seen, m.missingSince = f.listing, time.Time{}
+			f.saw(now, m, s)
+		}
+	}
+	for i := len(f.all) - 1; i >= 0; i-- { // backwards: forget moves the last one
+		if m := f.all[i]; m.seen != f.listing && m.id != "" {
+			f.missing(now, m)
+		}
+	}
+}
+
+// Observed is Listed for one machine: a group that watches says what changes.
+func (f *Fleet) Observed(now time.Time, s Seen) {
+	if m := f.match(now, s); m != nil {
+		f.saw(now, m, s)
+	}
+}
+
+// match finds the machine, or takes over one that is not in the record. nil is one that is gone for us, or for its group.
+func (f *Fleet) match(now time.Time, s Seen) *instance {
+	if m := f.ids[s.Instance]; m != nil {
+		return m
+	}
+	if m := f.requests[s.Request]; m != nil && m.id == "" {
+		f.identify(m, s.Instance)
+		return m
+	}
+	if s.State == GroupDeleted || s.State == GroupDeleting || f.gone.has(now, s.Instance) {
+		return nil
+	}
+	if s.Request == "" {
+		if m := f.nameless(s.Pool); m != nil {
+			f.identify(m, s.Instance)
+			return m
+		}
+	}
+	f.stray(now, "stray/"+s.Instance, s.Instance, s.Pool, "it is not in the record of this fleet")
+	return f.ids[s.Instance]
+}
+
+// nameless is the oldest machine that a group has accepted to make, and not named. Groups that only count machines name them in lists.
+func (f *Fleet) nameless(pool string) *instance {
+	var oldest *instance
+	for _, m := range f.all {
+		if m.state == Creating && m.id == "" && m.pool.Name == pool && (oldest == nil || m.number < oldest.number) {
+			oldest = m
+		}
+	}
+	return oldest
+}
+
+// saw follows the state that a group gives. A state that goes backwards says nothing: the machine was reached.
+func (f *Fleet) saw(now time.Time, m *instance, s Seen) {
+	switch s.State {
+	case GroupCreating, GroupRunning:
+		if m.state == Requested {
+			f.Created(now, m.request, s.Instance)
+		}
+	case GroupFailed:
+		f.fail(now, m, fmt.Sprintf("%s has failed: %s", m.name(), s.Reason))
+	case GroupDeleting:
+		if m.state < Deleting {
+			f.endJobs(m, m.name()+" was removed by somebody else")
+			f.become(now, m, Deleting, m.name()+" was removed by somebody else")
+			f.wait(m, now.Add(f.config.DeleteRetry))
+		}
+	case GroupDeleted:
+		f.forget(now, m, orText(m.state == Deleting, m.reason, m.name()+" was removed by somebody else"))
+	}
+}
+
+func orText(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// missing is a machine that a list does not have. Lists can be behind, so it must be missing for a while, and its end is asked for all the same: it
+// may be running, and cost money.
+func (f *Fleet) missing(now time.Time, m *instance) {
+	switch {
+	case m.state == Deleting:
+		f.forget(now, m, m.reason)
+	case m.seen == 0 && m.state == Creating: // the list is behind; it has until it must be ready
+	case m.missingSince.IsZero():
+		m.missingSince = now
+	case now.Sub(m.missingSince) >= f.config.MissingAfter:
+		f.fail(now, m, fmt.Sprintf("%s is missing from the group's list since %s", m.name(), m.missingSince.UTC().Format(time.TimeOnly)))
+	}
+}

@@ -1,0 +1,162 @@
+package scale
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// pool is a Pool with its machines.
+type pool struct {
+	Pool
+	bit    uint64
+	groups []*group // that it is enough for
+
+	count        [states]int
+	busy         int // slots with jobs
+	drainingBusy int // those of them on machines that take no more
+	free         int // slots that a job can have now
+	open         []*index
+	idle         *index
+
+	bucket  bucket
+	backoff backoff
+	boots   average
+	runs    average // how long jobs take
+	load    Load
+
+	waiting int // jobs for which this pool is the one to grow; set by each decision
+	last    decided
+}
+
+func newPool(of Pool) *pool {
+	of.Slots = cmp.Or(of.Slots, 1)
+	of.BootTimeout = cmp.Or(of.BootTimeout, defaultBootTimeout)
+	p := &pool{Pool: of, idle: newIdle(), open: make([]*index, of.Slots)}
+	for i := range p.open {
+		p.open[i] = newOpen()
+	}
+	p.boots.set(cmp.Or(of.BootTime, defaultBootTime))
+	limit := cmp.Or(of.Throttle.Limit, defaultThrottle)
+	p.bucket = bucket{rate: limit, size: float64(cmp.Or(of.Throttle.Burst, of.MaxInstances, int(math.Ceil(limit)), 1))}
+	return p
+}
+
+// instances is how many machines there are, in every state.
+func (p *pool) instances() int {
+	n := 0
+	for s := Requested; s < Gone; s++ {
+		n += p.count[s]
+	}
+	return n
+}
+
+// room is how many machines the limit allows beside those that exist.
+func (p *pool) room() int {
+	if p.MaxInstances == 0 {
+		return math.MaxInt32
+	}
+	return max(0, p.MaxInstances-p.instances())
+}
+
+// coming is how many slots are on their way.
+func (p *pool) coming() int { return (p.count[Requested] + p.count[Creating]) * p.Slots }
+
+// openInstance is the machine that the next job gets: the fullest, so that others can go.
+func (p *pool) openInstance() *instance {
+	for used := p.Slots - 1; used >= 0; used-- {
+		if m := p.open[used].first(); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// bucket lets things happen at a rate. It is full at first.
+type bucket struct {
+	rate, size float64 // a negative rate is no limit
+	tokens     float64
+	at         time.Time
+}
+
+// ready is how many may happen now.
+func (b *bucket) ready(now time.Time) int {
+	switch {
+	case b.rate < 0:
+		return math.MaxInt32
+	case b.at.IsZero():
+		b.tokens = b.size
+	default:
+		b.tokens = min(b.size, b.tokens+b.rate*max(0, now.Sub(b.at).Seconds()))
+	}
+	if b.at.Before(now) {
+		b.at = now
+	}
+	return int(b.tokens + 1e-9)
+}
+
+// take is called after ready.
+func (b *bucket) take(n int) { b.tokens -= float64(n) }
+
+// next is when one more may happen.
+func (b *bucket) next() time.Time {
+	if b.rate <= 0 {
+		return time.Time{}
+	}
+	return b.at.Add(time.Duration(math.Ceil(max(0, 1-b.tokens) / b.rate * float64(time.Second))))
+}
+
+// Pauses after failed creates: the first, and the longest of each kind.
+const (
+	firstPause    = 5 * time.Second
+	longestPause  = 5 * time.Minute
+	quotaPause    = time.Minute
+	quotaLongest  = 15 * time.Minute
+	maxDoublings  = 10
+	refusedPause  = 5 * time.Minute
+	refusedLonger = 30 * time.Minute
+)
+
+// backoff keeps a pool from growing for a while after failures.
+type backoff struct {
+	failures int
+	until    time.Time
+	why      string
+}
+
+// failed notes a failure. Those that were asked for before the pause began do not lengthen it.
+func (b *backoff) failed(now time.Time, e Failure) {
+	first, longest := firstPause, longestPause
+	switch e.Kind {
+	case Quota:
+		first, longest = quotaPause, quotaLongest
+	case Unauthorized, NotFound:
+		first, longest = refusedPause, refusedLonger
+	}
+	if !now.Before(b.until) {
+		b.failures++
+	}
+	pause := min(longest, first<<min(b.failures-1, maxDoublings))
+	if until := now.Add(max(pause, e.After)); until.After(b.until) {
+		b.until = until
+	}
+	b.why = e.Error()
+}
+
+func (b *backoff) succeeded() { *b = backoff{} }
+
+func (b *backoff) blocked(now time.Time) bool { return now.Before(b.until) }
+
+// average follows durations; the newest counts a tenth.
+type average struct{ value float64 }
+
+func (a *average) set(d time.Duration) { a.value = float64(d) }
+
+func (a *average) add(d time.Duration) {
+	if a.value == 0 {
+		a.set(d)
+	}
+	a.value += (float64(d) - a.value) / 10
+}
+
+func (a *average) get() time.Duration { return time.Duration(a.value) }

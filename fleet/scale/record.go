@@ -1,0 +1,107 @@
+package scale
+
+import (
+	"fmt"
+	"time"
+)
+
+// Record is what must outlive the process: written after each decision and before its actions are carried out, a fleet that is restored from it knows
+// every machine that was ever asked for and has not been seen gone.
+type Record struct {
+	Name      string // of the fleet
+	Created   uint64 // requests so far
+	Instances []InstanceRecord
+}
+
+// InstanceRecord is a machine.
+type InstanceRecord struct {
+	Request, Instance, Pool string
+	State                   State
+	Reason                  string
+	Created                 time.Time
+	Uses                    int
+	Jobs                    []string // the key in each slot; empty is free
+}
+
+// Record copies what the fleet knows of its machines.
+func (f *Fleet) Record() Record {
+	r := Record{Name: f.config.Name, Created: f.created}
+	for _, m := range f.all {
+		one := InstanceRecord{
+			Request: m.request, Instance: m.id, Pool: m.pool.Name, State: m.state, Reason: m.reason, Created: m.created, Uses: m.uses,
+			Jobs: make([]string, m.pool.Slots),
+		}
+		for i, d := range m.slots {
+			if d != nil {
+				one.Jobs[i] = d.key
+			}
+		}
+		r.Instances = append(r.Instances, one)
+	}
+	return r
+}
+
+// Restore takes over the machines of a record, with the jobs on them, into a fleet that has none. A create or delete that may not have been carried out
+// is asked for again. Machines of pools that no longer exist finish their jobs, and go.
+func (f *Fleet) Restore(now time.Time, r Record) error {
+	if len(f.all) > 0 || f.created > 0 {
+		return fmt.Errorf("the fleet has machines already")
+	}
+	for _, one := range r.Instances {
+		if f.requests[one.Request] != nil || one.State >= Gone || one.State < Requested {
+			return fmt.Errorf("the record of machine %q is wrong: it is there twice, or its state is %d", one.Request, one.State)
+		}
+		f.restore(now, one)
+	}
+	f.created = max(f.created, r.Created)
+	return nil
+}
+
+func (f *Fleet) restore(now time.Time, one InstanceRecord) {
+	p := f.byName[one.Pool]
+	retired := p == nil || len(one.Jobs) != p.Slots
+	if retired {
+		p = f.retired(one)
+	}
+	m := f.add(now, p, one.Request, one.State, one.Reason)
+	m.created = one.Created
+	f.identify(m, one.Instance)
+	f.change(m, func() {
+		m.uses, m.idleSince = one.Uses, now
+		for i, key := range one.Jobs {
+			if key == "" {
+				continue
+			}
+			f.asked++
+			m.slots[i] = &demand{key: key, group: &group{}, number: f.asked, since: now, on: m, slot: i}
+			f.demands[key] = m.slots[i]
+			m.used++
+		}
+	})
+	switch one.State {
+	case Requested, Deleting:
+		f.wait(m, now)
+	case Creating:
+		f.wait(m, m.created.Add(p.BootTimeout))
+	case Failed:
+		f.remove(now, m, m.reason)
+	case Ready:
+		if retired {
+			f.drain(now, m, fmt.Sprintf("%s is of a pool that has changed", m.name()))
+		}
+	case Draining:
+		f.freed(now, m)
+	}
+}
+
+// retired is the pool of machines that are no longer as the configuration has them. It is enough for nobody.
+func (f *Fleet) retired(one InstanceRecord) *pool {
+	for _, p := range f.pools {
+		if p.bit == 0 && p.Name == one.Pool && p.Slots == len(one.Jobs) {
+			return p
+		}
+	}
+	p := newPool(Pool{Name: one.Pool, Slots: len(one.Jobs)})
+	f.pools = append(f.pools, p)
+	return p
+}
