@@ -31,9 +31,9 @@ const (
 )
 
 // Plan compares the slots that exist, or come, with those in demand and to spare.
-func (a *Adaptive) Plan(_ time.Time, v *View) Plan {
+func (a *Adaptive) Plan(now time.Time, v *View) Plan {
 	v.Load.memory = a.Memory
-	p := Plan{Spare: v.Load.spare(a.worth())}
+	p := Plan{Spare: v.Load.spare(now, a.worth(), ending(v))}
 	if v.Free > 0 || v.Coming > 0 || v.Waiting > 0 || p.Spare > 0 {
 		p.Again = v.Load.end
 	}
@@ -55,13 +55,20 @@ func (a *Adaptive) worth() float64 {
 	return a.Worth
 }
 
-// patient is how many of those who wait will have the slot of a job that ends soon.
-func (a *Adaptive) patient(v *View) int {
-	if v.Run == 0 || v.Waited >= v.Boot {
+// ending is how many jobs are expected to end within a boot time.
+func ending(v *View) float64 {
+	if v.Run == 0 {
 		return 0
 	}
-	soon := float64(v.Busy-v.Draining) * -math.Expm1(-float64(v.Boot)/float64(v.Run))
-	return min(v.Waiting, int(a.Patience*soon))
+	return float64(v.Busy-v.Draining) * -math.Expm1(-float64(v.Boot)/float64(v.Run))
+}
+
+// patient is how many of those who wait will have the slot of a job that ends soon.
+func (a *Adaptive) patient(v *View) int {
+	if v.Waited >= v.Boot {
+		return 0
+	}
+	return min(v.Waiting, int(a.Patience*ending(v)))
 }
 
 // Sentence says what is needed and what there is.
@@ -74,9 +81,9 @@ func (a *Adaptive) Sentence(v *View, p Plan) string {
 		text += fmt.Sprintf(", of which %d can expect a slot that becomes free sooner than a machine boots (%s)", n, v.Boot.Round(time.Second))
 	}
 	if p.Spare > 0 {
-		return text + fmt.Sprintf(", and keeps %d free: at least %.3g%% of recent boot times (%s each) needed that many", p.Spare, 100*a.worth(), v.Load.window)
+		return text + fmt.Sprintf(", and keeps %d free: as jobs came lately, so many are needed within a boot (%s) with a likelihood of %.3g%% or more", p.Spare, v.Load.window, 100*a.worth())
 	}
-	return text + fmt.Sprintf(", and keeps none free: fewer than %.3g%% of recent boot times (%s each) needed one", 100*a.worth(), v.Load.window)
+	return text + fmt.Sprintf(", and keeps none free: as jobs came lately, the likelihood that one is needed within a boot (%s) is below %.3g%%", v.Load.window, 100*a.worth())
 }
 
 // Order is the end of what is paid for, where that is long; else the machine that was used longest ago goes first.

@@ -69,6 +69,7 @@ func (f *Fleet) Ask(now time.Time, key string, n Needs) error {
 	d = &demand{key: key, group: g, number: f.asked, since: now}
 	f.demands[key] = d
 	g.enqueue(d)
+	g.pools[0].load.arrive(now)
 	for _, p := range g.pools {
 		if m := p.openInstance(); m != nil {
 			f.place(now, d, m)

@@ -5,26 +5,91 @@ import (
 	"time"
 )
 
-// Load remembers by how many slots demand rose within the time that a machine takes to be ready: so many must have been free for nobody to wait. Time is
-// cut into windows as long as a boot, and each counts less by and by.
+// Load remembers how jobs came lately, to say how many slots may be needed before a new machine is ready.
+//
+// Jobs come in bursts, as pipelines have several. How large bursts are is remembered for long, and how often they come for Adaptive.Memory only, as that
+// changes with the hour; of both together follows how likely a number of slots is needed within a boot time. Where jobs are too many to be
+// told apart, the rises of demand within past boot times are counted instead.
 type Load struct {
-	memory time.Duration // after which a window counts half
-	rises  []float64     // the weight of windows, by their rise
-	known  int           // the answer of spare, until a window closes; -1 is none
+	memory time.Duration // after which what was counts half
 
-	window      time.Duration
-	end         time.Time
-	level       int // of demand
-	base, peak  int // of the level, in this window
+	window     time.Duration // as long as a boot
+	end        time.Time
+	level      int // of demand
+	base, peak int // of the level, in this window
+	rises      histogram
+
+	burst      int // jobs of the burst that has begun
+	burstBegan time.Time
+	sizes      histogram // of bursts
+	arrived    float64   // bursts that came, each counting less by and by
+	since      time.Time // when arrived was right
+
+	known       int // the answer of spare, until a window closes; -1 is none
 	unallocated int // slots on their way that no group counts on yet: see route
 }
 
 // Limits of what is remembered.
 const (
-	defaultMemory = 30 * time.Minute
+	defaultMemory = 40 * time.Minute
 	minWindow     = 10 * time.Second
-	maxRise       = 1 << 14 // slots; a larger rise counts as this
+	maxSize       = 1 << 12 // slots; more count as this
+	burstTime     = time.Second
+	burstMemory   = 300 // bursts, after which one counts half
+	manyJobs      = 100 // in a window: bursts are not told apart
 )
+
+// histogram is weights of numbers.
+type histogram struct {
+	weights []float64
+	total   float64
+}
+
+func (h *histogram) fade(by float64) {
+	for i := range h.weights {
+		h.weights[i] *= by
+	}
+	h.total *= by
+}
+
+func (h *histogram) add(n int, weight float64) {
+	n = max(0, min(n, maxSize))
+	for len(h.weights) <= n {
+		h.weights = append(h.weights, 0)
+	}
+	h.weights[n] += weight
+	h.total += weight
+}
+
+// half is what is left of something after a time, of which half is left after another.
+func half(after, of time.Duration) float64 { return math.Exp2(-float64(after) / float64(of)) }
+
+func (l *Load) remembers() time.Duration {
+	if l.memory <= 0 {
+		return defaultMemory
+	}
+	return l.memory
+}
+
+// arrive notes that a job came.
+func (l *Load) arrive(now time.Time) {
+	if l.burst > 0 && now.Sub(l.burstBegan) <= burstTime {
+		l.burst++
+		return
+	}
+	l.closeBurst()
+	l.burst, l.burstBegan = 1, now
+	l.arrived = l.arrived*half(max(0, now.Sub(l.since)), l.remembers()) + 1
+	l.since = now
+}
+
+func (l *Load) closeBurst() {
+	if l.burst > 0 {
+		l.sizes.fade(math.Exp2(-1.0 / burstMemory))
+		l.sizes.add(l.burst, 1)
+		l.burst = 0
+	}
+}
 
 // observe notes how many slots are in demand from now on.
 func (l *Load) observe(now time.Time, demand int, boot time.Duration) {
@@ -48,39 +113,67 @@ func (l *Load) begin(at time.Time, boot time.Duration) {
 	l.base, l.peak = l.level, l.level
 }
 
-// kept is what is left of a window's weight after the next.
-func (l *Load) kept() float64 {
-	memory := l.memory
-	if memory == 0 {
-		memory = defaultMemory
-	}
-	return math.Exp2(-float64(l.window) / float64(memory))
-}
-
 // close counts windows with a rise.
 func (l *Load) close(n, rise int) {
-	faded := math.Pow(l.kept(), float64(n))
-	for i := range l.rises {
-		l.rises[i] *= faded
-	}
-	rise = min(rise, maxRise)
-	for len(l.rises) <= rise {
-		l.rises = append(l.rises, 0)
-	}
-	l.rises[rise] += (1 - faded) / (1 - l.kept())
+	kept := half(l.window, l.remembers())
+	faded := math.Pow(kept, float64(n))
+	l.rises.fade(faded)
+	l.rises.add(rise, (1-faded)/(1-kept))
 	l.known = -1
 }
 
-// spare is the largest number of slots that at least a share of windows needed. Windows before the first count as quiet.
-func (l *Load) spare(share float64) int {
-	if l.known >= 0 || len(l.rises) == 0 {
-		return max(0, l.known)
+// spare is how many slots are needed within a boot time with at least some likelihood, beyond those in demand. ending is how many jobs are expected to
+// end within it.
+func (l *Load) spare(now time.Time, likelihood, ending float64) int {
+	if l.known >= 0 {
+		return l.known
 	}
-	enough, needed := share/(1-l.kept()), 0.0
-	for l.known = len(l.rises) - 1; l.known > 0; l.known-- {
-		if needed += l.rises[l.known]; needed >= enough {
+	if now.Sub(l.burstBegan) > burstTime {
+		l.closeBurst()
+	}
+	l.known = 0
+	if likelihood >= 1 || l.sizes.total == 0 {
+		return 0
+	}
+	// Half of what was since the memory began counts: its mean is of that many seconds.
+	rate := l.arrived * half(max(0, now.Sub(l.since)), l.remembers()) * math.Ln2 / l.remembers().Seconds()
+	bursts, mean := rate*l.window.Seconds(), 0.0
+	for n, weight := range l.sizes.weights {
+		mean += float64(n) * weight / l.sizes.total
+	}
+	if bursts*mean > manyJobs {
+		l.known = l.risen(likelihood)
+		return l.known
+	}
+	// Jobs that end on the way leave their slots: half of them before the average job comes.
+	l.known = max(0, l.needed(bursts, likelihood)-int(ending/2))
+	return l.known
+}
+
+// risen is by how many slots demand rose in at least a share of windows.
+func (l *Load) risen(share float64) int {
+	n, sum := len(l.rises.weights)-1, 0.0
+	for ; n > 0; n-- {
+		if sum += l.rises.weights[n]; sum >= share*l.rises.total {
 			break
 		}
 	}
-	return l.known
+	return max(0, n)
+}
+
+// needed is the largest number of jobs that comes with at least some likelihood, if so many bursts are expected: a compound Poisson distribution, by
+// Panjer's recursion.
+func (l *Load) needed(bursts, likelihood float64) int {
+	none := math.Exp(-bursts)
+	chances, more := []float64{none}, 1-none
+	for n := 1; n < maxSize && more >= likelihood; n++ {
+		chance := 0.0
+		for size := 1; size <= n && size < len(l.sizes.weights); size++ {
+			chance += float64(size) * l.sizes.weights[size] * chances[n-size]
+		}
+		chance *= bursts / float64(n) / l.sizes.total
+		chances = append(chances, chance)
+		more -= chance
+	}
+	return len(chances) - 1
 }

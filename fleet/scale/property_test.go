@@ -13,7 +13,7 @@ import (
 
 // What a random run is made of.
 const (
-	runs   = 150
+	runs   = 60
 	events = 400
 )
 
@@ -184,8 +184,6 @@ func (r *random) trouble() {
 	}
 	switch r.dice.IntN(4) {
 	case 0:
-		delete(r.machines, m.request) // it vanishes; its jobs are looked for by lists
-		r.machines[m.request] = m
 		r.fleet.Observed(r.now, scale.Seen{Instance: m.id, Request: m.request, Pool: m.pool, State: scale.GroupDeleting})
 	case 1:
 		r.fleet.Failed(r.now, m.request, "it does not answer")

@@ -1,0 +1,184 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/fleet/schedule"
+)
+
+// Space is a family of policies: a list of values for each parameter.
+type Space struct {
+	Name       string
+	Parameters []Parameter
+	// Make makes the policy with the values at some places.
+	Make func(at []int) scale.Policy
+}
+
+// Parameter is a number of a policy, and the values that it may have, in order.
+type Parameter struct {
+	Name   string
+	Values []string
+}
+
+// Choice is a policy of a space, and what it does with a load.
+type Choice struct {
+	Space  *Space  `json:"-"`
+	At     []int   `json:"-"`
+	Result *Result `json:"result"`
+}
+
+// Policy makes the policy of the choice.
+func (c *Choice) Policy() scale.Policy { return c.Space.Make(c.At) }
+
+// String is the parameters with their values.
+func (c *Choice) String() string {
+	var all []string
+	for i, p := range c.Space.Parameters {
+		all = append(all, p.Name+"="+p.Values[c.At[i]])
+	}
+	return strings.Join(all, " ")
+}
+
+// Better says whether a result is better than another.
+type Better func(a, b *Result) bool
+
+// Cheapest prefers the lowest cost among results whose 95th percentile of waits is within a limit, and the shortest wait while there is none.
+func Cheapest(limit time.Duration) Better {
+	return func(a, b *Result) bool {
+		aMeets, bMeets := a.Wait.P95 <= limit.Seconds(), b.Wait.P95 <= limit.Seconds()
+		switch {
+		case aMeets != bMeets:
+			return aMeets
+		case !aMeets:
+			return a.Wait.P95 < b.Wait.P95 || a.Wait.P95 == b.Wait.P95 && a.Cost < b.Cost
+		}
+		return a.Cost < b.Cost || a.Cost == b.Cost && a.Wait.P95 < b.Wait.P95
+	}
+}
+
+// Search looks for the best policy of a space, by as many simulations as it may. From several starting points it changes one parameter after the
+// other for as long as that helps. It is the same search for every space.
+func Search(ctx context.Context, setup Setup, load []Job, space *Space, better Better, simulations int) (*Choice, error) {
+	known := map[string]*Choice{}
+	try := func(at []int) (*Choice, error) {
+		key := fmt.Sprint(at)
+		if c := known[key]; c != nil {
+			return c, nil
+		}
+		if len(known) >= simulations {
+			return nil, nil
+		}
+		result, err := Run(ctx, setup, load, space.Make(at))
+		if err != nil {
+			return nil, err
+		}
+		result.Series = nil
+		known[key] = &Choice{Space: space, At: append([]int(nil), at...), Result: result}
+		return known[key], nil
+	}
+	var best *Choice
+	for _, start := range space.starts() {
+		here, err := try(start)
+		if err != nil {
+			return nil, err
+		}
+		for moved := here != nil; moved; {
+			moved = false
+			for i := range space.Parameters {
+				next, err := along(here, i, better, try)
+				if err != nil {
+					return nil, err
+				}
+				if next != here {
+					here, moved = next, true
+				}
+			}
+		}
+		if here != nil && (best == nil || better(here.Result, best.Result)) {
+			best = here
+		}
+	}
+	return best, nil
+}
+
+// along changes one parameter for as long as that helps: by one, and by more, as the next value may make no difference.
+func along(here *Choice, i int, better Better, try func([]int) (*Choice, error)) (*Choice, error) {
+	for _, step := range []int{1, -1, 2, -2, 4, -4} {
+		for {
+			at := append([]int(nil), here.At...)
+			at[i] += step
+			if at[i] < 0 || at[i] >= len(here.Space.Parameters[i].Values) {
+				break
+			}
+			next, err := try(at)
+			if err != nil {
+				return nil, err
+			}
+			if next == nil || !better(next.Result, here.Result) {
+				break
+			}
+			here = next
+		}
+	}
+	return here, nil
+}
+
+// starts are a quarter, a half and three quarters into all lists.
+func (s *Space) starts() [][]int {
+	var all [][]int
+	for quarter := 1; quarter <= 3; quarter++ {
+		at := make([]int, len(s.Parameters))
+		for i, p := range s.Parameters {
+			at[i] = len(p.Values) * quarter / 4
+		}
+		all = append(all, at)
+	}
+	return all
+}
+
+// durations and numbers are values with their texts.
+func texts[T any](values []T) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, fmt.Sprint(v))
+	}
+	return all
+}
+
+// Adaptive is the space of our policy.
+func Adaptive() *Space {
+	worth := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1}
+	memory := []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 4 * time.Hour}
+	linger := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute}
+	patience := []float64{0, 0.25, 0.5, 0.75, 1}
+	return &Space{
+		Name:       "adaptive",
+		Parameters: []Parameter{{"worth", texts(worth)}, {"memory", texts(memory)}, {"linger", texts(linger)}, {"patience", texts(patience)}},
+		Make: func(at []int) scale.Policy {
+			return &scale.Adaptive{Worth: worth[at[0]], Memory: memory[at[1]], Linger: linger[at[2]], Patience: patience[at[3]]}
+		},
+	}
+}
+
+// Existing is the space of the policy that gitlab-runner has: the same all week, or with other idle counts in working hours.
+func Existing() *Space {
+	idle := []int{0, 1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 65, 80, 100}
+	idleTime := []time.Duration{time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 55 * time.Minute, time.Hour}
+	factor := []float64{0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2}
+	always, _ := schedule.Parse("UTC", "* * * * *")
+	work, _ := schedule.Parse("UTC", "* 7-18 * * mon-fri")
+	return &Space{
+		Name:       "existing",
+		Parameters: []Parameter{{"idle_count", texts(idle)}, {"idle_count_working_hours", texts(idle)}, {"idle_time", texts(idleTime)}, {"scale_factor", texts(factor)}, {"rounding", []string{"down", "up"}}},
+		Make: func(at []int) scale.Policy {
+			outside := schedule.Policy{Periods: always, IdleCount: idle[at[0]], IdleTime: idleTime[at[2]], ScaleFactor: factor[at[3]]}
+			inside := outside
+			inside.Periods, inside.IdleCount = work, idle[at[1]]
+			return &scale.Classic{Policies: schedule.Policies{outside, inside}, RoundUp: at[4] == 1}
+		},
+	}
+}

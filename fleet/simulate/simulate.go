@@ -1,0 +1,432 @@
+// Package simulate runs the decisions of package scale over a load, without machines: what a policy would cost, and how long jobs would wait.
+//
+// It is a simulation of discrete events. The code that decides is that of production; clouds, jobs and time are made up. The same setup and seed give
+// the same result, to the last digit.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/rungci/rung/fleet/scale"
+)
+
+// Job is a job of a load.
+type Job struct {
+	At    time.Duration // when it is created, after the start
+	Run   time.Duration // how long it takes
+	Needs scale.Needs
+}
+
+// Pool is machines of a kind, and how their cloud behaves.
+type Pool struct {
+	scale.Pool
+	// BootSpread is the spread of boot times around Pool.BootTime: the standard deviation of their logarithm.
+	BootSpread float64
+	// CreateFailures and BootFailures are shares of machines: of creates that are refused for want of capacity, and of machines that never become ready.
+	CreateFailures, BootFailures float64
+	// Interruptions is how often a machine is taken back in an hour, two minutes after a notice.
+	Interruptions float64
+	// DeleteTime is how long a machine counts after its end was asked for. It is not paid for then.
+	DeleteTime time.Duration
+}
+
+// Setup is what a load runs on.
+type Setup struct {
+	Start time.Time // of the load: policies have periods
+	// Length is how long machines are paid for at least; a load that takes longer is simulated to its end.
+	Length time.Duration
+	Pools  []Pool
+	Seed   uint64
+	// Poll is how often the groups are asked for news: a machine is ready with the next. 0 is two seconds.
+	Poll time.Duration
+}
+
+// Times that are the same for everybody.
+const (
+	defaultPoll  = 2 * time.Second
+	acceptTime   = time.Second     // until a group has accepted a create
+	noticeTime   = 2 * time.Minute // between the notice of an interruption and the machine's end
+	listInterval = time.Minute     // between lists of all machines
+	maxLength    = 400 * 24 * time.Hour
+	never        = time.Duration(math.MaxInt64)
+)
+
+// MaxJobs bounds a load.
+const MaxJobs = 20_000_000
+
+// kind is what happens.
+type kind uint8
+
+const (
+	jobEnds kind = iota
+	accepted
+	refused
+	ready
+	neverReady
+	noticed
+	takenBack
+	deleted
+	list
+	wake
+)
+
+// event is something that happens at a time. Events at the same time happen in the order in which they were planned.
+type event struct {
+	at      time.Duration
+	number  uint64
+	kind    kind
+	job     int
+	machine *machine
+}
+
+// machine is a machine of the simulated cloud.
+type machine struct {
+	request string
+	pool    *poolState
+	began   time.Duration // when it began to cost money
+	ended   bool
+}
+
+// poolState is a pool, and what it has cost.
+type poolState struct {
+	Pool
+	alive   int
+	paid    time.Duration
+	creates int
+}
+
+// jobState is what became of a job.
+type jobState struct {
+	key     string // "" while it is not asked for
+	tries   int
+	running bool
+	done    bool
+}
+
+// run is a simulation that runs.
+type run struct {
+	setup  Setup
+	load   []Job
+	fleet  *scale.Fleet
+	dice   *rand.Rand
+	now    time.Duration
+	events queue
+	number uint64
+
+	pools    map[string]*poolState
+	machines map[string]*machine
+	all      []*machine // those that exist, and some that existed before the last list
+	jobs     []jobState
+	outside  map[scale.Needs][]int // jobs that GitLab keeps, as there is no room for them
+	waiting  []scale.Needs         // the keys of outside, in the order of their first use
+	held     int
+	wake     time.Duration
+
+	left, busy int
+	queued     int
+	result     Result
+	recorder   recorder
+}
+
+// Run simulates a load with a policy, which must be a new one.
+func Run(ctx context.Context, setup Setup, load []Job, policy scale.Policy) (*Result, error) {
+	r, err := prepare(setup, load, policy)
+	if err != nil {
+		return nil, err
+	}
+	r.plan(listInterval, event{kind: list})
+	next := 0
+	for steps := 0; ; steps++ {
+		if steps&0xffff == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		at := never
+		if next < len(load) {
+			at = load[next].At
+		}
+		if first, ok := r.events.peek(); ok {
+			at = min(at, first.at)
+		}
+		if at > r.end(next) {
+			break
+		}
+		r.advance(at)
+		for next < len(load) && load[next].At == at {
+			r.arrive(next)
+			next++
+		}
+		for first, ok := r.events.peek(); ok && first.at == at; first, ok = r.events.peek() {
+			r.events.pop()
+			r.happen(first)
+		}
+		r.admit()
+		r.decide()
+	}
+	return r.finish(), nil
+}
+
+func prepare(setup Setup, load []Job, policy scale.Policy) (*run, error) {
+	if setup.Poll == 0 {
+		setup.Poll = defaultPoll
+	}
+	if len(load) > MaxJobs {
+		return nil, fmt.Errorf("the load has %d jobs, and may have %d", len(load), MaxJobs)
+	}
+	r := &run{
+		setup: setup, load: load, dice: rand.New(rand.NewPCG(setup.Seed, 1)), wake: never, left: len(load), jobs: make([]jobState, len(load)),
+		pools: map[string]*poolState{}, machines: map[string]*machine{}, outside: map[scale.Needs][]int{},
+	}
+	config := scale.Config{Name: "m"}
+	for _, p := range setup.Pools {
+		p.Slots = max(1, p.Slots)
+		if p.BootTime <= 0 {
+			return nil, fmt.Errorf("pool %q has no boot time", p.Name)
+		}
+		config.Pools = append(config.Pools, p.Pool)
+		r.pools[p.Name] = &poolState{Pool: p}
+	}
+	var err error
+	if r.fleet, err = scale.New(config, policy); err != nil {
+		return nil, err
+	}
+	r.recorder.interval = max(time.Minute, setup.Length/maxPoints)
+	r.result.Jobs = len(load)
+	return r, nil
+}
+
+// end is when the simulation ends: at its length, or after the last job.
+func (r *run) end(next int) time.Duration {
+	if r.left > 0 || next < len(r.load) {
+		return max(r.setup.Length, maxLength)
+	}
+	return max(r.setup.Length, r.now)
+}
+
+func (r *run) clock() time.Time { return r.setup.Start.Add(r.now) }
+
+func (r *run) plan(at time.Duration, e event) {
+	r.number++
+	e.at, e.number = at, r.number
+	r.events.push(e)
+}
+
+// advance lets time go by.
+func (r *run) advance(at time.Duration) {
+	r.recorder.until(at, r)
+	r.now = at
+}
+
+// arrive is a job that is created. One that no machine can run is refused.
+func (r *run) arrive(i int) {
+	n := r.load[i].Needs
+	if _, known := r.outside[n]; !known {
+		r.outside[n] = nil
+		r.waiting = append(r.waiting, n)
+	}
+	r.outside[n] = append(r.outside[n], i)
+	r.held++
+	r.queued++
+}
+
+// admit asks for jobs for which there is room, as a manager does: it reserves, gets a job from GitLab, and asks for a slot.
+func (r *run) admit() {
+	if r.held == 0 {
+		return
+	}
+	now := r.clock()
+	for _, n := range r.waiting {
+		list := r.outside[n]
+		for len(list) > 0 {
+			i := list[0]
+			job := &r.jobs[i]
+			key := strconv.Itoa(i) + "/" + strconv.Itoa(job.tries)
+			err := r.fleet.Reserve(now, key, n)
+			if errors.Is(err, scale.ErrNoCapacity) {
+				break
+			}
+			list = list[1:]
+			r.held--
+			if err != nil {
+				r.refuse(i)
+				continue
+			}
+			job.key = key
+			if err := r.fleet.Ask(now, key, n); err != nil {
+				r.refuse(i)
+			}
+		}
+		r.outside[n] = list
+	}
+}
+
+func (r *run) refuse(i int) {
+	r.jobs[i].done = true
+	r.left--
+	r.queued--
+	r.result.Refused++
+}
+
+// decide lets the fleet decide, and begins what it wants.
+func (r *run) decide() {
+	d := r.fleet.Decide(r.clock())
+	for _, a := range d.Actions {
+		r.carryOut(a)
+	}
+	if d.Wake.IsZero() {
+		return
+	}
+	if at := max(d.Wake.Sub(r.setup.Start), r.now+1); at < r.wake || r.wake <= r.now {
+		r.wake = at
+		r.plan(at, event{kind: wake})
+	}
+}
+
+func (r *run) carryOut(a scale.Action) {
+	switch a.Kind {
+	case scale.Create:
+		r.create(a)
+	case scale.Delete:
+		r.remove(a)
+	case scale.Place:
+		i := jobOf(a.Key)
+		job := &r.jobs[i]
+		job.running = true
+		r.busy++
+		r.queued--
+		if job.tries == 0 {
+			r.result.waits = append(r.result.waits, r.now-r.load[i].At)
+		}
+		r.plan(r.now+r.load[i].Run, event{kind: jobEnds, job: i, machine: r.machines[a.Request]})
+	case scale.End:
+		i := jobOf(a.Key)
+		r.jobs[i].running = false
+		r.jobs[i].tries++
+		r.busy--
+		r.result.Lost++
+		r.arrive(i) // it is run again
+	}
+}
+
+// jobOf is the number of the job with a key.
+func jobOf(key string) int {
+	n := 0
+	for i := 0; i < len(key) && key[i] != '/'; i++ {
+		n = n*10 + int(key[i]-'0')
+	}
+	return n
+}
+
+func (r *run) create(a scale.Action) {
+	if r.machines[a.Request] != nil {
+		return // repeated
+	}
+	p := r.pools[a.Pool]
+	m := &machine{request: a.Request, pool: p, began: r.now + acceptTime}
+	r.result.Creates++
+	if p.CreateFailures > 0 && r.dice.Float64() < p.CreateFailures {
+		r.plan(r.now+acceptTime, event{kind: refused, machine: m})
+		return
+	}
+	r.machines[a.Request] = m
+	r.all = append(r.all, m)
+	p.alive++
+	r.plan(r.now+acceptTime, event{kind: accepted, machine: m})
+	boot := time.Duration(float64(p.BootTime) * math.Exp(p.BootSpread*r.dice.NormFloat64()-p.BootSpread*p.BootSpread/2))
+	up := (r.now + acceptTime + boot + r.setup.Poll - 1) / r.setup.Poll * r.setup.Poll
+	if p.BootFailures > 0 && r.dice.Float64() < p.BootFailures {
+		r.plan(up, event{kind: neverReady, machine: m})
+		return
+	}
+	r.plan(up, event{kind: ready, machine: m})
+	if p.Interruptions > 0 {
+		r.plan(up+time.Duration(r.dice.ExpFloat64()/p.Interruptions*float64(time.Hour)), event{kind: noticed, machine: m})
+	}
+}
+
+// remove ends a machine, which costs nothing from then on.
+func (r *run) remove(a scale.Action) {
+	m := r.machines[a.Request]
+	if m == nil || m.ended {
+		return
+	}
+	r.bill(m)
+	r.plan(r.now+max(m.pool.DeleteTime, acceptTime), event{kind: deleted, machine: m})
+}
+
+// bill adds what a machine has cost.
+func (r *run) bill(m *machine) {
+	m.ended = true
+	m.pool.alive--
+	m.pool.paid += m.pool.Billing.Paid(max(0, r.now-m.began))
+}
+
+// list tells the fleet which machines exist.
+func (r *run) list(now time.Time) {
+	kept, seen := r.all[:0], make([]scale.Seen, 0, len(r.all))
+	for _, m := range r.all {
+		if r.machines[m.request] != m {
+			continue
+		}
+		kept = append(kept, m)
+		if m.began <= r.now {
+			seen = append(seen, scale.Seen{Instance: m.request, Request: m.request, Pool: m.pool.Name, State: scale.GroupRunning})
+		}
+	}
+	clear(r.all[len(kept):])
+	r.all = kept
+	r.fleet.Listed(now, seen)
+}
+
+func (r *run) happen(e event) {
+	now := r.clock()
+	switch m := e.machine; e.kind {
+	case jobEnds:
+		job := &r.jobs[e.job]
+		if !job.running || r.machines[m.request] != m || m.ended {
+			return // it was lost with its machine, and runs again
+		}
+		job.running, job.done = false, true
+		r.busy--
+		r.left--
+		r.fleet.Release(now, job.key)
+	case accepted:
+		r.fleet.Created(now, m.request, m.request)
+	case refused:
+		r.fleet.CreateFailed(now, m.request, scale.Failure{Kind: scale.Quota})
+	case ready:
+		if !m.ended {
+			r.fleet.Ready(now, m.request)
+		}
+	case neverReady:
+		if !m.ended {
+			r.fleet.Failed(now, m.request, "it cannot be reached")
+		}
+	case noticed:
+		if !m.ended {
+			r.fleet.Interrupted(now, m.request, now.Add(noticeTime))
+			r.plan(r.now+noticeTime, event{kind: takenBack, machine: m})
+		}
+	case takenBack:
+		if !m.ended {
+			r.bill(m)
+			delete(r.machines, m.request)
+			r.fleet.Observed(now, scale.Seen{Instance: m.request, Request: m.request, Pool: m.pool.Name, State: scale.GroupDeleted})
+		}
+	case deleted:
+		delete(r.machines, m.request)
+		r.fleet.Deleted(now, m.request, true)
+	case list:
+		r.list(now)
+		r.plan(r.now+listInterval, event{kind: list})
+	case wake:
+		if r.wake == e.at {
+			r.wake = never
+		}
+	}
+}
