@@ -113,6 +113,7 @@ type Runner struct {
 	Custom                 *Custom           `toml:"custom"`
 	Plugin                 *Plugin           `toml:"plugin"`
 	Provider               *Provider         `toml:"provider"`
+	Autoscaler             *Autoscaler       `toml:"autoscaler"`
 	User                   string            // of jobs on this machine itself, from Config.User; empty is that of the manager
 	line                   int               // of its [[runners]]
 	invalid                *InvalidError     // why it cannot be run; nil if nothing is wrong with it

@@ -162,7 +162,7 @@ func (r *reader) scalar(n *node, value any, at string, field reflect.Value) {
 	if !r.accepted(n, got, at) || !field.IsValid() {
 		return
 	}
-	if n.Use == Planned && !n.isDefault(value) {
+	if n.Use == Planned && !n.isDefault(value) && !inPlanned(n.Name) {
 		r.found(warning, "config/planned", at, r.doc.keys, "", "%q has no effect yet", n.last())
 	}
 	r.negative(n, got, at)
@@ -172,6 +172,22 @@ func (r *reader) scalar(n *node, value any, at string, field reflect.Value) {
 		to = field.Elem()
 	}
 	to.Set(reflect.ValueOf(got).Convert(to.Type()))
+}
+
+// inPlanned reports whether a key is in a table that has no effect as a whole, which is said of the table.
+func inPlanned(name string) bool {
+	at := schema()
+	for _, part := range strings.Split(name, ".") {
+		n := at.keys[strings.ToLower(strings.TrimSuffix(part, "[]"))]
+		if n == nil || n.Name == name {
+			return false
+		}
+		if n.Use == Planned {
+			return true
+		}
+		at = &n.table
+	}
+	return false
 }
 
 // accepted checks a value against the few that the key has. The empty text is the default everywhere.

@@ -233,6 +233,7 @@ func (r *reader) runner(e *Runner, path string) {
 	}
 	r.plugin(e, path)
 	r.queuing(e, path)
+	r.autoscaler(e, path)
 	r.networks(e, path+".policy")
 	r.provider(e, path)
 	if levels, err := e.Levels(); err == nil && levels.Default != PluginLevel && e.Isolation.Minimum != "" && levels.Default.Rank() < levels.Minimum.Rank() {
