@@ -10,6 +10,7 @@ import (
 
 	"github.com/rungci/rung/cmd/rung/command/configuration"
 	"github.com/rungci/rung/cmd/rung/command/dev"
+	"github.com/rungci/rung/cmd/rung/command/fleet"
 	"github.com/rungci/rung/cmd/rung/command/jobs"
 	"github.com/rungci/rung/cmd/rung/command/machine"
 	"github.com/rungci/rung/cmd/rung/command/plugins"
@@ -63,6 +64,7 @@ entry asks for.
 	root.SetFlagErrorFunc(command.FlagError)
 	command.InGroup(root, "Jobs", jobs.Commands(p)...)
 	command.InGroup(root, "Try", dev.Command(p, func(stepRunner string) dev.Place { return dev.Place(jobs.NewPlace(p, stepRunner)) }))
+	command.InGroup(root, "Fleet", fleet.Command(p))
 	command.InGroup(root, "This machine", machine.Commands(p, jobs.Open(p), jobs.FindProgram)...)
 	command.InGroup(root, "Runners", runners.Commands(p)...)
 	command.InGroup(root, "Configuration", configuration.Command(p), plugins.Command(p), command.VersionCommand(p, "rung"))

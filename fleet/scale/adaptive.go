@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// Adaptive is our policy. It knows how long machines take to be ready, how demand rose lately within such a time, how long jobs take, and how machines
-// are paid for. A slot is kept free if it would have been needed often enough; an idle machine that is paid for anyway stays.
+// Adaptive is our policy. It knows how long machines take to be ready, how jobs came lately, how long they take, and how machines are paid for. A slot is
+// kept free if it is likely enough to be needed before a new machine would be ready; an idle machine that is paid for anyway stays.
 type Adaptive struct {
-	// Worth is the share of recent boot times in which a slot must have been needed to be kept free: what one of them costs, in waits that it
-	// spares. 0 is DefaultWorth. 1 or more keeps none.
+	// Worth is the likelihood from which a slot is kept free that may be needed within the time of a boot. 0 is DefaultWorth; 1 or more keeps none.
 	Worth float64
-	// Memory is after how long a boot time counts half; 0 is 30 minutes.
+	// Memory is after how long what was counts half; 0 is DefaultMemory.
 	Memory time.Duration
 	// Linger is how long an idle machine is kept, though it is not needed.
 	Linger time.Duration
@@ -21,8 +20,8 @@ type Adaptive struct {
 	Patience float64
 }
 
-// DefaultWorth keeps a slot free that one in ten boot times needed.
-const DefaultWorth = 0.1
+// DefaultWorth keeps a slot free that one in fifty boot times needs.
+const DefaultWorth = 0.02
 
 // longBilling is the granularity from which a machine is kept until the end of what is paid for; before is how long before that it goes.
 const (

@@ -29,14 +29,16 @@ type Load struct {
 	unallocated int // slots on their way that no group counts on yet: see route
 }
 
+// DefaultMemory is after how long what was counts half.
+const DefaultMemory = 40 * time.Minute
+
 // Limits of what is remembered.
 const (
-	defaultMemory = 40 * time.Minute
-	minWindow     = 10 * time.Second
-	maxSize       = 1 << 12 // slots; more count as this
-	burstTime     = time.Second
-	burstMemory   = 300 // bursts, after which one counts half
-	manyJobs      = 100 // in a window: bursts are not told apart
+	minWindow   = 10 * time.Second
+	maxSize     = 1 << 12 // slots; more count as this
+	burstTime   = time.Second
+	burstMemory = 300 // bursts, after which one counts half
+	manyJobs    = 100 // in a window: bursts are not told apart
 )
 
 // histogram is weights of numbers.
@@ -66,7 +68,7 @@ func half(after, of time.Duration) float64 { return math.Exp2(-float64(after) / 
 
 func (l *Load) remembers() time.Duration {
 	if l.memory <= 0 {
-		return defaultMemory
+		return DefaultMemory
 	}
 	return l.memory
 }

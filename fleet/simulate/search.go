@@ -140,7 +140,7 @@ func (s *Space) starts() [][]int {
 	return all
 }
 
-// durations and numbers are values with their texts.
+// texts are values as people write them.
 func texts[T any](values []T) []string {
 	var all []string
 	for _, v := range values {
@@ -151,7 +151,7 @@ func texts[T any](values []T) []string {
 
 // Adaptive is the space of our policy.
 func Adaptive() *Space {
-	worth := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1}
+	worth := []float64{0.002, 0.003, 0.004, 0.005, 0.006, 0.008, 0.01, 0.012, 0.014, 0.017, 0.02, 0.025, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1}
 	memory := []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 4 * time.Hour}
 	linger := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 	patience := []float64{0, 0.25, 0.5, 0.75, 1}
