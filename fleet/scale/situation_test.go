@@ -1,0 +1,585 @@
+package scale_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/fleet/schedule"
+)
+
+// classic is the existing policy with one schedule for all time.
+func classic(t *testing.T, p schedule.Policy) *scale.Classic {
+	t.Helper()
+	var err error
+	if p.Periods, err = schedule.Parse("UTC", "* * * * *"); err != nil {
+		t.Fatal(err)
+	}
+	return &scale.Classic{Policies: schedule.Policies{p}}
+}
+
+// Each policy is held to the same situations.
+func policies(t *testing.T) map[string]func() scale.Policy {
+	return map[string]func() scale.Policy{
+		"adaptive": adaptive,
+		"existing": func() scale.Policy { return classic(t, schedule.Policy{IdleTime: time.Second}) },
+	}
+}
+
+// each runs a test with each policy.
+func each(t *testing.T, test func(t *testing.T, policy scale.Policy)) {
+	t.Parallel()
+	for name, policy := range policies(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, policy())
+		})
+	}
+}
+
+// taskscaler#29, gitlab-runner 16.11.1 to 17.0: machines that are being deleted counted twice, and each was replaced.
+func TestChurnMachinesThatGoAreNotReplaced(t *testing.T) {
+	each(t, func(t *testing.T, policy scale.Policy) {
+		c := newCloud(t, policy, small())
+		for i := range 5 {
+			c.ask(fmt.Sprint("job-", i))
+		}
+		c.decide()
+		c.boot()
+		c.decide()
+		c.hold = true // deletes are accepted, and take their time
+		for i := range 5 {
+			c.release(fmt.Sprint("job-", i))
+		}
+		c.pass(10 * time.Minute)
+		if got := c.count(scale.Create); got != 5 {
+			t.Errorf("%d machines were made for 5 jobs", got)
+		}
+	})
+}
+
+// gitlab-runner #37526, #37673: a fleet that grows although its machines come.
+func TestRunawayOneJobMakesOneMachineHoweverOftenItIsSaid(t *testing.T) {
+	each(t, func(t *testing.T, policy scale.Policy) {
+		c := newCloud(t, policy, small())
+		for range 50 {
+			c.ask("job")
+			c.decide()
+			c.list()
+			c.pass(time.Second)
+		}
+		c.want(1, 0)
+		c.boot()
+		for range 50 {
+			c.list()
+			c.pass(time.Second)
+		}
+		c.want(1, 0)
+	})
+}
+
+func TestRunawayARepeatedAnswerMakesNoSecondMachine(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.ask("job")
+	c.decide()
+	for range 3 {
+		c.fleet.Created(c.now, "f-1", "i-1")
+		c.decide()
+	}
+	c.want(1, 0)
+	c.fleet.Created(c.now, "f-1", "i-2") // a group that made two: the second is ended
+	c.decide()
+	c.want(1, 1)
+	if last := c.history[len(c.history)-1]; last.Instance != "i-2" || !strings.Contains(last.Why, "i-1 was made for the same request") {
+		t.Errorf("%+v", last)
+	}
+}
+
+// gitlab-runner #37237: a fleet with nothing to do that keeps a machine.
+func TestNeverToZeroNothingIsLeftWhenNobodyAsks(t *testing.T) {
+	each(t, func(t *testing.T, policy scale.Policy) {
+		p := small()
+		p.Slots, p.MaxUses = 3, 4
+		c := newCloud(t, policy, p)
+		for i := range 20 {
+			c.ask(fmt.Sprint("job-", i))
+		}
+		for range 20 {
+			c.pass(time.Minute)
+			c.boot()
+			c.decide()
+			for key := range c.jobs {
+				c.release(key)
+				break
+			}
+		}
+		for len(c.jobs) > 0 {
+			for _, key := range keys(c.jobs) {
+				c.release(key)
+			}
+			c.pass(time.Minute)
+			c.boot()
+			c.decide()
+		}
+		c.pass(2 * time.Hour)
+		if left := c.fleet.Record().Instances; len(left) > 0 {
+			t.Errorf("left: %+v", left)
+		}
+	})
+}
+
+func keys(m map[string]*machine) (all []string) {
+	for key := range m {
+		all = append(all, key)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// gitlab-runner #38326, #38355: preemptive mode keeps jobs in the queue while machines could be made.
+func TestStarvationAJobThatFitsIsNeverLeftWhileMachinesCanBeMade(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	for i := range 10 {
+		key := fmt.Sprint("job-", i)
+		if err := c.fleet.Reserve(c.now, key, scale.Needs{}); err != nil {
+			t.Fatalf("%s is refused: %v", key, err)
+		}
+		c.ask(key)
+	}
+	c.decide()
+	c.want(10, 0)
+}
+
+// The same with the existing policy, whose preemptive mode takes jobs only while a slot is free: what it keeps idle must bring the fleet on.
+func TestStarvationPreemptiveModeTakesAJobForEverySlotThatIsReady(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, classic(t, schedule.Policy{IdleCount: 2, IdleTime: time.Minute, Preemptive: true}), small())
+	if err := c.fleet.Reserve(c.now, "early", scale.Needs{}); !errors.Is(err, scale.ErrNoCapacity) {
+		t.Fatalf("nothing is ready, and Reserve says %v", err)
+	}
+	for i := range 6 {
+		c.decide()
+		c.boot()
+		key := fmt.Sprint("job-", i)
+		if err := c.fleet.Reserve(c.now, key, scale.Needs{}); err != nil {
+			t.Fatalf("%s is refused, though 2 slots are kept idle: %v", key, err)
+		}
+		c.ask(key)
+	}
+}
+
+func TestStarvationALargeJobIsNotOvertakenForEver(t *testing.T) {
+	t.Parallel()
+	big := scale.Pool{Name: "big", Shape: scale.Shape{CPUs: 8, Memory: 32 << 30}, Price: 0.4, MaxInstances: 1}
+	c := newCloud(t, adaptive(), big)
+	c.ask("first")
+	c.decide()
+	c.boot()
+	c.decide()
+	c.ask("large", scale.Needs{Shape: scale.Shape{CPUs: 8}})
+	for i := range 10 { // small ones keep coming, and fit the same machine
+		c.ask(fmt.Sprint("small-", i), scale.Needs{Shape: scale.Shape{CPUs: 1}})
+	}
+	c.decide()
+	c.release("first")
+	c.decide()
+	if c.jobs["large"] == nil {
+		t.Error("the slot went to a job that asked later: " + c.fleet.ExplainJob(c.now, "large"))
+	}
+}
+
+// aws#71: a restart that kills the fleet, and the jobs that run on it.
+func TestRestartKeepsMachinesAndJobsAndAsksAgainForWhatWasNotAnswered(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.ask("runs")
+	c.decide()
+	c.boot()
+	c.decide()
+	c.hold = true
+	c.ask("waits")
+	c.decide()
+	record := c.fleet.Record()
+
+	fresh, err := scale.New(scale.Config{Name: "f", Pools: []scale.Pool{small()}}, adaptive())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fresh.Restore(c.now, record); err != nil {
+		t.Fatal(err)
+	}
+	c.fleet = fresh
+	c.ask("runs")
+	c.ask("waits")
+	c.decide()
+	creates := c.asked
+	if len(creates) != 2 || creates[0].Request != creates[1].Request {
+		t.Errorf("the create that nobody answered is not asked for again under its id: %+v", creates)
+	}
+	if c.count(scale.End)+c.count(scale.Delete) > 0 || !strings.Contains(c.fleet.ExplainJob(c.now, "runs"), "runs on i-1") {
+		t.Errorf("the job that ran is gone: %s", c.fleet.ExplainJob(c.now, "runs"))
+	}
+	if err := c.fleet.Restore(c.now, record); err == nil {
+		t.Error("a record is restored twice")
+	}
+}
+
+func TestRestartEndsMachinesOfPoolsThatAreNoLongerThereAfterTheirJobs(t *testing.T) {
+	t.Parallel()
+	old := small()
+	old.Name = "old"
+	c := newCloud(t, adaptive(), old)
+	c.ask("job")
+	c.decide()
+	c.boot()
+	c.decide()
+	record := c.fleet.Record()
+	var err error
+	if c.fleet, err = scale.New(scale.Config{Name: "f", Pools: []scale.Pool{small()}}, adaptive()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.fleet.Restore(c.now, record); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Hour)
+	c.want(1, 0)
+	c.release("job")
+	c.pass(time.Second)
+	c.want(1, 1)
+}
+
+// Reservations go from 0 to 1 and back with every request for jobs: documented as a cause of flapping.
+func TestReservationsThatComeAndGoMakeAndEndNoMachines(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, &scale.Adaptive{Worth: 1, Linger: time.Minute}, small())
+	c.ask("job")
+	c.decide()
+	c.boot()
+	c.decide()
+	c.release("job")
+	for i := range 100 {
+		key := fmt.Sprint("r-", i)
+		if err := c.fleet.Reserve(c.now, key, scale.Needs{}); err != nil {
+			t.Fatal(err)
+		}
+		c.decide()
+		c.pass(200 * time.Millisecond)
+		c.fleet.Release(c.now, key)
+		c.decide()
+		c.pass(200 * time.Millisecond)
+	}
+	c.want(1, 0)
+}
+
+// gitlab#552226: the end of a policy's period removed machines with jobs.
+func TestTheEndOfAPeriodEndsNoJob(t *testing.T) {
+	t.Parallel()
+	morning, err := schedule.Parse("UTC", "0-30 8 * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCloud(t, &scale.Classic{Policies: schedule.Policies{{Periods: morning, IdleCount: 3, IdleTime: time.Minute}}}, small())
+	c.decide()
+	c.boot()
+	c.decide()
+	c.ask("job")
+	c.decide()
+	c.boot()
+	c.pass(2 * time.Hour)
+	if len(c.ended) > 0 || c.jobs["job"] == nil {
+		t.Error("the job has lost its machine")
+	}
+	if n := len(c.fleet.Record().Instances); n != 1 {
+		t.Errorf("%d machines are left, and one has a job", n)
+	}
+}
+
+// #30953: an idle timer that ran while a job did.
+func TestTheIdleTimeBeginsWhenTheJobHasEnded(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, classic(t, schedule.Policy{IdleTime: 10 * time.Minute}), small())
+	c.ask("long")
+	c.decide()
+	c.boot()
+	c.pass(5 * time.Hour)
+	c.release("long")
+	c.pass(9 * time.Minute)
+	c.want(1, 0)
+	c.pass(2 * time.Minute)
+	c.want(1, 1)
+}
+
+// A list that fails once froze the existing loop.
+func TestAFailingListDoesNotStopGrowth(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.ask("first")
+	c.decide()
+	c.boot()
+	c.decide()
+	for i := range 10 {
+		c.fleet.ListFailed(c.now, errors.New("503 service unavailable"))
+		c.ask(fmt.Sprint("job-", i))
+		c.pass(time.Minute)
+	}
+	c.want(11, 0)
+	if len(c.ended) > 0 {
+		t.Error("jobs ended, though nobody knows that their machines are gone")
+	}
+	if why := c.fleet.Explain(c.now)[0].Why; !strings.Contains(why, "cannot be listed: 503") {
+		t.Error(why)
+	}
+}
+
+func TestSlowDeletesDoNotStallCreation(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.ask("a")
+	c.decide()
+	c.boot()
+	c.decide()
+	c.hold = true
+	c.release("a")
+	c.pass(time.Minute)
+	for range 60 { // deletes fail for an hour
+		c.fleet.DeleteFailed(c.now, "f-1", scale.Failure{Kind: scale.Transient})
+		c.pass(time.Minute)
+	}
+	deletes := c.count(scale.Delete)
+	c.ask("b")
+	c.decide()
+	if c.want(2, deletes); deletes < 50 {
+		t.Errorf("the delete was asked for %d times in an hour", deletes)
+	}
+	c.fleet.DeleteFailed(c.now, "f-1", scale.Failure{Kind: scale.NotFound})
+	if n := len(c.fleet.Record().Instances); n != 1 {
+		t.Errorf("%d machines are known after the first was not found", n)
+	}
+}
+
+// The existing loop drops a machine that five lists did not have, and never ends it.
+func TestAMachineThatIsMissingEndsItsJobsAndIsStillDeleted(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.ask("job")
+	c.decide()
+	c.boot()
+	c.list()
+	c.decide()
+	began := c.now
+	for len(c.ended) == 0 && c.now.Sub(began) < time.Minute {
+		c.pass(2 * time.Second)
+		c.fleet.Listed(c.now, nil)
+		c.hold = true
+		c.decide()
+	}
+	if took := c.now.Sub(began); took > 30*time.Second || !slices.Equal(c.ended, []string{"job"}) {
+		t.Errorf("ended after %s: %q", took, c.ended)
+	}
+	last := c.history[len(c.history)-1]
+	if last.Kind != scale.Delete || !strings.Contains(last.Why, "i-1 is missing from the group's list") {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestOneListThatIsBehindChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.ask("job")
+	c.decide()
+	c.fleet.Listed(c.now, nil) // it does not have the new one yet
+	c.boot()
+	c.list()
+	c.fleet.Listed(c.now, nil)
+	c.pass(time.Minute)
+	c.list()
+	c.pass(time.Minute)
+	c.fleet.Listed(c.now, nil)
+	c.decide()
+	c.want(1, 0)
+}
+
+func TestAMachineThatSomebodyElseRemovesEndsItsJobsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]scale.GroupState{"while it goes": scale.GroupDeleting, "when it is gone": scale.GroupDeleted} {
+		c := newCloud(t, adaptive(), small())
+		c.ask("job")
+		c.decide()
+		c.boot()
+		c.decide()
+		c.fleet.Observed(c.now, scale.Seen{Instance: "i-1", Pool: "small", State: state})
+		c.ask("next")
+		c.decide()
+		if !slices.Equal(c.ended, []string{"job"}) || c.jobs["next"] != nil {
+			t.Errorf("%s: ended %q, and the next job is on %v", name, c.ended, c.jobs["next"])
+		}
+	}
+}
+
+func TestAnInterruptedMachineFinishesItsJobsAndGetsNoOther(t *testing.T) {
+	t.Parallel()
+	p := small()
+	p.Slots, p.Spot = 2, true
+	c := newCloud(t, adaptive(), p)
+	c.ask("job")
+	c.decide()
+	c.boot()
+	c.decide()
+	c.fleet.Interrupted(c.now, "f-1", c.now.Add(2*time.Minute))
+	c.ask("next")
+	c.decide()
+	c.want(2, 0)
+	if c.jobs["next"] != nil || c.count(scale.Drain) != 1 {
+		t.Error("the machine is not drained")
+	}
+	c.release("job")
+	c.decide()
+	c.want(2, 1)
+}
+
+func TestAMachineThatNeverAnswersIsEndedAndReplacedLater(t *testing.T) {
+	t.Parallel()
+	p := small()
+	p.BootTimeout = 5 * time.Minute
+	c := newCloud(t, adaptive(), p)
+	c.ask("job")
+	c.decide()
+	c.pass(4 * time.Minute)
+	c.want(1, 0)
+	c.pass(2 * time.Minute)
+	c.want(2, 1)
+	if i := slices.IndexFunc(c.history, func(a scale.Action) bool { return a.Kind == scale.Delete }); !strings.Contains(c.history[i].Why, "i-1 is not ready after 5m0s") {
+		t.Error(c.history[i].Why)
+	}
+}
+
+func TestACreateThatIsNotAnsweredIsRepeatedUnderItsID(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.hold = true
+	c.ask("job")
+	c.decide()
+	c.fleet.CreateFailed(c.now, "f-1", errors.New("the connection was closed"))
+	c.pass(time.Minute)
+	if len(c.asked) != 2 || c.asked[0].Request != c.asked[1].Request {
+		t.Errorf("%+v", c.asked)
+	}
+}
+
+func TestAPoolWithoutQuotaIsReplacedByTheNextThatIsEnough(t *testing.T) {
+	t.Parallel()
+	dear := small()
+	dear.Name, dear.Price = "dear", 0.5
+	tiny := small()
+	tiny.Name, tiny.Price, tiny.Shape = "tiny", 0.01, scale.Shape{CPUs: 1, Memory: 1 << 30}
+	c := newCloud(t, adaptive(), dear, tiny, small())
+	c.hold = true
+	c.ask("job", scale.Needs{Shape: scale.Shape{CPUs: 2, Memory: 4 << 30}})
+	c.decide()
+	if c.asked[0].Pool != "small" {
+		t.Fatalf("%+v", c.asked[0])
+	}
+	c.fleet.CreateFailed(c.now, c.asked[0].Request, scale.Failure{Kind: scale.Quota, Err: errors.New("no m7i.large in eu-west-1a")})
+	c.decide()
+	if c.asked[1].Pool != "dear" {
+		t.Fatalf("%+v", c.asked[1])
+	}
+	c.ask("another", scale.Needs{Shape: scale.Shape{CPUs: 1, Memory: 1 << 30}})
+	c.decide()
+	if c.asked[2].Pool != "tiny" {
+		t.Fatalf("%+v", c.asked[2])
+	}
+}
+
+func TestAJobThatNoPoolIsEnoughForIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	err := c.fleet.Ask(c.now, "job", scale.Needs{Shape: scale.Shape{CPUs: 64, Memory: 1 << 30, Arch: "arm64"}, Spot: scale.NoSpot})
+	if !errors.Is(err, scale.ErrUnfit) || !strings.Contains(err.Error(), "64 CPUs, 1024 MiB of memory, 0 MiB of disk, arm64, not on spot") {
+		t.Error(err)
+	}
+}
+
+func TestAMachineThatIsPaidForStaysUntilItsHourIsOver(t *testing.T) {
+	t.Parallel()
+	p := small()
+	p.Billing = scale.Billing{Granularity: time.Hour, Minimum: 2 * time.Hour}
+	c := newCloud(t, adaptive(), p)
+	c.ask("job")
+	c.decide()
+	c.boot()
+	c.pass(10 * time.Minute)
+	c.release("job")
+	c.pass(time.Hour)
+	c.want(1, 0)
+	c.pass(48 * time.Minute)
+	c.want(1, 0)
+	c.pass(2 * time.Minute)
+	c.want(1, 1)
+}
+
+func TestAMachineOfMaxUsesIsReplaced(t *testing.T) {
+	t.Parallel()
+	p := small()
+	p.MaxUses = 2
+	c := newCloud(t, adaptive(), p)
+	for i := range 4 {
+		c.ask(fmt.Sprint("job-", i))
+		c.decide()
+		c.boot()
+		c.decide()
+		c.release(fmt.Sprint("job-", i))
+	}
+	c.decide()
+	c.want(2, 2)
+}
+
+func TestMachinesAreAskedForAtTheRateOfTheThrottle(t *testing.T) {
+	t.Parallel()
+	p := small()
+	p.Throttle = scale.Throttle{Limit: 1, Burst: 3}
+	c := newCloud(t, adaptive(), p)
+	for i := range 10 {
+		c.ask(fmt.Sprint("job-", i))
+	}
+	c.decide()
+	c.want(3, 0)
+	c.pass(2 * time.Second)
+	c.want(5, 0)
+	if why := c.fleet.Explain(c.now)[0].Why; !strings.Contains(why, "no more than 1 machines a second") {
+		t.Error(why)
+	}
+	c.pass(time.Minute)
+	c.want(10, 0)
+}
+
+func TestEachDecisionIsExplained(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, &scale.Adaptive{Worth: 1, Linger: 5 * time.Minute}, small())
+	c.ask("one")
+	c.ask("two")
+	actions := c.decide()
+	if want := "pool small has 0 slots for 0 running jobs and 2 waiting jobs"; !strings.HasPrefix(actions[0].Why, want) {
+		t.Errorf("%q", actions[0].Why)
+	}
+	if got, want := c.fleet.ExplainJob(c.now, "one"), "one waits since 08:00:00: pool small has no free slot, and 2 machines on the way"; got != want {
+		t.Errorf("%q", got)
+	}
+	c.pass(time.Minute)
+	c.boot()
+	c.decide()
+	c.release("one")
+	c.decide()
+	if got, want := c.fleet.Explain(c.now)[0].Next, "i-1, idle since 08:01:00, goes next, not before 08:06:00"; got != want {
+		t.Errorf("%q", got)
+	}
+	if got, want := c.fleet.ExplainJob(c.now, "two"), "two runs on i-2 (pool small), slot 0, since 08:01:00"; got != want {
+		t.Errorf("%q", got)
+	}
+}
