@@ -24,6 +24,7 @@ type Load struct {
 	sizes      histogram // of bursts
 	arrived    float64   // bursts that came, each counting less by and by
 	since      time.Time // when arrived was right
+	day        profile
 
 	known       int // the answer of spare, until a window closes; -1 is none
 	unallocated int // slots on their way that no group counts on yet: see route
@@ -83,6 +84,7 @@ func (l *Load) arrive(now time.Time) {
 	l.burst, l.burstBegan = 1, now
 	l.arrived = l.arrived*half(max(0, now.Sub(l.since)), l.remembers()) + 1
 	l.since = now
+	l.day.arrive(now)
 }
 
 func (l *Load) closeBurst() {
@@ -138,8 +140,8 @@ func (l *Load) spare(now time.Time, likelihood, ending float64) int {
 		return 0
 	}
 	// Half of what was since the memory began counts: its mean is of that many seconds.
-	rate := l.arrived * half(max(0, now.Sub(l.since)), l.remembers()) * math.Ln2 / l.remembers().Seconds()
-	bursts, mean := rate*l.window.Seconds(), 0.0
+	lately := l.arrived * half(max(0, now.Sub(l.since)), l.remembers())
+	bursts, mean := l.day.rate(now.Add(l.window/2), lately, l.remembers().Seconds()/math.Ln2)*l.window.Seconds(), 0.0
 	for n, weight := range l.sizes.weights {
 		mean += float64(n) * weight / l.sizes.total
 	}

@@ -140,6 +140,7 @@ func Run(ctx context.Context, setup Setup, load []Job, policy scale.Policy) (*Re
 	if err != nil {
 		return nil, err
 	}
+	r.plan(0, event{kind: wake})
 	r.plan(listInterval, event{kind: list})
 	next := 0
 	for steps := 0; ; steps++ {
