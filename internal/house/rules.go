@@ -70,6 +70,7 @@ var importRules = []importRule{
 	{"cmd/rung/command/...", nil, append([]string{"publish/..."}, append(rungGroups(), commandGroups()...)...), "a group knows no other group, whatever program it is of, and what they share knows none of them"},
 	{"cmd/rung/command/jobs", nil, []string{"local/...", "dev/..."}, "GitLab says what the jobs are"},
 	{"cmd/rung/command/runners", nil, []string{"local/...", "dev/..."}, "a runner knows no projects"},
+	{"cmd/rung/command/fleet", nil, []string{"local/...", "dev/...", "executor/..."}, "machines are counted, and nothing runs on them"},
 	{"cmd/rung/command/configuration", nil, []string{"local/...", "dev/..."}, "a configuration knows no projects"},
 	{"cmd/step-runner", []string{"cmd/step-runner/command/...", "internal/process"}, nil, "main wires the groups of commands to the world"},
 	{"cmd/step-runner/command", []string{"cmd/step-runner/command/exit", "steps/diag", "steps/source", "internal/wholefile", "internal/cleantext"}, nil, "what every command knows"},
@@ -157,6 +158,11 @@ var importRules = []importRule{
 	{"fleet/group/wire", []string{"fleet/group", "api/rung/..."}, nil, "the contract as messages"},
 	{"fleet/group/plugin/plugintest", []string{"fleet/group", "fleet/group/grouptest", "fleet/group/plugin", "internal/plugintrial", "internal/tempfolder"}, nil, "it tries a plugin from outside"},
 	{"fleet/group/plugin", []string{"fleet/group", "fleet/group/wire", "internal/pluginhost", "internal/pluginhost/handshake", "api/rung/..."}, nil, "a plugin is a group like any other, which somebody else wrote"},
+	{"fleet/schedule", []string{}, nil, "when something applies, whatever it is"},
+	{"fleet/scale", []string{"fleet/schedule"}, nil, "a decision knows no cloud, no clock and no connection"},
+	{"fleet/simulate", []string{"fleet/scale", "fleet/schedule"}, nil, "it runs decisions on what is made up"},
+	{"fleet/simulate/scenario", []string{"fleet/scale", "fleet/simulate", "internal/bytesize", "internal/placed"}, nil, "files become a simulation"},
+	{"fleet/simulate/report", []string{"fleet/simulate"}, nil, "a view of results"},
 }
 
 // commandGroups are the groups of commands of step-runner: rooms that have a door to main alone.
@@ -170,7 +176,7 @@ func commandGroups() []string {
 
 // rungGroups are those of rung.
 func rungGroups() []string {
-	return []string{"cmd/rung/command/configuration", "cmd/rung/command/dev", "cmd/rung/command/jobs", "cmd/rung/command/machine", "cmd/rung/command/plugins", "cmd/rung/command/runners"}
+	return []string{"cmd/rung/command/configuration", "cmd/rung/command/dev", "cmd/rung/command/fleet", "cmd/rung/command/jobs", "cmd/rung/command/machine", "cmd/rung/command/plugins", "cmd/rung/command/runners"}
 }
 
 // foundation are the packages that everything else builds on. They import the standard library and each other only.
@@ -209,7 +215,7 @@ var thirdParty = map[string][]string{
 	"github.com/moby/moby":                     {"executor/executortest/..."},
 	"github.com/opencontainers/image-spec":     {"steps/source/sourcetest"},
 	"github.com/gorhill/cronexpr":              {"fleet/schedule"},
-	"github.com/pelletier/go-toml/v2":          {"steps/source/lock", "steps/source/federation", "local/include", "manager/config", "internal/schematest"},
+	"github.com/pelletier/go-toml/v2":          {"steps/source/lock", "steps/source/federation", "local/include", "manager/config", "internal/placed", "internal/schematest"},
 	"github.com/rogpeppe/go-internal":          {"cmd/internal/commandtest", "steps/source/cache", "local/store", "manager/config", "manager/store"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schematest", "internal/pluginhost"},
 	"github.com/skeema/knownhosts":             {"internal/sshclient"},
