@@ -32,7 +32,7 @@ const (
 // Plan compares the slots that exist, or come, with those in demand and to spare.
 func (a *Adaptive) Plan(now time.Time, v *View) Plan {
 	v.Load.memory = a.Memory
-	p := Plan{Spare: v.Load.spare(now, a.worth(), ending(v))}
+	p := Plan{Spare: v.Load.spare(now, a.worth(), ending(v), v.Run)}
 	if v.Free > 0 || v.Coming > 0 || v.Waiting > 0 || p.Spare > 0 {
 		p.Again = v.Load.end
 	}

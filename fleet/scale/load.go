@@ -127,8 +127,8 @@ func (l *Load) close(n, rise int) {
 }
 
 // spare is how many slots are needed within a boot time with at least some likelihood, beyond those in demand. ending is how many jobs are expected to
-// end within it.
-func (l *Load) spare(now time.Time, likelihood, ending float64) int {
+// end within it, and run how long jobs take; 0 is unknown.
+func (l *Load) spare(now time.Time, likelihood, ending float64, run time.Duration) int {
 	if l.known >= 0 {
 		return l.known
 	}
@@ -141,7 +141,7 @@ func (l *Load) spare(now time.Time, likelihood, ending float64) int {
 	}
 	// Half of what was since the memory began counts: its mean is of that many seconds.
 	lately := l.arrived * half(max(0, now.Sub(l.since)), l.remembers())
-	bursts, mean := l.day.rate(now.Add(l.window/2), lately, l.remembers().Seconds()/math.Ln2)*l.window.Seconds(), 0.0
+	bursts, mean := l.day.rate(now.Add(l.window/2), lately, l.remembers().Seconds()/math.Ln2)*l.lasting(run).Seconds(), 0.0
 	for n, weight := range l.sizes.weights {
 		mean += float64(n) * weight / l.sizes.total
 	}
@@ -152,6 +152,14 @@ func (l *Load) spare(now time.Time, likelihood, ending float64) int {
 	// Jobs that end on the way leave their slots: half of them before the average job comes.
 	l.known = max(0, l.needed(bursts, likelihood)-int(ending/2))
 	return l.known
+}
+
+// lasting is the part of a window whose jobs are still there at its end, where jobs take some time on average: short ones use a slot after the other.
+func (l *Load) lasting(run time.Duration) time.Duration {
+	if run <= 0 {
+		return l.window
+	}
+	return time.Duration(float64(run) * -math.Expm1(-float64(l.window)/float64(run)))
 }
 
 // risen is by how many slots demand rose in at least a share of windows.

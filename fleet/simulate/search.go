@@ -14,6 +14,8 @@ import (
 type Space struct {
 	Name       string
 	Parameters []Parameter
+	// Usual is where the search begins.
+	Usual []int
 	// Make makes the policy with the values at some places.
 	Make func(at []int) scale.Policy
 }
@@ -107,7 +109,7 @@ func Search(ctx context.Context, setup Setup, load []Job, space *Space, better B
 
 // along changes one parameter for as long as that helps: by one, and by more, as the next value may make no difference.
 func along(here *Choice, i int, better Better, try func([]int) (*Choice, error)) (*Choice, error) {
-	for _, step := range []int{1, -1, 2, -2, 4, -4} {
+	for _, step := range []int{1, -1, 2, -2, 4, -4, 8, -8} {
 		for {
 			at := append([]int(nil), here.At...)
 			at[i] += step
@@ -127,9 +129,9 @@ func along(here *Choice, i int, better Better, try func([]int) (*Choice, error))
 	return here, nil
 }
 
-// starts are a quarter, a half and three quarters into all lists.
+// starts are the usual values, and a quarter, a half and three quarters into all lists.
 func (s *Space) starts() [][]int {
-	var all [][]int
+	all := [][]int{s.Usual}
 	for quarter := 1; quarter <= 3; quarter++ {
 		at := make([]int, len(s.Parameters))
 		for i, p := range s.Parameters {

@@ -57,6 +57,14 @@ func (r *Report) Summary() string {
 	return text
 }
 
+// missed says that a search has found nothing that meets the target.
+func (r *Report) missed(o Outcome) string {
+	if r.Target > 0 && o.Wait.P95 > r.Target {
+		return " (does not meet the target; it is the shortest wait that was found)"
+	}
+	return ""
+}
+
 func hours(h float64) string { return fmt.Sprintf("%g h", h) }
 
 // Table writes the report as text.
@@ -82,7 +90,7 @@ func (r *Report) Table(w io.Writer) error {
 	}
 	b.WriteString("\n")
 	for _, o := range r.Outcomes {
-		fmt.Fprintf(&b, "%s: %s\n", o.Policy, o.Parameters)
+		fmt.Fprintf(&b, "%s: %s%s\n", o.Policy, o.Parameters, r.missed(o))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
