@@ -33,7 +33,7 @@ type Action struct {
 	Why      string        // in a sentence; empty for Place, for which ExplainJob says it
 }
 
-func (f *Fleet) act(a Action) { f.actions = append(f.actions, a) }
+func (f *machines) act(a Action) { f.actions = append(f.actions, a) }
 
 // FailureKind is what kind of error a group answered with.
 type FailureKind int
@@ -98,7 +98,7 @@ func (f *Fleet) Created(now time.Time, request, instance string) {
 	}
 }
 
-func (f *Fleet) identify(m *instance, id string) {
+func (f *machines) identify(m *instance, id string) {
 	if m.id == "" && id != "" && f.ids[id] == nil {
 		m.id = id
 		f.ids[id] = m
@@ -106,7 +106,7 @@ func (f *Fleet) identify(m *instance, id string) {
 }
 
 // stray takes over a machine that nobody needs, so that it ends.
-func (f *Fleet) stray(now time.Time, request, id, pool, why string) {
+func (f *machines) stray(now time.Time, request, id, pool, why string) {
 	if f.ids[id] != nil || f.requests[request] != nil {
 		return
 	}

@@ -17,7 +17,7 @@ func (f *Fleet) Decide(now time.Time) Decision {
 	f.route(now)
 	wake := f.policy.Next(now)
 	for _, p := range f.pools {
-		v := f.view(now, p)
+		v := p.view(now)
 		p.load.observe(now, v.Busy+v.Waiting, p.boots.get())
 		plan := f.policy.Plan(now, &v)
 		p.last = decided{view: v, plan: plan}
@@ -91,7 +91,8 @@ func (f *Fleet) route(now time.Time) {
 	}
 }
 
-func (f *Fleet) view(now time.Time, p *pool) View {
+// view is what a policy is shown.
+func (p *pool) view(now time.Time) View {
 	reserved, waited := 0, time.Duration(0)
 	for _, g := range p.groups {
 		if g.pools[0] == p {

@@ -46,7 +46,7 @@ func (f *Fleet) Explain(now time.Time) []Explanation {
 }
 
 // next says which idle machine goes next.
-func (f *Fleet) next(now time.Time, p *pool) string {
+func (f *machines) next(now time.Time, p *pool) string {
 	m := p.idle.first()
 	if m == nil {
 		return "no machine is idle"
@@ -86,8 +86,8 @@ func (f *Fleet) ExplainJob(now time.Time, key string) string {
 	return fmt.Sprintf("%s waits since %s: %s", key, d.since.UTC().Format(time.TimeOnly), strings.Join(pools, "; "))
 }
 
-// misfit says what a job needs that no slot has.
-func (f *Fleet) misfit(n Needs) string {
+// String says what a job needs.
+func (n Needs) String() string {
 	text := fmt.Sprintf("it needs %g CPUs, %d MiB of memory, %d MiB of disk", n.CPUs, n.Memory>>20, n.Disk>>20)
 	if n.GPUs > 0 {
 		text += ", " + count(n.GPUs, "GPU")

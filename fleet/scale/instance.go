@@ -70,7 +70,7 @@ func (m *instance) name() string {
 }
 
 // change does something to a machine, and keeps what is counted and ordered of it true.
-func (f *Fleet) change(m *instance, do func()) {
+func (f *machines) change(m *instance, do func()) {
 	p := m.pool
 	if m.openAt > 0 {
 		p.open[m.used].remove(m)
@@ -100,19 +100,19 @@ func (f *Fleet) change(m *instance, do func()) {
 }
 
 // become moves a machine to another state.
-func (f *Fleet) become(now time.Time, m *instance, s State, reason string) {
+func (f *machines) become(now time.Time, m *instance, s State, reason string) {
 	f.change(m, func() { m.state, m.reason, m.since = s, reason, now })
 	f.timers.remove(m)
 }
 
 // wait sets when a machine is looked at again.
-func (f *Fleet) wait(m *instance, due time.Time) {
+func (f *machines) wait(m *instance, due time.Time) {
 	m.due = due
 	f.timers.put(m)
 }
 
 // add makes a machine that is known from now on.
-func (f *Fleet) add(now time.Time, p *pool, request string, s State, reason string) *instance {
+func (f *machines) add(now time.Time, p *pool, request string, s State, reason string) *instance {
 	f.created++
 	m := &instance{pool: p, number: f.created, request: request, state: Gone, created: now, slots: make([]*demand, p.Slots)}
 	p.count[Gone]++
@@ -124,7 +124,7 @@ func (f *Fleet) add(now time.Time, p *pool, request string, s State, reason stri
 }
 
 // forget ends a machine that is gone.
-func (f *Fleet) forget(now time.Time, m *instance, reason string) {
+func (f *machines) forget(now time.Time, m *instance, reason string) {
 	f.endJobs(m, reason)
 	f.become(now, m, Gone, reason)
 	m.pool.count[Gone]--
@@ -140,7 +140,7 @@ func (f *Fleet) forget(now time.Time, m *instance, reason string) {
 }
 
 // fail ends the jobs of a machine that is of no use, and then itself.
-func (f *Fleet) fail(now time.Time, m *instance, reason string) {
+func (f *machines) fail(now time.Time, m *instance, reason string) {
 	if m.state >= Failed {
 		return
 	}
@@ -150,7 +150,7 @@ func (f *Fleet) fail(now time.Time, m *instance, reason string) {
 }
 
 // remove asks for the end of a machine without jobs.
-func (f *Fleet) remove(now time.Time, m *instance, why string) {
+func (f *machines) remove(now time.Time, m *instance, why string) {
 	if m.used > 0 {
 		return // whatever the reason: the job comes first
 	}
@@ -162,7 +162,7 @@ func (f *Fleet) remove(now time.Time, m *instance, why string) {
 }
 
 // drain lets a machine finish its jobs, and take no more.
-func (f *Fleet) drain(now time.Time, m *instance, why string) {
+func (f *machines) drain(now time.Time, m *instance, why string) {
 	if m.state != Ready {
 		return
 	}

@@ -104,7 +104,7 @@ func (f *Fleet) Release(now time.Time, key string) {
 }
 
 // freed gives the slots of a machine to others, or ends it if it has served.
-func (f *Fleet) freed(now time.Time, m *instance) {
+func (f *machines) freed(now time.Time, m *instance) {
 	switch {
 	case m.state == Draining && m.used == 0:
 		f.remove(now, m, m.reason)
@@ -114,7 +114,7 @@ func (f *Fleet) freed(now time.Time, m *instance) {
 }
 
 // fill gives the slots of a machine to those who wait, the longest first.
-func (f *Fleet) fill(now time.Time, m *instance) {
+func (f *machines) fill(now time.Time, m *instance) {
 	for m.takes() {
 		var next *demand
 		for _, g := range m.pool.groups {
@@ -130,7 +130,7 @@ func (f *Fleet) fill(now time.Time, m *instance) {
 }
 
 // place puts a job that waits onto a machine that takes it.
-func (f *Fleet) place(now time.Time, d *demand, m *instance) {
+func (f *machines) place(now time.Time, d *demand, m *instance) {
 	d.group.dequeue(d)
 	for d.slot = 0; m.slots[d.slot] != nil; d.slot++ {
 	}
@@ -148,7 +148,7 @@ func (f *Fleet) place(now time.Time, d *demand, m *instance) {
 }
 
 // endJobs ends what runs on a machine that no longer can.
-func (f *Fleet) endJobs(m *instance, why string) {
+func (f *machines) endJobs(m *instance, why string) {
 	for _, d := range m.slots {
 		if d == nil {
 			continue

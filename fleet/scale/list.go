@@ -76,7 +76,7 @@ func (f *Fleet) match(now time.Time, s Seen) *instance {
 }
 
 // nameless is the oldest machine that a group has accepted to make, and not named. Groups that only count machines name them in lists.
-func (f *Fleet) nameless(pool string) *instance {
+func (f *machines) nameless(pool string) *instance {
 	var oldest *instance
 	for _, m := range f.all {
 		if m.state == Creating && m.id == "" && m.pool.Name == pool && (oldest == nil || m.number < oldest.number) {

@@ -126,10 +126,10 @@ func New(config Config, policy Policy) (*Fleet, error) {
 	if len(config.Pools) == 0 || len(config.Pools) > MaxPools {
 		return nil, fmt.Errorf("a fleet has 1 to %d pools, not %d", MaxPools, len(config.Pools))
 	}
-	f := &Fleet{
+	f := &Fleet{classes: map[Needs]*group{}, machines: machines{
 		config: config, policy: policy, byName: map[string]*pool{}, requests: map[string]*instance{}, ids: map[string]*instance{},
-		demands: map[string]*demand{}, classes: map[Needs]*group{}, timers: newTimers(),
-	}
+		demands: map[string]*demand{}, timers: newTimers(),
+	}}
 	f.config.DeleteRetry = cmp.Or(config.DeleteRetry, defaultDeleteRetry)
 	f.config.MissingAfter = cmp.Or(config.MissingAfter, defaultMissingAfter)
 	for _, p := range config.Pools {
@@ -154,26 +154,31 @@ func New(config Config, policy Policy) (*Fleet, error) {
 
 // Fleet is the machines, the jobs on them and those that wait. See the package.
 type Fleet struct {
-	config Config
-	policy Policy
-	pools  []*pool // by the price of a slot
-	byName map[string]*pool
+	machines
+	groups  []*group // those with fewer pools first
+	classes map[Needs]*group
+	asked   uint64 // demands so far
+	listing uint64 // lists so far
+	listErr string // why the last list failed
+}
 
-	all      []*instance // in no order, but the same one for the same calls
+// machines knows what every machine does and which jobs are on it, and what is to be done about them. Its methods keep all that is counted and ordered
+// true; Fleet decides.
+type machines struct {
+	config  Config
+	policy  Policy
+	pools   []*pool // by the price of a slot
+	byName  map[string]*pool
+	created uint64      // requests so far
+	all     []*instance // in no order, but the same one for the same calls
+
 	requests map[string]*instance
 	ids      map[string]*instance
 	timers   *index
 	gone     tombstones
 
-	demands map[string]*demand
-	groups  []*group // those with fewer pools first
-	classes map[Needs]*group
-
-	created uint64 // requests so far
-	asked   uint64 // demands so far
-	listing uint64 // lists so far
-	listErr string // why the last list failed
-	actions []Action
+	demands map[string]*demand // by key
+	actions []Action           // for the next decision
 }
 
 // Errors of jobs.
@@ -209,7 +214,7 @@ func (f *Fleet) groupOf(n Needs) (*group, error) {
 		}
 	}
 	if made.mask == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrUnfit, f.misfit(n))
+		return nil, fmt.Errorf("%w: %s", ErrUnfit, n)
 	}
 	if i := slices.IndexFunc(f.groups, func(g *group) bool { return g.mask == made.mask }); i >= 0 {
 		made = f.groups[i]

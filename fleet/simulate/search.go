@@ -158,7 +158,7 @@ func Adaptive() *Space {
 	linger := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 	patience := []float64{0, 0.25, 0.5, 0.75, 1}
 	return &Space{
-		Name:       "adaptive",
+		Name: "adaptive", Usual: []int{9, 2, 0, 2},
 		Parameters: []Parameter{{"worth", texts(worth)}, {"memory", texts(memory)}, {"linger", texts(linger)}, {"patience", texts(patience)}},
 		Make: func(at []int) scale.Policy {
 			return &scale.Adaptive{Worth: worth[at[0]], Memory: memory[at[1]], Linger: linger[at[2]], Patience: patience[at[3]]}
@@ -174,7 +174,7 @@ func Existing() *Space {
 	always, _ := schedule.Parse("UTC", "* * * * *")
 	work, _ := schedule.Parse("UTC", "* 7-18 * * mon-fri")
 	return &Space{
-		Name:       "existing",
+		Name: "existing", Usual: []int{2, 6, 1, 2, 0},
 		Parameters: []Parameter{{"idle_count", texts(idle)}, {"idle_count_working_hours", texts(idle)}, {"idle_time", texts(idleTime)}, {"scale_factor", texts(factor)}, {"rounding", []string{"down", "up"}}},
 		Make: func(at []int) scale.Policy {
 			outside := schedule.Policy{Periods: always, IdleCount: idle[at[0]], IdleTime: idleTime[at[2]], ScaleFactor: factor[at[3]]}

@@ -272,6 +272,7 @@ var textReaders = map[string]string{
 	"executor/container/owner.go":          "so does Podman about a user",
 	"internal/house/cmd/typecheck/main.go": "the type checker gives paths only in its messages",
 	"internal/glob/find.go":                "io/fs has no type for a file that is not a folder",
+	"internal/placed/placed.go":            "the TOML reader puts its name before its errors",
 	"internal/sshclient/sshclient.go":      "x/crypto/ssh has no type for a refused key",
 	"internal/yamlsource/syntax.go":        "the YAML reader has no types for its errors",
 	"local/github/project.go":              "GitHub skips a workflow for words in the message of a commit",
