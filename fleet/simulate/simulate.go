@@ -96,9 +96,8 @@ type machine struct {
 // poolState is a pool, and what it has cost.
 type poolState struct {
 	Pool
-	alive   int
-	paid    time.Duration
-	creates int
+	alive int
+	paid  time.Duration
 }
 
 // jobState is what became of a job.

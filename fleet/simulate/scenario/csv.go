@@ -113,7 +113,7 @@ func ParseLoad(name string, text []byte) (load []simulate.Job, start time.Time, 
 func readRows(in placed.Text, r *csv.Reader, names []string) (rows []row, err error) {
 	for {
 		fields, err := r.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return rows, nil
 		}
 		if err != nil {
@@ -147,7 +147,7 @@ func syntax(in placed.Text, err error) error {
 	if errors.As(err, &at) {
 		return in.At(at.Line, cmp.Or(at.Column, 1), "", "this is not valid CSV: %v", at.Err)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return in.At(0, 0, "write a line with the names of the columns", "the load is empty")
 	}
 	return err

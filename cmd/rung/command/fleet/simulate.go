@@ -74,7 +74,7 @@ names. With --search, parameters of both are searched for: the cheapest with whi
 	f.Uint64Var(&s.seed, "seed", 0, "use another `SEED` than FILE's")
 	f.BoolVar(&s.search, "search", false, "search for the cheapest parameters that meet the wait target")
 	f.DurationVar(&s.wait, "wait", 0, "use another wait target than FILE's, of the 95th percentile, as `DURATION`")
-	f.IntVar(&s.simulations, "simulations", 150, "search with at most `N` simulations of each policy")
+	f.IntVar(&s.simulations, "simulations", 300, "search with at most `N` simulations of each policy")
 	f.StringVarP(&s.format, "format", "f", formats[0], "print `FORMAT`: table, json, html")
 	f.StringVarP(&s.output, "output", "o", "", "write to `FILE`")
 	command.Complete(cmd, "format", formats...)
