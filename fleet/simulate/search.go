@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -62,8 +63,8 @@ func Cheapest(limit time.Duration) Better {
 	}
 }
 
-// Search looks for the best policy of a space, by as many simulations as it may. From several starting points it changes one parameter after the
-// other for as long as that helps. It is the same search for every space.
+// Search looks for the best policy of a space, by as many simulations as it may. From one starting point after the other it changes one parameter and
+// then the next for as long as that helps. It is the same search for every space, and finds the same each time.
 func Search(ctx context.Context, setup Setup, load []Job, space *Space, better Better, simulations int) (*Choice, error) {
 	known := map[string]*Choice{}
 	try := func(at []int) (*Choice, error) {
@@ -83,8 +84,9 @@ func Search(ctx context.Context, setup Setup, load []Job, space *Space, better B
 		return known[key], nil
 	}
 	var best *Choice
-	for _, start := range space.starts() {
-		here, err := try(start)
+	dice := rand.New(rand.NewPCG(1, 1))
+	for n := 0; n < maxStarts && len(known) < simulations; n++ {
+		here, err := try(space.start(n, dice))
 		if err != nil {
 			return nil, err
 		}
@@ -129,17 +131,21 @@ func along(here *Choice, i int, better Better, try func([]int) (*Choice, error))
 	return here, nil
 }
 
-// starts are the usual values, and a quarter, a half and three quarters into all lists.
-func (s *Space) starts() [][]int {
-	all := [][]int{s.Usual}
-	for quarter := 1; quarter <= 3; quarter++ {
-		at := make([]int, len(s.Parameters))
-		for i, p := range s.Parameters {
-			at[i] = len(p.Values) * quarter / 4
-		}
-		all = append(all, at)
+// maxStarts ends a search that has seen all there is.
+const maxStarts = 1000
+
+// start is a point to begin at: the usual values, then a quarter, a half and three quarters into all lists, then anywhere.
+func (s *Space) start(n int, dice *rand.Rand) []int {
+	if n == 0 {
+		return s.Usual
 	}
-	return all
+	at := make([]int, len(s.Parameters))
+	for i, p := range s.Parameters {
+		if at[i] = len(p.Values) * n / 4; n > 3 {
+			at[i] = dice.IntN(len(p.Values))
+		}
+	}
+	return at
 }
 
 // texts are values as people write them.
@@ -155,7 +161,7 @@ func texts[T any](values []T) []string {
 func Adaptive() *Space {
 	worth := []float64{0.002, 0.003, 0.004, 0.005, 0.006, 0.008, 0.01, 0.012, 0.014, 0.017, 0.02, 0.025, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1}
 	memory := []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 4 * time.Hour}
-	linger := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute}
+	linger := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
 	patience := []float64{0, 0.25, 0.5, 0.75, 1}
 	return &Space{
 		Name: "adaptive", Usual: []int{9, 2, 0, 2},
