@@ -67,6 +67,9 @@ func (f *Fleet) due(now time.Time) {
 func (f *Fleet) route(now time.Time) {
 	for _, p := range f.pools {
 		p.waiting, p.load.unallocated = 0, p.coming()
+		if p.backoff.blocked(now) { // a group that does not answer may never make what it was asked for
+			p.load.unallocated = p.count[Creating] * p.Slots
+		}
 	}
 	for _, g := range f.groups {
 		left := g.waiting

@@ -497,6 +497,24 @@ func TestAPoolWithoutQuotaIsReplacedByTheNextThatIsEnough(t *testing.T) {
 	}
 }
 
+func TestAPoolThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	dear := small()
+	dear.Name, dear.Price = "dear", 0.5
+	c := newCloud(t, adaptive(), dear, small())
+	c.hold = true
+	c.ask("job")
+	c.decide()
+	c.fleet.CreateFailed(c.now, c.asked[0].Request, errors.New("deadline exceeded"))
+	c.decide()
+	if len(c.asked) != 2 || c.asked[1].Pool != "dear" {
+		t.Fatalf("%+v", c.asked)
+	}
+	if n := len(c.fleet.Record().Instances); n != 2 {
+		t.Errorf("%d machines are known: the first may exist", n)
+	}
+}
+
 func TestAJobThatNoPoolIsEnoughForIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t, adaptive(), small())
