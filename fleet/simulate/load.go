@@ -25,7 +25,11 @@ type Source struct {
 // normal95 is how many standard deviations 95 % of a normal distribution are below.
 const normal95 = 1.6448536269514722
 
-// Describe makes the jobs of some sources, in the order of their creation. The start is that of the hours.
+// maxRun is how long a job takes at most, wherever its distribution ends.
+const maxRun = 30 * 24 * time.Hour
+
+// Describe makes the jobs of some sources, in the order of their creation. The start is that of the hours. More than MaxJobs are not made, but one more
+// is, so that Run refuses the load.
 func Describe(start time.Time, length time.Duration, seed uint64, sources ...Source) []Job {
 	var all []Job
 	for i, s := range sources {
@@ -43,7 +47,7 @@ func (s *Source) jobs(start time.Time, length time.Duration, dice *rand.Rand) (a
 	if s.Rate*most <= 0 {
 		return nil
 	}
-	for at := time.Duration(0); len(all) < MaxJobs; {
+	for at := time.Duration(0); len(all) <= MaxJobs; {
 		at += time.Duration(dice.ExpFloat64() / (s.Rate * most) * float64(time.Hour))
 		if at >= length {
 			return all
@@ -51,7 +55,7 @@ func (s *Source) jobs(start time.Time, length time.Duration, dice *rand.Rand) (a
 		if dice.Float64()*most >= s.factor(start.Add(at)) {
 			continue
 		}
-		for range s.burst(dice) {
+		for range min(s.burst(dice), MaxJobs+1-len(all)) {
 			all = append(all, Job{At: at, Run: s.duration(dice), Needs: s.Needs})
 		}
 	}
@@ -74,7 +78,7 @@ func (s *Source) burst(dice *rand.Rand) int {
 	if s.Burst <= 1 {
 		return 1
 	}
-	return 1 + int(math.Log(1-dice.Float64())/math.Log(1-1/s.Burst))
+	return 1 + int(min(MaxJobs, math.Log(1-dice.Float64())/math.Log(1-1/s.Burst)))
 }
 
 func (s *Source) duration(dice *rand.Rand) time.Duration {
@@ -82,5 +86,5 @@ func (s *Source) duration(dice *rand.Rand) time.Duration {
 		return s.Median
 	}
 	sigma := math.Log(float64(s.P95)/float64(s.Median)) / normal95
-	return time.Duration(float64(s.Median) * math.Exp(sigma*dice.NormFloat64())).Round(time.Millisecond)
+	return time.Duration(min(float64(maxRun), float64(s.Median)*math.Exp(sigma*dice.NormFloat64()))).Round(time.Millisecond)
 }

@@ -58,7 +58,10 @@ const (
 )
 
 // MaxJobs bounds a load.
-const MaxJobs = 20_000_000
+const MaxJobs = 5_000_000
+
+// MaxBootTime bounds the boot times of pools.
+const MaxBootTime = 24 * time.Hour
 
 // kind is what happens.
 type kind uint8
@@ -176,7 +179,7 @@ func prepare(setup Setup, load []Job, policy scale.Policy) (*run, error) {
 		setup.Poll = defaultPoll
 	}
 	if len(load) > MaxJobs {
-		return nil, fmt.Errorf("the load has %d jobs, and may have %d", len(load), MaxJobs)
+		return nil, fmt.Errorf("the load has more than %d jobs", MaxJobs)
 	}
 	r := &run{
 		setup: setup, load: load, dice: rand.New(rand.NewPCG(setup.Seed, 1)), wake: never, left: len(load), jobs: make([]jobState, len(load)),
@@ -185,8 +188,8 @@ func prepare(setup Setup, load []Job, policy scale.Policy) (*run, error) {
 	config := scale.Config{Name: "m"}
 	for _, p := range setup.Pools {
 		p.Slots = max(1, p.Slots)
-		if p.BootTime <= 0 {
-			return nil, fmt.Errorf("pool %q has no boot time", p.Name)
+		if p.BootTime <= 0 || p.BootTime > MaxBootTime {
+			return nil, fmt.Errorf("the boot time of pool %q must be more than 0 and at most %s", p.Name, MaxBootTime)
 		}
 		config.Pools = append(config.Pools, p.Pool)
 		r.pools[p.Name] = &poolState{Pool: p}

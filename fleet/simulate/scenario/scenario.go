@@ -69,7 +69,7 @@ type pool struct {
 	} `toml:"throttle"`
 
 	BootTime       duration `toml:"boot_time"`
-	BootSpread     amount   `toml:"boot_spread"`
+	BootSpread     share    `toml:"boot_spread"`
 	BootTimeout    duration `toml:"boot_timeout"`
 	DeleteTime     duration `toml:"delete_time"`
 	CreateFailures share    `toml:"create_failures"`
@@ -154,6 +154,8 @@ func (f *file) check(in placed.Text) (all placed.Errors) {
 			all = append(all, in.Table("pools", i, "", "there are two pools %q", p.Name)...)
 		case p.BootTime == 0:
 			all = append(all, in.Table("pools", i, `write boot_time = "60s"`, "the pool has no boot_time")...)
+		case time.Duration(p.BootTime) > simulate.MaxBootTime:
+			all = append(all, in.Table("pools", i, "", "boot_time is longer than a day")...)
 		}
 		names[p.Name] = true
 	}

@@ -112,6 +112,7 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 		"no name":            {"[[pools]]\nboot_time = \"1m\"", "f.toml:1:1: the pool has no name"},
 		"one name twice":     {pool + pool, `f.toml:4:1: there are two pools "a"`},
 		"no boot time":       {"[[pools]]\nname = \"a\"", "f.toml:1:1: the pool has no boot_time"},
+		"a boot of a year":   {"[[pools]]\nname = \"a\"\nboot_time = \"9000h\"", "f.toml:1:1: boot_time is longer than a day"},
 		"no rate":            {pool + "[[jobs]]\nmedian = \"1m\"", "f.toml:4:1: the jobs have no rate"},
 		"no duration":        {pool + "[[jobs]]\nrate = 1", "f.toml:4:1: the jobs have no median duration"},
 		"p95 below median":   {pool + "[[jobs]]\nrate = 1\nmedian = \"5m\"\np95 = \"1m\"", "f.toml:4:1: p95 is shorter"},
