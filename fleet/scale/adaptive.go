@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/rungci/rung/fleet/schedule"
 )
 
 // Adaptive is our policy. It knows how long machines take to be ready, how jobs came lately, how long they take, and how machines are paid for. A slot is
@@ -18,6 +20,10 @@ type Adaptive struct {
 	// Patience is the share of jobs expected to end within a boot time whose slots are counted on by those who wait, instead of new machines. Nobody
 	// who has waited for a whole boot time is asked for more patience.
 	Patience float64
+	// Policies say how many slots are kept free at least (IdleCount), whatever is likely. Nothing else of them is used; none keeps none.
+	Policies schedule.Policies
+
+	floor inForce
 }
 
 // DefaultWorth keeps a slot free that one in fifty boot times needs.
@@ -32,7 +38,7 @@ const (
 // Plan compares the slots that exist, or come, with those in demand and to spare.
 func (a *Adaptive) Plan(now time.Time, v *View) Plan {
 	v.Load.memory = a.Memory
-	p := Plan{Spare: v.Load.spare(now, a.worth(), ending(v), v.Run)}
+	p := Plan{Spare: max(v.Load.spare(now, a.worth(), ending(v), v.Run), a.floor.at(now, a.Policies).IdleCount)}
 	if v.Free > 0 || v.Coming > 0 || v.Waiting > 0 || p.Spare > 0 {
 		p.Again = v.Load.end
 	}
@@ -79,6 +85,9 @@ func (a *Adaptive) Sentence(v *View, p Plan) string {
 	if n := a.patient(v); n > 0 {
 		text += fmt.Sprintf(", of which %d can expect a slot that becomes free sooner than a machine boots (%s)", n, v.Boot.Round(time.Second))
 	}
+	if p.Spare > 0 && p.Spare == a.floor.current.IdleCount {
+		return text + fmt.Sprintf(", and keeps %d free, as its policy says", p.Spare)
+	}
 	if p.Spare > 0 {
 		return text + fmt.Sprintf(", and keeps %d free: as jobs came lately, so many are needed within a boot (%s) with a likelihood of %.3g%% or more", p.Spare, v.Load.window, 100*a.worth())
 	}
@@ -111,8 +120,8 @@ func paidUntil(now time.Time, p *Pool, created time.Time) (time.Time, bool) {
 // Preemptive is false: a job is never left in a queue while a machine could be made for it.
 func (a *Adaptive) Preemptive(time.Time) bool { return false }
 
-// Next is never: all that changes by itself is in the plan.
-func (a *Adaptive) Next(time.Time) time.Time { return time.Time{} }
+// Next is the next minute, if there are policies. What else changes by itself is in the plan.
+func (a *Adaptive) Next(now time.Time) time.Time { return nextMinute(now, a.Policies) }
 
 // count is a number of things.
 func count(n int, thing string) string {

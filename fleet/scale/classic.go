@@ -18,17 +18,10 @@ type Classic struct {
 	// ReservedIsIdle counts slots that are reserved among those to keep idle, and not beside them.
 	ReservedIsIdle bool
 
-	minute  time.Time // of the policy in force
-	current schedule.Policy
+	force inForce
 }
 
-// at is the policy in force. It can change with every minute.
-func (c *Classic) at(now time.Time) *schedule.Policy {
-	if minute := now.Truncate(time.Minute); !minute.Equal(c.minute) {
-		c.minute, c.current = minute, c.Policies.At(now)
-	}
-	return &c.current
-}
+func (c *Classic) at(now time.Time) *schedule.Policy { return c.force.at(now, c.Policies) }
 
 // Plan is the documented formula.
 func (c *Classic) Plan(now time.Time, v *View) Plan {
@@ -72,8 +65,24 @@ func (c *Classic) Hold(now time.Time, _ *Pool, _, idleSince time.Time) time.Time
 func (c *Classic) Preemptive(now time.Time) bool { return c.at(now).Preemptive }
 
 // Next is the next minute, if there are policies.
-func (c *Classic) Next(now time.Time) time.Time {
-	if len(c.Policies) == 0 {
+func (c *Classic) Next(now time.Time) time.Time { return nextMinute(now, c.Policies) }
+
+// inForce is the policy in force in a minute, so that it is not looked for with every decision.
+type inForce struct {
+	minute  time.Time
+	current schedule.Policy
+}
+
+func (f *inForce) at(now time.Time, all schedule.Policies) *schedule.Policy {
+	if minute := now.Truncate(time.Minute); !minute.Equal(f.minute) {
+		f.minute, f.current = minute, all.At(now)
+	}
+	return &f.current
+}
+
+// nextMinute is when another policy may be in force; never if there is none.
+func nextMinute(now time.Time, all schedule.Policies) time.Time {
+	if len(all) == 0 {
 		return time.Time{}
 	}
 	return now.Truncate(time.Minute).Add(time.Minute)

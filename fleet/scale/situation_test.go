@@ -577,6 +577,24 @@ func TestMachinesAreAskedForAtTheRateOfTheThrottle(t *testing.T) {
 	c.want(10, 0)
 }
 
+func TestWhatAPolicyKeepsIdleIsKeptWhateverIsLikely(t *testing.T) {
+	t.Parallel()
+	morning, err := schedule.Parse("UTC", "* 8 * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCloud(t, &scale.Adaptive{Worth: 1, Policies: schedule.Policies{{Periods: morning, IdleCount: 2}}}, small())
+	actions := c.decide()
+	if len(actions) != 2 || !strings.HasSuffix(actions[0].Why, "and keeps 2 free, as its policy says") {
+		t.Errorf("%+v", actions)
+	}
+	c.boot()
+	c.pass(59 * time.Minute)
+	c.want(2, 0)
+	c.pass(2 * time.Minute)
+	c.want(2, 2)
+}
+
 func TestEachDecisionIsExplained(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t, &scale.Adaptive{Worth: 1, Linger: 5 * time.Minute}, small())

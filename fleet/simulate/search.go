@@ -157,6 +157,19 @@ func texts[T any](values []T) []string {
 	return all
 }
 
+// idleCounts are slots to keep free.
+var idleCounts = []int{0, 1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 65, 80, 100}
+
+// WorkingHours is a policy with one idle count, and another from 7:00 to 18:59 UTC on Monday to Friday.
+func WorkingHours(of schedule.Policy, outside, inside int) schedule.Policies {
+	always, _ := schedule.Parse("UTC", "* * * * *")
+	work, _ := schedule.Parse("UTC", "* 7-18 * * mon-fri")
+	night, day := of, of
+	night.Periods, night.IdleCount = always, outside
+	day.Periods, day.IdleCount = work, inside
+	return schedule.Policies{night, day}
+}
+
 // Adaptive is the space of our policy.
 func Adaptive() *Space {
 	worth := []float64{0.002, 0.003, 0.004, 0.005, 0.006, 0.008, 0.01, 0.012, 0.014, 0.017, 0.02, 0.025, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1}
@@ -164,29 +177,28 @@ func Adaptive() *Space {
 	linger := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
 	patience := []float64{0, 0.25, 0.5, 0.75, 1}
 	return &Space{
-		Name: "adaptive", Usual: []int{9, 2, 0, 2},
-		Parameters: []Parameter{{"worth", texts(worth)}, {"memory", texts(memory)}, {"linger", texts(linger)}, {"patience", texts(patience)}},
+		Name: "adaptive", Usual: []int{9, 2, 0, 2, 0, 0},
+		Parameters: []Parameter{
+			{"worth", texts(worth)}, {"memory", texts(memory)}, {"linger", texts(linger)}, {"patience", texts(patience)},
+			{"idle_count", texts(idleCounts)}, {"idle_count_working_hours", texts(idleCounts)},
+		},
 		Make: func(at []int) scale.Policy {
-			return &scale.Adaptive{Worth: worth[at[0]], Memory: memory[at[1]], Linger: linger[at[2]], Patience: patience[at[3]]}
+			policies := WorkingHours(schedule.Policy{}, idleCounts[at[4]], idleCounts[at[5]])
+			return &scale.Adaptive{Worth: worth[at[0]], Memory: memory[at[1]], Linger: linger[at[2]], Patience: patience[at[3]], Policies: policies}
 		},
 	}
 }
 
 // Existing is the space of the policy that gitlab-runner has: the same all week, or with other idle counts in working hours.
 func Existing() *Space {
-	idle := []int{0, 1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 65, 80, 100}
 	idleTime := []time.Duration{time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 55 * time.Minute, time.Hour}
 	factor := []float64{0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2}
-	always, _ := schedule.Parse("UTC", "* * * * *")
-	work, _ := schedule.Parse("UTC", "* 7-18 * * mon-fri")
 	return &Space{
 		Name: "existing", Usual: []int{2, 6, 1, 2, 0},
-		Parameters: []Parameter{{"idle_count", texts(idle)}, {"idle_count_working_hours", texts(idle)}, {"idle_time", texts(idleTime)}, {"scale_factor", texts(factor)}, {"rounding", []string{"down", "up"}}},
+		Parameters: []Parameter{{"idle_count", texts(idleCounts)}, {"idle_count_working_hours", texts(idleCounts)}, {"idle_time", texts(idleTime)}, {"scale_factor", texts(factor)}, {"rounding", []string{"down", "up"}}},
 		Make: func(at []int) scale.Policy {
-			outside := schedule.Policy{Periods: always, IdleCount: idle[at[0]], IdleTime: idleTime[at[2]], ScaleFactor: factor[at[3]]}
-			inside := outside
-			inside.Periods, inside.IdleCount = work, idle[at[1]]
-			return &scale.Classic{Policies: schedule.Policies{outside, inside}, RoundUp: at[4] == 1}
+			policies := WorkingHours(schedule.Policy{IdleTime: idleTime[at[2]], ScaleFactor: factor[at[3]]}, idleCounts[at[0]], idleCounts[at[1]])
+			return &scale.Classic{Policies: policies, RoundUp: at[4] == 1}
 		},
 	}
 }

@@ -161,7 +161,7 @@ var importRules = []importRule{
 	{"fleet/schedule", []string{}, nil, "when something applies, whatever it is"},
 	{"fleet/scale", []string{"fleet/schedule"}, nil, "a decision knows no cloud, no clock and no connection"},
 	{"fleet/simulate", []string{"fleet/scale", "fleet/schedule"}, nil, "it runs decisions on what is made up"},
-	{"fleet/simulate/scenario", []string{"fleet/scale", "fleet/simulate", "internal/bytesize", "internal/placed"}, nil, "files become a simulation"},
+	{"fleet/simulate/scenario", []string{"fleet/scale", "fleet/schedule", "fleet/simulate", "internal/bytesize", "internal/placed"}, nil, "files become a simulation"},
 	{"fleet/simulate/report", []string{"fleet/simulate"}, nil, "a view of results"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/fleet/schedule"
 	"github.com/rungci/rung/fleet/simulate"
 	"github.com/rungci/rung/internal/placed"
 )
@@ -45,6 +46,8 @@ type file struct {
 		Memory   duration `toml:"memory"`
 		Linger   duration `toml:"linger"`
 		Patience share    `toml:"patience"`
+		Idle     count    `toml:"idle_count"`
+		IdleWork count    `toml:"idle_count_working_hours"`
 	} `toml:"adaptive"`
 }
 
@@ -117,6 +120,9 @@ func Parse(name string, text []byte) (*Scenario, error) {
 		Adaptive: scale.Adaptive{
 			Worth: float64(f.Adaptive.Worth), Memory: time.Duration(f.Adaptive.Memory), Linger: time.Duration(f.Adaptive.Linger), Patience: float64(f.Adaptive.Patience),
 		},
+	}
+	if a := f.Adaptive; a.Idle > 0 || a.IdleWork > 0 {
+		s.Adaptive.Policies = simulate.WorkingHours(schedule.Policy{}, int(a.Idle), int(a.IdleWork))
 	}
 	if s.Setup.Start.IsZero() {
 		s.Setup.Start = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // a Monday

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/simulate"
@@ -89,8 +90,20 @@ func TestAFileIsReadWhole(t *testing.T) {
 		Wait:     time.Minute,
 		Adaptive: scale.Adaptive{Worth: 0.5, Memory: time.Hour, Linger: 2 * time.Minute, Patience: 1},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(scale.Adaptive{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestIdleCountsAreThoseOfWorkingHours(t *testing.T) {
+	t.Parallel()
+	got, err := scenario.Parse("f.toml", []byte("[adaptive]\nidle_count = 1\nidle_count_working_hours = 5\n[[pools]]\nname = \"a\"\nboot_time = \"1m\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	night, day := time.Date(2026, 3, 2, 6, 59, 0, 0, time.UTC), time.Date(2026, 3, 2, 18, 59, 0, 0, time.UTC)
+	if p := got.Adaptive.Policies; p.At(night).IdleCount != 1 || p.At(day).IdleCount != 5 {
+		t.Errorf("%+v, %+v", p.At(night), p.At(day))
 	}
 }
 

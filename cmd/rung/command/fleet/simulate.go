@@ -248,7 +248,7 @@ func (s *simulation) simulate(ctx context.Context, in *scenario.Scenario, jobs [
 		return &report.Outcome{Policy: name, Parameters: best.String(), Result: result}, err
 	}
 	var policy scale.Policy = &in.Adaptive
-	parameters := fmt.Sprintf("worth=%g memory=%s linger=%s patience=%g", cmp.Or(in.Adaptive.Worth, scale.DefaultWorth), cmp.Or(in.Adaptive.Memory, scale.DefaultMemory), in.Adaptive.Linger, in.Adaptive.Patience)
+	parameters := parametersOf(&in.Adaptive)
 	if name == existing {
 		if entry == nil {
 			return nil, exit.Usage("policy existing needs a configuration").Hinted("use --config FILE, or --search")
@@ -264,6 +264,14 @@ func (s *simulation) simulate(ctx context.Context, in *scenario.Scenario, jobs [
 		return nil, exit.Coded(exit.Definition, "%v", err)
 	}
 	return &report.Outcome{Policy: name, Parameters: parameters, Result: result}, nil
+}
+
+func parametersOf(a *scale.Adaptive) string {
+	text := fmt.Sprintf("worth=%g memory=%s linger=%s patience=%g", cmp.Or(a.Worth, scale.DefaultWorth), cmp.Or(a.Memory, scale.DefaultMemory), a.Linger, a.Patience)
+	if len(a.Policies) > 0 {
+		text += fmt.Sprintf(" idle_count=%d idle_count_working_hours=%d", a.Policies[0].IdleCount, a.Policies[1].IdleCount)
+	}
+	return text
 }
 
 func (s *simulation) write(w io.Writer, r *report.Report) error {
