@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Decision is what is to be done now, and when to ask again if nothing happens before; a zero Wake is never. Actions are valid until the next decision.
+// Decision is what is to be done now, and when to ask again if nothing happens before; a zero Wake is never.
 type Decision struct {
 	Actions []Action
 	Wake    time.Time
