@@ -48,7 +48,7 @@ func (f figure) targetText() string {
 // figures are all that are measured without a peer that has to be named.
 func figures() []figure {
 	return slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, pipelineFigures,
-		logFigures, workflowFigures, checkFigures, managerFigures, cgroupFigures, sandboxFigures, containerFigures, sizeFigures)
+		logFigures, workflowFigures, checkFigures, managerFigures, cgroupFigures, sandboxFigures, containerFigures, fleetFigures, sizeFigures)
 }
 
 // world is what the measurements share.
