@@ -29,7 +29,7 @@ func BenchmarkPolicies(b *testing.B) {
 }
 
 // simulations is how many each search may use.
-const simulations = 300
+const simulations = 200
 
 func compare(b *testing.B, file string) {
 	text, err := os.ReadFile(file)
