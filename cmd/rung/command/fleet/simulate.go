@@ -53,7 +53,7 @@ func simulateCommand(p *command.Program) *cobra.Command {
 	s := &simulation{p: p}
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
-		Short: "Show what machines for a load would cost, and how long jobs would wait",
+		Short: "Show what machines would cost, and how long jobs wait",
 		Long: `simulate runs the decisions of the fleet over a load, without machines. FILE describes the machines, with prices and boot times, and the jobs; a
 recorded load is read with --load. No cloud and no GitLab is asked, and the same files and seed give the same numbers.
 
@@ -63,7 +63,7 @@ names. With --search, parameters of both are searched for: the cheapest with whi
 ` + exit.ReaderCodesHelp,
 		Example: `  rung fleet simulate fleet.toml
   rung fleet simulate fleet.toml --load jobs.csv --config config.toml
-  rung fleet simulate fleet.toml --search --wait 20s --format html --output fleet.html`,
+  rung fleet simulate fleet.toml --search --wait 20s -f html -o fleet.html`,
 		Args: command.Arguments(1, 1, "FILE"),
 	}
 	s.config = place.Flag(p, cmd)

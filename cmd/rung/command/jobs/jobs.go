@@ -223,7 +223,6 @@ func (m *managed) reload(ctx context.Context, always bool) {
 		return
 	}
 	c.RunAs(m.user)
-	m.warned.tell(m.log, c)
 	err = m.Reload(ctx, c)
 	m.served.board.Loaded(err)
 	if err != nil {
@@ -232,6 +231,7 @@ func (m *managed) reload(ctx context.Context, always bool) {
 	}
 	m.served.listen(c.ListenAddress)
 	m.level.Set(logLevel(c))
+	m.warned.tell(m.log, c)
 	before := m.config.Swap(c)
 	if before.LogFormat != c.LogFormat || before.OpenTelemetry != c.OpenTelemetry {
 		m.log.Warn("changed settings take effect when rung is started again", "settings", "log_format, [opentelemetry]")
