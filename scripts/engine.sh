@@ -45,6 +45,7 @@ cleanup() {
   fi
   # The engine's containerd is a process of its own, which ends with it unless it was killed.
   [ ! -f "$folder/exec/containerd/containerd.pid" ] || kill -9 "$(cat "$folder/exec/containerd/containerd.pid")" 2>/dev/null
+  pkill -9 -f -- "-address $folder/exec/containerd/containerd.sock" 2>/dev/null # what it has left of containers that ended with it
   awk -v folder="$folder/" 'index($2, folder) == 1 { print $2 }' /proc/mounts | sort -r | while IFS= read -r mount; do
     umount -l "$mount" 2>/dev/null
   done
