@@ -128,8 +128,8 @@ type report struct {
 	forGood                           bool          // there was a data race or a panic
 }
 
-// maxRetried is how many tests may fail for want of time or luck. More than that is a fault.
-const maxRetried = 3
+// maxRetried is how many tests may fail for want of time or luck, of more than ten thousand. More than that is a fault.
+const maxRetried = 8
 
 // canBeRetried reports whether every failure is a test's, and may be one of time or luck.
 func (r *report) canBeRetried() bool {

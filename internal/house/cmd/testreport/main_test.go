@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,8 +105,8 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("what is worth a second run is written down", func(t *testing.T) {
 		many := failing
-		for _, name := range []string{"TestA", "TestB", "TestC"} {
-			many = `{"Action":"fail","Package":"example.com/m/a","Test":"` + name + "\"}\n" + many
+		for i := range maxRetried {
+			many = fmt.Sprintf(`{"Action":"fail","Package":"example.com/m/a","Test":"TestOther%d"}`, i) + "\n" + many
 		}
 		part := strings.ReplaceAll(failing, "TestThree", "TestThree/part")
 		for name, tt := range map[string]struct{ in, want string }{
