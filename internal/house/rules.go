@@ -230,7 +230,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sys":                         {"internal/...", "cmd/...", "e2e/attacks"},
 	"golang.org/x/tools":                       {"internal/house/..."},
 	"golang.org/x/term":                        {"ui/...", "cmd/..."},
-	"google.golang.org/grpc":                   {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged", "executor/fake", "executor/plugin/...", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
+	"google.golang.org/grpc":                   {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged", "executor/fake", "executor/plugin/...", "nesting/client", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
 	"google.golang.org/protobuf":               {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/...", "executor/fake", "executor/plugin/...", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
 	"mvdan.cc/sh/v3":                           {"internal/shellscript"},
 
