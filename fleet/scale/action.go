@@ -102,6 +102,7 @@ func (f *machines) identify(m *instance, id string) {
 	if m.id == "" && id != "" && f.ids[id] == nil {
 		m.id = id
 		f.ids[id] = m
+		f.changes.of(m)
 	}
 }
 
@@ -172,6 +173,18 @@ func (f *Fleet) Interrupted(now time.Time, request string, at time.Time) {
 		return
 	}
 	f.fail(now, m, why)
+}
+
+// Retire says that a machine is to have no more jobs: it ends once those that it has have ended.
+func (f *Fleet) Retire(now time.Time, request, why string) {
+	m := f.requests[request]
+	switch {
+	case m == nil:
+	case m.state == Ready:
+		f.drain(now, m, fmt.Sprintf("%s gets no more jobs: %s", m.name(), why))
+	case m.state < Ready:
+		f.Failed(now, request, why)
+	}
 }
 
 // Deleted says that a group has accepted a delete. The machine stays in the fleet until it is seen gone: it may cost money, and counts.

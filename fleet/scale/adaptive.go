@@ -35,19 +35,19 @@ const (
 	before      = time.Minute
 )
 
-// Plan compares the slots that exist, or come, with those in demand and to spare.
+// Plan compares the slots that exist, or come, with those in demand and to spare. A slot that is reserved is not in demand: nobody knows yet whether a job comes.
 func (a *Adaptive) Plan(now time.Time, v *View) Plan {
 	v.Load.memory = a.Memory
 	p := Plan{Spare: max(v.Load.spare(now, a.worth(), ending(v), v.Run), a.floor.at(now, a.Policies).IdleCount)}
 	if v.Free > 0 || v.Coming > 0 || v.Waiting > 0 || p.Spare > 0 {
 		p.Again = v.Load.end
 	}
-	lack := v.Waiting - a.patient(v) + v.Reserved + p.Spare - v.Free - v.Coming
+	lack := v.Waiting - a.patient(v) + p.Spare - v.Free - v.Coming
 	if lack > 0 {
 		p.Change = (lack + v.Pool.Slots - 1) / v.Pool.Slots
 		return p
 	}
-	if p.Surplus = v.Free - v.Waiting - v.Reserved - p.Spare; p.Surplus > 0 {
+	if p.Surplus = v.Free - v.Waiting - p.Spare; p.Surplus > 0 {
 		p.Change = -v.Idle
 	}
 	return p
@@ -79,9 +79,6 @@ func (a *Adaptive) patient(v *View) int {
 // Sentence says what is needed and what there is.
 func (a *Adaptive) Sentence(v *View, p Plan) string {
 	text := fmt.Sprintf("pool %s has %s for %s and %s", v.Pool.Name, count(v.Busy-v.Draining+v.Free+v.Coming, "slot"), count(v.Busy-v.Draining, "running job"), count(v.Waiting, "waiting job"))
-	if v.Reserved > 0 {
-		text += fmt.Sprintf(", %d reserved", v.Reserved)
-	}
 	if n := a.patient(v); n > 0 {
 		text += fmt.Sprintf(", of which %d can expect a slot that becomes free sooner than a machine boots (%s)", n, v.Boot.Round(time.Second))
 	}

@@ -15,15 +15,14 @@ type Classic struct {
 	Policies schedule.Policies
 	// RoundUp rounds the machines that there are up, and not down, where some slots of them are of no use.
 	RoundUp bool
-	// ReservedIsIdle counts slots that are reserved among those to keep idle, and not beside them.
-	ReservedIsIdle bool
 
 	force inForce
 }
 
 func (c *Classic) at(now time.Time) *schedule.Policy { return c.force.at(now, c.Policies) }
 
-// Plan is the documented formula.
+// Plan is the documented formula, but that slots which are reserved are not in demand. Whether they are beside those to keep idle is not documented; with either, a
+// question to GitLab makes a machine that nobody may need, and questions that follow one another keep it for ever.
 func (c *Classic) Plan(now time.Time, v *View) Plan {
 	policy, slots := c.at(now), v.Pool.Slots
 	p := Plan{Spare: policy.IdleCount, Surplus: math.MaxInt}
@@ -34,10 +33,7 @@ func (c *Classic) Plan(now time.Time, v *View) Plan {
 		}
 		p.Spare = max(p.Spare, scaled)
 	}
-	demand := v.Busy + v.Waiting + v.Reserved + p.Spare
-	if c.ReservedIsIdle {
-		demand = v.Busy + v.Waiting + max(v.Reserved, p.Spare)
-	}
+	demand := v.Busy + v.Waiting + p.Spare
 	supply := v.Ready*slots + v.Coming + v.Draining // what is free on machines that take no more is of no use
 	have := supply / slots
 	if c.RoundUp {
@@ -49,8 +45,8 @@ func (c *Classic) Plan(now time.Time, v *View) Plan {
 
 // Sentence says what the formula was about.
 func (c *Classic) Sentence(v *View, p Plan) string {
-	return fmt.Sprintf("pool %s has %s for %s, %s, %d reserved and %d to keep idle", v.Pool.Name,
-		count(v.Ready*v.Pool.Slots+v.Coming+v.Draining, "slot"), count(v.Busy, "running job"), count(v.Waiting, "waiting job"), v.Reserved, p.Spare)
+	return fmt.Sprintf("pool %s has %s for %s, %s and %d to keep idle", v.Pool.Name,
+		count(v.Ready*v.Pool.Slots+v.Coming+v.Draining, "slot"), count(v.Busy, "running job"), count(v.Waiting, "waiting job"), p.Spare)
 }
 
 // Order is that of being idle.

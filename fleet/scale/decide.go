@@ -96,18 +96,15 @@ func (f *Fleet) route(now time.Time) {
 
 // view is what a policy is shown.
 func (p *pool) view(now time.Time) View {
-	reserved, waited := 0, time.Duration(0)
+	waited := time.Duration(0)
 	for _, g := range p.groups {
-		if g.pools[0] == p {
-			reserved += g.reserved
-		}
 		if g.first != nil {
 			waited = max(waited, now.Sub(g.first.since))
 		}
 	}
 	return View{
 		Waited: waited,
-		Pool:   &p.Pool, Busy: p.busy, Draining: p.drainingBusy, Free: p.free, Waiting: p.waiting, Reserved: reserved,
+		Pool:   &p.Pool, Busy: p.busy, Draining: p.drainingBusy, Free: p.free, Waiting: p.waiting,
 		Coming: p.coming(), Ready: p.count[Ready], Instances: p.instances(), Idle: p.idle.Len(),
 		Boot: p.boots.get(), Run: p.runs.get(), Load: &p.load,
 	}

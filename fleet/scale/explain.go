@@ -37,8 +37,8 @@ func (f *Fleet) Explain(now time.Time) []Explanation {
 		if p.last.limit != "" {
 			e.Why += "; " + p.last.limit
 		}
-		if f.listErr != "" {
-			e.Why += "; its machines cannot be listed: " + f.listErr
+		if p.listErr != "" {
+			e.Why += "; its machines cannot be listed: " + p.listErr
 		}
 		all = append(all, e)
 	}

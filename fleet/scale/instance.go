@@ -97,6 +97,7 @@ func (f *machines) change(m *instance, do func()) {
 	} else {
 		p.idle.remove(m)
 	}
+	f.changes.of(m)
 }
 
 // become moves a machine to another state.
@@ -132,6 +133,7 @@ func (f *machines) forget(now time.Time, m *instance, reason string) {
 	f.all[m.listAt-1] = f.all[last]
 	f.all[m.listAt-1].listAt = m.listAt
 	f.all = f.all[:last]
+	f.changes.forget(m)
 	delete(f.requests, m.request)
 	if m.id != "" {
 		delete(f.ids, m.id)

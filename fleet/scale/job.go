@@ -41,6 +41,19 @@ func (f *Fleet) Reserve(now time.Time, key string, n Needs) error {
 	return nil
 }
 
+// Room is how many more jobs with some needs there are free slots for, and for how many more machines could be made, within limits. The error is ErrUnfit.
+func (f *Fleet) Room(now time.Time, n Needs) (ready, possible int, err error) {
+	g, err := f.groupOf(n)
+	if err != nil {
+		return 0, 0, err
+	}
+	ready, possible = f.roomFor(g)
+	if f.policy.Preemptive(now) {
+		possible = 0
+	}
+	return ready, possible, nil
+}
+
 // roomFor is how many more jobs of a group there are slots for, and how many could be made.
 func (f *Fleet) roomFor(g *group) (ready, possible int) {
 	for _, p := range g.pools {

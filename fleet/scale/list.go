@@ -2,6 +2,7 @@ package scale
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -26,12 +27,30 @@ const (
 	GroupDeleted
 )
 
-// ListFailed says that a list could not be had. Nothing is known of the machines then, so none is missing, and whatever else is decided goes on.
-func (f *Fleet) ListFailed(_ time.Time, err error) { f.listErr = err.Error() }
+// ListFailed says that a list of pools could not be had; without names of all. Nothing is known of the machines then, so none is missing, and whatever else is
+// decided goes on.
+func (f *Fleet) ListFailed(_ time.Time, err error, pools ...string) {
+	for _, p := range f.listedOf(pools) {
+		p.listErr = err.Error()
+	}
+}
 
-// Listed says what machines the groups have: all of them.
-func (f *Fleet) Listed(now time.Time, list []Seen) {
-	f.listErr = ""
+// listedOf are the pools with some names, those of which the configuration has none any more included; without names all.
+func (f *machines) listedOf(names []string) (found []*pool) {
+	for _, p := range f.pools {
+		if len(names) == 0 || slices.Contains(names, p.Name) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// Listed says what machines the groups of pools have: all of them. Without names it is about all pools.
+func (f *Fleet) Listed(now time.Time, list []Seen, pools ...string) {
+	about := map[*pool]bool{}
+	for _, p := range f.listedOf(pools) {
+		p.listErr, about[p] = "", true
+	}
 	f.listing++
 	for _, s := range list {
 		if m := f.match(now, s); m != nil {
@@ -40,7 +59,7 @@ func (f *Fleet) Listed(now time.Time, list []Seen) {
 		}
 	}
 	for i := len(f.all) - 1; i >= 0; i-- { // backwards: forget moves the last one
-		if m := f.all[i]; m.seen != f.listing && m.id != "" {
+		if m := f.all[i]; m.seen != f.listing && m.id != "" && about[m.pool] {
 			f.missing(now, m)
 		}
 	}
@@ -75,15 +94,20 @@ func (f *Fleet) match(now time.Time, s Seen) *instance {
 	return f.ids[s.Instance]
 }
 
-// nameless is the oldest machine that a group has accepted to make, and not named. Groups that only count machines name them in lists.
+// nameless is the machine that a group has most likely made, and not named: the oldest that it has accepted to make, or else that it was asked for, or else that is to
+// end. Groups that only count machines name them in lists, which may have a machine before the answer to the call that made it.
 func (f *machines) nameless(pool string) *instance {
-	var oldest *instance
+	var likely *instance
+	rank := [states]int{Creating: 3, Requested: 2, Deleting: 1}
 	for _, m := range f.all {
-		if m.state == Creating && m.id == "" && m.pool.Name == pool && (oldest == nil || m.number < oldest.number) {
-			oldest = m
+		if m.id != "" || rank[m.state] == 0 || m.pool.Name != pool {
+			continue
+		}
+		if likely == nil || rank[m.state] > rank[likely.state] || m.state == likely.state && m.number < likely.number {
+			likely = m
 		}
 	}
-	return oldest
+	return likely
 }
 
 // saw follows the state that a group gives. A state that goes backwards says nothing: the machine was reached.

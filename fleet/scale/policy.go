@@ -9,7 +9,6 @@ type View struct {
 	Draining  int // those of them on machines that take no more
 	Free      int
 	Waiting   int           // jobs for which this pool is to have slots
-	Reserved  int           // for jobs that may come
 	Coming    int           // on machines that are being made
 	Ready     int           // machines
 	Instances int           // machines, in every state

@@ -27,6 +27,7 @@ type pool struct {
 
 	waiting int // jobs for which this pool is the one to grow; set by each decision
 	last    decided
+	listErr string // why the last list failed
 }
 
 func newPool(of Pool) *pool {

@@ -69,7 +69,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 	var policy scale.Policy = &scale.Adaptive{Worth: []float64{0.05, 0.3, 1}[dice.IntN(3)], Linger: time.Duration(dice.IntN(3)) * time.Minute, Patience: dice.Float64()}
 	if dice.IntN(2) == 0 {
 		always, _ := schedule.Parse("UTC", "* * * * *")
-		policy = &scale.Classic{RoundUp: dice.IntN(2) == 0, ReservedIsIdle: dice.IntN(2) == 0, Policies: schedule.Policies{
+		policy = &scale.Classic{RoundUp: dice.IntN(2) == 0, Policies: schedule.Policies{
 			{Periods: always, IdleTime: time.Minute, ScaleFactor: dice.Float64(), Preemptive: dice.IntN(2) == 0},
 		}}
 	}

@@ -1,7 +1,10 @@
 package scale
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -27,18 +30,22 @@ type InstanceRecord struct {
 func (f *Fleet) Record() Record {
 	r := Record{Name: f.config.Name, Created: f.created}
 	for _, m := range f.all {
-		one := InstanceRecord{
-			Request: m.request, Instance: m.id, Pool: m.pool.Name, State: m.state, Reason: m.reason, Created: m.created, Uses: m.uses,
-			Jobs: make([]string, m.pool.Slots),
-		}
-		for i, d := range m.slots {
-			if d != nil {
-				one.Jobs[i] = d.key
-			}
-		}
-		r.Instances = append(r.Instances, one)
+		r.Instances = append(r.Instances, m.record())
 	}
 	return r
+}
+
+func (m *instance) record() InstanceRecord {
+	one := InstanceRecord{
+		Request: m.request, Instance: m.id, Pool: m.pool.Name, State: m.state, Reason: m.reason, Created: m.created, Uses: m.uses,
+		Jobs: make([]string, m.pool.Slots),
+	}
+	for i, d := range m.slots {
+		if d != nil {
+			one.Jobs[i] = d.key
+		}
+	}
+	return one
 }
 
 // Restore takes over the machines of a record, with the jobs on them, into a fleet that has none. A create or delete that may not have been carried out
@@ -57,6 +64,45 @@ func (f *Fleet) Restore(now time.Time, r Record) error {
 	return nil
 }
 
+// changes are the machines that are no longer as they were recorded. The zero value follows none.
+type changes struct {
+	machines map[*instance]bool
+	gone     map[string]bool
+}
+
+func newChanges() changes { return changes{machines: map[*instance]bool{}, gone: map[string]bool{}} }
+
+func (c changes) of(m *instance) {
+	if c.machines != nil {
+		c.machines[m] = true
+	}
+}
+
+func (c changes) forget(m *instance) {
+	if c.machines == nil {
+		return
+	}
+	delete(c.machines, m)
+	c.gone[m.request] = true
+}
+
+// Changes is what has changed in the record since the last call: machines that are new or different, in the order of their making, and the requests of those that are
+// in it no longer. The first call returns all machines. Created is that of Record.
+func (f *Fleet) Changes() (created uint64, machines []InstanceRecord, gone []string) {
+	changed := f.changes
+	f.changes = newChanges()
+	if changed.machines == nil {
+		for _, m := range f.all {
+			f.changes.of(m)
+		}
+		changed, f.changes = f.changes, newChanges()
+	}
+	for _, m := range slices.SortedFunc(maps.Keys(changed.machines), func(a, b *instance) int { return cmp.Compare(a.number, b.number) }) {
+		machines = append(machines, m.record())
+	}
+	return f.created, machines, slices.Sorted(maps.Keys(changed.gone))
+}
+
 func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 	p := f.byName[one.Pool]
 	retired := p == nil || len(one.Jobs) != p.Slots
@@ -65,6 +111,9 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 	}
 	m := f.add(now, p, one.Request, one.State, one.Reason)
 	m.created = one.Created
+	if m.created.After(now) { // the clock was put back
+		m.created = now
+	}
 	f.identify(m, one.Instance)
 	f.change(m, func() {
 		m.uses, m.idleSince = one.Uses, now

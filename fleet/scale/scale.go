@@ -159,7 +159,6 @@ type Fleet struct {
 	classes map[Needs]*group
 	asked   uint64 // demands so far
 	listing uint64 // lists so far
-	listErr string // why the last list failed
 }
 
 // machines knows what every machine does and which jobs are on it, and what is to be done about them. Its methods keep all that is counted and ordered
@@ -176,6 +175,7 @@ type machines struct {
 	ids      map[string]*instance
 	timers   *index
 	gone     tombstones
+	changes  changes
 
 	demands map[string]*demand // by key
 	actions []Action           // for the next decision

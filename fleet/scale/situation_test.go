@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/schedule"
 )
@@ -275,6 +277,111 @@ func TestReservationsThatComeAndGoMakeAndEndNoMachines(t *testing.T) {
 		c.pass(200 * time.Millisecond)
 	}
 	c.want(1, 0)
+}
+
+// A manager asks GitLab for jobs all the time, and has a slot reserved while it does.
+func TestNoMachineIsMadeForAQuestion(t *testing.T) {
+	each(t, func(t *testing.T, policy scale.Policy) {
+		c := newCloud(t, policy, small())
+		for i := range 50 {
+			key := fmt.Sprint("r-", i)
+			if err := c.fleet.Reserve(c.now, key, scale.Needs{}); err != nil {
+				t.Fatalf("the fleet could grow, and Reserve says %v", err)
+			}
+			c.pass(30 * time.Second)
+			c.fleet.Release(c.now, key)
+		}
+		c.want(0, 0)
+		if err := c.fleet.Reserve(c.now, "found", scale.Needs{}); err != nil {
+			t.Fatal(err)
+		}
+		c.ask("found") // GitLab had one
+		c.decide()
+		c.want(1, 0)
+	})
+}
+
+func TestNoMachineIsKeptForQuestions(t *testing.T) {
+	each(t, func(t *testing.T, policy scale.Policy) {
+		c := newCloud(t, policy, small())
+		c.ask("job")
+		c.decide()
+		c.boot()
+		c.decide()
+		c.release("job")
+		for i := range 200 { // one question after the other, for hours
+			key := fmt.Sprint("r-", i)
+			if err := c.fleet.Reserve(c.now, key, scale.Needs{}); err != nil {
+				t.Fatal(err)
+			}
+			c.pass(50 * time.Second)
+			c.fleet.Release(c.now, key)
+		}
+		c.want(1, 1)
+	})
+}
+
+// A group that only counts may list a machine before it answers the call that made it.
+func TestAMachineThatIsListedBeforeTheAnswerIsTheOneThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.hold = true
+	c.ask("job")
+	c.decide()
+	c.fleet.Listed(c.now, []scale.Seen{{Instance: "i-7", Pool: "small", State: scale.GroupCreating}})
+	c.fleet.Created(c.now, "f-1", "")
+	c.decide()
+	c.want(1, 0)
+	if got := c.fleet.Record().Instances; len(got) != 1 || got[0].Instance != "i-7" || got[0].State != scale.Creating {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAListOfOnePoolSaysNothingOfAnother(t *testing.T) {
+	t.Parallel()
+	other := small()
+	other.Name, other.Price = "other", 1
+	c := newCloud(t, adaptive(), small(), other)
+	c.ask("job")
+	c.decide()
+	c.boot()
+	c.decide()
+	for range 10 {
+		c.fleet.ListFailed(c.now, errors.New("503"), "small")
+		c.fleet.Listed(c.now, nil, "other")
+		c.pass(time.Minute)
+	}
+	c.want(1, 0)
+	for _, e := range c.fleet.Explain(c.now) {
+		if failed := strings.Contains(e.Why, "503"); failed != (e.Pool == "small") {
+			t.Errorf("%s: %s", e.Pool, e.Why)
+		}
+	}
+}
+
+// What changes is what differs between two records.
+func TestChangesLeadFromOneRecordToTheNext(t *testing.T) {
+	t.Parallel()
+	r := newRandom(t, 7)
+	kept := map[string]scale.InstanceRecord{}
+	for range events {
+		r.event()
+		r.decide()
+		_, machines, gone := r.fleet.Changes() // all, after a restart
+		for _, m := range machines {
+			kept[m.Request] = m
+		}
+		for _, request := range gone {
+			delete(kept, request)
+		}
+		want := map[string]scale.InstanceRecord{}
+		for _, m := range r.fleet.Record().Instances {
+			want[m.Request] = m
+		}
+		if diff := cmp.Diff(want, kept); diff != "" {
+			t.Fatal(diff)
+		}
+	}
 }
 
 // gitlab#552226: the end of a policy's period removed machines with jobs.
