@@ -2,32 +2,89 @@ package store
 
 import (
 	"errors"
-	"io"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
+
+	"github.com/rungci/rung/fleet/scale"
 )
 
-// Open opens the store in a folder, which is made if it does not exist. One process at a time can: the error is ErrInUse while another one does.
-func Open(folder string) (Store, error) { return nil, errors.ErrUnsupported }
+// The files of a store.
+const (
+	journalName = "fleet.journal"
+	lockName    = "fleet.lock"
+)
 
 // ErrInUse says that another process has the store.
 var ErrInUse = errors.New("another process manages this fleet")
 
-// ReadHistory is Store.History of a folder that another process may have open.
-func ReadHistory(folder string, from, to time.Time, each func(Entry) bool) error {
-	return errors.ErrUnsupported
+// file is a Store in a folder.
+type file struct {
+	folder string
+	lock   *os.File
+
+	mu      sync.Mutex
+	journal journal
+	history history
 }
 
-// Cost is what a project has cost.
-type Cost struct {
-	Project string // empty: what machines cost while they had no job
-	Jobs    int
-	Busy    time.Duration // of slots
-	Cost    float64       // in the currency of the prices
+// Open opens the store in a folder, which is made if it does not exist. One process at a time can: the error is ErrInUse while another one does.
+func Open(folder string) (Store, error) {
+	if err := os.MkdirAll(filepath.Join(folder, historyFolder), 0o700); err != nil {
+		return nil, fmt.Errorf("the folder of the fleet: %w", err)
+	}
+	lock, err := openLocked(filepath.Join(folder, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("the state of the fleet in %s: %w", folder, err)
+	}
+	return &file{
+		folder: folder, lock: lock, history: history{folder: filepath.Join(folder, historyFolder)},
+		journal: journal{path: filepath.Join(folder, journalName), machines: map[string]scale.InstanceRecord{}, jobs: map[string]Job{}},
+	}, nil
 }
 
-// Costs shares out what machines cost that are in a history, by the time that their slots had jobs: those of projects by cost, and last what was idle. Machines
-// that exist still count until now.
-func Costs(now time.Time, entries []Entry) []Cost { return nil }
+// Load implements Store.
+func (f *file) Load() (State, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.journal.load()
+}
 
-// WriteLoad writes the jobs of a history as CSV that `rung fleet simulate` reads, and returns how many there were.
-func WriteLoad(w io.Writer, entries []Entry) (int, error) { return 0, errors.ErrUnsupported }
+// Commit implements Store.
+func (f *file) Commit(c Change) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock == nil {
+		return os.ErrClosed
+	}
+	return f.journal.commit(c)
+}
+
+// Append implements Store.
+func (f *file) Append(entries ...Entry) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock == nil {
+		return os.ErrClosed
+	}
+	return f.history.append(entries)
+}
+
+// History implements Store.
+func (f *file) History(from, to time.Time, each func(Entry) bool) error {
+	return ReadHistory(f.folder, from, to, each)
+}
+
+// Close implements Store.
+func (f *file) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock == nil {
+		return nil
+	}
+	err := errors.Join(f.journal.close(), f.history.close(), f.lock.Close())
+	f.lock = nil
+	return err
+}

@@ -37,6 +37,7 @@ type State struct {
 
 // Change is what a decision changes.
 type Change struct {
+	Name     string                 `json:",omitempty"` // of the fleet; once, with the first
 	Created  uint64                 `json:",omitempty"` // of scale.Record
 	Machines []scale.InstanceRecord `json:",omitempty"` // that are new, or different
 	Gone     []string               `json:",omitempty"` // requests of machines that are not in the fleet any more
@@ -76,12 +77,11 @@ type Entry struct {
 	Began time.Time `json:",omitzero"`
 	// Asked is when the job of Ended and Over began to wait.
 	Asked time.Time `json:",omitzero"`
-	// Price of an hour, and Billing, are those of the machine of Ready and Gone.
+	// Price of an hour, Billing and Slots are those of the machine of Create, Ready and Gone; Uses is how many jobs it has had: Gone.
 	Price   float64       `json:",omitempty"`
 	Billing scale.Billing `json:",omitzero"`
-	// Slots is how many jobs the machine runs at once, and Uses how many it has had: Gone.
-	Slots int `json:",omitempty"`
-	Uses  int `json:",omitempty"`
+	Slots   int           `json:",omitempty"`
+	Uses    int           `json:",omitempty"`
 }
 
 // Kind is what an Entry is about.

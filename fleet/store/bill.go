@@ -1,0 +1,122 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Bill shares out what machines cost by the time that their slots had jobs. The zero value has seen nothing; Add is for ReadHistory, over all of the history:
+// machines of a time may have been made long before.
+type Bill struct {
+	machines map[string]*billed
+	jobs     map[string]*billedJob
+}
+
+type billed struct {
+	began, ended time.Time // ended is zero while it exists
+	of           Entry
+	jobs         []*billedJob
+}
+
+type billedJob struct {
+	project      string
+	began, ended time.Time
+}
+
+// Cost is what a project has cost.
+type Cost struct {
+	// Project is empty for what machines cost while their slots had no job.
+	Project string
+	Jobs    int
+	Busy    time.Duration // of slots
+	Cost    float64       // in the currency of the prices
+}
+
+// Add takes one entry into account. It returns true.
+func (b *Bill) Add(e Entry) bool {
+	if b.machines == nil {
+		b.machines, b.jobs = map[string]*billed{}, map[string]*billedJob{}
+	}
+	m := b.machines[e.Request]
+	switch e.Kind {
+	case Create:
+		if m == nil {
+			b.machines[e.Request] = &billed{began: e.At, of: e}
+		}
+	case Gone:
+		if m == nil {
+			m = &billed{began: e.Began}
+			b.machines[e.Request] = m
+		}
+		m.ended, m.of = e.At, e
+	case Place:
+		if m != nil {
+			job := &billedJob{project: e.Project, began: e.At}
+			m.jobs, b.jobs[e.Key] = append(m.jobs, job), job
+		}
+	case Over, Ended:
+		if job := b.jobs[e.Key]; job != nil {
+			job.ended = e.At
+			delete(b.jobs, e.Key)
+		}
+	}
+	return true
+}
+
+// Costs are those of the time in [from, to), which may be now at the latest: those of projects, the largest first, and last what was idle. A zero from is no bound.
+func (b *Bill) Costs(from, to time.Time) []Cost {
+	projects, idle := map[string]*Cost{}, Cost{}
+	for _, m := range b.machines {
+		end := m.ended
+		if end.IsZero() {
+			end = to
+		}
+		if !end.After(m.began) {
+			continue
+		}
+		// What is paid for a machine is spread over its life.
+		rate := m.of.Price * m.of.Billing.Paid(end.Sub(m.began)).Hours() / end.Sub(m.began).Hours()
+		lived := within(m.began, end, from, to)
+		rest := rate * lived.Hours()
+		slots := max(1, m.of.Slots)
+		idle.Busy += time.Duration(slots) * lived
+		for _, job := range m.jobs {
+			until := job.ended
+			if until.IsZero() {
+				until = end
+			}
+			busy := within(job.began, until, from, to)
+			if busy <= 0 {
+				continue
+			}
+			c := projects[job.project]
+			if c == nil {
+				c = &Cost{Project: job.project}
+				projects[job.project] = c
+			}
+			share := rate * busy.Hours() / float64(slots)
+			c.Jobs, c.Busy, c.Cost = c.Jobs+1, c.Busy+busy, c.Cost+share
+			rest, idle.Busy = rest-share, idle.Busy-busy
+		}
+		idle.Cost += max(0, rest)
+	}
+	var all []Cost
+	for _, c := range projects {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Cost) int { return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(a.Project, b.Project)) })
+	return append(all, idle)
+}
+
+// within is how much of a time is in [from, to).
+func within(began, ended, from, to time.Time) time.Duration {
+	if began.Before(from) {
+		began = from
+	}
+	if ended.After(to) {
+		ended = to
+	}
+	return max(0, ended.Sub(began))
+}

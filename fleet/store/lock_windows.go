@@ -1,0 +1,26 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// errSharing is ERROR_SHARING_VIOLATION.
+const errSharing = syscall.Errno(32)
+
+// openLocked makes a file without sharing it: nobody else can open it until it is closed, or the process ends. The error is ErrInUse where another process has it.
+func openLocked(path string) (*os.File, error) {
+	name, err := syscall.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := syscall.CreateFile(name, syscall.GENERIC_READ|syscall.GENERIC_WRITE, 0, nil, syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0)
+	switch {
+	case errors.Is(err, errSharing):
+		return nil, ErrInUse
+	case err != nil:
+		return nil, &os.PathError{Op: "opening", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(handle), path), nil
+}
