@@ -42,7 +42,7 @@ func (l *LoadWriter) Flush() (int, error) {
 }
 
 // spots are the words of fleet/simulate/scenario.
-var spots = map[scale.Spot]string{scale.AnySpot: "", scale.OnlySpot: "yes", scale.NoSpot: "no"}
+var spots = map[scale.Spot]string{scale.AnySpot: "", scale.OnlySpot: "only", scale.NoSpot: "never"}
 
 // number is empty for nothing.
 func number(n float64) string {
