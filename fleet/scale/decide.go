@@ -28,6 +28,9 @@ func (f *Fleet) Decide(now time.Time) Decision {
 			wake = earlier(wake, f.shrink(now, p, -plan.Change, plan.Surplus))
 		}
 		wake = earlier(wake, plan.Again)
+		if p.backoff.blocked(now) {
+			wake = earlier(wake, p.backoff.until) // there is room again
+		}
 	}
 	if m := f.timers.first(); m != nil {
 		wake = earlier(wake, m.due)

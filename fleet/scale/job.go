@@ -27,9 +27,8 @@ func (f *Fleet) Reserve(now time.Time, key string, n Needs) error {
 	if err != nil {
 		return err
 	}
-	ready, possible := f.roomFor(g)
-	switch {
-	case ready <= 0 && possible <= 0, ready <= 0 && f.policy.Preemptive(now):
+	ready, possible := f.roomFor(now, g)
+	if ready+possible <= 0 || ready <= 0 && f.policy.Preemptive(now) {
 		return ErrNoCapacity
 	}
 	if slots := g.pools[0].Slots; f.config.ThrottleReservations && ready+g.reserved > slots && ready <= slots {
@@ -41,26 +40,30 @@ func (f *Fleet) Reserve(now time.Time, key string, n Needs) error {
 	return nil
 }
 
-// Room is how many more jobs with some needs there are free slots for, and for how many more machines could be made, within limits. The error is ErrUnfit.
+// Room is how many more jobs with some needs there are free slots for, and for how many there will be or could be made some, within limits. ready is below 0 if more wait
+// than are free. The error is ErrUnfit.
 func (f *Fleet) Room(now time.Time, n Needs) (ready, possible int, err error) {
 	g, err := f.groupOf(n)
 	if err != nil {
 		return 0, 0, err
 	}
-	ready, possible = f.roomFor(g)
+	ready, possible = f.roomFor(now, g)
 	if f.policy.Preemptive(now) {
 		possible = 0
 	}
 	return ready, possible, nil
 }
 
-// roomFor is how many more jobs of a group there are slots for, and how many could be made.
-func (f *Fleet) roomFor(g *group) (ready, possible int) {
+// roomFor is how many more jobs of a group there are slots for, and how many could be made. A pool that is refused machines makes none.
+func (f *Fleet) roomFor(now time.Time, g *group) (ready, possible int) {
 	for _, p := range g.pools {
 		ready += p.free
-		possible += p.coming() + p.room()*p.Slots
+		possible += p.coming()
+		if !p.backoff.refused || !p.backoff.blocked(now) {
+			possible += p.room() * p.Slots
+		}
 	}
-	return ready - g.reserved - g.waiting, possible - g.waiting
+	return ready - g.reserved - g.waiting, possible
 }
 
 // Ask says that a job waits for a slot. A key that was reserved keeps its place; one that waits or runs is no error, so that Ask can be repeated.

@@ -123,6 +123,7 @@ type backoff struct {
 	failures int
 	until    time.Time
 	why      string
+	refused  bool // the group has said that it gives no machine; else it has not answered, or not well
 }
 
 // failed notes a failure. Those that were asked for before the pause began do not lengthen it.
@@ -141,7 +142,7 @@ func (b *backoff) failed(now time.Time, e Failure) {
 	if until := now.Add(max(pause, e.After)); until.After(b.until) {
 		b.until = until
 	}
-	b.why = e.Error()
+	b.why, b.refused = e.Error(), e.Kind != Unknown && e.Kind != Transient
 }
 
 func (b *backoff) succeeded() { *b = backoff{} }

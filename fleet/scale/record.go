@@ -67,10 +67,10 @@ func (f *Fleet) Restore(now time.Time, r Record) error {
 // changes are the machines that are no longer as they were recorded. The zero value follows none.
 type changes struct {
 	machines map[*instance]bool
-	gone     map[string]bool
+	gone     map[string]InstanceRecord
 }
 
-func newChanges() changes { return changes{machines: map[*instance]bool{}, gone: map[string]bool{}} }
+func newChanges() changes { return changes{machines: map[*instance]bool{}, gone: map[string]InstanceRecord{}} }
 
 func (c changes) of(m *instance) {
 	if c.machines != nil {
@@ -83,12 +83,12 @@ func (c changes) forget(m *instance) {
 		return
 	}
 	delete(c.machines, m)
-	c.gone[m.request] = true
+	c.gone[m.request] = m.record()
 }
 
-// Changes is what has changed in the record since the last call: machines that are new or different, in the order of their making, and the requests of those that are
-// in it no longer. The first call returns all machines. Created is that of Record.
-func (f *Fleet) Changes() (created uint64, machines []InstanceRecord, gone []string) {
+// Changes is what has changed in the record since the last call: machines that are new or different, in the order of their making, and those that
+// are in it no longer, as they were last. The first call returns all machines. Created is that of Record.
+func (f *Fleet) Changes() (created uint64, machines, gone []InstanceRecord) {
 	changed := f.changes
 	f.changes = newChanges()
 	if changed.machines == nil {
@@ -100,7 +100,10 @@ func (f *Fleet) Changes() (created uint64, machines []InstanceRecord, gone []str
 	for _, m := range slices.SortedFunc(maps.Keys(changed.machines), func(a, b *instance) int { return cmp.Compare(a.number, b.number) }) {
 		machines = append(machines, m.record())
 	}
-	return f.created, machines, slices.Sorted(maps.Keys(changed.gone))
+	for _, request := range slices.Sorted(maps.Keys(changed.gone)) {
+		gone = append(gone, changed.gone[request])
+	}
+	return f.created, machines, gone
 }
 
 func (f *Fleet) restore(now time.Time, one InstanceRecord) {

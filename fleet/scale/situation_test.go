@@ -371,8 +371,8 @@ func TestChangesLeadFromOneRecordToTheNext(t *testing.T) {
 		for _, m := range machines {
 			kept[m.Request] = m
 		}
-		for _, request := range gone {
-			delete(kept, request)
+		for _, m := range gone {
+			delete(kept, m.Request)
 		}
 		want := map[string]scale.InstanceRecord{}
 		for _, m := range r.fleet.Record().Instances {
