@@ -1,6 +1,8 @@
 package control
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/rungci/rung/fleet/scale"
@@ -54,3 +56,60 @@ const (
 	Waiting  JobState = "waiting"
 	Running  JobState = "running"
 )
+
+// Status is the fleet now.
+func (f *Fleet) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	s := Status{At: now}
+	if f.storeErr != nil {
+		s.StoreError = f.storeErr.Error()
+	}
+	for _, e := range f.scale.Explain(now) {
+		p := PoolStatus{Explanation: e, MaxInstances: f.pools[e.Pool].MaxInstances, Slots: f.pools[e.Pool].Slots, Price: f.pools[e.Pool].Price}
+		if c := f.cloudOf(e.Pool); c != nil {
+			p.Group, p.Listed, p.ListError = c.group.Info().ID, c.listed, textOf(c.listErr)
+		}
+		s.Pools = append(s.Pools, p)
+	}
+	for _, m := range f.machines {
+		one := MachineStatus{InstanceRecord: m.rec, Since: m.since, CheckError: textOf(m.health.err)}
+		if m.rec.State == scale.Creating {
+			one.PreparingError = textOf(m.prepareErr)
+		}
+		if i := m.seen.Interruption; i != nil {
+			one.Interrupted = i.At
+		}
+		s.Machines = append(s.Machines, one)
+	}
+	slices.SortFunc(s.Machines, func(a, b MachineStatus) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), a.Created.Compare(b.Created), cmp.Compare(a.Request, b.Request))
+	})
+	for _, j := range f.jobs {
+		one := JobStatus{Key: j.key, ID: j.ID, Project: j.Project, State: Waiting, Request: j.request, Since: j.asked, Why: f.scale.ExplainJob(now, j.key)}
+		switch {
+		case j.asked.IsZero():
+			one.State, one.Since = Reserved, j.since
+		case j.slot != nil:
+			one.State, one.Since = Running, j.placed
+		}
+		s.Jobs = append(s.Jobs, one)
+	}
+	slices.SortFunc(s.Jobs, func(a, b JobStatus) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Key, b.Key)) })
+	return s
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Explain says of a job where it is, or why it waits.
+func (f *Fleet) Explain(key string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.scale.ExplainJob(f.clock.Now(), key)
+}

@@ -22,6 +22,7 @@ func (f *Fleet) Decide(now time.Time) Decision {
 		plan := f.policy.Plan(now, &v)
 		p.last = decided{view: v, plan: plan}
 		switch {
+		case plan.Change > 0 && f.stopped:
 		case plan.Change > 0:
 			wake = earlier(wake, f.grow(now, p, plan.Change))
 		case plan.Change < 0:

@@ -159,7 +159,11 @@ type Fleet struct {
 	classes map[Needs]*group
 	asked   uint64 // demands so far
 	listing uint64 // lists so far
+	stopped bool
 }
+
+// Stop says that no machines are to be made any more, as the process ends.
+func (f *Fleet) Stop() { f.stopped = true }
 
 // machines knows what every machine does and which jobs are on it, and what is to be done about them. Its methods keep all that is counted and ordered
 // true; Fleet decides.

@@ -98,5 +98,4 @@ const (
 	Ready  Kind = "ready"  // a machine takes jobs
 	Gone   Kind = "gone"   // a machine does not exist any more
 	Failed Kind = "failed" // a call of a group failed
-	Plan   Kind = "plan"   // why a pool has as many machines as it has, when that changes
 )

@@ -1,0 +1,101 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/rungci/rung/fleet/scale"
+)
+
+// Close ends the loop. Creates and deletes that are under way go on until they have ended, or ctx has. Machines and jobs stay for the next process, unless
+// DeleteOnShutdown.
+func (f *Fleet) Close(ctx context.Context) error {
+	f.mu.Lock()
+	again := f.closing
+	f.closing = true
+	f.scale.Stop()
+	for _, j := range f.jobs {
+		j.change()
+	}
+	f.kick()
+	f.mu.Unlock()
+	if again {
+		<-f.settled
+		return nil
+	}
+	f.wait(ctx, f.begun.Wait)
+	if f.o.DeleteOnShutdown {
+		f.deleteAll(ctx)
+	}
+	f.end()
+	<-f.settled
+	f.wait(ctx, f.begun.Wait)
+	f.stop()
+	f.begun.Wait()
+	f.busy.Wait()
+	f.mu.Lock()
+	change, entries := f.pending.take(), f.entries // what came after the last decision
+	f.entries = nil
+	f.mu.Unlock()
+	f.record(change, entries, nil)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.storeErr
+}
+
+// wait waits for something, as long as ctx lets it.
+func (f *Fleet) wait(ctx context.Context, something func()) {
+	done := make(chan struct{})
+	go func() {
+		something()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		f.stop()
+		<-done
+	}
+}
+
+// deleteAll ends all machines that have no jobs.
+func (f *Fleet) deleteAll(ctx context.Context) {
+	for range f.o.ShutdownDeletionRetries {
+		f.tell(f.retireAll)
+		after := f.clock.After(f.o.ShutdownDeletionInterval)
+		for waiting := true; waiting; {
+			f.mu.Lock()
+			left := f.requestsOf(func(m *machine) bool { return m.jobs() == 0 && m.cloud != nil })
+			changed := f.changed
+			f.mu.Unlock()
+			if len(left) == 0 {
+				return
+			}
+			select {
+			case <-changed:
+			case <-after:
+				waiting = false
+			case <-ctx.Done():
+				return
+			}
+		}
+		f.mu.Lock()
+		for _, c := range f.clouds {
+			c.end(f.requestsOf(func(m *machine) bool { return m.cloud == c && m.rec.State == scale.Deleting }))
+		}
+		f.mu.Unlock()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, request := range f.requestsOf(func(m *machine) bool { return m.jobs() == 0 }) {
+		m := f.machines[request]
+		f.log.Warn("a machine was not deleted before the end; the next process ends it", "pool", m.rec.Pool, "instance", m.rec.Instance, "state", m.rec.State)
+	}
+}
+
+// retireAll lets machines have no more jobs.
+func (f *Fleet) retireAll(now time.Time) {
+	for _, request := range f.requestsOf(func(m *machine) bool { return m.rec.State < scale.Failed }) {
+		f.scale.Retire(now, request, "the fleet is shut down")
+	}
+}

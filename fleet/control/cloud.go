@@ -1,0 +1,273 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/fleet/store"
+)
+
+// cloud is a group with its pools.
+type cloud struct {
+	f       *Fleet
+	group   *group.Group
+	pools   []string
+	options map[string]Pool // by pool
+	counts  bool            // the group does not know requests again
+
+	creates, deletes chan struct{} // limit the calls at once
+	stuck            atomic.Int32  // calls that were given up, and have not returned
+	listSoon         chan struct{}
+
+	// These are the Fleet's lock's.
+	listed   time.Time
+	listErr  error
+	missing  bool // a machine is not in the last list
+	checkOK  time.Time
+	failures int // lists in a row
+}
+
+// Limits of the calls of one group.
+const (
+	maxCreates  = 32 // at once
+	maxDeletes  = 4  // at once, each of maxBatch machines
+	maxBatch    = 50
+	maxStuck    = 100              // that have not returned
+	uncertain   = 2 * time.Minute  // how far lists may be behind, where only they can say whether there is a machine
+	minLooks    = 3                // lists in that time
+	listBackoff = 30 * time.Second // the longest pause after lists that failed
+)
+
+var (
+	errTimeout = errors.New("it has not answered in time")
+	errStuck   = fmt.Errorf("%d calls of the group have not returned; nothing is asked of it until some have", maxStuck)
+)
+
+// addCloud finds the cloud of a pool's group, or adds one.
+func (f *Fleet) addCloud(name string, p Pool) {
+	i := slices.IndexFunc(f.clouds, func(c *cloud) bool { return c.group == p.Group })
+	if i < 0 {
+		i = len(f.clouds)
+		f.clouds = append(f.clouds, &cloud{
+			f: f, group: p.Group, counts: !p.Group.Can().Requests, options: map[string]Pool{},
+			creates: make(chan struct{}, maxCreates), deletes: make(chan struct{}, maxDeletes), listSoon: make(chan struct{}, 1),
+		})
+	}
+	f.clouds[i].pools = append(f.clouds[i].pools, name)
+	f.clouds[i].options[name] = p
+}
+
+// cloudOf is the cloud of a pool; nil if it is not in the configuration, and there are several.
+func (f *Fleet) cloudOf(pool string) *cloud {
+	for _, c := range f.clouds {
+		if slices.Contains(c.pools, pool) || len(f.clouds) == 1 {
+			return c
+		}
+	}
+	return nil
+}
+
+// result is that of a call.
+type result[T any] struct {
+	value T
+	err   error
+}
+
+// call makes a call, and gives it up when it takes too long or its time is over: whether it returns or not.
+func call[T any](ctx context.Context, c *cloud, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
+	if c.stuck.Load() >= maxStuck {
+		var none T
+		return none, &group.Error{Kind: group.ErrTransient, Message: errStuck.Error()}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan result[T], 1)
+	c.stuck.Add(1)
+	go func() {
+		var r result[T]
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fmt.Errorf("internal error: it panicked: %v", p)
+			}
+			c.stuck.Add(-1)
+			done <- r
+		}()
+		r.value, r.err = do(ctx)
+	}()
+	var r result[T]
+	select {
+	case r = <-done:
+	case <-c.f.clock.After(limit):
+		r.err = fmt.Errorf("%w: %s", errTimeout, limit)
+		cancel(r.err)
+	case <-ctx.Done():
+		r.err = context.Cause(ctx)
+	}
+	return r.value, r.err
+}
+
+// create asks for a machine, unless that is under way. The caller holds the lock.
+func (c *cloud) create(m *machine) {
+	if m.creating || m.rec.State != scale.Requested {
+		return
+	}
+	if c.counts && m.asked { // asking a second time could make a second machine
+		c.look(m)
+		return
+	}
+	m.creating = true
+	pool, request := m.rec.Pool, m.rec.Request
+	c.f.begun.Go(func() {
+		if !c.enter(c.creates) {
+			return
+		}
+		defer func() { <-c.creates }()
+		c.f.mu.Lock()
+		wanted := m.rec.State == scale.Requested
+		m.asked = m.asked || wanted
+		m.creating = wanted
+		c.f.mu.Unlock()
+		if !wanted {
+			return
+		}
+		p := c.options[pool]
+		made, err := call(c.f.calls, c, c.f.o.CallTimeout, func(ctx context.Context) (group.Created, error) {
+			return c.group.Create(ctx, group.Request{ID: request, Count: 1, Shape: p.Shape, Zone: p.Zone, Spot: p.Spot, Labels: p.Labels})
+		})
+		c.created(m, made, err)
+	})
+}
+
+// enter waits for a place among calls. It is false when the fleet closes.
+func (c *cloud) enter(places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-c.f.calls.Done():
+		return false
+	}
+}
+
+// created tells the answer to a create.
+func (c *cloud) created(m *machine, made group.Created, err error) {
+	request := m.rec.Request
+	c.f.tell(func(now time.Time) {
+		m.creating = false
+		for _, id := range made.Instances {
+			c.f.scale.Created(now, request, id)
+		}
+		switch {
+		case len(made.Instances) > 0:
+		case made.Count > 0:
+			c.f.scale.Created(now, request, "")
+		case err == nil:
+			c.f.scale.CreateFailed(now, request, scale.Failure{Kind: scale.Transient, Err: errors.New("the group has made no machine, and does not say why")})
+		case c.counts && certain(err):
+			failure := failureOf(err)
+			if failure.Kind == scale.Unknown {
+				failure.Kind = scale.Transient
+			}
+			c.f.scale.CreateFailed(now, request, failure)
+		default:
+			c.f.scale.CreateFailed(now, request, failureOf(err))
+		}
+		if made.Count == 0 && c.counts && !certain(err) {
+			c.look(m)
+		}
+		c.note(now, m.rec, "it could not be created", err)
+	})
+	c.soon()
+}
+
+// certain reports whether a group that counts has made nothing, when it says so with this error.
+func certain(err error) bool {
+	return !errors.Is(err, group.ErrUncertain) && !errors.Is(err, errTimeout) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// note records that a call about a machine failed. The caller holds the lock.
+func (c *cloud) note(now time.Time, rec scale.InstanceRecord, what string, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	e := c.f.entry(now, store.Failed, rec)
+	e.Why = what + ": " + err.Error()
+	c.f.entries = append(c.f.entries, e)
+	c.f.log.Warn(e.Why, "pool", rec.Pool, "request", rec.Request, "instance", rec.Instance)
+}
+
+// failureOf is an error of a group for the decision.
+func failureOf(err error) scale.Failure {
+	e := scale.Failure{Err: err}
+	switch e.After, _ = group.RetryAfter(err); {
+	case errors.Is(err, group.ErrUncertain):
+	case errors.Is(err, group.ErrQuota):
+		e.Kind = scale.Quota
+	case errors.Is(err, group.ErrNotFound):
+		e.Kind = scale.NotFound
+	case errors.Is(err, group.ErrUnauthorised), errors.Is(err, group.ErrUnsupported):
+		e.Kind = scale.Unauthorized
+	case errors.Is(err, group.ErrTransient):
+		e.Kind = scale.Transient
+	}
+	return e
+}
+
+// end asks for the end of machines. The caller holds the lock.
+func (c *cloud) end(requests []string) {
+	byID := map[string]*machine{}
+	var ids []string
+	for _, request := range requests {
+		m := c.f.machines[request]
+		switch {
+		case m == nil || m.deleting || m.creating || m.rec.State != scale.Deleting:
+		case m.rec.Instance != "":
+			m.deleting = true
+			byID[m.rec.Instance] = m
+			ids = append(ids, m.rec.Instance)
+		case m.asked:
+			c.look(m)
+		default: // nobody was asked for it
+			c.f.scale.Deleted(c.f.clock.Now(), request, true)
+		}
+	}
+	c.f.follow(c.f.clock.Now())
+	for batch := range slices.Chunk(ids, maxBatch) {
+		c.f.begun.Go(func() { c.delete(batch, byID) })
+	}
+}
+
+// delete makes one call, and tells its answer.
+func (c *cloud) delete(ids []string, byID map[string]*machine) {
+	var done []string
+	err := context.Canceled
+	if c.enter(c.deletes) {
+		done, err = call(c.f.calls, c, c.f.o.CallTimeout, func(ctx context.Context) ([]string, error) { return c.group.Delete(ctx, ids) })
+		<-c.deletes
+	}
+	c.f.tell(func(now time.Time) {
+		for _, id := range ids {
+			m := byID[id]
+			m.deleting = false
+			switch {
+			case slices.Contains(done, id):
+				c.f.scale.Deleted(now, m.rec.Request, false)
+			case err == nil:
+				c.f.scale.DeleteFailed(now, m.rec.Request, scale.Failure{Err: errors.New("the group did not delete it, and does not say why")})
+			default:
+				failure := failureOf(err)
+				if len(ids) > 1 && failure.Kind == scale.NotFound {
+					failure.Kind = scale.Unknown // which of them was not found is not known
+				}
+				c.f.scale.DeleteFailed(now, m.rec.Request, failure)
+				c.note(now, m.rec, "it could not be deleted", err)
+			}
+		}
+	})
+	c.soon()
+}
