@@ -23,16 +23,17 @@ func (f *Fleet) Close(ctx context.Context) error {
 		<-f.settled
 		return nil
 	}
-	f.wait(ctx, f.begun.Wait)
+	f.answered(ctx)
 	if f.o.DeleteOnShutdown {
 		f.deleteAll(ctx)
 	}
+	f.mu.Lock()
 	f.end()
+	f.mu.Unlock()
 	<-f.settled
-	f.wait(ctx, f.begun.Wait)
-	f.stop()
-	f.begun.Wait()
+	f.answered(ctx)
 	f.busy.Wait()
+	f.stop()
 	f.mu.Lock()
 	change, entries := f.pending.take(), f.entries // what came after the last decision
 	f.entries = nil
@@ -43,18 +44,21 @@ func (f *Fleet) Close(ctx context.Context) error {
 	return f.storeErr
 }
 
-// wait waits for something, as long as ctx lets it.
-func (f *Fleet) wait(ctx context.Context, something func()) {
-	done := make(chan struct{})
-	go func() {
-		something()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		f.stop()
-		<-done
+// answered waits for the answers of creates and deletes; once ctx has ended they are given up.
+func (f *Fleet) answered(ctx context.Context) {
+	for {
+		f.mu.Lock()
+		left, changed := f.underway, f.changed
+		f.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			f.stop()
+			<-changed
+		}
 	}
 }
 

@@ -122,17 +122,17 @@ func (c *cloud) create(m *machine) {
 		return
 	}
 	m.creating = true
-	pool, request := m.rec.Pool, m.rec.Request
-	c.f.begun.Go(func() {
-		if !c.enter(c.creates) {
-			return
-		}
-		defer func() { <-c.creates }()
+	pool, request := m.rec.Pool, m.request
+	c.f.launch(func() {
+		entered := c.enter(c.creates)
 		c.f.mu.Lock()
-		wanted := m.rec.State == scale.Requested
+		wanted := entered && m.rec.State == scale.Requested
 		m.asked = m.asked || wanted
 		m.creating = wanted
 		c.f.mu.Unlock()
+		if entered {
+			defer func() { <-c.creates }()
+		}
 		if !wanted {
 			return
 		}
@@ -156,7 +156,7 @@ func (c *cloud) enter(places chan struct{}) bool {
 
 // created tells the answer to a create.
 func (c *cloud) created(m *machine, made group.Created, err error) {
-	request := m.rec.Request
+	request := m.request
 	c.f.tell(func(now time.Time) {
 		m.creating = false
 		for _, id := range made.Instances {
@@ -238,7 +238,7 @@ func (c *cloud) end(requests []string) {
 	}
 	c.f.follow(c.f.clock.Now())
 	for batch := range slices.Chunk(ids, maxBatch) {
-		c.f.begun.Go(func() { c.delete(batch, byID) })
+		c.f.launch(func() { c.delete(batch, byID) })
 	}
 }
 

@@ -28,11 +28,12 @@ type Fleet struct {
 	calls context.Context // of creates and deletes, which go on for a while after life
 	stop  context.CancelFunc
 	busy  sync.WaitGroup // what ends with life
-	begun sync.WaitGroup // creates and deletes
 
 	mu       sync.Mutex
 	scale    *scale.Fleet
 	machines map[string]*machine // by request: what scale has
+	ids      map[string]*machine // by the id of the instance, once that is known
+	underway int                 // creates and deletes
 	jobs     map[string]*job
 	changed  chan struct{} // closed at the next change
 	pending  pending       // what is not committed
@@ -109,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{
-		o: o, log: o.Log.With("fleet", o.Scale.Name), clock: newSteady(o.Clock), pools: map[string]scale.Pool{}, machines: map[string]*machine{}, jobs: map[string]*job{},
+		o: o, log: o.Log.With("fleet", o.Scale.Name), clock: newSteady(o.Clock), pools: map[string]scale.Pool{}, machines: map[string]*machine{}, ids: map[string]*machine{}, jobs: map[string]*job{},
 		changed: make(chan struct{}), wake: make(chan struct{}, 1), settled: make(chan struct{}),
 	}
 	for _, p := range o.Scale.Pools {
@@ -150,6 +151,9 @@ func (f *Fleet) restore() error {
 	f.pending.name = f.o.Scale.Name
 	f.follow(now)
 	f.entries = nil // what is adopted was told before
+	for _, m := range f.machines {
+		m.asked = true
+	}
 	f.adopt(now, state.Jobs)
 	return nil
 }
@@ -205,6 +209,18 @@ func (f *Fleet) run() {
 	}
 }
 
+// launch does something beside the loop, which Close waits for. The caller holds the lock.
+func (f *Fleet) launch(do func()) {
+	f.underway++
+	go func() {
+		do()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.underway--
+		f.kick()
+	}()
+}
+
 // step decides, records, and does; it returns when the next is due.
 func (f *Fleet) step() time.Time {
 	f.mu.Lock()
@@ -223,6 +239,7 @@ func (f *Fleet) step() time.Time {
 	f.mu.Unlock()
 
 	if !f.record(change, entries, actions) {
+		f.do(f.losses())
 		return f.clock.Now().Add(storePause)
 	}
 	f.do(actions)
@@ -264,6 +281,19 @@ func (f *Fleet) record(change store.Change, entries []store.Entry, actions []sca
 	return true
 }
 
+// losses are the jobs that have lost their machines, of what was decided: that is so, whether it is recorded or not.
+func (f *Fleet) losses() (ends []scale.Action) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.actions = slices.DeleteFunc(f.actions, func(a scale.Action) bool {
+		if a.Kind == scale.End {
+			ends = append(ends, a)
+		}
+		return a.Kind == scale.End
+	})
+	return ends
+}
+
 // do carries out what was recorded.
 func (f *Fleet) do(actions []scale.Action) {
 	deletes := map[*cloud][]string{}
@@ -277,7 +307,7 @@ func (f *Fleet) do(actions []scale.Action) {
 		case a.Kind == scale.End:
 			f.lost(a)
 		case m == nil: // it is gone already
-		case a.Kind == scale.Create:
+		case a.Kind == scale.Create && !f.closing:
 			m.cloud.create(m)
 		case a.Kind == scale.Delete && m.cloud == nil:
 			f.log.Error("a machine cannot be ended, as its pool is not in the configuration any more; bring the pool back, or end it by hand", "pool", m.rec.Pool, "instance", m.rec.Instance)
@@ -299,11 +329,12 @@ func (f *Fleet) Changed() <-chan struct{} {
 
 // machine is a machine as scale has it, and what this process knows of it.
 type machine struct {
-	rec    scale.InstanceRecord
-	cloud  *cloud // nil: its pool is not in the configuration, and no list had it
-	since  time.Time
-	seen   group.Instance
-	access *access
+	request string
+	rec     scale.InstanceRecord
+	cloud   *cloud // nil: its pool is not in the configuration, and no list had it
+	since   time.Time
+	seen    group.Instance
+	access  *access
 
 	asked    bool      // a create may have been called, by this process or by another one
 	creating bool      // a call is under way
@@ -327,6 +358,7 @@ func (f *Fleet) follow(now time.Time) {
 		if m := f.machines[rec.Request]; m != nil {
 			m.halt()
 			delete(f.machines, rec.Request)
+			delete(f.ids, rec.Instance)
 			e := f.entry(now, store.Gone, rec)
 			e.Began, e.Uses, e.Why = rec.Created, rec.Uses, rec.Reason
 			f.entries = append(f.entries, e)
@@ -341,13 +373,16 @@ func (f *Fleet) follow(now time.Time) {
 func (f *Fleet) followOne(now time.Time, rec scale.InstanceRecord) {
 	m := f.machines[rec.Request]
 	if m == nil {
-		m = &machine{cloud: f.cloudOf(rec.Pool), since: now, asked: rec.State > scale.Requested || rec.Instance != ""}
+		m = &machine{request: rec.Request, cloud: f.cloudOf(rec.Pool), since: now}
 		m.rec.State = scale.Requested
 		f.machines[rec.Request] = m
 	}
 	was := m.rec
 	m.rec = rec
 	f.pending.keep(rec)
+	if rec.Instance != "" {
+		f.ids[rec.Instance] = m
+	}
 	if rec.Instance != "" && m.access == nil && m.cloud != nil {
 		m.access = newAccess(m.cloud, rec.Instance)
 	}
@@ -419,6 +454,7 @@ func (f *Fleet) decided(now time.Time, a scale.Action) {
 			e.Kind, e.Began = store.Place, j.asked
 			f.pending.placed(store.Job{Key: a.Key, ID: j.ID, Project: j.Project, Needs: j.Needs, Request: a.Request, Asked: j.asked, Placed: now})
 		} else {
+			j.request = ""
 			f.pending.over(a.Key)
 		}
 	}

@@ -38,7 +38,7 @@ func (c *cloud) prepare(m *machine) {
 	}
 	if c.f.o.Prepare == nil {
 		now := c.f.clock.Now()
-		c.f.scale.Ready(now, m.rec.Request)
+		c.f.scale.Ready(now, m.request)
 		c.f.follow(now)
 		return
 	}
@@ -183,9 +183,9 @@ func (f *Fleet) checked(now time.Time, m *machine, err error, sick bool) {
 	why := fmt.Sprintf("%d checks in a row have failed: %v", h.failures, err)
 	switch {
 	case sick:
-		f.scale.Retire(now, m.rec.Request, why)
+		f.scale.Retire(now, m.request, why)
 	case errors.Is(err, group.ErrNotFound): // its end is for the lists to say
 	case !m.cloud.checkOK.Before(h.first) || now.Sub(h.first) >= ownFault || len(f.requestsOf(func(o *machine) bool { return o.cloud == m.cloud && o.rec.State == scale.Ready })) < 2:
-		f.scale.Failed(now, m.rec.Request, why)
+		f.scale.Failed(now, m.request, why)
 	}
 }

@@ -192,7 +192,7 @@ func (f *Fleet) lost(a scale.Action) {
 		j.slot.lost.end(a.Why)
 	}
 	if !j.handed && !j.old && !f.closing {
-		j.slot, j.request = nil, ""
+		j.slot = nil
 		now := f.clock.Now()
 		if f.scale.Ask(now, a.Key, j.Needs) == nil {
 			f.follow(now)

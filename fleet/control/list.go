@@ -97,14 +97,13 @@ func (c *cloud) list() {
 			return
 		}
 		c.failures, c.listErr = 0, nil
-		byID := c.byID()
 		seen := make([]scale.Seen, 0, len(found))
 		for _, i := range found {
-			seen = append(seen, c.seen(i, byID))
+			seen = append(seen, c.seen(i))
 		}
 		c.f.scale.Listed(now, seen, c.names()...)
 		c.f.follow(now)
-		c.look1(now, found)
+		c.looking(now, found)
 	})
 }
 
@@ -119,15 +118,12 @@ func (c *cloud) names() []string {
 	return names
 }
 
-// byID are all machines by the ids of instances. The caller holds the lock.
-func (c *cloud) byID() map[string]*machine {
-	all := make(map[string]*machine, len(c.f.machines))
-	for _, m := range c.f.machines {
-		if m.rec.Instance != "" && (m.cloud == c || m.cloud == nil) {
-			all[m.rec.Instance] = m
-		}
+// machineOf is the machine of an instance of the group; nil: it is not known. The caller holds the lock.
+func (c *cloud) machineOf(id string) *machine {
+	if m := c.f.ids[id]; m != nil && (m.cloud == c || m.cloud == nil) {
+		return m
 	}
-	return all
+	return nil
 }
 
 // states are those of groups for the decision.
@@ -137,12 +133,12 @@ var states = map[group.State]scale.GroupState{
 }
 
 // seen is an instance for the decision.
-func (c *cloud) seen(i group.Instance, byID map[string]*machine) scale.Seen {
+func (c *cloud) seen(i group.Instance) scale.Seen {
 	s := scale.Seen{Instance: i.ID, Request: i.Request, State: states[i.State], Reason: i.Reason, Pool: c.pools[0]}
 	if s.Reason == "" {
 		s.Reason = "its group says that it is " + string(i.State)
 	}
-	m := byID[i.ID]
+	m := c.machineOf(i.ID)
 	if m == nil {
 		m = c.f.machines[i.Request]
 	}
@@ -159,19 +155,18 @@ func (c *cloud) seen(i group.Instance, byID map[string]*machine) scale.Seen {
 	return s
 }
 
-// look1 goes through a list after the decision knows it: what is running is made ready, notices are told, and what has no name was looked for once more.
-func (c *cloud) look1(now time.Time, found []group.Instance) {
-	byID := c.byID()
+// looking goes through a list after the decision knows it: what is running is made ready, notices are told, and what has no name was looked for once more.
+func (c *cloud) looking(now time.Time, found []group.Instance) {
 	in := make(map[string]bool, len(found))
 	for _, i := range found {
 		in[i.ID] = true
-		if m := byID[i.ID]; m != nil {
+		if m := c.machineOf(i.ID); m != nil {
 			c.saw(now, m, i)
 		}
 	}
 	c.missing = false
-	for id, m := range byID {
-		c.missing = c.missing || !in[id] && m.rec.State < scale.Failed
+	for id, m := range c.f.ids {
+		c.missing = c.missing || m.cloud == c && !in[id] && m.rec.State < scale.Failed
 	}
 	for _, request := range c.f.requestsOf(func(m *machine) bool { return m.cloud == c && !m.unnamed.IsZero() }) {
 		c.looked(now, c.f.machines[request])
@@ -185,7 +180,7 @@ func (c *cloud) saw(now time.Time, m *machine, i group.Instance) {
 	}
 	m.seen = i
 	if i.Interruption != nil {
-		c.f.scale.Interrupted(now, m.rec.Request, i.Interruption.At)
+		c.f.scale.Interrupted(now, m.request, i.Interruption.At)
 		c.f.follow(now)
 	}
 	if i.State == group.StateRunning {
@@ -208,9 +203,9 @@ func (c *cloud) looked(now time.Time, m *machine) {
 		m.unnamed = time.Time{}
 	case m.creating || m.looks < minLooks || now.Sub(m.unnamed) < uncertain:
 	case m.rec.State == scale.Requested:
-		c.f.scale.CreateFailed(now, m.rec.Request, scale.Failure{Kind: scale.Transient, Err: errNeverCame})
+		c.f.scale.CreateFailed(now, m.request, scale.Failure{Kind: scale.Transient, Err: errNeverCame})
 	default:
-		c.f.scale.Deleted(now, m.rec.Request, true)
+		c.f.scale.Deleted(now, m.request, true)
 	}
 }
 
@@ -244,10 +239,9 @@ func watching(c *cloud) (struct{}, error) {
 				if ctx.Err() != nil {
 					return
 				}
-				byID := c.byID()
-				c.f.scale.Observed(now, c.seen(i, byID))
+				c.f.scale.Observed(now, c.seen(i))
 				c.f.follow(now)
-				if m := c.byID()[i.ID]; m != nil {
+				if m := c.machineOf(i.ID); m != nil {
 					c.saw(now, m, i)
 				}
 			})

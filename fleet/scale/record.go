@@ -70,7 +70,9 @@ type changes struct {
 	gone     map[string]InstanceRecord
 }
 
-func newChanges() changes { return changes{machines: map[*instance]bool{}, gone: map[string]InstanceRecord{}} }
+func newChanges() changes {
+	return changes{machines: map[*instance]bool{}, gone: map[string]InstanceRecord{}}
+}
 
 func (c changes) of(m *instance) {
 	if c.machines != nil {
