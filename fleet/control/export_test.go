@@ -1,0 +1,9 @@
+package control
+
+// Kill ends all that the fleet does, as the end of its process would.
+func (f *Fleet) Kill() {
+	f.mu.Lock()
+	f.end()
+	f.stop()
+	f.mu.Unlock()
+}
