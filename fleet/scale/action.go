@@ -197,6 +197,7 @@ func (f *Fleet) Deleted(now time.Time, request string, gone bool) {
 		f.forget(now, m, m.reason)
 		return
 	}
+	m.accepted = true
 	f.wait(m, now.Add(f.config.DeleteRetry))
 }
 

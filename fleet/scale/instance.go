@@ -37,6 +37,7 @@ type instance struct {
 
 	seen         uint64    // the list that had it last
 	missingSince time.Time // of lists in a row
+	accepted     bool      // its group has accepted to delete it
 
 	due   time.Time // when it is looked at again: timers
 	order time.Time // when it goes, if nobody needs it: idle

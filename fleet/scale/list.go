@@ -138,10 +138,10 @@ func orText(is bool, yes, no string) string {
 }
 
 // missing is a machine that a list does not have. Lists can be behind, so it must be missing for a while, and its end is asked for all the same: it
-// may be running, and cost money.
+// may be running, and cost money. A list can be older than the machine, so one that is to be deleted is not gone before its group has heard of that.
 func (f *Fleet) missing(now time.Time, m *instance) {
 	switch {
-	case m.state == Deleting:
+	case m.state == Deleting && (m.accepted || !m.missingSince.IsZero() && now.Sub(m.missingSince) >= f.config.MissingAfter):
 		f.forget(now, m, m.reason)
 	case m.seen == 0 && m.state == Creating: // the list is behind; it has until it must be ready
 	case m.missingSince.IsZero():

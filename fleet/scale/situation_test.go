@@ -337,6 +337,25 @@ func TestAMachineThatIsListedBeforeTheAnswerIsTheOneThatWasAskedFor(t *testing.T
 	}
 }
 
+func TestAListThatIsOlderThanAMachineDoesNotEndItsDelete(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, adaptive(), small())
+	c.hold = true
+	c.fleet.Observed(c.now, scale.Seen{Instance: "i-1", Pool: "small", State: scale.GroupCreating}) // nobody asked for it
+	c.fleet.Listed(c.now, nil)                                                                      // as it was before
+	c.decide()
+	c.want(0, 1)
+	c.fleet.Listed(c.now, nil)
+	if n := len(c.fleet.Record().Instances); n != 1 {
+		t.Fatalf("%d machines are known", n)
+	}
+	c.fleet.Deleted(c.now, "stray/i-1", false)
+	c.fleet.Listed(c.now, nil)
+	if n := len(c.fleet.Record().Instances); n != 0 {
+		t.Fatalf("%d machines are known", n)
+	}
+}
+
 func TestAListOfOnePoolSaysNothingOfAnother(t *testing.T) {
 	t.Parallel()
 	other := small()
