@@ -28,7 +28,9 @@ type world struct {
 	cloud   *fake.Group
 	memory  *memory
 	options control.Options
-	counts  bool // the group only counts
+	policy  func() scale.Policy            // for each process one; nil: that of options
+	counts  bool                           // the group only counts
+	deletes func(p *process, ids []string) // is told each call that deletes; may be nil
 	fleet   *control.Fleet
 	process *process
 }
@@ -70,6 +72,9 @@ func (w *world) open() {
 	w.t.Helper()
 	w.process = &process{w: w}
 	o := w.options
+	if w.policy != nil {
+		o.Policy = w.policy()
+	}
 	var basic group.Basic = &gate{Group: w.cloud, p: w.process}
 	if w.counts {
 		basic = counter{basic}
@@ -239,7 +244,7 @@ func (p *process) Append(entries ...store.Entry) error {
 }
 
 func (p *process) History(_, _ time.Time, _ func(store.Entry) bool) error { return nil }
-func (p *process) Close() error                                          { return nil }
+func (p *process) Close() error                                           { return nil }
 
 // memory is what outlives processes.
 type memory struct {
@@ -247,6 +252,7 @@ type memory struct {
 	state    store.State
 	machines map[string]scale.InstanceRecord
 	history  []store.Entry
+	asked    map[string]bool // all that were ever on record; nil: they are not counted
 }
 
 func (m *memory) load() store.State {
@@ -268,6 +274,9 @@ func (m *memory) apply(c store.Change) {
 	m.state.Fleet.Created = max(m.state.Fleet.Created, c.Created)
 	for _, one := range c.Machines {
 		m.machines[one.Request] = one
+		if m.asked != nil {
+			m.asked[one.Request] = true
+		}
 	}
 	for _, request := range c.Gone {
 		delete(m.machines, request)
@@ -331,6 +340,9 @@ func (g *gate) IncreaseShape(ctx context.Context, r group.Request) ([]string, er
 func (g *gate) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	if g.p.isDead() {
 		return nil, errDead
+	}
+	if g.p.w.deletes != nil {
+		g.p.w.deletes(g.p, ids)
 	}
 	return g.Group.Decrease(ctx, ids)
 }

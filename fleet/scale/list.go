@@ -137,13 +137,16 @@ func orText(is bool, yes, no string) string {
 	return no
 }
 
+// listsBehind is how old what a list shows may be.
+const listsBehind = 2 * time.Minute
+
 // missing is a machine that a list does not have. Lists can be behind, so it must be missing for a while, and its end is asked for all the same: it
 // may be running, and cost money. A list can be older than the machine, so one that is to be deleted is not gone before its group has heard of that.
 func (f *Fleet) missing(now time.Time, m *instance) {
 	switch {
 	case m.state == Deleting && (m.accepted || !m.missingSince.IsZero() && now.Sub(m.missingSince) >= f.config.MissingAfter):
 		f.forget(now, m, m.reason)
-	case m.seen == 0 && m.state == Creating: // the list is behind; it has until it must be ready
+	case m.seen == 0 && (m.state == Creating || now.Sub(m.created) < listsBehind): // it has until it must be ready, or be listed
 	case m.missingSince.IsZero():
 		m.missingSince = now
 	case now.Sub(m.missingSince) >= f.config.MissingAfter:
