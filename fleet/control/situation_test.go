@@ -279,7 +279,7 @@ func TestRestartAfterAMachineWasMadeThatNobodyHeardOfMakesNoSecond(t *testing.T)
 	for _, counts := range []bool{false, true} {
 		t.Run(fmt.Sprint("a group that only counts: ", counts), func(t *testing.T) {
 			lost := fake.First(1, fake.Hang)
-			o := fake.Options{Boot: time.Minute, After: fake.All(fake.On("IncreaseShape", lost), fake.On("Increase", lost))}
+			o := fake.Options{Boot: time.Minute, Lag: 10 * time.Second, After: fake.All(fake.On("IncreaseShape", lost), fake.On("Increase", lost))}
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, o)
 				w.counts = counts
