@@ -14,6 +14,7 @@ func (f *Fleet) Close(ctx context.Context) error {
 	again := f.closing
 	f.closing = true
 	f.scale.Stop()
+	deletes := f.o.DeleteOnShutdown
 	for _, j := range f.jobs {
 		j.change()
 	}
@@ -24,7 +25,7 @@ func (f *Fleet) Close(ctx context.Context) error {
 		return nil
 	}
 	f.answered(ctx)
-	if f.o.DeleteOnShutdown {
+	if deletes {
 		f.deleteAll(ctx)
 	}
 	f.mu.Lock()
@@ -98,7 +99,7 @@ func (f *Fleet) deleteAll(ctx context.Context) {
 }
 
 // retireAll lets machines have no more jobs.
-func (f *Fleet) retireAll(now time.Time) {
+func (f *book) retireAll(now time.Time) {
 	for _, request := range f.requestsOf(func(m *machine) bool { return m.rec.State < scale.Failed }) {
 		f.scale.Retire(now, request, "the fleet is shut down")
 	}

@@ -64,7 +64,7 @@ func (f *Fleet) addCloud(name string, p Pool) {
 }
 
 // cloudOf is the cloud of a pool; nil if it is not in the configuration, and there are several.
-func (f *Fleet) cloudOf(pool string) *cloud {
+func (f *book) cloudOf(pool string) *cloud {
 	for _, c := range f.clouds {
 		if slices.Contains(c.pools, pool) || len(f.clouds) == 1 {
 			return c

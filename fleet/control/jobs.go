@@ -173,7 +173,7 @@ func (f *Fleet) hand(j *job, slot *Slot) bool {
 }
 
 // placed gives a job its slot. The caller holds the lock.
-func (f *Fleet) placed(a scale.Action) {
+func (f *book) placed(a scale.Action) {
 	j, m := f.jobs[a.Key], f.machines[a.Request]
 	if j == nil || m == nil || j.over || j.request != a.Request {
 		return // it was released meanwhile, or has lost the machine: that is told next
@@ -183,7 +183,7 @@ func (f *Fleet) placed(a scale.Action) {
 }
 
 // lost ends a job whose machine is gone. One that nobody has begun to use waits for another. The caller holds the lock.
-func (f *Fleet) lost(a scale.Action) {
+func (f *book) lost(a scale.Action) {
 	j := f.jobs[a.Key]
 	if j == nil || j.over {
 		return
@@ -258,7 +258,7 @@ func (f *Fleet) Release(key, fault string) {
 }
 
 // adopt takes over the jobs of an earlier process.
-func (f *Fleet) adopt(now time.Time, known map[string]store.Job) {
+func (f *book) adopt(now time.Time, known map[string]store.Job) {
 	for _, request := range f.requestsOf(func(*machine) bool { return true }) {
 		m := f.machines[request]
 		for number, key := range m.rec.Jobs {

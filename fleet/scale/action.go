@@ -188,7 +188,7 @@ func (f *Fleet) Retire(now time.Time, request, why string) {
 }
 
 // Deleted says that a group has accepted a delete. The machine stays in the fleet until it is seen gone: it may cost money, and counts.
-func (f *Fleet) Deleted(now time.Time, request string, gone bool) {
+func (f *machines) Deleted(now time.Time, request string, gone bool) {
 	m := f.requests[request]
 	if m == nil || m.state != Deleting {
 		return
@@ -202,7 +202,7 @@ func (f *Fleet) Deleted(now time.Time, request string, gone bool) {
 }
 
 // DeleteFailed says that a delete failed. It is asked for again, without end; NotFound is what was wanted.
-func (f *Fleet) DeleteFailed(now time.Time, request string, err error) {
+func (f *machines) DeleteFailed(now time.Time, request string, err error) {
 	m := f.requests[request]
 	if m == nil || m.state != Deleting {
 		return

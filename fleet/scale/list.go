@@ -29,7 +29,7 @@ const (
 
 // ListFailed says that a list of pools could not be had; without names of all. Nothing is known of the machines then, so none is missing, and whatever else is
 // decided goes on.
-func (f *Fleet) ListFailed(_ time.Time, err error, pools ...string) {
+func (f *machines) ListFailed(_ time.Time, err error, pools ...string) {
 	for _, p := range f.listedOf(pools) {
 		p.listErr = err.Error()
 	}

@@ -27,7 +27,7 @@ type InstanceRecord struct {
 }
 
 // Record copies what the fleet knows of its machines.
-func (f *Fleet) Record() Record {
+func (f *machines) Record() Record {
 	r := Record{Name: f.config.Name, Created: f.created}
 	for _, m := range f.all {
 		r.Instances = append(r.Instances, m.record())
@@ -90,7 +90,7 @@ func (c changes) forget(m *instance) {
 
 // Changes is what has changed in the record since the last call: machines that are new or different, in the order of their making, and those that
 // are in it no longer, as they were last. The first call returns all machines. Created is that of Record.
-func (f *Fleet) Changes() (created uint64, machines, gone []InstanceRecord) {
+func (f *machines) Changes() (created uint64, machines, gone []InstanceRecord) {
 	changed := f.changes
 	f.changes = newChanges()
 	if changed.machines == nil {
