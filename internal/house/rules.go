@@ -208,7 +208,7 @@ var thirdParty = map[string][]string{
 	"github.com/go-git/go-git/v5":              {"steps/source/git/...", "steps/source/credentials"},
 	"github.com/google/go-cmp":                 {"executor/executortest", "executor/host/hosttest"},
 	"github.com/google/go-containerregistry":   {"steps/source/sourcetest"},
-	"github.com/hashicorp/go-hclog":            {"internal/pluginhost", "sdk/internal/pluginserver", "sdk/instancegroup", "fleet/group/...", "fleet/control"},
+	"github.com/hashicorp/go-hclog":            {"internal/pluginhost", "sdk/internal/pluginserver", "sdk/instancegroup", "fleet/group/...", "fleet/control", "bench"},
 	"github.com/hashicorp/go-plugin":           {"internal/pluginhost/...", "sdk/internal/pluginserver"},
 	"github.com/kardianos/service":             {"manager/service"},
 	"github.com/kevinburke/ssh_config":         {"internal/sshclient"},
