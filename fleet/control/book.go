@@ -71,6 +71,7 @@ type machine struct {
 	asked    bool      // a create may have been called, by this process or by another one
 	creating bool      // a call is under way
 	deleting bool      // a call is under way
+	powering bool      // a call that suspends or resumes it is under way
 	told     bool      // that it is deleted, in the history
 	unnamed  time.Time // since when lists are looked at for it, while nobody knows its id
 	looks    int       // lists since then
@@ -125,6 +126,9 @@ func (f *book) followOne(now time.Time, rec scale.InstanceRecord) {
 	if rec.State != scale.Creating {
 		m.halt()
 	}
+	if rec.State == scale.Suspended { // it may have another address later
+		m.access = newAccess(m.cloud, rec.Instance)
+	}
 	if rec.State == scale.Ready {
 		m.health.checked = now
 		e := f.entry(now, store.Ready, rec)
@@ -174,6 +178,10 @@ func (f *book) decided(now time.Time, a scale.Action) {
 		m.told, e.Kind = true, store.Delete
 	case scale.Drain:
 		e.Kind = store.Drain
+	case scale.Suspend:
+		e.Kind = store.Suspend
+	case scale.Resume:
+		e.Kind = store.Resume
 	case scale.Place, scale.End:
 		j := f.jobs[a.Key]
 		if j == nil {

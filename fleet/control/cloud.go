@@ -271,3 +271,33 @@ func (c *cloud) delete(ids []string, byID map[string]*machine) {
 	})
 	c.soon()
 }
+
+// power suspends or resumes a machine, as the decision has it, unless that is under way. The caller holds the lock.
+func (c *cloud) power(m *machine) {
+	if c == nil || m.powering || m.rec.Instance == "" {
+		return
+	}
+	state, id, do, what := m.rec.State, m.rec.Instance, c.group.Resume, "it could not be resumed"
+	if state == scale.Suspended {
+		do, what = c.group.Suspend, "it could not be suspended"
+	}
+	m.powering = true
+	c.f.launch(func() {
+		var done []string
+		err := context.Canceled
+		if c.enter(c.creates) {
+			done, err = call(c.f.calls, c, c.f.o.CallTimeout, func(ctx context.Context) ([]string, error) { return do(ctx, []string{id}) })
+			<-c.creates
+		}
+		c.f.tell(func(now time.Time) {
+			m.powering = false
+			c.note(now, m.rec, what, err)
+			// A list says what has become of a resume that has no answer. A suspend that has none could still happen to a job.
+			lost := state == scale.Suspended && c.f.calls.Err() == nil || err == nil || certain(err)
+			if len(done) == 0 && m.rec.State == state && lost {
+				c.f.scale.Failed(now, m.request, what)
+			}
+		})
+		c.soon()
+	})
+}

@@ -74,6 +74,9 @@ func newTrial(t *testing.T, seed uint64) *trial {
 	r.options.Scale.Pools[0].Slots = 1 + r.n(3)
 	r.options.Scale.Pools[0].MaxUses = r.n(4)
 	r.options.Scale.Pools[0].MaxInstances = r.n(8)
+	if !counts {
+		r.options.Pools = map[string]control.Pool{"small": {Suspend: r.n(3)}}
+	}
 	idle, old := r.upTo(3*time.Minute), r.one(2)
 	r.policy = func() scale.Policy {
 		if old {
@@ -357,14 +360,17 @@ func (r *trial) run() {
 	r.mu.Lock()
 	r.calm = true
 	r.mu.Unlock()
+	close(over)
+	lead.Wait()
+	r.process.kill()
+	r.options.Pools = nil // nothing is suspended any more
+	r.start()
 	for passed := time.Duration(0); !r.empty(); passed += 15 * time.Second {
 		if passed > settles {
 			r.t.Fatalf("nobody asks for anything, and there are still %v: %+v", r.exist(), r.fleet.Status())
 		}
 		time.Sleep(15 * time.Second)
 	}
-	close(over)
-	lead.Wait()
 	r.process.kill()
 	for i := range jobs {
 		if n := r.ends[fmt.Sprint("job-", i)]; n != 1 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,10 +93,16 @@ func Open(ctx context.Context, o Options) (*Fleet, error) {
 		log: o.Log.With("fleet", o.Scale.Name), clock: newSteady(o.Clock), pools: map[string]scale.Pool{}, machines: map[string]*machine{}, ids: map[string]*machine{}, jobs: map[string]*job{},
 		changed: make(chan struct{}), wake: make(chan struct{}, 1), settled: make(chan struct{}),
 	}}
-	for _, p := range o.Scale.Pools {
+	f.o.Scale.Pools = slices.Clone(o.Scale.Pools)
+	for i := range f.o.Scale.Pools {
+		p := &f.o.Scale.Pools[i]
 		p.Slots = max(1, p.Slots)
-		f.pools[p.Name] = p
+		if p.Suspend = o.Pools[p.Name].Suspend; p.Suspend > 0 && !o.Pools[p.Name].Group.Can().Suspend {
+			f.log.Warn("the group of a pool cannot suspend machines; they are deleted", "pool", p.Name)
+			p.Suspend = 0
+		}
 		f.addCloud(p.Name, o.Pools[p.Name])
+		f.pools[p.Name] = *p
 	}
 	f.life, f.end = context.WithCancel(context.Background())
 	f.calls, f.stop = context.WithCancel(context.Background())
@@ -265,6 +272,8 @@ func (f *Fleet) do(actions []scale.Action) {
 		case m == nil: // it is gone already
 		case a.Kind == scale.Create && !f.closing:
 			m.cloud.create(m)
+		case a.Kind == scale.Suspend || a.Kind == scale.Resume:
+			m.cloud.power(m)
 		case a.Kind == scale.Delete && m.cloud == nil:
 			f.log.Error("a machine cannot be ended, as its pool is not in the configuration any more; bring the pool back, or end it by hand", "pool", m.rec.Pool, "instance", m.rec.Instance)
 		case a.Kind == scale.Delete:

@@ -50,7 +50,7 @@ func (c *cloud) interval() time.Duration {
 			continue
 		}
 		busy = busy || m.jobs() > 0
-		if m.rec.State != scale.Ready && m.rec.State != scale.Draining {
+		if m.rec.State != scale.Ready && m.rec.State != scale.Draining && m.rec.State != scale.Suspended {
 			expecting = expecting || now.Sub(m.since) < expectFor
 			late = true
 		}
@@ -129,7 +129,7 @@ func (c *cloud) machineOf(id string) *machine {
 // states are those of groups for the decision.
 var states = map[group.State]scale.GroupState{
 	group.StateCreating: scale.GroupCreating, group.StateRunning: scale.GroupRunning, group.StateFailed: scale.GroupFailed, group.StateTimeout: scale.GroupFailed,
-	group.StateSuspending: scale.GroupFailed, group.StateSuspended: scale.GroupFailed, group.StateDeleting: scale.GroupDeleting, group.StateDeleted: scale.GroupDeleted,
+	group.StateSuspending: scale.GroupSuspended, group.StateSuspended: scale.GroupSuspended, group.StateDeleting: scale.GroupDeleting, group.StateDeleted: scale.GroupDeleted,
 }
 
 // seen is an instance for the decision.
@@ -183,7 +183,10 @@ func (c *cloud) saw(now time.Time, m *machine, i group.Instance) {
 		c.f.scale.Interrupted(now, m.request, i.Interruption.At)
 		c.f.follow(now)
 	}
-	if i.State == group.StateRunning {
+	switch {
+	case i.State == group.StateRunning && m.rec.State == scale.Suspended, i.State == group.StateSuspended && m.rec.State == scale.Creating:
+		c.power(m) // the call was not made, or has failed
+	case i.State == group.StateRunning:
 		c.prepare(m)
 	}
 }

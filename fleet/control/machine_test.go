@@ -217,3 +217,34 @@ func TestDynamicCredentialsAreAskedForOnceUntilTheyExpire(t *testing.T) {
 		}
 	})
 }
+
+// Idle machines sleep, and are woken before others are made; a process that dies in between goes on.
+func TestIdleMachinesAreSuspendedAndResumed(t *testing.T) {
+	set := func(o *control.Options) { o.Pools = map[string]control.Pool{"small": {Suspend: 1}} }
+	lost := fake.First(1, fake.Hang)
+	o := fake.Options{Boot: time.Minute, Suspending: 10 * time.Second, Lag: 5 * time.Second, Before: fake.All(fake.On("Suspend", lost), fake.On("Resume", lost))}
+	asleep := func(w *world) bool {
+		all := w.cloud.Machines()
+		return all[0].State == group.StateSuspended && w.states() == "suspended"
+	}
+	inWorld(t, o, set, func(w *world) {
+		slot := w.acquire("job")
+		w.fleet.Release("job", "")
+		w.until(3*time.Minute, "suspended", func() bool { return w.states() == "suspended" })
+		w.restart() // before the call had an effect
+		w.until(3*time.Minute, "asleep", func() bool { return asleep(w) })
+		time.Sleep(24 * time.Hour)
+		w.wants("next")
+		w.until(time.Minute, "resumed", func() bool { return w.cloud.Calls("Resume") == 1 })
+		w.restart()
+		began := time.Now()
+		if next := w.acquire("next"); next.Instance != slot.Instance || time.Since(began) > 3*time.Minute || w.made() != 1 {
+			t.Errorf("%s after %s, %d machines", next.Instance, time.Since(began), w.made())
+		}
+		w.fleet.Release("next", "")
+		w.until(5*time.Minute, "asleep", func() bool { return asleep(w) })
+		w.cloud.Vanish(slot.Instance)
+		w.ends(5 * time.Minute)
+		w.acquire("last")
+	})
+}

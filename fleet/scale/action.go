@@ -11,15 +11,19 @@ type Kind int
 
 // The kinds of actions.
 const (
-	Create Kind = iota // make a machine of Pool, with the id Request for the request; it may be repeated, with the same id
-	Delete             // end a machine; it may be repeated
-	Drain              // the machine takes no more jobs
-	Place              // the job Key runs in a slot of the machine
-	End                // the job Key has lost its machine
+	Create  Kind = iota // make a machine of Pool, with the id Request for the request; it may be repeated, with the same id
+	Delete              // end a machine; it may be repeated
+	Drain               // the machine takes no more jobs
+	Place               // the job Key runs in a slot of the machine
+	End                 // the job Key has lost its machine
+	Suspend             // the machine is idle, and may be needed later; until a list has it suspended it may be repeated
+	Resume              // a machine that is suspended is to run again; likewise
 )
 
 // String is the kind as a verb.
-func (k Kind) String() string { return [...]string{"create", "delete", "drain", "place", "end"}[k] }
+func (k Kind) String() string {
+	return [...]string{"create", "delete", "drain", "place", "end", "suspend", "resume"}[k]
+}
 
 // Action is something to do. It is to be recorded before it is done.
 type Action struct {
@@ -143,7 +147,9 @@ func (f *Fleet) Ready(now time.Time, request string) {
 		return
 	}
 	m.pool.backoff.succeeded()
-	m.pool.boots.add(now.Sub(m.created))
+	if !m.resumed {
+		m.pool.boots.add(now.Sub(m.created))
+	}
 	m.idleSince = now
 	f.become(now, m, Ready, "")
 	f.fill(now, m)
@@ -155,7 +161,7 @@ func (f *Fleet) Failed(now time.Time, request, reason string) {
 	if m == nil {
 		return
 	}
-	if m.state == Creating || m.state == Requested {
+	if (m.state == Creating || m.state == Requested) && !m.resumed {
 		m.pool.backoff.failed(now, Failure{Err: errors.New(reason)})
 	}
 	f.fail(now, m, fmt.Sprintf("%s has failed: %s", m.name(), reason))
@@ -182,6 +188,8 @@ func (f *Fleet) Retire(now time.Time, request, why string) {
 	case m == nil:
 	case m.state == Ready:
 		f.drain(now, m, fmt.Sprintf("%s gets no more jobs: %s", m.name(), why))
+	case m.state == Suspended:
+		f.remove(now, m, why)
 	case m.state < Ready:
 		f.Failed(now, request, why)
 	}

@@ -21,6 +21,11 @@ func (f *Fleet) Decide(now time.Time) Decision {
 		p.load.observe(now, v.Busy+v.Waiting, p.boots.get())
 		plan := f.policy.Plan(now, &v)
 		p.last = decided{view: v, plan: plan}
+		if n := p.count[Suspended] - p.Suspend; n > 0 {
+			for _, m := range f.asleep(p, n) {
+				f.remove(now, m, fmt.Sprintf("no more than %s may be suspended", count(p.Suspend, "machine")))
+			}
+		}
 		switch {
 		case plan.Change > 0 && f.stopped:
 		case plan.Change > 0:
@@ -53,7 +58,7 @@ func earlier(a, b time.Time) time.Time {
 func (f *Fleet) due(now time.Time) {
 	for m := f.timers.first(); m != nil && !m.due.After(now); m = f.timers.first() {
 		f.timers.remove(m)
-		late := now.Sub(m.created) >= m.pool.BootTimeout
+		late := now.Sub(m.begun) >= m.pool.BootTimeout
 		switch {
 		case m.state == Deleting:
 			f.remove(now, m, m.reason)
@@ -62,7 +67,7 @@ func (f *Fleet) due(now time.Time) {
 			m.pool.backoff.failed(now, Failure{Kind: Transient, Err: fmt.Errorf("a machine was not ready after %s", m.pool.BootTimeout)})
 		case m.state == Requested:
 			f.act(Action{Kind: Create, Pool: m.pool.Name, Request: m.request, Why: "the group has not answered: " + m.pool.backoff.why})
-			f.wait(m, m.created.Add(m.pool.BootTimeout))
+			f.wait(m, m.begun.Add(m.pool.BootTimeout))
 		}
 	}
 }
@@ -85,12 +90,12 @@ func (f *Fleet) route(now time.Time) {
 			if left == 0 {
 				break
 			}
-			if p.backoff.blocked(now) || p.room() == 0 {
+			if p.backoff.blocked(now) || p.room()+p.count[Suspended] == 0 {
 				continue
 			}
 			take := left
 			if p.MaxInstances > 0 {
-				take = min(left, max(0, p.room()*p.Slots+p.coming()-p.waiting))
+				take = min(left, max(0, (p.room()+p.count[Suspended])*p.Slots+p.coming()-p.waiting))
 			}
 			p.waiting, left = p.waiting+take, left-take
 		}
@@ -114,8 +119,17 @@ func (p *pool) view(now time.Time) View {
 	}
 }
 
-// grow asks for machines, as far as limits let it, and returns when it could ask for more.
+// grow resumes machines, and then asks for others, as far as limits let it, and returns when it could ask for more.
 func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
+	if p.count[Suspended] > 0 {
+		for _, m := range f.asleep(p, n) {
+			f.resume(now, m, f.policy.Sentence(&p.last.view, p.last.plan))
+			n--
+		}
+		if n == 0 {
+			return time.Time{}
+		}
+	}
 	if p.backoff.blocked(now) {
 		p.last.limit = "no machines are asked for until " + p.backoff.until.UTC().Format(time.TimeOnly) + ": " + p.backoff.why
 		return p.backoff.until
@@ -143,7 +157,7 @@ func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
 	return time.Time{}
 }
 
-// shrink ends idle machines, and returns when the next can go.
+// shrink suspends idle machines, or ends them, and returns when the next can go.
 func (f *Fleet) shrink(now time.Time, p *pool, n, surplus int) time.Time {
 	why := ""
 	for n > 0 {
@@ -164,7 +178,11 @@ func (f *Fleet) shrink(now time.Time, p *pool, n, surplus int) time.Time {
 			why = f.policy.Sentence(&p.last.view, p.last.plan)
 		}
 		surplus -= m.freeSlots()
-		f.remove(now, m, why)
+		if p.count[Suspended] < p.Suspend && m.id != "" && (p.MaxUses == 0 || m.uses < p.MaxUses) {
+			f.suspend(now, m, why)
+		} else {
+			f.remove(now, m, why)
+		}
 		n--
 	}
 	return time.Time{}

@@ -1,6 +1,10 @@
 package scale
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // State is what a machine is doing.
 type State int
@@ -11,6 +15,7 @@ const (
 	Creating               // the group has accepted
 	Ready                  // it takes jobs
 	Draining               // it finishes its jobs, and takes no more
+	Suspended              // it has no jobs, and is kept for others
 	Failed                 // it is of no use, and is deleted with this decision
 	Deleting               // its end is asked for until it is seen gone
 	Gone
@@ -19,7 +24,7 @@ const (
 
 // String is the state in lower case.
 func (s State) String() string {
-	return [states]string{"requested", "creating", "ready", "draining", "failed", "deleting", "gone"}[s]
+	return [states]string{"requested", "creating", "ready", "draining", "suspended", "failed", "deleting", "gone"}[s]
 }
 
 // instance is a machine.
@@ -32,12 +37,14 @@ type instance struct {
 	reason  string
 
 	created, since, idleSince time.Time
+	begun                     time.Time // when it was asked to run: created, or resumed
 	uses, used                int
 	slots                     []*demand
 
 	seen         uint64    // the list that had it last
 	missingSince time.Time // of lists in a row
 	accepted     bool      // its group has accepted to delete it
+	resumed      bool      // it was suspended before
 
 	due   time.Time // when it is looked at again: timers
 	order time.Time // when it goes, if nobody needs it: idle
@@ -116,7 +123,7 @@ func (f *machines) wait(m *instance, due time.Time) {
 // add makes a machine that is known from now on.
 func (f *machines) add(now time.Time, p *pool, request string, s State, reason string) *instance {
 	f.created++
-	m := &instance{pool: p, number: f.created, request: request, state: Gone, created: now, slots: make([]*demand, p.Slots)}
+	m := &instance{pool: p, number: f.created, request: request, state: Gone, created: now, begun: now, slots: make([]*demand, p.Slots)}
 	p.count[Gone]++
 	f.become(now, m, s, reason)
 	f.requests[request] = m
@@ -162,6 +169,31 @@ func (f *machines) remove(now time.Time, m *instance, why string) {
 	}
 	f.wait(m, now.Add(f.config.DeleteRetry))
 	f.act(Action{Kind: Delete, Pool: m.pool.Name, Request: m.request, Instance: m.id, Why: why})
+}
+
+// suspend lets a machine sleep that has no jobs.
+func (f *machines) suspend(now time.Time, m *instance, why string) {
+	f.become(now, m, Suspended, why)
+	f.act(Action{Kind: Suspend, Pool: m.pool.Name, Request: m.request, Instance: m.id, Why: why})
+}
+
+// resume lets it run again.
+func (f *machines) resume(now time.Time, m *instance, why string) {
+	m.resumed, m.begun = true, now
+	f.become(now, m, Creating, "")
+	f.wait(m, now.Add(m.pool.BootTimeout))
+	f.act(Action{Kind: Resume, Pool: m.pool.Name, Request: m.request, Instance: m.id, Why: why})
+}
+
+// asleep are the machines of a pool that are suspended, the one that was made first first.
+func (f *machines) asleep(p *pool, n int) (found []*instance) {
+	for _, m := range f.all {
+		if p.count[Suspended] > 0 && m.pool == p && m.state == Suspended {
+			found = append(found, m)
+		}
+	}
+	slices.SortFunc(found, func(a, b *instance) int { return cmp.Compare(a.number, b.number) })
+	return found[:min(n, len(found))]
 }
 
 // drain lets a machine finish its jobs, and take no more.

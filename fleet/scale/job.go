@@ -58,7 +58,7 @@ func (f *Fleet) Room(now time.Time, n Needs) (ready, possible int, err error) {
 func (f *Fleet) roomFor(now time.Time, g *group) (ready, possible int) {
 	for _, p := range g.pools {
 		ready += p.free
-		possible += p.coming()
+		possible += p.coming() + p.count[Suspended]*p.Slots
 		if !p.backoff.refused || !p.backoff.blocked(now) {
 			possible += p.room() * p.Slots
 		}

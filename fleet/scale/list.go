@@ -22,6 +22,7 @@ type GroupState int
 const (
 	GroupCreating GroupState = iota
 	GroupRunning
+	GroupSuspended // or on its way to that
 	GroupFailed
 	GroupDeleting
 	GroupDeleted
@@ -116,6 +117,11 @@ func (f *Fleet) saw(now time.Time, m *instance, s Seen) {
 	case GroupCreating, GroupRunning:
 		if m.state == Requested {
 			f.Created(now, m.request, s.Instance)
+		}
+	case GroupSuspended:
+		late := m.resumed && now.Sub(m.begun) < listsBehind // it was so before
+		if !late && (m.state == Ready || m.state == Draining) {
+			f.fail(now, m, m.name()+" was suspended by somebody else")
 		}
 	case GroupFailed:
 		f.fail(now, m, fmt.Sprintf("%s has failed: %s", m.name(), s.Reason))

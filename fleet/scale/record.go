@@ -119,6 +119,10 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 	if m.created.After(now) { // the clock was put back
 		m.created = now
 	}
+	m.begun = m.created
+	if least := now.Add(-p.BootTimeout * 2 / 3); m.begun.Before(least) { // nobody has looked at it for a while
+		m.begun = least
+	}
 	f.identify(m, one.Instance)
 	f.change(m, func() {
 		m.uses, m.idleSince = one.Uses, now
@@ -136,7 +140,11 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 	case Requested, Deleting:
 		f.wait(m, now)
 	case Creating:
-		f.wait(m, m.created.Add(p.BootTimeout))
+		f.wait(m, m.begun.Add(p.BootTimeout))
+	case Suspended:
+		if retired {
+			f.remove(now, m, fmt.Sprintf("%s is of a pool that has changed", m.name()))
+		}
 	case Failed:
 		f.remove(now, m, m.reason)
 	case Ready:

@@ -1,7 +1,7 @@
 // Package scale decides how many machines a fleet has, which goes next, and which job runs where.
 //
 //	Reserve, Ask, Release                a job's key, with what it needs ─┐
-//	Created, CreateFailed, Ready,        results of what was asked for    ├──> Fleet ──Decide(now)──> Actions: create, delete, drain, place, end
+//	Created, CreateFailed, Ready,        results of what was asked for    ├──> Fleet ──Decide(now)──> Actions: create, delete, suspend, resume, drain, place, end
 //	Deleted, DeleteFailed                                                 │                           and when to decide again
 //	Listed, ListFailed, Failed,          what the machines are            ┘
 //	Interrupted
@@ -71,6 +71,8 @@ type Pool struct {
 	Slots int
 	// MaxInstances limits the machines in every state; MaxUses the jobs of one machine. 0 is no limit.
 	MaxInstances, MaxUses int
+	// Suspend is how many idle machines are suspended, and not deleted; they are resumed before others are made. Their group must be able to.
+	Suspend int
 	// Throttle limits how fast machines are asked for.
 	Throttle Throttle
 	// BootTime is how long a machine takes to become ready, until some did. BootTimeout is when it has failed; 0 is 15 minutes.
@@ -136,7 +138,7 @@ func New(config Config, policy Policy) (*Fleet, error) {
 		if f.byName[p.Name] != nil {
 			return nil, fmt.Errorf("there are two pools %q", p.Name)
 		}
-		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.Price < 0 {
+		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.Price < 0 || p.Suspend < 0 {
 			return nil, fmt.Errorf("pool %q has a number below 0", p.Name)
 		}
 		f.byName[p.Name] = newPool(p)

@@ -89,13 +89,15 @@ type Kind string
 
 // The kinds. Create to Place are decisions; the rest is what became of them.
 const (
-	Create Kind = "create" // a machine is asked for
-	Delete Kind = "delete" // a machine is ended; repeated calls are not repeated here
-	Drain  Kind = "drain"  // a machine finishes its jobs, and takes no more
-	Place  Kind = "place"  // a job has got a slot
-	Ended  Kind = "ended"  // a job has lost its machine
-	Over   Kind = "over"   // a job has given its slot back
-	Ready  Kind = "ready"  // a machine takes jobs
-	Gone   Kind = "gone"   // a machine does not exist any more
-	Failed Kind = "failed" // a call of a group failed
+	Create  Kind = "create"  // a machine is asked for
+	Delete  Kind = "delete"  // a machine is ended; repeated calls are not repeated here
+	Drain   Kind = "drain"   // a machine finishes its jobs, and takes no more
+	Suspend Kind = "suspend" // a machine is idle, and is kept for later
+	Resume  Kind = "resume"  // it runs again
+	Place   Kind = "place"   // a job has got a slot
+	Ended   Kind = "ended"   // a job has lost its machine
+	Over    Kind = "over"    // a job has given its slot back
+	Ready   Kind = "ready"   // a machine takes jobs
+	Gone    Kind = "gone"    // a machine does not exist any more
+	Failed  Kind = "failed"  // a call of a group failed
 )
