@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +45,20 @@ func (f *book) kick() {
 	case f.wake <- struct{}{}:
 	default:
 	}
+}
+
+// limits says why there is no room. The caller holds the lock.
+func (f *book) limits() string {
+	var all []string
+	for _, e := range f.scale.Explain(f.clock.Now()) {
+		if e.Limit != "" {
+			all = append(all, e.Pool+": "+e.Limit)
+		}
+	}
+	if len(all) == 0 {
+		return scale.ErrNoCapacity.Error()
+	}
+	return "all slots are taken; " + strings.Join(all, "; ")
 }
 
 // losses are the jobs that have lost their machines, of what was decided: that is so, whether it is recorded or not.
@@ -116,7 +131,7 @@ func (f *book) followOne(now time.Time, rec scale.InstanceRecord) {
 	if rec.Instance != "" {
 		f.ids[rec.Instance] = m
 	}
-	if rec.Instance != "" && m.access == nil && m.cloud != nil {
+	if rec.Instance != "" && m.access == nil {
 		m.access = newAccess(m.cloud, rec.Instance)
 	}
 	if rec.State == was.State {

@@ -50,7 +50,7 @@ func TestQuotaThatIsExhaustedLeavesJobsToOthersAndEnds(t *testing.T) {
 		w.acquire("job-0")
 		w.wants("job-1")
 		w.until(time.Minute, "refused", func() bool { return errors.Is(w.fleet.Reserve("question", scale.Needs{}), scale.ErrNoCapacity) })
-		if n, why := w.fleet.Free(scale.Needs{}); n != 0 || why == "" {
+		if n, why := w.fleet.Free(scale.Needs{}); n != 0 || !strings.Contains(why, "small: no machines are asked for until") || !strings.Contains(why, "there are 1 machines of at most 1") {
 			t.Errorf("%d, %q", n, why)
 		}
 		if why := w.fleet.Explain("job-1"); !strings.Contains(why, "there are 1 machines of at most 1") {
@@ -303,5 +303,44 @@ func TestMachinesOfAPoolThatIsNoLongerConfiguredEndAfterTheirJobs(t *testing.T) 
 		}
 		w.fleet.Release("job", "")
 		w.until(2*time.Minute, "one machine", func() bool { return len(w.exist()) == 1 })
+	})
+}
+
+// The same with a group for each pool: the list of one of them has the machine.
+func TestMachinesOfAPoolThatIsNoLongerConfiguredAreFoundInTheListOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fake.Options{Boot: time.Minute})
+		w.others = map[string]*fake.Group{"far": fake.New(fake.Options{Boot: time.Minute, Lag: 5 * time.Second})}
+		w.options.Scale.Pools = []scale.Pool{{Name: "small", Shape: scale.Shape{CPUs: 2}}, {Name: "far", Shape: scale.Shape{CPUs: 8}}}
+		w.open()
+		defer func() { w.process.kill() }()
+		w.acquire("job")
+		w.options.Scale.Pools[0].Name = "renamed"
+		w.restart()
+		slot, err := w.fleet.Recover(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if info, err := slot.ConnectInfo(t.Context()); err != nil || info.ID != slot.Instance {
+			t.Error(info, err)
+		}
+		w.fleet.Release("job", "")
+		w.ends(2 * time.Minute)
+	})
+}
+
+// Two kinds of machines, of which the cheaper has no quota.
+func TestAPoolWithoutQuotaIsReplacedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fake.Options{Boot: time.Minute, Before: fake.On("IncreaseShape", fake.Fail(group.ErrQuota))})
+		w.others = map[string]*fake.Group{"far": fake.New(fake.Options{Boot: time.Minute})}
+		w.options.Scale.Pools = []scale.Pool{{Name: "small", Price: 1}, {Name: "far", Price: 2}}
+		w.open()
+		defer func() { w.process.kill() }()
+		began := time.Now()
+		if slot := w.acquire("job"); slot.Pool != "far" || time.Since(began) > 2*time.Minute {
+			t.Errorf("%s after %s", slot.Pool, time.Since(began))
+		}
 	})
 }

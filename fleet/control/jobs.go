@@ -73,7 +73,7 @@ func (f *Fleet) Free(needs scale.Needs) (n int, why string) {
 	case f.storeErr != nil:
 		return 0, "decisions cannot be recorded: " + f.storeErr.Error()
 	case ready+possible <= 0:
-		return 0, scale.ErrNoCapacity.Error()
+		return 0, f.limits()
 	}
 	return ready + possible, ""
 }

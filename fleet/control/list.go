@@ -176,7 +176,8 @@ func (c *cloud) looking(now time.Time, found []group.Instance) {
 // saw is an instance that is one of ours.
 func (c *cloud) saw(now time.Time, m *machine, i group.Instance) {
 	if m.cloud == nil {
-		m.cloud, m.access = c, newAccess(c, i.ID)
+		m.cloud = c
+		m.access.cloud.Store(c)
 	}
 	m.seen = i
 	if i.Interruption != nil {

@@ -26,6 +26,7 @@ import (
 type world struct {
 	t       *testing.T
 	cloud   *fake.Group
+	others  map[string]*fake.Group // of pools that have another cloud
 	memory  *memory
 	options control.Options
 	policy  func() scale.Policy            // for each process one; nil: that of options
@@ -75,18 +76,13 @@ func (w *world) open() {
 	if w.policy != nil {
 		o.Policy = w.policy()
 	}
-	var basic group.Basic = &gate{Group: w.cloud, p: w.process}
-	if w.counts {
-		basic = counter{basic}
-	}
-	g := group.Adapt(basic)
-	if _, err := g.Init(w.t.Context(), hclog.NewNullLogger(), group.Settings{Owner: "us"}); err != nil {
-		w.t.Fatal(err)
-	}
+	first := w.group(w.cloud)
 	o.Pools = map[string]control.Pool{}
 	for _, p := range o.Scale.Pools {
 		pool := w.options.Pools[p.Name]
-		pool.Group = g
+		if pool.Group = first; w.others[p.Name] != nil {
+			pool.Group = w.group(w.others[p.Name])
+		}
 		o.Pools[p.Name] = pool
 	}
 	if o.Store == nil {
@@ -97,6 +93,20 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.process.fleet = w.fleet
+}
+
+// group is a cloud as the process has it.
+func (w *world) group(cloud *fake.Group) *group.Group {
+	w.t.Helper()
+	var basic group.Basic = &gate{Group: cloud, p: w.process}
+	if w.counts {
+		basic = counter{basic}
+	}
+	g := group.Adapt(basic)
+	if _, err := g.Init(w.t.Context(), hclog.NewNullLogger(), group.Settings{Owner: "us"}); err != nil {
+		w.t.Fatal(err)
+	}
+	return g
 }
 
 // restart kills the process, and starts another.

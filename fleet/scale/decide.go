@@ -130,14 +130,11 @@ func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
 			return time.Time{}
 		}
 	}
+	p.last.limit = p.limit(now, n)
 	if p.backoff.blocked(now) {
-		p.last.limit = "no machines are asked for until " + p.backoff.until.UTC().Format(time.TimeOnly) + ": " + p.backoff.why
 		return p.backoff.until
 	}
 	allowed := min(n, p.room())
-	if allowed < n {
-		p.last.limit = fmt.Sprintf("the pool has its %d machines", p.MaxInstances)
-	}
 	throttled := min(allowed, p.bucket.ready(now))
 	p.bucket.take(throttled)
 	why := ""

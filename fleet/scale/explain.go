@@ -19,13 +19,14 @@ type Explanation struct {
 	Instances map[State]int // those that exist
 	Why       string        // this many
 	Next      string        // which machine goes next
+	Limit     string        // what keeps the pool from having one machine more; empty: nothing
 }
 
 // Explain says why there are as many machines as there are, and which goes next.
 func (f *Fleet) Explain(now time.Time) []Explanation {
 	var all []Explanation
 	for _, p := range f.pools {
-		e := Explanation{Pool: p.Name, Instances: map[State]int{}, Next: f.next(now, p)}
+		e := Explanation{Pool: p.Name, Instances: map[State]int{}, Next: f.next(now, p), Limit: p.limit(now, 1)}
 		for s := Requested; s < Gone; s++ {
 			if n := p.count[s]; n > 0 {
 				e.Instances[s] = n

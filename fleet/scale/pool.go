@@ -2,6 +2,7 @@ package scale
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"time"
 )
@@ -58,6 +59,17 @@ func (p *pool) room() int {
 		return math.MaxInt32
 	}
 	return max(0, p.MaxInstances-p.instances())
+}
+
+// limit says what keeps the pool from growing by more than a number of machines; empty if nothing does.
+func (p *pool) limit(now time.Time, n int) string {
+	switch {
+	case p.backoff.blocked(now):
+		return "no machines are asked for until " + p.backoff.until.UTC().Format(time.TimeOnly) + ": " + p.backoff.why
+	case p.room() < n:
+		return fmt.Sprintf("the pool has its %d machines", p.MaxInstances)
+	}
+	return ""
 }
 
 // coming is how many slots are on their way.
