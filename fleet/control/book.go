@@ -23,7 +23,7 @@ type book struct {
 	mu       sync.Mutex
 	scale    *scale.Fleet
 	machines map[string]*machine // by request: what scale has
-	ids      map[string]*machine // by the id of the instance, once that is known
+	ids      map[named]*machine  // once the id of the instance is known
 	underway int                 // creates and deletes
 	jobs     map[string]*job
 	changed  chan struct{} // closed at the next change
@@ -74,6 +74,12 @@ func (f *book) losses() (ends []scale.Action) {
 	return ends
 }
 
+// named is an instance by its id in a cloud; nil is a cloud that is not known.
+type named struct {
+	cloud *cloud
+	id    string
+}
+
 // machine is a machine as scale has it, and what this process knows of it.
 type machine struct {
 	request string
@@ -106,7 +112,7 @@ func (f *book) follow(now time.Time) {
 		if m := f.machines[rec.Request]; m != nil {
 			m.halt()
 			delete(f.machines, rec.Request)
-			delete(f.ids, rec.Instance)
+			delete(f.ids, named{m.cloud, rec.Instance})
 			e := f.entry(now, store.Gone, rec)
 			e.Began, e.Uses, e.Why = rec.Created, rec.Uses, rec.Reason
 			f.entries = append(f.entries, e)
@@ -129,7 +135,7 @@ func (f *book) followOne(now time.Time, rec scale.InstanceRecord) {
 	m.rec = rec
 	f.pending.keep(rec)
 	if rec.Instance != "" {
-		f.ids[rec.Instance] = m
+		f.ids[named{m.cloud, rec.Instance}] = m
 	}
 	if rec.Instance != "" && m.access == nil {
 		m.access = newAccess(m.cloud, rec.Instance)

@@ -311,7 +311,7 @@ func TestMachinesOfAPoolThatIsNoLongerConfiguredAreFoundInTheListOfAnother(t *te
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fake.Options{Boot: time.Minute})
 		w.others = map[string]*fake.Group{"far": fake.New(fake.Options{Boot: time.Minute, Lag: 5 * time.Second})}
-		w.options.Scale.Pools = []scale.Pool{{Name: "small", Shape: scale.Shape{CPUs: 2}}, {Name: "far", Shape: scale.Shape{CPUs: 8}}}
+		w.options.Scale.Pools = []scale.Pool{{Name: "small", Price: 1, Shape: scale.Shape{CPUs: 2}}, {Name: "far", Price: 2, Shape: scale.Shape{CPUs: 8}}}
 		w.open()
 		defer func() { w.process.kill() }()
 		w.acquire("job")
@@ -341,6 +341,38 @@ func TestAPoolWithoutQuotaIsReplacedByAnother(t *testing.T) {
 		began := time.Now()
 		if slot := w.acquire("job"); slot.Pool != "far" || time.Since(began) > 2*time.Minute {
 			t.Errorf("%s after %s", slot.Pool, time.Since(began))
+		}
+	})
+}
+
+// Hosts of two lists may have the same names.
+func TestInstancesOfTwoGroupsMayHaveTheSameID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fake.Options{Boot: time.Minute})
+		far := fake.New(fake.Options{Boot: time.Minute})
+		w.others = map[string]*fake.Group{"far": far}
+		w.options.Scale.Pools = []scale.Pool{{Name: "small", Price: 1, Shape: scale.Shape{CPUs: 2}}, {Name: "far", Price: 2, Shape: scale.Shape{CPUs: 8}}}
+		w.open()
+		defer func() { w.process.kill() }()
+		one := w.acquire("one")
+		two, err := w.fleet.Acquire(t.Context(), "two", control.Job{Needs: scale.Needs{Shape: scale.Shape{CPUs: 4}}}, nil)
+		if err != nil || one.Instance != two.Instance || one.Request == two.Request {
+			t.Fatal(one, two, err)
+		}
+		w.cloud.Vanish(one.Instance)
+		<-one.Done()
+		w.restart()
+		if two, err = w.fleet.Recover(t.Context(), "two"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if why := two.Reason(); why != "" {
+			t.Error(why)
+		}
+		w.fleet.Release("two", "")
+		w.ends(5 * time.Minute)
+		if left := far.Machines(); left[0].Exists {
+			t.Error("the other one is left")
 		}
 	})
 }

@@ -63,12 +63,13 @@ func (f *Fleet) addCloud(name string, p Pool) {
 	f.clouds[i].options[name] = p
 }
 
-// cloudOf is the cloud of a pool; nil if it is not in the configuration, and there are several.
+// cloudOf is the cloud of a pool. One that is not in the configuration is of the only cloud; nil if there are several.
 func (f *book) cloudOf(pool string) *cloud {
-	for _, c := range f.clouds {
-		if slices.Contains(c.pools, pool) || len(f.clouds) == 1 {
-			return c
-		}
+	if i := slices.IndexFunc(f.clouds, func(c *cloud) bool { return slices.Contains(c.pools, pool) }); i >= 0 {
+		return f.clouds[i]
+	}
+	if len(f.clouds) == 1 {
+		return f.clouds[0]
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -90,20 +91,10 @@ func Open(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{o: o, book: book{
-		log: o.Log.With("fleet", o.Scale.Name), clock: newSteady(o.Clock), pools: map[string]scale.Pool{}, machines: map[string]*machine{}, ids: map[string]*machine{}, jobs: map[string]*job{},
+		log: o.Log.With("fleet", o.Scale.Name), clock: newSteady(o.Clock), pools: map[string]scale.Pool{}, machines: map[string]*machine{}, ids: map[named]*machine{}, jobs: map[string]*job{},
 		changed: make(chan struct{}), wake: make(chan struct{}, 1), settled: make(chan struct{}),
 	}}
-	f.o.Scale.Pools = slices.Clone(o.Scale.Pools)
-	for i := range f.o.Scale.Pools {
-		p := &f.o.Scale.Pools[i]
-		p.Slots = max(1, p.Slots)
-		if p.Suspend = o.Pools[p.Name].Suspend; p.Suspend > 0 && !o.Pools[p.Name].Group.Can().Suspend {
-			f.log.Warn("the group of a pool cannot suspend machines; they are deleted", "pool", p.Name)
-			p.Suspend = 0
-		}
-		f.addCloud(p.Name, o.Pools[p.Name])
-		f.pools[p.Name] = *p
-	}
+	f.addPools()
 	f.life, f.end = context.WithCancel(context.Background())
 	f.calls, f.stop = context.WithCancel(context.Background())
 	if err := f.restore(); err != nil {
@@ -113,6 +104,27 @@ func Open(ctx context.Context, o Options) (*Fleet, error) {
 	}
 	f.begin()
 	return f, nil
+}
+
+// addPools finds the clouds, and completes what the decision is told of pools.
+func (f *Fleet) addPools() {
+	f.o.Scale.Pools = slices.Clone(f.o.Scale.Pools)
+	for _, p := range f.o.Scale.Pools {
+		f.addCloud(p.Name, f.o.Pools[p.Name])
+	}
+	for i := range f.o.Scale.Pools {
+		p := &f.o.Scale.Pools[i]
+		of := f.o.Pools[p.Name]
+		if p.Suspend = of.Suspend; p.Suspend > 0 && !of.Group.Can().Suspend {
+			f.log.Warn("the group of a pool cannot suspend machines; they are deleted", "pool", p.Name)
+			p.Suspend = 0
+		}
+		p.Slots, p.Group = max(1, p.Slots), ""
+		if len(f.clouds) > 1 {
+			p.Group = strconv.Itoa(1 + slices.Index(f.clouds, f.cloudOf(p.Name)))
+		}
+		f.pools[p.Name] = *p
+	}
 }
 
 // restore takes over what the store has.

@@ -120,10 +120,10 @@ func (c *cloud) names() []string {
 
 // machineOf is the machine of an instance of the group; nil: it is not known. The caller holds the lock.
 func (c *cloud) machineOf(id string) *machine {
-	if m := c.f.ids[id]; m != nil && (m.cloud == c || m.cloud == nil) {
+	if m := c.f.ids[named{c, id}]; m != nil {
 		return m
 	}
-	return nil
+	return c.f.ids[named{nil, id}]
 }
 
 // states are those of groups for the decision.
@@ -165,8 +165,8 @@ func (c *cloud) looking(now time.Time, found []group.Instance) {
 		}
 	}
 	c.missing = false
-	for id, m := range c.f.ids {
-		c.missing = c.missing || m.cloud == c && !in[id] && m.rec.State < scale.Failed
+	for at, m := range c.f.ids {
+		c.missing = c.missing || m.cloud == c && !in[at.id] && m.rec.State < scale.Failed
 	}
 	for _, request := range c.f.requestsOf(func(m *machine) bool { return m.cloud == c && !m.unnamed.IsZero() }) {
 		c.looked(now, c.f.machines[request])
@@ -176,7 +176,8 @@ func (c *cloud) looking(now time.Time, found []group.Instance) {
 // saw is an instance that is one of ours.
 func (c *cloud) saw(now time.Time, m *machine, i group.Instance) {
 	if m.cloud == nil {
-		m.cloud = c
+		delete(c.f.ids, named{nil, i.ID})
+		c.f.ids[named{c, i.ID}], m.cloud = m, c
 		m.access.cloud.Store(c)
 	}
 	m.seen = i

@@ -103,21 +103,19 @@ func (f *Fleet) Created(now time.Time, request, instance string) {
 }
 
 func (f *machines) identify(m *instance, id string) {
-	if m.id == "" && id != "" && f.ids[id] == nil {
+	at := m.pool.named(id)
+	if m.id == "" && id != "" && f.ids[at] == nil {
 		m.id = id
-		f.ids[id] = m
+		f.ids[at] = m
 		f.changes.of(m)
 	}
 }
 
 // stray takes over a machine that nobody needs, so that it ends.
 func (f *machines) stray(now time.Time, request, id, pool, why string) {
-	if f.ids[id] != nil || f.requests[request] != nil {
+	p := f.poolOf(pool)
+	if f.ids[p.named(id)] != nil || f.requests[request] != nil {
 		return
-	}
-	p := f.byName[pool]
-	if p == nil {
-		p = f.pools[0]
 	}
 	m := f.add(now, p, request, Failed, why)
 	f.identify(m, id)

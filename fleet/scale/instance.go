@@ -144,8 +144,8 @@ func (f *machines) forget(now time.Time, m *instance, reason string) {
 	f.changes.forget(m)
 	delete(f.requests, m.request)
 	if m.id != "" {
-		delete(f.ids, m.id)
-		f.gone.add(now, m.id)
+		delete(f.ids, m.pool.named(m.id))
+		f.gone.add(now, m.pool.named(m.id))
 	}
 }
 
@@ -211,16 +211,16 @@ func (f *machines) drain(now time.Time, m *instance, why string) {
 
 // tombstones are ids of machines that are gone, as a list may still have them.
 type tombstones struct {
-	ids   map[string]time.Time
-	queue []string
+	ids   map[named]time.Time
+	queue []named
 }
 
 // remembered is how long a list may be behind.
 const remembered = 10 * time.Minute
 
-func (t *tombstones) add(now time.Time, id string) {
+func (t *tombstones) add(now time.Time, id named) {
 	if t.ids == nil {
-		t.ids = map[string]time.Time{}
+		t.ids = map[named]time.Time{}
 	}
 	for len(t.queue) > 0 && now.Sub(t.ids[t.queue[0]]) > remembered {
 		delete(t.ids, t.queue[0])
@@ -230,7 +230,7 @@ func (t *tombstones) add(now time.Time, id string) {
 	t.queue = append(t.queue, id)
 }
 
-func (t *tombstones) has(now time.Time, id string) bool {
+func (t *tombstones) has(now time.Time, id named) bool {
 	at, ok := t.ids[id]
 	return ok && now.Sub(at) <= remembered
 }

@@ -75,14 +75,14 @@ func (f *Fleet) Observed(now time.Time, s Seen) {
 
 // match finds the machine, or takes over one that is not in the record. nil is one that is gone for us, or for its group.
 func (f *Fleet) match(now time.Time, s Seen) *instance {
-	if m := f.ids[s.Instance]; m != nil {
+	if m := f.idOf(s); m != nil {
 		return m
 	}
 	if m := f.requests[s.Request]; m != nil && m.id == "" {
 		f.identify(m, s.Instance)
 		return m
 	}
-	if s.State == GroupDeleted || s.State == GroupDeleting || f.gone.has(now, s.Instance) {
+	if s.State == GroupDeleted || s.State == GroupDeleting || f.gone.has(now, f.poolOf(s.Pool).named(s.Instance)) {
 		return nil
 	}
 	if s.Request == "" {
@@ -92,7 +92,26 @@ func (f *Fleet) match(now time.Time, s Seen) *instance {
 		}
 	}
 	f.stray(now, "stray/"+s.Instance, s.Instance, s.Pool, "it is not in the record of this fleet")
-	return f.ids[s.Instance]
+	return f.idOf(s)
+}
+
+// idOf is the machine of an instance. One of a pool that is not in the configuration any more may be of any group.
+func (f *machines) idOf(s Seen) *instance {
+	if m := f.ids[f.poolOf(s.Pool).named(s.Instance)]; m != nil {
+		return m
+	}
+	if m := f.ids[named{id: s.Instance}]; m != nil && m.pool.bit == 0 {
+		return m
+	}
+	return nil
+}
+
+// poolOf is the pool of a name, or any.
+func (f *machines) poolOf(name string) *pool {
+	if p := f.byName[name]; p != nil {
+		return p
+	}
+	return f.pools[0]
 }
 
 // nameless is the machine that a group has most likely made, and not named: the oldest that it has accepted to make, or else that it was asked for, or else that is to

@@ -31,6 +31,11 @@ type pool struct {
 	listErr string // why the last list failed
 }
 
+// named is an instance by its id in a group.
+type named struct{ group, id string }
+
+func (p *pool) named(id string) named { return named{p.Group, id} }
+
 func newPool(of Pool) *pool {
 	of.Slots = cmp.Or(of.Slots, 1)
 	of.BootTimeout = cmp.Or(of.BootTimeout, defaultBootTimeout)

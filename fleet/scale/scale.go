@@ -63,7 +63,8 @@ func (b Billing) Paid(lived time.Duration) time.Duration {
 // Pool is a kind of machine, and how many of them there may be.
 type Pool struct {
 	Name    string
-	Shape   Shape // of a machine; each of its slots has the same share of it
+	Group   string // pools of one group have one list of instances, in which each has an id
+	Shape   Shape  // of a machine; each of its slots has the same share of it
 	Spot    bool
 	Price   float64 // of an hour
 	Billing Billing
@@ -129,7 +130,7 @@ func New(config Config, policy Policy) (*Fleet, error) {
 		return nil, fmt.Errorf("a fleet has 1 to %d pools, not %d", MaxPools, len(config.Pools))
 	}
 	f := &Fleet{classes: map[Needs]*group{}, machines: machines{
-		config: config, policy: policy, byName: map[string]*pool{}, requests: map[string]*instance{}, ids: map[string]*instance{},
+		config: config, policy: policy, byName: map[string]*pool{}, requests: map[string]*instance{}, ids: map[named]*instance{},
 		demands: map[string]*demand{}, timers: newTimers(),
 	}}
 	f.config.DeleteRetry = cmp.Or(config.DeleteRetry, defaultDeleteRetry)
@@ -178,7 +179,7 @@ type machines struct {
 	all     []*instance // in no order, but the same one for the same calls
 
 	requests map[string]*instance
-	ids      map[string]*instance
+	ids      map[named]*instance
 	timers   *index
 	gone     tombstones
 	changes  changes
