@@ -83,6 +83,7 @@ var importRules = []importRule{
 	{"cmd/step-runner/command/serve", nil, append([]string{"local/...", "publish/...", "steps/replay"}, futureFloors...), "a server knows no files of pipelines, and no traces"},
 	{"cmd/step-runner/command/local", nil, append([]string{"publish/...", "steps/replay", "steps/signature", "steps/catalog/..."}, futureFloors...), "it runs jobs on this machine, and publishes nothing"},
 	{"bench", nil, nil, "it measures all of them"},
+	{"bench/growth", []string{"fleet/control", "fleet/group", "fleet/group/fake", "fleet/scale", "fleet/store"}, nil, "it measures a fleet"},
 	{"examples/...", []string{"sdk/..."}, nil, "an author has the SDK alone"},
 	{"e2e/...", nil, nil, "it tries what the documents say"},
 
@@ -208,7 +209,7 @@ var thirdParty = map[string][]string{
 	"github.com/go-git/go-git/v5":              {"steps/source/git/...", "steps/source/credentials"},
 	"github.com/google/go-cmp":                 {"executor/executortest", "executor/host/hosttest"},
 	"github.com/google/go-containerregistry":   {"steps/source/sourcetest"},
-	"github.com/hashicorp/go-hclog":            {"internal/pluginhost", "sdk/internal/pluginserver", "sdk/instancegroup", "fleet/group/...", "fleet/control", "bench"},
+	"github.com/hashicorp/go-hclog":            {"internal/pluginhost", "sdk/internal/pluginserver", "sdk/instancegroup", "fleet/group/...", "fleet/control", "bench/growth"},
 	"github.com/hashicorp/go-plugin":           {"internal/pluginhost/...", "sdk/internal/pluginserver"},
 	"github.com/kardianos/service":             {"manager/service"},
 	"github.com/kevinburke/ssh_config":         {"internal/sshclient"},
