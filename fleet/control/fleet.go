@@ -81,7 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Open takes over what the store has, and begins: machines of an earlier process are adopted, and its jobs keep their slots until they are recovered
-// (Recover), or RecoverWithin is over. ctx bounds the opening alone.
+// (Recover), or RecoverWithin is over. A machine that was ready is checked, and not prepared a second time. ctx bounds the opening alone.
 func Open(ctx context.Context, o Options) (*Fleet, error) {
 	o, err := o.withDefaults()
 	if err == nil {
