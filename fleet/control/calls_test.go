@@ -376,3 +376,44 @@ func TestInstancesOfTwoGroupsMayHaveTheSameID(t *testing.T) {
 		}
 	})
 }
+
+// The real files: a fleet goes on from its folder, and what it cost is read beside it.
+func TestAFleetGoesOnFromItsFolder(t *testing.T) {
+	folder := t.TempDir()
+	open := func(t *testing.T) store.Store {
+		t.Helper()
+		s, err := store.Open(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fake.Options{Boot: time.Minute})
+		w.options.Store = open(t)
+		w.open()
+		w.acquire("job")
+		began := time.Now()
+		w.process.kill()
+		synctest.Wait()
+		_ = w.options.Store.Close()
+		w.options.Store = open(t)
+		w.open()
+		defer func() { w.process.kill(); _ = w.options.Store.Close() }()
+		slot, err := w.fleet.Recover(t.Context(), "job")
+		if err != nil || slot.Instance != "fake-0" {
+			t.Fatal(slot, err)
+		}
+		time.Sleep(time.Hour)
+		w.fleet.Release("job", "")
+		w.ends(5 * time.Minute)
+		var bill store.Bill
+		if err := store.ReadHistory(folder, time.Time{}, time.Time{}, bill.Add); err != nil {
+			t.Fatal(err)
+		}
+		costs := bill.Costs(began, time.Now())
+		if len(costs) != 2 || costs[0].Project != "p" || costs[0].Busy.Round(time.Minute) != time.Hour || costs[0].Cost < 0.099 || costs[0].Cost > 0.101 {
+			t.Errorf("%+v", costs)
+		}
+	})
+}

@@ -341,7 +341,7 @@ func (g *gate) IncreaseShape(ctx context.Context, r group.Request) ([]string, er
 	if g.p.isDead() {
 		return nil, errDead
 	}
-	if !g.p.w.memory.has(r.ID) {
+	if w := g.p.w; w.options.Store == nil && !w.memory.has(r.ID) {
 		g.p.w.t.Errorf("%s is asked for, and is not on record", r.ID)
 	}
 	return g.Group.IncreaseShape(ctx, r)
