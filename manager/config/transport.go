@@ -10,6 +10,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/rungci/rung/internal/silence"
 )
 
 // Transport carries requests to the entry's GitLab: through the proxy of the environment, and with the certificates of the entry, else those in
@@ -51,8 +54,13 @@ func (c *Config) Transport(r *Runner) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config
 	t.IdleConnTimeout = c.ConnectionMaxAge
+	silence.Notice(t, deadAfter)
 	return t, nil
 }
+
+// deadAfter is about how long nothing may come from the other end of a connection, not even that it has got what was sent, until the connection is given
+// up. Without a bound, a firewall that has forgotten the connection, or an address that has moved, stops a runner for a quarter of an hour.
+const deadAfter = time.Minute
 
 // ifExists is path, or nothing if no file is there.
 func ifExists(path string) string {
