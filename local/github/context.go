@@ -46,13 +46,10 @@ func (p *Project) contexts() definition.Contexts {
 	return definition.Contexts{"github": value.OfStruct(p.github), "inputs": p.inputs, "vars": p.vars(""), "secrets": p.secrets("")}
 }
 
-// protected reports whether the run is for a protected ref, which gets protected variables.
-func (p *Project) protected() bool { return p.github["ref_protected"].Bool() }
-
 // vars are the configuration variables of jobs for an environment: those of the settings that are not masked, and those given by hand.
 func (p *Project) vars(environment string) value.Value {
 	fields := map[string]value.Value{}
-	for _, v := range p.Settings.For(environment, p.protected()) {
+	for _, v := range p.Settings.For(environment, p.protected) {
 		if !v.Masked {
 			fields[v.Name] = value.OfString(v.Value)
 		}
@@ -66,7 +63,7 @@ func (p *Project) vars(environment string) value.Value {
 // secrets are those of jobs for an environment: the masked variables of the settings, and those given by hand.
 func (p *Project) secrets(environment string) value.Value {
 	fields := map[string]value.Value{}
-	for _, v := range p.Settings.For(environment, p.protected()) {
+	for _, v := range p.Settings.For(environment, p.protected) {
 		if v.Masked {
 			fields[v.Name] = value.OfString(v.Value).Mark(true)
 		}

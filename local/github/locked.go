@@ -44,7 +44,7 @@ func (p *Project) Images(ctx context.Context) (all []local.Image, unknown diag.L
 
 // ofRun are the fields of the github context that differ from run to run.
 var ofRun = []string{
-	"actor", "actor_id", "base_ref", "event", "event_name", "head_ref", "ref", "ref_name", "ref_type", "run_attempt", "run_id", "run_number", "sha", "triggering_actor",
+	"actor", "actor_id", "base_ref", "event", "event_name", "head_ref", "ref", "ref_name", "ref_protected", "ref_type", "run_attempt", "run_id", "run_number", "sha", "triggering_actor",
 	"workflow_ref", "workflow_sha",
 }
 

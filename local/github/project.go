@@ -85,6 +85,8 @@ type Project struct {
 	facts   *facts
 	inputs  value.Value
 	github  map[string]value.Value
+	// protected says that the run is for a protected ref, which gets protected variables.
+	protected bool
 }
 
 // Open finds out what would run. The error is a diag.List of what is wrong with the definition or the settings, an *EventError, or one of
@@ -265,6 +267,7 @@ func (p *Project) decide(ctx context.Context) error {
 	}
 	p.Notes = append(p.Notes, p.facts.notes...)
 	p.github = p.facts.github(p.File, cmp.Or(w.Name, p.File))
+	p.protected = p.github["ref_protected"].Bool()
 	if p.Title, err = w.RunTitle(p.contexts()); err != nil {
 		return err
 	}
