@@ -229,7 +229,7 @@ func (b *Board) writeState(w *exposition.Writer, s manager.State) {
 	})
 	running := counters{}
 	for _, e := range s.Entries { // a runner without jobs has a line, too
-		running[labelsOf(e.Entry, "state", "idle", "stage", "idle", "executor_stage", "idle")] = 0
+		running[labelsOf(e.Entry, "state", "idle", "level", "")] = 0
 	}
 	for _, j := range s.Jobs {
 		running[labelsOf(j.Entry, "state", "running", "level", string(j.Level))]++

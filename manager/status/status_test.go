@@ -124,7 +124,7 @@ func TestMetricsHaveTheNamesOfTheExistingRunner(t *testing.T) {
 		`endpoint="patch_trace",status="-100",method="patch"} 1`,
 		`gitlab_runner_job_queue_duration_seconds_count{runner="abcdefgh",runner_name="a \"quoted\" name",system_id="s_0123456789ab",project_jobs_running="2"} 1`,
 		`gitlab_runner_request_concurrency{runner="abcdefgh",system_id="s_0123456789ab"} 0`,
-		`gitlab_runner_jobs{state="idle",stage="idle",executor_stage="idle",runner="abcdefgh",runner_name="a \"quoted\" name",system_id="s_0123456789ab"} 0`,
+		`gitlab_runner_jobs{state="idle",runner="abcdefgh",runner_name="a \"quoted\" name",system_id="s_0123456789ab"} 0`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page has no %s:\n%s", want, text)
