@@ -52,6 +52,7 @@ type attack struct {
 	before  func(f *field)
 	job     func(f *field, j *gitlab.Job) // changes what GitLab hands out
 	next    string                        // the script of the job after it, of the same project
+	nextJob func(f *field, j *gitlab.Job) // changes that job
 	found   func(s *scene) verdict
 	want    [4]verdict
 }
@@ -158,6 +159,15 @@ d=.; n=0; while [ $n -lt 300 ]; do n=$((n+1)); d=$d/deep; done; mkdir -p "$d"`, 
 			}
 			return blocked
 		},
+	}, {
+		group: "Other jobs", tries: "make git run commands in the next job of its project, by what it leaves in a kept folder (`GIT_STRATEGY: fetch`)", want: everywhere(blocked),
+		able: hasGit, job: of(9, false, "fetch"), script: poison, nextJob: of(9, false, "fetch"), next: asCommitted, found: spoils(),
+	}, {
+		group: "Other jobs", tries: "leave files in a kept folder for a job of a protected ref", want: everywhere(blocked),
+		able: hasGit, job: of(9, false, "fetch"), script: "echo evil >left", nextJob: of(9, true, "none"), next: nothingLeft, found: spoils(),
+	}, {
+		group: "Other jobs", tries: "leave files in a kept folder for a job of another project", want: everywhere(blocked),
+		able: hasGit, job: of(9, false, "fetch"), script: "echo evil >left", nextJob: of(10, false, "none"), next: nothingLeft, found: spoils(),
 	}, {
 		group: "Other jobs", tries: "read the cache of another project by its key (`../project-8/…`)", want: everywhere(blocked),
 		before: func(f *field) { f.cached(8, "the-cache", f.secret) }, script: `cat cached`, job: cache("../project-8/the-cache", "pull"),

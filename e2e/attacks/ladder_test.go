@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -87,6 +88,7 @@ type field struct {
 	place      string // the project folder of the neighbour, as it sees it
 	private    string // the neighbour's secret
 	mark       int
+	sources    sources // see repository
 }
 
 // scene is an attack that is over.
@@ -267,7 +269,10 @@ func (f *field) listen() {
 // serve lets GitLab be reached, from containers too.
 func (f *field) serve() {
 	f.server = gitlabtest.New(gitlabtest.Options{Unwatched: 1, LongPoll: 5 * time.Second})
-	server := httptest.NewUnstartedServer(f.server)
+	mux := http.NewServeMux()
+	mux.Handle("/", f.server)
+	mux.Handle(sourcesPath+"/", &f.sources)
+	server := httptest.NewUnstartedServer(mux)
 	at := addresses()
 	if os.Getenv(enginetest.Variable) != "" { // the bridge of scripts/engine.sh; without, it would be that of another run, and gone with it
 		at = append([]string{"192.0.2.1"}, at...)
@@ -429,7 +434,11 @@ func (f *field) attack(t *testing.T, a attack) *scene {
 	}
 	s.result = f.wait(t, f.server.Enqueue(job))
 	if a.next != "" {
-		s.next = f.wait(t, f.server.Enqueue(f.job(a.next)))
+		next := f.job(a.next)
+		if a.nextJob != nil {
+			a.nextJob(f, &next)
+		}
+		s.next = f.wait(t, f.server.Enqueue(next))
 	}
 	return s
 }
@@ -462,7 +471,7 @@ func (f *field) over(t *testing.T) {
 	for _, v := range f.server.Violations() {
 		t.Error("GitLab objects:", v)
 	}
-	for _, pattern := range []string{"running/*", "builds/*", "environments/*", "jobs/runners/*/[0-9n]*"} {
+	for _, pattern := range []string{"running/*", "builds/job-*", "builds/*.busy", "environments/*", "jobs/runners/*/[0-9n]*"} {
 		if left, _ := filepath.Glob(filepath.Join(f.state(), pattern)); len(left) > 0 {
 			t.Error("left:", left)
 		}
