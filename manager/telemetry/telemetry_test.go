@@ -31,7 +31,7 @@ func TestClosingWaitsOnceForACollectorThatHangs(t *testing.T) {
 	slog.New(e.Handler(slog.DiscardHandler)).Info("and this is not")
 	began := time.Now()
 	e.Close()
-	if took := time.Since(began); took > 8*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 }
