@@ -4,7 +4,7 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export VERSION
 
-.PHONY: help demo build runsc test quick engines lint dist schemas fuzz bench generate clean
+.PHONY: help demo build runsc test quick engines plugins lint dist schemas fuzz bench generate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ quick: ## Test what differs from main: the changed packages and those that impor
 
 engines: ## Run the tests that need a container engine, sshd and their like
 	@scripts/engines.sh
+
+plugins: ## Check, test and build the plugins in plugins/, each a module of its own
+	@scripts/plugins.sh
 
 lint: ## Check the code without running it
 	@scripts/lint.sh

@@ -44,6 +44,8 @@ need rpm rpm
 need busybox busybox-static
 # The Python client among the examples. Other Pythons than Debian's do not see its packages.
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || missing+=(python3 python3-grpcio python3-protobuf)
+# Servers in Python that plugins are tried with.
+python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 /usr/bin/python3 -c 'import websockets' 2>/dev/null || missing+=(python3 python3-websockets)
 
 if [ "${#missing[@]}" -gt 0 ]; then
