@@ -62,6 +62,7 @@ func byCode(kinds map[error][]string) map[string]error {
 func failure(ctx context.Context, err error) error {
 	var said smithy.APIError
 	var answer *smithyhttp.ResponseError
+	var unsent *smithyhttp.RequestSendError
 	var invalid smithy.InvalidParamsError
 	status := 0
 	if errors.As(err, &answer) {
@@ -76,10 +77,10 @@ func failure(ctx context.Context, err error) error {
 		return refusal(operation(err), said.ErrorCode(), said.ErrorMessage(), status, err)
 	case errors.As(err, &invalid):
 		return err
-	case status == 0 || status >= http.StatusInternalServerError:
+	case answer != nil || errors.As(err, &unsent): // which has no answer that can be read, or was not sent as a whole
 		return instancegroup.Transient(0, errors.Join(err, errLost))
 	}
-	return err
+	return instancegroup.Transient(0, err) // what comes before it is sent: names, credentials
 }
 
 // refusal is the error for a code that AWS has answered with, in an error or in a list of them.

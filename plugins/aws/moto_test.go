@@ -73,8 +73,12 @@ func motoURL(t *testing.T) *url.URL {
 }
 
 func (s *server) start(python string) error {
+	images, err := filepath.Abs("testdata/images.json") // in place of the hundreds that moto makes for each account
+	if err != nil {
+		return err
+	}
 	cmd := exec.Command(python, "-c", program)
-	cmd.Env = append(os.Environ(), "MOTO_EC2_LOAD_DEFAULT_AMIS=true", "PYTHONUNBUFFERED=1")
+	cmd.Env = append(os.Environ(), "MOTO_AMIS_PATH="+images, "PYTHONUNBUFFERED=1")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err

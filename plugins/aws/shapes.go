@@ -46,7 +46,8 @@ func newShapes(g *Group) *shapes {
 }
 
 func (s *shapes) can() group.Abilities {
-	return group.Abilities{Requests: true, Offers: true, Suspend: true}
+	// EC2 stops no spot machine that was asked for once.
+	return group.Abilities{Requests: true, Offers: true, Suspend: slices.ContainsFunc(s.Shapes, Shape.onDemand)}
 }
 
 func (s *shapes) increase(context.Context, int) (int, error) {
