@@ -78,7 +78,7 @@ func failure(ctx context.Context, err error) error {
 	case errors.As(err, &invalid):
 		return err
 	case answer != nil || errors.As(err, &unsent): // which has no answer that can be read, or was not sent as a whole
-		return instancegroup.Transient(0, errors.Join(err, errLost))
+		return instancegroup.Transient(0, fmt.Errorf("%w (%w)", err, errLost))
 	}
 	return instancegroup.Transient(0, err) // what comes before it is sent: names, credentials
 }

@@ -28,13 +28,16 @@ type scaling struct {
 	sizing sync.RWMutex
 
 	mu       sync.Mutex
-	expected int       // the size after the last change
-	changed  time.Time // when that was
-	asked    time.Time // when AWS was asked last why a machine is missing
-	told     string    // its last answer, which was logged
+	expected int                  // the size after the last change
+	changed  time.Time            // when that was
+	asked    time.Time            // when AWS was asked last why a machine is missing
+	told     string               // its last answer, which was logged
+	ending   map[string]time.Time // machines that were terminated here, and when
 }
 
-func newScaling(g *Group) *scaling { return &scaling{Group: g, hooks: map[string][]string{}} }
+func newScaling(g *Group) *scaling {
+	return &scaling{Group: g, hooks: map[string][]string{}, ending: map[string]time.Time{}}
+}
 
 func (s *scaling) can() group.Abilities { return group.Abilities{} }
 
@@ -178,6 +181,9 @@ func (s *scaling) machines(ctx context.Context) ([]machine, error) {
 		m.Labels = maps.Clone(m.Labels)
 		m.Labels[instancegroup.OwnerLabel] = s.settings.Owner
 		s.apply(&m, i)
+		if s.ended(m.ID) && m.State.CanBecome(instancegroup.StateDeleting) {
+			m.State = instancegroup.StateDeleting
+		}
 		out = append(out, m)
 	}
 	s.attend(ctx, g)
@@ -227,7 +233,7 @@ func (s *scaling) remove(ctx context.Context, ids []string, seen map[string]mach
 	return each(ids, func(id string) error {
 		state, listed := states[id]
 		switch _, before := seen[id]; {
-		case !listed && !before:
+		case !listed && !before, s.ended(id):
 			return nil
 		case state == types.LifecycleStateTerminatingWait:
 			return s.complete(ctx, terminating, id)
@@ -268,11 +274,23 @@ func (s *scaling) terminate(ctx context.Context, id string) error {
 				continue
 			}
 		}
+		now := time.Now()
 		s.mu.Lock()
-		s.expected, s.changed = s.expected-1, time.Now()
+		s.expected, s.changed, s.ending[id] = s.expected-1, now, now
 		s.mu.Unlock()
 		return nil
 	}
+}
+
+// ended reports whether a machine was terminated here a short while ago: AWS may not show it yet.
+func (s *scaling) ended(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	when, ok := s.ending[id]
+	if ok && time.Since(when) > settleTime {
+		delete(s.ending, id)
+	}
+	return ok && time.Since(when) <= settleTime
 }
 
 // maxTerminations is how often a machine is terminated whose group does not answer, in one call.
