@@ -37,8 +37,7 @@ plugin() { # plugin NAME
   go vet ./...
   "$lint" run --timeout 20m --config "$root/.golangci.yml" ./...
 
-  rm -f "$root/build/retry.txt"
-  go test $race -timeout 25m -count=1 -json ./... | "$root/build/testreport" -skips "$root/internal/house/allowed-skips.txt" -retry "$root/build/retry.txt"
+  go test $race -timeout 25m -count=1 -json ./... | "$root/build/testreport" -skips "$root/internal/house/allowed-skips.txt"
 
   for target in $targets; do
     extension=

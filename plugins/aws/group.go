@@ -160,11 +160,15 @@ func (g *Group) Decrease(ctx context.Context, ids []string) ([]string, error) {
 		return nil, context.Cause(ctx)
 	}
 	seen, _ := g.last()
-	done, err := g.source.remove(ctx, ids, seen)
+	defer g.outdate()
+	return g.source.remove(ctx, ids, seen)
+}
+
+// outdate has the next look ask AWS: the last list shows machines as they were.
+func (g *Group) outdate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.looked = time.Time{} // it shows them still
-	return done, err
+	g.looked = time.Time{}
 }
 
 // ConnectInfo implements instancegroup.Basic.
@@ -203,6 +207,7 @@ func (g *Group) Heartbeat(ctx context.Context, id string) error {
 // Suspend implements instancegroup.Suspender.
 func (g *Group) Suspend(ctx context.Context, ids []string) ([]string, error) {
 	if s, ok := g.source.(instancegroup.Suspender); ok {
+		defer g.outdate()
 		return s.Suspend(ctx, ids)
 	}
 	return nil, instancegroup.ErrSuspendResumeNotSupported
@@ -211,6 +216,7 @@ func (g *Group) Suspend(ctx context.Context, ids []string) ([]string, error) {
 // Resume implements instancegroup.Suspender.
 func (g *Group) Resume(ctx context.Context, ids []string) ([]string, error) {
 	if s, ok := g.source.(instancegroup.Suspender); ok {
+		defer g.outdate()
 		return s.Resume(ctx, ids)
 	}
 	return nil, instancegroup.ErrSuspendResumeNotSupported

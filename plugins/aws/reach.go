@@ -256,7 +256,7 @@ func (r *reach) decrypt(data string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("EC2's answer is not base64: %w", err)
 	}
-	password, err := rsa.DecryptPKCS1v15(nil, key, sealed)
+	password, err := rsa.DecryptPKCS1v15(nil, key, sealed) //nolint:staticcheck // EC2 encrypts it so, and nobody but EC2 is asked
 	if err != nil {
 		return "", fmt.Errorf("the key in key_path is not that of the launch template's key pair: %w", err)
 	}

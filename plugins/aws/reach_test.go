@@ -175,7 +175,7 @@ func TestThePasswordOfAWindowsMachineIsDecrypted(t *testing.T) {
 	if after, later := group.RetryAfter(err); !later || after != passwordAfter {
 		t.Errorf("before there is one: %v", err)
 	}
-	sealed, err := rsa.EncryptPKCS1v15(rand.Reader, &key.PublicKey, []byte("a-password"))
+	sealed, err := rsa.EncryptPKCS1v15(rand.Reader, &key.PublicKey, []byte("a-password")) //nolint:staticcheck // as EC2 does it
 	if err != nil {
 		t.Fatal(err)
 	}

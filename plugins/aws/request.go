@@ -136,7 +136,7 @@ func (s *shapes) fleet(ctx context.Context, r instancegroup.Request, one *asked,
 		Type: types.FleetTypeInstant, ClientToken: aws.String(s.token(r.ID, one.calls)),
 		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: template, Overrides: overrides}},
 		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
-			TotalTargetCapacity: aws.Int32(int32(count)), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand, //nolint:gosec // the limit of machines is far below
+			TotalTargetCapacity: aws.Int32(int32(count)), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand,
 		},
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: tags(r, shape.Name)}},
 	}

@@ -141,7 +141,7 @@ func (s *scaling) increase(ctx context.Context, n int) (int, error) {
 // resize sets the desired capacity. It can be repeated, because it names the result. If no answer came, the group is asked whether it happened.
 func (s *scaling) resize(ctx context.Context, size int) error {
 	_, err := call(ctx, s.api, s.api.scaling.SetDesiredCapacity, &autoscaling.SetDesiredCapacityInput{
-		AutoScalingGroupName: aws.String(s.Name), DesiredCapacity: aws.Int32(int32(size)), HonorCooldown: aws.Bool(false), //nolint:gosec // it is at most the maximum, an int32
+		AutoScalingGroupName: aws.String(s.Name), DesiredCapacity: aws.Int32(int32(size)), HonorCooldown: aws.Bool(false),
 	})
 	if !errors.Is(err, errLost) {
 		return err
