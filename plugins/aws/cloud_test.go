@@ -279,8 +279,15 @@ func (c *cloud) truth(r *http.Request, call apiCall, body []byte) answer {
 	return a
 }
 
+// oneByOne is held while moto answers: its threads change lists and counts under each other.
+var oneByOne sync.Mutex
+
 // forward is the answer of moto.
 func (c *cloud) forward(r *http.Request, body []byte) answer {
+	if !strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".ReceiveMessage") { // which waits
+		oneByOne.Lock()
+		defer oneByOne.Unlock()
+	}
 	to := *c.moto
 	to.Path = r.URL.Path
 	request, err := http.NewRequestWithContext(r.Context(), r.Method, to.String(), bytes.NewReader(body))

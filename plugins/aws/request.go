@@ -27,6 +27,13 @@ type asked struct {
 	new   bool // nothing was asked for by this process
 }
 
+// EC2 knows tokens for a day at least. A request whose machines are older than tokenTime has a series of its own for what is missing, which begins with the number renewed and that of
+// its machines.
+const (
+	tokenTime = 12 * time.Hour
+	renewed   = 1000
+)
+
 // maxAsked is how many requests are remembered, the latest ones.
 const maxAsked = 1000
 
@@ -65,15 +72,8 @@ func (s *shapes) request(ctx context.Context, r instancegroup.Request) ([]string
 		return nil, context.Cause(ctx)
 	}
 	if one.new {
-		all, err := s.look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		labelled := labelled(all, r.ID)
-		if len(labelled) >= r.Count {
-			one.made, one.new = labelled, false
-		} else if room := s.MaxInstances - len(all); r.Count-len(labelled) > room {
-			return labelled, &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("max_instances is %d, and there are %d machines", s.MaxInstances, len(all))}
+		if labelled, err := s.recall(ctx, r, one); err != nil {
+			return labelled, err
 		}
 	}
 	for len(one.made) < r.Count {
@@ -88,15 +88,36 @@ func (s *shapes) request(ctx context.Context, r instancegroup.Request) ([]string
 	return slices.Clone(one.made), nil
 }
 
-// labelled are the machines of a request.
-func labelled(all map[string]machine, request string) (out []string) {
+// recall finds what other processes have made for a request. It returns that with an error if there is no room for the rest.
+func (s *shapes) recall(ctx context.Context, r instancegroup.Request, one *asked) ([]string, error) {
+	all, err := s.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	labelled, latest := labelled(all, r.ID)
+	switch room := s.MaxInstances - len(all); {
+	case len(labelled) >= r.Count:
+		one.made, one.new = labelled, false
+	case r.Count-len(labelled) > room:
+		return labelled, &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("max_instances is %d, and there are %d machines", s.MaxInstances, len(all))}
+	case len(labelled) > 0 && time.Since(latest) > s.tokenTime:
+		one.made, one.calls, one.new = labelled, renewed+len(labelled), false
+	}
+	return nil, nil
+}
+
+// labelled are the machines of a request, and when the latest of them was made.
+func labelled(all map[string]machine, request string) (out []string, latest time.Time) {
 	for id, m := range all {
 		if m.Request == request && m.State != instancegroup.StateDeleted {
 			out = append(out, id)
+			if m.Created.After(latest) {
+				latest = m.Created
+			}
 		}
 	}
 	slices.Sort(out)
-	return out
+	return out, latest
 }
 
 // overrides are the choices that EC2 has for a machine: instance types and subnets.

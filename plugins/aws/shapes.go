@@ -22,8 +22,9 @@ import (
 // shapes makes machines of the shapes that the options list. AWS knows whose they are, and what they were asked for, by their tags.
 type shapes struct {
 	*Group
-	market *market
-	zones  map[string]string // of the subnets
+	market    *market
+	zones     map[string]string // of the subnets
+	tokenTime time.Duration
 
 	mu     sync.Mutex
 	asked  map[string]*asked
@@ -42,7 +43,7 @@ type newcomer struct {
 const lag = 5 * time.Minute
 
 func newShapes(g *Group) *shapes {
-	return &shapes{Group: g, asked: map[string]*asked{}, fresh: map[string]newcomer{}, ending: map[string]time.Time{}}
+	return &shapes{Group: g, tokenTime: tokenTime, asked: map[string]*asked{}, fresh: map[string]newcomer{}, ending: map[string]time.Time{}}
 }
 
 func (s *shapes) can() group.Abilities {

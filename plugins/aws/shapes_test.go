@@ -96,6 +96,24 @@ func TestARequestIsKnownByItsTagWhenItsTokenIsForgotten(t *testing.T) {
 	}
 }
 
+func TestWhatIsMissingOfAnOldRequestIsMadeWithANewToken(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, motoURL(t))
+	first := open(t, c.byShape(t))
+	ids := first.create(t, request(1, 3))
+	if _, err := first.Delete(t.Context(), ids[:1]); err != nil {
+		t.Fatal(err)
+	}
+	clear(c.tokens)
+	for range 2 { // the second time the answer of the first is lost with its process
+		g := open(t, c.byShape(t))
+		g.own.source.(*shapes).tokenTime = 0
+		if g.create(t, request(1, 3)); len(c.running(t)) != 3 {
+			t.Errorf("running: %v", c.running(t))
+		}
+	}
+}
+
 // fleetAnswer is that of CreateFleet with machines and errors.
 func fleetAnswer(codes ...string) func(*cloud, apiCall, func() answer) (answer, bool) {
 	var errs strings.Builder
