@@ -12,7 +12,7 @@ import (
 )
 
 // Cloud is what the author of a plugin has to say of a cloud; MainCloud makes a group of it. Requests that are repeated, owners, several machines at once, credentials,
-// addresses and readiness are done. What the group can do beyond that, the cloud implements: Heartbeater, Suspender, Shutdowner, Watcher, Offerer, Meter, Schemer.
+// addresses and readiness are done. What the group can do beyond that, the cloud implements: Connecter, Heartbeater, Suspender, Shutdowner, Watcher, Offerer, Meter, Schemer.
 type Cloud interface {
 	// Open prepares the cloud, as Init does for a group.
 	Open(ctx context.Context, log Logger, settings Settings) (ProviderInfo, error)
@@ -34,6 +34,13 @@ type Machine struct {
 	HostKeys []string // "SHA256:…", if they are known
 }
 
+// Connecter is a cloud that has something to do before a machine is connected to, or more to say of how.
+type Connecter interface {
+	// Connect is called with what ConnectInfo is about to return, which it may change (addresses that only it finds out, another user), and with the line of its key for
+	// authorized_keys: empty where it has no key. A machine that another process has made knows that process's key, where keys are generated.
+	Connect(ctx context.Context, machine Machine, publicKey string, info *ConnectInfo) error
+}
+
 // Order is one machine that is asked for.
 type Order struct {
 	Request
@@ -47,7 +54,10 @@ type Order struct {
 const NumberLabel = "rung-number"
 
 // MainCloud is Main for a Cloud.
-func MainCloud(c Cloud, version VersionInfo) { Main(&machines{cloud: c}, version) }
+func MainCloud(c Cloud, version VersionInfo) { Main(Group(c), version) }
+
+// Group is a cloud as a group, for programs that have it in themselves.
+func Group(c Cloud) Basic { return &machines{cloud: c} }
 
 // atOnce bounds how many machines are made or deleted at the same time.
 const atOnce = 8
@@ -218,10 +228,13 @@ func (m *machines) ConnectInfo(ctx context.Context, id string) (info ConnectInfo
 		if info.InternalAddr, info.ExternalAddr = Addresses(false, one.Addresses...); info.InternalAddr == "" && info.ExternalAddr == "" && len(one.Addresses) > 0 {
 			info.InternalAddr = one.Addresses[0]
 		}
-		if info.InternalAddr == "" && info.ExternalAddr == "" {
-			return info, Transient(0, fmt.Errorf("the machine %s has no address yet", id))
+		if c, ok := m.cloud.(Connecter); ok {
+			err = c.Connect(ctx, one, m.credentials.PublicKey, &info)
 		}
-		return info, nil
+		if err == nil && info.InternalAddr == "" && info.ExternalAddr == "" {
+			err = Transient(0, fmt.Errorf("the machine %s has no address yet", id))
+		}
+		return info, err
 	}
 	return info, &Error{Kind: ErrNotFound, Message: "there is no machine " + id}
 }

@@ -267,3 +267,30 @@ func TestOptionsFillAGroup(t *testing.T) {
 		t.Errorf("it is %s", text)
 	}
 }
+
+// keyed is a cloud that says more of how its machines are reached.
+type keyed struct {
+	memory
+	err error
+}
+
+func (k *keyed) Connect(_ context.Context, m Machine, publicKey string, info *ConnectInfo) error {
+	info.Username = m.ID + " by " + strings.Fields(publicKey)[0]
+	return k.err
+}
+
+func TestACloudSaysMoreOfHowAMachineIsReached(t *testing.T) {
+	cloud := &keyed{}
+	cloud.machines = []Machine{{Instance: Instance{ID: "m0", Labels: map[string]string{OwnerLabel: "us"}}, Addresses: []string{"10.0.0.1"}}}
+	g := &machines{cloud: cloud}
+	if _, err := g.Init(t.Context(), hclog.NewNullLogger(), Settings{Owner: "us"}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := g.ConnectInfo(t.Context(), "m0"); err != nil || info.Username != "m0 by ssh-ed25519" || info.InternalAddr != "10.0.0.1" {
+		t.Errorf("%v, %v", info, err)
+	}
+	cloud.err = Transient(0, errors.New("the key is not there yet"))
+	if _, err := g.ConnectInfo(t.Context(), "m0"); !errors.Is(err, ErrTransient) {
+		t.Error(err)
+	}
+}
