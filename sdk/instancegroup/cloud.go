@@ -32,6 +32,8 @@ type Machine struct {
 	// Probe is an address, host:port, at which somebody must answer before the machine counts as running; empty: it does as the cloud says.
 	Probe    string
 	HostKeys []string // "SHA256:…", if they are known
+	// Connector is how this machine is reached; nil: as all are, with the credentials of the settings.
+	Connector *ConnectorConfig
 }
 
 // Connecter is a cloud that has something to do before a machine is connected to, or more to say of how.
@@ -225,6 +227,9 @@ func (m *machines) ConnectInfo(ctx context.Context, id string) (info ConnectInfo
 			continue
 		}
 		info = ConnectInfo{ConnectorConfig: m.credentials.Connector, ID: id, HostKeys: one.HostKeys}
+		if one.Connector != nil {
+			info.ConnectorConfig = *one.Connector
+		}
 		if info.InternalAddr, info.ExternalAddr = Addresses(false, one.Addresses...); info.InternalAddr == "" && info.ExternalAddr == "" && len(one.Addresses) > 0 {
 			info.InternalAddr = one.Addresses[0]
 		}

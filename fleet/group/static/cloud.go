@@ -1,0 +1,318 @@
+package static
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/fleet/group/options"
+	"github.com/rungci/rung/internal/sshclient"
+	"github.com/rungci/rung/sdk/instancegroup"
+)
+
+const (
+	defaultResetTimeout = 5 * time.Minute
+	// maxSaid bounds what is told of the output of a reset command, in bytes.
+	maxSaid = 2000
+	// record is what the record of hosts that are in use is called.
+	record = "taken"
+)
+
+// cloud is the list, and who has which host.
+type cloud struct {
+	options  Options
+	log      instancegroup.Logger
+	settings instancegroup.Settings
+	keys     map[string][]byte // of hosts, by name
+	ctx      context.Context   // of reset commands
+	stop     context.CancelFunc
+	resets   sync.WaitGroup
+
+	mu    sync.Mutex
+	taken map[string]*use // by host
+}
+
+// use is a host in use, as it is on disk.
+type use struct {
+	ID      string              `json:"id"`
+	Order   instancegroup.Order `json:"order"`
+	Created time.Time           `json:"created"`
+	// Leaving says that it is on its way back to the list.
+	Leaving bool `json:"leaving,omitempty"`
+	// Reason is why it could not be reset.
+	Reason string `json:"reason,omitempty"`
+
+	resetting bool
+}
+
+// newCloud refuses a list that cannot be.
+func newCloud(o Options) (*cloud, error) {
+	names, shapes := map[string]bool{}, map[string]Host{}
+	for i := range o.Hosts {
+		h := &o.Hosts[i]
+		h.Name = cmp.Or(h.Name, h.Address)
+		if names[h.Name] {
+			return nil, options.At(fmt.Sprintf("the list has %q already: give each host a name of its own", h.Name), "hosts", i, "address")
+		}
+		names[h.Name] = true
+		one, known := shapes[h.Shape]
+		if known && h.Shape != "" && (one.CPUs != h.CPUs || one.Memory != h.Memory || one.Disk != h.Disk || one.GPUs != h.GPUs || one.OS != h.OS || one.Arch != h.Arch) {
+			return nil, options.At(fmt.Sprintf("hosts of the shape %q must have the same size", h.Shape), "hosts", i, "shape")
+		}
+		if h.Shape != "" && (h.CPUs <= 0 || h.Memory <= 0) {
+			return nil, options.At("a host with a shape needs its cpus and memory", "hosts", i, "shape")
+		}
+		shapes[h.Shape] = *h
+	}
+	return &cloud{options: o}, nil
+}
+
+// Open implements instancegroup.Cloud.
+func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings instancegroup.Settings) (info instancegroup.ProviderInfo, err error) {
+	c.log, c.settings, c.keys, c.taken = log, settings, map[string][]byte{}, map[string]*use{}
+	for i, h := range c.options.Hosts {
+		if h.KeyFile == "" {
+			continue
+		}
+		if c.keys[h.Name], err = os.ReadFile(h.KeyFile); err != nil {
+			return info, options.At("its key cannot be read: "+err.Error(), "hosts", i, "key_file")
+		}
+	}
+	if err := instancegroup.Load(settings, record, &c.taken); err != nil {
+		return info, err
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, u := range c.taken {
+		if u.Leaving {
+			c.leave(name, u)
+		}
+	}
+	return instancegroup.ProviderInfo{ID: "static/" + settings.Owner, MaxSize: len(c.options.Hosts)}, nil
+}
+
+// host is one of the list; false: it is not there any more.
+func (c *cloud) host(name string) (Host, bool) {
+	i := slices.IndexFunc(c.options.Hosts, func(h Host) bool { return h.Name == name })
+	if i < 0 {
+		return Host{}, false
+	}
+	return c.options.Hosts[i], true
+}
+
+// Machines implements instancegroup.Cloud.
+func (c *cloud) Machines(ctx context.Context) (out []instancegroup.Machine, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, u := range c.taken {
+		h, listed := c.host(name)
+		is := instancegroup.Instance{
+			ID: u.ID, State: instancegroup.StateRunning, Reason: u.Reason, Shape: h.Shape, Labels: labels(h, u.Order), Request: u.Order.ID, Created: u.Created,
+		}
+		switch {
+		case u.Leaving:
+			is.State = instancegroup.StateDeleting
+		case !listed:
+			is.State, is.Reason = instancegroup.StateFailed, fmt.Sprintf("the list has no host %q any more", name)
+		}
+		m := instancegroup.Machine{Instance: is, Connector: c.connector(h)}
+		if listed {
+			m.Addresses, m.Probe = []string{h.Address}, address(h, m.Connector)
+		}
+		if h.HostKey != "" {
+			m.HostKeys = []string{h.HostKey}
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// labels are those of an order, and the host's below them.
+func labels(h Host, order instancegroup.Order) map[string]string {
+	all := maps.Clone(h.Labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, order.Labels)
+	return all
+}
+
+// connector is how a host is reached.
+func (c *cloud) connector(h Host) *instancegroup.ConnectorConfig {
+	to := c.settings.ConnectorConfig
+	to.OS, to.Arch = cmp.Or(h.OS, to.OS), cmp.Or(h.Arch, to.Arch)
+	to.Username = cmp.Or(h.User, to.Username)
+	if key := c.keys[h.Name]; key != nil {
+		to.Key = key
+	}
+	return &to
+}
+
+// address is that of a host with its port.
+func address(h Host, to *instancegroup.ConnectorConfig) string {
+	return instancegroup.ConnectInfo{ConnectorConfig: *to, InternalAddr: h.Address}.Addr(false)
+}
+
+// Create implements instancegroup.Cloud: it takes a free host, the one of the shape that comes first in the list.
+func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, error) {
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if order.Zone != "" || order.Spot {
+		return "", &instancegroup.Error{Kind: instancegroup.ErrNotFound, Message: "the hosts of a list are in no zone, and are not spot machines"}
+	}
+	fits := 0
+	for _, h := range c.options.Hosts {
+		if order.Shape != "" && h.Shape != order.Shape {
+			continue
+		}
+		fits++
+		if c.taken[h.Name] != nil {
+			continue
+		}
+		u := &use{ID: h.Name + "-" + strings.ToLower(rand.Text()[:8]), Order: order, Created: time.Now().UTC()}
+		c.taken[h.Name] = u
+		if err := c.save(); err != nil {
+			delete(c.taken, h.Name)
+			return "", err
+		}
+		return u.ID, nil
+	}
+	if fits == 0 {
+		return "", &instancegroup.Error{Kind: instancegroup.ErrNotFound, Message: fmt.Sprintf("the list has no host of the shape %q", order.Shape)}
+	}
+	return "", &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("all %d hosts of the list that could be are in use", fits)}
+}
+
+// save writes down who has which host. The caller holds the lock.
+func (c *cloud) save() error { return instancegroup.Save(c.settings, record, c.taken) }
+
+// Delete implements instancegroup.Cloud: the host goes back to the list, once it is reset. A reset that failed is tried again.
+func (c *cloud) Delete(ctx context.Context, id string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, u := range c.taken {
+		if u.ID != id || u.resetting {
+			continue
+		}
+		u.Leaving = true
+		if err := c.save(); err != nil {
+			return err
+		}
+		return c.leave(name, u)
+	}
+	return nil
+}
+
+// leave brings a host back to the list. The caller holds the lock.
+func (c *cloud) leave(name string, u *use) error {
+	h, listed := c.host(name)
+	if c.options.Reset == "" || !listed {
+		delete(c.taken, name)
+		return c.save()
+	}
+	u.resetting = true
+	c.resets.Go(func() {
+		err := c.reset(h)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		u.resetting = false
+		switch {
+		case c.ctx.Err() != nil: // the next process begins it again
+		case err != nil:
+			u.Reason = fmt.Sprintf("the host %q was not reset, and is not used until that is done: %v", name, err)
+			c.log.Error("a host was not reset", "host", name, "error", err)
+		default:
+			delete(c.taken, name)
+		}
+		if err := c.save(); err != nil {
+			c.log.Error("the record of hosts in use was not written", "error", err)
+		}
+	})
+	return nil
+}
+
+// reset runs the command that makes a host as it was.
+func (c *cloud) reset(h Host) error {
+	timeout := defaultResetTimeout
+	if c.options.ResetTimeout > 0 {
+		timeout = time.Duration(c.options.ResetTimeout) * time.Second
+	}
+	ctx, cancel := context.WithTimeoutCause(c.ctx, timeout, fmt.Errorf("it took more than %s", timeout))
+	defer cancel()
+	to := c.connector(h)
+	where, port, err := net.SplitHostPort(address(h, to))
+	if err != nil {
+		return err
+	}
+	client, err := sshclient.Dial(ctx, &sshclient.Target{
+		Host: where, Port: port, User: to.Username, Password: to.Password, KeyText: to.Key, Fingerprint: h.HostKey, Record: h.HostKey == "",
+	}, nil)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	defer context.AfterFunc(ctx, func() { _ = client.Close() })()
+	session, err := client.NewSession()
+	if err != nil {
+		return err
+	}
+	said, err := session.CombinedOutput(c.options.Reset)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil && len(said) > 0 {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(said[max(0, len(said)-maxSaid):]))
+	}
+	return err
+}
+
+// Offers implements instancegroup.Offerer: the shapes of the list.
+func (c *cloud) Offers(ctx context.Context) (out []instancegroup.Offer, err error) {
+	known := map[string]bool{"": true}
+	for _, h := range c.options.Hosts {
+		if known[h.Shape] {
+			continue
+		}
+		known[h.Shape] = true
+		out = append(out, instancegroup.Offer{
+			Shape: h.Shape, OS: h.OS, Arch: h.Arch, CPUs: h.CPUs, Memory: int64(h.Memory), Disk: int64(h.Disk), GPUs: h.GPUs,
+		})
+	}
+	return out, context.Cause(ctx)
+}
+
+// Shutdown implements instancegroup.Shutdowner: hosts stay as they are, and what was being reset is reset by the next process.
+func (c *cloud) Shutdown(ctx context.Context) error {
+	if c.stop == nil {
+		return nil
+	}
+	c.stop()
+	over := make(chan struct{})
+	go func() { c.resets.Wait(); close(over) }()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errors.New("a reset command has not ended"), context.Cause(ctx))
+	}
+}
