@@ -1,0 +1,246 @@
+//go:build unix
+
+package static_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/host/hosttest"
+	"github.com/rungci/rung/executor/host/ssh"
+	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/fleet/group/grouptest"
+	"github.com/rungci/rung/fleet/group/options"
+	"github.com/rungci/rung/fleet/group/static"
+)
+
+func TestMain(m *testing.M) { hosttest.Main(m) }
+
+// answering is an address where somebody answers.
+func answering(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestAListIsAnInstanceGroup(t *testing.T) {
+	address := answering(t)
+	grouptest.Run(t, grouptest.Subject{Open: func(t *testing.T) group.Basic {
+		g, err := static.New(static.Options{Hosts: []static.Host{
+			{Name: "one", Address: address, Shape: "small", CPUs: 2, Memory: 1 << 30, Labels: map[string]string{"room": "north"}},
+			{Name: "two", Address: address, Shape: "large", CPUs: 8, Memory: 1 << 34},
+			{Name: "three", Address: address},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}})
+}
+
+// open is a group of hosts, with the settings of a state folder.
+func open(t *testing.T, state string, o static.Options) *group.Group {
+	t.Helper()
+	basic, err := static.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := group.Adapt(basic)
+	if _, err := g.Init(t.Context(), hclog.NewNullLogger(), group.Settings{Owner: "tests", State: state}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := g.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// listed has the instances by id.
+func listed(t *testing.T, g *group.Group) map[string]group.Instance {
+	t.Helper()
+	all, err := g.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]group.Instance{}
+	for _, i := range all {
+		out[i.ID] = i
+	}
+	return out
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+// take takes a host and waits until it runs.
+func take(t *testing.T, g *group.Group, request group.Request) string {
+	t.Helper()
+	created, err := g.Create(t.Context(), request)
+	if err != nil || len(created.Instances) != 1 {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	id := created.Instances[0]
+	eventually(t, "the host answers", func() bool { return listed(t, g)[id].State == group.StateRunning })
+	return id
+}
+
+// realHost is an sshd as a host of a list.
+func realHost(name string, s *hosttest.SSHD) static.Host {
+	user, address, _ := strings.Cut(s.Address, "@")
+	return static.Host{Name: name, Address: address, User: user, KeyFile: s.Key, HostKey: xssh.FingerprintSHA256(s.HostKey)}
+}
+
+// connect connects to an instance as the fleet does.
+func connect(t *testing.T, g *group.Group, id string) host.Host {
+	t.Helper()
+	info, err := g.ConnectInfo(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := ssh.New(t.Context(), ssh.Options{Address: info.Username + "@" + info.Addr(false), KeyText: info.Key, Fingerprint: info.HostKeys[0], Config: []string{os.DevNull}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// run runs a command on a host and returns its output.
+func run(t *testing.T, h host.Host, command string) string {
+	t.Helper()
+	var out strings.Builder
+	p, err := h.Exec(t.Context(), &host.Command{Args: []string{"/bin/sh", "-c", command}, Stdout: &out, Stderr: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, err := p.Wait(); code != 0 || err != nil {
+		t.Fatalf("%s: %d, %v: %s", command, code, err, out.String())
+	}
+	return out.String()
+}
+
+func TestAHostIsReachedWithItsOwnKey(t *testing.T) {
+	g := open(t, t.TempDir(), static.Options{Hosts: []static.Host{realHost("a", hosttest.StartSSHD(t)), realHost("b", hosttest.StartSSHD(t))}})
+	homes := map[string]bool{}
+	for n := range 2 {
+		id := take(t, g, group.Request{ID: fmt.Sprint("r", n), Count: 1})
+		homes[run(t, connect(t, g, id), "echo $HOME")] = true
+	}
+	if len(homes) != 2 {
+		t.Errorf("both are the same host: %v", homes)
+	}
+}
+
+func TestAHostIsResetBeforeItGoesBack(t *testing.T) {
+	s := hosttest.StartSSHD(t)
+	o := static.Options{Hosts: []static.Host{realHost("a", s)}, Reset: `test ! -e "$HOME/broken" && rm "$HOME/used" || { echo it is broken; exit 3; }`}
+	g := open(t, t.TempDir(), o)
+	id := take(t, g, group.Request{ID: "r1", Count: 1})
+	used, broken := filepath.Join(s.Home, "used"), filepath.Join(s.Home, "broken")
+	for _, file := range []string{used, broken} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.Delete(t.Context(), []string{id}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the host says why it does not go", func() bool {
+		i := listed(t, g)[id]
+		return i.State == group.StateDeleting && strings.Contains(i.Reason, "it is broken")
+	})
+	if _, err := g.Create(t.Context(), group.Request{ID: "r2", Count: 1}); !errors.Is(err, group.ErrQuota) {
+		t.Errorf("a host that was not reset is handed out: %v", err)
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it goes when it is deleted again", func() bool {
+		if _, err := g.Delete(t.Context(), []string{id}); err != nil {
+			t.Fatal(err)
+		}
+		return len(listed(t, g)) == 0
+	})
+	if _, err := os.Stat(used); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the reset command has not run: %v", err)
+	}
+}
+
+func TestTheNextProcessGoesOnWithAReset(t *testing.T) {
+	s, state := hosttest.StartSSHD(t), t.TempDir()
+	o := static.Options{Hosts: []static.Host{realHost("a", s)}, Reset: "exit 1"}
+	g := open(t, state, o)
+	id := take(t, g, group.Request{ID: "r1", Count: 1, Labels: map[string]string{"project": "p"}})
+	if _, err := g.Delete(t.Context(), []string{id}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the reset fails", func() bool { return listed(t, g)[id].Reason != "" })
+	if err := g.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.Reset = "true"
+	next := open(t, state, o)
+	eventually(t, "the host is free", func() bool { return len(listed(t, next)) == 0 })
+}
+
+func TestAHostThatIsNotListedAnyMoreHasFailed(t *testing.T) {
+	state, address := t.TempDir(), answering(t)
+	g := open(t, state, static.Options{Hosts: []static.Host{{Name: "a", Address: address}}})
+	id := take(t, g, group.Request{ID: "r1", Count: 1})
+	next := open(t, state, static.Options{Hosts: []static.Host{{Name: "b", Address: address}}, Reset: "true"})
+	if i := listed(t, next)[id]; i.State != group.StateFailed || !strings.Contains(i.Reason, `"a"`) {
+		t.Errorf("it is %+v", i)
+	}
+	if _, err := next.Delete(t.Context(), []string{id}); err != nil {
+		t.Fatal(err)
+	}
+	if all := listed(t, next); len(all) != 0 {
+		t.Errorf("it is still there: %v", all)
+	}
+}
+
+func TestAKeyThatIsNotThereIsAMistakeOfItsOption(t *testing.T) {
+	basic, err := static.New(static.Options{Hosts: []static.Host{{Address: "a"}, {Address: "b", KeyFile: "/nowhere/key"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = basic.Init(t.Context(), hclog.NewNullLogger(), group.Settings{State: t.TempDir()})
+	var wrong options.Errors
+	if !errors.As(err, &wrong) || wrong[0].Pointer != "/hosts/1/key_file" {
+		t.Errorf("the error is %v", err)
+	}
+}
