@@ -1,6 +1,6 @@
-// Package sshd is an SSH server for one connection, which somebody else made: for programs that reach a machine only through the input and
-// output of a command there. It does what executor/host/ssh asks of a server, and nothing else: commands, with and without a terminal,
-// and connections to sockets and ports. Whoever has the connection may do all that this process may.
+// Package sshd is an SSH server: for one connection that somebody else made (Serve), as that of programs which reach a machine only through the
+// input and output of a command there; or for a port (Listen). It does what executor/host/ssh asks of a server, and nothing else: commands, with and
+// without a terminal, and connections to sockets and ports. Whoever is let in may do all that this process may.
 package sshd
 
 import (
@@ -25,6 +25,9 @@ import (
 // endTime is how long commands may take to end by themselves when the connection has ended, and with it what they read.
 const endTime = 8 * time.Second
 
+// beginTime is how long a client may take to say who it is.
+const beginTime = 30 * time.Second
+
 // Serve serves one connection on a machine, until it ends or ctx does. Then everything that was started through it is ended.
 func Serve(ctx context.Context, conn net.Conn, on host.Host) error {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -37,16 +40,29 @@ func Serve(ctx context.Context, conn net.Conn, on host.Host) error {
 	}
 	config := &ssh.ServerConfig{NoClientAuth: true}
 	config.AddHostKey(signer)
+	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer kill(nil)
+	s := &server{host: on, context: running}
+	if err := s.serve(ctx, conn, config); err != nil {
+		return err
+	}
+	late := time.AfterFunc(endTime, func() { kill(errors.New("the connection has ended")) })
+	defer late.Stop()
+	s.busy.Wait()
+	return nil
+}
+
+// serve serves a connection until it ends. What was started through it may go on.
+func (s *server) serve(ctx context.Context, conn net.Conn, config *ssh.ServerConfig) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	begun := time.AfterFunc(beginTime, func() { _ = conn.Close() })
 	c, channels, requests, err := ssh.NewServerConn(conn, config)
+	begun.Stop()
 	if err != nil {
 		return fmt.Errorf("beginning the connection: %w", err)
 	}
 	defer c.Close()
 	go ssh.DiscardRequests(requests)
-	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer kill(nil)
-	s := &server{host: on, context: running}
 	for asked := range channels {
 		switch asked.ChannelType() {
 		case "session":
@@ -59,9 +75,6 @@ func Serve(ctx context.Context, conn net.Conn, on host.Host) error {
 			_ = asked.Reject(ssh.UnknownChannelType, "it is not served here")
 		}
 	}
-	late := time.AfterFunc(endTime, func() { kill(errors.New("the connection has ended")) })
-	defer late.Stop()
-	s.busy.Wait()
 	return nil
 }
 
