@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rungci/rung/executor/executortest/enginetest"
+	"github.com/rungci/rung/executor/host/hosttest"
 	"github.com/rungci/rung/fleet/group"
 	"github.com/rungci/rung/fleet/group/grouptest"
 	"github.com/rungci/rung/fleet/group/local"
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	hosttest.Main(m)
 }
 
 // possible skips a test where there can be no machines.
