@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/enginetest"
 	"github.com/rungci/rung/executor/host/hosttest"
 	"github.com/rungci/rung/fleet/group"
@@ -16,11 +17,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "host" { // the program for the files of a machine
+		hosttest.Main(m)
+	}
 	if err := local.EndWithTests(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	hosttest.Main(m)
+	code := m.Run()
+	executortest.RemoveProgram()
+	os.Exit(code)
 }
 
 // possible skips a test where there can be no machines.
