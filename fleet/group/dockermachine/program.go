@@ -40,7 +40,7 @@ type program struct {
 func find(o Options) (*program, error) {
 	path, err := exec.LookPath(cmp.Or(o.Program, "docker-machine"))
 	if err != nil {
-		return nil, fmt.Errorf("docker-machine is not there: %w; install it, or write its path", err)
+		return nil, fmt.Errorf("docker-machine was not found: %w; install it, or write its path", err)
 	}
 	return &program{options: o, path: path, store: storePath(o)}, nil
 }
