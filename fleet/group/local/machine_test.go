@@ -292,7 +292,7 @@ func TestAMachineThatEndsHasFailedWithAReason(t *testing.T) {
 		f := open(t, t.TempDir(), local.Options{MaxSize: 1, Network: local.NetworkNone})
 		id := f.create(group.Request{ID: "r", Count: 1})
 		h := f.connect(id)
-		if _, err := h.Exec(t.Context(), &host.Command{Args: []string{"sh", "-c", "kill -KILL $PPID; sleep 600"}}); err != nil {
+		if _, err := h.Exec(t.Context(), &host.Command{Args: []string{"sh", "-c", "kill -KILL $PPID; sleep 600"}}); err != nil && !errors.Is(err, host.ErrLost) {
 			t.Fatal(err)
 		}
 		f.eventually("it has failed", func() bool { return f.look(id).State == group.StateFailed })
