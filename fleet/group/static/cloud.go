@@ -95,8 +95,11 @@ func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings insta
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, u := range c.taken {
-		if u.Leaving {
-			c.leave(name, u)
+		if !u.Leaving {
+			continue
+		}
+		if err := c.leave(name, u); err != nil {
+			return info, err
 		}
 	}
 	return instancegroup.ProviderInfo{ID: "static/" + settings.Owner, MaxSize: len(c.options.Hosts)}, nil
