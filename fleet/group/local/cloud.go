@@ -56,14 +56,15 @@ type cloud struct {
 
 // record is what is known of a machine, and is on disk from before it is made.
 type record struct {
-	ID      string              `json:"id"`
-	Order   instancegroup.Order `json:"order"`
-	Created time.Time           `json:"created"`
-	UID     int                 `json:"uid"`
-	Address string              `json:"address"`
-	Keeper  machine.Process     `json:"keeper"`
-	Keys    []string            `json:"keys"` // lines of authorized_keys, the latest first
-	Group   *cgroup.Group       `json:"group,omitempty"`
+	ID        string              `json:"id"`
+	Order     instancegroup.Order `json:"order"`
+	Created   time.Time           `json:"created"`
+	UID       int                 `json:"uid"`
+	Address   string              `json:"address"`
+	Keeper    machine.Process     `json:"keeper"`
+	Keys      []string            `json:"keys"` // lines of authorized_keys, the latest first
+	Group     *cgroup.Group       `json:"group,omitempty"`
+	Suspended bool                `json:"suspended,omitempty"`
 	// Leaving says that it is to be removed.
 	Leaving bool `json:"leaving,omitempty"`
 
@@ -103,7 +104,9 @@ func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings insta
 	if err := c.adopt(); err != nil {
 		return info, err
 	}
-	return instancegroup.ProviderInfo{ID: "local/" + settings.Owner, MaxSize: c.maxSize()}, nil
+	return instancegroup.ProviderInfo{
+		ID: "local/" + settings.Owner, MaxSize: c.maxSize(), Capabilities: []instancegroup.Capability{instancegroup.CapabilitySuspendResume},
+	}, nil
 }
 
 func (c *cloud) maxSize() int { return cmp.Or(c.options.MaxSize, runtime.NumCPU()) }
@@ -152,6 +155,10 @@ func (c *cloud) adopt() error {
 		if err != nil || r.ID != e.Name() { // killed before there was a record, and so before there was a machine
 			c.log.Warn("a folder of machines holds no machine, and is removed", "folder", c.path(e.Name()), "error", err)
 			_ = os.RemoveAll(c.path(e.Name()))
+			continue
+		}
+		if !instancegroup.Owned(c.settings, r.Order.Labels) {
+			c.log.Warn("a machine in the folder is another owner's, and is left alone", "machine", r.ID)
 			continue
 		}
 		c.machines[r.ID] = r
@@ -225,6 +232,8 @@ func (c *cloud) state(r *record) (state instancegroup.State, reason, hostKey str
 			return instancegroup.StateFailed, end.Reason, ""
 		}
 		return instancegroup.StateFailed, fmt.Sprintf("its keeper (process %d) was killed, or this host has restarted", r.Keeper.PID), ""
+	case known && r.Suspended:
+		return instancegroup.StateSuspended, "", status.HostKey
 	case known && status.HostKey != "":
 		return instancegroup.StateRunning, "", status.HostKey
 	}

@@ -530,3 +530,78 @@ func TestOpenSSHsClientGetsIn(t *testing.T) {
 		t.Errorf("it says %q, %v", out, err)
 	}
 }
+
+func TestNothingRunsOnASuspendedMachine(t *testing.T) {
+	f := open(t, t.TempDir(), local.Options{MaxSize: 2, Network: local.NetworkNone})
+	id, other := f.create(group.Request{ID: "r", Count: 1}), f.create(group.Request{ID: "r2", Count: 1})
+	h, b := f.connect(id), f.connect(other)
+	if _, err := h.Exec(t.Context(), &host.Command{Args: []string{"sh", "-c", "setsid sh -c 'while :; do sh -c :; done' & while :; do sleep 0.001; done"}}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := f.Suspend(t.Context(), []string{id}); err != nil || len(done) != 1 {
+		t.Fatal(done, err)
+	}
+	hosttest.Sh(t, b, "echo the other machine runs")
+	for _, stat := range below(t, f.status(id).Init.PID) {
+		if !strings.Contains(stat, ") T ") && !strings.Contains(stat, ") Z ") {
+			t.Errorf("a process runs: %s", stat)
+		}
+	}
+	if err := f.Heartbeat(t.Context(), id); !errors.Is(err, group.ErrInstanceUnhealthy) {
+		t.Errorf("it is well: %v", err)
+	}
+	if done, err := f.Resume(t.Context(), []string{id}); err != nil || len(done) != 1 {
+		t.Fatal(done, err)
+	}
+	if got := hosttest.Sh(t, h, "hostname"); got != id {
+		t.Errorf("it says %q", got)
+	}
+	if done, err := f.Suspend(t.Context(), []string{id}); err != nil || len(done) != 1 { // it can be deleted like that
+		t.Fatal(done, err)
+	}
+}
+
+// below is what the kernel has of a process and all below it, a line each.
+func below(t *testing.T, pid int) (out []string) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	out = append(out, string(stat))
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		for _, child := range strings.Fields(string(text)) {
+			number, _ := strconv.Atoi(child)
+			out = append(out, below(t, number)...)
+		}
+	}
+	return out
+}
+
+func TestMachinesOfAnotherOwnerAreLeftAlone(t *testing.T) {
+	state := t.TempDir()
+	f := open(t, state, local.Options{MaxSize: 1, Network: local.NetworkNone})
+	id := f.create(group.Request{ID: "r", Count: 1})
+	basic, err := local.New(local.Options{Folder: filepath.Join(state, "machines")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := group.Adapt(basic)
+	if _, err := other.Init(t.Context(), hclog.NewNullLogger(), group.Settings{Owner: "others", State: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := other.List(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("the other has %v, %v", all, err)
+	}
+	if _, err := other.Delete(t.Context(), []string{id}); err != nil {
+		t.Error(err)
+	}
+	if err := other.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if i := f.look(id); i.State != group.StateRunning {
+		t.Errorf("it is %+v", i)
+	}
+}

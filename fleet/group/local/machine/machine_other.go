@@ -3,6 +3,7 @@
 package machine
 
 import (
+	"context"
 	"errors"
 	"net"
 	"runtime"
@@ -24,6 +25,12 @@ func (Process) Lives() bool { return false }
 
 // Kill does nothing.
 func (Process) Kill() {}
+
+// StopAll refuses.
+func (Process) StopAll(context.Context) error { return errElsewhere }
+
+// ContinueAll refuses.
+func (Process) ContinueAll() error { return errElsewhere }
 
 // Prepare refuses.
 func Prepare(string, Config, string) error { return errElsewhere }

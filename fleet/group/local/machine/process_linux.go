@@ -18,11 +18,11 @@ type Process struct {
 
 // Of is the process that has a number now.
 func Of(pid int) (Process, error) {
-	start, _, err := stat(pid)
+	now, err := stat(pid)
 	if err != nil {
 		return Process{}, err
 	}
-	return Process{PID: pid, Start: start, Boot: boot()}, nil
+	return Process{PID: pid, Start: now.start, Boot: boot()}, nil
 }
 
 // Lives reports whether the process still runs. One that has ended, and that nobody has taken note of, does not.
@@ -30,8 +30,8 @@ func (p Process) Lives() bool {
 	if p.PID == 0 || p.Boot != boot() {
 		return false
 	}
-	start, state, err := stat(p.PID)
-	return err == nil && start == p.Start && state != "Z" && state != "X"
+	now, err := stat(p.PID)
+	return err == nil && now.start == p.Start && now.state != "Z" && now.state != "X"
 }
 
 // Kill kills it, if it still runs.
@@ -41,18 +41,25 @@ func (p Process) Kill() {
 	}
 }
 
-// stat is the time when a process began, and its state (proc(5)).
-func stat(pid int) (start, state string, err error) {
+// fields are some of those that the kernel has of a process (proc(5), /proc/pid/stat).
+type fields struct {
+	state, start string
+	parent       int
+}
+
+func stat(pid int) (out fields, err error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return "", "", err
+		return out, err
 	}
-	const stateAt, startAt = 0, 19 // behind the name, which may hold anything
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) <= startAt {
-		return "", "", fmt.Errorf("the process %d is described by %q", pid, text)
+	const stateAt, parentAt, startAt = 0, 1, 19 // behind the name, which may hold anything
+	words := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(words) <= startAt {
+		return out, fmt.Errorf("the process %d is described by %q", pid, text)
 	}
-	return fields[startAt], fields[stateAt], nil
+	out.state, out.start = words[stateAt], words[startAt]
+	out.parent, err = strconv.Atoi(words[parentAt])
+	return out, err
 }
 
 func boot() string {
