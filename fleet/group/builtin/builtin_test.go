@@ -1,7 +1,9 @@
 package builtin_test
 
 import (
+	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -18,6 +20,55 @@ func TestKindsAreFoundByName(t *testing.T) {
 	if _, found := builtin.Find("moon"); found {
 		t.Error("there is a kind that nobody has made")
 	}
+}
+
+func TestEveryOptionIsInTheDocuments(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/fleet.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, documents, found := strings.Cut(string(text), "\n## Instance groups that are built in\n")
+	if !found {
+		t.Fatal("there is no section about them")
+	}
+	for _, k := range builtin.Kinds() {
+		_, section, found := strings.Cut(documents, "\n### `"+k.Name+"`")
+		section, _, _ = strings.Cut(section, "\n### ")
+		if !found {
+			t.Errorf("%s has no section", k.Name)
+		}
+		for _, name := range names(t, []byte(k.Schema)) {
+			if !strings.Contains(section, "`"+name+"`") && !strings.Contains(section, "[]."+name+"`") {
+				t.Errorf("the option %s of %s is not there", name, k.Name)
+			}
+		}
+	}
+}
+
+// names are those of all properties of a schema that are no lists of others.
+func names(t *testing.T, schema []byte) (out []string) {
+	t.Helper()
+	var s struct {
+		Properties           map[string]json.RawMessage
+		Items                json.RawMessage
+		AdditionalProperties json.RawMessage
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil // true or false
+	}
+	for name, of := range s.Properties {
+		if below := names(t, of); len(below) > 0 && strings.Contains(string(of), `"array"`) {
+			out = append(out, below...)
+		} else {
+			out = append(append(out, name), below...)
+		}
+	}
+	for _, below := range []json.RawMessage{s.Items, s.AdditionalProperties} {
+		if len(below) > 0 {
+			out = append(out, names(t, below)...)
+		}
+	}
+	return out
 }
 
 func TestAMistakeOfOptionsSaysWhere(t *testing.T) {

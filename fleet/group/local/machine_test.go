@@ -304,8 +304,9 @@ func TestAMachineThatEndsHasFailedWithAReason(t *testing.T) {
 
 func TestMachinesOutliveTheirGroup(t *testing.T) {
 	state := t.TempDir()
-	f := open(t, state, local.Options{MaxSize: 1, Network: local.NetworkNone})
-	id := f.create(group.Request{ID: "r", Count: 1, Labels: map[string]string{"project": "p"}})
+	o := local.Options{MaxSize: 1, Network: local.NetworkNone, Shapes: map[string]local.Shape{"small": {CPUs: 1, Memory: 1 << 30}}}
+	f := open(t, state, o)
+	id := f.create(group.Request{ID: "r", Shape: "small", Count: 1, Labels: map[string]string{"project": "p"}})
 	before := f.connect(id)
 	hosttest.Sh(t, before, `echo here >kept`)
 	infoBefore, err := f.ConnectInfo(t.Context(), id)
@@ -316,9 +317,9 @@ func TestMachinesOutliveTheirGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.over = true
-	next := open(t, state, local.Options{MaxSize: 1, Network: local.NetworkNone})
+	next := open(t, state, o)
 	i := next.look(id)
-	if i.State != group.StateRunning || i.Labels["project"] != "p" || i.Request != "r" {
+	if i.State != group.StateRunning || i.Shape != "small" || i.Labels["project"] != "p" || i.Request != "r" {
 		t.Errorf("the next process finds %+v", i)
 	}
 	info, err := next.ConnectInfo(t.Context(), id)
@@ -331,7 +332,7 @@ func TestMachinesOutliveTheirGroup(t *testing.T) {
 	if got := hosttest.Sh(t, next.connect(id), "cat kept"); got != "here" {
 		t.Errorf("the machine has %q", got)
 	}
-	if created, err := next.Create(t.Context(), group.Request{ID: "r", Count: 1}); err != nil || !slices.Equal(created.Instances, []string{id}) {
+	if created, err := next.Create(t.Context(), group.Request{ID: "r", Shape: "small", Count: 1}); err != nil || !slices.Equal(created.Instances, []string{id}) {
 		t.Errorf("the request again: %+v, %v", created, err)
 	}
 	if _, err := next.Create(t.Context(), group.Request{ID: "r2", Count: 1}); !errors.Is(err, group.ErrQuota) {

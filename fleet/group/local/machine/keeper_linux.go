@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -132,7 +134,7 @@ func (k *keeper) run() error {
 
 // mounts are folders of which one is there on every system, and which nothing of a machine needs: root's keeper gathers there what the
 // machine's user must find.
-var mounts = []string{"/mnt", "/media", "/srv", "/opt"}
+var mounts = []string{"/mnt", "/media", "/srv", "/home"}
 
 // gather mounts the machine's folder and the program in the keeper's own view, so that the machine's user reaches them by way of folders that only root can
 // enter. It returns where the program is.
@@ -147,7 +149,11 @@ func (k *keeper) gather(program string) (string, error) {
 		return "", err
 	}
 	defer unix.Close(file)
+	err = errors.New("this host has none of the folders " + strings.Join(mounts, ", ") + " that the option paths leaves free")
 	for _, base := range mounts {
+		if slices.ContainsFunc(k.Paths, func(path string) bool { return strings.HasPrefix(filepath.Clean(path)+"/", base+"/") }) {
+			continue
+		}
 		if err = unix.Mount("tmpfs", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
 			continue
 		}
