@@ -45,6 +45,18 @@ func Run(t *testing.T, open func(t *testing.T) host.Host) {
 	})
 }
 
+// parts are those of the suite that stand alone.
+var parts = map[string]func(*testing.T, host.Host){
+	"Exec": testExec, "Stop": testStop, "Terminal": testTerminal, "Dial": testDial, "Put": testPut, "Files": testFiles,
+}
+
+// RunParts holds a host against parts of the contract: one that cannot do all of it.
+func RunParts(t *testing.T, h host.Host, names ...string) {
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { parts[name](t, h) })
+	}
+}
+
 // result is how a command ended.
 type result struct {
 	code           int
