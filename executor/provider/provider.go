@@ -111,20 +111,24 @@ type Machine struct {
 
 // The protocols of Access.
 const (
-	Local = "local" // this machine
-	SSH   = "ssh"
+	Local      = "local" // this machine
+	SSH        = "ssh"
+	WinRM      = "winrm" // over HTTP, with NTLM, which seals what is sent
+	WinRMHTTPS = "winrm+https"
 )
 
 // Access is how to get to a machine. It holds secrets, which its String does not show.
 type Access struct {
-	Protocol string // Local or SSH
+	Protocol string // one of those above
 	// Address is host:port, host, or an alias of the SSH configuration.
 	Address string
 	User    string // empty: as the SSH configuration says
 	// Key is a private key in PEM, and KeyFile the path of one on this machine. Without both, keys are found as OpenSSH's client finds them.
 	Key     []byte
 	KeyFile string
-	// HostKey is the fingerprint of the machine's key: "SHA256:…". Without it, KnownHosts names a file of keys; without that, a key that is not
+	// Password is tried after the keys; empty is none. WinRM needs one.
+	Password string
+	// HostKey is the fingerprint of the machine's key: "SHA256:…"; for WinRMHTTPS, that of its certificate, which is believed as others are without. Without it, KnownHosts names a file of keys; without that, a key that is not
 	// known is recorded on first use.
 	HostKey    string
 	KnownHosts string
@@ -153,10 +157,12 @@ func (a Access) Validate() error {
 		return nil
 	case a.Protocol == Local:
 		return fmt.Errorf("this machine has no address, such as %q", a.Address)
-	case a.Protocol != SSH:
-		return fmt.Errorf("machines are reached by %q or %q, not by %q", SSH, Local, a.Protocol)
+	case a.Protocol != SSH && a.Protocol != WinRM && a.Protocol != WinRMHTTPS:
+		return fmt.Errorf("machines are reached by %q, %q, %q or %q, not by %q", SSH, WinRM, WinRMHTTPS, Local, a.Protocol)
 	case a.Address == "":
 		return errors.New("there is no address")
+	case a.Protocol != SSH && (a.User == "" || a.Password == ""):
+		return errors.New("a machine behind WinRM is reached with a user and a password")
 	}
 	return nil
 }

@@ -16,8 +16,11 @@ func Host(ctx context.Context, to provider.Access, program func(system, arch str
 	if err := to.Validate(); err != nil {
 		return nil, fmt.Errorf("the machine cannot be reached: %w", err)
 	}
-	if to.Protocol == provider.Local {
+	switch to.Protocol {
+	case provider.Local:
 		return local.New(), nil
+	case provider.WinRM, provider.WinRMHTTPS:
+		return windows(ctx, to, program)
 	}
 	address := to.Address
 	if to.User != "" {

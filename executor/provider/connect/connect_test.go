@@ -63,4 +63,13 @@ func TestThisMachineIsAHost(t *testing.T) {
 	if _, err := connect.Host(t.Context(), provider.Access{Protocol: "telnet", Address: "a"}, noProgram); err == nil {
 		t.Error("telnet is a way to a machine")
 	}
+	for _, protocol := range []string{provider.WinRM, provider.WinRMHTTPS} {
+		if err := (provider.Access{Protocol: protocol, Address: "a", User: "u"}).Validate(); err == nil {
+			t.Errorf("%s needs no password", protocol)
+		}
+		to := provider.Access{Protocol: protocol, Address: "127.0.0.1:1", User: "u", Password: "hunter2"}
+		if _, err := connect.Host(t.Context(), to, noProgram); err == nil || strings.Contains(err.Error()+to.String(), "hunter2") {
+			t.Errorf("%s where nobody listens: %v", protocol, err)
+		}
+	}
 }
