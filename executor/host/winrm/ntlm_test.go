@@ -16,7 +16,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"golang.org/x/crypto/md4"
+	"golang.org/x/crypto/md4" //nolint:staticcheck // NTLM is made of it
 )
 
 // ntlm is a server's side of NTLMv2 on one connection, with extended session security and a key exchange (MS-NLMP 3.3.2, 3.4). Names of
