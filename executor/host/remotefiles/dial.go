@@ -31,17 +31,27 @@ func dial(ctx context.Context, network, address string, in io.Reader, out io.Wri
 	if _, err := out.Write([]byte{connected}); err != nil {
 		return err
 	}
-	var both sync.WaitGroup
-	both.Go(func() {
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
 		_, _ = io.Copy(conn, in)
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
-	})
-	_, err = io.Copy(out, conn)
-	both.Wait()
-	return err
+	}()
+	if _, err = io.Copy(out, conn); err != nil {
+		return err
+	}
+	select {
+	case <-sent:
+	case <-time.After(goneTime):
+	}
+	return nil
 }
+
+// goneTime is how long the other side may take what is still to come, after it has said all that it will. Whether it is gone altogether cannot be told, and
+// that it says no more is only seen at the end of this program.
+const goneTime = 2 * time.Second
 
 // Dial connects to a "unix" socket or a "tcp" port as seen from the machine, as host.Host does: the input and output of the program there are
 // the connection.

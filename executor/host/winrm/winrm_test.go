@@ -160,6 +160,25 @@ func TestTheMachineIsAHost(t *testing.T) {
 	hosttest.RunParts(t, h, "Dial", "Put", "Files")
 }
 
+func TestTheEndOfTheOtherSideIsSeen(t *testing.T) {
+	h := connect(t, serve(t, true, true))
+	l := hosttest.Listen(t, "tcp", "127.0.0.1:0")
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "bye")
+			conn.Close()
+		}
+	}()
+	conn, err := h.Dial(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, err := io.ReadAll(conn); string(got) != "bye" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestArgumentsArriveAsTheyAre(t *testing.T) {
 	h := connect(t, serve(t, true, true))
 	want := []string{"", " ", `"`, `\`, `a\`, `a b\`, `a\\" b`, `\"`, "tab\there", "naïve ☃", "$HOME %PATH% `x` 'y' &|<>^", `C:\Program Files\x`}
