@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf16"
 
 	"github.com/masterzen/winrm"
@@ -128,7 +129,12 @@ func (p *proc) run(ctx context.Context, line string, header []byte, command *hos
 	var outErr, errsErr error
 	output.Go(func() { outErr = carry(command.Stdout, remote.Stdout) })
 	output.Go(func() { errsErr = p.carryErrors(command.Stderr, remote.Stderr) })
-	go feed(remote.Stdin, header, command.Stdin)
+	unfed := make(chan struct{})
+	go func() {
+		if !feed(remote.Stdin, header, command.Stdin) {
+			close(unfed)
+		}
+	}()
 	stopped := make(chan error, 1)
 	go func() {
 		var why error
@@ -141,6 +147,13 @@ func (p *proc) run(ctx context.Context, line string, header []byte, command *hos
 			why = host.ErrKilled
 		case <-p.host.life.Done():
 			why = context.Cause(p.host.life)
+		case <-unfed: // it has ended, and will be said to have, or it waits for what does not come
+			select {
+			case <-over:
+				return
+			case <-time.After(unfedTime):
+			}
+			why = fmt.Errorf("%w: %s: the input of a command could not be sent", host.ErrLost, p.host.Name())
 		}
 		stopped <- why
 		_ = remote.Close() // the server ends it
@@ -204,24 +217,30 @@ func (p *proc) start(ctx context.Context, line string) (*winrm.Shell, *winrm.Com
 	return nil, nil, host.ErrKilled
 }
 
-// feed sends the input of a command. It is not waited for.
-func feed(to io.WriteCloser, header []byte, in io.Reader) {
-	defer to.Close()
-	if _, err := to.Write(header); err != nil || in == nil {
-		return
+// unfedTime is how long a command that takes no input any more may take to end.
+const unfedTime = 10 * time.Second
+
+// feed sends the input of a command, and its end. It is not waited for. It returns false if the server did not take all: the end is not sent then, so that
+// nothing counts as all of the input that is not.
+func feed(to io.WriteCloser, header []byte, in io.Reader) bool {
+	if len(header) > 0 {
+		if _, err := to.Write(header); err != nil {
+			return false
+		}
 	}
 	buffer := make([]byte, chunk)
-	for {
+	for in != nil {
 		n, err := in.Read(buffer)
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
-				return
+				return false
 			}
 		}
 		if err != nil {
-			return
+			break
 		}
 	}
+	return to.Close() == nil
 }
 
 // carry hands output on. A writer that fails gets no more, and the command goes on.

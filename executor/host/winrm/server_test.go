@@ -33,7 +33,7 @@ type server struct {
 	shells map[string]map[string]*running
 	lines  []string // all command lines
 	clear  []string // what came without a seal, where all must have one
-	asked  int
+	deaf   bool     // it refuses input
 }
 
 const (
@@ -195,7 +195,7 @@ func (s *server) answer(w http.ResponseWriter, text []byte, known *ntlm) {
 // do does what a message asks for, and returns the action and the body of the answer.
 func (s *server) do(e *envelope) (action, body string, err error) {
 	s.mu.Lock()
-	s.asked++
+	deaf := s.deaf
 	shell, known := s.shells[e.Header.Shell]
 	s.mu.Unlock()
 	if e.Header.Action == transfer+"Create" {
@@ -236,6 +236,9 @@ func (s *server) do(e *envelope) (action, body string, err error) {
 		shell[id] = r
 		return shellURI + "/CommandResponse", "<rsp:CommandResponse><rsp:CommandId>" + id + "</rsp:CommandId></rsp:CommandResponse>", nil
 	case shellURI + "/Send":
+		if deaf {
+			return "", "", &fault{"w:QuotaLimit", "", "there is no room for more input"}
+		}
 		for _, stream := range e.Body.Stream {
 			r, err := command(stream.CommandID)
 			text, errText := base64.StdEncoding.DecodeString(strings.TrimSpace(stream.Text))

@@ -29,8 +29,8 @@ const (
 	operationTime = 20 * time.Second
 	// answerTime is how long it may take to answer beyond that.
 	answerTime = 10 * time.Second
-	// connectTime bounds connecting.
-	connectTime = 10 * time.Second
+	// connectTime bounds connecting, and agreeing on keys.
+	connectTime = 20 * time.Second
 	// idleTime is how long a connection is used again after its last answer. Servers close theirs after a minute or more.
 	idleTime = 20 * time.Second
 	// maxAnswer bounds an answer, in bytes: what we ask for is less.

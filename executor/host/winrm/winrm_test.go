@@ -302,6 +302,39 @@ func TestAnInputThatNeverEndsKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
+func TestInputThatIsNotTakenIsNotAllOfIt(t *testing.T) {
+	s := serve(t, true, true)
+	h := connect(t, s)
+	in, feed := io.Pipe()
+	defer feed.Close()
+	out := make(chan string, 10)
+	p, err := h.Exec(t.Context(), &host.Command{Args: []string{"sh", "-c", "cat; echo the end"}, Stdin: in, Stdout: writer(func(text string) { out <- text })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(feed, "some")
+	if got := <-out; got != "some" {
+		t.Errorf("it has read %q", got)
+	}
+	s.mu.Lock()
+	s.deaf = true
+	s.mu.Unlock()
+	_, _ = io.WriteString(feed, "more")
+	feed.Close()
+	if code, err := p.Wait(); code != -1 || !errors.Is(err, host.ErrLost) {
+		t.Error(code, err)
+	}
+	select {
+	case got := <-out:
+		t.Errorf("it has taken a part for all, and writes %q", got)
+	default:
+	}
+}
+
+type writer func(string)
+
+func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
+
 func TestAMachineThatIsAwayIsLost(t *testing.T) {
 	s := serve(t, true, true)
 	o := options(s)

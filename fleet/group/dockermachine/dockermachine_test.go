@@ -304,6 +304,19 @@ func TestWhatMakesAMachineEndsBeforeItIsRemoved(t *testing.T) {
 	}
 }
 
+func TestAMachineWhoseCreationHadNotBegunIsForgotten(t *testing.T) {
+	o := generic(t, program(t), t.TempDir())
+	f := open(t, t.TempDir(), o)
+	id := f.create("r")
+	f.eventually("it runs", f.is(id, group.StateRunning))
+	f.tell("refuse-rm", true) // nothing is asked of the cloud
+	if err := os.Remove(filepath.Join(o.StoragePath, "machines", id, "config.json")); err != nil {
+		t.Fatal(err)
+	}
+	f.delete(id)
+	f.eventually("nothing is left", func() bool { return len(f.stored()) == 0 && f.look(id).State == group.StateDeleted })
+}
+
 func TestAMachineThatIsNotOnRecordIsFound(t *testing.T) {
 	o := generic(t, program(t), t.TempDir())
 	f := open(t, t.TempDir(), o)

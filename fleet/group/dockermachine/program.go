@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,8 +94,13 @@ func (p *program) status(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
+// remove removes a machine. One that has no configuration in the store was not begun in the cloud, as docker-machine writes that down before: it is forgotten.
 func (p *program) remove(ctx context.Context, name string) error {
-	_, err := p.ask(ctx, removeTime, "rm", "-y", name)
+	args := []string{"rm", "-y", name}
+	if _, err := os.Stat(filepath.Join(p.store, "machines", name, "config.json")); errors.Is(err, fs.ErrNotExist) {
+		args = []string{"rm", "--force", "-y", name}
+	}
+	_, err := p.ask(ctx, removeTime, args...)
 	return err
 }
 

@@ -133,6 +133,9 @@ func (s *standIn) do(command string, stdout io.Writer) error {
 		return s.ls(stdout)
 	}
 	h, err := s.machine()
+	if _, force := s.flags["force"]; force && command == "rm" && len(s.args) == 1 {
+		return os.RemoveAll(s.dir(s.args[0]))
+	}
 	if err != nil {
 		return err
 	}
