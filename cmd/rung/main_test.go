@@ -55,7 +55,7 @@ func runStories(t *testing.T, p testscript.Params, variables map[string]string) 
 
 // commands are those of scripts.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": commandtest.Exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand, "port": port, "page": page,
+	"exits": commandtest.Exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand, "port": port, "page": page, "registry": registry,
 }
 
 // prepare is what all scripts have.

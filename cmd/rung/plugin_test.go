@@ -10,7 +10,21 @@ import (
 
 	"github.com/rungci/rung/executor/plugin"
 	groupplugin "github.com/rungci/rung/fleet/group/plugin"
+	"github.com/rungci/rung/steps/source/sourcetest"
 )
+
+// registry starts a container registry for a script, whose address is then in $REGISTRY: registry [USER PASSWORD].
+func registry(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 && len(args) != 2 {
+		ts.Fatalf("usage: registry [USER PASSWORD]")
+	}
+	r := sourcetest.NewRegistry(false)
+	ts.Defer(r.Close)
+	if len(args) == 2 {
+		r.Protect(sourcetest.Token, args[0], args[1])
+	}
+	ts.Setenv("REGISTRY", r.Host())
+}
 
 // pluginCommand builds an example of a plugin: plugin executor NAME makes executor-plugin-NAME, plugin provider NAME provider-plugin-NAME,
 // plugin group NAME group-plugin-NAME. Its SHA-256 is in $SHA256.

@@ -17,12 +17,13 @@ import (
 // digest was computed: what was verified is what runs, whatever becomes of the original.
 func (k *Kind) Verified(c *Config) (file string, remove func(), err error) {
 	nothing := func() {}
-	if file, err = k.find(c); err != nil || c.SHA256 == "" {
+	file, pin, err := k.find(c)
+	if err != nil || pin == "" {
 		return file, nothing, err
 	}
-	want, err := hex.DecodeString(strings.TrimPrefix(strings.ToLower(c.SHA256), "sha256:"))
+	want, err := hex.DecodeString(strings.TrimPrefix(strings.ToLower(pin), "sha256:"))
 	if err != nil || len(want) != sha256.Size {
-		return "", nothing, fmt.Errorf("the pin of the %s %q must be a SHA-256 in hexadecimal, not %q", k.Name, c.Name, c.SHA256)
+		return "", nothing, fmt.Errorf("the pin of the %s %q must be a SHA-256 in hexadecimal, not %q", k.Name, c.Name, pin)
 	}
 	folder, err := tempfolder.Make("plugin")
 	if err != nil {
@@ -32,7 +33,11 @@ func (k *Kind) Verified(c *Config) (file string, remove func(), err error) {
 	copied := filepath.Join(folder, filepath.Base(file))
 	sum, err := copyFile(file, copied)
 	if err == nil && sum != hex.EncodeToString(want) {
-		err = fmt.Errorf("the %s %q is not what the configuration pins: %s has the SHA-256 %s, and it must be %x; nothing of it was run", k.Name, c.Name, file, sum, want)
+		pinned := "what the configuration pins"
+		if c.SHA256 == "" {
+			pinned = "what was installed"
+		}
+		err = fmt.Errorf("the %s %q is not %s: %s has the SHA-256 %s, and it must be %x; nothing of it was run", k.Name, c.Name, pinned, file, sum, want)
 	}
 	if err != nil {
 		remove()

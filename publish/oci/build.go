@@ -6,12 +6,14 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -44,6 +46,10 @@ type Options struct {
 	// Entrypoint is the absolute path, in the image, of the program that a container of it runs. Such an image is for container engines:
 	// it need not hold a component. Empty builds a component.
 	Entrypoint string
+	// ArtifactType is what the image is where it is neither a component nor for container engines. It need not hold a component.
+	ArtifactType string
+	// Annotations are those of the image, beside the time.
+	Annotations map[string]string
 }
 
 // Image is what was built for one platform.
@@ -213,18 +219,21 @@ func (b *builder) artifactType() string {
 	if b.options.Entrypoint != "" {
 		return ""
 	}
-	return ArtifactType
+	return cmp.Or(b.options.ArtifactType, ArtifactType)
 }
 
 // check reports what is wrong with the files of one platform.
 func (b *builder) check(all files) error {
 	err := all.check(b.options.Dir, b.options.Compile)
 	entrypoint := b.options.Entrypoint
-	if entrypoint == "" {
+	if entrypoint == "" && b.options.ArtifactType == "" {
 		return err
 	}
 	if none := (*NoStepError)(nil); err != nil && !errors.As(err, &none) {
 		return err
+	}
+	if entrypoint == "" {
+		return nil
 	}
 	program, ok := all[strings.TrimPrefix(entrypoint, "/")]
 	switch {
@@ -246,7 +255,9 @@ func (b *builder) time() time.Time {
 }
 
 func (b *builder) annotations() map[string]string {
-	return map[string]string{distribution.AnnotationCreated: b.time().Format(time.RFC3339)}
+	all := map[string]string{distribution.AnnotationCreated: b.time().Format(time.RFC3339)}
+	maps.Copy(all, b.options.Annotations)
+	return all
 }
 
 // image builds what is for one platform: a layer of the files that all have, but for those that it has its own of, and a layer

@@ -56,7 +56,7 @@ const imageLayerType = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 // compressor is what layers are compressed with, and their media type.
 func (b *builder) compressor(out io.Writer) (io.WriteCloser, string, error) {
-	if b.options.Entrypoint != "" {
+	if b.options.Entrypoint != "" || b.options.ArtifactType != "" {
 		z, err := gzip.NewWriterLevel(out, gzip.BestCompression)
 		return z, imageLayerType, err
 	}

@@ -61,13 +61,13 @@ func (l *layout) write(d distribution.Digest, data []byte) error {
 }
 
 // finish writes what says that a folder is a layout, and what is in it.
-func (l *layout) finish(root distribution.Descriptor) error {
+func (l *layout) finish(images ...distribution.Descriptor) error {
 	version, err := json.Marshal(map[string]string{"imageLayoutVersion": "1.0.0"})
 	if err != nil {
 		return err
 	}
 	index, err := json.Marshal(distribution.Index{
-		SchemaVersion: 2, MediaType: distribution.MediaTypeIndex, Manifests: []distribution.Descriptor{root},
+		SchemaVersion: 2, MediaType: distribution.MediaTypeIndex, Manifests: images,
 	})
 	if err != nil {
 		return err
@@ -75,7 +75,16 @@ func (l *layout) finish(root distribution.Descriptor) error {
 	if err := os.WriteFile(filepath.Join(l.dir, layoutFile), version, 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(l.dir, indexFile), index, 0o644)
+	temp, err := l.temp() // whoever reads a layout that images are added to sees all of an index
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(index)
+	if err := errors.Join(err, temp.Chmod(0o644), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), filepath.Join(l.dir, indexFile))
 }
 
 // pack writes the folder as a tar archive.
@@ -164,16 +173,9 @@ func openLayout(name string) (*layout, distribution.Descriptor, error) {
 
 // root reads what the layout is of.
 func (l *layout) root() (root distribution.Descriptor, err error) {
-	data, err := l.read(indexFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return root, fmt.Errorf("%s %w", l.dir, ErrNoLayout)
-	}
+	index, err := l.index()
 	if err != nil {
 		return root, err
-	}
-	var index distribution.Index
-	if err := json.Unmarshal(data, &index); err != nil {
-		return root, fmt.Errorf("%s %w: its index is damaged: %w", l.dir, ErrNoLayout, err)
 	}
 	if len(index.Manifests) != 1 {
 		return root, fmt.Errorf("%s holds %d images, and only a layout of one can be pushed", l.dir, len(index.Manifests))

@@ -61,15 +61,22 @@ type dockerSource struct {
 
 func (f *Finder) dockerConfigs() []dockerSource {
 	sources := []dockerSource{{"DOCKER_AUTH_CONFIG", func() ([]byte, error) { return []byte(f.getenv("DOCKER_AUTH_CONFIG")), nil }}}
+	if path := f.dockerConfigFile(); path != "" {
+		sources = append(sources, dockerSource{path, func() ([]byte, error) { return readFile(path) }})
+	}
+	return sources
+}
+
+// dockerConfigFile is Docker's configuration file; empty without a home.
+func (f *Finder) dockerConfigFile() string {
 	dir := f.getenv("DOCKER_CONFIG")
 	if dir == "" && f.Home != "" {
 		dir = filepath.Join(f.Home, ".docker")
 	}
-	if dir != "" {
-		path := filepath.Join(dir, "config.json")
-		sources = append(sources, dockerSource{path, func() ([]byte, error) { return readFile(path) }})
+	if dir == "" {
+		return ""
 	}
-	return sources
+	return filepath.Join(dir, "config.json")
 }
 
 // read returns the configuration; nil when there is none.

@@ -172,7 +172,7 @@ func (f *Fetcher) Fetch(ctx context.Context, at *source.Location, pin string, to
 			paths[d.Digest] = path
 		}
 		open := func() (io.ReadCloser, error) { return os.Open(path) }
-		layers[i] = unpack.Layer{Kind: kindOf(d.MediaType, m.Config.MediaType), Open: open, Title: d.Annotations[distribution.AnnotationTitle], Size: d.Size}
+		layers[i] = unpack.Layer{Kind: KindOf(d.MediaType, m.Config.MediaType), Open: open, Title: d.Annotations[distribution.AnnotationTitle], Size: d.Size}
 	}
 	if err := unpack.Layers(ctx, layers, to); err != nil {
 		return archive.Explain(ctx, at, err)
@@ -183,8 +183,8 @@ func (f *Fetcher) Fetch(ctx context.Context, at *source.Location, pin string, to
 	return nil
 }
 
-// kindOf says how strictly a layer is taken: as an image's where the manifest is one of an image that can run.
-func kindOf(layer, config string) unpack.Kind {
+// KindOf says how strictly a layer is taken: as an image's where the manifest is one of an image that can run.
+func KindOf(layer, config string) unpack.Kind {
 	isImage := config == distribution.MediaTypeConfig || config == distribution.DockerConfig
 	isLayer := strings.HasPrefix(layer, "application/vnd.oci.image.layer.") || strings.HasPrefix(layer, "application/vnd.docker.image.rootfs.diff.")
 	if isImage && isLayer {
@@ -203,7 +203,7 @@ func (f *Fetcher) manifest(ctx context.Context, at *source.Location, r *distribu
 		switch raw.MediaType {
 		case distribution.MediaTypeIndex, distribution.DockerIndex:
 		case distribution.MediaTypeManifest, distribution.DockerManifest:
-			return readManifest(at, raw.Data)
+			return ReadManifest(at, raw.Data)
 		default:
 			return nil, &source.DeniedError{What: at.Name, Why: fmt.Sprintf("the manifest is of the type %q, and only images, indexes and artifacts of OCI and Docker can be read", raw.MediaType)}
 		}
@@ -213,7 +213,7 @@ func (f *Fetcher) manifest(ctx context.Context, at *source.Location, r *distribu
 		}
 		chosen, others := choose(f.platform(), index.Manifests)
 		if chosen == nil {
-			return nil, missingPlatform(at, f.platform(), others)
+			return nil, MissingPlatform(at, f.platform(), others)
 		}
 		if pin = chosen.Digest.String(); chosen.Digest.Validate() != nil {
 			return nil, &source.DeniedError{What: at.Name, Why: fmt.Sprintf("the index names a manifest with the digest %.80q, which is none", pin)}
@@ -222,7 +222,8 @@ func (f *Fetcher) manifest(ctx context.Context, at *source.Location, r *distribu
 	return nil, &source.DeniedError{What: at.Name, Why: fmt.Sprintf("there are more than %d indexes in each other", maxIndexes)}
 }
 
-func missingPlatform(at *source.Location, want Platform, others []string) error {
+// MissingPlatform says that an index has nothing for a platform, and for which it has something.
+func MissingPlatform(at *source.Location, want Platform, others []string) error {
 	if len(others) > maxPlatform {
 		others = append(others[:maxPlatform:maxPlatform], fmt.Sprintf("%d more", len(others)-maxPlatform))
 	}
@@ -233,7 +234,8 @@ func missingPlatform(at *source.Location, want Platform, others []string) error 
 	return &source.NotFoundError{Ref: at.Name, Err: fmt.Errorf("it has nothing for the platform %s; it is %s", want, there)}
 }
 
-func readManifest(at *source.Location, data []byte) (*distribution.ImageManifest, error) {
+// ReadManifest reads the manifest of an image, and holds it against the limits of one. The error is a *source.DeniedError.
+func ReadManifest(at *source.Location, data []byte) (*distribution.ImageManifest, error) {
 	denied := func(format string, args ...any) (*distribution.ImageManifest, error) {
 		return nil, &source.DeniedError{What: at.Name, Why: fmt.Sprintf(format, args...)}
 	}

@@ -516,7 +516,7 @@ func TestRegistriesThatFail(t *testing.T) {
 			m := ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Layers: []ocispec.Descriptor{layer}}
 			change(&m)
 			data := must(json.Marshal(m))
-			if _, err := readManifest(at(r, "a", "1"), data); err == nil {
+			if _, err := ReadManifest(at(r, "a", "1"), data); err == nil {
 				t.Errorf("%s: it was taken", why)
 			}
 		}

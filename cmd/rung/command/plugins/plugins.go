@@ -29,7 +29,7 @@ const childName = "test-child"
 
 // Command makes the command `plugin`.
 func Command(p *command.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "plugin", Short: "Try plugins"}
+	cmd := &cobra.Command{Use: "plugin", Short: "Install, publish and try plugins"}
 	command.Group(cmd)
 	child := &cobra.Command{Use: childName, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		if code, ok := grouptrial.Child(); ok {
@@ -37,7 +37,7 @@ func Command(p *command.Program) *cobra.Command {
 		}
 		return exit.Shown(plugintest.Child([]string{"plugin", childName}))
 	}}
-	cmd.AddCommand(testCommand(p), child)
+	cmd.AddCommand(installCommand(p), listCommand(p), useCommand(p), removeCommand(p), loginCommand(p), publishCommand(p), testCommand(p), child)
 	return cmd
 }
 
