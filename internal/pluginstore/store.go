@@ -142,6 +142,9 @@ func List(folder string) (all []*Record, err error) {
 			wrong = append(wrong, err)
 		}
 		for _, version := range versions {
+			if !version.IsDir() {
+				continue
+			}
 			r, err := read(filepath.Join(folder, name.Name(), version.Name()))
 			switch {
 			case err != nil && !errors.Is(err, fs.ErrNotExist): // else it is no plugin, or is being removed

@@ -54,14 +54,20 @@ func (b *builder) layer(content files) (l builtLayer, err error) {
 // imageLayerType is that of layers that every container engine reads.
 const imageLayerType = "application/vnd.oci.image.layer.v1.tar+gzip"
 
+// zstdLayerType is that of layers that newer engines, and tools for artifacts, read.
+const zstdLayerType = "application/vnd.oci.image.layer.v1.tar+zstd"
+
 // compressor is what layers are compressed with, and their media type.
 func (b *builder) compressor(out io.Writer) (io.WriteCloser, string, error) {
-	if b.options.Entrypoint != "" || b.options.ArtifactType != "" {
+	if b.options.Entrypoint != "" {
 		z, err := gzip.NewWriterLevel(out, gzip.BestCompression)
 		return z, imageLayerType, err
 	}
 	// One goroutine: with more of them the bytes would depend on the machine.
 	z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	if b.options.ArtifactType != "" {
+		return z, zstdLayerType, err
+	}
 	return z, oci.LayerMediaType, err
 }
 

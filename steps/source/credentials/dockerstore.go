@@ -88,7 +88,7 @@ func (f *Finder) storeInHelper(ctx context.Context, helper, server, user, passwo
 	if strings.ContainsAny(helper, "/\\ \t\n") {
 		return errors.New("the credential helper that Docker's configuration names is not the name of a program")
 	}
-	request, err := json.Marshal(map[string]string{"ServerURL": server, "Username": user, "Secret": password})
+	request, err := json.Marshal(struct{ ServerURL, Username, Secret string }{server, user, password})
 	if err != nil {
 		return err
 	}
