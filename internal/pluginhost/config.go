@@ -80,7 +80,7 @@ func (k *Kind) find(c *Config) (file, sum string, err error) {
 	}
 	wanted, short := pluginstore.Divide(ref.Name)
 	if wanted != "" && wanted != k.kind() {
-		return "", "", fmt.Errorf("%s is named as one that is no %s, whose names begin with %s", ref.Name, k.Name, k.Prefix)
+		return "", "", fmt.Errorf("%s is not named as a plugin of this kind is: the name of every %s begins with %s", ref.Name, k.Name, k.Prefix)
 	}
 	plain := !pluginstore.IsReference(c.Name)
 	name := k.Prefix + short

@@ -48,13 +48,18 @@ func Parse(text string) (r Reference, err error) {
 	if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, '/') {
 		rest, r.Constraint = rest[:i], rest[i+1:]
 		if !isConstraint(r.Constraint) {
-			return wrong(fmt.Sprintf("the version %q is none of latest, 1, 1.2 and 1.2.3", r.Constraint))
+			return wrong(fmt.Sprintf("the version must be latest, 1, 1.2 or 1.2.3, not %q", r.Constraint))
 		}
 	}
 	r.Constraint = cmp.Or(r.Constraint, Latest)
 	r.Name = rest[strings.LastIndexByte(rest, '/')+1:]
 	if r.Name != rest {
 		r.Source = rest
+	}
+	for part := range strings.SplitSeq(rest, "/") {
+		if part == "" || part == "." || part == ".." {
+			return wrong("a part of its repository is empty")
+		}
 	}
 	if !namePattern.MatchString(r.Name) {
 		return wrong("a name is letters, digits, - and _")

@@ -43,7 +43,9 @@ func (l *Layout) Manifest(d distribution.Descriptor) (*distribution.Manifest, er
 }
 
 // Open opens a blob. Nobody has compared it with its digest.
-func (l *Layout) Open(d distribution.Descriptor) (io.ReadCloser, error) { return l.layout.open(d.Digest) }
+func (l *Layout) Open(d distribution.Descriptor) (io.ReadCloser, error) {
+	return l.layout.open(d.Digest)
+}
 
 // index reads what the layout names.
 func (l *layout) index() (index distribution.Index, err error) {

@@ -30,7 +30,7 @@ func detect(file string) (oci.Platform, error) {
 	defer f.Close()
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(f, head); err != nil {
-		return oci.Platform{}, fmt.Errorf("%s is no program: it has less than %d bytes", file, len(head))
+		return oci.Platform{}, fmt.Errorf("%s is not a program: it has less than %d bytes", file, len(head))
 	}
 	system, arch := "", ""
 	switch {

@@ -274,4 +274,3 @@ func findProgram(files, entrypoint string, platform oci.Platform) (string, error
 	}
 	return "", fmt.Errorf("it holds no program: it has no file %s, no entrypoint that is in it, and not one file alone", candidates[0])
 }
-
