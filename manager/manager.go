@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rungci/rung/executor"
@@ -78,6 +79,7 @@ type Manager struct {
 	o     Options
 	store *store.Store
 	slots *slots
+	read  atomic.Pointer[config.Config] // the configuration, for its places; else it is config
 
 	asking    context.Context // ends when no more jobs are taken
 	endAsk    context.CancelFunc
@@ -132,7 +134,8 @@ func New(o Options) (*Manager, error) {
 	}
 	uses := usage.New(filepath.Join(o.State, usesFolder))
 	m.levels = newLevels(o.Log, func(ctx context.Context, r *config.Runner, of executor.Level) (executor.Executor, error) {
-		return o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: executor.Lease{Owner: m.owner(), Keep: o.Keep}, Uses: uses})
+		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: executor.Lease{Owner: m.owner(), Keep: o.Keep}, Uses: uses})
+		return opened, m.placed(r, config.PluginOptions, err)
 	})
 	m.disk = disk.New(disk.Options{Limits: space{m}.limits, Storers: space{m}.storers, Folders: []string{o.State}, Log: o.Log})
 	m.asking, m.endAsk = context.WithCancel(context.Background())

@@ -36,7 +36,8 @@ func (e *entry) openSupply(p *config.Provider) error {
 		Open: func(ctx context.Context) (provider.Provider, error) {
 			settings := *e.settings()
 			settings.Provider = e.provides()
-			return m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder})
+			opened, err := m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder})
+			return opened, m.placed(&settings, config.ProviderOptions, err)
 		},
 		Terms: termsOf(p), Log: e.log,
 	})
@@ -51,6 +52,14 @@ func (e *entry) openSupply(p *config.Provider) error {
 		Note:    func(err error) { e.log.Warn("job warning", "error", err) },
 	})
 	return nil
+}
+
+// placed says where in the configuration the options are that an error of a plugin is about.
+func (m *Manager) placed(r *config.Runner, table string, err error) error {
+	if read := m.read.Load(); read != nil && err != nil {
+		return read.Placed(r, table, err)
+	}
+	return err
 }
 
 // changeSupply follows a changed [runners.provider]. Jobs that run keep their machines. The caller holds the entry's lock.

@@ -30,6 +30,7 @@ func (m *Manager) Reload(ctx context.Context, c *config.Config) error {
 		entries = append(entries, e)
 	}
 	m.config, m.entries = c, entries
+	m.read.Store(c)
 	for _, e := range m.known {
 		if !slices.Contains(entries, e) {
 			e.end()

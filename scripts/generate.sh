@@ -31,7 +31,7 @@ done
 
 # What Python plugins import. Protobuf for Python reads what older versions of protoc made.
 if [ "$out" = api ]; then
-  protoc --proto_path=api --python_out=sdk/python rung/executor/v1/executor.proto rung/provider/v1/provider.proto
+  protoc --proto_path=api --python_out=sdk/python rung/executor/v1/executor.proto rung/provider/v1/provider.proto rung/fleet/v1/fleet.proto
 fi
 
 # The command reference is made from the commands.

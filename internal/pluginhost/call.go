@@ -123,7 +123,7 @@ func (p *Process) Attend(ctx context.Context, limit time.Duration, begin func(li
 	}
 	if !stop() || err != nil {
 		cancel()
-		return call.Failed(err)
+		return p.wrongOption(call.Failed(err))
 	}
 	go func() {
 		for err == nil {

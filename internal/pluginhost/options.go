@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/rungci/rung/internal/pluginoption"
 )
 
 // OptionsText are the options of the configuration, as an object of JSON.
@@ -52,23 +55,47 @@ func (k *Kind) check(c *Config, schema, options string) error {
 	if err != nil {
 		return fmt.Errorf("the options of the %s %q are not JSON: %w", k.Name, c.Name, err)
 	}
-	if err := compiled.Validate(given); err != nil {
-		return fmt.Errorf("the options of the %s %q are wrong: %w", k.Name, c.Name, inOptions(err))
+	var invalid *jsonschema.ValidationError
+	switch err := compiled.Validate(given); {
+	case errors.As(err, &invalid):
+		return &pluginoption.Errors{Of: fmt.Sprintf("the %s %q", k.Name, c.Name), All: mistakes(invalid)}
+	case err != nil:
+		return fmt.Errorf("the options of the %s %q are wrong: %w", k.Name, c.Name, err)
 	}
 	return nil
 }
 
-// inOptions says where in the options a mistake is: the schema's address tells the operator nothing.
-func inOptions(err error) error {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
+// mistakes are what is wrong, each with its place: the schema's address tells the operator nothing.
+func mistakes(invalid *jsonschema.ValidationError) (all []*pluginoption.Error) {
+	alone := *invalid
+	alone.Causes = nil
+	one := &pluginoption.Error{Pointer: pluginoption.Join(invalid.InstanceLocation...), Err: errors.New(alone.DetailedOutput().Error.String())}
+	for _, cause := range invalid.Causes {
+		all = append(all, mistakes(cause)...)
+	}
+	switch invalid.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf: // what is wrong with each choice does not say that one of them would do
+		return append([]*pluginoption.Error{one}, all...)
+	}
+	if len(all) > 0 {
+		return all
+	}
+	if more, ok := invalid.ErrorKind.(*kind.AdditionalProperties); ok {
+		for _, key := range more.Properties {
+			all = append(all, &pluginoption.Error{Pointer: one.Pointer, Key: key, Err: fmt.Errorf("additional properties '%s' not allowed", key)})
+		}
+		return all
+	}
+	return append(all, one)
+}
+
+// wrongOption gives the error of an option that a plugin names its plugin.
+func (p *Process) wrongOption(err error) error {
+	var one *pluginoption.Error
+	if !errors.As(err, &one) {
 		return err
 	}
-	var lines []string
-	for _, line := range strings.Split(invalid.Error(), "\n")[1:] {
-		lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "- "))
-	}
-	return errors.New(strings.Join(lines, "; "))
+	return &pluginoption.Errors{Of: fmt.Sprintf("the %s %q", p.kind.Name, p.name), All: []*pluginoption.Error{one}}
 }
 
 // Options are a configuration's as JSON.

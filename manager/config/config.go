@@ -28,6 +28,7 @@ type Config struct {
 	Labels           map[string]string `toml:"labels"`
 	User             string            `toml:"user"` // see RunAs
 	Runners          []Runner          `toml:"runners"`
+	doc              *document         // what it was read from; nil where it was not
 }
 
 // RunAs sets the user of the jobs that run on this machine itself; empty changes nothing.

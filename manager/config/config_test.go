@@ -76,7 +76,7 @@ func TestAFileThatRegisterWroteIsAllUsed(t *testing.T) {
 			},
 		}},
 	}
-	if diff := cmp.Diff(want, r.Config, cmpopts.IgnoreUnexported(config.Runner{})); diff != "" {
+	if diff := cmp.Diff(want, r.Config, cmpopts.IgnoreUnexported(config.Config{}, config.Runner{})); diff != "" {
 		t.Error(diff)
 	}
 }

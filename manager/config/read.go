@@ -120,6 +120,7 @@ func Check(name string, text []byte, getenv func(string) string) *Report {
 	}
 	r := &reader{doc: doc, report: &Report{}, invalid: map[int]*InvalidError{}}
 	c := empty(name)
+	c.doc = doc
 	r.table(schema(), doc.values, "", reflect.ValueOf(c).Elem())
 	for i := range c.Runners {
 		span, _ := doc.at(fmt.Sprintf("runners[%d]", i), doc.keys)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -44,8 +45,10 @@ type (
 type (
 	Refusal   = executor.Refusal   // the level cannot do what the job asks for
 	UserError = executor.UserError // the job is the reason
-	PullError = executor.PullError // an image cannot be pulled
-	Gone      = executor.Gone      // the environment can run nothing any more
+	// OptionError says which option is wrong, by a JSON pointer ("/command/0"), in an error of Open: who wrote the configuration is shown the line.
+	OptionError = pluginoption.Error
+	PullError   = executor.PullError // an image cannot be pulled
+	Gone        = executor.Gone      // the environment can run nothing any more
 )
 
 // And those that are values.

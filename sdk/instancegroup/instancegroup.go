@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/internal/pluginoption"
 )
 
 // Logger is what a group logs to: its lines are in the runner's log, with their levels.
@@ -49,6 +50,8 @@ type (
 	Protocol        = group.Protocol
 	// Error is an error with a kind, which the runner sees, and a text.
 	Error = group.Error
+	// OptionError says which option is wrong, by a JSON pointer ("/hosts/one"), in an error of what opens the plugin: who wrote the configuration is shown the line.
+	OptionError = pluginoption.Error
 )
 
 // CapabilitySuspendResume says that Suspend and Resume work.

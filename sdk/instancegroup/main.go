@@ -1,20 +1,23 @@
 package instancegroup
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
 
 	fleetv1 "github.com/rungci/rung/api/rung/fleet/v1"
+	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/sdk/internal/pluginserver"
 )
 
@@ -85,20 +88,40 @@ func configured(g Basic) any {
 	return g
 }
 
-// decode fills what an author wrote from options.
+// decode fills what an author wrote from options. The error says which option is wrong, and shows no value: it may be a secret.
 func decode(options string, into any) error {
-	decoder := json.NewDecoder(strings.NewReader(cmp.Or(options, "{}")))
+	options = cmp.Or(options, "{}")
+	var each map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(options), &each); err != nil {
+		return errors.New("the options must be a JSON object")
+	}
+	err := strictly(options, into)
+	if err == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(each)) {
+		alone, failed := json.Marshal(map[string]json.RawMessage{name: each[name]})
+		if failed != nil {
+			break
+		}
+		if err := strictly(string(alone), reflect.New(reflect.TypeOf(into).Elem()).Interface()); err != nil {
+			return wrongOption(name, err)
+		}
+	}
+	return fmt.Errorf("the options: %w", err)
+}
+
+func strictly(options string, into any) error {
+	decoder := json.NewDecoder(strings.NewReader(options))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if err == nil && decoder.More() {
-		err = errors.New("there is more than one object")
-	}
+	return decoder.Decode(into)
+}
+
+// wrongOption is what is wrong with an option, or within it.
+func wrongOption(name string, err error) error {
 	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &kind):
-		return fmt.Errorf("the option %q must be %s, not %s", kind.Field, kind.Type, kind.Value)
-	case err != nil:
-		return fmt.Errorf("the options %s: %w", bytes.TrimSpace([]byte(options)), err)
+	if errors.As(err, &kind) {
+		return &OptionError{Pointer: pluginoption.Join(strings.Split(kind.Field, ".")...), Err: fmt.Errorf("the option %q must be %s, not %s", kind.Field, kind.Type, kind.Value)}
 	}
-	return nil
+	return &OptionError{Pointer: pluginoption.Join(name), Err: fmt.Errorf("the option %q: %w", name, err)}
 }

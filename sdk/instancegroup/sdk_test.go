@@ -256,7 +256,7 @@ func TestOptionsFillAGroup(t *testing.T) {
 	}
 	for options, want := range map[string]string{
 		``: "", `{"region": "eu", "tags": {"a": 1}}`: "", `{"region": 1}`: `the option "region" must be string, not number`,
-		`{"regoin": "eu"}`: `unknown field "regoin"`, `{} {}`: "more than one object", `{`: "unexpected EOF",
+		`{"regoin": "eu"}`: `unknown field "regoin"`, `{} {}`: "must be a JSON object", `{`: "must be a JSON object",
 	} {
 		if err := decode(options, &into); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", options, err)

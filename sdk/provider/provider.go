@@ -21,6 +21,7 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/executor/provider/fresh"
 	"github.com/rungci/rung/executor/provider/places"
+	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -45,6 +46,8 @@ type (
 type (
 	NoCapacity = provider.NoCapacity // there is no room now
 	Gone       = executor.Gone       // the machine no longer exists
+	// OptionError says which option is wrong, by a JSON pointer ("/hosts/one"), in an error of what opens the plugin: who wrote the configuration is shown the line.
+	OptionError = pluginoption.Error
 )
 
 // And those that are values.

@@ -46,7 +46,7 @@ func open(ctx context.Context, setup executor.Setup, raw json.RawMessage) (execu
 	}
 	program, err := exec.LookPath(o.Command[0])
 	if err != nil {
-		return nil, fmt.Errorf("the command of the option \"command\" does not exist: install it, or give its path: %w", err)
+		return nil, &executor.OptionError{Pointer: "/command/0", Err: fmt.Errorf("the command of the option \"command\" does not exist: install it, or give its path: %w", err)}
 	}
 	// Better now than in every job.
 	try := exec.CommandContext(ctx, program, append(slices.Clone(o.Command[1:]), "true")...)

@@ -22,7 +22,7 @@ func main() { instancegroup.MainCloud(&list{}, instancegroup.VersionInfo{Name: "
 
 func (l *list) Open(_ context.Context, _ instancegroup.Logger, settings instancegroup.Settings) (instancegroup.ProviderInfo, error) {
 	if len(l.Hosts) == 0 {
-		return instancegroup.ProviderInfo{}, fmt.Errorf(`the option "hosts" lists no hosts, such as {"one": "10.0.0.1:22"}`)
+		return instancegroup.ProviderInfo{}, &instancegroup.OptionError{Pointer: "/hosts", Err: fmt.Errorf(`the option "hosts" lists no hosts, such as {"one": "10.0.0.1:22"}`)}
 	}
 	l.settings, l.taken = settings, map[string]instancegroup.Order{}
 	return instancegroup.ProviderInfo{ID: "static/" + settings.Owner, MaxSize: len(l.Hosts)}, instancegroup.Load(settings, "taken", &l.taken)

@@ -12,6 +12,7 @@ import (
 	executorv1 "github.com/rungci/rung/api/rung/executor/v1"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/internal/scarcity"
 )
 
@@ -42,7 +43,7 @@ func FromStatus(err error) (out error, ok bool) {
 	}
 	for _, detail := range s.Details() {
 		if e, is := detail.(*executorv1.Error); is {
-			return Decode(e), true
+			return option(e.GetOption(), Decode(e)), true
 		}
 	}
 	return err, false
@@ -69,7 +70,7 @@ func encode(err error, depth int) *executorv1.Error {
 	if err == nil || depth == maxDepth {
 		return nil
 	}
-	e := &executorv1.Error{Code: executorv1.Code_CODE_INTERNAL, Message: clip(err.Error())}
+	e := &executorv1.Error{Code: executorv1.Code_CODE_INTERNAL, Message: clip(err.Error()), Option: optionOf(err)}
 	var gone *executor.Gone
 	var refusal *executor.Refusal
 	var user *executor.UserError
@@ -151,4 +152,21 @@ func clip(text string) string {
 		text = text[:maxText] + "…"
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// optionOf is the option that an error is about, as a JSON pointer; empty where it is about none.
+func optionOf(err error) string {
+	var wrong *pluginoption.Error
+	if errors.As(err, &wrong) {
+		return clip(pluginoption.Join(wrong.Path()...))
+	}
+	return ""
+}
+
+// option makes an error one of an option, if that is named.
+func option(pointer string, err error) error {
+	if pointer == "" {
+		return err
+	}
+	return &pluginoption.Error{Pointer: clip(pointer), Err: err}
 }

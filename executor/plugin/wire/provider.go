@@ -35,7 +35,7 @@ func FromProviderStatus(err error) (out error, ok bool) {
 	}
 	for _, detail := range s.Details() {
 		if e, is := detail.(*providerv1.Error); is {
-			return DecodeProviderError(e), true
+			return option(e.GetOption(), DecodeProviderError(e)), true
 		}
 	}
 	return err, false
@@ -43,7 +43,7 @@ func FromProviderStatus(err error) (out error, ok bool) {
 
 // EncodeProviderError makes a message of an error that is not nil.
 func EncodeProviderError(err error) *providerv1.Error {
-	out := &providerv1.Error{Code: providerv1.Code_CODE_INTERNAL, Message: clip(err.Error())}
+	out := &providerv1.Error{Code: providerv1.Code_CODE_INTERNAL, Message: clip(err.Error()), Option: optionOf(err)}
 	var none *provider.NoCapacity
 	var gone *executor.Gone
 	switch {

@@ -4,6 +4,7 @@ package plugin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"github.com/rungci/rung/fleet/group/grouptest"
 	"github.com/rungci/rung/fleet/group/plugin"
 	"github.com/rungci/rung/internal/pluginhost"
+	"github.com/rungci/rung/internal/pluginoption"
 )
 
 // static is the example, with so many hosts that answer.
@@ -71,15 +73,21 @@ func TestTheExampleTakesHostsFromItsList(t *testing.T) {
 
 func TestTheExampleSaysWhatIsWrongWithItsOptions(t *testing.T) {
 	c, _ := static(t, 0)
-	for options, want := range map[string]string{
-		`{}`:              `the option "hosts" lists no hosts`,
-		`{"hosts": 3}`:    `the option "hosts" must be map[string]string, not number`,
-		`{"host": "x"}`:   `unknown field "host"`,
-		`{"hosts": {}} x`: "there is more than one object",
+	for options, want := range map[string]struct{ text, pointer string }{
+		`{}`:                    {`the option "hosts" lists no hosts`, "/hosts"},
+		`{"hosts": 3}`:          {`the option "hosts" must be map[string]string, not number`, "/hosts"},
+		`{"hosts": {"a": [] }}`: {`the option "hosts`, "/hosts"},
+		`{"host": "x"}`:         {`unknown field "host"`, "/host"},
+		`{"hosts": {}} x`:       {"the options must be a JSON object", ""},
 	} {
 		c.Options = json.RawMessage(options)
-		if err := initialised(t, c); err == nil || !strings.Contains(err.Error(), want) {
+		err := initialised(t, c)
+		if err == nil || !strings.Contains(err.Error(), want.text) {
 			t.Errorf("%s: %v", options, err)
+		}
+		var wrong *pluginoption.Errors
+		if errors.As(err, &wrong) != (want.pointer != "") || wrong != nil && !strings.HasPrefix(wrong.All[0].Pointer, want.pointer) {
+			t.Errorf("%s: it is about %+v", options, wrong)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	fleetv1 "github.com/rungci/rung/api/rung/fleet/v1"
 	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/internal/pluginoption"
 )
 
 // maxText bounds every text for people, in bytes.
@@ -52,6 +53,9 @@ func FromStatus(err error) (out error, ok bool) {
 	}
 	for _, detail := range s.Details() {
 		if e, is := detail.(*fleetv1.Error); is {
+			if err := DecodeError(e); e.GetOption() != "" {
+				return &pluginoption.Error{Pointer: clip(e.GetOption()), Err: err}, true
+			}
 			return DecodeError(e), true
 		}
 	}
@@ -69,6 +73,10 @@ func EncodeError(err error) *fleetv1.Error {
 			out.Code = kind.code
 			break
 		}
+	}
+	var wrong *pluginoption.Error
+	if errors.As(err, &wrong) {
+		out.Option = clip(pluginoption.Join(wrong.Path()...))
 	}
 	if after, _ := group.RetryAfter(err); after > 0 {
 		out.After = duration(after)

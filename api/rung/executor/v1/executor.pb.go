@@ -3675,7 +3675,9 @@ type Error struct {
 	// With CODE_PULL: the image.
 	Image string `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
 	// The error below this one.
-	Cause         *Error `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
+	Cause *Error `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
+	// Of Open: the option that is wrong, as a JSON pointer ("/hosts/one"); empty where it is none, or all of them.
+	Option        string `protobuf:"bytes,9,opt,name=option,proto3" json:"option,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3764,6 +3766,13 @@ func (x *Error) GetCause() *Error {
 		return x.Cause
 	}
 	return nil
+}
+
+func (x *Error) GetOption() string {
+	if x != nil {
+		return x.Option
+	}
+	return ""
 }
 
 // Status has the form of google.rpc.Status, for languages without that: the value of "grpc-status-details-bin" in a call's trailer.
@@ -4091,7 +4100,7 @@ const file_rung_executor_v1_executor_proto_rawDesc = "" +
 	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x1a\n" +
 	"\bbranches\x18\x02 \x03(\tR\bbranches\"S\n" +
 	"\x0eBranchResponse\x12A\n" +
-	"\fenvironments\x18\x01 \x03(\v2\x1d.rung.executor.v1.EnvironmentR\fenvironments\"\xe6\x01\n" +
+	"\fenvironments\x18\x01 \x03(\v2\x1d.rung.executor.v1.EnvironmentR\fenvironments\"\xfe\x01\n" +
 	"\x05Error\x12*\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x16.rung.executor.v1.CodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
@@ -4100,7 +4109,8 @@ const file_rung_executor_v1_executor_proto_rawDesc = "" +
 	"\x04what\x18\x05 \x01(\tR\x04what\x12\x14\n" +
 	"\x05could\x18\x06 \x01(\tR\x05could\x12\x14\n" +
 	"\x05image\x18\a \x01(\tR\x05image\x12-\n" +
-	"\x05cause\x18\b \x01(\v2\x17.rung.executor.v1.ErrorR\x05cause\"f\n" +
+	"\x05cause\x18\b \x01(\v2\x17.rung.executor.v1.ErrorR\x05cause\x12\x16\n" +
+	"\x06option\x18\t \x01(\tR\x06option\"f\n" +
 	"\x06Status\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +

@@ -2049,7 +2049,9 @@ type Error struct {
 	// For people: what, where, why.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// When it is worth to try again; absent: not known.
-	After         *durationpb.Duration `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	After *durationpb.Duration `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Of Open: the option that is wrong, as a JSON pointer ("/hosts/one"); empty where it is none, or all of them.
+	Option        string `protobuf:"bytes,4,opt,name=option,proto3" json:"option,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2103,6 +2105,13 @@ func (x *Error) GetAfter() *durationpb.Duration {
 		return x.After
 	}
 	return nil
+}
+
+func (x *Error) GetOption() string {
+	if x != nil {
+		return x.Option
+	}
+	return ""
 }
 
 var File_rung_fleet_v1_fleet_proto protoreflect.FileDescriptor
@@ -2240,11 +2249,12 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x11\n" +
 	"\x0fShutdownRequest\"\x12\n" +
-	"\x10ShutdownResponse\"{\n" +
+	"\x10ShutdownResponse\"\x93\x01\n" +
 	"\x05Error\x12'\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x13.rung.fleet.v1.CodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12/\n" +
-	"\x05after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05after*\xb5\x01\n" +
+	"\x05after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05after\x12\x16\n" +
+	"\x06option\x18\x04 \x01(\tR\x06option*\xb5\x01\n" +
 	"\aAbility\x12\x17\n" +
 	"\x13ABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fABILITY_DETAILS\x10\x01\x12\x11\n" +

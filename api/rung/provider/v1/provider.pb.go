@@ -1490,7 +1490,9 @@ type Error struct {
 	// For people: what, where, why.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// With CODE_NO_CAPACITY: when it is worth to ask again; 0: when Capacity tells.
-	After         *durationpb.Duration `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	After *durationpb.Duration `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Of Open: the option that is wrong, as a JSON pointer ("/hosts/one"); empty where it is none, or all of them.
+	Option        string `protobuf:"bytes,4,opt,name=option,proto3" json:"option,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1544,6 +1546,13 @@ func (x *Error) GetAfter() *durationpb.Duration {
 		return x.After
 	}
 	return nil
+}
+
+func (x *Error) GetOption() string {
+	if x != nil {
+		return x.Option
+	}
+	return ""
 }
 
 var File_rung_provider_v1_provider_proto protoreflect.FileDescriptor
@@ -1638,11 +1647,12 @@ const file_rung_provider_v1_provider_proto_rawDesc = "" +
 	"\x05fault\x18\x02 \x01(\tR\x05fault\"\x11\n" +
 	"\x0fReleaseResponse\"\x0e\n" +
 	"\fCloseRequest\"\x0f\n" +
-	"\rCloseResponse\"~\n" +
+	"\rCloseResponse\"\x96\x01\n" +
 	"\x05Error\x12*\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x16.rung.provider.v1.CodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12/\n" +
-	"\x05after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05after*\xa3\x01\n" +
+	"\x05after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05after\x12\x16\n" +
+	"\x06option\x18\x04 \x01(\tR\x06option*\xa3\x01\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rCODE_INTERNAL\x10\x01\x12\x14\n" +

@@ -312,7 +312,7 @@ func (d *doctor) entries(ctx context.Context, c *config.Config) (all []finding) 
 			continue
 		}
 		for _, level := range append([]executor.Level{wanted.Default}, slices.DeleteFunc(slices.Clone(wanted.Allowed), func(l executor.Level) bool { return l == wanted.Default })...) {
-			if err := d.try(ctx, r, level); err != nil {
+			if err := c.Placed(r, config.PluginOptions, d.try(ctx, r, level)); err != nil {
 				all = append(all, finding{"runner", statusProblem, fmt.Sprintf("%s: its jobs cannot run at level %s: %v", name, level, err), fix(level, err)})
 				continue
 			}

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rungci/rung/internal/pluginoption"
+	"github.com/rungci/rung/steps/diag"
+)
+
+// The tables of an entry that hold the options of plugins.
+const (
+	PluginOptions   = "plugin.options"
+	ProviderOptions = "provider.options"
+	GroupOptions    = "autoscaler.plugin_config"
+)
+
+// OptionError is what is wrong with options of a plugin, with their places in the file.
+type OptionError struct {
+	Of       string // the plugin: `the executor plugin "wrap"`
+	Problems diag.List
+	Err      error
+}
+
+// Error has all of it in one line, as a log takes it: each with its place and the line of the file, if that may be shown.
+func (e *OptionError) Error() string {
+	texts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		if texts[i] = p.Error(); p.Source != "" {
+			texts[i] += " (" + strings.TrimSpace(p.Source) + ")"
+		}
+	}
+	return "the options of " + e.Of + " are wrong: " + strings.Join(texts, "; ")
+}
+
+// Unwrap returns the plugin's error, and the diagnostics.
+func (e *OptionError) Unwrap() []error { return []error{e.Err, e.Problems} }
+
+// Placed says where in the file the options are that an error of a plugin is about. Other errors stay as they are. table is where the entry has the options:
+// PluginOptions, ProviderOptions, GroupOptions, or a pool's "fleet.pools[1].plugin_config".
+func (c *Config) Placed(r *Runner, table string, err error) error {
+	var wrong *pluginoption.Errors
+	i := slices.IndexFunc(c.Runners, func(other Runner) bool { return other.line == r.line })
+	if c.doc == nil || i < 0 || !errors.As(err, &wrong) {
+		return err
+	}
+	out := &OptionError{Of: wrong.Of, Err: err}
+	base := fmt.Sprintf("runners[%d].%s", i, table)
+	for _, one := range wrong.All {
+		d := diag.Diagnostic{Message: one.Error()}
+		d.Span, d.Source = c.doc.option(base, one.Path(), one.Key != "")
+		out.Problems = append(out.Problems, d)
+	}
+	return out
+}
+
+// option is the place of a value below a table, or of its key; of what is not there, that of the nearest table or list that should have it.
+func (d *document) option(base string, path []string, key bool) (diag.Span, string) {
+	at, found := base, true
+	for _, token := range path {
+		next := at + "[" + token + "]"
+		if _, ok := d.vals[next]; !ok {
+			next = at + "." + token
+		}
+		_, isKey := d.keys[next]
+		_, isValue := d.vals[next]
+		if found = isKey || isValue; !found {
+			break
+		}
+		at = next
+	}
+	if key || !found {
+		return d.at(at, d.keys)
+	}
+	return d.at(at, d.vals)
+}
