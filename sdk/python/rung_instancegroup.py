@@ -29,6 +29,7 @@ OWNER, REQUEST, NUMBER = "rung-owner", "rung-request", "rung-number"  # labels
 AT_ONCE = 8  # machines that are made or deleted at the same time
 MAX_ASKED = 1000  # requests that are remembered: others are found by their labels
 PAGE = 500  # instances in a message
+PRIVATE = [ipaddress.ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")]
 STATES = {"creating": pb.STATE_CREATING, "running": pb.STATE_RUNNING, "suspending": pb.STATE_SUSPENDING, "suspended": pb.STATE_SUSPENDED,
           "timeout": pb.STATE_TIMEOUT, "failed": pb.STATE_FAILED, "deleting": pb.STATE_DELETING, "deleted": pb.STATE_DELETED}
 
@@ -206,7 +207,7 @@ def addresses(every):
                 continue
             if address.version != version or address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
                 continue
-            if address.is_private:
+            if any(address in network for network in PRIVATE):
                 internal = internal or text
             else:
                 external = external or text
