@@ -37,7 +37,7 @@ func Command(p *command.Program) *cobra.Command {
 		}
 		return exit.Shown(plugintest.Child([]string{"plugin", childName}))
 	}}
-	cmd.AddCommand(installCommand(p), listCommand(p), useCommand(p), removeCommand(p), loginCommand(p), publishCommand(p), testCommand(p), child)
+	cmd.AddCommand(installCommand(p), listCommand(p), useCommand(p), removeCommand(p), loginCommand(p), publishCommand(p), newCommand(p), testCommand(p), child)
 	return cmd
 }
 
@@ -77,7 +77,10 @@ Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin
 		if options != "" && !json.Valid([]byte(options)) {
 			return exit.Usage("--options must be JSON, such as '{\"command\": [\"nice\"]}'")
 		}
-		config := pluginhost.Config{Name: nameOf(args[0]), File: args[0], Options: json.RawMessage(options), Log: slog.New(slog.DiscardHandler)}
+		config := pluginhost.Config{Name: nameOf(args[0]), File: args[0], Log: slog.New(slog.DiscardHandler)}
+		if options != "" {
+			config.Options = json.RawMessage(options)
+		}
 		var log io.Writer
 		if verbose {
 			config.Log, log = slog.New(slog.NewTextHandler(p.Stderr, nil)), p.Stderr
