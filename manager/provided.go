@@ -67,7 +67,7 @@ func (e *entry) changeSupply(p *config.Provider) {
 	before := e.from
 	switch {
 	case before == nil && p == nil:
-	case before == nil, p == nil, before.Name != p.Name, before.File != p.File, (len(before.Hosts) == 0) != (len(p.Hosts) == 0):
+	case before == nil, p == nil, !config.SamePlugin(before.Name, p.Name), before.File != p.File, (len(before.Hosts) == 0) != (len(p.Hosts) == 0):
 		e.log.Warn("the new provider takes effect after a restart; drain the manager first, because running jobs use machines of the current one")
 	default:
 		e.from = p

@@ -28,13 +28,8 @@ func TestNewPluginsInPython(t *testing.T) {
 	runStories(t, testscript.Params{Files: []string{"testdata/scaffold/python.txtar"}, Cmds: map[string]func(*testscript.TestScript, bool, []string){"builds": builds, "short": short}}, nil)
 }
 
-// short makes a folder with a short name the one for temporary files: jobs have sockets there.
-func short(ts *testscript.TestScript, _ bool, _ []string) {
-	folder, err := os.MkdirTemp("", "new")
-	ts.Check(err)
-	ts.Defer(func() { _ = os.RemoveAll(folder) }) // what jobs have left is what the suite says
-	ts.Setenv("TMPDIR", folder)
-}
+// short makes the usual folder the one for temporary files, whose name is short: jobs have sockets there.
+func short(ts *testscript.TestScript, _ bool, _ []string) { ts.Setenv("TMPDIR", os.TempDir()) }
 
 // builds builds a new plugin as its README says, with the SDK of this repository: builds FOLDER makes bin/FOLDER.
 func builds(ts *testscript.TestScript, neg bool, args []string) {

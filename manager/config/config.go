@@ -354,6 +354,7 @@ type Provider struct {
 	Args           []string       `toml:"args"`
 	Environment    []string       `toml:"environment"` // NAME=VALUE, or NAME for the value of this process
 	Options        map[string]any `toml:"options"`     // checked by the plugin's schema
+	Installed      Installed      // what Name means, where that is an installed plugin
 }
 
 // MachineNeeds are what a machine has to have for each job. Sizes are in bytes; 0 and "" ask for nothing.
@@ -408,4 +409,10 @@ type Plugin struct {
 	Args        []string       `toml:"args"`
 	Environment []string       `toml:"environment"` // NAME=VALUE, or NAME for the value of this process
 	Options     map[string]any `toml:"options"`     // checked by the plugin's schema
+	Installed   Installed      // what Name means, where that is an installed plugin
+}
+
+// Installed says which installed plugin a name means: who reads the configuration finds it. That the name means another one is a change of the entry, as any other.
+type Installed struct {
+	File, SHA256, Version string // all empty where the plugin is not installed, or is found otherwise
 }

@@ -75,3 +75,15 @@ func folded(table map[string]any, key string) any {
 	}
 	return nil
 }
+
+// SamePlugin reports whether two names of a configuration mean the same plugin, in whatever version.
+func SamePlugin(a, b string) bool {
+	plain := func(text string) string {
+		text, _, _ = strings.Cut(text, "@")
+		if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, '/') {
+			text = text[:i]
+		}
+		return text
+	}
+	return plain(a) == plain(b)
+}

@@ -122,6 +122,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 		return exit.Coded(exit.Definition, "%v", err).Hinted("see `rung config lint`")
 	}
 	c.RunAs(s.user)
+	findInstalled(c)
 	if s.state == "" {
 		if s.state, err = place.StateFolder(p); err != nil {
 			return err
@@ -223,6 +224,7 @@ func (m *managed) reload(ctx context.Context, always bool) {
 		return
 	}
 	c.RunAs(m.user)
+	findInstalled(c)
 	err = m.Reload(ctx, c)
 	m.served.board.Loaded(err)
 	if err != nil {

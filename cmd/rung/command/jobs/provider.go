@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/executor/provider/connect"
 	"github.com/rungci/rung/executor/provider/hosts"
+	"github.com/rungci/rung/internal/pluginhost"
 	"github.com/rungci/rung/manager/config"
 )
 
@@ -59,5 +60,24 @@ func listed(p *config.Provider, setup provider.Setup) (provider.Provider, error)
 func connectTo(program func(system, arch string) (string, error)) func(context.Context, provider.Access) (host.Host, error) {
 	return func(ctx context.Context, to provider.Access) (host.Host, error) {
 		return connect.Host(ctx, to, program)
+	}
+}
+
+// findInstalled notes which installed plugins the names of a configuration mean now: a plugin that was upgraded is a change of its entry.
+func findInstalled(c *config.Config) {
+	note := func(kind *pluginhost.Kind, name, file, folder string) config.Installed {
+		found, ok := kind.Installed(&pluginhost.Config{Name: name, File: file, Folder: folder})
+		if !ok {
+			return config.Installed{}
+		}
+		return config.Installed{File: found.File(), SHA256: found.SHA256, Version: found.Version}
+	}
+	for i := range c.Runners {
+		if p := c.Runners[i].Plugin; p != nil {
+			p.Installed = note(plugin.ExecutorKind, p.Name, p.File, p.Folder)
+		}
+		if p := c.Runners[i].Provider; p != nil && p.Name != "" {
+			p.Installed = note(plugin.ProviderKind, p.Name, p.File, p.Folder)
+		}
 	}
 }
