@@ -135,7 +135,7 @@ func New(o Options) (*Manager, error) {
 	uses := usage.New(filepath.Join(o.State, usesFolder))
 	m.levels = newLevels(o.Log, func(ctx context.Context, r *config.Runner, of executor.Level) (executor.Executor, error) {
 		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: executor.Lease{Owner: m.owner(), Keep: o.Keep}, Uses: uses})
-		return opened, m.placed(r, config.PluginOptions, err)
+		return opened, placed(m, r, config.PluginOptions, err)
 	})
 	m.disk = disk.New(disk.Options{Limits: space{m}.limits, Storers: space{m}.storers, Folders: []string{o.State}, Log: o.Log})
 	m.asking, m.endAsk = context.WithCancel(context.Background())

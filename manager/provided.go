@@ -37,7 +37,7 @@ func (e *entry) openSupply(p *config.Provider) error {
 			settings := *e.settings()
 			settings.Provider = e.provides()
 			opened, err := m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder})
-			return opened, m.placed(&settings, config.ProviderOptions, err)
+			return opened, placed(m, &settings, config.ProviderOptions, err)
 		},
 		Terms: termsOf(p), Log: e.log,
 	})
@@ -55,7 +55,7 @@ func (e *entry) openSupply(p *config.Provider) error {
 }
 
 // placed says where in the configuration the options are that an error of a plugin is about.
-func (m *Manager) placed(r *config.Runner, table string, err error) error {
+func placed(m *Manager, r *config.Runner, table string, err error) error {
 	if read := m.read.Load(); read != nil && err != nil {
 		return read.Placed(r, table, err)
 	}

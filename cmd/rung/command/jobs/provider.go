@@ -12,7 +12,6 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/executor/provider/connect"
 	"github.com/rungci/rung/executor/provider/hosts"
-	"github.com/rungci/rung/internal/pluginhost"
 	"github.com/rungci/rung/manager/config"
 )
 
@@ -65,19 +64,18 @@ func connectTo(program func(system, arch string) (string, error)) func(context.C
 
 // findInstalled notes which installed plugins the names of a configuration mean now: a plugin that was upgraded is a change of its entry.
 func findInstalled(c *config.Config) {
-	note := func(kind *pluginhost.Kind, name, file, folder string) config.Installed {
-		found, ok := kind.Installed(&pluginhost.Config{Name: name, File: file, Folder: folder})
-		if !ok {
-			return config.Installed{}
-		}
-		return config.Installed{File: found.File(), SHA256: found.SHA256, Version: found.Version}
-	}
 	for i := range c.Runners {
 		if p := c.Runners[i].Plugin; p != nil {
-			p.Installed = note(plugin.ExecutorKind, p.Name, p.File, p.Folder)
+			p.Installed = config.Installed{}
+			if found, ok := plugin.ExecutorKind.Installed(&plugin.Config{Name: p.Name, File: p.File, Folder: p.Folder}); ok {
+				p.Installed = config.Installed{File: found.File(), SHA256: found.SHA256, Version: found.Version}
+			}
 		}
 		if p := c.Runners[i].Provider; p != nil && p.Name != "" {
-			p.Installed = note(plugin.ProviderKind, p.Name, p.File, p.Folder)
+			p.Installed = config.Installed{}
+			if found, ok := plugin.ProviderKind.Installed(&plugin.Config{Name: p.Name, File: p.File, Folder: p.Folder}); ok {
+				p.Installed = config.Installed{File: found.File(), SHA256: found.SHA256, Version: found.Version}
+			}
 		}
 	}
 }

@@ -43,7 +43,7 @@ func Command(p *command.Program) *cobra.Command {
 
 func testCommand(p *command.Program) *cobra.Command {
 	var options, stepRunner, image, only string
-	var verbose bool
+	var verbose, nothing bool
 	cmd := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Try a plugin with the suite that its kind must pass",
@@ -59,11 +59,12 @@ them. With the options that it is given it must have room for 2 to 64 jobs, and 
 
 Of an instance-group plugin: that a repeated request creates no second instance, that instances run, can be reached and go away, that they can be deleted
 twice, that they outlive the process of the plugin, and some fifteen things more. It creates about 20 instances, at most two at a time, and connects to
-none. In a cloud, they cost money. With the options that it is given it must have room for 2 instances.
+none. In a cloud, they cost money: begin with --dry. With the options that it is given it must have room for 2 instances.
 
 Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin does not start`,
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
+  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --dry
   rung plugin test ./provider-plugin-command --options "$(cat options.json)"
   rung plugin test ./group-plugin-static --options "$(cat hosts.json)"`,
 		Args: command.Arguments(1, 1, "FILE"),
@@ -72,6 +73,7 @@ Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin
 	cmd.Flags().StringVar(&image, "image", "", "run jobs in this `IMAGE`, which has a POSIX shell")
 	cmd.Flags().StringVar(&only, "only", "", "try only cases that have this `TEXT` in them")
 	cmd.Flags().StringVar(&stepRunner, "step-runner", "", "run jobs with this step-runner `FILE`, which is else the one beside rung")
+	cmd.Flags().BoolVar(&nothing, "dry", false, "try only what makes no machine and runs no job: that it opens, lists and refuses wrong options")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the plugin writes to its log")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if options != "" && !json.Valid([]byte(options)) {
@@ -95,20 +97,25 @@ Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin
 		}
 		again, each := []string{own, "plugin", childName}, func(r plugintrial.Result) { show(p.Stdout, r) }
 		var passed bool
-		switch kind {
-		case groupplugin.Kind:
+		if kind == plugin.ExecutorKind {
+			if stepRunner, err = findStepRunner(stepRunner); err != nil {
+				return err
+			}
+		}
+		switch {
+		case kind == nil:
+			err = fmt.Errorf("the plugin %q serves none of the contracts of executors, providers and instance groups", config.Name)
+		case nothing:
+			passed = (&dry{kind: kind, config: config, stepRunner: stepRunner}).run(cmd.Context(), each)
+		case kind == groupplugin.Kind:
 			trial := grouptrial.Trial{Plugin: groupplugin.Config{Config: config}, Only: only, Log: log}
 			passed, err = trial.Run(cmd.Context(), again, each)
-		case plugin.ProviderKind, plugin.ExecutorKind:
+		default:
 			trial := plugintest.Trial{Plugin: config, Provider: kind == plugin.ProviderKind, Image: image, Only: only, Log: log}
 			if !trial.Provider {
-				if trial.StepRunner, err = findStepRunner(stepRunner); err != nil {
-					return err
-				}
+				trial.StepRunner = stepRunner
 			}
 			passed, err = trial.Run(cmd.Context(), again, each)
-		default:
-			err = fmt.Errorf("the plugin %q serves none of the contracts of executors, providers and instance groups", config.Name)
 		}
 		switch {
 		case err != nil:
