@@ -37,6 +37,9 @@ func Adapt(b Basic) *Group {
 
 // Init is Basic's. It is called once.
 func (g *Group) Init(ctx context.Context, log hclog.Logger, settings Settings) (ProviderInfo, error) {
+	if log == nil {
+		log = g.log // which takes nothing
+	}
 	g.mu.Lock()
 	again := g.opened
 	g.opened = true

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/plugin"
 	"github.com/rungci/rung/executor/provider"
@@ -74,7 +72,7 @@ func (d *dry) open(ctx context.Context, state string, options json.RawMessage) (
 	switch d.kind {
 	case groupplugin.Kind:
 		g := group.Adapt(groupplugin.New(groupplugin.Config{Config: config}))
-		if _, err := g.Init(ctx, hclog.NewNullLogger(), group.Settings{Owner: "dry", State: state}); err != nil {
+		if _, err := g.Init(ctx, nil, group.Settings{Owner: "dry", State: state}); err != nil {
 			return nil, nil, err
 		}
 		list = func() (ids []string, err error) {
