@@ -288,7 +288,10 @@ class Service:
     def Watch(self, request, context):
         context.add_callback(self.change)
         with self.news:
-            place = self.held.get(request.key)
+            place, over = self.held.get(request.key), request.key in self.over
+        if place is None and over:  # the release was quicker than this call
+            yield pb.WatchResponse(error=pb.Error(code=pb.CODE_CLOSED, message="the machine was given back"))
+            return
         if place is None:
             yield pb.WatchResponse(error=pb.Error(code=pb.CODE_GONE, message="the plugin has no machine of this key"))
             return
