@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,9 @@ var operations = map[string]operation{
 	}},
 	"own": {"USER GROUP DIR", func(ctx context.Context, _ host.Files, args []string, _ io.Reader, _ io.Writer) error {
 		return own(ctx, args)
+	}},
+	"environ": {"", func(_ context.Context, _ host.Files, _ []string, _ io.Reader, out io.Writer) error {
+		return json.NewEncoder(out).Encode(os.Environ())
 	}},
 	"unpack": {"DIR", func(ctx context.Context, files host.Files, args []string, in io.Reader, _ io.Writer) error {
 		return files.Unpack(ctx, args[0], in)
@@ -224,6 +228,12 @@ func (c *Client) Link(ctx context.Context, target, path string) error {
 // RemoveAll removes a file or folder.
 func (c *Client) RemoveAll(ctx context.Context, path string) error {
 	return c.call(ctx, nil, nil, "remove", path)
+}
+
+// Environ are the variables that the program has there, as NAME=VALUE.
+func (c *Client) Environ(ctx context.Context) (env []string, err error) {
+	err = c.ask(ctx, &env, "environ")
+	return env, err
 }
 
 // Unpack unpacks a tar archive.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -21,23 +22,40 @@ import (
 const notFound = 127
 
 // becomeCommand becomes the program that its file descriptor 3 describes, which keeps its arguments and environment off command lines and disks.
+// Where no descriptor can be handed over, a file does, which is removed before anything else can read it.
 func (a *app) becomeCommand() *cobra.Command {
-	return &cobra.Command{
+	var file string
+	cmd := &cobra.Command{
 		Use:    "become",
-		Short:  "Become the program that file descriptor 3 describes",
+		Short:  "Become the program that file descriptor 3, or a file, describes",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := become(os.NewFile(3, "the description of a program")); err != nil { //nolint:mnd // as it says
-				return exit.Coded(notFound, "%v", err)
-			}
-			return nil
+			err := becomeFrom(file)
+			return exit.Coded(notFound, "%v", err)
 		},
 	}
+	cmd.Flags().StringVar(&file, "file", "", "read `FILE` and remove it; what it says of the environment is added to this process's")
+	return cmd
 }
 
-// become returns only with an error.
-func become(from *os.File) error {
+// becomeFrom returns only with an error. Without a file, descriptor 3 is read.
+func becomeFrom(file string) error {
+	if file == "" {
+		return become(os.NewFile(3, "the description of a program"), nil) //nolint:mnd // as it says
+	}
+	from, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("cannot become a program: %w", err)
+	}
+	if err := os.Remove(file); err != nil {
+		return fmt.Errorf("cannot become a program: %w", err)
+	}
+	return become(from, os.Environ())
+}
+
+// become returns only with an error. The program has the variables of keep, and over them those of its description.
+func become(from *os.File, keep []string) error {
 	var it struct {
 		Args, Env []string
 		Cwd       string
@@ -54,7 +72,7 @@ func become(from *os.File) error {
 	}
 	_ = from.Close()
 	os.Clearenv()
-	for _, pair := range it.Env {
+	for _, pair := range slices.Concat(keep, it.Env) {
 		name, value, _ := strings.Cut(pair, "=")
 		if err := os.Setenv(name, value); err != nil {
 			return fmt.Errorf("cannot become a program: the variable %q: %w", name, err)
