@@ -1,0 +1,161 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/rungci/rung/executor"
+)
+
+const (
+	// DefaultLook is how often a pod is asked for, beside being watched: its end is noticed within 10 seconds, whatever becomes of a connection.
+	DefaultLook = 8 * time.Second
+	// lostAfter is how long an API server may not answer until the environments behind it count as gone.
+	lostAfter = 15 * time.Second
+	// followPause is the time between two attempts to reach it.
+	followPause = 500 * time.Millisecond
+)
+
+// follower knows how a pod is.
+type follower struct {
+	cluster *cluster
+	look    time.Duration
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	pod     *corev1.Pod // as it was seen last
+	seen    time.Time
+	end     *executor.Gone // it is not there any more, or cannot be seen
+	lost    time.Time      // since when nobody answers; zero if somebody does
+	changed chan struct{}  // closed with the next change
+}
+
+// follow watches a pod until ctx ends, or stop is called.
+func (e *Executor) follow(ctx context.Context, pod *corev1.Pod) *follower {
+	f := &follower{cluster: e.cluster, look: e.opts.Look, pod: pod, seen: time.Now(), changed: make(chan struct{})}
+	ctx, f.stop = context.WithCancel(ctx)
+	go f.run(ctx)
+	return f
+}
+
+// now is the pod as it was seen last, or why it is gone, and what is closed when that changes.
+func (f *follower) now() (*corev1.Pod, *executor.Gone, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pod, f.end, f.changed
+}
+
+// fresh reports whether the pod has been seen of late.
+func (f *follower) fresh() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.end != nil || time.Since(f.seen) < f.look
+}
+
+// saw takes a pod, which may be another of its name, or nil for none.
+func (f *follower) saw(pod *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.end != nil {
+		return
+	}
+	f.seen, f.lost = time.Now(), time.Time{}
+	switch {
+	case pod == nil || pod.UID != f.pod.UID:
+		why := "its pod was deleted"
+		if gone := ended(f.pod); gone != nil { // as was known before
+			why = gone.Reason
+		}
+		f.end = &executor.Gone{Reason: why}
+	case pod.ResourceVersion == f.pod.ResourceVersion:
+		return
+	default:
+		f.pod = pod
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// missed takes an error of the API server.
+func (f *follower) missed(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost.IsZero() {
+		f.lost = time.Now()
+	}
+	if f.end == nil && time.Since(f.lost) > lostAfter {
+		f.end = &executor.Gone{Reason: fmt.Sprintf("the Kubernetes cluster at %s has stopped answering", f.cluster.name), Err: err}
+		close(f.changed)
+		f.changed = make(chan struct{})
+	}
+}
+
+func (f *follower) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if f.ask(ctx) {
+			f.watch(ctx)
+		}
+		if _, gone, _ := f.now(); gone != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(followPause):
+		}
+	}
+}
+
+// ask looks at the pod once, and reports whether it is there.
+func (f *follower) ask(ctx context.Context) bool {
+	pod, _, _ := f.now()
+	found, err := f.cluster.pod(ctx, pod.Namespace, pod.Name)
+	switch {
+	case isGone(err):
+		f.saw(nil)
+		return false
+	case err != nil:
+		f.missed(err)
+		return false
+	}
+	f.saw(found)
+	return true
+}
+
+// watch sees what becomes of the pod until the watch ends, or what it says is not what the pod is.
+func (f *follower) watch(ctx context.Context) {
+	pod, _, _ := f.now()
+	watching, err := f.cluster.watchPod(ctx, pod.Namespace, pod.Name, pod.ResourceVersion)
+	if err != nil {
+		f.missed(err)
+		return
+	}
+	defer watching.Stop()
+	tick := time.NewTicker(f.look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !f.ask(ctx) {
+				return
+			}
+		case event, open := <-watching.ResultChan():
+			found, is := event.Object.(*corev1.Pod)
+			switch {
+			case !open || !is: // an error, such as a version that is too old
+				return
+			case event.Type == watch.Deleted:
+				f.saw(found)
+				f.saw(nil)
+				return
+			}
+			f.saw(found)
+		}
+	}
+}
