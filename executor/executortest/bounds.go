@@ -40,7 +40,7 @@ echo "processors: $list."`, "processors: 0."},
 			p := b.open(t)
 			j := b.level.Job("bounded")
 			j.Resources = c.limit
-			if !p.Capabilities().Resources {
+			if !p.Capabilities().Resources || slices.Contains(b.level.Unheld, c.name) {
 				wantRefusal(t, p, j, "resource limits")
 				return
 			}

@@ -39,6 +39,8 @@ type Level struct {
 	// Running names the environments that the level has made, with New(dir), in which something can run. Nil leaves
 	// out what cannot be seen without it.
 	Running func(dir string) ([]string, error)
+	// Unheld names the limits, as the suite calls them, that a level with limits of resources refuses all the same.
+	Unheld []string
 	// MissingImage is the name of an image that is nowhere, on levels that have images; empty leaves that out.
 	MissingImage string
 	// Ends are ways in which an environment ends from outside, by what happens.

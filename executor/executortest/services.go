@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,8 +28,14 @@ func (r *reported) report(p event.Preparing) {
 	fmt.Fprintln(r, p.Message)
 }
 
-// Services tries the services of a level that has them. The image of its jobs has a shell and the commands of busybox.
+// Services tries the services of a level that has them. The image of its jobs has a shell and the commands of busybox. Each service has a port of its
+// own: on some levels they share a network.
 func Services(t *testing.T, level Level) {
+	isolated := executor.NetworkNone // the policy of what needs no network, where the level has it
+	can := capabilities(t, level)
+	if !slices.Contains(can.Networks, isolated) {
+		isolated = executor.NetworkDefault
+	}
 	service := func(script string, variables map[string]string, aliases ...string) containers.Service {
 		s := containers.Service{Image: *level.Job("any").Image, Aliases: aliases, Command: []string{"-c", script}, Variables: map[string]string{"HEALTHCHECK_TCP_PORT": "8080"}}
 		s.Entrypoint = []string{"sh"}
@@ -37,7 +44,7 @@ func Services(t *testing.T, level Level) {
 		}
 		return s
 	}
-	const serve = `exec nc -ll -p 8080 -e echo "I am $NAME of $JOB"`
+	const serve, other = `exec nc -ll -p 8080 -e echo "I am $NAME of $JOB"`, `exec nc -ll -p 8081 -e echo "I am $NAME of $JOB"`
 	ask := func(t *testing.T, policy executor.NetworkPolicy, services ...containers.Service) (answers func(script string) string, said string, err error) {
 		t.Helper()
 		dir := t.TempDir()
@@ -69,14 +76,17 @@ func Services(t *testing.T, level Level) {
 		}, log.String(), err
 	}
 	for _, policy := range []executor.NetworkPolicy{executor.NetworkDefault, executor.NetworkNone, executor.NetworkPublic} {
+		if policy != executor.NetworkDefault && !slices.Contains(can.Networks, policy) {
+			continue
+		}
 		t.Run("are reached under all their names when the job begins with the network policy "+string(policy), func(t *testing.T) {
-			run, said, err := ask(t, policy, service("sleep 0.3; "+serve, map[string]string{"NAME": "db"}, "db", "database"), service(serve, map[string]string{"NAME": "other"}, "second"))
+			run, said, err := ask(t, policy, service("sleep 0.3; "+serve, map[string]string{"NAME": "db"}, "db", "database"), service(other, map[string]string{"NAME": "other", "HEALTHCHECK_TCP_PORT": "8081"}, "second"))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}
 			// Between two answers of a service nobody listens.
-			for name, want := range map[string]string{"db": "I am db of the job\n", "database": "I am db of the job\n", "second": "I am other of the job\n"} {
-				if got := run("for n in 1 2 3 4 5 6 7 8 9; do nc -w 5 " + name + " 8080 </dev/null 2>/dev/null && break; sleep 0.5; done"); got != want {
+			for name, want := range map[string]string{"db 8080": "I am db of the job\n", "database 8080": "I am db of the job\n", "second 8081": "I am other of the job\n"} {
+				if got := run("for n in 1 2 3 4 5 6 7 8 9; do nc -w 5 " + name + " </dev/null 2>/dev/null && break; sleep 0.5; done"); got != want {
 					t.Errorf("%s answers %q\n%s", name, got, said)
 				}
 			}
@@ -86,11 +96,11 @@ func Services(t *testing.T, level Level) {
 		})
 	}
 	t.Run("reach those that were started before them", func(t *testing.T) {
-		run, said, err := ask(t, executor.NetworkNone, service(serve, map[string]string{"NAME": "db"}, "db"), service(`while answer=$(nc -w 5 db 8080 </dev/null); [ ! "$answer" ]; do sleep 0.2; done; exec nc -ll -p 8080 -e echo "$answer"`, map[string]string{"HEALTHCHECK_TCP_PORT": ""}, "front"))
+		run, said, err := ask(t, isolated, service(serve, map[string]string{"NAME": "db"}, "db"), service(`while answer=$(nc -w 5 db 8080 </dev/null); [ ! "$answer" ]; do sleep 0.2; done; exec nc -ll -p 8081 -e echo "$answer"`, map[string]string{"HEALTHCHECK_TCP_PORT": ""}, "front"))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, said)
 		}
-		if got := run("for n in 1 2 3 4 5; do nc -w 5 front 8080 </dev/null && break; sleep 1; done"); !strings.Contains(got, "I am db of the job") {
+		if got := run("for n in 1 2 3 4 5; do nc -w 5 front 8081 </dev/null && break; sleep 1; done"); !strings.Contains(got, "I am db of the job") {
 			t.Errorf("it answers %q", got)
 		}
 	})
@@ -115,11 +125,22 @@ func Services(t *testing.T, level Level) {
 		checked.Health = &containers.Health{Command: "test -e /tmp/ready", Interval: 200 * time.Millisecond, Retries: 50}
 		failing := service("sleep 600", nil, "failing")
 		failing.Health = &containers.Health{Command: "exit 1", Interval: 100 * time.Millisecond, Retries: 2}
-		_, said, err := ask(t, executor.NetworkNone, checked, failing)
+		_, said, err := ask(t, isolated, checked, failing)
 		if err != nil || strings.Count(said, "warning") != 1 || !strings.Contains(said, `its health check "exit 1" fails`) {
 			t.Errorf("%v\n%s", err, said)
 		}
 	})
+}
+
+// capabilities are those of a level.
+func capabilities(t *testing.T, level Level) executor.Capabilities {
+	t.Helper()
+	e, err := level.New(t.TempDir(), executor.Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	return e.Capabilities()
 }
 
 // adoptsServices takes over a job with a service that answers as db.

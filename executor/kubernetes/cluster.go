@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/klog/v2"
 
 	"github.com/rungci/rung/executor"
 )
@@ -65,8 +68,12 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
+// quiet keeps what the client's library says of its streams off this program's error output: their errors are returned, too.
+var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
 // connect makes a client. Nothing is sent.
 func connect(o *Options, env []string) (*cluster, error) {
+	quiet()
 	config, err := o.Cluster.config(env)
 	if err != nil {
 		return nil, err
