@@ -124,7 +124,7 @@ func groups(p *command.Program) []group {
 		{"Trust", []string{"lock", "sources", "cache", "sign", "verify", "oci"}, func() []*cobra.Command {
 			return append([]*cobra.Command{lock.Command(p)}, trust.Commands(p)...)
 		}},
-		{"Serve", []string{"serve", "proxy", "bootstrap", "terminal", "builtin", "reach", "host", "become", "place", "egress"}, func() []*cobra.Command {
+		{"Serve", []string{"serve", "proxy", "bootstrap", "terminal", "builtin", "reach", "host", "become", "init", "place", "egress"}, func() []*cobra.Command {
 			return append(serve.Commands(p), egress.Command())
 		}},
 	}

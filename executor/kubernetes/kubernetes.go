@@ -77,6 +77,8 @@ type Options struct {
 	// is DefaultPause.
 	Tries int
 	Pause time.Duration
+	// OwnLogins leaves pods the logins of their service account for registries, and gives them none of the job's.
+	OwnLogins bool
 	// Quiet leaves the warnings that the cluster has about a pod out of messages.
 	Quiet bool
 }

@@ -20,6 +20,9 @@ const dockerHub = "https://index.docker.io/v1/"
 
 // logins makes a secret with what the job's images need at their registries, and names it in the plan. There may be none.
 func (v *preparation) logins(ctx context.Context) error {
+	if v.executor.opts.OwnLogins {
+		return nil
+	}
 	images := []string{v.plan.job.Image.Name}
 	for _, s := range v.plan.job.Services {
 		images = append(images, s.Name)

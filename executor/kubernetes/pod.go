@@ -226,7 +226,7 @@ func (p *plan) build() (*corev1.Container, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{programFile, "serve", "--socket", socketFile}
+	args := []string{programFile, "init", programFile, "serve", "--socket", socketFile}
 	args = append(args, p.executor.setup.Lease.Args()...)
 	if p.job.ImageEnv {
 		args = append(args, "--pass-environment")
@@ -261,6 +261,9 @@ func (p *plan) service(i int) (*corev1.Container, error) {
 	c, err := p.container(servicePrefix+strconv.Itoa(i), &p.template.Services, &s.Image, "")
 	if err != nil {
 		return nil, err
+	}
+	if i < len(p.template.EachService) {
+		c.Resources = *p.template.EachService[i].DeepCopy()
 	}
 	c.Command, c.Args = plain(entrypoint(s.Entrypoint)), plain(s.Command)
 	env := map[string]string{}

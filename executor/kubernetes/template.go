@@ -20,6 +20,8 @@ type Template struct {
 	// Build is the job's container, Services those of its services, and Bring the one that brings the step-runner: their resources, rights, volume
 	// mounts, variables and hooks. Names, images and commands are not used.
 	Build, Services, Bring corev1.Container
+	// EachService are the resources of services by their number, in place of Services'.
+	EachService []corev1.ResourceRequirements
 	// Patches change the pod's spec at last.
 	Patches []Patch
 }

@@ -110,6 +110,7 @@ type Runner struct {
 	Traces                 Traces            `toml:"traces"`
 	Cache                  Cache             `toml:"cache"`
 	Docker                 *Docker           `toml:"docker"`
+	Kubernetes             *Kubernetes       `toml:"kubernetes"`
 	SSH                    *SSH              `toml:"ssh"`
 	Custom                 *Custom           `toml:"custom"`
 	Plugin                 *Plugin           `toml:"plugin"`

@@ -238,7 +238,7 @@ func (r *reader) withoutEffect(n *node, flags map[string]bool, at string) {
 
 func (r *reader) wrongType(n *node, at string, value any) {
 	kind := kindOf(value)
-	if kind == "a list" && slices.Contains([]string{"list", "words", "floats"}, n.Type) {
+	if kind == "a list" && slices.Contains([]string{"list", "words", "floats", "ints"}, n.Type) {
 		kind = "a list with other values"
 	}
 	r.found(problem, "config/type", at, r.doc.vals, wanted[n.Type].hint, "%s must be %s, not %s", n.last(), wanted[n.Type].name, kind)
@@ -264,7 +264,7 @@ var wanted = map[string]struct{ name, hint string }{
 	"int": {"a whole number", ""}, "seconds": {"a whole number of seconds", ""}, "kilobytes": {"a whole number of kilobytes", ""},
 	"bool": {"true or false", ""}, "float": {"a number", ""},
 	"duration": {"a duration", `as in "30s", "10m" or "1h30m"`}, "time": {"a time", "as in 2026-01-31T12:00:00Z, without quotes"},
-	"list": {"a list of texts", `as in ["one", "two"]`}, "words": {"a text or a list of texts", ""}, "floats": {"a list of numbers", ""},
+	"list": {"a list of texts", `as in ["one", "two"]`}, "words": {"a text or a list of texts", ""}, "floats": {"a list of numbers", ""}, "ints": {"a list of whole numbers", ""},
 	"map": {"a table of texts", ""}, "lists": {"a table of lists", ""}, "object": {"a table", ""}, "flags": {"a table of true and false", ""},
 	"table": {"a table", ""}, "tables": {"an array of tables", "write its heading with two brackets"},
 }
@@ -370,6 +370,8 @@ func collection(kind string, value any) (any, error) {
 		return list[string]("string", value)
 	case "list":
 		return list[string]("string", value)
+	case "ints":
+		return list[int64]("int", value)
 	case "floats":
 		return list[float64]("float", value)
 	case "map":

@@ -37,7 +37,7 @@ func TestTheDocumentHasAllKeys(t *testing.T) {
 // typeNames are the types of keys for people.
 var typeNames = map[string]string{
 	"secret": "text", "string": "text", "int": "number", "seconds": "seconds", "kilobytes": "kilobytes", "bool": "boolean", "float": "number",
-	"words": "text or list", "floats": "list", "map": "table", "lists": "table", "flags": "table", "object": "table", "cpus": "text: a number", "any": "any",
+	"words": "text or list", "floats": "list", "ints": "list", "map": "table", "lists": "table", "flags": "table", "object": "table", "cpus": "text: a number", "any": "any",
 }
 
 // keysDocument has a table for each table of the file. One that is not used at all has one row.

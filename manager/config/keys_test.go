@@ -11,12 +11,13 @@ import (
 // goTypes are the Go types of the fields for a type of keys.txt.
 var goTypes = map[string][]reflect.Type{
 	"string": {reflect.TypeFor[string]()}, "secret": {reflect.TypeFor[string]()},
-	"int":     {reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[*int]()},
+	"int":     {reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[*int](), reflect.TypeFor[*int64]()},
 	"seconds": {reflect.TypeFor[time.Duration]()}, "duration": {reflect.TypeFor[time.Duration]()}, "time": {reflect.TypeFor[time.Time]()},
 	"kilobytes": {reflect.TypeFor[int64]()}, "size": {reflect.TypeFor[int64]()}, "cpus": {reflect.TypeFor[float64]()}, "float": {reflect.TypeFor[float64]()},
 	"bool": {reflect.TypeFor[bool](), reflect.TypeFor[*bool]()},
 	"list": {reflect.TypeFor[[]string]()}, "words": {reflect.TypeFor[[]string]()},
-	"map": {reflect.TypeFor[map[string]string]()}, "lists": {reflect.TypeFor[map[string][]string]()}, "flags": {reflect.TypeFor[map[string]bool]()},
+	"ints": {reflect.TypeFor[[]int64]()},
+	"map":  {reflect.TypeFor[map[string]string]()}, "lists": {reflect.TypeFor[map[string][]string]()}, "flags": {reflect.TypeFor[map[string]bool]()},
 	"object": {reflect.TypeFor[map[string]any]()},
 }
 

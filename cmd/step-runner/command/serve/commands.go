@@ -24,6 +24,7 @@ func Commands(p *command.Program) []*cobra.Command {
 		a.reachCommand(),
 		a.hostCommand(),
 		a.becomeCommand(),
+		a.initCommand(),
 		a.placeCommand(),
 	}
 }
