@@ -43,7 +43,7 @@ func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 			what.Slot = slotGroup(settings, r.level, r.slot)
 			return nil
 		}
-		if d := settings.Docker; d != nil {
+		if d := settings.Docker; d != nil && settings.Executor != config.KubernetesExecutor {
 			slots := ""
 			if settings.UseSlotCgroups {
 				slots = settings.SlotCgroupTemplate

@@ -28,7 +28,7 @@ type level struct {
 
 // madeOf is what an entry says of the places of its jobs.
 func madeOf(r *config.Runner) string {
-	text, _ := json.Marshal([]any{r.Executor, r.BuildsDir, r.CacheDir, r.Shell, r.Docker, r.SSH, r.Custom, r.Plugin}) // what came from TOML can be written
+	text, _ := json.Marshal([]any{r.Executor, r.BuildsDir, r.CacheDir, r.Shell, r.Docker, r.Kubernetes, r.SSH, r.Custom, r.Plugin}) // what came from TOML can be written
 	return string(text)
 }
 

@@ -300,9 +300,9 @@ func (m *Manager) self(r *run, settings *config.Runner) payload.Runner {
 		ClonePath:    yes(settings.CustomBuildDir.Enabled, contained),
 		FeatureFlags: settings.FeatureFlags, Slot: r.slot, ProjectSlot: r.projectSlot,
 	}
-	if d := settings.Docker; d != nil {
-		out.Image, out.PullPolicies = d.Image, d.PullPolicy
-		for _, s := range d.Services {
+	if of := settings.Images(); of != nil {
+		out.Image, out.PullPolicies = of.Image, of.PullPolicy
+		for _, s := range of.Services {
 			service := gitlab.Image{Name: s.Name, Alias: s.Alias, Command: s.Command, Entrypoint: s.Entrypoint}
 			for _, text := range s.Environment {
 				if v, ok := variable(text); ok {

@@ -111,8 +111,10 @@ func New(_ context.Context, setup executor.Setup, o Options) (*Executor, error) 
 		}
 	}
 	e := &Executor{setup: setup, opts: o}
-	e.cluster, err = connect(&o, setup.Env)
-	return e, err
+	if e.cluster, err = connect(&o, setup.Env); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // complete fills in the defaults.

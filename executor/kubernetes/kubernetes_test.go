@@ -22,8 +22,7 @@ import (
 	"github.com/rungci/rung/steps/source/sourcetest"
 )
 
-// namespace is where deploy/kubernetes has jobs.
-const namespace = "rung-jobs"
+const namespace = kubetest.Jobs
 
 func TestMain(m *testing.M) {
 	if executortest.Own(func() (executortest.Level, error) { return level(nil), nil }) {
@@ -46,29 +45,8 @@ func start(t *testing.T) *kubetest.Cluster {
 	t.Helper()
 	c := kubetest.Start(t)
 	deployed.Do(func() {
-		folder := filepath.Join("..", "..", "deploy", "kubernetes")
-		for _, file := range []string{"namespaces.yaml", "rbac.yaml"} {
-			if err := c.Apply(t.Context(), "", filepath.Join(folder, file)); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-		}
-		if err := c.Namespace(t.Context(), namespace); err != nil {
-			t.Fatal(err)
-		}
-		token, err := c.Token(t.Context(), "rung", "rung")
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir, err := os.MkdirTemp("", "rung-kubeconfig-") // for all tests
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(dir, "kubeconfig")
-		if err := c.WriteKubeconfig(file, token); err != nil {
-			t.Fatal(err)
-		}
-		_ = os.Setenv("KUBECONFIG", file)
-		_ = os.Setenv("RUNG_TEST_KUBERNETES_IMAGE", c.Image)
+		_ = os.Setenv("KUBECONFIG", c.Deploy(t, filepath.Join("..", "..", "deploy", "kubernetes")))
+		_ = os.Setenv(kubetest.ImageVariable, c.Image)
 	})
 	return c
 }

@@ -42,7 +42,7 @@ func (c *Config) RunAs(user string) {
 
 // here reports whether the entry's jobs run on this machine, in what its level makes: those of other executors have users of their own.
 func (r *Runner) here() bool {
-	return r.Provider == nil && r.Executor != "ssh" && r.Executor != "custom" && r.Executor != PluginExecutor
+	return r.Provider == nil && r.Executor != "ssh" && r.Executor != "custom" && r.Executor != PluginExecutor && r.Executor != KubernetesExecutor
 }
 
 // SessionServer is the server of web terminals. Without ListenAddress there is none.

@@ -197,7 +197,8 @@ func TestFindings(t *testing.T) {
 		"more beside all":              {entry + "[runners.policy]\n  allowed_networks = [\"all, 10.0.0.0/8\", \"[fd12::1]:0\"]\n", `error 6:23 the network policy "all, 10.0.0.0/8" has more beside none or all, which stand alone (` + networks + `); error 6:42 "[fd12::1]:0" in a network policy: "0" is not a port (` + networks + `)`},
 		"network policies":             {entry + "[runners.policy]\n  network = \"none\"\n  allowed_networks = [\"public, 10.1.0.0/16:5432\", \"*.example.com\"]\n", ``},
 		"an unknown executor":          {strings.Replace(entry, "docker", "dokcer", 1), `error 4:14 there is no executor "dokcer" (did you mean "docker"?)`},
-		"Kubernetes":                   {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes]\n  image = \"x\"\n", `warning 4:14 jobs of executor "kubernetes" cannot be run here: there is no executor for Kubernetes (leave this entry to gitlab-runner); note 5:10 [runners.kubernetes] is not used: there is no executor for Kubernetes`},
+		"Kubernetes":                   {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes]\n  image = \"x\"\n", ``},
+		"Kubernetes, in part":          {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes]\n  helper_image = \"x\"\n  dns_policy = \"nobody\"\n[runners.kubernetes.pod_security_context]\n  supplemental_groups = [1, \"two\"]\n[[runners.kubernetes.volumes.pvc]]\n  name = \"x\"\n  mount_pat = \"/x\"\n", `note 6:3 "helper_image" is ignored: there is no helper container; step_runner_image brings the step-runner; error 7:16 dns_policy cannot be "nobody" (write one of none, default, cluster-first, cluster-first-with-host-net); error 9:3 supplemental_groups must be a list of whole numbers, not a list with other values; warning 12:3 unknown key "mount_pat" (did you mean "mount_path"?)`},
 		"SSH without a host":           {strings.Replace(entry, "docker", "ssh", 1), `warning 4:14 executor "ssh" needs a host (write host in [runners.ssh])`},
 		"a driver without run":         {strings.Replace(entry, "docker", "custom", 1), `warning 4:14 executor "custom" needs a program that runs scripts (write run_exec in [runners.custom])`},
 		"a plugin without name":        {strings.Replace(entry, "docker", "plugin", 1), `warning 4:14 executor "plugin" needs a plugin (write name or file in [runners.plugin])`},
@@ -318,7 +319,8 @@ func TestLevels(t *testing.T) {
 		"a plugin":         {"plugin", config.Isolation{Minimum: "container", Allowed: []string{"none", "sandbox"}}, config.Levels{Default: "plugin", Minimum: "container", Allowed: []executor.Level{"sandbox", "plugin"}}, false},
 		"a choice":         {"docker", config.Isolation{Allowed: []string{"sandbox", "none"}}, config.Levels{Default: "container", Minimum: "none", Allowed: []executor.Level{"sandbox", "none", "container"}}, false},
 		"bounded by a min": {"docker", config.Isolation{Allowed: []string{"sandbox", "none"}, Minimum: "container"}, config.Levels{Default: "container", Minimum: "container", Allowed: []executor.Level{"sandbox", "container"}}, false},
-		"kubernetes":       {"kubernetes", config.Isolation{}, config.Levels{}, true},
+		"kubernetes":       {"kubernetes", config.Isolation{}, config.Levels{Default: "container", Minimum: "container", Allowed: []executor.Level{"container"}}, false},
+		"nobody's":         {"parallels", config.Isolation{}, config.Levels{}, true},
 		"a mistake":        {"shel", config.Isolation{}, config.Levels{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

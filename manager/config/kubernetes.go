@@ -356,3 +356,38 @@ type PodSpecPatch struct {
 	PatchPath string `toml:"patch_path"` // a file with it
 	PatchType string `toml:"patch_type"` // json, merge or strategic; empty is strategic
 }
+
+// Images are what an entry says of the images of jobs and services, whatever runs them.
+type Images struct {
+	Table                           string // where it says so: runners.docker
+	Image                           string // of jobs that name none
+	User                            string // of jobs; empty is theirs to say
+	PullPolicy, AllowedPullPolicies []string
+	AllowedImages, AllowedServices  []string
+	AllowedUsers, AllowedGroups     []string
+	GroupsApart                     bool // AllowedUsers have no groups
+	Services                        []Service
+	ServicesLimit                   *int
+}
+
+// Images are those of the table of the entry's executor; nil if it has none.
+func (r *Runner) Images() *Images {
+	switch {
+	case r.Executor == KubernetesExecutor:
+		k := r.Kubernetes
+		if k == nil {
+			return nil
+		}
+		return &Images{
+			Table: "runners.kubernetes", Image: k.Image, PullPolicy: k.PullPolicy, AllowedPullPolicies: k.AllowedPullPolicies, AllowedImages: k.AllowedImages,
+			AllowedServices: k.AllowedServices, AllowedUsers: k.AllowedUsers, AllowedGroups: k.AllowedGroups, GroupsApart: true, Services: k.Services,
+		}
+	case r.Docker != nil:
+		d := r.Docker
+		return &Images{
+			Table: "runners.docker", Image: d.Image, User: d.User, PullPolicy: d.PullPolicy, AllowedPullPolicies: d.AllowedPullPolicies, AllowedImages: d.AllowedImages,
+			AllowedServices: d.AllowedServices, AllowedUsers: d.AllowedUsers, Services: d.Services, ServicesLimit: d.ServicesLimit,
+		}
+	}
+	return nil
+}

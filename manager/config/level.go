@@ -11,6 +11,9 @@ import (
 // PluginExecutor is the executor of entries whose jobs run where a plugin says.
 const PluginExecutor = "plugin"
 
+// KubernetesExecutor is the executor of entries whose jobs are pods.
+const KubernetesExecutor = "kubernetes"
+
 // PluginLevel is the level of an entry whose plugin says itself, once it is open, what its level is called and how strong it is.
 const PluginLevel executor.Level = "plugin"
 
@@ -28,7 +31,7 @@ var executors = map[string]struct {
 	"docker+machine":     {executor.Container, "Docker Machine is replaced by the fleet"},
 	"instance":           {executor.Instance, needsMachines},
 	"docker-windows":     {executor.Container, "there are no Windows containers here"},
-	"kubernetes":         {"", "there is no executor for Kubernetes"},
+	KubernetesExecutor:   {executor.Container, ""}, // a runtime class may make them sandboxes
 	"parallels":          {"", "there is no executor for Parallels"},
 	"virtualbox":         {"", "there is no executor for VirtualBox"},
 	"docker-ssh":         {"", "gitlab-runner has removed it"},

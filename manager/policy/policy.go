@@ -50,10 +50,10 @@ func Enforce(r *config.Runner, q Request) error {
 	if err := network(&r.Policy, q); err != nil {
 		return err
 	}
-	if r.Docker == nil {
-		return nil
+	if of := r.Images(); of != nil {
+		return images(of, q.Job)
 	}
-	return images(r.Docker, q.Job)
+	return nil
 }
 
 func denied(hint, rule, format string, args ...any) error {
@@ -90,17 +90,17 @@ func network(p *config.Policy, q Request) error {
 }
 
 // images enforces the rules about images, services, and what is asked of them.
-func images(d *config.Docker, job *executor.Job) error {
+func images(d *config.Images, job *executor.Job) error {
 	if job.Image != nil {
 		if job.Image.Name != d.Image && !allowed(d.AllowedImages, job.Image.Name) {
-			return notListed("image", job.Image.Name, "runners.docker.allowed_images", d.AllowedImages)
+			return notListed("image", job.Image.Name, d.Table+".allowed_images", d.AllowedImages)
 		}
 		image := *job.Image
 		if err := narrow(d, &image); err != nil {
 			return err
 		}
 		if d.User == "" { // else it is not the job that says
-			if err := user(d.AllowedUsers, &image); err != nil {
+			if err := user(d, &image); err != nil {
 				return err
 			}
 		}
@@ -114,12 +114,12 @@ func images(d *config.Docker, job *executor.Job) error {
 	for i := range job.Services {
 		s := &job.Services[i]
 		if !own[s.Name] && !allowed(d.AllowedServices, s.Name) {
-			return notListed("service", s.Name, "runners.docker.allowed_services", d.AllowedServices)
+			return notListed("service", s.Name, d.Table+".allowed_services", d.AllowedServices)
 		}
 		if err := narrow(d, &s.Image); err != nil {
 			return err
 		}
-		if err := user(d.AllowedUsers, &s.Image); err != nil {
+		if err := user(d, &s.Image); err != nil {
 			return err
 		}
 	}
@@ -138,10 +138,10 @@ func notListed(what, name, rule string, list []string) error {
 }
 
 // narrow leaves an image those of its pull policies that are allowed.
-func narrow(d *config.Docker, image *containers.Image) error {
-	list, rule := d.AllowedPullPolicies, "runners.docker.allowed_pull_policies"
+func narrow(d *config.Images, image *containers.Image) error {
+	list, rule := d.AllowedPullPolicies, d.Table+".allowed_pull_policies"
 	if len(list) == 0 {
-		list, rule = d.PullPolicy, "runners.docker.pull_policy"
+		list, rule = d.PullPolicy, d.Table+".pull_policy"
 	}
 	asked := image.PullPolicies
 	if len(asked) == 0 {
@@ -157,9 +157,20 @@ func narrow(d *config.Docker, image *containers.Image) error {
 	return nil
 }
 
-func user(list []string, image *containers.Image) error {
-	if image.User == "" || len(list) == 0 || slices.Contains(list, image.User) {
-		return nil
+// user refuses one, and its group, that are not allowed.
+func user(d *config.Images, image *containers.Image) error {
+	name, group, grouped := strings.Cut(image.User, ":")
+	refused := func(what, name, rule string, list []string) error {
+		return denied("use one of "+strings.Join(list, ", ")+", or the image's own", rule, "image %q is to run as the %s %q, which this runner does not allow", image.Name, what, name)
 	}
-	return denied("use one of "+strings.Join(list, ", ")+", or the image's own", "runners.docker.allowed_users", "image %q is to run as the user %q, which this runner does not allow", image.Name, image.User)
+	if !d.GroupsApart {
+		name = image.User
+	}
+	if name != "" && len(d.AllowedUsers) > 0 && !slices.Contains(d.AllowedUsers, name) {
+		return refused("user", name, d.Table+".allowed_users", d.AllowedUsers)
+	}
+	if grouped && len(d.AllowedGroups) > 0 && !slices.Contains(d.AllowedGroups, group) {
+		return refused("group", group, d.Table+".allowed_groups", d.AllowedGroups)
+	}
+	return nil
 }

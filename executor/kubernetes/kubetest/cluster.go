@@ -321,9 +321,33 @@ func writeKubeconfig(file string, c *rest.Config) error {
 	return clientcmd.WriteToFile(*config, file)
 }
 
-// WriteKubeconfig writes a kubeconfig with the token of somebody else.
-func (c *Cluster) WriteKubeconfig(file, token string) error {
+// Jobs is the namespace of jobs in deploy/kubernetes.
+const Jobs = "rung-jobs"
+
+// Deploy applies what deploy/kubernetes has for a runner, from a folder, and returns a kubeconfig with the runner's rights and no others.
+func (c *Cluster) Deploy(t testing.TB, folder string) string {
+	t.Helper()
+	for _, file := range []string{"namespaces.yaml", "rbac.yaml", "deployment.yaml"} {
+		if err := c.Apply(t.Context(), "", filepath.Join(folder, file)); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	if err := c.Namespace(t.Context(), Jobs); err != nil {
+		t.Fatal(err)
+	}
+	token, err := c.Token(t.Context(), "rung", "rung")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := c.dir // as long as the cluster
+	if dir == "" {
+		dir = t.TempDir()
+	}
 	config := rest.CopyConfig(c.Config)
 	config.BearerToken, config.BearerTokenFile = token, ""
-	return writeKubeconfig(file, config)
+	file := filepath.Join(dir, "kubeconfig-"+rand.Text())
+	if err := writeKubeconfig(file, config); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rungci/rung/manager/cachestore/kinds"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/docker"
+	"github.com/rungci/rung/manager/kubernetes"
 	"github.com/rungci/rung/manager/traces"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
@@ -105,6 +106,9 @@ func tried(found *config.Report, name string) *config.Report {
 		}
 		if _, err := docker.Options(r.Docker); err != nil {
 			warn("config/docker", "jobs of the entry %q cannot be run: %v", r.Name, err)
+		}
+		if _, err := kubernetes.Options(r.Kubernetes); err != nil {
+			warn("config/kubernetes", "jobs of the entry %q cannot be run: %v", r.Name, err)
 		}
 		if _, err := kinds.Open(r.Cache); err != nil {
 			warn("config/cache", "jobs of the entry %q run without caches: %v", r.Name, err)

@@ -99,8 +99,8 @@ func execute(ctx context.Context, p *command.Program, r *config.Runner, of execu
 	}
 	defer stop()
 	self := payload.Runner{Name: r.Name, Version: p.Version, Revision: command.Revision(), API: api.URL(), Environment: r.Environment, Shell: r.Shell}
-	if r.Docker != nil {
-		self.Image, self.PullPolicies = r.Docker.Image, r.Docker.PullPolicy
+	if of := r.Images(); of != nil {
+		self.Image, self.PullPolicies = of.Image, of.PullPolicy
 	}
 	ended := job.Run(ctx, job.KillOn(kill), from, self, job.Options{
 		API: api, Level: level, Folder: filepath.Join(folder, "job"), Caches: filepath.Join(folder, "caches"), DriverBuilds: r.BuildsDir, Title: "rung " + p.Version, Grace: 10 * time.Second,
@@ -109,7 +109,7 @@ func execute(ctx context.Context, p *command.Program, r *config.Runner, of execu
 				what.Root = filepath.Join(folder, "builds")
 				return os.Mkdir(what.Root, 0o755)
 			}
-			if r.Docker != nil {
+			if r.Docker != nil && r.Executor != config.KubernetesExecutor {
 				docker.Bound(r.Docker, docker.Slot{}, what) // the volumes of the runner's jobs are not touched
 			}
 			return nil
