@@ -119,17 +119,6 @@ func TestTheEndOfAPodIsToldWithItsReasonAndItsEvents(t *testing.T) {
 			}
 		})
 	}
-	t.Run("out of memory", func(t *testing.T) {
-		t.Parallel()
-		j := job("memory")
-		j.Resources.Memory = 64 << 20
-		env := prepared(t, options(), j)
-		const fill = `kill -STOP $$ & echo 500 >/proc/1/oom_score_adj 2>/dev/null; head -c 300m /dev/zero | tail -c 290m >/dev/null; sleep 600`
-		_, failure := executortest.Script(t, env, fill)
-		if failure == nil {
-			t.Error("nothing has failed")
-		}
-	})
 }
 
 func TestAPodWithoutANodeIsToldWithTheSchedulersReason(t *testing.T) {

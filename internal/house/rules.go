@@ -117,6 +117,8 @@ var importRules = []importRule{
 	{"executor/custom", nil, []string{"steps/engine", "steps/frontend/...", "executor/container", "executor/cgroup"}, "it makes places, in which a job runs as on level none"},
 	{"executor/custom/frames", []string{}, nil, "how a stream travels in the lines of a log"},
 	{"executor/container", nil, []string{"steps/engine", "steps/frontend/...", "executor/none", "executor/cgroup"}, "a level is given the step-runner that it starts"},
+	{"executor/kubernetes", []string{"executor", "executor/container", "executor/host/remotefiles", "executor/ledger", "executor/login", "steps/containers", "steps/event", "steps/source/credentials"}, nil, "a level is given the step-runner that it starts"},
+	{"executor/kubernetes/kubetest", []string{"executor/executortest/enginetest"}, nil, "a cluster knows nothing of jobs"},
 	{"executor/imageuser", []string{}, nil, "it reads two files, wherever they are from"},
 	{"executor/login", []string{"executor", "steps/containers", "steps/source/credentials"}, nil, "whoever pulls an image asks it"},
 	{"executor/sandbox/rootfs", []string{"internal/...", "steps/containers", "steps/source", "steps/source/oci/..."}, nil, "files of images know nothing of jobs"},
@@ -137,6 +139,7 @@ var importRules = []importRule{
 	{"manager/cachestore/azure", []string{"manager/cachestore", "manager/config"}, nil, "a store signs addresses"},
 	{"manager/policy", above("executor", "manager/config", "internal/glob", "internal/egress"), nil, "what jobs may ask for, and nothing is made"},
 	{"manager/docker", []string{"executor", "executor/container", "executor/container/engine", "executor/sandbox", "manager/config", "internal/glob"}, nil, "a table of the configuration, in the words of the levels"},
+	{"manager/kubernetes", []string{"executor", "executor/kubernetes", "manager/config", "steps/event", "internal/glob"}, nil, "a table of the configuration, in the words of the level"},
 	{"manager/registration", []string{"executor", "internal/scarcity", "manager/config", "manager/gitlab"}, nil, "what is in the file, and what GitLab knows"},
 	{"manager/disk", above("executor", "executor/usage", "internal/bytesize", "internal/scarcity"), nil, "it is given what keeps things, and knows no level"},
 	{"manager/joblog", []string{"manager/gitlab"}, nil, "a log is bytes"},
@@ -226,7 +229,7 @@ var thirdParty = map[string][]string{
 	"github.com/klauspost/compress":            {"publish/oci", "internal/pack", "bench"},
 	"github.com/opencontainers/go-digest":      {"steps/source/sourcetest"},
 	"github.com/masterzen/winrm":               {"executor/host/winrm"},
-	"github.com/moby/moby":                     {"executor/executortest/..."},
+	"github.com/moby/moby":                     {"executor/executortest/...", "executor/kubernetes/kubetest"},
 	"github.com/opencontainers/image-spec":     {"steps/source/sourcetest"},
 	"github.com/gorhill/cronexpr":              {"fleet/schedule"},
 	"github.com/pelletier/go-toml/v2":          {"steps/source/lock", "steps/source/federation", "local/include", "manager/config", "internal/placed", "internal/schematest"},
@@ -247,6 +250,16 @@ var thirdParty = map[string][]string{
 	"google.golang.org/grpc":                   {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged", "executor/fake", "executor/plugin/...", "nesting/client", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
 	"google.golang.org/protobuf":               {"api/...", "steps/plan/planpb", "steps/stepproto", "steps/service/...", "executor/fake", "executor/plugin/...", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
 	"mvdan.cc/sh/v3":                           {"internal/shellscript"},
+
+	// Kubernetes: its types, and what connects to an API server.
+	"github.com/containerd/errdefs":  {"executor/kubernetes/kubetest"},
+	"github.com/go-logr/logr":        {"executor/kubernetes"},
+	"gopkg.in/evanphx/json-patch.v4": {"executor/kubernetes"},
+	"k8s.io/api":                     {"executor/kubernetes/...", "manager/kubernetes"},
+	"k8s.io/apimachinery":            {"executor/kubernetes/...", "manager/kubernetes"},
+	"k8s.io/client-go":               {"executor/kubernetes/..."},
+	"k8s.io/klog/v2":                 {"executor/kubernetes"},
+	"sigs.k8s.io/yaml":               {"manager/kubernetes"},
 
 	// The stores of caches: what they need to get credentials.
 	"cloud.google.com/go/compute/metadata":             {"manager/cachestore/gcs"},
