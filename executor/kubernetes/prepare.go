@@ -311,6 +311,8 @@ func (v *preparation) trouble(pod *corev1.Pod) error {
 	switch {
 	case image == nil: // the operator's
 		return fmt.Errorf("the container %s of the job's pod, of image %s, does not start: %s", t.container, t.image, what)
+	case t.kind == pulling && image == v.job.Image: // which brings the step-runner, too
+		return &imageError{buildContainer, image, what}
 	case t.kind == pulling:
 		return &imageError{t.container, image, what}
 	case t.kind == misspelt:

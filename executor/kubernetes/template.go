@@ -70,7 +70,7 @@ func (p *Patch) Apply(spec *corev1.PodSpec) (*corev1.PodSpec, error) {
 	case StrategicPatch:
 		text, err = strategicpatch.StrategicMergePatch(before, p.Text, corev1.PodSpec{})
 	default:
-		err = fmt.Errorf("%q is no kind of patch: it is json, merge or strategic", p.Kind)
+		err = fmt.Errorf("%q is not a kind of patch: they are json, merge and strategic", p.Kind)
 	}
 	out := &corev1.PodSpec{}
 	if err == nil {

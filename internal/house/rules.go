@@ -139,6 +139,7 @@ var importRules = []importRule{
 	{"manager/cachestore/azure", []string{"manager/cachestore", "manager/config"}, nil, "a store signs addresses"},
 	{"manager/policy", above("executor", "manager/config", "internal/glob", "internal/egress"), nil, "what jobs may ask for, and nothing is made"},
 	{"manager/docker", []string{"executor", "executor/container", "executor/container/engine", "executor/sandbox", "manager/config", "internal/glob"}, nil, "a table of the configuration, in the words of the levels"},
+	{"manager/containers", []string{"executor", "manager/config", "manager/docker", "manager/kubernetes"}, nil, "it chooses"},
 	{"manager/kubernetes", []string{"executor", "executor/kubernetes", "manager/config", "steps/event", "internal/glob"}, nil, "a table of the configuration, in the words of the level"},
 	{"manager/registration", []string{"executor", "internal/scarcity", "manager/config", "manager/gitlab"}, nil, "what is in the file, and what GitLab knows"},
 	{"manager/disk", above("executor", "executor/usage", "internal/bytesize", "internal/scarcity"), nil, "it is given what keeps things, and knows no level"},
@@ -297,6 +298,7 @@ var textReaders = map[string]string{
 
 	"executor/container/image.go":          "engines say in words alone what is wrong with an image",
 	"executor/container/owner.go":          "so does Podman about a user",
+	"executor/kubernetes/state.go":         "a cluster's objects say what has happened in words of its API, and those are no errors",
 	"internal/house/cmd/typecheck/main.go": "the type checker gives paths only in its messages",
 	"internal/glob/find.go":                "io/fs has no type for a file that is not a folder",
 	"internal/placed/placed.go":            "the TOML reader puts its name before its errors",

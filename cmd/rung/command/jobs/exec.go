@@ -18,7 +18,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/manager/config"
-	"github.com/rungci/rung/manager/docker"
+	"github.com/rungci/rung/manager/containers"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/gitlab/gitlabtest"
 	"github.com/rungci/rung/manager/job"
@@ -109,9 +109,7 @@ func execute(ctx context.Context, p *command.Program, r *config.Runner, of execu
 				what.Root = filepath.Join(folder, "builds")
 				return os.Mkdir(what.Root, 0o755)
 			}
-			if r.Docker != nil && r.Executor != config.KubernetesExecutor {
-				docker.Bound(r.Docker, docker.Slot{}, what) // the volumes of the runner's jobs are not touched
-			}
+			containers.Bound(r, containers.Slot{}, what) // the volumes of the runner's jobs are not touched
 			return nil
 		},
 		Note:   func(err error) { p.Tell(err.Error()) },

@@ -19,8 +19,7 @@ import (
 	"github.com/rungci/rung/executor/levels"
 	"github.com/rungci/rung/executor/plugin"
 	"github.com/rungci/rung/manager/config"
-	"github.com/rungci/rung/manager/docker"
-	"github.com/rungci/rung/manager/kubernetes"
+	"github.com/rungci/rung/manager/containers"
 )
 
 // programs finds step-runners for the places that jobs run in.
@@ -72,14 +71,9 @@ func open(p *command.Program) func(ctx context.Context, r *config.Runner, level 
 		if r.Executor == config.PluginExecutor && !level.Known() {
 			return withPlugin(ctx, p, r, setup)
 		}
-		if r.Executor == config.KubernetesExecutor && level.Rank() >= executor.Container.Rank() {
-			return kubernetes.Open(ctx, r.Kubernetes, level, setup)
-		}
 		switch level {
-		case executor.Container:
-			return docker.Open(ctx, r.Docker, setup)
-		case executor.Sandbox:
-			return docker.OpenSandbox(ctx, r.Docker, setup)
+		case executor.Container, executor.Sandbox:
+			return containers.Open(ctx, r, level, setup)
 		default:
 			definition, known := levels.Find(level)
 			if !known {
