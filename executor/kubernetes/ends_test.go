@@ -93,7 +93,7 @@ func TestTheEndOfAPodIsToldWithItsReasonAndItsEvents(t *testing.T) {
 		"deleted":          {func(t *testing.T, pod *corev1.Pod) error { return c.Delete(t.Context(), pod.Namespace, pod.Name, 30) }, "somebody has deleted it"},
 		"drained":          {func(t *testing.T, pod *corev1.Pod) error { return c.Evict(t.Context(), pod.Namespace, pod.Name) }, "evicted, as when its node is drained"},
 		"evicted":          {status(`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory."}}`), "Evicted: The node was low on resource: memory."},
-		"out of memory": {status(`{"status":{"containerStatuses":[{"name":"build","image":"x","imageID":"x","ready":false,"restartCount":0,"state":{"terminated":{"reason":"OOMKilled","exitCode":137}}}]}}`), "ran out of memory and was killed (exit code 137)"},
+		"out of memory":    {status(`{"status":{"containerStatuses":[{"name":"build","image":"x","imageID":"x","ready":false,"restartCount":0,"state":{"terminated":{"reason":"OOMKilled","exitCode":137}}}]}}`), "ran out of memory and was killed (exit code 137)"},
 		"its node lost":    {status(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`), "has stopped answering"},
 		"deleted by force": {func(t *testing.T, pod *corev1.Pod) error { return c.Delete(t.Context(), pod.Namespace, pod.Name, 0) }, "deleted"},
 	} {
