@@ -37,7 +37,7 @@ func opened(t *testing.T, o kubernetes.Options) executor.Executor {
 	t.Helper()
 	e, err := kubernetes.New(t.Context(), executor.Setup{
 		Program: func(string, string) (string, error) { return executortest.Program() }, State: filepath.Join(t.TempDir(), "state"),
-		PullPolicies: []string{"if-not-present"}, Labels: map[string]string{executortest.LabelName: t.Name()},
+		PullPolicies: []string{"if-not-present"}, Env: environment(), Labels: map[string]string{executortest.LabelName: t.Name()},
 	}, o)
 	if err != nil {
 		t.Fatal(err)

@@ -40,13 +40,18 @@ func TestMain(m *testing.M) {
 
 var deployed sync.Once
 
-// start returns the cluster, whose KUBECONFIG has the rights of deploy/kubernetes and no others.
+// kubeconfig is the file with those rights, and image that of jobs. The process of an owner has them from its environment.
+var kubeconfig, image = os.Getenv("KUBECONFIG"), os.Getenv(kubetest.ImageVariable)
+
+// environment has the kubeconfig.
+func environment() []string { return append(os.Environ(), "KUBECONFIG="+kubeconfig) }
+
+// start returns the cluster, whose kubeconfig has the rights of deploy/kubernetes and no others.
 func start(t *testing.T) *kubetest.Cluster {
 	t.Helper()
 	c := kubetest.Start(t)
 	deployed.Do(func() {
-		_ = os.Setenv("KUBECONFIG", c.Deploy(t, filepath.Join("..", "..", "deploy", "kubernetes")))
-		_ = os.Setenv(kubetest.ImageVariable, c.Image)
+		kubeconfig, image = c.Deploy(t, filepath.Join("..", "..", "deploy", "kubernetes")), c.Image
 	})
 	return c
 }
@@ -59,7 +64,7 @@ func options() kubernetes.Options {
 func level(c *kubetest.Cluster) executortest.Level {
 	l := executortest.Level{
 		Open: func(ctx context.Context, setup executor.Setup) (executor.Executor, error) {
-			setup.PullPolicies = []string{container.IfNotPresent}
+			setup.PullPolicies, setup.Env = []string{container.IfNotPresent}, environment()
 			return kubernetes.New(ctx, setup, options())
 		},
 		Job:    job,
@@ -68,6 +73,7 @@ func level(c *kubetest.Cluster) executortest.Level {
 	if c == nil {
 		return l
 	}
+	l.Env = []string{"KUBECONFIG=" + kubeconfig, kubetest.ImageVariable + "=" + image}
 	l.Left = func(dir string) (names []string, err error) {
 		names, err = running(c, dir)
 		if err != nil {
@@ -143,7 +149,7 @@ func ends(c *kubetest.Cluster) map[string]func(*testing.T, executor.Environment)
 }
 
 func job(id string) *executor.Job {
-	return &executor.Job{ID: id, ProjectName: "project", Image: &containers.Image{Name: os.Getenv(kubetest.ImageVariable)}}
+	return &executor.Job{ID: id, ProjectName: "project", Image: &containers.Image{Name: image}}
 }
 
 func TestConformance(t *testing.T) {

@@ -65,14 +65,21 @@ func (v *environment) lastWords(ctx context.Context, name string) string {
 	return said.LastWords()
 }
 
-// copyLogs follows what a container says until it ends.
-func (c *cluster) copyLogs(ctx context.Context, pod *corev1.Pod, name string, to io.Writer) (int64, error) {
-	stream, err := c.logs(ctx, pod, name, true, 0)
-	if err != nil {
-		return 0, err
+// copyLogs follows what a container says until it ends, as far as it can be read.
+func (c *cluster) copyLogs(ctx context.Context, pod *corev1.Pod, name string, to io.Writer) {
+	for wait := firstPause; ; wait *= 2 { // a node may take a moment until it has the log of a container that has just begun
+		stream, err := c.logs(ctx, pod, name, true, 0)
+		if err == nil {
+			defer stream.Close()
+			_, _ = io.Copy(to, stream)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(wait, c.pause)):
+		}
 	}
-	defer stream.Close()
-	return io.Copy(to, stream)
 }
 
 // attend keeps the step-runner from ending itself for want of an owner: it is connected to now and then, as long as this process has the

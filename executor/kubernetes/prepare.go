@@ -348,10 +348,10 @@ func (v *preparation) listens(ctx context.Context) error {
 	within, cancel := context.WithTimeoutCause(ctx, listenTime, fmt.Errorf("the step-runner in the job's container did not start within %s", listenTime))
 	defer cancel()
 	said := &container.Said{}
-	ready, ended := said.Ready(), make(chan error, 1)
+	ready, ended := said.Ready(), make(chan struct{})
 	go func() {
-		_, err := v.executor.cluster.copyLogs(within, v.seen(), buildContainer, said)
-		ended <- err
+		defer close(ended)
+		v.executor.cluster.copyLogs(within, v.seen(), buildContainer, said)
 	}()
 	failing := make(chan error, 1)
 	go func() {

@@ -34,12 +34,11 @@ type podRun struct {
 	pod  *corev1.Pod // as it was given
 	ctx  context.Context
 
-	mu       sync.Mutex
-	status   corev1.PodStatus
-	ids      map[string]string // containers in the engine by name; "" is the one with the network
-	ended    chan struct{}     // closed when the pod is to be removed
-	grace    int64             // in seconds
-	lastSent string
+	mu     sync.Mutex
+	status corev1.PodStatus
+	ids    map[string]string // containers in the engine by name; "" is the one with the network
+	ended  chan struct{}     // closed when the pod is to be removed
+	grace  int64             // in seconds
 }
 
 func newPodRun(ctx context.Context, n *Node, pod *corev1.Pod) *podRun {

@@ -192,7 +192,7 @@ func (n *Node) command(r *http.Request, id string, args []string, tty bool, with
 			_ = attached.CloseWrite()
 		}()
 	}
-	out, errs := io.Writer(io.Discard), io.Writer(io.Discard)
+	out, errs := io.Discard, io.Discard
 	if stream := with[corev1.StreamTypeStdout]; stream != nil {
 		out = stream
 	}
