@@ -7,16 +7,57 @@ import (
 	"github.com/rungci/rung/fleet/schedule"
 )
 
-// Autoscaler is how many machines an entry of executor docker-autoscaler or instance has. Numbers of 0 are no limit, and durations of 0 the default.
+// Autoscaler is how many machines an entry of executor docker-autoscaler or instance has, and who makes them. Numbers of 0 are no limit, and durations
+// of 0 the default.
 type Autoscaler struct {
 	CapacityPerInstance         int                `toml:"capacity_per_instance"` // jobs at once; 0 is one
 	MaxUseCount                 int                `toml:"max_use_count"`         // jobs of a machine
 	MaxInstances                int                `toml:"max_instances"`         // in every state
+	Plugin                      string             `toml:"plugin"`
+	PluginConfig                map[string]any     `toml:"plugin_config"`
+	Connector                   Connector          `toml:"connector_config"`
+	InstanceReadyCommand        string             `toml:"instance_ready_command"`
+	InstanceAcquireTimeout      time.Duration      `toml:"instance_acquire_timeout"`
+	UpdateInterval              time.Duration      `toml:"update_interval"`
 	UpdateIntervalWhenExpecting time.Duration      `toml:"update_interval_when_expecting"`
 	DeletionRetryInterval       time.Duration      `toml:"deletion_retry_interval"`
+	ShutdownDeletionInterval    time.Duration      `toml:"shutdown_deletion_interval"`
+	ShutdownDeletionRetries     int                `toml:"shutdown_deletion_retries"`
+	FailureThreshold            int                `toml:"failure_threshold"`
 	ReservationThrottling       *bool              `toml:"reservation_throttling"` // nil: true
+	LogInternalIP               bool               `toml:"log_internal_ip"`
+	LogExternalIP               bool               `toml:"log_external_ip"`
+	DeleteInstancesOnShutdown   bool               `toml:"delete_instances_on_shutdown"`
+	VMIsolation                 VMIsolation        `toml:"vm_isolation"`
 	ScaleThrottle               ScaleThrottle      `toml:"scale_throttle"`
 	Policies                    []AutoscalerPolicy `toml:"policy"`
+
+	// Buckets of histograms, in seconds; nil are those of OperationBuckets, and then the default.
+	OperationBuckets []float64 `toml:"instance_operation_time_buckets"`
+	CreationBuckets  []float64 `toml:"instance_creation_time_buckets"`
+	RunningBuckets   []float64 `toml:"instance_is_running_time_buckets"`
+	DeletionBuckets  []float64 `toml:"instance_deletion_time_buckets"`
+	ReadinessBuckets []float64 `toml:"instance_readiness_time_buckets"`
+	LifeBuckets      []float64 `toml:"instance_life_duration_buckets"`
+}
+
+// Connector is how machines are reached, where who makes them does not say.
+type Connector struct {
+	OS                   string        `toml:"os"`
+	Arch                 string        `toml:"arch"`
+	Protocol             string        `toml:"protocol"`      // empty: ssh
+	ProtocolPort         int           `toml:"protocol_port"` // 0: that of the protocol
+	Username             string        `toml:"username"`
+	Password             string        `toml:"password"`
+	KeyPath              string        `toml:"key_path"`
+	UseStaticCredentials bool          `toml:"use_static_credentials"`
+	Timeout              time.Duration `toml:"timeout"` // 0: the connector's
+	UseExternalAddr      bool          `toml:"use_external_addr"`
+}
+
+// VMIsolation are virtual machines within machines, which are not supported.
+type VMIsolation struct {
+	Enabled bool `toml:"enabled"`
 }
 
 // ScaleThrottle is how fast machines are asked for.
@@ -40,12 +81,12 @@ type AutoscalerPolicy struct {
 func (a *Autoscaler) Schedule() (schedule.Policies, error) {
 	var all schedule.Policies
 	for _, p := range a.Policies {
-		periods, err := p.periods()
+		periods, err := always(p.Timezone, p.Periods)
 		if err != nil {
 			return nil, err
 		}
 		one := schedule.Policy{
-			Periods: periods, IdleCount: p.IdleCount, IdleTime: p.IdleTime, ScaleFactor: p.ScaleFactor, ScaleFactorLimit: p.ScaleFactorLimit,
+			Periods: periods, IdleCount: max(0, p.IdleCount), IdleTime: max(0, p.IdleTime), ScaleFactor: max(0, p.ScaleFactor), ScaleFactorLimit: max(0, p.ScaleFactorLimit),
 			Preemptive: p.IdleCount > 0,
 		}
 		if p.PreemptiveMode != nil {
@@ -56,27 +97,38 @@ func (a *Autoscaler) Schedule() (schedule.Policies, error) {
 	return all, nil
 }
 
-func (p *AutoscalerPolicy) periods() (schedule.Periods, error) {
-	if len(p.Periods) == 0 {
-		return schedule.Parse(p.Timezone, "* * * * *")
+// always reads periods, of which none is all time.
+func always(timezone string, periods []string) (schedule.Periods, error) {
+	if len(periods) == 0 {
+		periods = []string{"* * * * *"}
 	}
-	return schedule.Parse(p.Timezone, p.Periods...)
+	return schedule.Parse(timezone, periods...)
 }
 
-// autoscaler checks the policies of an entry.
+// periods checks the periods of a policy.
+func (r *reader) periods(at, zoneKey, periodsKey, timezone string, periods []string) {
+	if _, err := schedule.Zone(timezone); err != nil {
+		r.found(problem, "config/value", at+"."+zoneKey, r.doc.vals, "write a name such as Europe/Berlin or UTC", "%v", err)
+	} else if _, err := always(timezone, periods); err != nil {
+		r.found(problem, "config/value", at+"."+periodsKey, r.doc.vals, `write for example "* 9-17 * * mon-fri": minute, hour, day, month, weekday`, "%v", err)
+	}
+}
+
+// autoscaler checks what makes the machines of an entry.
 func (r *reader) autoscaler(e *Runner, path string) {
-	if e.Autoscaler == nil {
-		return
-	}
-	for i, p := range e.Autoscaler.Policies {
-		at := fmt.Sprintf("%s.autoscaler.policy[%d]", path, i)
-		if _, err := schedule.Zone(p.Timezone); err != nil {
-			r.found(problem, "config/value", at+".timezone", r.doc.vals, "write a name such as Europe/Berlin or UTC", "%v", err)
-		} else if _, err := p.periods(); err != nil {
-			r.found(problem, "config/value", at+".periods", r.doc.vals, `write for example "* 9-17 * * mon-fri": minute, hour, day, month, weekday`, "%v", err)
-		}
-		if p.IdleTime < 0 {
-			r.found(problem, "config/value", at+".idle_time", r.doc.vals, "", "idle_time cannot be less than 0")
+	if a := e.Autoscaler; a != nil {
+		for i, p := range a.Policies {
+			at := fmt.Sprintf("%s.autoscaler.policy[%d]", path, i)
+			r.periods(at, "timezone", "periods", p.Timezone, p.Periods)
 		}
 	}
+	if m := e.Machine; m != nil {
+		for i, p := range m.Autoscaling {
+			r.periods(fmt.Sprintf("%s.machine.autoscaling[%d]", path, i), "Timezone", "Periods", p.Timezone, p.Periods)
+		}
+		if len(m.OffPeakPeriods) > 0 {
+			r.periods(path+".machine", "OffPeakTimezone", "OffPeakPeriods", m.OffPeakTimezone, m.OffPeakPeriods)
+		}
+	}
+	r.fleet(e, path)
 }

@@ -23,6 +23,7 @@ type Config struct {
 	SessionServer    SessionServer     `toml:"session_server"`
 	OpenTelemetry    OpenTelemetry     `toml:"opentelemetry"`
 	Disk             Disk              `toml:"disk"`
+	Machine          Machines          `toml:"machine"`
 	ShutdownTimeout  time.Duration     `toml:"shutdown_timeout"`
 	ConnectionMaxAge time.Duration     `toml:"connection_max_age"`
 	Labels           map[string]string `toml:"labels"`
@@ -116,6 +117,8 @@ type Runner struct {
 	Plugin                 *Plugin           `toml:"plugin"`
 	Provider               *Provider         `toml:"provider"`
 	Autoscaler             *Autoscaler       `toml:"autoscaler"`
+	Machine                *Machine          `toml:"machine"`
+	Fleet                  Fleet             `toml:"fleet"`
 	User                   string            // of jobs on this machine itself, from Config.User; empty is that of the manager
 	line                   int               // of its [[runners]]
 	invalid                *InvalidError     // why it cannot be run; nil if nothing is wrong with it
@@ -342,7 +345,7 @@ type Custom struct {
 	ForceKillTimeout    time.Duration `toml:"force_kill_timeout"`
 }
 
-// Provider is where the machines of jobs come from: Hosts, or a plugin with a Name or a File.
+// Provider is where the machines of jobs come from: Hosts, a plugin with a Name or a File, or the fleet that Machinery describes.
 type Provider struct {
 	Hosts          []ProviderHost `toml:"hosts"`
 	AcquireTimeout time.Duration  `toml:"acquire_timeout"` // how long a job waits for its machine
@@ -356,6 +359,7 @@ type Provider struct {
 	Environment    []string       `toml:"environment"` // NAME=VALUE, or NAME for the value of this process
 	Options        map[string]any `toml:"options"`     // checked by the plugin's schema
 	Installed      Installed      // what Name means, where that is an installed plugin
+	Machinery      *Machinery     // from the entry's other tables; nil: there is no fleet
 }
 
 // MachineNeeds are what a machine has to have for each job. Sizes are in bytes; 0 and "" ask for nothing.

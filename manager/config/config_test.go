@@ -87,9 +87,6 @@ const entry = "[[runners]]\n  url = \"https://gitlab.example.com\"\n  token = \"
 // autoscaled is one with a policy.
 const autoscaled = entry + "[runners.autoscaler]\n[[runners.autoscaler.policy]]\n"
 
-// unused is what is said of it.
-const unused = "note 5:10 [runners.autoscaler] is not used: instances come with the fleet; "
-
 func TestThePoliciesOfAnAutoscalerAreThoseOfTheFleet(t *testing.T) {
 	t.Parallel()
 	r := config.Check("config.toml", []byte(autoscaled+`  idle_count = 2
@@ -208,9 +205,9 @@ func TestFindings(t *testing.T) {
 		"options that are none":        {strings.Replace(entry, "docker", "plugin", 1) + "[runners.plugin]\n  name = \"wrap\"\n  options = \"nice\"\n", `error 7:13 options must be a table, not a text`},
 		"a plugin and a default":       {strings.Replace(entry, "docker", "plugin", 1) + "[runners.plugin]\n  name = \"wrap\"\n[runners.isolation]\n  default = \"none\"\n", `error 8:13 the default of an entry with executor "plugin" is its plugin, not "none" (delete it, or choose another executor)`},
 		"a minimum for a plugin":       {strings.Replace(entry, "docker", "plugin", 1) + "[runners.plugin]\n  name = \"wrap\"\n[runners.isolation]\n  minimum = \"vm\"\n", ``},
-		"an autoscaler's zone":         {autoscaled + "  timezone = \"Mars\"\n", unused + `error 7:14 there is no time zone "Mars" on this machine (write a name such as Europe/Berlin or UTC)`},
-		"an autoscaler's period":       {autoscaled + "  periods = [\"* * *\"]\n", unused + `error 7:3 "* * *" has 3 fields, and an expression of cron has 5 to 7 (write for example "* 9-17 * * mon-fri": minute, hour, day, month, weekday)`},
-		"an autoscaler's idle time":    {autoscaled + "  idle_time = \"-1m\"\n", unused + `error 7:15 idle_time cannot be less than 0`},
+		"an autoscaler's zone":         {autoscaled + "  timezone = \"Mars\"\n", `error 7:14 there is no time zone "Mars" on this machine (write a name such as Europe/Berlin or UTC)`},
+		"an autoscaler's period":       {autoscaled + "  periods = [\"* * *\"]\n", `error 7:3 "* * *" has 3 fields, and an expression of cron has 5 to 7 (write for example "* 9-17 * * mon-fri": minute, hour, day, month, weekday)`},
+		"an autoscaler's idle time":    {autoscaled + "  idle_time = \"-1m\"\n", `warning 7:15 idle_time cannot be negative: it counts as not set (write a number above 0, or delete the key)`},
 		"a period that is none":        {entry + "[[runners.monitoring.job_queuing_durations]]\n  periods = [\"always\"]\n  timezone = \"Mars\"\n", `error 6:3 "always" has 1 fields, and an expression of cron has 5 to 7 (write for example "* * 9-17 * * mon-fri *": second, minute, hour, day, month, weekday, year); error 7:14 there is no time zone "Mars" on this machine (write a name such as Europe/Berlin or UTC)`},
 		"no address, no token":         {"[[runners]]\n  executor = \"shell\"\n", "warning 1:3 this entry has no token, and cannot ask GitLab for jobs (see `rung register`); warning 1:3 this entry has no url, and cannot ask GitLab for jobs (see `rung register`)"},
 		"the second entry":             {entry + strings.Replace(entry, "0123", "1123", 1) + "  limit = true\n", `error 9:11 limit must be a whole number, not true or false`},

@@ -40,6 +40,7 @@ func (c *Config) complete(getenv func(string) string) {
 		r := &c.Runners[i]
 		r.URL, r.Token = os.Expand(r.URL, getenv), os.Expand(r.Token, getenv)
 		r.complete()
+		r.completeFleet(c.Machine)
 		if len(c.Labels) > 0 {
 			labels := map[string]string{}
 			for _, from := range []map[string]string{c.Labels, r.Labels} {

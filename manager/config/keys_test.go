@@ -18,6 +18,7 @@ var goTypes = map[string][]reflect.Type{
 	"list": {reflect.TypeFor[[]string]()}, "words": {reflect.TypeFor[[]string]()},
 	"ints": {reflect.TypeFor[[]int64]()},
 	"map":  {reflect.TypeFor[map[string]string]()}, "lists": {reflect.TypeFor[map[string][]string]()}, "flags": {reflect.TypeFor[map[string]bool]()},
+	"floats": {reflect.TypeFor[[]float64]()},
 	"object": {reflect.TypeFor[map[string]any]()},
 }
 

@@ -28,7 +28,7 @@ var executors = map[string]struct {
 	"custom":             {executor.None, ""}, // a driver does not say how well it isolates
 	PluginExecutor:       {PluginLevel, ""},
 	"docker-autoscaler":  {executor.Container, needsMachines},
-	"docker+machine":     {executor.Container, "Docker Machine is replaced by the fleet"},
+	"docker+machine":     {executor.Container, needsMachines},
 	"instance":           {executor.Instance, needsMachines},
 	"docker-windows":     {executor.Container, "there are no Windows containers here"},
 	KubernetesExecutor:   {executor.Container, ""}, // a runtime class may make them sandboxes
@@ -42,7 +42,7 @@ var executors = map[string]struct {
 func Executors() []string { return slices.Sorted(maps.Keys(executors)) }
 
 // needsMachines is why executors are not run whose machines are somebody else's, where nobody provides them.
-const needsMachines = "instances come with the fleet, or from a provider (runners.provider)"
+const needsMachines = "its machines come from a fleet (runners.autoscaler; runners.machine for docker+machine) or a provider (runners.provider), and it has neither"
 
 // RefusedError says that an entry cannot be run here.
 type RefusedError struct {
@@ -79,10 +79,13 @@ func (r *Runner) Levels() (Levels, error) {
 	switch {
 	case !known:
 		return Levels{}, &RefusedError{r.Executor, "there is no such executor"}
-	case of.why != "" && (r.Provider == nil || of.why != needsMachines):
-		return Levels{}, &RefusedError{r.Executor, of.why}
+	case r.refused() != "":
+		return Levels{}, &RefusedError{r.Executor, r.refused()}
 	}
 	l := Levels{Default: of.level}
+	if m := r.machinery(); m != nil {
+		l.Default = m.level()
+	}
 	if r.Isolation.Default != "" {
 		l.Default = executor.Level(r.Isolation.Default)
 	}
@@ -104,6 +107,21 @@ func (r *Runner) Levels() (Levels, error) {
 		l.Allowed = slices.DeleteFunc(l.Allowed, func(a executor.Level) bool { return a != PluginLevel && a.Rank() < l.Minimum.Rank() })
 	}
 	return l, nil
+}
+
+// refused says why the jobs of the entry's executor are not run; empty if they are.
+func (r *Runner) refused() string {
+	why := executors[r.Executor].why
+	if why != needsMachines {
+		return why
+	}
+	if m := r.machinery(); m != nil {
+		return refusedFleet(m)
+	}
+	if p := r.Provider; p != nil && (p.Name != "" || p.File != "" || len(p.Hosts) > 0) {
+		return ""
+	}
+	return why
 }
 
 // Permit reports whether a job may have a level that it asks for. The error names the rule.

@@ -218,8 +218,8 @@ func (r *reader) runner(e *Runner, path string) {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		r.found(problem, "config/value", at, r.doc.vals, hint, "there is no executor %q", e.Executor)
-	case of.why != "":
-		r.found(warning, "config/refused", at, r.doc.vals, "leave this entry to gitlab-runner", "jobs of executor %q cannot be run here: %s", e.Executor, of.why)
+	case of.why != "" && e.machinery() == nil && e.refused() != "":
+		r.found(warning, "config/refused", at, r.doc.vals, "leave this entry to gitlab-runner", "jobs of executor %q cannot be run here: %s", e.Executor, e.refused())
 	}
 	for key, value := range map[string]string{"url": e.URL, "token": e.Token} {
 		if value == "" {
@@ -293,6 +293,7 @@ func (r *reader) provider(e *Runner, path string) {
 		r.found(problem, "config/value", path, r.doc.keys, "delete it, or write executor = \"docker\" or \"shell\"", "executor %q has its own machine, and no provider", e.Executor)
 	case plugin && len(p.Hosts) > 0:
 		r.found(problem, "config/value", path, r.doc.keys, "delete name and file, or the hosts", "a provider is a list of hosts or a plugin, not both")
+	case e.machinery() != nil: // which are those of its fleet
 	case !plugin && len(p.Hosts) == 0:
 		r.found(problem, "config/value", path, r.doc.keys, "write [[runners.provider.hosts]], or name or file of a plugin", "the provider has no machines")
 	}

@@ -91,7 +91,7 @@ func (r *reader) entryValues(e *Runner, path string, getenv func(string) string)
 
 // negative says of numbers that stand for how much or how long that they cannot be negative, where that means nothing of its own.
 func (r *reader) negative(n *node, got any, at string) {
-	if n.Use != Used || strings.HasSuffix(n.Name, "services_limit") || strings.HasSuffix(n.Name, "wait_for_services_timeout") || strings.HasSuffix(n.Name, "oom_score_adjust") {
+	if n.Use != Used || strings.HasSuffix(n.Name, "services_limit") || strings.HasSuffix(n.Name, "wait_for_services_timeout") || strings.HasSuffix(n.Name, "oom_score_adjust") || strings.HasSuffix(n.Name, "scale_throttle.limit") {
 		return
 	}
 	below := false

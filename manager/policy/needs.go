@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,16 +26,16 @@ const maxLabels = 32
 func Needs(r *config.Runner, variable func(name string) string) (config.MachineNeeds, error) {
 	asked := func(key string) string { return variable(NeedsPrefix + strings.ToUpper(key)) }
 	if r.Provider == nil {
-		for _, key := range []string{"os", "arch", "cpus", "memory", "disk", "gpus", "labels"} {
+		for _, key := range []string{"os", "arch", "cpus", "memory", "disk", "gpus", "labels", "spot"} {
 			if asked(key) != "" {
 				return config.MachineNeeds{}, denied("use a runner that has them", "runners.provider", "the job asks for a machine with %s %q, and this runner has no machines to choose from", key, asked(key))
 			}
 		}
 		return config.MachineNeeds{}, nil
 	}
-	n, most := r.Provider.Needs, r.Provider.AllowedNeeds
+	n, most := r.Provider.Needs, allowedNeeds(r.Provider)
 	err := cmp.Or(
-		oneOf("os", asked("os"), &n.OS, most.OS), oneOf("arch", asked("arch"), &n.Arch, most.Arch),
+		oneOf("os", asked("os"), &n.OS, most.OS), oneOf("arch", asked("arch"), &n.Arch, most.Arch), spot(asked("spot"), &n),
 		atLeast("cpus", asked("cpus"), &n.CPUs, most.CPUs, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
 		atLeast("memory", asked("memory"), &n.Memory, most.Memory, config.ParseSize),
 		atLeast("disk", asked("disk"), &n.Disk, most.Disk, config.ParseSize),
@@ -41,6 +43,37 @@ func Needs(r *config.Runner, variable func(name string) string) (config.MachineN
 		labels(asked("labels"), &n, most.Labels),
 	)
 	return n, err
+}
+
+// allowedNeeds are what jobs may ask for. Of a fleet that is what its pools have, where nothing is said: no job gets more than the largest machine.
+func allowedNeeds(p *config.Provider) config.AllowedNeeds {
+	if p.Machinery == nil || !reflect.DeepEqual(p.AllowedNeeds, config.AllowedNeeds{}) {
+		return p.AllowedNeeds
+	}
+	return config.AllowedNeeds{OS: anything, Arch: anything, CPUs: math.MaxFloat64, Memory: math.MaxInt64, Disk: math.MaxInt64, GPUs: math.MaxInt, Labels: anything}
+}
+
+// anything is a list of patterns that has all names.
+var anything = []string{"*"}
+
+// SpotLabel is the label of machines that their cloud can take back: "true", or "false".
+const SpotLabel = "spot"
+
+// spot sets whether the machine may be one that its cloud can take back.
+func spot(asked string, n *config.MachineNeeds) error {
+	value := map[string]string{"only": "true", "never": "false"}[asked]
+	switch {
+	case asked == "" || asked == "any":
+		return nil
+	case value == "":
+		return invalid("spot", asked, "only, never or any")
+	case n.Labels[SpotLabel] != "" && n.Labels[SpotLabel] != value:
+		return contradicts("labels", SpotLabel+"="+value, SpotLabel+"="+n.Labels[SpotLabel])
+	}
+	had := n.Labels
+	n.Labels = map[string]string{SpotLabel: value}
+	maps.Copy(n.Labels, had)
+	return nil
 }
 
 func invalid(key, asked, format string, args ...any) error {
@@ -82,7 +115,7 @@ func oneOf(key, asked string, need *string, list []string) error {
 		return nil
 	case *need != "":
 		return contradicts(key, asked, *need)
-	case !slices.Contains(list, asked):
+	case !slices.Contains(list, asked) && !slices.Equal(list, anything):
 		return tooMuch("use one of "+strings.Join(list, ", ")+", or another runner", key, asked)
 	}
 	*need = asked

@@ -63,6 +63,31 @@ func TestNeedsOfAJob(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, cmp.Diff(c.want, got))
 		}
 	}
+	fleet := &config.Runner{Provider: &config.Provider{Machinery: &config.Machinery{}}}
+	for name, c := range map[string]struct {
+		asked map[string]string
+		want  config.MachineNeeds
+		err   string
+	}{
+		"whatever its pools have": {
+			map[string]string{"RUNG_NEEDS_CPUS": "64", "RUNG_NEEDS_ARCH": "arm64", "RUNG_NEEDS_SPOT": "never"},
+			config.MachineNeeds{CPUs: 64, Arch: "arm64", Labels: map[string]string{"spot": "false"}}, "",
+		},
+		"machines that can be taken back":   {map[string]string{"RUNG_NEEDS_SPOT": "only"}, config.MachineNeeds{Labels: map[string]string{"spot": "true"}}, ""},
+		"any machine":                       {map[string]string{"RUNG_NEEDS_SPOT": "any"}, config.MachineNeeds{}, ""},
+		"what is neither":                   {map[string]string{"RUNG_NEEDS_SPOT": "maybe"}, config.MachineNeeds{}, "only, never or any"},
+		"more processors than there can be": {map[string]string{"RUNG_NEEDS_CPUS": "Inf"}, config.MachineNeeds{}, "allowed_needs.cpus"},
+	} {
+		got, err := policy.Needs(fleet, func(v string) string { return c.asked[v] })
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("a fleet, %s: %v, want %s", name, err, c.err)
+			}
+		case err != nil || cmp.Diff(c.want, got) != "":
+			t.Errorf("a fleet, %s: %v\n%s", name, err, cmp.Diff(c.want, got))
+		}
+	}
 	if len(entry.Provider.Needs.Labels) != 1 {
 		t.Error("a job has changed the needs of its entry")
 	}
