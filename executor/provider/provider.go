@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
 )
 
 // Provider is a source of machines. Its methods are safe for concurrent use.
@@ -48,6 +49,13 @@ type Provider interface {
 	Release(ctx context.Context, key string, fault string) error
 	// Close ends the provider. Machines that were not released are left to be recovered by another process, until their leases end.
 	Close() error
+}
+
+// Ender is a provider whose machines cost something while nobody uses them.
+type Ender interface {
+	// End is Close for a caller that ends, and not only this provider of it: machines without jobs may be ended, as the configuration says. removed says
+	// that nobody will come for any of them: all are ended.
+	End(removed bool) error
 }
 
 // Capacity is how much room there is.
@@ -82,6 +90,8 @@ func (n Needs) Within(has Needs) bool {
 type Job struct {
 	ID      string // for people: its number in GitLab
 	Project string // whose it is: jobs of one project may profit from one machine
+	// ProjectName is what people call the project; empty: that is not known.
+	ProjectName string
 	// Needs are those of the job; they are within those of its reservation, or the provider may answer *NoCapacity.
 	Needs Needs
 }
@@ -100,6 +110,8 @@ type Machine struct {
 	Env []string
 	// Temp is the folder on the machine for what levels without files of their own make; empty is the machine's for temporary files.
 	Temp string
+	// Connect makes a host of the machine, in place of Access; nil: Access leads there. Several jobs may share it.
+	Connect func(ctx context.Context) (host.Host, error)
 	// Fresh says that the machine was made for this job and goes with it: whatever the level, jobs are apart as executor.Instance has it.
 	Fresh bool
 	// Handle is what Recover needs. It holds no secret.
@@ -128,10 +140,14 @@ type Access struct {
 	KeyFile string
 	// Password is tried after the keys; empty is none. WinRM needs one.
 	Password string
-	// HostKey is the fingerprint of the machine's key: "SHA256:…"; for WinRMHTTPS, that of its certificate, which is believed as others are without. Without it, KnownHosts names a file of keys; without that, a key that is not
-	// known is recorded on first use.
+	// Renew gives a Key and a Password that are good now, for each connection, where those above are not for long; nil: they are.
+	Renew func(ctx context.Context) (key []byte, password string, err error)
+	// HostKey is the fingerprint of the machine's key: "SHA256:…", or several with spaces between, one of which it must show; for WinRMHTTPS, that of its
+	// certificate, which is believed as others are without. Without it, KnownHosts names a file of keys, to which one that is not known is added if Record
+	// says so; without that, it is added to the user's file.
 	HostKey    string
 	KnownHosts string
+	Record     bool
 	// Jump lists jump hosts as OpenSSH's -J does.
 	Jump string
 }
@@ -193,6 +209,8 @@ type NoCapacity struct {
 	Reason string
 	// After is when it is worth to ask again; 0 is when Capacity tells.
 	After time.Duration
+	// Never says that there will be none for these needs as long as the configuration stays as it is.
+	Never bool
 }
 
 func (e *NoCapacity) Error() string {

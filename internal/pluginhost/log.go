@@ -17,8 +17,13 @@ func (c *Config) logger() hclog.Logger {
 	if to == nil {
 		to = slog.Default()
 	}
+	return Logger(to.With("plugin", c.Name))
+}
+
+// Logger writes to slog, for what speaks as plugins do.
+func Logger(to *slog.Logger) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
-	l.RegisterSink(&sink{to.With("plugin", c.Name)})
+	l.RegisterSink(&sink{to})
 	return l
 }
 

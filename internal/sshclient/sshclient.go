@@ -39,7 +39,8 @@ type Target struct {
 	KeyText []byte
 	// KnownHosts are paths of known_hosts files; nil is the user's and the system's.
 	KnownHosts []string
-	// Fingerprint pins the host's key: "SHA256:…", as ssh-keygen -l shows it. The known_hosts files are not read then.
+	// Fingerprint pins the host's key: "SHA256:…", as ssh-keygen -l shows it, or several with spaces between, each of which is right. The known_hosts files
+	// are not read then.
 	Fingerprint string
 	// Record adds the key of an unknown host to the first known_hosts file, as OpenSSH's StrictHostKeyChecking=accept-new does.
 	Record bool

@@ -127,7 +127,11 @@ func (s *shared) answers(ctx context.Context) error {
 // begin opens a level on a machine, for those who wait for it.
 func (o *Opener) begin(ctx context.Context, s *shared, m *provider.Machine, level executor.Level) {
 	defer close(s.ready)
-	if s.host, s.err = o.o.Connect(ctx, m.Access); s.err != nil {
+	connect := m.Connect
+	if connect == nil {
+		connect = func(ctx context.Context) (host.Host, error) { return o.o.Connect(ctx, m.Access) }
+	}
+	if s.host, s.err = connect(ctx); s.err != nil {
 		s.host = nil // or a nil pointer in an interface
 		o.drop(s)
 		return

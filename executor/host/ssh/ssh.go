@@ -52,7 +52,9 @@ type Options struct {
 	KeyText []byte
 	// KnownHosts are paths of known_hosts files; nil is the user's and the system's.
 	KnownHosts []string
-	// Fingerprint pins the host's key ("SHA256:…") instead of known_hosts.
+	// Renew gives a key and a password in place of KeyText and Password, for each connection; nil: those are good for all.
+	Renew func(ctx context.Context) (key []byte, password string, err error)
+	// Fingerprint pins the host's key ("SHA256:…", or several with spaces between) instead of known_hosts.
 	Fingerprint string
 	// Record adds the key of an unknown host to known_hosts on first use.
 	Record bool
@@ -106,7 +108,15 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	name, port := sshclient.Resolve(target)
 	h := &Host{options: o, name: "ssh://" + name + "@" + net.JoinHostPort(target.Host, port)}
 	h.pool = newPool(h.name, func(ctx context.Context, wrap func(net.Conn) net.Conn) (*ssh.Client, error) {
-		return sshclient.Dial(ctx, target, wrap)
+		if o.Renew == nil {
+			return sshclient.Dial(ctx, target, wrap)
+		}
+		now := *target
+		var err error
+		if now.KeyText, now.Password, err = o.Renew(ctx); err != nil {
+			return nil, fmt.Errorf("the credentials for %s: %w", h.name, err)
+		}
+		return sshclient.Dial(ctx, &now, wrap)
 	}, cmp.Or(o.LostAfter, lostAfter))
 	return h.started(ctx)
 }
