@@ -135,6 +135,10 @@ func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
 		return p.backoff.until
 	}
 	allowed := min(n, p.room())
+	if coming := p.count[Requested] + p.count[Creating]; p.MaxComing > 0 && allowed > p.MaxComing-coming {
+		p.last.limit = fmt.Sprintf("no more than %d machines are on their way at once", p.MaxComing)
+		allowed = max(0, p.MaxComing-coming)
+	}
 	throttled := min(allowed, p.bucket.ready(now))
 	p.bucket.take(throttled)
 	why := ""

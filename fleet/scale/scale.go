@@ -74,6 +74,8 @@ type Pool struct {
 	MaxInstances, MaxUses int
 	// Suspend is how many idle machines are suspended, and not deleted; they are resumed before others are made. Their group must be able to.
 	Suspend int
+	// MaxComing limits the machines that are on their way at once. 0 is no limit.
+	MaxComing int
 	// Throttle limits how fast machines are asked for.
 	Throttle Throttle
 	// BootTime is how long a machine takes to become ready, until some did. BootTimeout is when it has failed; 0 is 15 minutes.
@@ -139,7 +141,7 @@ func New(config Config, policy Policy) (*Fleet, error) {
 		if f.byName[p.Name] != nil {
 			return nil, fmt.Errorf("there are two pools %q", p.Name)
 		}
-		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.Price < 0 || p.Suspend < 0 {
+		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.MaxComing < 0 || p.Price < 0 || p.Suspend < 0 {
 			return nil, fmt.Errorf("pool %q has a number below 0", p.Name)
 		}
 		f.byName[p.Name] = newPool(p)

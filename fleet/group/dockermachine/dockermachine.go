@@ -16,6 +16,8 @@ type Options struct {
 	Name string `json:"name"`
 	// MachineOptions are flags of the driver without the dashes: "amazonec2-region=us-east-1".
 	MachineOptions []string `json:"machine_options"`
+	// MachineOptionsWithName are others, in which %s is the name of the machine.
+	MachineOptionsWithName []string `json:"machine_options_with_name"`
 	// MaxSize is how many machines there can be; 0 is DefaultMaxSize.
 	MaxSize int `json:"max_size"`
 	// Program is docker-machine; empty is the one in PATH.
@@ -36,6 +38,7 @@ const Schema = `{
     "driver": {"type": "string", "minLength": 1, "description": "docker-machine's driver (MachineDriver)"},
     "name": {"type": "string", "pattern": "^[^%]*%s[^%]*$", "description": "the name of machines, in which %s is what tells them apart (MachineName)"},
     "machine_options": {"type": "array", "items": {"type": "string", "minLength": 1}, "description": "flags of the driver without the dashes (MachineOptions)"},
+    "machine_options_with_name": {"type": "array", "items": {"type": "string", "minLength": 1}, "description": "other flags, in which %s is the name of the machine (MachineOptionsWithName)"},
     "max_size": {"type": "integer", "minimum": 1, "description": "how many machines there can be; 100 if not set"},
     "program": {"type": "string", "description": "docker-machine; the one in PATH if not set"},
     "storage_path": {"type": "string", "pattern": "^/", "description": "where docker-machine keeps its machines and keys; $MACHINE_STORAGE_PATH, else ~/.docker/machine, if not set"}

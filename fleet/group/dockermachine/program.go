@@ -153,6 +153,9 @@ func (p *program) create(ctx context.Context, name string) (*making, error) {
 	for _, option := range p.options.MachineOptions {
 		args = append(args, "--"+strings.TrimLeft(option, "-"))
 	}
+	for _, option := range p.options.MachineOptionsWithName {
+		args = append(args, "--"+strings.TrimLeft(strings.ReplaceAll(option, "%s", name), "-"))
+	}
 	m := &making{ctx: ctx, cmd: p.command(ctx, append(args, name)...), errs: &tail{room: maxSaid}}
 	m.cmd.Stdout, m.cmd.Stderr = m.errs, m.errs
 	if err := m.cmd.Start(); err != nil {

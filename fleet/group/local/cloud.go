@@ -44,8 +44,9 @@ type cloud struct {
 	settings    instancegroup.Settings
 	credentials instancegroup.Credentials
 	folder      string
-	slirp       string       // the program, where machines have networks by it
-	tree        *cgroup.Tree // nil: nothing bounds machines
+	with        *machine.Process // with which machines end; nil: with none
+	slirp       string           // the program, where machines have networks by it
+	tree        *cgroup.Tree     // nil: nothing bounds machines
 
 	mu       sync.Mutex
 	machines map[string]*record // by id
@@ -77,6 +78,13 @@ func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings insta
 	c.log, c.settings, c.machines = log, settings, map[string]*record{}
 	if err := machine.Possible(); err != nil {
 		return info, err
+	}
+	if c.with = endsWith; c.options.EndWith > 0 {
+		process, err := machine.Of(c.options.EndWith)
+		if err != nil {
+			return info, options.At(err.Error(), "end_with")
+		}
+		c.with = &process
 	}
 	if c.credentials, err = instancegroup.NewCredentials(settings); err != nil {
 		return info, err
@@ -296,7 +304,7 @@ func (c *cloud) freeUser() int {
 // start starts a machine that is on record. The caller holds the lock.
 func (c *cloud) start(r *record) error {
 	config := machine.Config{
-		Name: r.ID, UID: r.UID, GID: r.UID, Alone: c.options.Network != NetworkHost, Leads: c.slirp, Paths: c.options.Paths, With: endsWith,
+		Name: r.ID, UID: r.UID, GID: r.UID, Alone: c.options.Network != NetworkHost, Leads: c.slirp, Paths: c.options.Paths, With: c.with,
 	}
 	if os.Geteuid() != 0 {
 		config.GID = os.Getegid()

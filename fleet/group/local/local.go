@@ -18,6 +18,8 @@ type Options struct {
 	Network string `json:"network"`
 	// Paths are files and folders of this host that machines see beside the system's, and cannot change.
 	Paths []string `json:"paths"`
+	// EndWith is the number of a process of this host with which machines end; 0: they outlive everybody.
+	EndWith int `json:"end_with"`
 	// Shapes are the sizes of machines, by name; none: machines of one size, without limits.
 	Shapes map[string]Shape `json:"shapes"`
 }
@@ -47,6 +49,7 @@ const Schema = `{
     "max_size": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "how many machines there can be; the number of processors if not set"},
     "network": {"enum": ["own", "host", "none"], "description": "own: reaches what this host does, through slirp4netns; host: this host's; none: nothing"},
     "paths": {"type": "array", "items": {"type": "string", "pattern": "^/"}, "description": "files and folders of this host that machines see, and cannot change"},
+    "end_with": {"type": "integer", "minimum": 1, "description": "the number of a process of this host with which machines end; they outlive everybody if not set"},
     "shapes": {
       "type": "object",
       "propertyNames": {"pattern": "^[A-Za-z0-9._-]{1,63}$"},
