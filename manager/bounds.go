@@ -48,7 +48,11 @@ func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 			if settings.UseSlotCgroups {
 				slots = settings.SlotCgroupTemplate
 			}
-			docker.Bound(d, docker.Slot{Number: r.slot, Groups: slots, Keeps: r.owner(settings, "").Name()}, what)
+			number := r.slot
+			if r.on != nil { // the slots of its machine are others
+				number = r.on.Machine().Slot
+			}
+			docker.Bound(d, docker.Slot{Number: number, Groups: slots, Keeps: r.owner(settings, "").Name()}, what)
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/rungci/rung/manager/config"
+	"github.com/rungci/rung/manager/supply"
 )
 
 // keepSettings keeps what an entry is, for a process that finds its jobs and not the entry. A failure is only told.
@@ -19,8 +20,13 @@ func (e *entry) keepSettings(r *config.Runner) {
 
 // hasLeft reports whether there are jobs of the process before that this one can go on with. It is for a configuration without entries.
 func hasLeft(m *Manager) bool {
-	left, _ := m.store.Left(func(string) bool { return false })
+	left, _ := m.store.Left(func(string) bool { return false }, hasMachines(m))
 	return len(left) > 0
+}
+
+// hasMachines reports whether a runner has left a fleet, whose machines may cost money.
+func hasMachines(m *Manager) func(id string) bool {
+	return func(id string) bool { return supply.Left(providers(m, id)) }
 }
 
 // left makes entries of those that have been taken from the configuration since the process before had it, and whose jobs run. They ask for no jobs,
@@ -35,7 +41,7 @@ func left(m *Manager) []*entry {
 			}
 		}
 		return false
-	})
+	}, hasMachines(m))
 	if err != nil {
 		m.o.Log.Error("jobs of runners that are not in the configuration any more are lost; GitLab fails them when it has not heard of them for an hour", "error", err)
 	}

@@ -202,7 +202,7 @@ func (m *Manager) close() {
 	}
 	for _, e := range m.known {
 		if !e.gone {
-			e.closeSupply()
+			e.closeSupply(false)
 		}
 	}
 }
@@ -271,6 +271,11 @@ func (m *Manager) adopt(ctx context.Context) {
 		}
 		adopted.Wait()
 		close(m.adopted)
+		m.mu.Lock()
+		for _, e := range slices.Clone(m.known) { // those that had no jobs, and are in the configuration no more
+			m.dismiss(e)
+		}
+		m.mu.Unlock()
 		m.sweep(m.working) // a level that hangs does not keep a manager that is stopped
 		select {           // a program that the process before was starting when it was killed held on to its ledger for a moment
 		case <-time.After(sweepAgain):

@@ -28,7 +28,7 @@ func (e *entry) openSupply(p *config.Provider) error {
 		return errors.New("this program has no providers of machines")
 	}
 	e.from = p
-	folder := filepath.Join(m.o.State, "providers", e.records.ID())
+	folder := providers(m, e.records.ID())
 	if e.twin > 0 {
 		folder += "-" + strconv.Itoa(e.twin)
 	}
@@ -62,12 +62,15 @@ func placed(m *Manager, r *config.Runner, table string, err error) error {
 	return err
 }
 
+// providers is the folder of what a runner's provider keeps.
+func providers(m *Manager, id string) string { return filepath.Join(m.o.State, "providers", id) }
+
 // changeSupply follows a changed [runners.provider]. Jobs that run keep their machines. The caller holds the entry's lock.
 func (e *entry) changeSupply(p *config.Provider) {
 	before := e.from
 	switch {
 	case before == nil && p == nil:
-	case before == nil, p == nil, !config.SamePlugin(before.Name, p.Name), before.File != p.File, (len(before.Hosts) == 0) != (len(p.Hosts) == 0):
+	case before == nil, p == nil, !config.SamePlugin(before.Name, p.Name), before.File != p.File, (len(before.Hosts) == 0) != (len(p.Hosts) == 0), (before.Machinery == nil) != (p.Machinery == nil):
 		e.log.Warn("the new provider takes effect after a restart; drain the manager first, because running jobs use machines of the current one")
 	default:
 		e.from = p
@@ -94,12 +97,12 @@ func needsOf(n config.MachineNeeds) provider.Needs {
 	return provider.Needs{OS: n.OS, Arch: n.Arch, CPUs: n.CPUs, Memory: n.Memory, Disk: n.Disk, GPUs: n.GPUs, Labels: n.Labels}
 }
 
-func (e *entry) closeSupply() {
+func (e *entry) closeSupply(removed bool) {
 	if e.supply == nil {
 		return
 	}
 	e.machines.Close()
-	if err := e.supply.Close(); err != nil {
+	if err := e.supply.Close(removed); err != nil {
 		e.log.Warn("cannot close the provider", "error", err)
 	}
 }
@@ -118,7 +121,7 @@ func (r *run) provide(o *job.Options) {
 		if r.entry.supply == nil {
 			return nil, errNoProvider
 		}
-		what := provider.Job{ID: strconv.FormatInt(r.from.ID, 10), Project: strconv.FormatInt(r.from.Info.ProjectID, 10), Needs: r.needs}
+		what := provider.Job{ID: strconv.FormatInt(r.from.ID, 10), Project: strconv.FormatInt(r.from.Info.ProjectID, 10), ProjectName: r.describe().Identity.Project, Needs: r.needs}
 		err := r.entry.supply.Acquire(ctx, reserved, what, report, func(on *provider.Machine) error {
 			level, err := r.entry.machines.Level(ctx, on, levelOn(on, r.level))
 			if err == nil {

@@ -122,7 +122,7 @@ func (m *Manager) dismiss(e *entry) {
 	}
 	e.gone = true
 	m.levels.dismiss(e)
-	m.jobs.Go(e.closeSupply)
+	m.jobs.Go(func() { e.closeSupply(true) })
 }
 
 // Wake lets entries ask for a job at once that rest because GitLab refused them or did not answer.

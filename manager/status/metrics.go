@@ -239,6 +239,7 @@ func (b *Board) writeState(w *exposition.Writer, s manager.State) {
 		w.Sample(prefix+"jobs", labels, running[labels])
 	}
 	b.writeMachines(w, s)
+	writeFleets(w, s)
 	if s.Disk != nil {
 		writeDisk(w, s.Disk)
 	}

@@ -48,8 +48,9 @@ func (r *Runner) Settings() ([]byte, error) {
 	return settings, nil
 }
 
-// Left are the runners with jobs whose ID is not known: they have been taken from the configuration. The error is about those that cannot be read.
-func (s *Store) Left(known func(id string) bool) (left []*Runner, err error) {
+// Left are the runners whose ID is not known, with jobs or with what else they have left: they have been taken from the configuration. The error is about
+// those that cannot be read.
+func (s *Store) Left(known, other func(id string) bool) (left []*Runner, err error) {
 	folders, err := os.ReadDir(filepath.Join(s.folder, runnersFolder))
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func (s *Store) Left(known func(id string) bool) (left []*Runner, err error) {
 			continue
 		}
 		jobs, err := r.count()
-		if jobs > 0 && err == nil {
+		if err == nil && (jobs > 0 || other(r.id)) {
 			if err = r.open(); err == nil {
 				left = append(left, r)
 			}

@@ -263,7 +263,8 @@ func TestTheJobsOfARunnerWhoseTokenIsNotKnownAreFoundByTheSecret(t *testing.T) {
 	known := func(id string) bool { return id == stays.ID() }
 
 	s = open(t, dir)
-	left, err := s.Left(known)
+	none := func(string) bool { return false }
+	left, err := s.Left(known, none)
 	if err != nil || len(left) != 1 || left[0].ID() != gone.ID() || jobs(t, left[0])[1] != "a job" {
 		t.Fatalf("left are %v, %v", left, err)
 	}
@@ -271,7 +272,7 @@ func TestTheJobsOfARunnerWhoseTokenIsNotKnownAreFoundByTheSecret(t *testing.T) {
 		t.Errorf("it was %q, %v", settings, err)
 	}
 	do(t, left[0].Delete(1))
-	if left, err := s.Left(known); err != nil || len(left) != 0 {
+	if left, err := s.Left(known, none); err != nil || len(left) != 0 {
 		t.Errorf("left without jobs are %v, %v", left, err)
 	}
 	do(t, gone.Put(1, []byte("a job")))
@@ -281,7 +282,7 @@ func TestTheJobsOfARunnerWhoseTokenIsNotKnownAreFoundByTheSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left, err := s.Left(known); err == nil || len(left) != 0 || !strings.Contains(err.Error(), "1 records of jobs in") {
+		if left, err := s.Left(known, none); err == nil || len(left) != 0 || !strings.Contains(err.Error(), "1 records of jobs in") {
 			t.Errorf("with %s, left are %v, %v", name, left, err)
 		}
 		s.Close()

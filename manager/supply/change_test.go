@@ -23,7 +23,7 @@ func changing(t *testing.T) (s *supply.Supply, world *fake.World) {
 		return fake.New(fake.Options{World: world, Room: 2}, provider.Setup{}), nil
 	}})
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := s.Close(false); err != nil {
 			t.Error(err)
 		}
 	})

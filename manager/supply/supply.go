@@ -17,6 +17,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/manager/fleet"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -82,6 +83,8 @@ type Status struct {
 	// Reserved is how many places are kept that have no machine yet, and Used how many have one.
 	Reserved int `json:"reserved"`
 	Used     int `json:"used"`
+	// Fleet is how the fleet is that the provider is; nil where it is none.
+	Fleet *fleet.Status `json:"fleet,omitempty"`
 }
 
 // New makes a supply, which opens its provider at once, and again and again while that fails.
@@ -190,9 +193,13 @@ func (s *Supply) Status() *Status {
 	if s == nil {
 		return nil
 	}
+	out := &Status{}
+	if f, ok := s.Provider().(*fleet.Provider); ok {
+		out.Fleet = f.Status()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := &Status{Free: s.capacity.Free, Reason: s.capacity.Reason}
+	out.Free, out.Reason = s.capacity.Free, s.capacity.Reason
 	for _, machine := range s.held {
 		if machine == nil {
 			out.Reserved++
@@ -307,10 +314,18 @@ func (s *Supply) Release(key, fault string) {
 	})
 }
 
-// Close gives up the provider, after what is being given back, or soon.
-func (s *Supply) Close() error {
+// Close gives up the provider, after what is being given back, or soon. removed says that the entry of the configuration is gone: nobody will come for
+// what the provider has.
+func (s *Supply) Close(removed bool) error {
 	if s == nil {
 		return nil
+	}
+	if removed { // what an earlier process has left is to be found
+		ctx, cancel := context.WithTimeout(s.life, releaseTime)
+		if _, err := s.open(ctx); err != nil {
+			s.o.Log.Warn("cannot open the provider of a removed runner, which may have machines", "error", err)
+		}
+		cancel()
 	}
 	s.end()
 	defer s.cut()
@@ -321,7 +336,22 @@ func (s *Supply) Close() error {
 	if s.provider == nil {
 		return nil
 	}
+	if p, ok := s.provider.(provider.Ender); ok {
+		return p.End(removed)
+	}
 	return s.provider.Close()
+}
+
+// Left reports whether a folder is that of a fleet which may have machines.
+func Left(folder string) bool { return fleet.Left(folder) }
+
+// Provider is the provider, if it is open; nil otherwise.
+func (s *Supply) Provider() provider.Provider {
+	if s == nil || !s.opening.TryLock() {
+		return nil
+	}
+	defer s.opening.Unlock()
+	return s.provider
 }
 
 // Reservation is what a job has of a supply. It can be written down.
@@ -366,6 +396,8 @@ func (s *Supply) Acquire(ctx context.Context, r *Reservation, job provider.Job, 
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.As(err, &none) && none.Never:
+			return event.NewError(event.CodeEnvironmentInvalid, "no machine of this runner is enough for the job: %s", none.Reason)
 		case errors.As(err, &none):
 			if none.Reason != said {
 				said = none.Reason

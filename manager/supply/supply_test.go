@@ -53,7 +53,7 @@ func open(t *testing.T, w *watched) *supply.Supply {
 		Open:  func(context.Context) (provider.Provider, error) { return w, nil },
 		Lease: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() { _ = s.Close(false) })
 	return s
 }
 
@@ -97,7 +97,7 @@ func TestEveryUnusableMachineIsGivenBackWithItsFault(t *testing.T) {
 	if err := s.Acquire(t.Context(), r, provider.Job{ID: "1"}, silent, func(*provider.Machine) error { return errors.New("it is broken") }); err == nil {
 		t.Fatal("no error")
 	}
-	if err := s.Close(); err != nil {
+	if err := s.Close(false); err != nil {
 		t.Error(err)
 	}
 	close(faults)
@@ -122,7 +122,7 @@ func TestClosingDoesNotWaitForAProviderThatHangs(t *testing.T) {
 	}
 	s.Release(key, "")
 	began := time.Now()
-	if err := s.Close(); err != nil {
+	if err := s.Close(false); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > 20*time.Second {

@@ -1,0 +1,269 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/fleet/control"
+	"github.com/rungci/rung/fleet/group"
+)
+
+// connectTime bounds an attempt to connect, where the configuration does not.
+const connectTime = 30 * time.Second
+
+// hosts are the connections to machines: one for each, from its ready command until it is gone, for all who are on it.
+type hosts struct {
+	p *Provider
+
+	mu     sync.Mutex
+	open   map[string]*shared // by the request of the machine
+	closed bool
+}
+
+// shared is a connection that is there, or being made.
+type shared struct {
+	ready chan struct{}
+	host  host.Host
+	err   error
+
+	users int // jobs that have it, and hosts while it is open there; under hosts.mu
+}
+
+func newHosts(p *Provider) *hosts { return &hosts{p: p, open: map[string]*shared{}} }
+
+// access is how a machine is reached.
+func (h *hosts) access(m *control.Machine, info group.ConnectInfo) (provider.Access, error) {
+	to := provider.Access{Address: info.Addr(h.external()), User: info.Username, Password: info.Password, Key: info.Key, HostKey: strings.Join(info.HostKeys, " ")}
+	switch info.Protocol {
+	case "", group.ProtocolSSH:
+		to.Protocol = provider.SSH
+	default:
+		return to, fmt.Errorf("%w: it is reached by %s, and machines are reached by ssh alone", control.ErrUseless, info.Protocol)
+	}
+	own, err := connectorOf(h.p.o.Machinery)
+	if err != nil {
+		return to, err
+	}
+	to.User = cmp.Or(to.User, own.Username)
+	if len(to.Key) == 0 && to.Password == "" {
+		to.Key, to.Password = own.Key, own.Password
+	}
+	if to.HostKey == "" {
+		to.KnownHosts, to.Record = h.keys(m.Request), true
+	}
+	if info.Expires != nil {
+		to.Renew = func(ctx context.Context) ([]byte, string, error) {
+			now, err := m.ConnectInfo(ctx)
+			return now.Key, now.Password, err
+		}
+	}
+	return to, nil
+}
+
+// keys is the file with the host key that a machine has shown first.
+func (h *hosts) keys(request string) string {
+	return filepath.Join(h.p.o.Setup.State, keysFolder, request)
+}
+
+func (h *hosts) external() bool {
+	a := h.p.o.Machinery.Autoscaler
+	return a != nil && a.Connector.UseExternalAddr
+}
+
+// get connects to a machine, or joins who has. The caller leaves what it gets.
+func (h *hosts) get(ctx context.Context, m *control.Machine) (*shared, error) {
+	h.mu.Lock()
+	s := h.open[m.Request]
+	if s == nil {
+		if h.closed {
+			h.mu.Unlock()
+			return nil, control.ErrClosed
+		}
+		s = &shared{ready: make(chan struct{}), users: 1}
+		h.open[m.Request] = s
+		machine := *m
+		h.p.busy.Go(func() { h.make(s, &machine) })
+	}
+	s.users++
+	h.mu.Unlock()
+	select {
+	case <-s.ready:
+		if s.err != nil {
+			return nil, s.err // there is nothing to leave
+		}
+		return s, nil
+	case <-ctx.Done():
+		go func() {
+			<-s.ready
+			h.leave(s)
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// make connects to a machine.
+func (h *hosts) make(s *shared, m *control.Machine) {
+	ctx, cancel := context.WithTimeout(h.p.life, h.timeout())
+	defer cancel()
+	info, err := m.ConnectInfo(ctx)
+	if err == nil {
+		var to provider.Access
+		if to, err = h.access(m, info); err == nil {
+			s.host, err = h.p.o.Connect(ctx, to)
+		}
+	}
+	s.err = err
+	close(s.ready)
+	if err != nil {
+		s.host = nil // or a nil pointer in an interface
+		h.drop(m.Request, s)
+		return
+	}
+	h.p.busy.Go(func() { // who comes next connects again
+		select {
+		case <-s.host.Done():
+			h.drop(m.Request, s)
+		case <-h.p.life.Done():
+		}
+	})
+}
+
+func (h *hosts) timeout() time.Duration {
+	if a := h.p.o.Machinery.Autoscaler; a != nil && a.Connector.Timeout > 0 {
+		return a.Connector.Timeout
+	}
+	return connectTime
+}
+
+// drop lets nobody else have a connection.
+func (h *hosts) drop(request string, s *shared) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open[request] == s {
+		delete(h.open, request)
+	}
+}
+
+// forget ends the connection to a machine that is gone, in the background.
+func (h *hosts) forget(request string) {
+	h.mu.Lock()
+	s := h.open[request]
+	delete(h.open, request)
+	h.mu.Unlock()
+	h.p.busy.Go(func() {
+		if s != nil {
+			<-s.ready
+			h.leave(s)
+		}
+		_ = os.Remove(h.keys(request)) // another machine may have the address
+	})
+}
+
+// leave ends the use of a connection, and the connection with the last of them.
+func (h *hosts) leave(s *shared) {
+	h.mu.Lock()
+	s.users--
+	last := s.users == 0
+	h.mu.Unlock()
+	if last && s.host != nil {
+		_ = s.host.Close() // nothing is on its way
+	}
+}
+
+// close ends all connections but those that jobs have, which end with them.
+func (h *hosts) close() {
+	h.mu.Lock()
+	all := h.open
+	h.open, h.closed = map[string]*shared{}, true
+	h.mu.Unlock()
+	for _, s := range all {
+		<-s.ready
+		h.leave(s)
+	}
+}
+
+// connector gives jobs on a machine the connection to it.
+func (h *hosts) connector(m control.Machine) func(context.Context) (host.Host, error) {
+	return func(ctx context.Context) (host.Host, error) {
+		s, err := h.get(ctx, &m)
+		if err != nil {
+			return nil, err
+		}
+		return &lent{Host: s.host, leave: sync.OnceFunc(func() { h.leave(s) })}, nil
+	}
+}
+
+// lent is a connection that others use, too.
+type lent struct {
+	host.Host
+	leave func()
+}
+
+// Close implements host.Host.
+func (l *lent) Close() error {
+	l.leave()
+	return nil
+}
+
+// maxSaid is how much of the output of a ready command is told.
+const maxSaid = 2000
+
+// prepare makes a machine ready.
+func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
+	s, err := h.get(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer h.leave(s)
+	a := h.p.o.Machinery.Autoscaler
+	if a == nil || a.InstanceReadyCommand == "" {
+		return nil
+	}
+	var said bytes.Buffer
+	code, err := run(ctx, s.host, &host.Command{Args: []string{"/bin/sh", "-c", a.InstanceReadyCommand}, Stdout: &said, Stderr: &said})
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: instance_ready_command has not ended in time", control.ErrUseless)
+	case err != nil:
+		return err
+	case code != 0:
+		text := said.Bytes()
+		if len(text) > maxSaid {
+			text = text[len(text)-maxSaid:]
+		}
+		return fmt.Errorf("%w: instance_ready_command exited with %d: %s", control.ErrUseless, code, strings.ToValidUTF8(strings.TrimSpace(string(text)), "?"))
+	}
+	return nil
+}
+
+// check says whether a machine does what it is told.
+func (h *hosts) check(ctx context.Context, m *control.Machine) error {
+	s, err := h.get(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer h.leave(s)
+	code, err := run(ctx, s.host, &host.Command{Args: []string{"true"}})
+	if err == nil && code != 0 {
+		err = errors.New("it cannot run a command")
+	}
+	return err
+}
+
+func run(ctx context.Context, on host.Host, command *host.Command) (code int, err error) {
+	p, err := on.Exec(ctx, command)
+	if err != nil {
+		return -1, err
+	}
+	return p.Wait()
+}

@@ -1,0 +1,170 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/fleet/control"
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/steps/event"
+)
+
+// source is the loop as a source of places.
+type source struct{ *Provider }
+
+// seat is a place: a job of the loop, whose key is another one than the provider's, because that can be used once.
+type seat struct {
+	key   string
+	again bool // another process had it
+}
+
+// handle is that of a machine.
+type handle struct {
+	Key string `json:"key"`
+}
+
+// SpotLabel is the label by which needs say whether a machine may be one that its cloud can take back: "true" or "false".
+const SpotLabel = "spot"
+
+// needsOf are needs as the loop has them. The error is a *provider.NoCapacity.
+func needsOf(n provider.Needs) (scale.Needs, error) {
+	out := scale.Needs{Shape: scale.Shape{CPUs: n.CPUs, Memory: n.Memory, Disk: n.Disk, GPUs: n.GPUs, Arch: n.Arch, OS: n.OS}}
+	for name, value := range n.Labels {
+		switch {
+		case name == SpotLabel && value == "true":
+			out.Spot = scale.OnlySpot
+		case name == SpotLabel && value == "false":
+			out.Spot = scale.NoSpot
+		default:
+			return out, &provider.NoCapacity{Never: true, Reason: fmt.Sprintf("no pool has the label %s=%s", name, value)}
+		}
+	}
+	return out, nil
+}
+
+// Free implements places.Source.
+func (s *source) Free(needs provider.Needs) provider.Capacity {
+	n, err := needsOf(needs)
+	if err != nil {
+		return provider.Capacity{Reason: err.(*provider.NoCapacity).Reason}
+	}
+	free, why := s.control.Free(n)
+	if free <= 0 {
+		return provider.Capacity{Reason: why}
+	}
+	return provider.Capacity{Free: free}
+}
+
+// Take implements places.Source.
+func (s *source) Take(needs provider.Needs) (*seat, error) {
+	n, err := needsOf(needs)
+	if err != nil {
+		return nil, err
+	}
+	at := &seat{key: rand.Text()}
+	return at, s.room(s.control.Reserve(at.key, n), n)
+}
+
+// room makes an error of the loop one of a provider.
+func (s *source) room(err error, n scale.Needs) error {
+	switch {
+	case errors.Is(err, scale.ErrUnfit):
+		return &provider.NoCapacity{Never: true, Reason: err.Error()}
+	case errors.Is(err, scale.ErrNoCapacity):
+		_, why := s.control.Free(n)
+		return &provider.NoCapacity{Reason: why}
+	case errors.Is(err, control.ErrReleased), errors.Is(err, control.ErrClosed): // another process may have room
+		return provider.ErrNotReserved
+	}
+	return err
+}
+
+// Retake implements places.Source.
+func (s *source) Retake(text json.RawMessage) (*seat, error) {
+	var h handle
+	if err := json.Unmarshal(text, &h); err != nil || h.Key == "" {
+		return nil, &executor.Gone{Reason: "its handle cannot be read", Err: err}
+	}
+	return &seat{key: h.Key, again: true}, nil
+}
+
+// Give implements places.Source.
+func (s *source) Give(at *seat, fault string) { s.control.Release(at.key, fault) }
+
+// End implements places.Source. What was on the machine has ended, and Give gives its slot back.
+func (s *source) End(context.Context, *seat) error { return nil }
+
+// Make implements places.Source.
+func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report executor.Reporter) (*provider.Machine, error) {
+	slot, err := s.slot(ctx, at, job, report)
+	if err != nil {
+		return nil, err
+	}
+	m := &provider.Machine{
+		Name: nameOf(&slot.Machine), Slot: slot.Number, Life: executor.NewLife(),
+		Connect: s.hosts.connector(slot.Machine), Fresh: s.pools[slot.Pool] != nil && s.pools[slot.Pool].fresh,
+	}
+	if s.o.Engine != "" {
+		m.Env = []string{"DOCKER_HOST=" + s.o.Engine}
+	}
+	if m.Handle, err = json.Marshal(handle{at.key}); err != nil {
+		return nil, err
+	}
+	info, err := slot.ConnectInfo(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the machine %s cannot be reached: %w", m.Name, err)
+	}
+	if m.Access, err = s.hosts.access(&slot.Machine, info); err != nil {
+		return nil, err
+	}
+	if a := s.o.Machinery.Autoscaler; a != nil && !at.again {
+		tell := func(wanted bool, kind, address string) {
+			if wanted && address != "" {
+				report.Say(event.PhaseProvisioning, m.Name, fmt.Sprintf("The %s address of %s is %s", kind, m.Name, address))
+			}
+		}
+		tell(a.LogInternalIP, "internal", info.InternalAddr)
+		tell(a.LogExternalIP, "external", info.ExternalAddr)
+	}
+	go func() {
+		select {
+		case <-slot.Done():
+			m.Finish(&executor.Gone{Reason: slot.Reason()})
+		case <-m.Done():
+		case <-s.life.Done(): // another process knows
+		}
+	}()
+	return m, nil
+}
+
+// slot is the loop's for a place.
+func (s *source) slot(ctx context.Context, at *seat, job provider.Job, report executor.Reporter) (*control.Slot, error) {
+	if at.again {
+		slot, err := s.control.Recover(ctx, at.key)
+		if errors.Is(err, control.ErrGone) {
+			return nil, &executor.Gone{Reason: err.Error(), Err: err}
+		}
+		return slot, err
+	}
+	n, err := needsOf(job.Needs)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := s.control.Acquire(ctx, at.key, control.Job{ID: job.ID, Project: cmp.Or(job.ProjectName, job.Project), Needs: n}, func(why string) {
+		report.Say(event.PhaseProvisioning, "", "Waiting for a machine: "+named(why, at.key, job.ID))
+	})
+	return slot, s.room(err, n)
+}
+
+func nameOf(m *control.Machine) string {
+	if m.Instance != "" {
+		return m.Instance
+	}
+	return m.Request
+}

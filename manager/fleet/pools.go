@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rungci/rung/fleet/control"
+	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/fleet/schedule"
+	"github.com/rungci/rung/internal/pluginhost"
+	"github.com/rungci/rung/manager/config"
+)
+
+// onePool is the name of the pool of an entry that names none.
+const onePool = "default"
+
+// manyMachines is how many machines of Docker Machine there may be where the entry has no limit.
+const manyMachines = 1000
+
+// DockerMachine is the plugin of executor docker+machine.
+const DockerMachine = "docker-machine"
+
+// pool is a kind of machines.
+type pool struct {
+	scale   scale.Pool
+	control control.Pool
+	fresh   bool // each of its machines is for one job
+}
+
+// machines are the pools that the configuration has, with their groups initialised.
+func (p *Provider) machines(ctx context.Context) ([]*pool, error) {
+	known := map[string]*group.Group{}
+	var all []*pool
+	for _, of := range poolsOf(p.o.Machinery) {
+		made := &pool{scale: kindOf(of, p.o.Machinery), control: control.Pool{Shape: of.Shape, Zone: of.Zone, Spot: of.Spot}}
+		text, err := json.Marshal(of.PluginConfig)
+		if err != nil {
+			return nil, fmt.Errorf("plugin_config cannot be JSON, which plugins read: %w", err)
+		}
+		name := of.Plugin + "\n" + string(text)
+		if known[name] == nil {
+			g, err := p.group(ctx, of, len(known))
+			if err != nil {
+				return nil, fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, err)
+			}
+			known[name] = g
+			p.groups = append(p.groups, g)
+		}
+		made.control.Group = known[name]
+		if err := made.complete(ctx, len(p.o.Machinery.Fleet.Pools) == 0); err != nil {
+			return nil, fmt.Errorf("pool %s: %w", of.Name, err)
+		}
+		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1
+		all = append(all, made)
+	}
+	return all, nil
+}
+
+// poolsOf are the pools of an entry, each with its plugin.
+func poolsOf(m *config.Machinery) []config.Pool {
+	pools := slices.Clone(m.Fleet.Pools)
+	if len(pools) == 0 {
+		pools = []config.Pool{{Name: onePool}}
+	}
+	for i := range pools {
+		to := &pools[i]
+		switch {
+		case m.Machine != nil:
+			to.Plugin, to.PluginConfig = DockerMachine, dockerMachine(m)
+		case to.Plugin == "":
+			to.Plugin = m.Autoscaler.Plugin
+			fallthrough
+		case to.Plugin == m.Autoscaler.Plugin && to.PluginConfig == nil:
+			to.PluginConfig = m.Autoscaler.PluginConfig
+		}
+	}
+	return pools
+}
+
+// dockerMachine are the options of group docker-machine.
+func dockerMachine(of *config.Machinery) map[string]any {
+	m := of.Machine
+	options := map[string]any{"driver": m.MachineDriver, "name": cmp.Or(m.MachineName, "rung-%s"), "max_size": cmp.Or(of.Limit, manyMachines)}
+	if len(m.MachineOptions) > 0 {
+		options["machine_options"] = m.MachineOptions
+	}
+	if len(m.MachineOptionsWithName) > 0 {
+		options["machine_options_with_name"] = m.MachineOptionsWithName
+	}
+	return options
+}
+
+// kindOf is a pool as the decision has it.
+func kindOf(of config.Pool, m *config.Machinery) scale.Pool {
+	out := scale.Pool{
+		Name: of.Name, Shape: scale.Shape{CPUs: of.CPUs, Memory: of.Memory, Disk: of.Disk, GPUs: of.GPUs, Arch: of.Arch, OS: of.OS}, Spot: of.Spot,
+		Price: of.Price, Billing: scale.Billing{Granularity: of.BillingStep, Minimum: of.BillingMinimum}, BootTimeout: of.BootTimeout,
+	}
+	if a := m.Autoscaler; a != nil {
+		out.Slots = max(1, cmp.Or(of.CapacityPerInstance, a.CapacityPerInstance))
+		out.MaxUses = max(0, cmp.Or(of.MaxUseCount, a.MaxUseCount))
+		out.MaxInstances = max(0, cmp.Or(of.MaxInstances, a.MaxInstances))
+		out.Throttle = scale.Throttle{Limit: float64(a.ScaleThrottle.Limit), Burst: a.ScaleThrottle.Burst}
+		out.Shape.OS, out.Shape.Arch = cmp.Or(of.OS, a.Connector.OS), cmp.Or(of.Arch, a.Connector.Arch)
+		return out
+	}
+	out.Slots = 1
+	out.MaxUses = max(0, cmp.Or(of.MaxUseCount, m.Machine.MaxBuilds))
+	out.MaxInstances = max(0, cmp.Or(of.MaxInstances, m.Limit))
+	out.MaxComing = max(0, m.Machine.MaxGrowthRate)
+	return out
+}
+
+// group makes and initialises a group.
+func (p *Provider) group(ctx context.Context, of config.Pool, number int) (*group.Group, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, openTime, fmt.Errorf("it was not ready within %s", openTime))
+	defer cancel()
+	basic, err := p.o.Group(ctx, of.Plugin, of.PluginConfig)
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(p.o.Setup.State, groupFolder, of.Plugin)
+	owner := p.info.Name
+	if number > 0 { // each is of a fleet alone
+		owner, folder = fmt.Sprintf("%s-%d", owner, number), fmt.Sprintf("%s-%d", folder, number)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	settings := group.Settings{Owner: owner, State: folder, Labels: map[string]string{"rung-runner": p.o.Name}}
+	for name, value := range p.o.Machinery.Fleet.Labels {
+		settings.Labels[name] = value
+	}
+	if settings.ConnectorConfig, err = connectorOf(p.o.Machinery); err != nil {
+		return nil, err
+	}
+	g := group.Adapt(basic)
+	if _, err := g.Init(ctx, pluginhost.Logger(p.o.Log.With("plugin", of.Plugin)), settings); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// connectorOf is how the configuration says that machines are reached.
+func connectorOf(m *config.Machinery) (group.ConnectorConfig, error) {
+	if m.Autoscaler == nil {
+		return group.ConnectorConfig{}, nil
+	}
+	c := m.Autoscaler.Connector
+	out := group.ConnectorConfig{
+		OS: c.OS, Arch: c.Arch, Protocol: group.Protocol(c.Protocol), ProtocolPort: c.ProtocolPort, Username: c.Username, Password: c.Password,
+		UseStaticCredentials: c.UseStaticCredentials, Timeout: c.Timeout,
+	}
+	if c.KeyPath == "" {
+		return out, nil
+	}
+	var err error
+	if out.Key, err = os.ReadFile(c.KeyPath); err != nil {
+		return out, fmt.Errorf("connector_config.key_path: %w", err)
+	}
+	return out, nil
+}
+
+// complete fills in what the group says of the pool's machines. alone is that the configuration says nothing of their kind.
+func (p *pool) complete(ctx context.Context, alone bool) error {
+	info := p.control.Group.Info()
+	if info.MaxSize > 0 && info.MaxSize < math.MaxInt32 && (p.scale.MaxInstances == 0 || info.MaxSize < p.scale.MaxInstances) {
+		p.scale.MaxInstances = info.MaxSize
+	}
+	if !p.control.Group.Can().Offers || p.control.Shape == "" && !alone {
+		return nil
+	}
+	offers, err := p.control.Group.Offers(ctx)
+	if err != nil {
+		return fmt.Errorf("the shapes of its machines cannot be listed: %w", err)
+	}
+	var names []string
+	for _, o := range offers {
+		names = append(names, o.Shape)
+		if o.Shape != p.control.Shape && !(alone && len(offers) == 1) || p.control.Zone != "" && o.Zone != "" && o.Zone != p.control.Zone || o.Spot != p.control.Spot && !alone {
+			continue
+		}
+		p.offered(o)
+		return nil
+	}
+	if p.control.Shape == "" {
+		return nil
+	}
+	return fmt.Errorf("the plugin makes no machines of the shape %q; it makes %q", p.control.Shape, names)
+}
+
+// offered takes what a group says of a shape, where the configuration does not.
+func (p *pool) offered(o group.Offer) {
+	p.control.Shape, p.control.Spot, p.scale.Spot = o.Shape, o.Spot, o.Spot
+	s := &p.scale.Shape
+	s.CPUs, s.Memory, s.Disk, s.GPUs = cmp.Or(s.CPUs, o.CPUs), cmp.Or(s.Memory, o.Memory), cmp.Or(s.Disk, o.Disk), cmp.Or(s.GPUs, o.GPUs)
+	s.OS, s.Arch = cmp.Or(s.OS, o.OS), cmp.Or(s.Arch, o.Arch)
+	p.scale.Price = cmp.Or(p.scale.Price, o.Price)
+	p.scale.Billing.Granularity, p.scale.Billing.Minimum = cmp.Or(p.scale.Billing.Granularity, o.Step), cmp.Or(p.scale.Billing.Minimum, o.Minimum)
+}
+
+// policyOf is how many machines there are.
+func policyOf(m *config.Machinery) (scale.Policy, error) {
+	var periods schedule.Policies
+	var err error
+	if m.Autoscaler != nil {
+		periods, err = m.Autoscaler.Schedule()
+	} else {
+		periods, err = m.Machine.Schedule()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f := m.Fleet; f.Policy == config.AdaptivePolicy {
+		return &scale.Adaptive{Worth: f.Worth, Memory: f.Memory, Linger: f.Linger, Patience: f.Patience, Policies: periods}, nil
+	}
+	return &scale.Classic{Policies: periods}, nil
+}
