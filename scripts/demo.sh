@@ -41,3 +41,6 @@ bin/rung dev run "./$project" --quiet
 
 # And on each level of isolation that this machine has.
 scripts/demo-levels.sh
+
+# And on machines that are made for it.
+scripts/demo-fleet.sh

@@ -22,6 +22,9 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/dev/fakegitlab"
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/fleet/store"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/manager"
 	"github.com/rungci/rung/manager/config"
@@ -33,6 +36,9 @@ type Place struct {
 	// Open and Program are those of manager.Options.
 	Open    func(ctx context.Context, r *config.Runner, level executor.Level, setup executor.Setup) (executor.Executor, error)
 	Program func(system, arch string) (string, error)
+	// Machines gives Provider and Connect of manager.Options. observe is told what happens in fleets.
+	Machines func(log *slog.Logger, observe func(store.Entry)) (
+		func(ctx context.Context, r *config.Runner, setup provider.Setup) (provider.Provider, error), func(ctx context.Context, to provider.Access) (host.Host, error))
 }
 
 // runFlags are those of `dev run`.
@@ -40,6 +46,8 @@ type runFlags struct {
 	flags
 	stepRunner, isolation, image string
 	concurrency                  int
+	fleet                        int    // machines at most; 0: jobs run on this one
+	machines                     *fleet // nil: there are none
 	sessions                     string // where the runner serves terminals; empty is nowhere
 	manual                       []string
 	quiet                        bool
@@ -62,12 +70,16 @@ func runCommand(p *command.Program, place func(string) Place) *cobra.Command {
 		Long: `run starts a small GitLab for the project in FOLDER (default: the current one), and a runner, which is that of rung run. The pipeline runs to its end, each
 job with its log. With JOBs only these run, and what they need. When it has ended, nothing is left.
 
+With --fleet N, jobs run on machines that are made when there are jobs, N at most, and ended when nobody needs them: processes of this host (Linux)
+with users, a view of the file system and processes of their own. What the fleet does is shown, with its reason.
+
 A FOLDER begins with "/" or ".", or has a .gitlab-ci.yml in it; anything else is a JOB.
 
 Exit codes: 0 success, also where a manual job waits · 1 a job failed · 2 usage · 3 invalid pipeline, or a job that the runner refuses · 5 internal error
 · 6 no such job · 124 timeout · 130 interrupted`,
 		Example: `  rung dev run
   rung dev run ./web test --isolation container
+  rung dev run --fleet 4 --quiet
   rung dev run --fault 429,drop --seed 7`,
 		Args: command.Arguments(0, -1, "a folder and jobs"),
 	}
@@ -75,11 +87,15 @@ Exit codes: 0 success, also where a manual job waits · 1 a job failed · 2 usag
 	o.declareRunner(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&o.manual, "manual", nil, "start the manual `JOB` as well; \"*\" starts all")
+	f.IntVar(&o.fleet, "fleet", 0, "run jobs on a fleet of at most `N` machines of this host")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "show how jobs end, and the logs of those that fail only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		folder := "."
 		if len(args) > 0 && isFolder(args[0]) {
 			folder, args = args[0], args[1:]
+		}
+		if o.fleet > 0 && !cmd.Flags().Changed("concurrency") {
+			o.concurrency = o.fleet
 		}
 		if err := o.valid(); err != nil {
 			return err
@@ -106,8 +122,13 @@ var isolations = []string{"none", "cgroup", "container", "sandbox"}
 
 // valid checks the flags of the runner.
 func (o *runFlags) valid() error {
-	if o.concurrency < 1 {
+	switch {
+	case o.concurrency < 1:
 		return exit.Usage("--concurrency: at least one job has to run")
+	case o.fleet < 0:
+		return exit.Usage("--fleet: there cannot be %d machines", o.fleet)
+	case o.fleet > 0 && o.isolation != "none":
+		return exit.Usage("--fleet: jobs on machines of this host run at level none, not %q", o.isolation).Hinted("leave out --isolation")
 	}
 	return command.OneOf("--isolation", o.isolation, isolations...)
 }
@@ -164,6 +185,7 @@ func (o *runFlags) run(ctx context.Context, p *command.Program, place Place, fol
 		}
 	}()
 	result := o.watch(p, s, id, done)
+	o.machines.rest(ctx, interrupted)
 	m.Drain()
 	if err := <-done; err != nil {
 		return exit.Coded(exit.System, "%v", err)
@@ -228,10 +250,15 @@ func (o *runFlags) manager(p *command.Program, place Place, s *server) (*manager
 	if err != nil {
 		return nil, err
 	}
-	return manager.New(manager.Options{
+	options := manager.Options{
 		Config: c, SystemID: systemID, State: filepath.Join(s.folder, "runner"), Open: place.Open, Program: place.Program, Version: p.Version, Revision: command.Revision(), Log: log,
 		Keep: keep,
-	})
+	}
+	if o.fleet > 0 {
+		o.machines = newFleet()
+		options.Provider, options.Connect = place.Machines(log, o.machines.observe)
+	}
+	return manager.New(options)
 }
 
 // configuration is a config.toml for the runner.
@@ -242,6 +269,8 @@ func (o *runFlags) configuration(s *server) string {
 	}
 	text += "\n" + snippet(s, "shell")
 	switch level := executor.Level(o.isolation); {
+	case o.fleet > 0:
+		text = strings.Replace(text, `executor = "shell"`, `executor = "instance"`, 1) + o.machinery()
 	case level == executor.None:
 	case level.Rank() >= executor.Container.Rank():
 		text = strings.Replace(text, `executor = "shell"`, `executor = "docker"`, 1)
@@ -261,7 +290,7 @@ func snippet(s *server, executor string) string {
 // watch shows the jobs until the pipeline has ended, and returns how.
 func (o *runFlags) watch(p *command.Program, s *server, id int, done <-chan error) error {
 	v, _ := s.Pipeline(id)
-	d := &display{out: p.Stdout, color: colored(p), quiet: o.quiet, server: s.Server, seen: map[string]*seen{}}
+	d := &display{out: o.machines.through(p.Stdout, colored(p)), color: colored(p), quiet: o.quiet, server: s.Server, seen: map[string]*seen{}}
 	d.begin(v)
 	for _, note := range v.Notes {
 		p.Tell("note: " + note)
