@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/rungci/rung/cmd/internal/commandtest"
 	"github.com/rungci/rung/executor/executortest"
+	"github.com/rungci/rung/fleet/group/local/machine"
 	api "github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/gitlab/gitlabtest"
 )
@@ -50,12 +52,13 @@ func runStories(t *testing.T, p testscript.Params, variables map[string]string) 
 	all := maps.Clone(commands)
 	maps.Copy(all, p.Cmds)
 	p.Cmds = all
+	p.Condition = condition
 	testscript.Run(t, p)
 }
 
 // commands are those of scripts.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": commandtest.Exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand, "port": port, "page": page, "registry": registry,
+	"exits": commandtest.Exits, "send": send, "gitlab": gitlabCommand, "private": private, "web": web, "key": key, "plugin": pluginCommand, "port": port, "page": page, "registry": registry, "waits": waits,
 }
 
 // prepare is what all scripts have.
@@ -66,6 +69,7 @@ func prepare(env *testscript.Env, program string) {
 	env.Setenv("CONFIG_FILE", filepath.Join(env.WorkDir, "config.toml"))
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	env.Setenv("STEP_RUNNER", program)
+	env.Setenv("TESTS", strconv.Itoa(os.Getpid())) // with which machines of this host end
 	env.Values[gitlabKey{}] = &gitlab{}
 }
 
@@ -183,6 +187,33 @@ func gitlabCommand(ts *testscript.TestScript, neg bool, args []string) {
 		g.server.Fail(n, args[2], status)
 	default:
 		ts.Fatalf("usage: gitlab start|runner|knows|expire|fail")
+	}
+}
+
+// condition reports what scripts may ask for: "machines" is that this host can have some.
+func condition(name string) (bool, error) {
+	if name != "machines" {
+		return false, fmt.Errorf("there is no condition %q", name)
+	}
+	return machine.Possible() == nil, nil
+}
+
+// waits runs a command until a line of its output matches a pattern, or, with a !, none does: waits PATTERN COMMAND [ARG ...]
+func waits(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: waits PATTERN COMMAND [ARG ...]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for until := time.Now().Add(jobTime); ; time.Sleep(100 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		out := ts.ReadFile("stdout")
+		if err == nil && pattern.MatchString(out) != neg {
+			return
+		}
+		if time.Now().After(until) {
+			ts.Fatalf("%v: %v\n%s", args[1:], err, out)
+		}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 // Command makes the command `fleet`.
 func Command(p *command.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "fleet", Short: "Try how many machines jobs need"}
+	cmd := &cobra.Command{Use: "fleet", Short: "See the machines that jobs need, and try how many"}
 	command.Group(cmd)
-	cmd.AddCommand(simulateCommand(p))
+	cmd.AddCommand(statusCommand(p), explainCommand(p), costCommand(p), recordCommand(p), simulateCommand(p))
 	return cmd
 }

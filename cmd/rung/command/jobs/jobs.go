@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
+	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/executor"
@@ -122,7 +123,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 		return exit.Coded(exit.Definition, "%v", err).Hinted("see `rung config lint`")
 	}
 	c.RunAs(s.user)
-	findInstalled(c)
+	supplies.FindInstalled(c)
 	if s.state == "" {
 		if s.state, err = place.StateFolder(p); err != nil {
 			return err
@@ -149,7 +150,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 		log.Warn("jobs of a runner are lost that is taken from the configuration while they run and rung does not: what opens them cannot be kept beside it", "error", err)
 	}
 	m, err := manager.New(manager.Options{
-		Config: c, SystemID: systemID, State: s.state, Secret: secret, Open: open(p), Provider: openProvider(p), Connect: connectTo(s.programs.find), Program: s.programs.find, Version: p.Version, Revision: command.Revision(), Log: log, Keep: keep,
+		Config: c, SystemID: systemID, State: s.state, Secret: secret, Open: open(p), Provider: supplies.Open(p, supplies.Connect(s.programs.find), log, nil), Connect: supplies.Connect(s.programs.find), Program: s.programs.find, Version: p.Version, Revision: command.Revision(), Log: log, Keep: keep,
 		Observer: served.board, Telemetry: sent,
 	})
 	var state *store.FolderError
@@ -224,7 +225,7 @@ func (m *managed) reload(ctx context.Context, always bool) {
 		return
 	}
 	c.RunAs(m.user)
-	findInstalled(c)
+	supplies.FindInstalled(c)
 	err = m.Reload(ctx, c)
 	m.served.board.Loaded(err)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/custom"
@@ -107,7 +108,7 @@ func withPlugin(ctx context.Context, p *command.Program, r *config.Runner, setup
 		return nil, fmt.Errorf("[runners.plugin.options] cannot be JSON, which plugins read: %w", err)
 	}
 	opened, err := plugin.Open(ctx, plugin.Config{
-		Name: r.Plugin.Name, File: r.Plugin.File, Folder: r.Plugin.Folder, SHA256: r.Plugin.SHA256, Args: r.Plugin.Args, Env: variables(p, r.Plugin.Environment), Options: options,
+		Name: r.Plugin.Name, File: r.Plugin.File, Folder: r.Plugin.Folder, SHA256: r.Plugin.SHA256, Args: r.Plugin.Args, Env: supplies.Variables(p, r.Plugin.Environment), Options: options,
 		Log: slog.Default().With("runner", r.Name),
 	}, setup)
 	if err != nil {
@@ -117,17 +118,6 @@ func withPlugin(ctx context.Context, p *command.Program, r *config.Runner, setup
 		return nil, errors.Join(fmt.Errorf("the executor plugin %q calls its level %q, which is one of Rung's own: a plugin has a level of its own, and says which is as strong by its rank", r.Plugin.Name, level), opened.Close())
 	}
 	return opened, nil
-}
-
-// variables are those of a plugin's process: a name stands for the value that this process has.
-func variables(p *command.Program, names []string) (env []string) {
-	for _, variable := range names {
-		if !strings.Contains(variable, "=") {
-			variable += "=" + p.Getenv(variable)
-		}
-		env = append(env, variable)
-	}
-	return env
 }
 
 // overSSH connects to the host of an entry. A host whose key is not known is refused, unless the entry says that any key will do: nobody has

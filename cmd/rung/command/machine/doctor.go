@@ -149,7 +149,7 @@ func (d *doctor) disk(ctx context.Context, c *config.Config) []finding {
 		return nil
 	}
 	const fix = "free some space, or change [disk] of the configuration"
-	if s, err := ask(ctx, d.state); err == nil && s.Disk != nil {
+	if s, err := place.Ask(ctx, d.state); err == nil && s.Disk != nil {
 		found := finding{Check: "disk", Status: statusOK, Found: strings.TrimPrefix(diskLine(s.Disk), "disk: ")}
 		switch {
 		case s.Disk.Waiting != "":

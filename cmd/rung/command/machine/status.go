@@ -1,15 +1,10 @@
 package machine
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"net"
-	"net/http"
 	"os/signal"
 	"slices"
 	"strings"
@@ -22,7 +17,6 @@ import (
 
 	"github.com/rungci/rung/cmd/rung/command/place"
 	"github.com/rungci/rung/cmd/step-runner/command"
-	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/internal/bytesize"
 	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/manager"
@@ -33,10 +27,6 @@ import (
 const (
 	// refresh is how often --watch asks.
 	refresh = time.Second
-	// answerTime bounds a question to the manager.
-	answerTime = 10 * time.Second
-	// maxStatus bounds its answer, in bytes.
-	maxStatus = 64 << 20
 	// shownEnded is how many jobs that have ended the table has.
 	shownEnded = 10
 )
@@ -78,7 +68,7 @@ Exit codes: 0 success · 2 usage · 4 permission denied · 5 internal error · 6
 			clear = "\x1b[H\x1b[2J"
 		}
 		for {
-			s, err := ask(ctx, state)
+			s, err := place.Ask(ctx, state)
 			if err != nil {
 				return err
 			}
@@ -98,37 +88,6 @@ Exit codes: 0 success · 2 usage · 4 permission denied · 5 internal error · 6
 		}
 	}
 	return cmd
-}
-
-// ask asks the manager with a state folder.
-func ask(ctx context.Context, state string) (*status.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", place.Socket(state))
-		},
-	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://manager/status", nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.Do(req)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return nil, exit.Coded(exit.Denied, "the manager with the state folder %s is another user's", state).Hinted("run this command as that user")
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, exit.Coded(exit.NotFound, "no manager runs with the state folder %s", state).Hinted("start `rung run`, or name its folder with --state")
-	case err != nil:
-		return nil, exit.Coded(exit.System, "the manager does not answer: %v", err)
-	}
-	defer answer.Body.Close()
-	var s status.Status
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxStatus)).Decode(&s); err != nil {
-		return nil, exit.Coded(exit.System, "the answer of the manager cannot be read: %v", err).Hinted("the manager may be another version of rung: use the same version")
-	}
-	return &s, nil
 }
 
 // show prints the table.

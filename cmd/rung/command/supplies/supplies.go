@@ -1,9 +1,11 @@
-package jobs
+// Package supplies opens where the machines of jobs come from: lists, plugins and fleets, as the configuration says.
+package supplies
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/executor"
@@ -13,6 +15,12 @@ import (
 	"github.com/rungci/rung/executor/provider/connect"
 	"github.com/rungci/rung/executor/provider/hosts"
 	"github.com/rungci/rung/manager/config"
+)
+
+// Provider and Connector are those of manager.Options.
+type (
+	Provider  = func(ctx context.Context, r *config.Runner, setup provider.Setup) (provider.Provider, error)
+	Connector = func(ctx context.Context, to provider.Access) (host.Host, error)
 )
 
 // openProvider opens where the machines of an entry come from.
@@ -27,7 +35,7 @@ func openProvider(p *command.Program) func(ctx context.Context, r *config.Runner
 			return nil, fmt.Errorf("[runners.provider.options] cannot be JSON, which plugins read: %w", err)
 		}
 		opened, err := plugin.OpenProvider(ctx, plugin.Config{
-			Name: from.Name, File: from.File, Folder: from.Folder, SHA256: from.SHA256, Args: from.Args, Env: variables(p, from.Environment), Options: options,
+			Name: from.Name, File: from.File, Folder: from.Folder, SHA256: from.SHA256, Args: from.Args, Env: Variables(p, from.Environment), Options: options,
 			Log: slog.Default().With("runner", r.Name),
 		}, setup)
 		if err != nil {
@@ -55,15 +63,26 @@ func listed(p *config.Provider, setup provider.Setup) (provider.Provider, error)
 	return hosts.New(list, setup)
 }
 
-// connectTo connects to the machines of providers.
-func connectTo(program func(system, arch string) (string, error)) func(context.Context, provider.Access) (host.Host, error) {
+// Connect connects to the machines of providers. program finds a step-runner, see executor.Setup.
+func Connect(program func(system, arch string) (string, error)) Connector {
 	return func(ctx context.Context, to provider.Access) (host.Host, error) {
 		return connect.Host(ctx, to, program)
 	}
 }
 
-// findInstalled notes which installed plugins the names of a configuration mean now: a plugin that was upgraded is a change of its entry.
-func findInstalled(c *config.Config) {
+// Variables are those of a plugin's process: a name stands for the value that this process has.
+func Variables(p *command.Program, names []string) (env []string) {
+	for _, variable := range names {
+		if !strings.Contains(variable, "=") {
+			variable += "=" + p.Getenv(variable)
+		}
+		env = append(env, variable)
+	}
+	return env
+}
+
+// FindInstalled notes which installed plugins the names of a configuration mean now: a plugin that was upgraded is a change of its entry.
+func FindInstalled(c *config.Config) {
 	for i := range c.Runners {
 		if p := c.Runners[i].Plugin; p != nil {
 			p.Installed = config.Installed{}
