@@ -141,7 +141,7 @@ type Access struct {
 	// Password is tried after the keys; empty is none. WinRM needs one.
 	Password string
 	// Renew gives a Key and a Password that are good now, for each connection, where those above are not for long; nil: they are.
-	Renew func(ctx context.Context) (key []byte, password string, err error)
+	Renew func(ctx context.Context) (key []byte, password string, err error) `json:"-"`
 	// HostKey is the fingerprint of the machine's key: "SHA256:…", or several with spaces between, one of which it must show; for WinRMHTTPS, that of its
 	// certificate, which is believed as others are without. Without it, KnownHosts names a file of keys, to which one that is not known is added if Record
 	// says so; without that, it is added to the user's file.

@@ -51,8 +51,9 @@ func needsOf(n provider.Needs) (scale.Needs, error) {
 // Free implements places.Source.
 func (s *source) Free(needs provider.Needs) provider.Capacity {
 	n, err := needsOf(needs)
-	if err != nil {
-		return provider.Capacity{Reason: err.(*provider.NoCapacity).Reason}
+	var none *provider.NoCapacity
+	if errors.As(err, &none) {
+		return provider.Capacity{Reason: none.Reason}
 	}
 	free, why := s.control.Free(n)
 	if free <= 0 {
