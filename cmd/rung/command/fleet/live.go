@@ -229,7 +229,7 @@ func explainCommand(p *command.Program) *cobra.Command {
 	w := &where{p: p}
 	cmd := &cobra.Command{
 		Use:   "explain [MACHINE|JOB]",
-		Short: "Say why there are so many machines, and what happened to one, or to a job",
+		Short: "Say why machines exist, and what happened to one or to a job",
 		Long: `explain says of each pool why it has as many machines as it has and which of them goes next, and of each job that waits why it does. Of a MACHINE,
 or a JOB by its number in GitLab, it says what it does now and all that was decided about it, in the order in which it happened. The history is
 there without a manager, too.

@@ -12,7 +12,7 @@ import (
 )
 
 // shown matches a command in the document, and what follows it.
-var shown = regexp.MustCompile("(?s)```console\n\\$ rung fleet (.*?)\n(.*?)```")
+var shown = regexp.MustCompile("(?s)```console\n\\$ rung fleet (simulate .*?)\n(.*?)```")
 
 func TestTheDocumentShowsWhatIsPrinted(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/fleet.md")

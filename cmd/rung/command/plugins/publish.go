@@ -43,7 +43,7 @@ and ` + "`rung plugin login`" + `.
 
 Exit codes: 0 success · 2 usage · 3 wrong programs · 4 not allowed · 5 internal error or the registry failed · 6 not found · 130 interrupted`,
 		Example: `  rung plugin publish dist registry.example.com/ci/plugins/aws:1.2.3
-  rung plugin publish group-plugin-aws-* registry.example.com/ci/plugins/aws:1.2.3
+  rung plugin publish group-plugin-aws-* registry.example.com/ci/aws:1.2.3
   rung plugin publish ./group-plugin-aws aws:1.2.3 --to /media/mirror`,
 		Args: command.Arguments(2, -1, "DIR or FILE, or REF"),
 	}
