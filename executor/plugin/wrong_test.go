@@ -361,7 +361,7 @@ func TestWhatIsNotAPluginIsNamed(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "../x", "a b"} {
-		if _, err := plugin.Open(t.Context(), plugin.Config{Name: name}, executor.Setup{}); err == nil || !strings.Contains(err.Error(), "letters") {
+		if _, err := plugin.Open(t.Context(), plugin.Config{Name: name}, executor.Setup{}); err == nil || !strings.Contains(err.Error(), "names no plugin") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

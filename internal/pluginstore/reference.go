@@ -56,9 +56,9 @@ func Parse(text string) (r Reference, err error) {
 	if r.Name != rest {
 		r.Source = rest
 	}
-	for part := range strings.SplitSeq(rest, "/") {
-		if part == "" || part == "." || part == ".." {
-			return wrong("a part of its repository is empty")
+	for part := range strings.SplitSeq(r.Source, "/") {
+		if r.Source != "" && (part == "" || part == "." || part == "..") {
+			return wrong(`a part of its repository is empty, "." or ".."`)
 		}
 	}
 	if !namePattern.MatchString(r.Name) {
