@@ -49,7 +49,8 @@ type ConnectInfo struct {
 	ExternalAddr, InternalAddr string
 	// Expires is when the credentials are of no use any more; nil: never.
 	Expires *time.Time
-	// HostKeys are the fingerprints of the instance's SSH keys ("SHA256:…"), one of which it must show. Empty: the key of the first connection is remembered.
+	// HostKeys are the fingerprints of the instance's SSH keys ("SHA256:…"), with winrm+https of its certificate, one of which it must show. Empty: the key of the first
+	// connection is remembered, and a certificate is believed as others are.
 	HostKeys []string
 }
 

@@ -203,8 +203,6 @@ func (r *reader) fleet(e *Runner, path string) {
 		}
 	case a.VMIsolation.Enabled:
 		r.found(warning, "config/refused", path+".autoscaler.vm_isolation.enabled", r.doc.vals, "leave this entry to gitlab-runner, or let each machine run one job (max_use_count = 1)", "%s", noNesting)
-	case strings.HasPrefix(a.Connector.Protocol, "winrm"):
-		r.found(warning, "config/refused", path+".autoscaler.connector_config.protocol", r.doc.vals, "let the machines run an SSH server", "%s", noWinRM)
 	case m.unmade():
 		r.found(warning, "config/incomplete", path+".autoscaler", r.doc.keys, "write plugin = \"local\", or the name of a plugin", "%s", noPlugin)
 	}
@@ -226,7 +224,6 @@ func (r *reader) fleet(e *Runner, path string) {
 
 const (
 	noNesting = "virtual machines within machines (vm_isolation) are not supported"
-	noWinRM   = "machines cannot be reached by WinRM yet"
 	noPlugin  = "[runners.autoscaler] has no plugin, which would make the machines"
 )
 
@@ -236,8 +233,6 @@ func refusedFleet(m *Machinery) string {
 	case m.Autoscaler == nil:
 	case m.Autoscaler.VMIsolation.Enabled:
 		return noNesting
-	case strings.HasPrefix(m.Autoscaler.Connector.Protocol, "winrm"):
-		return noWinRM
 	case m.unmade():
 		return noPlugin
 	}

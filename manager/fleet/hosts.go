@@ -41,24 +41,31 @@ type shared struct {
 
 func newHosts(p *Provider) *hosts { return &hosts{p: p, open: map[string]*shared{}} }
 
+// protocols are those of groups as providers have them.
+var protocols = map[group.Protocol]string{
+	"": provider.SSH, group.ProtocolSSH: provider.SSH, group.ProtocolWinRM: provider.WinRM, group.ProtocolWinRMHttps: provider.WinRMHTTPS,
+}
+
 // access is how a machine is reached.
 func (h *hosts) access(m *control.Machine, info group.ConnectInfo) (provider.Access, error) {
 	to := provider.Access{Address: info.Addr(h.external()), User: info.Username, Password: info.Password, Key: info.Key, HostKey: strings.Join(info.HostKeys, " ")}
-	switch info.Protocol {
-	case "", group.ProtocolSSH:
-		to.Protocol = provider.SSH
-	default:
-		return to, fmt.Errorf("%w: it is reached by %s, and machines are reached by ssh alone", control.ErrUseless, info.Protocol)
+	protocol, known := protocols[info.Protocol]
+	if !known {
+		return to, fmt.Errorf("%w: it is reached by %s, and machines are reached by ssh, winrm or winrm+https", control.ErrUseless, info.Protocol)
 	}
+	to.Protocol = protocol
 	own, err := connectorOf(h.p.o.Machinery)
 	if err != nil {
 		return to, err
 	}
 	to.User = cmp.Or(to.User, own.Username)
-	if len(to.Key) == 0 && to.Password == "" {
+	switch {
+	case protocol != provider.SSH: // a key is of no use
+		to.Key, to.Password = nil, cmp.Or(to.Password, own.Password)
+	case len(to.Key) == 0 && to.Password == "":
 		to.Key, to.Password = own.Key, own.Password
 	}
-	if to.HostKey == "" {
+	if protocol == provider.SSH && to.HostKey == "" {
 		to.KnownHosts, to.Record = h.keys(m.Request), true
 	}
 	if info.Expires != nil {
@@ -230,7 +237,7 @@ func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
 		return nil
 	}
 	var said bytes.Buffer
-	code, err := run(ctx, s.host, &host.Command{Args: []string{"/bin/sh", "-c", a.InstanceReadyCommand}, Stdout: &said, Stderr: &said})
+	code, err := run(ctx, s.host, &host.Command{Args: readyCommand(s.host.Platform(), a.InstanceReadyCommand), Stdout: &said, Stderr: &said})
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: instance_ready_command has not ended in time", control.ErrUseless)
@@ -246,6 +253,22 @@ func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
 	return nil
 }
 
+// readyCommand is how a machine runs a text of the configuration.
+func readyCommand(on host.Platform, text string) []string {
+	if on.OS == "windows" {
+		return []string{"powershell.exe", "-NoProfile", "-NonInteractive", "-Command", text}
+	}
+	return []string{"/bin/sh", "-c", text}
+}
+
+// nothing is a command that does nothing, and succeeds.
+func nothing(on host.Platform) []string {
+	if on.OS == "windows" {
+		return []string{"cmd.exe", "/d", "/c", "exit 0"}
+	}
+	return []string{"true"}
+}
+
 // check says whether a machine does what it is told.
 func (h *hosts) check(ctx context.Context, m *control.Machine) error {
 	s, err := h.get(ctx, m)
@@ -253,7 +276,7 @@ func (h *hosts) check(ctx context.Context, m *control.Machine) error {
 		return err
 	}
 	defer h.leave(s)
-	code, err := run(ctx, s.host, &host.Command{Args: []string{"true"}})
+	code, err := run(ctx, s.host, &host.Command{Args: nothing(s.host.Platform())})
 	if err == nil && code != 0 {
 		err = errors.New("it cannot run a command")
 	}

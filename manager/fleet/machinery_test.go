@@ -149,7 +149,6 @@ func TestAnEntryWhoseMachinesCannotBeMadeSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"virtual machines within machines": {"executor = \"instance\"\n[runners.autoscaler]\nplugin = \"local\"\n[runners.autoscaler.vm_isolation]\nenabled = true\n", "vm_isolation"},
-		"WinRM":                            {"executor = \"instance\"\n[runners.autoscaler]\nplugin = \"local\"\n[runners.autoscaler.connector_config]\nprotocol = \"winrm+https\"\n", "WinRM"},
 		"no plugin":                        {"executor = \"docker-autoscaler\"\n[runners.autoscaler]\nmax_instances = 1\n", "no plugin"},
 		"neither fleet nor provider":       {"executor = \"docker+machine\"\n", "neither"},
 	} {

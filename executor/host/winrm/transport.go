@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -202,7 +203,7 @@ func (t *transport) tls() *tls.Config {
 	if t.options.Fingerprint != "" {
 		c.InsecureSkipVerify = true //nolint:gosec // the certificate itself is known
 		c.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
-			if len(raw) == 0 || Fingerprint(raw[0]) != t.options.Fingerprint {
+			if len(raw) == 0 || !slices.Contains(strings.Fields(t.options.Fingerprint), Fingerprint(raw[0])) {
 				return errors.New("the server's certificate is another one than was expected")
 			}
 			return nil

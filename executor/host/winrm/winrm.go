@@ -44,7 +44,8 @@ type Options struct {
 	User, Password string
 	// Basic shows the password to the server, in place of NTLM. It needs HTTPS.
 	Basic bool
-	// Fingerprint pins the server's certificate (see Fingerprint), and Roots are who may have signed it; nil are the system's.
+	// Fingerprint pins the server's certificate (see Fingerprint): it is this one, or one of several with spaces between.
+	// Roots are who may have signed it; nil are the system's.
 	Fingerprint string
 	Roots       *x509.CertPool
 	// Program finds the file of a step-runner for the machine's platform, which Files and Dial need there. Nil leaves the host without.

@@ -46,7 +46,7 @@ func options(s *server) winrm.Options {
 		Program: func(host.Platform) (string, error) { return os.Executable() },
 	}
 	if s.TLS != nil {
-		o.Fingerprint = winrm.Fingerprint(s.Certificate().Raw)
+		o.Fingerprint = "SHA256:another " + winrm.Fingerprint(s.Certificate().Raw)
 	}
 	return o
 }
