@@ -109,6 +109,24 @@ type Machinery struct {
 	Drain      ShutdownDrain // of Machine
 	Limit      int           // of the entry, which is that of the machines of Machine, too
 	Fleet      Fleet
+	// Installed says which installed plugins the names of Plugins mean.
+	Installed map[string]Installed
+}
+
+// Plugins are the names of who makes the machines of Autoscaler and of Fleet.
+func (m *Machinery) Plugins() (names []string) {
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if m.Autoscaler != nil {
+		add(m.Autoscaler.Plugin)
+	}
+	for _, p := range m.Fleet.Pools {
+		add(p.Plugin)
+	}
+	return names
 }
 
 // Fresh reports whether each machine is made for one job.

@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/schedule"
 	"github.com/rungci/rung/internal/pluginhost"
+	"github.com/rungci/rung/internal/pluginstore"
 	"github.com/rungci/rung/manager/config"
 )
 
@@ -126,7 +127,7 @@ func (p *Provider) group(ctx context.Context, of config.Pool, number int) (*grou
 	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Join(p.o.Setup.State, groupFolder, of.Plugin)
+	folder := filepath.Join(p.o.Setup.State, groupFolder, pluginstore.ShortOf(of.Plugin)) // the same for every version
 	owner := p.info.Name
 	if number > 0 { // each is of a fleet alone
 		owner, folder = fmt.Sprintf("%s-%d", owner, number), fmt.Sprintf("%s-%d", folder, number)

@@ -14,6 +14,9 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/executor/provider/connect"
 	"github.com/rungci/rung/executor/provider/hosts"
+	"github.com/rungci/rung/fleet/group/builtin"
+	groupplugin "github.com/rungci/rung/fleet/group/plugin"
+	"github.com/rungci/rung/internal/pluginhost"
 	"github.com/rungci/rung/manager/config"
 )
 
@@ -85,16 +88,28 @@ func Variables(p *command.Program, names []string) (env []string) {
 func FindInstalled(c *config.Config) {
 	for i := range c.Runners {
 		if p := c.Runners[i].Plugin; p != nil {
-			p.Installed = config.Installed{}
-			if found, ok := plugin.ExecutorKind.Installed(&plugin.Config{Name: p.Name, File: p.File, Folder: p.Folder}); ok {
-				p.Installed = config.Installed{File: found.File(), SHA256: found.SHA256, Version: found.Version}
-			}
+			p.Installed = installed(plugin.ExecutorKind, plugin.Config{Name: p.Name, File: p.File, Folder: p.Folder})
 		}
-		if p := c.Runners[i].Provider; p != nil && p.Name != "" {
-			p.Installed = config.Installed{}
-			if found, ok := plugin.ProviderKind.Installed(&plugin.Config{Name: p.Name, File: p.File, Folder: p.Folder}); ok {
-				p.Installed = config.Installed{File: found.File(), SHA256: found.SHA256, Version: found.Version}
+		p := c.Runners[i].Provider
+		switch {
+		case p == nil:
+		case p.Name != "":
+			p.Installed = installed(plugin.ProviderKind, plugin.Config{Name: p.Name, File: p.File, Folder: p.Folder})
+		case p.Machinery != nil:
+			p.Machinery.Installed = map[string]config.Installed{}
+			for _, name := range p.Machinery.Plugins() {
+				if _, known := builtin.Find(name); !known {
+					p.Machinery.Installed[name] = installed(groupplugin.Kind, pluginhost.Config{Name: name})
+				}
 			}
 		}
 	}
+}
+
+func installed(kind *pluginhost.Kind, c pluginhost.Config) config.Installed {
+	found, ok := kind.Installed(&c)
+	if !ok {
+		return config.Installed{}
+	}
+	return config.Installed{File: found.File(), SHA256: found.SHA256, Version: found.Version}
 }
