@@ -144,7 +144,7 @@ var importRules = []importRule{
 	{"manager/registration", []string{"executor", "internal/scarcity", "manager/config", "manager/gitlab"}, nil, "what is in the file, and what GitLab knows"},
 	{"manager/disk", above("executor", "executor/usage", "internal/bytesize", "internal/scarcity"), nil, "it is given what keeps things, and knows no level"},
 	{"manager/joblog", []string{"manager/gitlab"}, nil, "a log is bytes"},
-	{"manager/fleet", above("executor", "executor/host", "executor/provider", "executor/provider/places", "fleet/control", "fleet/group", "fleet/scale", "fleet/schedule", "fleet/store", "internal/exposition", "internal/pluginhost", "internal/pluginstore", "internal/wholefile", "manager/config"), nil, "it is given what makes groups, and what connects"},
+	{"manager/fleet", above("executor", "executor/host", "executor/provider", "executor/provider/places", "fleet/control", "fleet/group", "fleet/group/options", "fleet/scale", "fleet/schedule", "fleet/store", "internal/exposition", "internal/pluginhost", "internal/pluginoption", "internal/pluginstore", "internal/wholefile", "manager/config"), nil, "it is given what makes groups, and what connects"},
 	{"manager/supply", above("executor", "executor/provider", "manager/fleet"), nil, "it knows a provider, and no jobs"},
 	{"manager/machines", above("executor", "executor/host", "executor/host/local", "executor/ledger", "executor/provider"), nil, "it is given what opens levels and connections"},
 	{"manager", above("manager/...", "executor", "executor/host", "executor/provider", "executor/ledger", "executor/usage", "internal/cgroup", "internal/otlp"), nil, "it is given what opens levels"},

@@ -15,7 +15,23 @@ const (
 	PluginOptions   = "plugin.options"
 	ProviderOptions = "provider.options"
 	GroupOptions    = "autoscaler.plugin_config"
+	MachineOptions  = "machine"
 )
+
+// PoolOptions is the table of the options of the plugin of a pool, which count from 0.
+func PoolOptions(pool int) string { return fmt.Sprintf("fleet.pools[%d].plugin_config", pool) }
+
+// TableError is an error about the options of a table of the entry, for Placed.
+type TableError struct {
+	Table string // as Placed has it
+	Err   error
+}
+
+// Error implements error.
+func (e *TableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error below.
+func (e *TableError) Unwrap() error { return e.Err }
 
 // OptionError is what is wrong with options of a plugin, with their places in the file.
 type OptionError struct {
@@ -39,12 +55,16 @@ func (e *OptionError) Error() string {
 func (e *OptionError) Unwrap() []error { return []error{e.Err, e.Problems} }
 
 // Placed says where in the file the options are that an error of a plugin is about. Other errors stay as they are. table is where the entry has the options:
-// PluginOptions, ProviderOptions, GroupOptions, or a pool's "fleet.pools[1].plugin_config".
+// PluginOptions, ProviderOptions, GroupOptions, MachineOptions or PoolOptions; a TableError says another one.
 func (c *Config) Placed(r *Runner, table string, err error) error {
 	var wrong *pluginoption.Errors
 	i := slices.IndexFunc(c.Runners, func(other Runner) bool { return other.line == r.line })
 	if c.doc == nil || i < 0 || !errors.As(err, &wrong) {
 		return err
+	}
+	var in *TableError
+	if errors.As(err, &in) {
+		table = in.Table
 	}
 	out := &OptionError{Of: wrong.Of, Err: err}
 	base := fmt.Sprintf("runners[%d].%s", i, table)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,6 +71,10 @@ func TestOtherErrorsStayAsTheyAre(t *testing.T) {
 	plain := errors.New("plain")
 	if err := report.Config.Placed(&report.Config.Runners[1], PluginOptions, plain); err != plain {
 		t.Errorf("%v", err)
+	}
+	elsewhere := &TableError{Table: PluginOptions, Err: &pluginoption.Errors{Of: "the plugin", All: []*pluginoption.Error{{Pointer: "/command/1", Err: plain}}}}
+	if err := report.Config.Placed(&report.Config.Runners[1], ProviderOptions, elsewhere); !strings.Contains(err.Error(), "config.toml:10:26: plain") {
+		t.Errorf("an error with a table of its own: %v", err)
 	}
 	if err := report.Config.Placed(&report.Config.Runners[1], PluginOptions, nil); err != nil {
 		t.Errorf("%v", err)

@@ -125,10 +125,21 @@ func TestPoolsTakeWhatTheyDoNotSayFromTheAutoscaler(t *testing.T) {
     max_instances = 2
     spot = true
     boot_timeout = "5m"
+  [[runners.fleet.pools]]
+    name = "own"
+    plugin_config = { name = "arm" }
 `)
 	of := poolsOf(m)
 	if of[0].Plugin != "aws" || of[0].PluginConfig["name"] != "linux" || of[1].Plugin != "googlecloud" || of[1].PluginConfig != nil {
 		t.Errorf("the plugins are %+v", of)
+	}
+	if of[2].Plugin != "aws" || of[2].PluginConfig["name"] != "arm" {
+		t.Errorf("a pool with options of its own has %+v", of[2])
+	}
+	for i, want := range []string{"autoscaler.plugin_config", "fleet.pools[1].plugin_config", "fleet.pools[2].plugin_config"} {
+		if from := Sources(m)[i]; from.Table != want {
+			t.Errorf("the options of the pool %s are in %s, want %s", from.Pool, from.Table, want)
+		}
 	}
 	small, arm := kindOf(of[0], m), kindOf(of[1], m)
 	throttle := scale.Throttle{Limit: -1, Burst: 7}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/fleet/group/options"
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/schedule"
 	"github.com/rungci/rung/internal/pluginhost"
+	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/internal/pluginstore"
 	"github.com/rungci/rung/manager/config"
 )
@@ -35,11 +38,49 @@ type pool struct {
 	fresh   bool // each of its machines is for one job
 }
 
+// Source is who makes the machines of a pool.
+type Source struct {
+	Pool   string
+	Plugin string
+	// Options are those of the plugin, and Table is where the entry has them, as config.TableError says it.
+	Options map[string]any
+	Table   string
+}
+
+// Sources are those of the pools of an entry.
+func Sources(m *config.Machinery) (all []Source) {
+	for i, of := range poolsOf(m) {
+		s := Source{Pool: of.Name, Plugin: of.Plugin, Options: of.PluginConfig, Table: config.GroupOptions}
+		switch {
+		case m.Machine != nil:
+			s.Table = config.MachineOptions
+		case i < len(m.Fleet.Pools) && (m.Fleet.Pools[i].PluginConfig != nil || of.Plugin != m.Autoscaler.Plugin):
+			s.Table = config.PoolOptions(i)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// WrongOptions is an error of an instance group, with what is wrong with its options as configurations place it. Other errors stay as they are.
+func (s *Source) WrongOptions(err error) error {
+	var wrong options.Errors
+	if errors.As(err, &wrong) {
+		out := &pluginoption.Errors{Of: fmt.Sprintf("the instance group %q", s.Plugin)}
+		for _, one := range wrong {
+			out.All = append(out.All, &pluginoption.Error{Pointer: one.Pointer, Err: errors.New(one.Message)})
+		}
+		err = out
+	}
+	return &config.TableError{Table: s.Table, Err: err}
+}
+
 // machines are the pools that the configuration has, with their groups initialised.
 func (p *Provider) machines(ctx context.Context) ([]*pool, error) {
 	known := map[string]*group.Group{}
 	var all []*pool
-	for _, of := range poolsOf(p.o.Machinery) {
+	sources := Sources(p.o.Machinery)
+	for i, of := range poolsOf(p.o.Machinery) {
 		made := &pool{scale: kindOf(of, p.o.Machinery), control: control.Pool{Shape: of.Shape, Zone: of.Zone, Spot: of.Spot}}
 		text, err := json.Marshal(of.PluginConfig)
 		if err != nil {
@@ -49,7 +90,7 @@ func (p *Provider) machines(ctx context.Context) ([]*pool, error) {
 		if known[name] == nil {
 			g, err := p.group(ctx, of, len(known))
 			if err != nil {
-				return nil, fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, err)
+				return nil, fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, sources[i].WrongOptions(err))
 			}
 			known[name] = g
 			p.groups = append(p.groups, g)
@@ -72,13 +113,12 @@ func poolsOf(m *config.Machinery) []config.Pool {
 	}
 	for i := range pools {
 		to := &pools[i]
-		switch {
-		case m.Machine != nil:
+		if m.Machine != nil {
 			to.Plugin, to.PluginConfig = DockerMachine, dockerMachine(m)
-		case to.Plugin == "":
-			to.Plugin = m.Autoscaler.Plugin
-			fallthrough
-		case to.Plugin == m.Autoscaler.Plugin && to.PluginConfig == nil:
+			continue
+		}
+		to.Plugin = cmp.Or(to.Plugin, m.Autoscaler.Plugin)
+		if to.Plugin == m.Autoscaler.Plugin && to.PluginConfig == nil {
 			to.PluginConfig = m.Autoscaler.PluginConfig
 		}
 	}

@@ -2,12 +2,14 @@
 package configuration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
+	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
@@ -118,6 +120,17 @@ func tried(found *config.Report, name string) *config.Report {
 		}
 		if err := traces.CheckKey(r.Traces.Key); err != nil {
 			warn("config/traces", "traces of the entry %q cannot be signed (sign_key): %v", r.Name, err)
+		}
+		for _, err := range supplies.CheckGroups(found.Config, r) {
+			var wrong *config.OptionError
+			if !errors.As(err, &wrong) {
+				warn("config/options", "the entry %q is not used: %v", r.Name, err)
+				continue
+			}
+			for _, d := range wrong.Problems {
+				d.Message = fmt.Sprintf("%s does not take its options: %s", wrong.Of, d.Message)
+				found.Problems = append(found.Problems, problems.Problem{Warning: true, Rule: "config/options", Diagnostic: d})
+			}
 		}
 		if wanted, err := r.Levels(); err == nil {
 			for _, level := range wanted.Allowed {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
+	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
@@ -310,6 +311,9 @@ func (d *doctor) entries(ctx context.Context, c *config.Config) (all []finding) 
 		if err != nil {
 			all = append(all, finding{"runner", statusProblem, fmt.Sprintf("%s: %v", name, err), "rung config lint"})
 			continue
+		}
+		for _, err := range supplies.CheckGroups(c, r) {
+			all = append(all, finding{"runner", statusProblem, fmt.Sprintf("%s: its machines cannot be made: %v", name, err), "correct the options of the instance group (docs/fleet.md)"})
 		}
 		for _, level := range append([]executor.Level{wanted.Default}, slices.DeleteFunc(slices.Clone(wanted.Allowed), func(l executor.Level) bool { return l == wanted.Default })...) {
 			if err := c.Placed(r, config.PluginOptions, d.try(ctx, r, level)); err != nil {

@@ -43,6 +43,30 @@ func Open(p *command.Program, connect Connector, log *slog.Logger, observe func(
 	}
 }
 
+// CheckGroups says what is wrong with the options of those instance groups of an entry that are part of this program, with places in the configuration. It makes
+// nothing, and starts no plugin.
+func CheckGroups(c *config.Config, r *config.Runner) (wrong []error) {
+	if r.Provider == nil || r.Provider.Machinery == nil {
+		return nil
+	}
+	told := map[string]bool{}
+	for _, from := range fleet.Sources(r.Provider.Machinery) {
+		kind, known := builtin.Find(from.Plugin)
+		if !known || told[from.Table] {
+			continue
+		}
+		told[from.Table] = true
+		text, err := plugin.Options(from.Options)
+		if err == nil {
+			_, err = kind.New(text)
+		}
+		if err != nil {
+			wrong = append(wrong, c.Placed(r, from.Table, from.WrongOptions(err)))
+		}
+	}
+	return wrong
+}
+
 // openGroup makes the instance group of a name: one that is part of this program, or a plugin.
 func openGroup(p *command.Program, m *config.Machinery, name string, options map[string]any, log *slog.Logger) (group.Basic, error) {
 	text, err := plugin.Options(options)
