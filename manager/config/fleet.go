@@ -26,6 +26,7 @@ type Fleet struct {
 	Linger   time.Duration     `toml:"linger"`
 	Patience float64           `toml:"patience"`
 	Labels   map[string]string `toml:"labels"`
+	Suspend  int               `toml:"suspend"` // idle machines of each pool that are suspended, and not deleted
 	// PluginEnvironment are variables of plugins: NAME=VALUE, or NAME for the value of this process.
 	PluginEnvironment []string `toml:"plugin_environment"`
 	Pools             []Pool   `toml:"pools"`
@@ -39,25 +40,27 @@ const (
 
 // Pool is a kind of machines. Sizes are in bytes, and what is 0 or empty is not known.
 type Pool struct {
-	Name                string         `toml:"name"`
-	Plugin              string         `toml:"plugin"`        // empty: the autoscaler's, with its PluginConfig
-	PluginConfig        map[string]any `toml:"plugin_config"` // nil: the autoscaler's, if Plugin is
-	Shape               string         `toml:"shape"`
-	Zone                string         `toml:"zone"`
-	Spot                bool           `toml:"spot"`
-	OS                  string         `toml:"os"`
-	Arch                string         `toml:"arch"`
-	CPUs                float64        `toml:"cpus"`
-	Memory              int64          `toml:"memory"`
-	Disk                int64          `toml:"disk"`
-	GPUs                int            `toml:"gpus"`
-	Price               float64        `toml:"price"` // of an hour
-	BillingStep         time.Duration  `toml:"billing_step"`
-	BillingMinimum      time.Duration  `toml:"billing_minimum"`
-	CapacityPerInstance int            `toml:"capacity_per_instance"` // this and what follows: 0 is the autoscaler's
-	MaxUseCount         int            `toml:"max_use_count"`
-	MaxInstances        int            `toml:"max_instances"`
-	BootTimeout         time.Duration  `toml:"boot_timeout"` // 0: the default
+	Name                string            `toml:"name"`
+	Plugin              string            `toml:"plugin"`        // empty: the autoscaler's, with its PluginConfig
+	PluginConfig        map[string]any    `toml:"plugin_config"` // nil: the autoscaler's, if Plugin is
+	Shape               string            `toml:"shape"`
+	Zone                string            `toml:"zone"`
+	Spot                bool              `toml:"spot"`
+	OS                  string            `toml:"os"`
+	Arch                string            `toml:"arch"`
+	CPUs                float64           `toml:"cpus"`
+	Memory              int64             `toml:"memory"`
+	Disk                int64             `toml:"disk"`
+	GPUs                int               `toml:"gpus"`
+	Price               float64           `toml:"price"` // of an hour
+	BillingStep         time.Duration     `toml:"billing_step"`
+	BillingMinimum      time.Duration     `toml:"billing_minimum"`
+	CapacityPerInstance int               `toml:"capacity_per_instance"` // this and what follows: 0 is the autoscaler's
+	MaxUseCount         int               `toml:"max_use_count"`
+	MaxInstances        int               `toml:"max_instances"`
+	BootTimeout         time.Duration     `toml:"boot_timeout"` // 0: the default
+	Suspend             *int              `toml:"suspend"`      // nil: the fleet's
+	Labels              map[string]string `toml:"labels"`       // beside the fleet's
 }
 
 // Machine is how many machines of Docker Machine an entry has, and how they are made.

@@ -3,6 +3,8 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -144,6 +146,41 @@ func TestAMachineForOneJobIsFreshAndGoesWithIt(t *testing.T) {
 	await(t, p, "without machines", none)
 	if got := acquire(t, begin(t, &clouds{}, autoscaled(1, 2), t.TempDir()), "one", provider.Needs{}); got.Fresh {
 		t.Error("a machine for several jobs is said to be fresh")
+	}
+}
+
+func TestIdleMachinesAreSuspendedAndHaveTheLabelsOfTheirPool(t *testing.T) {
+	t.Parallel()
+	m, cloud, state := autoscaled(2, 1), &clouds{}, t.TempDir()
+	none := 0
+	m.Autoscaler.Policies[0].IdleTime = 0
+	m.Fleet = config.Fleet{Suspend: 1, Pools: []config.Pool{{Name: "sleeps", CPUs: 2, Price: 1, Labels: map[string]string{"team": "web"}}, {Name: "ends", CPUs: 4, Price: 2, Suspend: &none}}}
+	p := begin(t, cloud, m, state)
+	for _, c := range []struct {
+		cpus float64
+		left map[string]int
+	}{{4, map[string]int{}}, {2, map[string]int{"suspended": 1}}} {
+		key := fmt.Sprint(c.cpus)
+		acquire(t, p, key, provider.Needs{CPUs: c.cpus})
+		if err := p.Release(t.Context(), key, ""); err != nil {
+			t.Fatal(err)
+		}
+		await(t, p, "as its pools say", func(s *fleet.Status) bool {
+			all := map[string]int{}
+			for _, m := range s.Machines {
+				all[m.State]++
+			}
+			return maps.Equal(all, c.left)
+		})
+	}
+	var instances []group.Instance
+	err := cloud.of(state, 0).List(t.Context(), func(i group.Instance) {
+		if i.State == group.StateSuspended {
+			instances = append(instances, i)
+		}
+	})
+	if err != nil || len(instances) != 1 || instances[0].Labels["team"] != "web" {
+		t.Errorf("the cloud has %+v, %v", instances, err)
 	}
 }
 

@@ -81,7 +81,7 @@ func (p *Provider) machines(ctx context.Context) ([]*pool, error) {
 	var all []*pool
 	sources := Sources(p.o.Machinery)
 	for i, of := range poolsOf(p.o.Machinery) {
-		made := &pool{scale: kindOf(of, p.o.Machinery), control: control.Pool{Shape: of.Shape, Zone: of.Zone, Spot: of.Spot}}
+		made := &pool{scale: kindOf(of, p.o.Machinery), control: controlOf(of, p.o.Machinery)}
 		text, err := json.Marshal(of.PluginConfig)
 		if err != nil {
 			return nil, fmt.Errorf("plugin_config cannot be JSON, which plugins read: %w", err)
@@ -156,6 +156,16 @@ func kindOf(of config.Pool, m *config.Machinery) scale.Pool {
 	out.MaxUses = max(0, cmp.Or(of.MaxUseCount, m.Machine.MaxBuilds))
 	out.MaxInstances = max(0, cmp.Or(of.MaxInstances, m.Limit))
 	out.MaxComing = max(0, m.Machine.MaxGrowthRate)
+	return out
+}
+
+// controlOf is a pool as the loop has it, without its group.
+func controlOf(of config.Pool, m *config.Machinery) control.Pool {
+	out := control.Pool{Shape: of.Shape, Zone: of.Zone, Spot: of.Spot, Labels: of.Labels, Suspend: m.Fleet.Suspend}
+	if of.Suspend != nil {
+		out.Suspend = *of.Suspend
+	}
+	out.Suspend = max(0, out.Suspend)
 	return out
 }
 
