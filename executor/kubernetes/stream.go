@@ -123,6 +123,10 @@ func (v *environment) run(ctx context.Context, in string, args []string, o remot
 	if o.Stderr == nil && !o.Tty {
 		o.Stderr = io.Discard
 	}
+	if o.Stderr != nil && same(o.Stdout, o.Stderr) {
+		o.Stdout = &inTurn{to: o.Stdout}
+		o.Stderr = o.Stdout
+	}
 	err := v.executor.cluster.exec(ctx, v.at, in, args, o)
 	var code exec.CodeExitError
 	switch {
@@ -134,6 +138,25 @@ func (v *environment) run(ctx context.Context, in string, args []string, o remot
 		return -1, context.Cause(ctx)
 	}
 	return -1, v.explain(ctx, "running a command in the job's pod", err)
+}
+
+// same reports whether two streams have one writer. Those that cannot be compared are not the same.
+func same(a, b io.Writer) (is bool) {
+	defer func() { _ = recover() }()
+	return a == b
+}
+
+// inTurn is a writer for two streams, which are copied at the same time: as in os/exec, only one of them writes at once. It has no ReadFrom, with which
+// the end of one stream would take back what the other has written to a bytes.Buffer.
+type inTurn struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *inTurn) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
 
 // files are those of the job's container, as its user has them.
