@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -173,15 +174,15 @@ func TestIdleMachinesAreSuspendedAndHaveTheLabelsOfTheirPool(t *testing.T) {
 			return maps.Equal(all, c.left)
 		})
 	}
-	var instances []group.Instance
-	err := cloud.of(state, 0).List(t.Context(), func(i group.Instance) {
-		if i.State == group.StateSuspended {
-			instances = append(instances, i)
-		}
+	await(t, p, "with a suspended machine in the cloud", func(*fleet.Status) bool { // the fleet says so before the cloud is asked
+		labels := []string{}
+		err := cloud.of(state, 0).List(t.Context(), func(i group.Instance) {
+			if i.State == group.StateSuspended {
+				labels = append(labels, i.Labels["team"])
+			}
+		})
+		return err == nil && slices.Equal(labels, []string{"web"})
 	})
-	if err != nil || len(instances) != 1 || instances[0].Labels["team"] != "web" {
-		t.Errorf("the cloud has %+v, %v", instances, err)
-	}
 }
 
 func TestAJobThatNoPoolIsEnoughForIsRefusedForGood(t *testing.T) {
