@@ -163,7 +163,7 @@ func TestTheFormulaNamesArchivesByTheirChecksum(t *testing.T) {
 func TestAProgramThatIsTooLargeIsNotReleased(t *testing.T) {
 	t.Parallel()
 	r := built(t, "linux-amd64")
-	for i, want := range []string{"more than 32000000", "more than 40000000"} {
+	for i, want := range []string{"more than 32000000", "more than 60000000"} {
 		path := r.binary("linux-amd64", programs[i].name)
 		if err := os.Truncate(path, programs[i].most+1); err != nil {
 			t.Fatal(err)
