@@ -127,12 +127,13 @@ func (p *proc) run(ctx context.Context, line string, header []byte, command *hos
 	over := make(chan struct{})
 	var output sync.WaitGroup
 	var outErr, errsErr error
-	output.Go(func() { outErr = carry(command.Stdout, remote.Stdout) })
-	output.Go(func() { errsErr = p.carryErrors(command.Stderr, remote.Stderr) })
-	unfed := make(chan struct{})
+	stdout, stderr := host.Outputs(command.Stdout, command.Stderr)
+	output.Go(func() { outErr = carry(stdout, remote.Stdout) })
+	output.Go(func() { errsErr = p.carryErrors(stderr, remote.Stderr) })
+	unfed := make(chan error, 1)
 	go func() {
-		if !feed(remote.Stdin, header, command.Stdin) {
-			close(unfed)
+		if err := feed(remote.Stdin, header, command.Stdin); err != nil {
+			unfed <- err
 		}
 	}()
 	stopped := make(chan error, 1)
@@ -147,13 +148,13 @@ func (p *proc) run(ctx context.Context, line string, header []byte, command *hos
 			why = host.ErrKilled
 		case <-p.host.life.Done():
 			why = context.Cause(p.host.life)
-		case <-unfed: // it has ended, and will be said to have, or it waits for what does not come
+		case err := <-unfed: // it has ended, and will be said to have, or it waits for what does not come
 			select {
 			case <-over:
 				return
 			case <-time.After(unfedTime):
 			}
-			why = fmt.Errorf("%w: %s: the input of a command could not be sent", host.ErrLost, p.host.Name())
+			why = fmt.Errorf("%w: %s: the input of a command could not be sent: %w", host.ErrLost, p.host.Name(), err)
 		}
 		stopped <- why
 		_ = remote.Close() // the server ends it
@@ -220,12 +221,12 @@ func (p *proc) start(ctx context.Context, line string) (*winrm.Shell, *winrm.Com
 // unfedTime is how long a command that takes no input any more may take to end.
 const unfedTime = 10 * time.Second
 
-// feed sends the input of a command, and its end. It is not waited for. It returns false if the server did not take all: the end is not sent then, so that
+// feed sends the input of a command, and its end. It is not waited for. It fails if the server did not take all: the end is not sent then, so that
 // nothing counts as all of the input that is not.
-func feed(to io.WriteCloser, header []byte, in io.Reader) bool {
+func feed(to io.WriteCloser, header []byte, in io.Reader) error {
 	if len(header) > 0 {
 		if _, err := to.Write(header); err != nil {
-			return false
+			return err
 		}
 	}
 	buffer := make([]byte, chunk)
@@ -233,14 +234,14 @@ func feed(to io.WriteCloser, header []byte, in io.Reader) bool {
 		n, err := in.Read(buffer)
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
-				return false
+				return err
 			}
 		}
 		if err != nil {
 			break
 		}
 	}
-	return to.Close() == nil
+	return to.Close()
 }
 
 // carry hands output on. A writer that fails gets no more, and the command goes on.

@@ -1,6 +1,7 @@
 package winrm
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto"
@@ -15,6 +16,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -75,11 +77,12 @@ var _ winrm.Transporter = (*transport)(nil)
 
 // session is one connection, on which the server knows us.
 type session struct {
-	http  *http.Client
-	seal  *ntlmssp.SecuritySession // nil: messages are as they are
-	until time.Time
-	// certificate is the server's, once it has answered with one.
-	certificate *x509.Certificate
+	net.Conn
+	answers *bufio.Reader
+	seal    *ntlmssp.SecuritySession // nil: messages are as they are
+	until   time.Time
+	// last is that the server closes the connection after its answer.
+	last bool
 }
 
 // broken is an error of a connection. It is none of those below it: the library takes the end of a connection for that of an output.
@@ -98,9 +101,9 @@ func (t *transport) Post(_ *winrm.Client, message *soap.SoapMessage) (string, er
 	}
 	text, err := t.send(s, message.String())
 	var fault *Fault
-	if err != nil && !errors.As(err, &fault) {
-		s.http.CloseIdleConnections()
-		return "", err
+	if s.last || err != nil && !errors.As(err, &fault) {
+		_ = s.Close()
+		return text, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,25 +122,36 @@ func (t *transport) take() (*session, error) {
 			t.mu.Unlock()
 			return s, nil
 		}
-		s.http.CloseIdleConnections()
+		_ = s.Close()
 	}
 	t.mu.Unlock()
 	return t.open()
 }
 
 // open makes a connection. What we send is not sent before the server knows us, and has shown that it knows our password or has a certificate.
+// The connection is ours and not that of an http.Client: the server knows us on this one alone, and a client may take another.
 func (t *transport) open() (*session, error) {
-	s := &session{http: &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			MaxConnsPerHost: 1, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: connectTime, TLSClientConfig: t.tls(), DisableCompression: true,
-		},
-	}}
+	ctx, cancel := context.WithTimeout(t.life, connectTime)
+	defer cancel()
+	at, err := url.Parse(t.options.url())
+	if err != nil {
+		return nil, err
+	}
+	var conn net.Conn
+	if t.options.HTTPS {
+		conn, err = (&tls.Dialer{Config: t.tls()}).DialContext(ctx, "tcp", at.Host)
+	} else {
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", at.Host)
+	}
+	if err != nil {
+		return nil, &broken{err}
+	}
+	s := &session{Conn: conn, answers: bufio.NewReader(conn)}
 	if t.options.Basic {
 		return s, nil
 	}
 	if err := t.introduce(s); err != nil {
-		s.http.CloseIdleConnections()
+		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -156,8 +170,8 @@ func (t *transport) introduce(s *session) error {
 	var challenge []byte
 	for range 2 { // our first message, and the one that answers the server's
 		var binding *ntlmssp.ChannelBindings
-		if s.certificate != nil {
-			binding = bound(s.certificate)
+		if secure, is := s.Conn.(*tls.Conn); is {
+			binding = bound(secure.ConnectionState().PeerCertificates[0])
 		}
 		message, err := who.Authenticate(challenge, binding)
 		if err != nil {
@@ -323,20 +337,26 @@ func (t *transport) post(s *session, body []byte, kind, authorization string) (*
 	if authorization != "" {
 		request.Header.Set("Authorization", authorization)
 	}
-	response, err := s.http.Do(request)
-	if err != nil {
+	stop := context.AfterFunc(ctx, func() { _ = s.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	failed := func(err error) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, &broken{err}
+		return &broken{err}
+	}
+	if err := request.Write(s); err != nil {
+		return nil, failed(err)
+	}
+	response, err := http.ReadResponse(s.answers, request)
+	if err != nil {
+		return nil, failed(err)
 	}
 	defer response.Body.Close()
-	if response.TLS != nil && len(response.TLS.PeerCertificates) > 0 {
-		s.certificate = response.TLS.PeerCertificates[0]
-	}
+	s.last = response.Close
 	a := &answer{status: response.StatusCode, kind: response.Header.Get("Content-Type"), header: response.Header}
 	if a.text, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1)); err != nil {
-		return nil, &broken{err}
+		return nil, failed(err)
 	}
 	if len(a.text) > maxAnswer {
 		return nil, fmt.Errorf("the answer of the WinRM server has more than %d bytes", maxAnswer)
