@@ -19,6 +19,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/remotefiles"
 )
 
@@ -117,15 +118,9 @@ func (v *environment) run(ctx context.Context, in string, args []string, o remot
 	}
 	ctx, end := v.Within(ctx)
 	defer end()
-	if o.Stdout == nil {
-		o.Stdout = io.Discard
-	}
-	if o.Stderr == nil && !o.Tty {
-		o.Stderr = io.Discard
-	}
-	if o.Stderr != nil && same(o.Stdout, o.Stderr) {
-		o.Stdout = &inTurn{to: o.Stdout}
-		o.Stderr = o.Stdout
+	o.Stdout, o.Stderr = host.Outputs(o.Stdout, o.Stderr)
+	if o.Tty {
+		o.Stderr = nil
 	}
 	err := v.executor.cluster.exec(ctx, v.at, in, args, o)
 	var code exec.CodeExitError
@@ -138,25 +133,6 @@ func (v *environment) run(ctx context.Context, in string, args []string, o remot
 		return -1, context.Cause(ctx)
 	}
 	return -1, v.explain(ctx, "running a command in the job's pod", err)
-}
-
-// same reports whether two streams have one writer. Those that cannot be compared are not the same.
-func same(a, b io.Writer) (is bool) {
-	defer func() { _ = recover() }()
-	return a == b
-}
-
-// inTurn is a writer for two streams, which are copied at the same time: as in os/exec, only one of them writes at once. It has no ReadFrom, with which
-// the end of one stream would take back what the other has written to a bytes.Buffer.
-type inTurn struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-func (w *inTurn) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
 }
 
 // files are those of the job's container, as its user has them.

@@ -117,7 +117,7 @@ var importRules = []importRule{
 	{"executor/custom", nil, []string{"steps/engine", "steps/frontend/...", "executor/container", "executor/cgroup"}, "it makes places, in which a job runs as on level none"},
 	{"executor/custom/frames", []string{}, nil, "how a stream travels in the lines of a log"},
 	{"executor/container", nil, []string{"steps/engine", "steps/frontend/...", "executor/none", "executor/cgroup"}, "a level is given the step-runner that it starts"},
-	{"executor/kubernetes", []string{"executor", "executor/container", "executor/host/remotefiles", "executor/ledger", "executor/login", "steps/containers", "steps/event", "steps/source/credentials"}, nil, "a level is given the step-runner that it starts"},
+	{"executor/kubernetes", []string{"executor", "executor/container", "executor/host", "executor/host/remotefiles", "executor/ledger", "executor/login", "steps/containers", "steps/event", "steps/source/credentials"}, nil, "a level is given the step-runner that it starts"},
 	{"executor/kubernetes/kubetest", []string{"executor/executortest/enginetest"}, nil, "a cluster knows nothing of jobs"},
 	{"executor/imageuser", []string{}, nil, "it reads two files, wherever they are from"},
 	{"executor/login", []string{"executor", "steps/containers", "steps/source/credentials"}, nil, "whoever pulls an image asks it"},

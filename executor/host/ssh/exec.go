@@ -251,11 +251,7 @@ func (p *proc) follow(requests <-chan *ssh.Request) {
 func (p *proc) attend(ctx context.Context, stdout *bufio.Reader, stderr *complaint, over <-chan struct{}) {
 	go p.feed()
 	written := make(chan error, 2)
-	stdoutTo, stderrTo := orDiscard(p.command.Stdout), orDiscard(p.command.Stderr)
-	if p.command.Stdout != nil && sameWriter(stdoutTo, stderrTo) {
-		both := &oneAtATime{to: stdoutTo}
-		stdoutTo, stderrTo = both, both
-	}
+	stdoutTo, stderrTo := host.Outputs(p.command.Stdout, p.command.Stderr)
 	out := &exitMark{mark: []byte(p.mark + " failed"), out: stdoutTo}
 	go func() { written <- errors.Join(copyAll(out, stdout), out.flush()) }()
 	go func() { written <- copyAll(stderrTo, stderr.rest()) }()
@@ -336,25 +332,6 @@ func (p *proc) feed() {
 	}
 }
 
-// sameWriter reports whether two writers are one; those that cannot be compared are not.
-func sameWriter(a, b io.Writer) (same bool) {
-	defer func() { _ = recover() }()
-	return a == b
-}
-
-// oneAtATime is a writer for both outputs of a command.
-type oneAtATime struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-// Write implements io.Writer.
-func (w *oneAtATime) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
-}
-
 // copyAll copies until the end, also when the writer takes no more.
 func copyAll(to io.Writer, from io.Reader) error {
 	_, err := io.Copy(to, from)
@@ -363,13 +340,6 @@ func copyAll(to io.Writer, from io.Reader) error {
 		return fmt.Errorf("writing the output of a command: %w", err)
 	}
 	return nil
-}
-
-func orDiscard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
 }
 
 // killGroup kills a process group on the host.

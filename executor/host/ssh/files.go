@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/remotefiles"
 )
 
@@ -43,8 +44,9 @@ func (h *Host) askFiles(ctx context.Context, args []string, in io.Reader, out, e
 	}()
 	var output sync.WaitGroup
 	var outErr, errsErr error
-	output.Go(func() { outErr = copyAll(orDiscard(out), channel) })
-	output.Go(func() { errsErr = copyAll(orDiscard(errs), channel.Stderr()) })
+	out, errs = host.Outputs(out, errs)
+	output.Go(func() { outErr = copyAll(out, channel) })
+	output.Go(func() { errsErr = copyAll(errs, channel.Stderr()) })
 	code := -1
 	for r := range requests {
 		var status struct{ Code uint32 }
