@@ -1,6 +1,14 @@
 package executor
 
-import "context"
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// attendPart and attendMost say how often a step-runner is shown that it has an owner: so many times while it would wait for one, and at
+// least so often.
+const attendPart, attendMost = 4, time.Minute
 
 // Life is how long an environment lasts: Done and Err of Environment, for levels to embed. It ends once.
 type Life struct {
@@ -32,4 +40,33 @@ func (l *Life) Within(ctx context.Context) (context.Context, context.CancelFunc)
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.ended, func() { cancel(l.Err()) })
 	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Attend keeps a step-runner that lives by Lease.Args from ending itself for want of an owner, until the environment ends: it is connected to now
+// and then, as long as this process has the environment. Clients are connected only while steps run.
+func (l *Life) Attend(lease Lease, connect func(context.Context) (net.Conn, error)) {
+	away := lease.LongestAway()
+	tick := time.NewTicker(max(min(away/attendPart, attendMost), time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.Done():
+			return
+		case <-tick.C:
+			ctx, cancel := context.WithTimeout(l.ended, away)
+			greet(ctx, connect)
+			cancel()
+		}
+	}
+}
+
+// greet waits for a step-runner's first word, by which it has accepted a connection. One that does not answer is for others to notice.
+func greet(ctx context.Context, connect func(context.Context) (net.Conn, error)) {
+	conn, err := connect(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, _ = conn.Read(make([]byte, 1))
 }

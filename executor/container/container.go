@@ -212,35 +212,20 @@ func (e *Executor) entry(name string) string {
 	return string(text)
 }
 
-// errElsewhere keeps the entries of engines that are not this one for those who use them.
-var errElsewhere = errors.New("made by another engine")
-
 // Sweep removes the containers, networks and volumes of environments in this engine whose process was killed.
 func (e *Executor) Sweep(ctx context.Context) error {
-	var problems []error
-	err := ledger.Sweep(e.setup.State, string(e.opts.Level), func(text string) error {
+	return ledger.Sweep(e.setup.State, string(e.opts.Level), func(text string) error {
 		var it entry
 		if err := json.Unmarshal([]byte(text), &it); err != nil || it.Name == "" {
 			return nil // nothing that this level wrote
 		}
 		if it.Host != e.engine.place() {
-			return errElsewhere
+			return ledger.ErrElsewhere
 		}
 		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 		defer cancel()
-		err := e.remove(ctx, it.Name, removal{})
-		if err != nil {
-			problems = append(problems, err)
-		}
-		return err
+		return e.remove(ctx, it.Name, removal{})
 	})
-	if err != nil && len(problems) == 0 && errors.Is(err, errElsewhere) {
-		return nil
-	}
-	if len(problems) > 0 {
-		return errors.Join(problems...)
-	}
-	return err
 }
 
 // Close ends the level's connection to the engine.

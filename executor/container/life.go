@@ -16,9 +16,6 @@ const (
 	// engineLost is how long an engine may not answer until the environments in it count as gone. Engines that are restarted
 	// without their containers ("live restore") are back by then.
 	engineLost = 15 * time.Second
-	// attendPart and attendMost say how often a step-runner is shown that it has an owner: so many times while it would wait for one, and
-	// at least so often.
-	attendPart, attendMost = 4, time.Minute
 	// enginePause is the time between two attempts to reach an engine.
 	enginePause = time.Second
 )
@@ -52,36 +49,6 @@ func (v *environment) watch() {
 		case <-time.After(enginePause):
 		}
 	}
-}
-
-// attend keeps the step-runner from ending itself for want of an owner: it is connected to now and then, as long as this process has the
-// environment. Clients are connected only while steps run.
-func (v *environment) attend() {
-	away := v.executor.setup.Lease.LongestAway()
-	tick := time.NewTicker(max(min(away/attendPart, attendMost), time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-v.Done():
-			return
-		case <-tick.C:
-			ctx, cancel := context.WithTimeout(v.Lifetime(), away)
-			v.greet(ctx)
-			cancel()
-		}
-	}
-}
-
-// greet connects to the step-runner and waits for its first word, by which it has accepted the connection. One that does not answer is for
-// others to notice.
-func (v *environment) greet(ctx context.Context) {
-	conn, err := v.Connect(ctx)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	_, _ = conn.Read(make([]byte, 1))
 }
 
 // why says what has become of a container that has ended.
@@ -189,7 +156,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 		v.marks.Add(e.setup.Uses.Use(e.key(executor.StoredImage, i.ID)))
 	}
 	go v.watch()
-	go v.attend()
+	go v.Attend(v.executor.setup.Lease, v.Connect)
 	return v, nil
 }
 

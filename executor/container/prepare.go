@@ -154,7 +154,7 @@ func (v *preparation) prepare(ctx context.Context) error {
 		return err
 	}
 	go v.watch()
-	go v.attend()
+	go v.Attend(v.executor.setup.Lease, v.Connect)
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
 	return beside.awaitServices(ctx, services)
 }

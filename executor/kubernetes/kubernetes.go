@@ -190,35 +190,20 @@ func (e *Executor) entry(namespace, name string) string {
 	return string(text)
 }
 
-// errElsewhere keeps the entries of clusters that are not this one for those who use them.
-var errElsewhere = errors.New("made in another cluster")
-
 // Sweep removes the pods of environments in this cluster whose process was killed.
 func (e *Executor) Sweep(ctx context.Context) error {
-	var problems []error
-	err := ledger.Sweep(e.setup.State, bookName, func(text string) error {
+	return ledger.Sweep(e.setup.State, bookName, func(text string) error {
 		var it entry
 		if err := json.Unmarshal([]byte(text), &it); err != nil || it.Name == "" {
 			return nil // nothing that this level wrote
 		}
 		if it.Host != e.cluster.name {
-			return errElsewhere
+			return ledger.ErrElsewhere
 		}
 		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 		defer cancel()
-		err := e.remove(ctx, it.Namespace, it.Name, false)
-		if err != nil {
-			problems = append(problems, err)
-		}
-		return err
+		return e.remove(ctx, it.Namespace, it.Name, false)
 	})
-	if err != nil && len(problems) == 0 && errors.Is(err, errElsewhere) {
-		return nil
-	}
-	if len(problems) > 0 {
-		return errors.Join(problems...)
-	}
-	return err
 }
 
 // Close ends the level.

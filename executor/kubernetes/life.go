@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// attendPart and attendMost say how often a step-runner is shown that it has an owner: so many times while it would wait for one, and
-	// at least so often.
-	attendPart, attendMost = 4, time.Minute
 	// wordsTime bounds how long is waited for the last words of a pod, and its events.
 	wordsTime = 5 * time.Second
 	// removePause is the time between two looks at a pod that is being removed.
@@ -78,26 +75,6 @@ func (c *cluster) copyLogs(ctx context.Context, pod *corev1.Pod, name string, to
 		case <-ctx.Done():
 			return
 		case <-time.After(min(wait, c.pause)):
-		}
-	}
-}
-
-// attend keeps the step-runner from ending itself for want of an owner: it is connected to now and then, as long as this process has the
-// environment. Clients are connected only while steps run.
-func (v *environment) attend() {
-	away := v.executor.setup.Lease.LongestAway()
-	tick := time.NewTicker(max(min(away/attendPart, attendMost), time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-v.Done():
-			return
-		case <-tick.C:
-			ctx, cancel := context.WithTimeout(v.Lifetime(), away)
-			if conn, err := v.Connect(ctx); err == nil { // one that does not answer is for others to notice
-				_ = conn.Close()
-			}
-			cancel()
 		}
 	}
 }
@@ -202,7 +179,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	}
 	v.layout.Env = imageEnv(env)
 	go v.watch()
-	go v.attend()
+	go v.Attend(v.executor.setup.Lease, v.Connect)
 	return v, nil
 }
 

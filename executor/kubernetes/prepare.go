@@ -174,7 +174,7 @@ func (v *preparation) start(ctx context.Context) error {
 		return err
 	}
 	go v.watch()
-	go v.attend()
+	go v.Attend(v.executor.setup.Lease, v.Connect)
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Subject: v.name, Done: true})
 	return v.awaitServices(ctx)
 }

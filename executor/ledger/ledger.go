@@ -50,6 +50,9 @@ var ErrOwned = errors.New("the process that owns it is running")
 // ErrUnknown says that no ledger has an entry.
 var ErrUnknown = errors.New("the cleanup ledger does not know it")
 
+// ErrElsewhere is for the function of Sweep to return: the entry is for those who use another engine, cluster or host. It is kept.
+var ErrElsewhere = errors.New("made elsewhere")
+
 // Lease says whose the entries of a ledger are. The zero value is a process that leaves nothing to others.
 type Lease struct {
 	Owner string `json:"owner,omitempty"`
@@ -317,7 +320,7 @@ func ledgers(folder, name string) ([]string, error) {
 }
 
 // Sweep calls remove with every entry in the ledgers in folder, of that name, whose processes have ended and whose lease has
-// run out. Entries whose removal fails are kept for another time. A folder that does not exist is not an error.
+// run out. Entries whose removal fails are kept for another time, without an error those of ErrElsewhere. A folder that does not exist is not an error.
 func Sweep(folder, name string, remove func(entry string) error) error {
 	paths, err := ledgers(folder, name)
 	problems := []error{err}
@@ -350,11 +353,12 @@ func sweepFile(path string, remove func(entry string) error) error {
 		if c.entries[entry] == 0 {
 			continue
 		}
-		if err := remove(entry); err != nil {
+		switch err := remove(entry); {
+		case err == nil:
+			delete(c.entries, entry)
+		case !errors.Is(err, ErrElsewhere):
 			problems = append(problems, err)
-			continue
 		}
-		delete(c.entries, entry)
 	}
 	problems = append(problems, finish(file, path, len(c.entries) == 0))
 	return errors.Join(problems...)

@@ -255,15 +255,14 @@ func (e *Executor) find(state json.RawMessage) (Bound, error) {
 
 // Sweep removes what environments on this host have left whose lease has ended.
 func (e *Executor) Sweep(ctx context.Context) error {
-	var problems []error
-	err := ledger.Sweep(e.setup.State, e.ledger(), func(text string) error {
+	return ledger.Sweep(e.setup.State, e.ledger(), func(text string) error {
 		var it entry
 		if err := json.Unmarshal([]byte(text), &it); err != nil {
 			return nil // not written by this level
 		}
 		there, err := e.on(it.Host)
 		if there == nil && err == nil {
-			return errElsewhere
+			return ledger.ErrElsewhere
 		}
 		err = errors.Join(err, context.Cause(ctx))
 		if bound, wrong := e.find(it.Bound); wrong != nil {
@@ -276,19 +275,9 @@ func (e *Executor) Sweep(ctx context.Context) error {
 				err = there.remove(ctx, dir)
 			}
 		}
-		if err != nil {
-			problems = append(problems, err)
-		}
 		return err
 	})
-	if len(problems) > 0 || errors.Is(err, errElsewhere) {
-		return errors.Join(problems...)
-	}
-	return err
 }
-
-// errElsewhere keeps the entries of other hosts for those who use them.
-var errElsewhere = errors.New("on another host")
 
 // remove kills the processes that a job in the folder has left, as far as they are known, and removes the folder. It is for jobs whose
 // step-runner did not end by itself: one that does leaves none.

@@ -8,16 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
-)
-
-const (
-	// attendPart and attendMost say how often a step-runner is shown that it has an owner: so many times while it would wait for one, and
-	// at least so often.
-	attendPart, attendMost = 4, time.Minute
 )
 
 // why says why a sandbox has ended whose runsc has.
@@ -39,36 +32,6 @@ func (v *environment) watch() {
 		return
 	}
 	v.Finish(v.why(0, err))
-}
-
-// attend keeps the step-runner from ending itself for want of an owner: it is connected to now and then, as long as this process has the
-// environment. Clients are connected only while steps run.
-func (v *environment) attend() {
-	away := v.executor.setup.Lease.LongestAway()
-	tick := time.NewTicker(max(min(away/attendPart, attendMost), time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-v.Done():
-			return
-		case <-tick.C:
-			v.greet(away)
-		}
-	}
-}
-
-// greet connects to the step-runner and waits for its first word, by which it has accepted the connection. One that does not answer is for
-// others to notice.
-func (v *environment) greet(limit time.Duration) {
-	ctx, cancel := context.WithTimeout(v.Lifetime(), limit)
-	defer cancel()
-	c, err := v.Connect(ctx)
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	_, _ = c.Read(make([]byte, 1))
 }
 
 // Check asks runsc how the sandbox is.
@@ -140,7 +103,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	}
 	v.hearServices()
 	go v.watch()
-	go v.attend()
+	go v.Attend(v.executor.setup.Lease, v.Connect)
 	return v, nil
 }
 

@@ -142,7 +142,7 @@ func (v *preparation) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go v.attend()
+	go v.Attend(v.executor.setup.Lease, v.Connect)
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
 	return beside.awaitServices(ctx)
 }
