@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
 	"github.com/rungci/rung/cmd/step-runner/command"
@@ -23,9 +20,6 @@ import (
 	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/manager/fleet"
 )
-
-// refresh is how often --watch asks.
-const refresh = time.Second
 
 // where is which manager a command is about, and which of its fleets.
 type where struct {
@@ -96,8 +90,7 @@ const codes = "Exit codes: 0 success · 2 usage · 4 permission denied · 5 inte
 
 func statusCommand(p *command.Program) *cobra.Command {
 	w := &where{p: p}
-	var format string
-	var watch bool
+	var view place.View
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the machines that there are, and why",
@@ -110,42 +103,15 @@ func statusCommand(p *command.Program) *cobra.Command {
 		Args: command.Arguments(0, 0, ""),
 	}
 	w.flags(cmd)
-	f := cmd.Flags()
-	f.StringVarP(&format, "format", "f", "text", "print `FORMAT`: text, json")
-	f.BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
-	command.Complete(cmd, "format", "text", "json")
+	view.Flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := command.OneOf("--format", format, "text", "json"); err != nil {
+		if err := view.Check(); err != nil {
 			return err
 		}
 		if err := w.complete(); err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-		defer stop()
-		clear := ""
-		if watch && format == "text" && term.IsTerminal(int(p.Stdout.Fd())) {
-			clear = "\x1b[H\x1b[2J"
-		}
-		for {
-			all, err := w.live(ctx)
-			switch {
-			case err != nil:
-				return err
-			case format == "json":
-				err = command.WriteJSON(p.Stdout, all)
-			default:
-				err = show(p.Stdout, clear, all)
-			}
-			if err != nil || !watch {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(refresh):
-			}
-		}
+		return place.Show(cmd.Context(), p, &view, w.live, show)
 	}
 	return cmd
 }

@@ -1,19 +1,16 @@
 package machine
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"maps"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
 	"github.com/rungci/rung/cmd/step-runner/command"
@@ -25,15 +22,13 @@ import (
 )
 
 const (
-	// refresh is how often --watch asks.
-	refresh = time.Second
 	// shownEnded is how many jobs that have ended the table has.
 	shownEnded = 10
 )
 
 func statusCommand(p *command.Program) *cobra.Command {
-	var state, format string
-	var watch bool
+	var state string
+	var view place.View
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the manager on this machine does",
@@ -46,13 +41,10 @@ Exit codes: 0 success · 2 usage · 4 permission denied · 5 internal error · 6
   rung status --format json | jq '.jobs[].identity.project'`,
 		Args: command.Arguments(0, 0, ""),
 	}
-	f := cmd.Flags()
-	f.StringVar(&state, "state", "", "ask the manager with the state folder `DIR` (default: as of run)")
-	f.StringVarP(&format, "format", "f", "text", "print `FORMAT`: text, json")
-	f.BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
-	command.Complete(cmd, "format", "text", "json")
+	cmd.Flags().StringVar(&state, "state", "", "ask the manager with the state folder `DIR` (default: as of run)")
+	view.Flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := command.OneOf("--format", format, "text", "json"); err != nil {
+		if err := view.Check(); err != nil {
 			return err
 		}
 		if state == "" {
@@ -61,31 +53,8 @@ Exit codes: 0 success · 2 usage · 4 permission denied · 5 internal error · 6
 				return err
 			}
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-		defer stop()
-		clear := ""
-		if watch && format == "text" && term.IsTerminal(int(p.Stdout.Fd())) {
-			clear = "\x1b[H\x1b[2J"
-		}
-		for {
-			s, err := place.Ask(ctx, state)
-			if err != nil {
-				return err
-			}
-			if format == "json" {
-				err = json.NewEncoder(p.Stdout).Encode(s)
-			} else {
-				err = show(p.Stdout, clear, s)
-			}
-			if err != nil || !watch {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(refresh):
-			}
-		}
+		ask := func(ctx context.Context) (*status.Status, error) { return place.Ask(ctx, state) }
+		return place.Show(cmd.Context(), p, &view, ask, show)
 	}
 	return cmd
 }
