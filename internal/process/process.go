@@ -141,6 +141,8 @@ func Run(ctx context.Context, kill <-chan struct{}, spec Spec) (Result, error) {
 	outputErr := errors.Join(out.drain(), term.finish())
 
 	switch {
+	case !stopped && c.neverRan:
+		return notStarted, spec.fail(nil, nil, "something killed its process before the program ran in it")
 	case !stopped:
 		return result, outputErr
 	case ctx.Err() != nil:

@@ -42,6 +42,7 @@ type child struct {
 	inside   *confine.Child // what it is confined with; nil when it is not. pid is its init then
 	status   syscall.WaitStatus
 	reaped   atomic.Bool
+	neverRan bool // it was killed before it executed its program
 }
 
 func start(spec *Spec, in *input, out *output) (*child, error) {
@@ -203,6 +204,7 @@ func (c *child) awaitGroup(over <-chan time.Time, kill <-chan struct{}) {
 
 // finish kills what is left of a process that has ended and returns how it ended.
 func (c *child) finish() Result {
+	c.neverRan = !c.reaped.Load() && c.forkedKilled()
 	c.kill()
 	c.reap()
 	c.forget()

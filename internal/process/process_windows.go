@@ -31,10 +31,11 @@ var ntResumeProcess = windows.NewLazySystemDLL("ntdll.dll").NewProc("NtResumePro
 
 // child is a process that Run started, and the job object that holds it and all that it starts.
 type child struct {
-	process *os.Process
-	job     windows.Handle
-	state   *os.ProcessState
-	killed  bool
+	process  *os.Process
+	job      windows.Handle
+	state    *os.ProcessState
+	killed   bool
+	neverRan bool // only Unix has processes that do not run their program yet
 }
 
 func start(spec *Spec, in *input, out *output) (*child, error) {
