@@ -14,6 +14,7 @@ import (
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/job"
 	"github.com/rungci/rung/manager/machines"
+	"github.com/rungci/rung/manager/store"
 	"github.com/rungci/rung/manager/supply"
 	"github.com/rungci/rung/steps/event"
 )
@@ -36,7 +37,7 @@ func (e *entry) openSupply(p *config.Provider) error {
 		Open: func(ctx context.Context) (provider.Provider, error) {
 			settings := *e.settings()
 			settings.Provider = e.provides()
-			opened, err := m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder})
+			opened, err := m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder, Vault: &vault{e.records, filepath.Base(folder)}})
 			return opened, placed(m, &settings, config.ProviderOptions, err)
 		},
 		Terms: termsOf(p), Log: e.log,
@@ -53,6 +54,18 @@ func (e *entry) openSupply(p *config.Provider) error {
 	})
 	return nil
 }
+
+// vault is what the records of a runner keep for a provider; it is another one for each folder.
+type vault struct {
+	records *store.Runner
+	folder  string
+}
+
+// Keep implements provider.Vault.
+func (v *vault) Keep(name string, text []byte) error { return v.records.Keep(v.folder+"-"+name, text) }
+
+// Kept implements provider.Vault.
+func (v *vault) Kept(name string) ([]byte, error) { return v.records.Kept(v.folder + "-" + name) }
 
 // placed says where in the configuration the options are that an error of a plugin is about.
 func placed(m *Manager, r *config.Runner, table string, err error) error {

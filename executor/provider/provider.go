@@ -191,6 +191,16 @@ type Setup struct {
 	State string
 	// Lease is how long a key is held that Keep does not name; 0 is DefaultLease.
 	Lease time.Duration
+	// Vault is for what must outlive the process and may hold secrets; nil: there is none.
+	Vault Vault
+}
+
+// Vault keeps secrets, sealed.
+type Vault interface {
+	// Keep keeps something under a name, in place of what was there.
+	Keep(name string, text []byte) error
+	// Kept is what was kept last; nil: nothing was.
+	Kept(name string) ([]byte, error)
 }
 
 // DefaultLease is how long a key is held that nobody keeps.

@@ -63,12 +63,12 @@ func (f *Fleet) addCloud(name string, p Pool) {
 	f.clouds[i].options[name] = p
 }
 
-// cloudOf is the cloud of a pool. One that is not in the configuration is of the only cloud; nil if there are several.
+// cloudOf is the cloud of a pool. One that nothing is known of is of the only cloud; nil if there are several, or if the pool has none.
 func (f *book) cloudOf(pool string) *cloud {
 	if i := slices.IndexFunc(f.clouds, func(c *cloud) bool { return slices.Contains(c.pools, pool) }); i >= 0 {
 		return f.clouds[i]
 	}
-	if len(f.clouds) == 1 {
+	if len(f.clouds) == 1 && !f.pools[pool].Retired {
 		return f.clouds[0]
 	}
 	return nil

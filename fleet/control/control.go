@@ -29,7 +29,8 @@ type Options struct {
 	Scale scale.Config
 	// Policy is the fleet's alone: it is not safe for concurrent use.
 	Policy scale.Policy
-	// Pools are the groups of the pools of Scale, by name. Several pools may have one group, if it makes machines of several shapes.
+	// Pools are the groups of the pools of Scale, by name. Several pools may have one group, if it makes machines of several shapes. Only a retired pool may have
+	// none: its machines stay, and the log says so.
 	Pools map[string]Pool
 	// Store is what the fleet outlives the process in. Close does not close it.
 	Store store.Store

@@ -73,7 +73,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("the name of a fleet must have 1 to %d characters, not %q", maxName, name)
 	}
 	for _, p := range o.Scale.Pools {
-		if o.Pools[p.Name].Group == nil {
+		if o.Pools[p.Name].Group == nil && !p.Retired {
 			return o, fmt.Errorf("the pool %q has no group that makes its machines", p.Name)
 		}
 	}
@@ -110,17 +110,23 @@ func Open(ctx context.Context, o Options) (*Fleet, error) {
 func (f *Fleet) addPools() {
 	f.o.Scale.Pools = slices.Clone(f.o.Scale.Pools)
 	for _, p := range f.o.Scale.Pools {
-		f.addCloud(p.Name, f.o.Pools[p.Name])
+		if f.o.Pools[p.Name].Group != nil {
+			f.addCloud(p.Name, f.o.Pools[p.Name])
+		}
+		f.pools[p.Name] = p
 	}
 	for i := range f.o.Scale.Pools {
 		p := &f.o.Scale.Pools[i]
 		of := f.o.Pools[p.Name]
-		if p.Suspend = of.Suspend; p.Suspend > 0 && !of.Group.Can().Suspend {
+		if p.Suspend = of.Suspend; p.Suspend > 0 && of.Group != nil && !of.Group.Can().Suspend {
 			f.log.Warn("the group of a pool cannot suspend machines; they are deleted", "pool", p.Name)
 			p.Suspend = 0
 		}
 		p.Slots, p.Group = max(1, p.Slots), ""
-		if len(f.clouds) > 1 {
+		switch {
+		case of.Group == nil: // its machines are of no group that there is
+			p.Group = "none"
+		case len(f.clouds) > 1:
 			p.Group = strconv.Itoa(1 + slices.Index(f.clouds, f.cloudOf(p.Name)))
 		}
 		f.pools[p.Name] = *p
@@ -287,7 +293,7 @@ func (f *Fleet) do(actions []scale.Action) {
 		case a.Kind == scale.Suspend || a.Kind == scale.Resume:
 			m.cloud.power(m)
 		case a.Kind == scale.Delete && m.cloud == nil:
-			f.log.Error("a machine cannot be ended, as its pool is not in the configuration any more; bring the pool back, or end it by hand", "pool", m.rec.Pool, "instance", m.rec.Instance)
+			f.log.Error("a machine cannot be ended, as the plugin of its pool, which is not in the configuration any more, cannot be started; install the plugin, bring the pool back, or end the machine by hand", "pool", m.rec.Pool, "instance", m.rec.Instance)
 		case a.Kind == scale.Delete:
 			deletes[m.cloud] = append(deletes[m.cloud], a.Request)
 		}

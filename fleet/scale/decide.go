@@ -17,6 +17,9 @@ func (f *Fleet) Decide(now time.Time) Decision {
 	f.route(now)
 	wake := f.policy.Next(now)
 	for _, p := range f.pools {
+		if p.bit == 0 {
+			continue
+		}
 		v := p.view(now)
 		p.load.observe(now, v.Busy+v.Waiting, p.boots.get())
 		plan := f.policy.Plan(now, &v)

@@ -26,13 +26,19 @@ type Explanation struct {
 func (f *Fleet) Explain(now time.Time) []Explanation {
 	var all []Explanation
 	for _, p := range f.pools {
+		if p.bit == 0 && p.instances() == 0 {
+			continue
+		}
 		e := Explanation{Pool: p.Name, Instances: map[State]int{}, Next: f.next(now, p), Limit: p.limit(now, 1)}
 		for s := Requested; s < Gone; s++ {
 			if n := p.count[s]; n > 0 {
 				e.Instances[s] = n
 			}
 		}
-		if p.last.view.Pool != nil {
+		switch {
+		case p.bit == 0:
+			e.Why = fmt.Sprintf("pool %s has changed, or is not in the configuration any more: its machines finish their jobs, and are ended", p.Name)
+		case p.last.view.Pool != nil:
 			e.Why = f.policy.Sentence(&p.last.view, p.last.plan)
 		}
 		if p.last.limit != "" {

@@ -95,7 +95,7 @@ func (f *Fleet) match(now time.Time, s Seen) *instance {
 	return f.idOf(s)
 }
 
-// idOf is the machine of an instance. One of a pool that is not in the configuration any more may be of any group.
+// idOf is the machine of an instance. One of a pool that nothing is known of any more may be of any group.
 func (f *machines) idOf(s Seen) *instance {
 	if m := f.ids[f.poolOf(s.Pool).named(s.Instance)]; m != nil {
 		return m

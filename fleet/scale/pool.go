@@ -10,7 +10,7 @@ import (
 // pool is a Pool with its machines.
 type pool struct {
 	Pool
-	bit    uint64
+	bit    uint64   // 0: it is retired
 	groups []*group // that it is enough for
 
 	count        [states]int

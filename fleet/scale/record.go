@@ -110,7 +110,7 @@ func (f *machines) Changes() (created uint64, machines, gone []InstanceRecord) {
 
 func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 	p := f.byName[one.Pool]
-	retired := p == nil || len(one.Jobs) != p.Slots
+	retired := p == nil || p.Retired || len(one.Jobs) != p.Slots
 	if retired {
 		p = f.retired(one)
 	}
@@ -136,6 +136,10 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 			m.used++
 		}
 	})
+	if retired && one.State <= Creating { // nobody needs it, and it may exist
+		f.remove(now, m, fmt.Sprintf("%s is of a pool that has changed", m.name()))
+		return
+	}
 	switch one.State {
 	case Requested, Deleting:
 		f.wait(m, now)
@@ -163,7 +167,11 @@ func (f *Fleet) retired(one InstanceRecord) *pool {
 			return p
 		}
 	}
-	p := newPool(Pool{Name: one.Pool, Slots: len(one.Jobs)})
+	of := Pool{Name: one.Pool, Slots: len(one.Jobs), Retired: true}
+	if p := f.byName[one.Pool]; p != nil { // whose group has it
+		of.Group, of.Price, of.Billing = p.Group, p.Price, p.Billing
+	}
+	p := newPool(of)
 	f.pools = append(f.pools, p)
 	return p
 }

@@ -80,6 +80,8 @@ type Pool struct {
 	Throttle Throttle
 	// BootTime is how long a machine takes to become ready, until some did. BootTimeout is when it has failed; 0 is 15 minutes.
 	BootTime, BootTimeout time.Duration
+	// Retired says that the pool is not in the configuration any more: it is enough for nobody, and its machines finish their jobs, and go.
+	Retired bool
 }
 
 // Throttle lets Limit machines a second be asked for, and Burst at once. A Limit of 0 is 100, a negative one none; a Burst of 0 is the limit
@@ -128,8 +130,14 @@ const (
 
 // New makes an empty fleet.
 func New(config Config, policy Policy) (*Fleet, error) {
-	if len(config.Pools) == 0 || len(config.Pools) > MaxPools {
-		return nil, fmt.Errorf("a fleet has 1 to %d pools, not %d", MaxPools, len(config.Pools))
+	used := 0
+	for _, p := range config.Pools {
+		if !p.Retired {
+			used++
+		}
+	}
+	if used == 0 || used > MaxPools {
+		return nil, fmt.Errorf("a fleet has 1 to %d pools, not %d", MaxPools, used)
 	}
 	f := &Fleet{classes: map[Needs]*group{}, machines: machines{
 		config: config, policy: policy, byName: map[string]*pool{}, requests: map[string]*instance{}, ids: map[named]*instance{},
@@ -151,8 +159,11 @@ func New(config Config, policy Policy) (*Fleet, error) {
 	slices.SortStableFunc(f.pools, func(a, b *pool) int {
 		return cmp.Or(cmp.Compare(a.Price/float64(a.Slots), b.Price/float64(b.Slots)), cmp.Compare(a.Name, b.Name))
 	})
-	for i, p := range f.pools {
-		p.bit = 1 << i
+	bit := uint64(1)
+	for _, p := range f.pools {
+		if !p.Retired {
+			p.bit, bit = bit, bit<<1
+		}
 	}
 	return f, nil
 }
@@ -218,7 +229,7 @@ func (f *Fleet) groupOf(n Needs) (*group, error) {
 	}
 	made := &group{}
 	for _, p := range f.pools {
-		if p.fits(n) {
+		if p.bit != 0 && p.fits(n) {
 			made.pools, made.mask = append(made.pools, p), made.mask|p.bit
 		}
 	}

@@ -196,16 +196,13 @@ func (i Info) write(folder string) error {
 
 func (p *Provider) open(ctx context.Context) error {
 	o := &p.o
-	made, err := p.machines(ctx)
-	if err != nil {
-		return err
-	}
 	policy, err := policyOf(o.Machinery)
 	if err != nil {
 		return err
 	}
-	if p.store, err = store.Open(filepath.Join(o.Setup.State, stateFolder)); err != nil {
-		return fmt.Errorf("the state of the fleet cannot be opened: %w", err)
+	made, err := p.fromState(ctx)
+	if err != nil {
+		return err
 	}
 	p.hosts = newHosts(p)
 	settings := control.Options{
@@ -229,6 +226,33 @@ func (p *Provider) open(ctx context.Context) error {
 	p.Provider = places.New[*seat](&source{p}, o.Setup.Lease)
 	p.busy.Go(p.follow)
 	return nil
+}
+
+// fromState opens the state, and makes the pools with their groups: those of the configuration, and others that the state has machines of.
+func (p *Provider) fromState(ctx context.Context) ([]*pool, error) {
+	opened, err := store.Open(filepath.Join(p.o.Setup.State, stateFolder))
+	if err != nil {
+		return nil, fmt.Errorf("the state of the fleet cannot be opened: %w", err)
+	}
+	p.store = opened
+	state, err := opened.Load()
+	if err != nil {
+		return nil, fmt.Errorf("the state of the fleet: %w", err)
+	}
+	before, err := lineageOf(&p.o)
+	if err != nil {
+		p.o.Log.Error("it is unknown which groups the fleet has had; machines of pools that are not in the configuration any more may stay", "error", err)
+	}
+	made, err := p.machines(ctx, before)
+	if err != nil {
+		return nil, err
+	}
+	retired, err := p.retire(ctx, before, &state)
+	if err != nil {
+		return nil, fmt.Errorf("the groups of the fleet cannot be kept: %w", err)
+	}
+	p.store = &loaded{opened, state}
+	return append(made, retired...), nil
 }
 
 // times sets how often and how long things are done.

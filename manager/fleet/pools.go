@@ -76,11 +76,12 @@ func (s *Source) WrongOptions(err error) error {
 }
 
 // machines are the pools that the configuration has, with their groups initialised.
-func (p *Provider) machines(ctx context.Context) ([]*pool, error) {
-	known := map[string]*group.Group{}
+func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, error) {
+	known, numbers := map[string]*group.Group{}, map[string]int{}
 	var all []*pool
 	sources := Sources(p.o.Machinery)
-	for i, of := range poolsOf(p.o.Machinery) {
+	pools := poolsOf(p.o.Machinery)
+	for i, of := range pools {
 		made := &pool{scale: kindOf(of, p.o.Machinery), control: controlOf(of, p.o.Machinery)}
 		text, err := json.Marshal(of.PluginConfig)
 		if err != nil {
@@ -88,7 +89,8 @@ func (p *Provider) machines(ctx context.Context) ([]*pool, error) {
 		}
 		name := of.Plugin + "\n" + string(text)
 		if known[name] == nil {
-			g, err := p.group(ctx, of, len(known))
+			numbers[name] = before.number(pools, of, text)
+			g, err := p.group(ctx, of, numbers[name])
 			if err != nil {
 				return nil, fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, sources[i].WrongOptions(err))
 			}
@@ -99,6 +101,7 @@ func (p *Provider) machines(ctx context.Context) ([]*pool, error) {
 		if err := made.complete(ctx, len(p.o.Machinery.Fleet.Pools) == 0); err != nil {
 			return nil, fmt.Errorf("pool %s: %w", of.Name, err)
 		}
+		before.uses(numbers[name], of.Plugin, text, made)
 		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1
 		all = append(all, made)
 	}

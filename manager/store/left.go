@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 const (
 	settingsFile = "settings" // sealed: what the runner was
 	keyFile      = "key"      // the runner's key, wrapped by the secret
+	keptPrefix   = "kept-"    // sealed: what is kept under a name
 )
 
 // KeepSettings keeps what a runner is, so that Left finds it. It does nothing in a store without a secret.
@@ -46,6 +48,30 @@ func (r *Runner) Settings() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
 	}
 	return settings, nil
+}
+
+// Keep keeps something of the runner under a name, which is that of a file, in place of what was there.
+func (r *Runner) Keep(name string, text []byte) error {
+	name = keptPrefix + name
+	return wholefile.WriteText(filepath.Join(r.folder(), name), 0o600, r.seal.Seal(nil, nil, text, []byte(name)))
+}
+
+// Kept is what was kept last under a name; nil: nothing was.
+func (r *Runner) Kept(name string) ([]byte, error) {
+	name = keptPrefix + name
+	file := filepath.Join(r.folder(), name)
+	sealed, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := r.seal.Open(nil, nil, sealed, []byte(name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
+	}
+	return text, nil
 }
 
 // Left are the runners whose ID is not known, with jobs or with what else they have left: they have been taken from the configuration. The error is about

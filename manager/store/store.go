@@ -30,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -285,6 +286,9 @@ func (r *Runner) Jobs() (map[int64][]byte, error) {
 	for _, e := range entries {
 		switch e.Name() {
 		case nextFile, settingsFile, keyFile:
+			continue
+		}
+		if strings.HasPrefix(e.Name(), keptPrefix) {
 			continue
 		}
 		job, err := strconv.ParseInt(e.Name(), 10, 64)

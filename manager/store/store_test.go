@@ -254,6 +254,37 @@ func TestARunnerIsBegunOnce(t *testing.T) {
 	}
 }
 
+func TestWhatIsKeptUnderANameIsSealedAndIsNoJob(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	r := runner(t, s, "token")
+	if text, err := r.Kept("groups"); text != nil || err != nil {
+		t.Errorf("there is %q, %v", text, err)
+	}
+	do(t, r.Put(1, []byte("a job")), r.Keep("groups", []byte("first")), r.Keep("groups", []byte("hunter2")), r.Keep("other", []byte("another")))
+	s.Close()
+	r = runner(t, open(t, dir), "token")
+	if got := jobs(t, r); len(got) != 1 {
+		t.Errorf("the jobs are %v", got)
+	}
+	if text, err := r.Kept("groups"); string(text) != "hunter2" || err != nil {
+		t.Errorf("there is %q, %v", text, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "kept-*"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("the files are %v, %v", files, err)
+	}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err != nil || bytes.Contains(text, []byte("hunter2")) {
+			t.Errorf("%s is readable: %q, %v", file, text, err)
+		}
+	}
+	do(t, os.Rename(files[0], files[1])) // one in place of another
+	if text, err := r.Kept("other"); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("there is %q, %v", text, err)
+	}
+}
+
 func TestTheJobsOfARunnerWhoseTokenIsNotKnownAreFoundByTheSecret(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
