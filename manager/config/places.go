@@ -168,4 +168,4 @@ func (d *document) onLine(line string, number, offset, length int) (diag.Span, s
 }
 
 // secretLine finds lines that may hold a secret, which nobody is shown: by the names of keys and variables, and by a user in an address.
-var secretLine = regexp.MustCompile(`(?i)token|secret|password|passwd|credential|private|accesskey|accountkey|api_?key|auth|sentry_dsn|glrt-|://[^/\s"']*@`)
+var secretLine = regexp.MustCompile(`(?i)token|secret|password|passwd|credential|private|access[-_]?key|account[-_]?key|api_?key|auth|sentry_dsn|glrt-|://[^/\s"']*@`)

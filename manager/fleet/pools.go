@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/group"
@@ -68,11 +69,28 @@ func (s *Source) WrongOptions(err error) error {
 	if errors.As(err, &wrong) {
 		out := &pluginoption.Errors{Of: fmt.Sprintf("the instance group %q", s.Plugin)}
 		for _, one := range wrong {
-			out.All = append(out.All, &pluginoption.Error{Pointer: one.Pointer, Err: errors.New(one.Message)})
+			out.All = append(out.All, &pluginoption.Error{Pointer: s.pointer(one.Pointer), Err: errors.New(one.Message)})
 		}
 		err = out
 	}
 	return &config.TableError{Table: s.Table, Err: err}
+}
+
+// dockerMachineKeys are the keys of [runners.machine] for the options of group docker-machine.
+var dockerMachineKeys = map[string]string{
+	"driver": "MachineDriver", "name": "MachineName", "machine_options": "MachineOptions", "machine_options_with_name": "MachineOptionsWithName",
+}
+
+// pointer leads to an option as the table of the entry has it.
+func (s *Source) pointer(pointer string) string {
+	if s.Table != config.MachineOptions {
+		return pointer
+	}
+	steps := strings.Split(pointer, "/")
+	if len(steps) > 1 {
+		steps[1] = cmp.Or(dockerMachineKeys[steps[1]], steps[1])
+	}
+	return strings.Join(steps, "/")
 }
 
 // machines are the pools that the configuration has, with their groups initialised.
