@@ -34,8 +34,10 @@ type cloud struct {
 	login    login
 	hostKeys remembered[[]string]
 	reasons  remembered[event]
+	expiries remembered[time.Time] // of the keys of new instances, by order
 
 	mu      sync.Mutex
+	key     string            // that was put into the metadata of an instance
 	where   map[string]string // the zones of instances, by name
 	asked   map[string]int    // how many request ids were used up, by what they ask for
 	pending map[string]*insert

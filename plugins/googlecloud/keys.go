@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/compute/metadata"
@@ -20,8 +21,42 @@ import (
 	"github.com/rungci/rung/sdk/instancegroup"
 )
 
-// keyComment ends the lines of ssh-keys that are of this plugin, so that one process replaces the key of the one before.
-const keyComment = "rung"
+const (
+	// keyOwner is whom the lines of ssh-keys name that are of this plugin, so that one process replaces the key of the one before.
+	keyOwner = "rung"
+	// keyTime is how long a key in the metadata is valid; it is renewed when half of that is over. So the key of a process that was killed ends, too.
+	keyTime = 24 * time.Hour
+	// keyMargin is how long before it expires a key is asked for again.
+	keyMargin = keyTime / 4
+	// expiryForm is the form of times in ssh-keys.
+	expiryForm = "2006-01-02T15:04:05-0700"
+	// atOnce bounds how many instances lose their keys at the same time.
+	atOnce = 8
+)
+
+// keyNote is what a line of ssh-keys says after "google-ssh", by which the guest agent knows when the key expires.
+type keyNote struct {
+	UserName string `json:"userName"`
+	ExpireOn string `json:"expireOn"`
+}
+
+// noteOf is the note of a line of ssh-keys; ours is false if the line is not this plugin's.
+func noteOf(line string) (note keyNote, ours bool) {
+	_, text, found := strings.Cut(line, " google-ssh ")
+	ours = found && json.Unmarshal([]byte(text), &note) == nil && note.UserName == keyOwner
+	return note, ours
+}
+
+// until is when this plugin's key of a user in lines of ssh-keys expires; zero: it is not there.
+func until(lines, user, publicKey string) time.Time {
+	for line := range strings.Lines(lines) {
+		if note, ours := noteOf(strings.TrimSpace(line)); ours && strings.HasPrefix(line, user+":"+publicKey+" ") {
+			at, _ := time.Parse(expiryForm, note.ExpireOn)
+			return at
+		}
+	}
+	return time.Time{}
+}
 
 // item is the value of an item of metadata; empty: there is none.
 func item(items []*compute.MetadataItems, key string) string {
@@ -47,14 +82,21 @@ func set(items []*compute.MetadataItems, key, value string) []*compute.MetadataI
 }
 
 // withKey are the lines of ssh-keys, with one for the user in place of those that this plugin has put there.
-func withKey(lines, user, publicKey string) string {
-	var out []string
+func withKey(lines, user, publicKey string, expires time.Time) string {
+	out := without(lines, func(string) bool { return true })
+	note, _ := json.Marshal(keyNote{UserName: keyOwner, ExpireOn: expires.UTC().Format(expiryForm)})
+	return strings.Join(append(out, user+":"+publicKey+" google-ssh "+string(note)), "\n")
+}
+
+// without are the lines of ssh-keys but for those of this plugin that are chosen.
+func without(lines string, chosen func(line string) bool) (out []string) {
 	for line := range strings.Lines(lines) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, " "+keyComment) {
+		line = strings.TrimSpace(line)
+		if _, ours := noteOf(line); line != "" && !(ours && chosen(line)) {
 			out = append(out, line)
 		}
 	}
-	return strings.Join(append(out, user+":"+publicKey+" "+keyComment), "\n")
+	return out
 }
 
 // metadata is that of an instance: the template's, its labels and what lets the key in.
@@ -72,10 +114,23 @@ func (c *cloud) metadata(order instancegroup.Order, template *compute.Metadata) 
 		items = set(items, "enable-oslogin", "TRUE")
 	case c.settings.UseStaticCredentials || order.PublicKey == "":
 	default:
+		c.mu.Lock()
+		c.key = order.PublicKey
+		c.mu.Unlock()
 		items = set(items, "enable-oslogin", "FALSE")
-		items = set(items, "ssh-keys", withKey(item(items, "ssh-keys"), c.settings.Username, order.PublicKey))
+		items = set(items, "ssh-keys", withKey(item(items, "ssh-keys"), c.settings.Username, order.PublicKey, c.expiry(order.Name)))
 	}
 	return items, nil
+}
+
+// expiry is when the key of a new instance expires: the same if the call is repeated, which must not ask for something else.
+func (c *cloud) expiry(order string) time.Time {
+	if at, known := c.expiries.get(order); known && time.Until(at) > keyTime/2 {
+		return at
+	}
+	at := time.Now().Add(keyTime)
+	c.expiries.put(order, at)
+	return at
 }
 
 // Connect implements instancegroup.Connecter.
@@ -89,27 +144,85 @@ func (c *cloud) Connect(ctx context.Context, m instancegroup.Machine, publicKey 
 	case c.OSLogin:
 		return c.login.use(ctx, c, publicKey, info)
 	}
-	return c.putKey(ctx, m, publicKey)
+	expires, err := c.putKey(ctx, m, publicKey)
+	if err == nil {
+		again := expires.Add(-keyMargin)
+		info.Expires = &again
+	}
+	return err
 }
 
-// putKey puts a key into the metadata of an instance that another process has made with its own.
-func (c *cloud) putKey(ctx context.Context, m instancegroup.Machine, publicKey string) error {
+// putKey puts a key into the metadata of an instance that another process has made with its own, or whose key expires. It returns when the key expires.
+func (c *cloud) putKey(ctx context.Context, m instancegroup.Machine, publicKey string) (time.Time, error) {
 	i, err := do(ctx, c, "the instance "+m.ID, func(ctx context.Context) (*compute.Instance, error) {
 		return c.api.Instances.Get(c.Project, m.Zone, m.ID).Context(ctx).Do()
 	})
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
+	c.mu.Lock()
+	c.key = publicKey
+	c.mu.Unlock()
 	lines := item(itemsOf(i.Metadata), "ssh-keys")
-	if strings.Contains(lines, c.settings.Username+":"+publicKey) {
+	if at := until(lines, c.settings.Username, publicKey); time.Until(at) > keyTime/2 {
+		return at, nil
+	}
+	at := time.Now().Add(keyTime)
+	return at, c.setKeys(ctx, m, i.Metadata, withKey(lines, c.settings.Username, publicKey, at))
+}
+
+// setKeys sets ssh-keys in the metadata of an instance, if nobody has changed that.
+func (c *cloud) setKeys(ctx context.Context, m instancegroup.Machine, now *compute.Metadata, lines string) error {
+	body := &compute.Metadata{Items: set(itemsOf(now), "ssh-keys", lines)}
+	if now != nil {
+		body.Fingerprint = now.Fingerprint
+	}
+	_, err := c.api.Instances.SetMetadata(c.Project, m.Zone, m.ID, body).Context(ctx).Do()
+	return failure(ctx, "the key of "+m.ID, err)
+}
+
+// takeKeys takes the key of this process from its instances. Nobody else has it, unless it is the configuration's.
+func (c *cloud) takeKeys(ctx context.Context) error {
+	c.mu.Lock()
+	key := c.key
+	c.mu.Unlock()
+	if key == "" || len(c.settings.Key) > 0 {
 		return nil
 	}
-	body := &compute.Metadata{Items: set(itemsOf(i.Metadata), "ssh-keys", withKey(lines, c.settings.Username, publicKey))}
-	if i.Metadata != nil {
-		body.Fingerprint = i.Metadata.Fingerprint
+	machines, err := c.Machines(ctx)
+	if err != nil {
+		return err
 	}
-	_, err = c.api.Instances.SetMetadata(c.Project, m.Zone, m.ID, body).Context(ctx).Do()
-	return failure(ctx, "the key of "+m.ID, err)
+	errs, room := make([]error, len(machines)), make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for n, m := range machines {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			errs[n] = c.takeKey(ctx, m, key)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// takeKey takes a key from an instance. One that is gone has none.
+func (c *cloud) takeKey(ctx context.Context, m instancegroup.Machine, publicKey string) error {
+	i, err := do(ctx, c, "the instance "+m.ID, func(ctx context.Context) (*compute.Instance, error) {
+		return c.api.Instances.Get(c.Project, m.Zone, m.ID).Context(ctx).Do()
+	})
+	if err == nil {
+		lines := item(itemsOf(i.Metadata), "ssh-keys")
+		if until(lines, c.settings.Username, publicKey).IsZero() {
+			return nil
+		}
+		kept := without(lines, func(line string) bool { return strings.HasPrefix(line, c.settings.Username+":"+publicKey+" ") })
+		err = c.setKeys(ctx, m, i.Metadata, strings.Join(kept, "\n"))
+	}
+	if errors.Is(err, instancegroup.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // keysOf are the fingerprints of the host keys that the guest agent of an instance has published; nil: it has not.
@@ -226,8 +339,12 @@ func profile(p *oslogin.LoginProfile, publicKey string) (user, name string) {
 	return user, name
 }
 
-// Shutdown implements instancegroup.Shutdowner: the key of OS Login goes, as it is this process's alone.
+// Shutdown implements instancegroup.Shutdowner: the key goes from instances and from OS Login, as it is this process's alone.
 func (c *cloud) Shutdown(ctx context.Context) error {
+	return errors.Join(c.takeKeys(ctx), c.endLogin(ctx))
+}
+
+func (c *cloud) endLogin(ctx context.Context) error {
 	select {
 	case <-c.login.turn:
 		defer func() { c.login.turn <- struct{}{} }()

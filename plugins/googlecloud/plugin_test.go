@@ -230,8 +230,12 @@ func TestAnInstanceHasWhatTheTemplateAndTheRequestSay(t *testing.T) {
 				t.Fatal(err)
 			}
 			public := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
-			if got, want := f.metadata("ssh-keys"), "admin:ssh-ed25519 AAAA admin\nci:"+public+" rung"; got != want {
-				t.Errorf("ssh-keys are %q, want %q", got, want)
+			line, expires, _ := strings.Cut(f.metadata("ssh-keys"), ` google-ssh {"userName":"rung","expireOn":"`)
+			if want := "admin:ssh-ed25519 AAAA admin\nci:" + public; line != want {
+				t.Errorf("ssh-keys are %q, want %q", line, want)
+			}
+			if at, err := time.Parse(expiryForm+`"}`, expires); err != nil || time.Until(at) < 23*time.Hour || time.Until(at) > 24*time.Hour {
+				t.Errorf("the key expires at %s, %v", expires, err)
 			}
 			if f.metadata("startup-script") != "#!/bin/sh" || f.metadata("enable-oslogin") != "FALSE" {
 				t.Error("the metadata of the template is lost, or OS Login is on")
@@ -268,6 +272,71 @@ func TestTheKeyOfTheNextProcessReplacesTheOneBefore(t *testing.T) {
 	if _, err := next.ConnectInfo(t.Context(), id); err != nil || s.count("compute.instances.setMetadata") != 1 {
 		t.Errorf("it was put there %d times, %v", s.count("compute.instances.setMetadata"), err)
 	}
+}
+
+func TestAKeyIsRenewedBeforeItExpiresAndGoesWithItsProcess(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			f := mustOpen(t, s, mode)
+			id := f.make(group.Request{ID: "r"})
+			f.await(id, is(group.StateRunning))
+			info, err := f.ConnectInfo(t.Context(), id)
+			if err != nil || info.Expires == nil || time.Until(*info.Expires) < time.Hour || time.Until(*info.Expires) > 20*time.Hour || s.count("compute.instances.setMetadata") != 0 {
+				t.Fatalf("the key is to be asked for again at %v, %v", info.Expires, err)
+			}
+			before := f.metadata("ssh-keys")
+			f.change(func() { // as it is later
+				one := f.only(t).Metadata
+				at := until(before, "ci", publicKeyOf(t, info))
+				one.Items = set(one.Items, "ssh-keys", strings.ReplaceAll(before, at.Format(expiryForm), time.Now().Add(time.Hour).UTC().Format(expiryForm)))
+			})
+			if info, err = f.ConnectInfo(t.Context(), id); err != nil || time.Until(*info.Expires) < time.Hour || s.count("compute.instances.setMetadata") != 1 {
+				t.Errorf("the key expires at %v, and was set %d times, %v", info.Expires, s.count("compute.instances.setMetadata"), err)
+			}
+			if at := until(f.metadata("ssh-keys"), "ci", publicKeyOf(t, info)); time.Until(at) < 20*time.Hour || strings.Count(f.metadata("ssh-keys"), "\n") != 1 {
+				t.Errorf("after it was renewed, the keys are %s", f.metadata("ssh-keys"))
+			}
+			if err := f.Shutdown(t.Context()); err != nil || f.metadata("ssh-keys") != "admin:ssh-ed25519 AAAA admin" {
+				t.Errorf("after Shutdown the keys are %q, %v", f.metadata("ssh-keys"), err)
+			}
+		})
+	}
+}
+
+func TestAKeyOfTheConfigurationStays(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	first := mustOpen(t, s, modes["a group of a zone"])
+	id := first.make(group.Request{ID: "r"})
+	first.await(id, is(group.StateRunning))
+	info, err := first.ConnectInfo(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := settings(t)
+	with.Key = info.Key
+	f, err := open(t, s, modes["a group of a zone"], with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.await(id, is(group.StateRunning))
+	if _, err := f.ConnectInfo(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Shutdown(t.Context()); err != nil || until(f.metadata("ssh-keys"), "ci", publicKeyOf(t, info)).IsZero() {
+		t.Errorf("after Shutdown the keys are %q, %v", f.metadata("ssh-keys"), err)
+	}
+}
+
+func publicKeyOf(t *testing.T, info group.ConnectInfo) string {
+	t.Helper()
+	signer, err := ssh.ParsePrivateKey(info.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
 func TestOSLogin(t *testing.T) {
