@@ -84,7 +84,7 @@ func (f *file) Close() error {
 	if f.lock == nil {
 		return nil
 	}
-	err := errors.Join(f.journal.close(), f.history.close(), f.lock.Close())
+	err := errors.Join(f.journal.close(), f.history.close(), closeLocked(f.lock))
 	f.lock = nil
 	return err
 }

@@ -29,3 +29,8 @@ func openLocked(path string) (*os.File, error) {
 	}
 	return nil, &os.PathError{Op: "locking", Path: path, Err: err}
 }
+
+// closeLocked lets go of a lock and closes its file. Closing alone would leave it with a process that was forked and has not executed its program yet.
+func closeLocked(lock *os.File) error {
+	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
+}

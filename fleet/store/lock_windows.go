@@ -24,3 +24,5 @@ func openLocked(path string) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(handle), path), nil
 }
+
+func closeLocked(lock *os.File) error { return lock.Close() }
