@@ -177,7 +177,7 @@ func (m *machine) public() Machine {
 // entry begins an entry about a machine.
 func (f *book) entry(now time.Time, kind store.Kind, rec scale.InstanceRecord) store.Entry {
 	p := f.pools[rec.Pool]
-	return store.Entry{At: now, Kind: kind, Pool: rec.Pool, Request: rec.Request, Instance: rec.Instance, Price: p.Price, Billing: p.Billing, Slots: len(rec.Jobs)}
+	return store.Entry{At: now, Kind: kind, Pool: rec.Pool, Request: rec.Request, Instance: rec.Instance, Price: p.Price, SuspendedPrice: p.SuspendedPrice, Billing: p.Billing, Slots: len(rec.Jobs)}
 }
 
 // decided notes an action, to be done once it is recorded. The caller holds the lock.

@@ -95,9 +95,11 @@ type Offer struct {
 	GPU      string // the model, where there is one
 	Zone     string // where it is made; empty: it does not matter
 	Spot     bool   // the cloud may take it away
-	// Price is for one hour, in Currency (ISO 4217); 0 and "": not known.
-	Price    float64
-	Currency string
+	// Price is for one hour, in Currency (ISO 4217); 0 and "": not known. SuspendedPrice is for one while the instance is suspended, as for its disks; 0: nothing,
+	// or not known.
+	Price          float64
+	SuspendedPrice float64
+	Currency       string
 	// Minimum is the time that is paid for at least, and Step that in which time is counted; 0: by the second.
 	Minimum, Step time.Duration
 }

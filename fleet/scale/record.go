@@ -169,7 +169,7 @@ func (f *Fleet) retired(one InstanceRecord) *pool {
 	}
 	of := Pool{Name: one.Pool, Slots: len(one.Jobs), Retired: true}
 	if p := f.byName[one.Pool]; p != nil { // whose group has it
-		of.Group, of.Price, of.Billing = p.Group, p.Price, p.Billing
+		of.Group, of.Price, of.SuspendedPrice, of.Billing = p.Group, p.Price, p.SuspendedPrice, p.Billing
 	}
 	p := newPool(of)
 	f.pools = append(f.pools, p)

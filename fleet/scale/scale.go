@@ -62,12 +62,14 @@ func (b Billing) Paid(lived time.Duration) time.Duration {
 
 // Pool is a kind of machine, and how many of them there may be.
 type Pool struct {
-	Name    string
-	Group   string // pools of one group have one list of instances, in which each has an id
-	Shape   Shape  // of a machine; each of its slots has the same share of it
-	Spot    bool
-	Price   float64 // of an hour
-	Billing Billing
+	Name  string
+	Group string // pools of one group have one list of instances, in which each has an id
+	Shape Shape  // of a machine; each of its slots has the same share of it
+	Spot  bool
+	Price float64 // of an hour
+	// SuspendedPrice is of an hour while a machine is suspended: of its disks. Billing is about the other hours.
+	SuspendedPrice float64
+	Billing        Billing
 	// Slots is how many jobs a machine runs at once; 0 is one.
 	Slots int
 	// MaxInstances limits the machines in every state; MaxUses the jobs of one machine. 0 is no limit.
@@ -149,7 +151,7 @@ func New(config Config, policy Policy) (*Fleet, error) {
 		if f.byName[p.Name] != nil {
 			return nil, fmt.Errorf("there are two pools %q", p.Name)
 		}
-		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.MaxComing < 0 || p.Price < 0 || p.Suspend < 0 {
+		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.MaxComing < 0 || p.Price < 0 || p.SuspendedPrice < 0 || p.Suspend < 0 {
 			return nil, fmt.Errorf("pool %q has a number below 0", p.Name)
 		}
 		f.byName[p.Name] = newPool(p)

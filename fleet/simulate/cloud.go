@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -45,11 +46,34 @@ func (r *run) remove(a scale.Action) {
 	r.plan(r.now+max(m.pool.DeleteTime, acceptTime), event{kind: deleted, machine: m})
 }
 
+// suspend lets a machine sleep at once.
+func (r *run) suspend(a scale.Action) {
+	if m := r.machines[a.Request]; m != nil && !m.ended && !m.asleep {
+		m.asleep, m.since = true, r.now
+	}
+}
+
+// resume wakes a machine, which is ready after a while.
+func (r *run) resume(a scale.Action) {
+	m := r.machines[a.Request]
+	if m == nil || m.ended || !m.asleep {
+		return
+	}
+	m.asleep = false
+	m.slept += r.now - m.since
+	up := r.now + acceptTime + cmp.Or(m.pool.ResumeTime, m.pool.BootTime)
+	r.plan((up+r.setup.Poll-1)/r.setup.Poll*r.setup.Poll, event{kind: ready, machine: m})
+}
+
 // bill adds what a machine has cost.
 func (r *run) bill(m *machine) {
 	m.ended = true
 	m.pool.alive--
-	m.pool.paid += m.pool.Billing.Paid(max(0, r.now-m.began))
+	if m.asleep {
+		m.slept += r.now - m.since
+	}
+	m.pool.slept += m.slept
+	m.pool.paid += m.pool.Billing.Paid(max(0, r.now-m.began-m.slept))
 }
 
 // list tells the fleet which machines exist.
@@ -61,7 +85,11 @@ func (r *run) list(now time.Time) {
 		}
 		kept = append(kept, m)
 		if m.began <= r.now {
-			seen = append(seen, scale.Seen{Instance: m.request, Request: m.request, Pool: m.pool.Name, State: scale.GroupRunning})
+			state := scale.GroupRunning
+			if m.asleep {
+				state = scale.GroupSuspended
+			}
+			seen = append(seen, scale.Seen{Instance: m.request, Request: m.request, Pool: m.pool.Name, State: state})
 		}
 	}
 	clear(r.all[len(kept):])

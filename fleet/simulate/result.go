@@ -99,8 +99,9 @@ func (r *run) finish() *Result {
 		s := r.pools[p.Name]
 		out.Machine += s.paid
 		slots += s.paid.Seconds() * float64(s.Slots)
-		out.Pools = append(out.Pools, Cost{Pool: p.Name, Hours: s.paid.Hours(), Cost: s.paid.Hours() * s.Price})
-		out.Cost += s.paid.Hours() * s.Price
+		cost := s.paid.Hours()*s.Price + s.slept.Hours()*s.SuspendedPrice
+		out.Pools = append(out.Pools, Cost{Pool: p.Name, Hours: s.paid.Hours(), Cost: cost})
+		out.Cost += cost
 	}
 	if slots > 0 {
 		out.Utilization = r.recorder.busy / slots

@@ -34,6 +34,8 @@ type Pool struct {
 	Interruptions float64
 	// DeleteTime is how long a machine counts after its end was asked for. It is not paid for then.
 	DeleteTime time.Duration
+	// ResumeTime is how long a suspended machine takes to become ready; 0 is as long as a new one.
+	ResumeTime time.Duration
 }
 
 // Setup is what a load runs on.
@@ -94,6 +96,9 @@ type machine struct {
 	pool    *poolState
 	began   time.Duration // when it began to cost money
 	ended   bool
+	asleep  bool
+	since   time.Duration // when it fell asleep, if it is
+	slept   time.Duration // before that
 }
 
 // poolState is a pool, and what it has cost.
@@ -101,6 +106,7 @@ type poolState struct {
 	Pool
 	alive int
 	paid  time.Duration
+	slept time.Duration
 }
 
 // jobState is what became of a job.
@@ -296,6 +302,10 @@ func (r *run) carryOut(a scale.Action) {
 		r.create(a)
 	case scale.Delete:
 		r.remove(a)
+	case scale.Suspend:
+		r.suspend(a)
+	case scale.Resume:
+		r.resume(a)
 	case scale.Place:
 		i := jobOf(a.Key)
 		job := &r.jobs[i]

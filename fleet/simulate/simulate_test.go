@@ -66,6 +66,19 @@ func TestTheCostIsThatOfTheTimeThatMachinesExist(t *testing.T) {
 	}
 }
 
+func TestASuspendedMachineCostsLessAndIsReadySooner(t *testing.T) {
+	t.Parallel()
+	p := pool("p", 2, 3600)
+	p.Suspend, p.SuspendedPrice, p.ResumeTime = 1, 360, 9*time.Second
+	setup := simulate.Setup{Start: monday, Length: 24 * time.Hour, Pools: []simulate.Pool{p}}
+	got := run(t, setup, []simulate.Job{{At: time.Hour, Run: 10 * time.Minute}, {At: 2 * time.Hour, Run: 10 * time.Minute}}, nothing())
+	// It runs from the second after the first job until that has ended, then from the second job, for which it resumes in 10 s, until that has; and sleeps otherwise.
+	runs, sleeps := 61.0+600+10+600, 7200.0-(3600+62+600)+86400-(7200+10+600)
+	if want := runs + sleeps/10; !near(got.Cost, want) || !near(got.Wait.Max, 62) || !near(got.Wait.Mean, (62+10)/2) || got.Creates != 1 {
+		t.Errorf("cost %g, want %g; wait %+v; %d were created", got.Cost, want, got.Wait, got.Creates)
+	}
+}
+
 func TestASimulationIsRepeatable(t *testing.T) {
 	t.Parallel()
 	p := pool("p", 4, 0.2)

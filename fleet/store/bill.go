@@ -17,6 +17,21 @@ type billed struct {
 	began, ended time.Time // ended is zero while it exists
 	of           Entry
 	jobs         []*billedJob
+	slept        []span
+}
+
+// span is a time; a zero end is none.
+type span struct{ began, ended time.Time }
+
+// asleep is how much of the life of a machine that ends at some time is suspended, within [from, to).
+func (m *billed) asleep(end, from, to time.Time) (d time.Duration) {
+	for _, s := range m.slept {
+		if s.ended.IsZero() || s.ended.After(end) {
+			s.ended = end
+		}
+		d += within(s.began, s.ended, from, to)
+	}
+	return d
 }
 
 type billedJob struct {
@@ -50,6 +65,14 @@ func (b *Bill) Add(e Entry) bool {
 			b.machines[e.Request] = m
 		}
 		m.ended, m.of = e.At, e
+	case Suspend:
+		if m != nil {
+			m.slept = append(m.slept, span{began: e.At})
+		}
+	case Resume:
+		if m != nil && len(m.slept) > 0 && m.slept[len(m.slept)-1].ended.IsZero() {
+			m.slept[len(m.slept)-1].ended = e.At
+		}
 	case Place:
 		if m != nil {
 			job := &billedJob{project: e.Project, began: e.At}
@@ -75,10 +98,14 @@ func (b *Bill) Costs(from, to time.Time) []Cost {
 		if !end.After(m.began) {
 			continue
 		}
-		// What is paid for a machine is spread over its life.
-		rate := m.of.Price * m.of.Billing.Paid(end.Sub(m.began)).Hours() / end.Sub(m.began).Hours()
-		lived := within(m.began, end, from, to)
-		rest := rate * lived.Hours()
+		// What is paid for a machine is spread over the time that it runs.
+		rate := 0.0
+		if ran := end.Sub(m.began) - m.asleep(end, m.began, end); ran > 0 {
+			rate = m.of.Price * m.of.Billing.Paid(ran).Hours() / ran.Hours()
+		}
+		slept := m.asleep(end, from, to)
+		lived := within(m.began, end, from, to) - slept
+		rest := rate*lived.Hours() + m.of.SuspendedPrice*slept.Hours()
 		slots := max(1, m.of.Slots)
 		idle.Busy += time.Duration(slots) * lived
 		for _, job := range m.jobs {

@@ -77,11 +77,12 @@ type Entry struct {
 	Began time.Time `json:",omitzero"`
 	// Asked is when the job of Ended and Over began to wait.
 	Asked time.Time `json:",omitzero"`
-	// Price of an hour, Billing and Slots are those of the machine of Create, Ready and Gone; Uses is how many jobs it has had: Gone.
-	Price   float64       `json:",omitempty"`
-	Billing scale.Billing `json:",omitzero"`
-	Slots   int           `json:",omitempty"`
-	Uses    int           `json:",omitempty"`
+	// Price and SuspendedPrice of an hour, Billing and Slots are those of the machine of Create, Ready and Gone; Uses is how many jobs it has had: Gone.
+	Price          float64       `json:",omitempty"`
+	SuspendedPrice float64       `json:",omitempty"`
+	Billing        scale.Billing `json:",omitzero"`
+	Slots          int           `json:",omitempty"`
+	Uses           int           `json:",omitempty"`
 }
 
 // Kind is what an Entry is about.

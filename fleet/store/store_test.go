@@ -289,6 +289,37 @@ func TestCostIsSharedByTheTimeInSlots(t *testing.T) {
 	}
 }
 
+func TestSuspendedTimeHasAPriceOfItsOwn(t *testing.T) {
+	start := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+	var b store.Bill
+	for _, e := range []store.Entry{
+		{At: at(0), Kind: store.Create, Request: "f-1", Price: 6, SuspendedPrice: 0.6, Slots: 1},
+		{At: at(10), Kind: store.Place, Request: "f-1", Key: "a", Project: "one"},
+		{At: at(20), Kind: store.Over, Request: "f-1", Key: "a", Project: "one"},
+		{At: at(20), Kind: store.Suspend, Request: "f-1"},
+		{At: at(80), Kind: store.Resume, Request: "f-1"},
+		{At: at(80), Kind: store.Place, Request: "f-1", Key: "b", Project: "one"},
+		{At: at(90), Kind: store.Over, Request: "f-1", Key: "b", Project: "one"},
+		{At: at(90), Kind: store.Suspend, Request: "f-1"},
+		{At: at(150), Kind: store.Gone, Request: "f-1", Began: at(0), Price: 6, SuspendedPrice: 0.6, Slots: 1},
+		{At: at(150), Kind: store.Create, Request: "f-2", Price: 6, Slots: 1}, // sleeps still, and that costs nothing
+		{At: at(160), Kind: store.Suspend, Request: "f-2"},
+	} {
+		b.Add(e)
+	}
+	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })
+	// f-1 runs 30 minutes at 0.10, and sleeps 120 at 0.01; f-2 runs 10.
+	want := []store.Cost{{Project: "one", Jobs: 2, Busy: 20 * time.Minute, Cost: 2}, {Busy: 20 * time.Minute, Cost: 10*0.10 + 120*0.01 + 10*0.10}}
+	if diff := cmp.Diff(want, b.Costs(time.Time{}, at(300)), near); diff != "" {
+		t.Error(diff)
+	}
+	want = []store.Cost{{Cost: 30 * 0.01}}
+	if diff := cmp.Diff(want, b.Costs(at(30), at(60)), near); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestARecordedLoadIsOneThatTheSimulatorReads(t *testing.T) {
 	var text strings.Builder
 	w := store.NewLoadWriter(&text)

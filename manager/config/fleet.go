@@ -53,6 +53,7 @@ type Pool struct {
 	Disk                int64             `toml:"disk"`
 	GPUs                int               `toml:"gpus"`
 	Price               float64           `toml:"price"` // of an hour
+	SuspendedPrice      float64           `toml:"suspended_price"`
 	BillingStep         time.Duration     `toml:"billing_step"`
 	BillingMinimum      time.Duration     `toml:"billing_minimum"`
 	CapacityPerInstance int               `toml:"capacity_per_instance"` // this and what follows: 0 is the autoscaler's

@@ -37,6 +37,7 @@ type keptPool struct {
 	Spot    bool          `json:"spot,omitempty"`
 	Slots   int           `json:"slots"`
 	Price   float64       `json:"price,omitempty"`
+	Asleep  float64       `json:"suspended_price,omitempty"`
 	Billing scale.Billing `json:"billing,omitzero"`
 }
 
@@ -116,7 +117,7 @@ func (l *lineage) uses(number int, plugin string, options []byte, p *pool) {
 		l.now = append(l.now, keptGroup{Number: number, Plugin: plugin, Options: options})
 	}
 	l.now[i].Pools = append(l.now[i].Pools, keptPool{
-		Name: p.scale.Name, Shape: p.control.Shape, Zone: p.control.Zone, Spot: p.control.Spot, Slots: p.scale.Slots, Price: p.scale.Price, Billing: p.scale.Billing,
+		Name: p.scale.Name, Shape: p.control.Shape, Zone: p.control.Zone, Spot: p.control.Spot, Slots: p.scale.Slots, Price: p.scale.Price, Asleep: p.scale.SuspendedPrice, Billing: p.scale.Billing,
 	})
 }
 
@@ -192,7 +193,7 @@ func (p *Provider) retire(ctx context.Context, l *lineage, state *store.State) (
 		}
 		for _, was := range g.Pools {
 			one := &pool{
-				scale:   scale.Pool{Name: was.Name, Spot: was.Spot, Slots: was.Slots, Price: was.Price, Billing: was.Billing, Retired: true},
+				scale:   scale.Pool{Name: was.Name, Spot: was.Spot, Slots: was.Slots, Price: was.Price, SuspendedPrice: was.Asleep, Billing: was.Billing, Retired: true},
 				control: control.Pool{Group: made, Shape: was.Shape, Zone: was.Zone, Spot: was.Spot},
 			}
 			pools = append(pools, one)

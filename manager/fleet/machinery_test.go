@@ -115,6 +115,7 @@ func TestPoolsTakeWhatTheyDoNotSayFromTheAutoscaler(t *testing.T) {
     cpus = 4
     memory = "16g"
     price = 0.2
+    suspended_price = 0.01
     billing_step = "1h"
   [[runners.fleet.pools]]
     name = "arm"
@@ -144,7 +145,7 @@ func TestPoolsTakeWhatTheyDoNotSayFromTheAutoscaler(t *testing.T) {
 	small, arm := kindOf(of[0], m), kindOf(of[1], m)
 	throttle := scale.Throttle{Limit: -1, Burst: 7}
 	if want := (scale.Pool{
-		Name: "small", Shape: scale.Shape{CPUs: 4, Memory: 16 << 30, OS: "linux", Arch: "amd64"}, Price: 0.2, Billing: scale.Billing{Granularity: time.Hour},
+		Name: "small", Shape: scale.Shape{CPUs: 4, Memory: 16 << 30, OS: "linux", Arch: "amd64"}, Price: 0.2, SuspendedPrice: 0.01, Billing: scale.Billing{Granularity: time.Hour},
 		Slots: 4, MaxUses: 9, MaxInstances: 20, Throttle: throttle,
 	}); small != want {
 		t.Errorf("small is %+v, want %+v", small, want)

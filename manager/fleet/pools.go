@@ -163,7 +163,7 @@ func dockerMachine(of *config.Machinery) map[string]any {
 func kindOf(of config.Pool, m *config.Machinery) scale.Pool {
 	out := scale.Pool{
 		Name: of.Name, Shape: scale.Shape{CPUs: of.CPUs, Memory: of.Memory, Disk: of.Disk, GPUs: of.GPUs, Arch: of.Arch, OS: of.OS}, Spot: of.Spot,
-		Price: of.Price, Billing: scale.Billing{Granularity: of.BillingStep, Minimum: of.BillingMinimum}, BootTimeout: of.BootTimeout,
+		Price: of.Price, SuspendedPrice: of.SuspendedPrice, Billing: scale.Billing{Granularity: of.BillingStep, Minimum: of.BillingMinimum}, BootTimeout: of.BootTimeout,
 	}
 	if a := m.Autoscaler; a != nil {
 		out.Slots = max(1, cmp.Or(of.CapacityPerInstance, a.CapacityPerInstance))
@@ -274,7 +274,7 @@ func (p *pool) offered(o group.Offer) {
 	s := &p.scale.Shape
 	s.CPUs, s.Memory, s.Disk, s.GPUs = cmp.Or(s.CPUs, o.CPUs), cmp.Or(s.Memory, o.Memory), cmp.Or(s.Disk, o.Disk), cmp.Or(s.GPUs, o.GPUs)
 	s.OS, s.Arch = cmp.Or(s.OS, o.OS), cmp.Or(s.Arch, o.Arch)
-	p.scale.Price = cmp.Or(p.scale.Price, o.Price)
+	p.scale.Price, p.scale.SuspendedPrice = cmp.Or(p.scale.Price, o.Price), cmp.Or(p.scale.SuspendedPrice, o.SuspendedPrice)
 	p.scale.Billing.Granularity, p.scale.Billing.Minimum = cmp.Or(p.scale.Billing.Granularity, o.Step), cmp.Or(p.scale.Billing.Minimum, o.Minimum)
 }
 

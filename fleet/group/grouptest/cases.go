@@ -139,7 +139,7 @@ func shapes(tr *trial) {
 		return
 	}
 	for _, o := range offers {
-		if o.Shape == "" || o.CPUs <= 0 || o.Memory <= 0 || o.Price < 0 || o.Price > 0 && o.Currency == "" {
+		if o.Shape == "" || o.CPUs <= 0 || o.Memory <= 0 || o.Price < 0 || o.SuspendedPrice < 0 || o.Price > 0 && o.Currency == "" {
 			tr.Errorf("an offer says too little: %+v", o)
 		}
 	}

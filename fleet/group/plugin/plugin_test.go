@@ -86,7 +86,7 @@ func (c *cloud) Init(ctx context.Context, log hclog.Logger, settings group.Setti
 	}
 	c.Group = fake.New(fake.Options{
 		File: "cloud.json", Boot: 10 * time.Millisecond, Before: act(c.At), After: act(c.After), KeepDeleted: true,
-		Offers: []group.Offer{{Shape: "small", OS: "linux", Arch: "arm64", CPUs: 2, Memory: 4 << 30, Disk: 1 << 30, GPUs: 1, GPU: "t4", Zone: "a", Spot: true, Price: 0.05, Currency: "USD", Minimum: time.Hour, Step: time.Minute}},
+		Offers: []group.Offer{{Shape: "small", OS: "linux", Arch: "arm64", CPUs: 2, Memory: 4 << 30, Disk: 1 << 30, GPUs: 1, GPU: "t4", Zone: "a", Spot: true, Price: 0.05, SuspendedPrice: 0.01, Currency: "USD", Minimum: time.Hour, Step: time.Minute}},
 	})
 	if c.Log != "" {
 		log.Warn(c.Log, "region", settings.Owner)

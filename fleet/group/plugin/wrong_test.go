@@ -239,7 +239,7 @@ func TestLogsReachTheRunner(t *testing.T) {
 func TestWhatAPluginSaysArrives(t *testing.T) {
 	g := opened(t, config(t, "fake", nil))
 	offers, err := g.Offers(t.Context())
-	want := []group.Offer{{Shape: "small", OS: "linux", Arch: "arm64", CPUs: 2, Memory: 4 << 30, Disk: 1 << 30, GPUs: 1, GPU: "t4", Zone: "a", Spot: true, Price: 0.05, Currency: "USD", Minimum: time.Hour, Step: time.Minute}}
+	want := []group.Offer{{Shape: "small", OS: "linux", Arch: "arm64", CPUs: 2, Memory: 4 << 30, Disk: 1 << 30, GPUs: 1, GPU: "t4", Zone: "a", Spot: true, Price: 0.05, SuspendedPrice: 0.01, Currency: "USD", Minimum: time.Hour, Step: time.Minute}}
 	if diff := cmp.Diff(want, offers); diff != "" || err != nil {
 		t.Error(diff, err)
 	}

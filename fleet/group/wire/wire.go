@@ -61,7 +61,7 @@ func DecodeInstance(m *fleetv1.Instance) group.Instance {
 func EncodeOffer(o group.Offer) *fleetv1.Offer {
 	return &fleetv1.Offer{
 		Shape: o.Shape, Os: o.OS, Arch: o.Arch, Cpus: o.CPUs, Memory: o.Memory, Disk: o.Disk, Gpus: int32(o.GPUs), Gpu: o.GPU, Zone: o.Zone, Spot: o.Spot, //nolint:gosec // no machine has that many
-		Price: o.Price, Currency: o.Currency, Minimum: duration(o.Minimum), Step: duration(o.Step),
+		Price: o.Price, SuspendedPrice: o.SuspendedPrice, Currency: o.Currency, Minimum: duration(o.Minimum), Step: duration(o.Step),
 	}
 }
 
@@ -69,7 +69,7 @@ func EncodeOffer(o group.Offer) *fleetv1.Offer {
 func DecodeOffer(m *fleetv1.Offer) group.Offer {
 	return group.Offer{
 		Shape: m.GetShape(), OS: m.GetOs(), Arch: m.GetArch(), CPUs: m.GetCpus(), Memory: m.GetMemory(), Disk: m.GetDisk(), GPUs: int(m.GetGpus()), GPU: m.GetGpu(),
-		Zone: m.GetZone(), Spot: m.GetSpot(), Price: m.GetPrice(), Currency: m.GetCurrency(), Minimum: m.GetMinimum().AsDuration(), Step: m.GetStep().AsDuration(),
+		Zone: m.GetZone(), Spot: m.GetSpot(), Price: m.GetPrice(), SuspendedPrice: m.GetSuspendedPrice(), Currency: m.GetCurrency(), Minimum: m.GetMinimum().AsDuration(), Step: m.GetStep().AsDuration(),
 	}
 }
 

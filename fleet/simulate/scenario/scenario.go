@@ -63,6 +63,10 @@ type pool struct {
 	Price   amount  `toml:"price"`
 	Billing billing `toml:"billing"`
 
+	SuspendedPrice amount   `toml:"suspended_price"`
+	Suspend        count    `toml:"suspend"`
+	ResumeTime     duration `toml:"resume_time"`
+
 	Slots        count `toml:"slots"`
 	MaxInstances count `toml:"max_instances"`
 	MaxUseCount  count `toml:"max_use_count"`
@@ -185,14 +189,14 @@ func (p *pool) made() simulate.Pool {
 		Pool: scale.Pool{
 			Name:  p.Name,
 			Shape: scale.Shape{CPUs: float64(p.CPUs), Memory: int64(p.Memory), Disk: int64(p.Disk), GPUs: int(p.GPUs), Arch: p.Arch, OS: p.OS},
-			Spot:  p.Spot, Price: float64(p.Price),
+			Spot:  p.Spot, Price: float64(p.Price), SuspendedPrice: float64(p.SuspendedPrice), Suspend: int(p.Suspend),
 			Billing: scale.Billing{Granularity: time.Duration(p.Billing.Granularity), Minimum: time.Duration(p.Billing.Minimum)},
 			Slots:   max(1, int(p.Slots)), MaxInstances: int(p.MaxInstances), MaxUses: int(p.MaxUseCount),
 			Throttle: scale.Throttle{Limit: float64(p.Throttle.Limit), Burst: int(p.Throttle.Burst)},
 			BootTime: time.Duration(p.BootTime), BootTimeout: time.Duration(p.BootTimeout),
 		},
 		BootSpread: float64(p.BootSpread), CreateFailures: float64(p.CreateFailures), BootFailures: float64(p.BootFailures),
-		Interruptions: float64(p.Interruptions), DeleteTime: time.Duration(p.DeleteTime),
+		Interruptions: float64(p.Interruptions), DeleteTime: time.Duration(p.DeleteTime), ResumeTime: time.Duration(p.ResumeTime),
 	}
 }
 

@@ -908,23 +908,24 @@ func (x *OffersResponse) GetOffers() []*Offer {
 
 // Offer is a shape of machine. 0 and "" are not known.
 type Offer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Shape         string                 `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
-	Os            string                 `protobuf:"bytes,2,opt,name=os,proto3" json:"os,omitempty"`     // as in GOOS
-	Arch          string                 `protobuf:"bytes,3,opt,name=arch,proto3" json:"arch,omitempty"` // as in GOARCH
-	Cpus          float64                `protobuf:"fixed64,4,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	Memory        int64                  `protobuf:"varint,5,opt,name=memory,proto3" json:"memory,omitempty"` // bytes
-	Disk          int64                  `protobuf:"varint,6,opt,name=disk,proto3" json:"disk,omitempty"`     // bytes
-	Gpus          int32                  `protobuf:"varint,7,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	Gpu           string                 `protobuf:"bytes,8,opt,name=gpu,proto3" json:"gpu,omitempty"` // the model
-	Zone          string                 `protobuf:"bytes,9,opt,name=zone,proto3" json:"zone,omitempty"`
-	Spot          bool                   `protobuf:"varint,10,opt,name=spot,proto3" json:"spot,omitempty"`
-	Price         float64                `protobuf:"fixed64,11,opt,name=price,proto3" json:"price,omitempty"` // of an hour
-	Currency      string                 `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
-	Minimum       *durationpb.Duration   `protobuf:"bytes,13,opt,name=minimum,proto3" json:"minimum,omitempty"` // what is paid for at least
-	Step          *durationpb.Duration   `protobuf:"bytes,14,opt,name=step,proto3" json:"step,omitempty"`       // in which time is counted
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Shape          string                 `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
+	Os             string                 `protobuf:"bytes,2,opt,name=os,proto3" json:"os,omitempty"`     // as in GOOS
+	Arch           string                 `protobuf:"bytes,3,opt,name=arch,proto3" json:"arch,omitempty"` // as in GOARCH
+	Cpus           float64                `protobuf:"fixed64,4,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	Memory         int64                  `protobuf:"varint,5,opt,name=memory,proto3" json:"memory,omitempty"` // bytes
+	Disk           int64                  `protobuf:"varint,6,opt,name=disk,proto3" json:"disk,omitempty"`     // bytes
+	Gpus           int32                  `protobuf:"varint,7,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	Gpu            string                 `protobuf:"bytes,8,opt,name=gpu,proto3" json:"gpu,omitempty"` // the model
+	Zone           string                 `protobuf:"bytes,9,opt,name=zone,proto3" json:"zone,omitempty"`
+	Spot           bool                   `protobuf:"varint,10,opt,name=spot,proto3" json:"spot,omitempty"`
+	Price          float64                `protobuf:"fixed64,11,opt,name=price,proto3" json:"price,omitempty"` // of an hour
+	Currency       string                 `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
+	Minimum        *durationpb.Duration   `protobuf:"bytes,13,opt,name=minimum,proto3" json:"minimum,omitempty"`                                       // what is paid for at least
+	Step           *durationpb.Duration   `protobuf:"bytes,14,opt,name=step,proto3" json:"step,omitempty"`                                             // in which time is counted
+	SuspendedPrice float64                `protobuf:"fixed64,15,opt,name=suspended_price,json=suspendedPrice,proto3" json:"suspended_price,omitempty"` // of an hour while it is suspended
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Offer) Reset() {
@@ -1053,6 +1054,13 @@ func (x *Offer) GetStep() *durationpb.Duration {
 		return x.Step
 	}
 	return nil
+}
+
+func (x *Offer) GetSuspendedPrice() float64 {
+	if x != nil {
+		return x.SuspendedPrice
+	}
+	return 0
 }
 
 type IncreaseRequest struct {
@@ -2166,7 +2174,7 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\binstance\x18\x01 \x01(\v2\x17.rung.fleet.v1.InstanceR\binstance\"\x0f\n" +
 	"\rOffersRequest\">\n" +
 	"\x0eOffersResponse\x12,\n" +
-	"\x06offers\x18\x01 \x03(\v2\x14.rung.fleet.v1.OfferR\x06offers\"\xe5\x02\n" +
+	"\x06offers\x18\x01 \x03(\v2\x14.rung.fleet.v1.OfferR\x06offers\"\x8e\x03\n" +
 	"\x05Offer\x12\x14\n" +
 	"\x05shape\x18\x01 \x01(\tR\x05shape\x12\x0e\n" +
 	"\x02os\x18\x02 \x01(\tR\x02os\x12\x12\n" +
@@ -2182,7 +2190,8 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x05price\x18\v \x01(\x01R\x05price\x12\x1a\n" +
 	"\bcurrency\x18\f \x01(\tR\bcurrency\x123\n" +
 	"\aminimum\x18\r \x01(\v2\x19.google.protobuf.DurationR\aminimum\x12-\n" +
-	"\x04step\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x04step\"\xfe\x01\n" +
+	"\x04step\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x04step\x12'\n" +
+	"\x0fsuspended_price\x18\x0f \x01(\x01R\x0esuspendedPrice\"\xfe\x01\n" +
 	"\x0fIncreaseRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\tR\arequest\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
