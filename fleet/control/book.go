@@ -100,6 +100,7 @@ type machine struct {
 	preparing  context.CancelFunc // nil: nobody does
 	prepareErr error
 	health     health
+	stuck      stuck // what was tried on it
 }
 
 // follow brings machines to what scale has. The caller holds the lock.

@@ -22,7 +22,7 @@ type cloud struct {
 	counts  bool            // the group does not know requests again
 
 	creates, deletes chan struct{} // limit the calls at once
-	stuck            atomic.Int32  // calls that were given up, and have not returned
+	stuck            stuck         // calls
 	listSoon         chan struct{}
 
 	// These are the Fleet's lock's.
@@ -38,16 +38,17 @@ const (
 	maxCreates  = 32 // at once
 	maxDeletes  = 4  // at once, each of maxBatch machines
 	maxBatch    = 50
-	maxStuck    = 100              // that have not returned
+	maxStuck    = 100              // that were given up, and have not returned
+	maxHung     = 3                // the same, to one machine
 	uncertain   = 2 * time.Minute  // how far lists may be behind, where only they can say whether there is a machine
 	minLooks    = 3                // lists in that time
 	listBackoff = 30 * time.Second // the longest pause after lists that failed
 )
 
-var (
-	errTimeout = errors.New("it has not answered in time")
-	errStuck   = fmt.Errorf("%d calls of the group have not returned; nothing is asked of it until some have", maxStuck)
-)
+var errTimeout = errors.New("it has not answered in time")
+
+// stuck is how many calls were given up, and have not returned.
+type stuck struct{ atomic.Int32 }
 
 // addCloud finds the cloud of a pool's group, or adds one.
 func (f *Fleet) addCloud(name string, p Pool) {
@@ -80,37 +81,57 @@ type result[T any] struct {
 	err   error
 }
 
-// call makes a call, and gives it up when it takes too long or its time is over: whether it returns or not.
+// call makes a call of a group, and gives it up when it takes too long or its time is over: whether it returns or not.
 func call[T any](ctx context.Context, c *cloud, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
 	if c.stuck.Load() >= maxStuck {
 		var none T
-		return none, &group.Error{Kind: group.ErrTransient, Message: errStuck.Error()}
+		return none, &group.Error{Kind: group.ErrTransient, Message: fmt.Sprintf("%d calls of the group have not returned; nothing is asked of it until some have", maxStuck)}
 	}
+	return limited(ctx, c.f, &c.stuck, limit, do)
+}
+
+// visit does something on a machine, and gives it up as call does. A machine that hangs takes nothing from its group, and from the others.
+func (f *Fleet) visit(ctx context.Context, m *machine, limit time.Duration, do func(context.Context) error) error {
+	if m.stuck.Load() >= maxHung {
+		return fmt.Errorf("%d attempts have not returned; nothing more is asked of the machine until one has", maxHung)
+	}
+	_, err := limited(ctx, f, &m.stuck, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	return err
+}
+
+// limited makes a call, and counts it as long as it has been given up and has not returned.
+func limited[T any](ctx context.Context, f *Fleet, given *stuck, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan result[T], 1)
-	c.stuck.Add(1)
 	go func() {
 		var r result[T]
 		defer func() {
 			if p := recover(); p != nil {
 				r.err = fmt.Errorf("internal error: it panicked: %v", p)
 			}
-			c.stuck.Add(-1)
 			done <- r
 		}()
 		r.value, r.err = do(ctx)
 	}()
-	var r result[T]
-	select {
-	case r = <-done:
-	case <-c.f.clock.After(limit):
-		r.err = fmt.Errorf("%w: %s", errTimeout, limit)
-		cancel(r.err)
-	case <-ctx.Done():
-		r.err = context.Cause(ctx)
+	giveUp := func(err error) (T, error) {
+		cancel(err)
+		given.Add(1)
+		go func() {
+			<-done
+			given.Add(-1)
+		}()
+		var none T
+		return none, err
 	}
-	return r.value, r.err
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-f.clock.After(limit):
+		return giveUp(fmt.Errorf("%w: %s", errTimeout, limit))
+	case <-ctx.Done():
+		return giveUp(context.Cause(ctx))
+	}
 }
 
 // create asks for a machine, unless that is under way. The caller holds the lock.

@@ -56,7 +56,7 @@ func (c *cloud) prepareUntil(ctx context.Context, m *machine) {
 		c.f.mu.Lock()
 		of := m.public()
 		c.f.mu.Unlock()
-		_, err := call(ctx, c, c.f.o.PrepareTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.f.o.Prepare(ctx, &of) })
+		err := c.f.visit(ctx, m, c.f.o.PrepareTimeout, func(ctx context.Context) error { return c.f.o.Prepare(ctx, &of) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -153,7 +153,7 @@ func (f *Fleet) check(m *machine) (well bool) {
 		err = nil
 	}
 	if err == nil && f.o.Check != nil {
-		_, err = call(f.life, c, f.o.CheckTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, f.o.Check(ctx, &of) })
+		err = f.visit(f.life, m, f.o.CheckTimeout, func(ctx context.Context) error { return f.o.Check(ctx, &of) })
 	}
 	if f.life.Err() != nil {
 		return false
