@@ -1,6 +1,6 @@
 // Package remotefiles implements host.Files for a machine that can only run commands: a copy of this program there does the work (Serve),
 // and Client starts it for each call. Paths are its arguments, archives its input and output, and an error is one line of JSON on its
-// standard error.
+// standard error. Where that takes a process each time, Sessions do the brief ones with one.
 package remotefiles
 
 import (
@@ -89,7 +89,11 @@ func withPerm(ctx context.Context, args []string, make func(context.Context, str
 
 // Serve does what args ask for with files, and returns the exit code.
 func Serve(ctx context.Context, files host.Files, args []string, in io.Reader, out, errs io.Writer) (exitCode int) {
-	err := serve(ctx, files, args, in, out)
+	do := func() error { return serve(ctx, files, args, in, out) }
+	if len(args) == 1 && args[0] == sessionOperation {
+		do = func() error { return serveSession(ctx, files, in, out) }
+	}
+	err := do()
 	if err == nil {
 		return 0
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/host/remotefiles"
 )
 
 //go:embed put.sh
@@ -125,18 +126,30 @@ func (s *sums) of(file *os.File) (string, error) {
 
 // runFiles runs the program for files on the host, which a server of ours does itself.
 func (h *Host) runFiles(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (int, error) {
-	if h.options.Connect != nil {
+	switch {
+	case h.options.Connect != nil:
 		return h.askFiles(ctx, args, in, out, errs)
+	case remotefiles.Brief(args):
+		return h.sessions.Run(ctx, args, out, errs)
 	}
+	p, err := h.startFiles(ctx, args, in, out, errs)
+	if err != nil {
+		return -1, err
+	}
+	return p.Wait()
+}
+
+// startFiles starts the program for files on the host.
+func (h *Host) startFiles(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (host.Process, error) {
 	for try := 0; ; try++ {
 		program, err := h.filesProgram(ctx)
 		if err != nil {
-			return -1, err
+			return nil, err
 		}
-		code, err := h.run(ctx, &host.Command{Args: append([]string{program, "host"}, args...), Stdin: in, Stdout: out, Stderr: errs})
+		p, err := h.Exec(ctx, &host.Command{Args: append([]string{program, "host"}, args...), Stdin: in, Stdout: out, Stderr: errs})
 		var notStarted *host.StartError
 		if !errors.As(err, &notStarted) || !errors.Is(err, fs.ErrNotExist) || try > 0 {
-			return code, err
+			return p, err
 		}
 		h.putting.Lock() // somebody has removed it
 		h.program = ""

@@ -80,6 +80,7 @@ type Host struct {
 	pool     *pool
 	sums     sums
 	files    *remotefiles.Client
+	sessions remotefiles.Sessions
 
 	putting sync.Mutex
 	program string // where the program for Files is on the host; "" is not known yet
@@ -142,6 +143,7 @@ func (h *Host) connect(ctx context.Context, wrap func(net.Conn) net.Conn) (*ssh.
 // started makes the first connection.
 func (h *Host) started(ctx context.Context) (*Host, error) {
 	h.files = &remotefiles.Client{Run: h.runFiles}
+	h.sessions.Start = h.startFiles
 	if err := h.begin(ctx); err != nil {
 		h.pool.close()
 		return nil, err
