@@ -24,6 +24,7 @@ mkdir -p build
 rm -f build/retry.txt
 [ "$(go env GOOS)" != linux ] || { scripts/runsc.sh build/runsc && scripts/buildah.sh build/buildah; }
 scripts/versitygw.sh build/versitygw
+scripts/fake-gcs-server.sh build/fake-gcs-server
 [ "$(go env GOOS)" != linux ] || scripts/kubernetes.sh build/kubernetes
 go build -o build/testreport ./internal/house/cmd/testreport
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.

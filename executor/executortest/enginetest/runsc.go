@@ -46,6 +46,16 @@ func Versitygw(t testing.TB) string {
 	return path
 }
 
+// FakeGCSServer returns the path of fake-gcs-server, which scripts/fake-gcs-server.sh has built, and skips the test where there is none.
+func FakeGCSServer(t testing.TB) string {
+	t.Helper()
+	path := built(t, "fake-gcs-server")
+	if path == "" {
+		Skip(t, "fake-gcs-server, which scripts/fake-gcs-server.sh builds")
+	}
+	return path
+}
+
 // built returns the path of a program in the folder build of the repository; "" if it is not there.
 func built(t testing.TB, name string) string {
 	t.Helper()
