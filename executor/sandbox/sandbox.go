@@ -154,24 +154,46 @@ func (e *Executor) Forget(ctx context.Context, place string) error {
 	return fmt.Errorf("there is no kept project folder %s", place)
 }
 
-// Stored lists what sandboxes of an engine keep for later jobs. Those without one keep images in a folder of their own, which is not counted.
+// Stored lists what sandboxes keep for later jobs, however they are made.
 func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
+	all := &executor.Stock{}
 	for _, way := range e.ways {
-		if storer, ok := way.(executor.Storer); ok {
-			return storer.Stored(ctx)
+		storer, ok := way.(executor.Storer)
+		if !ok {
+			continue
 		}
+		stock, err := storer.Stored(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range stock.Things {
+			it.Folder = cmp.Or(it.Folder, stock.Folder)
+			all.Things = append(all.Things, it)
+		}
+		all.Folder = cmp.Or(all.Folder, stock.Folder)
 	}
-	return &executor.Stock{}, nil
+	return all, nil
 }
 
 // Discard removes one of those.
 func (e *Executor) Discard(ctx context.Context, what executor.Stored) error {
 	for _, way := range e.ways {
-		if storer, ok := way.(executor.Storer); ok {
+		storer, ok := way.(executor.Storer)
+		if alone, is := way.(*direct.Executor); ok && (is && alone.Folder() == what.Place || !is && !e.unpacks(what.Place)) {
 			return storer.Discard(ctx, what)
 		}
 	}
 	return nil
+}
+
+// unpacks reports whether a folder is where sandboxes without an engine have the files of images.
+func (e *Executor) unpacks(folder string) bool {
+	for _, way := range e.ways {
+		if alone, is := way.(*direct.Executor); is && alone.Folder() == folder {
+			return true
+		}
+	}
+	return false
 }
 
 // Close ends every way.

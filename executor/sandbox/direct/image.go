@@ -19,6 +19,9 @@ import (
 // reportEvery is how often a long pull is reported.
 const reportEvery = 3 * time.Second
 
+// findTries is how often an image is looked for that another process removes at the same time.
+const findTries = 3
+
 // findImage gets the files of the job's image.
 func (v *preparation) findImage(ctx context.Context) error {
 	i := v.job.Image
@@ -44,7 +47,16 @@ func (v *preparation) find(ctx context.Context, i *containers.Image) (*rootfs.Im
 	if len(policies) == 0 {
 		policies = []string{container.IfNotPresent}
 	}
-	return container.TryPolicies(ctx, v.report, i.Name, policies, func(policy string) (*rootfs.Image, error) { return v.byPolicy(ctx, i, policy) })
+	for range findTries {
+		found, err := container.TryPolicies(ctx, v.report, i.Name, policies, func(policy string) (*rootfs.Image, error) { return v.byPolicy(ctx, i, policy) })
+		if err != nil {
+			return nil, err
+		}
+		if here, err := v.uses(found, i.Name); here || err != nil {
+			return found, err
+		}
+	}
+	return nil, fmt.Errorf("the files of the image %s were removed each time that they were found", i.Name)
 }
 
 func (v *preparation) byPolicy(ctx context.Context, i *containers.Image, policy string) (*rootfs.Image, error) {

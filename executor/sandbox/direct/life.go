@@ -11,6 +11,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
+	"github.com/rungci/rung/executor/sandbox/rootfs"
 )
 
 // why says why a sandbox has ended whose runsc has.
@@ -98,6 +99,9 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if err != nil {
 		return nil, errors.Join(err, e.book.Release(entryOf(handle.ID))) // somebody else may try
 	}
+	for _, i := range v.layout.Images {
+		_, _ = v.uses(&rootfs.Image{ID: i.ID}, "") // one that is gone is so for good
+	}
 	if said, err := openPipe(v.at.path(saidPipe)); err == nil {
 		go v.hear(said, v.said)
 	}
@@ -168,5 +172,6 @@ func (v *environment) Close(ctx context.Context) error {
 		_ = first.Close()
 	}
 	v.closed = true
+	v.marks.End()
 	return v.executor.book.Done(entryOf(v.at.dir))
 }

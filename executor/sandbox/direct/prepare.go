@@ -20,6 +20,7 @@ import (
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/imageuser"
 	"github.com/rungci/rung/executor/sandbox/rootfs"
+	"github.com/rungci/rung/executor/usage"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -71,6 +72,7 @@ type environment struct {
 	environs []string
 	layout   executor.Layout
 	said     *container.Said
+	marks    usage.Marks // that the job has its images
 
 	*executor.Life
 	services []*service      // that this process has started

@@ -57,6 +57,8 @@ type Image struct {
 	ID     string // "sha256:…"; empty for a folder of the operator's
 	Pull   string // the name by which its registry serves the same; empty if it has none
 	Config Config
+	// Unpacked says that this call has put its files here.
+	Unpacked bool
 }
 
 // Request names an image.
@@ -76,6 +78,9 @@ type record struct {
 }
 
 const recordVersion = 2
+
+// recordName is its file.
+const recordName = "image.json"
 
 // Find returns an image that is here; nil if none is.
 func (s *Store) Find(ctx context.Context, r Request) (*Image, error) {
@@ -104,7 +109,7 @@ func (s *Store) open(digest distribution.Digest) (*Image, error) {
 		return nil, nil // damaged: it is fetched again
 	}
 	dir := s.folderOf(digest)
-	text, err := readBounded(filepath.Join(dir, "image.json"))
+	text, err := readBounded(filepath.Join(dir, recordName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -158,7 +163,7 @@ func (s *Store) keep(ctx context.Context, digest distribution.Digest, r *record,
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(made, "image.json"), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(made, recordName), text, 0o600); err != nil {
 		return nil, err
 	}
 	if err := os.Rename(made, s.folderOf(digest)); err != nil {
@@ -167,11 +172,15 @@ func (s *Store) keep(ctx context.Context, digest distribution.Digest, r *record,
 			return it, nil
 		}
 		// The files are here, with a record of another version.
-		if openErr != nil || os.Rename(filepath.Join(made, "image.json"), filepath.Join(s.folderOf(digest), "image.json")) != nil {
+		if openErr != nil || os.Rename(filepath.Join(made, recordName), filepath.Join(s.folderOf(digest), recordName)) != nil {
 			return nil, err
 		}
 	}
-	return s.open(digest)
+	it, err := s.open(digest)
+	if it != nil {
+		it.Unpacked = true
+	}
+	return it, err
 }
 
 // removeAbandoned removes what a killed process was unpacking.

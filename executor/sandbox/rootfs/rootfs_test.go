@@ -304,3 +304,44 @@ func TestARootIsFurnishedByManyAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestAnImageIsRemovedWhenNobodyHasIt(t *testing.T) {
+	s := saved(t, layer(t, file("a", "a")))
+	find := func() *rootfs.Image {
+		t.Helper()
+		i, err := s.Find(t.Context(), rootfs.Request{Name: "it"})
+		if err != nil || i == nil {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		return i
+	}
+	i := find()
+	if !i.Unpacked || find().Unpacked || s.FolderOf(i.ID) != filepath.Dir(i.Root) {
+		t.Errorf("%+v is not unpacked once", i)
+	}
+	other := &rootfs.Store{Folder: s.Folder} // of another process
+	one, here := s.Use(i)
+	two, alsoHere := other.Use(i)
+	if !here || !alsoHere || !s.Busy(i.ID) {
+		t.Fatal("two cannot have it")
+	}
+	one()
+	if err := s.Remove(i.ID); !errors.Is(err, rootfs.ErrInUse) {
+		t.Errorf("what another process has is removed: %v", err)
+	}
+	two()
+	for range 2 { // what is not there is no error
+		if err := s.Remove(i.ID); err != nil || s.FolderOf(i.ID) != "" || s.Busy(i.ID) {
+			t.Errorf("it is not removed: %v", err)
+		}
+	}
+	if _, here := s.Use(i); here {
+		t.Error("what is gone can be had")
+	}
+	if left, err := os.ReadDir(s.Folder); err != nil || len(left) != 1 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	if !find().Unpacked {
+		t.Error("it is not unpacked again")
+	}
+}
