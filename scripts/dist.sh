@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds everything that a release holds, into build/dist: archives and lists of materials for every platform, packages for Linux, an
-# OCI image, the Homebrew formula, checksums. The same commit gives the same bytes: DIST_TWICE=1 builds twice and compares.
+# OCI image, the Homebrew formula, instance-group plugins, checksums. The same commit gives the same bytes: DIST_TWICE=1 builds twice and compares.
 #
-# TARGETS names the platforms, VERSION the release, DIST_URL where archives will be downloaded from.
+# TARGETS names the platforms, PLUGIN_TARGETS those of plugins where they are others, VERSION the release, DIST_URL where archives will be downloaded from.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 targets=${TARGETS:-linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64 freebsd/amd64}
+plugin_targets=${PLUGIN_TARGETS:-$targets}
 programs="step-runner rung"
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 export VERSION=$version
@@ -19,6 +20,20 @@ if [[ $version =~ ^v?([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.?[0-9]*)?)$ ]]; t
   PACKAGE_VERSION=${BASH_REMATCH[1]}
 fi
 export PACKAGE_VERSION
+
+plugins() { # plugins WORK OUT: each is a module of its own, and one file for each platform
+  local work=$PWD/$1 out=$PWD/$2 module name target platform extension
+  for module in plugins/*/go.mod; do
+    name=$(basename "$(dirname "$module")")
+    for target in $plugin_targets; do
+      platform=${target/\//-} extension=
+      [ "${target%/*}" != windows ] || extension=.exe
+      scripts/plugin-build.sh "$name" "$target" "$work/plugins/$platform/group-plugin-$name$extension"
+      gzip -9nc "$work/plugins/$platform/group-plugin-$name$extension" >"$out/group-plugin-$name-$version-$platform$extension.gz"
+    done
+    echo "built group-plugin-$name"
+  done
+}
 
 dist() { # dist WORK OUT
   local work=$1 out=$2 target platform extension package program shell runner=$1/host/step-runner
@@ -70,6 +85,7 @@ dist() { # dist WORK OUT
     "$runner" oci build "$work/image" "${platforms[@]}" --entrypoint /step-runner -o "$out/step-runner-$version-oci.tar" >/dev/null
   fi
 
+  plugins "$work" "$out"
   cp packaging/install.sh "$out/"
   (cd "$out" && sha256sum -- * >SHA256SUMS)
 }

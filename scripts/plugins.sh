@@ -42,9 +42,7 @@ plugin() { # plugin NAME
   for target in $targets; do
     extension=
     [ "${target%/*}" != windows ] || extension=.exe
-    # grpcnotrace: see build.sh.
-    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.buildVersion=$version" \
-      -o "$root/build/plugins/${target/\//-}/group-plugin-$name$extension" "$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./...)"
+    VERSION=$version "$root/scripts/plugin-build.sh" "$name" "$target" "$root/build/plugins/${target/\//-}/group-plugin-$name$extension"
     echo "built group-plugin-$name for $target"
   done
 }
