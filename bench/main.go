@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rungci/rung/bench/machines"
 )
 
 // figure is one promise.
@@ -48,7 +50,7 @@ func (f figure) targetText() string {
 // figures are all that are measured without a peer that has to be named.
 func figures() []figure {
 	return slices.Concat(processFigures, replayFigures, memoryFigures, maskFigures, sourceFigures, serviceFigures, packFigures, pipelineFigures,
-		logFigures, workflowFigures, checkFigures, managerFigures, cgroupFigures, sandboxFigures, containerFigures, fleetFigures, sizeFigures)
+		logFigures, workflowFigures, checkFigures, managerFigures, cgroupFigures, sandboxFigures, containerFigures, fleetFigures, machineFigures, sizeFigures)
 }
 
 // world is what the measurements share.
@@ -65,7 +67,16 @@ func main() {
 	match := flag.String("run", "", "measure only figures whose name holds this text")
 	rounds := flag.Int("rounds", 11, "how many times each command runs; the median counts")
 	peer := flag.String("peer", "", "measure the service beside that of the existing step-runner (v0.11), whose binary is this file")
+	serve := flag.Int(machines.Flag, 0, "serve so many machines for another bench, until the input ends")
+	authorized := flag.String(machines.FlagAuthorized, "", "a file of the keys that -machines let in")
 	flag.Parse()
+	if *serve > 0 {
+		if err := machines.Serve(*serve, *authorized); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*match, *peer, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)

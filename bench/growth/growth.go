@@ -1,4 +1,4 @@
-// Package growth times how long a fleet takes until 1,000 machines are ready, and how long their cloud takes without it.
+// Package growth times what a fleet does by itself: decisions, simulations, and how long it takes until 1,000 machines are ready, beside what their cloud takes without it.
 package growth
 
 import (

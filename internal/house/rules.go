@@ -84,7 +84,8 @@ var importRules = []importRule{
 	{"cmd/step-runner/command/serve", nil, append([]string{"local/...", "publish/...", "steps/replay"}, futureFloors...), "a server knows no files of pipelines, and no traces"},
 	{"cmd/step-runner/command/local", nil, append([]string{"publish/...", "steps/replay", "steps/signature", "steps/catalog/..."}, futureFloors...), "it runs jobs on this machine, and publishes nothing"},
 	{"bench", nil, nil, "it measures all of them"},
-	{"bench/growth", []string{"fleet/control", "fleet/group", "fleet/group/fake", "fleet/scale", "fleet/store"}, nil, "it measures a fleet"},
+	{"bench/growth", []string{"fleet/control", "fleet/group", "fleet/group/fake", "fleet/scale", "fleet/simulate", "fleet/store"}, nil, "it measures a fleet"},
+	{"bench/machines", []string{"executor/host/local", "executor/host/sshd"}, nil, "a machine knows nothing of who uses it"},
 	{"examples/...", []string{"sdk/..."}, nil, "an author has the SDK alone"},
 	{"e2e/...", nil, nil, "it tries what the documents say"},
 

@@ -95,6 +95,8 @@ type Result struct {
 	Updates []gitlab.State
 	Manager string // the system ID of who has it
 	Handed  int    // how often it was handed out
+	// HandedOut is when it was handed out last; zero before that.
+	HandedOut time.Time
 	// Took is the time from the hand-out to the final state; 0 before that.
 	Took time.Duration
 }
@@ -105,7 +107,7 @@ func (j *Job) Result() Result {
 	defer j.server.mu.Unlock()
 	r := Result{
 		State: j.state, FailureReason: j.failureReason, ExitCode: j.exitCode, Log: string(j.log), LogSize: j.size, Debug: j.logType == "debug",
-		Artifacts: slices.Clone(j.artifacts), Updates: slices.Clone(j.updates), Manager: j.manager, Handed: j.handouts,
+		Artifacts: slices.Clone(j.artifacts), Updates: slices.Clone(j.updates), Manager: j.manager, Handed: j.handouts, HandedOut: j.handedOut,
 	}
 	if !j.finished.IsZero() {
 		r.Took = j.finished.Sub(j.handedOut)
