@@ -25,8 +25,11 @@ const (
 	endTime = 5 * time.Second
 	// cleanupTime bounds the removal of what could not be prepared.
 	cleanupTime = time.Minute
-	// dialPause is the first and shortest time between two attempts to reach a step-runner that starts.
-	dialPause = 200 * time.Microsecond
+	// dialPause and maxDialPause are the shortest and the longest time between two attempts to reach a step-runner that starts. Between
+	// them it is the dialShare-th part of the time that it has taken: it takes ten milliseconds or two seconds, and is not kept waiting.
+	dialPause    = 200 * time.Microsecond
+	maxDialPause = 20 * time.Millisecond
+	dialShare    = 16
 	// lostPause is the time between two attempts to find out how a step-runner on a host is that cannot be reached.
 	lostPause = time.Second
 	// maxTail is how much is kept of what a step-runner says, in bytes.
@@ -177,7 +180,8 @@ func endReason(code int, err error, said string) string {
 func (r *runner) await(ctx context.Context, ended <-chan struct{}) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the step-runner did not start within %s", startTime))
 	defer cancel()
-	for pause := dialPause; ; pause = min(2*pause, 20*time.Millisecond) {
+	began := time.Now()
+	for {
 		conn, err := r.executor.host.Dial(ctx, "unix", r.socket)
 		if err == nil {
 			return conn, nil
@@ -187,7 +191,7 @@ func (r *runner) await(ctx context.Context, ended <-chan struct{}) (net.Conn, er
 			return nil, r.Err()
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(pause):
+		case <-time.After(min(max(dialPause, time.Since(began)/dialShare), maxDialPause)):
 		}
 	}
 }

@@ -90,6 +90,7 @@ func (r *Repository) git(ctx context.Context, args ...string) (string, error) {
 		Stdout: out,
 		Stderr: said,
 		Grace:  grace,
+		Tidy:   true, // what is asked is read, by one process
 	})
 	switch {
 	case err != nil:

@@ -59,6 +59,7 @@ func ask(path, flag string) []byte {
 	out := &beginning{}
 	result, err := process.Run(ctx, nil, process.Spec{
 		Args: []string{path, flag}, Dir: "/", Env: []string{"LC_ALL=C", "HOME=/nonexistent", "PATH=/usr/bin:/bin"}, Stdout: out, Stderr: out, Grace: time.Nanosecond,
+		Tidy: true,
 	})
 	if err != nil || result.ExitCode != 0 {
 		return nil

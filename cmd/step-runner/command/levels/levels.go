@@ -20,12 +20,14 @@ const openTime = 10 * time.Second
 
 // Levels makes the levels on which jobs run, each when it is first needed.
 type Levels struct {
+	// Root is the project whose sources.toml counts where jobs run; "" is none.
+	Root   string
 	opener levels.Opener
 }
 
-// New makes none yet. root is the project, whose sources.toml counts where jobs run; "" is none.
+// New makes none yet.
 func New(p *command.Program, from *components.Flags, root string) *Levels {
-	return &Levels{levels.Opener{Setup: func(level executor.Level) executor.Setup {
+	return &Levels{Root: root, opener: levels.Opener{Setup: func(level executor.Level) executor.Setup {
 		setup := executor.Setup{Env: p.Env}
 		if level == executor.None || level == executor.CGroup {
 			// On this machine components are found by the rules of the project, not of its copy, in which the settings are left out.

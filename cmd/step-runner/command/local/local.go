@@ -77,6 +77,8 @@ type localFlags struct {
 	env      []string
 	hostHome bool
 	hostEnv  map[string]string // what these two come to
+
+	early *levels.Levels // opened before the project was; nil is none
 }
 
 // isolations are the values of --isolation.
@@ -239,6 +241,7 @@ func (o *localFlags) listAll(ctx context.Context) error {
 
 // once opens the project, and lists, shows or runs jobs.
 func (o *localFlags) once(ctx context.Context, file string, names []string) error {
+	defer o.openEarly(file)()
 	p, err := o.event.Open(ctx, o.app.Program, file)
 	if err != nil {
 		return err
@@ -326,7 +329,7 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 	}
 	ctx, kill, stop := signals.Handle(ctx, nil)
 	defer stop()
-	places := levels.New(o.app.Program, &o.event.From, p.Repository.Root)
+	places := o.levels(p.Repository.Root)
 	defer places.Close()
 	options := gitlab.RunOptions{
 		Options: o.runOptions(places, kill, view), Jobs: jobs, Named: names, Manual: o.manual, WaitDelayed: o.waitDelayed,

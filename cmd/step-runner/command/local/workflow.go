@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
-	"github.com/rungci/rung/cmd/step-runner/command/levels"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
@@ -25,6 +24,7 @@ func (o *localFlags) onceWorkflow(ctx context.Context, file string, names []stri
 	if err != nil {
 		return err
 	}
+	defer o.openEarly(file)()
 	p, err := o.event.OpenWorkflow(ctx, o.app.Program, file, secrets)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	}
 	ctx, kill, stop := signals.Handle(ctx, nil)
 	defer stop()
-	places := levels.New(o.app.Program, &o.event.From, p.Repository.Root)
+	places := o.levels(p.Repository.Root)
 	defer places.Close()
 	options := github.RunOptions{Options: o.runOptions(places, kill, shown), Selection: chosen, RealCheckout: o.realCheckout}
 	if found := p.Unlocked(ctx, options); found != nil {

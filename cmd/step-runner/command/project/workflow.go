@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,15 @@ func (o *Flags) WorkflowFile(file string) (found string, is bool, err error) {
 		return filepath.Join(root, filepath.FromSlash(files[0])), true, nil
 	}
 	return "", false, exit.Usage("there are %d workflows", len(files)).Hinted("name one: %s", strings.Join(files, ", "))
+}
+
+// Root is the root of the project that a file is of, "" for its own file, as far as it can be told without asking git.
+func (o *Flags) Root(file string) string {
+	dir := o.ProjectDir
+	if dir == "" && file != "" && file != "-" {
+		dir = filepath.Dir(file)
+	}
+	return github.Root(cmp.Or(dir, "."))
 }
 
 // Files are the files of a project: the workflows of one that has several and no .gitlab-ci.yml; else "", its own file.
