@@ -13,8 +13,7 @@ demo: build ## Build step-runner and watch it run an example
 	@scripts/demo.sh
 
 build: ## Build bin/step-runner and bin/rung for this machine
-	@scripts/build.sh bin/step-runner ./cmd/step-runner
-	@scripts/build.sh bin/rung ./cmd/rung
+	@scripts/build.sh bin/ ./cmd/step-runner ./cmd/rung
 
 runsc: ## Build bin/runsc, which the isolation level sandbox needs
 	@scripts/runsc.sh bin/runsc
