@@ -12,15 +12,18 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/rungci/rung/executor/executortest/enginetest"
+	"github.com/rungci/rung/internal/sharedstate"
+	"github.com/rungci/rung/internal/sharedstate/objectstest"
 	"github.com/rungci/rung/manager/cachestore/cachestoretest"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/steps/catalog/cache/bucket/buckettest"
 )
 
-// TestAServerOfSomebodyElse is the suite with Versity's S3 gateway, which checks signatures by itself.
-func TestAServerOfSomebodyElse(t *testing.T) {
+// gateway starts Versity's S3 gateway, which checks signatures by itself, and makes buckets.
+func gateway(t *testing.T) (address string, bucket func(name string) config.CacheS3) {
+	t.Helper()
 	program := enginetest.Versitygw(t)
-	address := free(t)
+	address = free(t)
 	var said bytes.Buffer
 	gateway := exec.CommandContext(t.Context(), program, "--access", buckettest.AccessKey, "--secret", buckettest.SecretKey, "--region", "eu-central-1", "--port", address, "--quiet", "posix", t.TempDir())
 	gateway.Stdout, gateway.Stderr = &said, &said
@@ -40,16 +43,36 @@ func TestAServerOfSomebodyElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return address, func(name string) config.CacheS3 {
+		if err := admin.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return config.CacheS3{ServerAddress: address, Insecure: true, AccessKey: buckettest.AccessKey, SecretKey: buckettest.SecretKey, BucketName: name}
+	}
+}
+
+// TestAServerOfSomebodyElse is the suite of caches with that gateway.
+func TestAServerOfSomebodyElse(t *testing.T) {
+	_, bucket := gateway(t)
 	n := 0
 	cachestoretest.Run(t, func(t *testing.T) cachestoretest.Place {
 		n++
-		c := config.CacheS3{
-			ServerAddress: address, Insecure: true, AccessKey: buckettest.AccessKey, SecretKey: buckettest.SecretKey, BucketName: fmt.Sprintf("runner-cache-%d", n),
-		}
-		if err := admin.MakeBucket(t.Context(), c.BucketName, minio.MakeBucketOptions{}); err != nil {
+		c := bucket(fmt.Sprintf("runner-cache-%d", n))
+		return cachestoretest.Place{Signer: opened(t, c), Secrets: []string{c.SecretKey}, Headers: true}
+	})
+}
+
+// TestObjectsOfAServerOfSomebodyElse is the suite of shared state with it.
+func TestObjectsOfAServerOfSomebodyElse(t *testing.T) {
+	_, bucket := gateway(t)
+	n := 0
+	objectstest.Run(t, func(t *testing.T) sharedstate.Objects {
+		n++
+		o, err := NewObjects(bucket(fmt.Sprintf("state-%d", n)), "/rung/linux/")
+		if err != nil {
 			t.Fatal(err)
 		}
-		return cachestoretest.Place{Signer: opened(t, c), Secrets: []string{c.SecretKey}, Headers: true}
+		return o
 	})
 }
 
