@@ -52,6 +52,7 @@ type trial struct {
 	ends    map[string]int
 	deaths  int
 	current *process
+	share   *share // nil: the processes are one after the other, with the memory as their store
 }
 
 func newTrial(t *testing.T, seed uint64) *trial {
@@ -194,11 +195,18 @@ func (r *trial) lead(over chan struct{}) {
 			return
 		case <-time.After(time.Second):
 		}
-		if kill := !r.isCalm() && r.one(600); !kill && !r.process.isDead() {
+		if kill := !r.isCalm() && r.one(600); !kill && !r.process.isDead() && (r.process.lost == nil || !r.process.lost()) {
+			continue
+		}
+		r.deaths++
+		if r.share != nil && r.one(2) { // the next one begins beside it
+			last := r.process
+			r.share.cut(last)
+			r.start()
+			last.kill()
 			continue
 		}
 		r.process.kill()
-		r.deaths++
 		time.Sleep(r.upTo(30 * time.Second))
 		r.start()
 	}

@@ -173,6 +173,9 @@ func (f *Fleet) begin() {
 	}
 	f.busy.Go(f.checks)
 	f.busy.Go(f.giveUp)
+	if of, ok := f.o.Store.(store.Fenced); ok {
+		f.busy.Go(func() { f.watchFence(of) })
+	}
 }
 
 // tell lets the decision know what has happened.

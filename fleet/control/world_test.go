@@ -32,6 +32,7 @@ type world struct {
 	policy  func() scale.Policy            // for each process one; nil: that of options
 	counts  bool                           // the group only counts
 	deletes func(p *process, ids []string) // is told each call that deletes; may be nil
+	shared  func(p *process) store.Store   // what records the process; nil: the memory
 	fleet   *control.Fleet
 	process *process
 }
@@ -87,6 +88,9 @@ func (w *world) open() {
 	}
 	if o.Store == nil {
 		o.Store = w.process
+	}
+	if w.shared != nil {
+		o.Store = w.shared(w.process)
 	}
 	var err error
 	if w.fleet, err = control.Open(w.t.Context(), o); err != nil {
@@ -183,6 +187,9 @@ func (w *world) history(kinds ...store.Kind) (found []store.Entry) {
 type process struct {
 	w     *world
 	fleet *control.Fleet
+	store store.Store // where its records go; nil: to the memory
+	state interface{ Abandon() }
+	lost  func() bool // another process has its store; nil: never
 
 	mu      sync.Mutex
 	dead    bool
@@ -206,6 +213,9 @@ func (p *process) kill() {
 	p.mu.Lock()
 	p.dead = true
 	p.mu.Unlock()
+	if p.state != nil {
+		p.state.Abandon()
+	}
 	if p.fleet != nil {
 		p.fleet.Kill()
 	}
@@ -217,21 +227,29 @@ func (p *process) isDead() bool {
 	return p.dead
 }
 
-func (p *process) Load() (store.State, error) { return p.w.memory.load(), nil }
+func (p *process) Load() (store.State, error) {
+	if p.store == nil {
+		return p.w.memory.load(), nil
+	}
+	state, err := p.store.Load()
+	p.w.memory.replace(state)
+	return state, err
+}
 
 func (p *process) Commit(c store.Change) error {
+	does, err := p.nextFate()
+	if err != nil {
+		return err
+	}
+	if does != diesBefore && p.store != nil {
+		if err := p.store.Commit(c); err != nil { // it may wait, and nobody may wait for the lock meanwhile: time would not pass
+			return err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead {
+	if p.dead { // meanwhile
 		return errDead
-	}
-	if p.refuse != nil {
-		return p.refuse
-	}
-	p.commits++
-	does := lives
-	if p.fate != nil {
-		does = p.fate(p.commits)
 	}
 	if does != diesBefore {
 		p.w.memory.apply(c)
@@ -241,6 +259,23 @@ func (p *process) Commit(c store.Change) error {
 		return errDead
 	}
 	return nil
+}
+
+// nextFate says what becomes of the process with its next commit.
+func (p *process) nextFate() (fate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return lives, errDead
+	}
+	if p.refuse != nil {
+		return lives, p.refuse
+	}
+	p.commits++
+	if p.fate != nil {
+		return p.fate(p.commits), nil
+	}
+	return lives, nil
 }
 
 func (p *process) Append(entries ...store.Entry) error {
@@ -273,6 +308,19 @@ func (m *memory) load() store.State {
 		s.Fleet.Instances = append(s.Fleet.Instances, m.machines[request])
 	}
 	return s
+}
+
+// replace makes the memory what another store has.
+func (m *memory) replace(s store.State) {
+	m.mu.Lock()
+	clear(m.machines)
+	m.state = store.State{Jobs: map[string]store.Job{}}
+	m.mu.Unlock()
+	all := store.Change{Name: s.Fleet.Name, Created: s.Fleet.Created, Machines: s.Fleet.Instances}
+	for _, job := range s.Jobs {
+		all.Jobs = append(all.Jobs, job)
+	}
+	m.apply(all)
 }
 
 func (m *memory) apply(c store.Change) {
@@ -344,6 +392,7 @@ func (g *gate) IncreaseShape(ctx context.Context, r group.Request) ([]string, er
 	if w := g.p.w; w.options.Store == nil && !w.memory.has(r.ID) {
 		g.p.w.t.Errorf("%s is asked for, and is not on record", r.ID)
 	}
+	g.fenced("asks for a machine")
 	return g.Group.IncreaseShape(ctx, r)
 }
 
@@ -351,8 +400,16 @@ func (g *gate) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	if g.p.isDead() {
 		return nil, errDead
 	}
+	g.fenced("deletes machines")
 	if g.p.w.deletes != nil {
 		g.p.w.deletes(g.p, ids)
 	}
 	return g.Group.Decrease(ctx, ids)
+}
+
+// fenced fails the test if another process has the store.
+func (g *gate) fenced(does string) {
+	if g.p.lost != nil && g.p.lost() {
+		g.p.w.t.Errorf("a process that is fenced %s", does)
+	}
 }

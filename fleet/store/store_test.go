@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -15,9 +14,10 @@ import (
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/simulate/scenario"
 	"github.com/rungci/rung/fleet/store"
+	"github.com/rungci/rung/fleet/store/storetest"
 )
 
-var start = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+var start = storetest.Start
 
 // opened is the store of a folder, with what was in it.
 func opened(t *testing.T, folder string) (store.Store, store.State) {
@@ -43,50 +43,9 @@ func commit(t *testing.T, s store.Store, changes ...store.Change) {
 	}
 }
 
-func machine(n int, jobs ...string) scale.InstanceRecord {
-	return scale.InstanceRecord{Request: fmt.Sprint("f-", n), Instance: fmt.Sprint("i-", n), Pool: "small", State: scale.Ready, Created: start, Jobs: jobs}
-}
+func machine(n int, jobs ...string) scale.InstanceRecord { return storetest.Machine(n, jobs...) }
 
-func job(n int) store.Job {
-	return store.Job{Key: fmt.Sprint("job-", n), ID: fmt.Sprint(n), Project: "group/project", Request: "f-1", Asked: start, Placed: start.Add(time.Minute), Needs: scale.Needs{Spot: scale.NoSpot}}
-}
-
-// committed are changes, and the state after them.
-func committed(t *testing.T, s store.Store) store.State {
-	t.Helper()
-	commit(t, s,
-		store.Change{Name: "f", Created: 2, Machines: []scale.InstanceRecord{machine(1, ""), machine(2, "")}},
-		store.Change{Created: 2, Machines: []scale.InstanceRecord{machine(1, "job-1")}, Jobs: []store.Job{job(1)}},
-		store.Change{Created: 3, Machines: []scale.InstanceRecord{machine(3, "job-2")}, Jobs: []store.Job{job(2)}, Gone: []string{"f-2"}},
-		store.Change{Created: 3, Machines: []scale.InstanceRecord{machine(3, "")}, Over: []string{"job-2"}},
-	)
-	return store.State{
-		Fleet: scale.Record{Name: "f", Created: 3, Instances: []scale.InstanceRecord{machine(1, "job-1"), machine(3, "")}},
-		Jobs:  map[string]store.Job{"job-1": job(1)},
-	}
-}
-
-func TestWhatWasCommittedIsThereForTheNextProcess(t *testing.T) {
-	folder := t.TempDir()
-	s, state := opened(t, folder)
-	if len(state.Fleet.Instances) > 0 || state.Lost != "" {
-		t.Errorf("a new store has %+v", state)
-	}
-	want := committed(t, s)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Commit(store.Change{Created: 4}); !errors.Is(err, os.ErrClosed) {
-		t.Error(err)
-	}
-	for range 2 { // it was written as a whole, and is the same
-		next, got := opened(t, folder)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
-		_ = next.Close()
-	}
-}
+func committed(t *testing.T, s store.Store) store.State { return storetest.Fill(t, s) }
 
 // A process that is killed while it writes leaves a part of a line.
 func TestAChangeIsThereAsAWholeOrNotAtAll(t *testing.T) {
