@@ -57,6 +57,8 @@ type Lease struct {
 	// Away is how long nobody who owns an environment may be connected to it until it ends by itself: its owner, or the host of that, is
 	// gone for good. 0 is Keep, or else DefaultAway.
 	Away time.Duration
+	// Elsewhere says that environments which no ledger on this host has may be the owner's all the same: its process before was on another host, and has ended.
+	Elsewhere bool
 }
 
 // DefaultAway is how long an environment that ends with its owner goes on without having noticed that.

@@ -175,7 +175,7 @@ func (e *Executor) begin(ctx context.Context) error {
 		go func() { _, _ = e.program.digest() }() // beside what is done until it is needed
 	}
 	e.system, e.arch = version.Os, version.Arch
-	e.book, err = ledger.Open(e.setup.State, string(e.opts.Level), ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep})
+	e.book, err = ledger.Open(e.setup.State, string(e.opts.Level), ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep, Elsewhere: e.setup.Lease.Elsewhere})
 	return err
 }
 

@@ -58,6 +58,8 @@ type Lease struct {
 	Owner string `json:"owner,omitempty"`
 	// Keep is how long entries outlive the process, in nanoseconds, counted from when its end is noticed.
 	Keep time.Duration `json:"keep,omitempty"`
+	// Elsewhere lets Adopt take over what no ledger in the folder has: the owner's process before had a ledger on another host, and has ended.
+	Elsewhere bool `json:"-"`
 }
 
 // Ledger is what this process has made and not yet removed. Its methods are safe for concurrent use.
@@ -186,7 +188,7 @@ func (l *Ledger) Release(entry string) error {
 }
 
 // Adopt takes entries over from processes that have ended and had the same owner: all of them, or none. ErrOwned says that such a process
-// lives, or seems to for a moment, and ErrUnknown that no ledger has one of them.
+// lives, or seems to for a moment, and ErrUnknown that no ledger has one of them, unless the lease says Elsewhere.
 func (l *Ledger) Adopt(entries ...string) (err error) {
 	if l.lease.Owner == "" {
 		return ErrUnknown
@@ -221,7 +223,7 @@ func (l *Ledger) Adopt(entries ...string) (err error) {
 		}
 	}
 	for _, entry := range entries {
-		if !known[entry] {
+		if !known[entry] && !l.lease.Elsewhere {
 			return ErrUnknown
 		}
 	}

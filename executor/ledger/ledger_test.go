@@ -293,3 +293,22 @@ func TestALedgerThatEndsWithItsProcessReleasesNothing(t *testing.T) {
 		t.Error("an entry was released")
 	}
 }
+
+func TestWhatALedgerOnAnotherHostHasIsTakenOver(t *testing.T) {
+	folder := t.TempDir()
+	l, err := Open(folder, "test", Lease{Owner: "manager", Keep: time.Hour, Elsewhere: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Adopt("/one", "/two"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := owned(t, folder, "manager")
+	defer next.Close()
+	if err := next.Adopt("/one", "/two"); err != nil {
+		t.Errorf("they are not in its ledger: %v", err)
+	}
+}

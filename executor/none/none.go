@@ -207,7 +207,7 @@ func (e *Executor) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	lease := ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep}
+	lease := ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep, Elsewhere: e.setup.Lease.Elsewhere}
 	e.book, err = ledger.Open(e.setup.State, e.ledger(), lease)
 	return err
 }

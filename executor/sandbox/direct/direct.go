@@ -213,7 +213,7 @@ func (e *Executor) begin(ctx context.Context) error {
 	if strings.Contains(e.temp, ",") {
 		return fmt.Errorf("sandboxes cannot have their files in %s, as runsc takes no folder with a comma in its path; set TMPDIR to another one", e.temp)
 	}
-	e.book, err = ledger.Open(e.setup.State, ledgerName, ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep})
+	e.book, err = ledger.Open(e.setup.State, ledgerName, ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep, Elsewhere: e.setup.Lease.Elsewhere})
 	return err
 }
 
