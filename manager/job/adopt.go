@@ -8,6 +8,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/manager/joblog"
 	"github.com/rungci/rung/manager/payload"
 )
 
@@ -28,6 +29,9 @@ func Adopt(ctx context.Context, kill *session.Kill, r Record, o Options) Ended {
 		return j.unlogged(ctx, err)
 	}
 	defer j.log.Close()
+	if err := bringLog(j); err != nil {
+		o.Note(err)
+	}
 	alive := j.send(ctx)
 	switch {
 	case o.Refused != nil:
@@ -66,6 +70,19 @@ func Adopt(ctx context.Context, kill *session.Kill, r Record, o Options) Ended {
 		j.fail(ctx, wrong)
 	}
 	return j.finish(ctx)
+}
+
+// bringLog makes the log of a job of another host what the record has of it. What is not in the record is shown again from the job's events, which give the same bytes.
+func bringLog(j *job) error {
+	switch r := &j.record; {
+	case !j.o.Elsewhere || j.log.Size() > 0:
+		return nil
+	case r.Rest != nil:
+		return j.log.Bring(*r.Rest)
+	case r.Earlier > 0: // GitLab has it, as no attempt begins before
+		return j.log.Bring(joblog.Rest{Offset: r.Earlier})
+	}
+	return nil
 }
 
 // PlaceTime is how long the place of an adopted job may be out of reach: an engine that was restarted with this process needs a moment, as does the

@@ -68,6 +68,8 @@ type Options struct {
 	// Grace is how long a command may take to end that is told to.
 	Grace  time.Duration
 	Sender joblog.SenderOptions // but for its functions
+	// Elsewhere says that a process on another host may go on with the job, where the log in Folder is not.
+	Elsewhere bool
 	// Left is given the removal of an environment that could not be removed yet, to try it again; may be nil.
 	Left func(remove func(context.Context) error)
 	// Note is told of what goes wrong beside the job, and does not end it.
@@ -100,6 +102,8 @@ type Record struct {
 	Terminal *terminal.Kept `json:"terminal,omitempty"`
 	// Final is what GitLab is told in the end; nil before that is known.
 	Final *gitlab.Update `json:"final,omitempty"`
+	// Rest is, beside Final, what of the log GitLab did not have, for a process on another host; nil: the log is on this one.
+	Rest *joblog.Rest `json:"rest,omitempty"`
 }
 
 // Ended is how a job ended.
@@ -428,6 +432,13 @@ func (j *job) finish(ctx context.Context) Ended {
 	j.out.end()
 	final := j.final()
 	j.record.Final = &final
+	if j.o.Elsewhere {
+		rest, err := j.sender.Rest()
+		if err != nil {
+			j.o.Note(err)
+		}
+		j.record.Rest = rest
+	}
 	if err := j.keep(); err != nil {
 		j.o.Note(err)
 	}

@@ -53,6 +53,8 @@ type world struct {
 	runner gitlab.Runner
 	level  executor.Executor
 	notes  []error
+	// elsewhere is the folder of a second host; empty: there is one host.
+	elsewhere string
 }
 
 func newWorld(t *testing.T) *world {
@@ -88,7 +90,7 @@ func (w *world) openLevel(ctx context.Context) (err error) {
 			}
 			return executortest.Program()
 		},
-		State: filepath.Join(w.dir, "state"), Temp: w.dir, Lease: executor.Lease{Owner: "manager-1", Keep: time.Minute},
+		State: filepath.Join(w.dir, w.elsewhere, "state"), Temp: w.dir, Lease: executor.Lease{Owner: "manager-1", Keep: time.Minute, Elsewhere: w.elsewhere != ""},
 	}, none.Options{})
 	return err
 }
@@ -108,7 +110,7 @@ func (w *world) self() payload.Runner { return payload.Runner{API: w.api.URL(), 
 
 func (w *world) options() job.Options {
 	return job.Options{
-		API: w.api, Level: w.level, Folder: filepath.Join(w.dir, "jobs", "1"), Caches: filepath.Join(w.dir, "caches"), Title: "rung test",
+		API: w.api, Level: w.level, Folder: filepath.Join(w.dir, w.elsewhere, "jobs", "1"), Elsewhere: true, Caches: filepath.Join(w.dir, "caches"), Title: "rung test",
 		Sender: joblog.SenderOptions{First: 10 * time.Millisecond, Interval: 10 * time.Millisecond, Touch: 50 * time.Millisecond}, Grace: 5 * time.Second,
 		Note: func(err error) { w.notes = append(w.notes, err) },
 	}
@@ -373,11 +375,24 @@ func TestAJobIsAdopted(t *testing.T) {
 		{"with the last byte of its log", crash{Bytes: len(whole.Log) - 20}, ""},
 		{"before GitLab knows how it ended", crash{Write: 3}, ""},
 	}
-	for _, test := range tests {
+	for i := range 2 * len(tests) { // on the same host, and on another one
+		test, elsewhere := tests[i/2], ""
+		if i%2 == 1 {
+			test.name, elsewhere = test.name+", on another host", "elsewhere"
+		}
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			theirs, ours := w.take(text)
 			record := w.killed(test.at, ours)
+			if w.elsewhere = elsewhere; elsewhere != "" {
+				if err := w.openLevel(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				first := filepath.Join(w.dir, "jobs")
+				if err := os.Rename(first, first+"-of-the-first"); err != nil && !errors.Is(err, os.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
 			ended := job.Adopt(t.Context(), nil, record, w.options())
 			w.clean()
 			got := theirs.Result()

@@ -29,7 +29,8 @@ type File struct {
 	last []byte   // what follows it, in memory
 	sum  hash.Hash32
 	// summed is how many bytes sum is of: all of them but after Open, until somebody asks for the checksum.
-	summed int64
+	summed  int64
+	brought *Rest // what it began with, in place of its beginning; nil: it is whole
 }
 
 // InMemory begins the log of a job that can have no file. It takes 64 KiB, and is gone with this process.

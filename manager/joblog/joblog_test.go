@@ -423,3 +423,36 @@ func TestAFileIsGoneOnWith(t *testing.T) {
 		t.Error("a folder is a log")
 	}
 }
+
+// A log whose beginning only GitLab has, and which another host has brought to its end.
+func TestTheRestOfALogIsSentFromAnotherHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gitlabtest.Options{})
+	first := w.send(joblog.SenderOptions{First: time.Millisecond, Interval: time.Millisecond})
+	w.append("0123456789")
+	if err := w.job.WaitLog(t.Context(), "9"); err != nil {
+		t.Fatal(err)
+	}
+	first.Stop()
+	w.append("abc")
+	rest, err := first.Rest()
+	if err != nil || rest.Offset+int64(len(rest.Content)) != 13 {
+		t.Fatalf("%+v, %v", rest, err)
+	}
+	if w.log, err = joblog.Open(filepath.Join(t.TempDir(), "log")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.log.Bring(*rest); err != nil {
+		t.Fatal(err)
+	}
+	w.sentRanges()
+	if err := w.send(joblog.SenderOptions{}).Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.finished(gitlab.Success); got.Log != "0123456789abc" {
+		t.Errorf("%q, sent as %s", got.Log, w.sentRanges())
+	}
+	if err := w.log.Bring(*rest); err == nil {
+		t.Error("a log that is there is replaced")
+	}
+}

@@ -75,7 +75,7 @@ func Send(ctx context.Context, api *gitlab.Client, job gitlab.Ref, log *File, o 
 		o.Note = func(error) {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Sender{cancel: cancel, api: api, job: job, log: log, opts: o, stop: make(chan struct{}), stopped: make(chan struct{}), interval: o.Interval}
+	s := &Sender{cancel: cancel, api: api, job: job, log: log, opts: o, stop: make(chan struct{}), stopped: make(chan struct{}), interval: o.Interval, sent: log.begins()}
 	go s.run(ctx)
 	return s
 }
@@ -196,11 +196,10 @@ func (s *Sender) Finish(ctx context.Context, final gitlab.Update) error {
 	if s.gone != nil {
 		return s.gone
 	}
-	sum, err := s.log.Checksum()
-	if err != nil {
+	var err error
+	if final.Output, err = s.log.output(); err != nil {
 		return err
 	}
-	final.Output = gitlab.Output{Checksum: sum, Bytesize: s.log.Size()}
 	resends, pause := 0, s.opts.Backoff
 	for attempt := 1; ; {
 		before := s.sent
@@ -226,7 +225,9 @@ func (s *Sender) Finish(ctx context.Context, final gitlab.Update) error {
 			if resends++; resends > maxResends {
 				return err
 			}
-			s.sent = 0
+			if s.sent = s.log.begins(); s.sent > 0 {
+				final.Output = gitlab.Output{} // the log stays as GitLab has it
+			}
 			continue
 		case err != nil:
 			if attempt++; attempt > s.opts.Attempts {
