@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"github.com/rungci/rung/manager/config"
-	"github.com/rungci/rung/manager/supply"
 )
 
 // keepSettings keeps what an entry is, for a process that finds its jobs and not the entry. A failure is only told.
@@ -22,11 +21,6 @@ func (e *entry) keepSettings(r *config.Runner) {
 func hasLeft(m *Manager) bool {
 	left, _ := m.store.Left(func(string) bool { return false }, hasMachines(m))
 	return len(left) > 0
-}
-
-// hasMachines reports whether a runner has left a fleet, whose machines may cost money.
-func hasMachines(m *Manager) func(id string) bool {
-	return func(id string) bool { return supply.Left(providers(m, id)) }
 }
 
 // left makes entries of those that have been taken from the configuration since the process before had it, and whose jobs run. They ask for no jobs,

@@ -15,7 +15,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -55,6 +54,9 @@ type Options struct {
 	State string
 	// Secret opens what the state folder has of runners that are not in the configuration any more, see config.StateSecret; nil: their jobs are lost.
 	Secret []byte
+	// Shared is the state that this manager shares with those on other hosts, while it has it; nil: State alone has all. The caller closes it, and ends the
+	// process when it is lost.
+	Shared *store.State
 	// Open opens an isolation level for an entry of the configuration.
 	Open func(ctx context.Context, r *config.Runner, level executor.Level, setup executor.Setup) (executor.Executor, error)
 	// Provider opens where the machines of an entry come from that has a [runners.provider]; nil: there are no such entries.
@@ -76,10 +78,11 @@ type Options struct {
 
 // Manager runs the jobs of a configuration.
 type Manager struct {
-	o     Options
-	store *store.Store
-	slots *slots
-	read  atomic.Pointer[config.Config] // the configuration, for its places; else it is config
+	o        Options
+	identity string // of this manager, whatever process it is
+	store    *store.Store
+	slots    *slots
+	read     atomic.Pointer[config.Config] // the configuration, for its places; else it is config
 
 	asking    context.Context // ends when no more jobs are taken
 	endAsk    context.CancelFunc
@@ -121,15 +124,19 @@ func New(o Options) (*Manager, error) {
 		return nil, err
 	}
 	o.State = state
-	kept, err := store.Open(filepath.Join(o.State, JobsFolder), o.Secret)
-	if errors.Is(err, store.ErrInUse) {
+	kept, err := openStore(o)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return nil, &store.FolderError{Folder: o.State, Err: err}
+	identity := o.State
+	if o.Shared != nil {
+		if identity, err = store.Identity(o.Shared); err != nil {
+			return nil, err
+		}
 	}
 	m := &Manager{
-		o: o, store: kept, slots: newSlots(o.Config.Concurrent), kill: job.NewKill(), running: map[*run]bool{}, issued: map[string]store.Next{}, freed: make(chan struct{}),
+		identity: identity,
+		o:        o, store: kept, slots: newSlots(o.Config.Concurrent), kill: job.NewKill(), running: map[*run]bool{}, issued: map[string]store.Next{}, freed: make(chan struct{}),
 		terminals: terminals{log: o.Log}, adopted: make(chan struct{}),
 	}
 	uses := usage.New(filepath.Join(o.State, usesFolder))
@@ -145,7 +152,7 @@ func New(o Options) (*Manager, error) {
 
 // owner names this manager to its environments, whatever process it is.
 func (m *Manager) owner() string {
-	sum := sha256.Sum256([]byte(m.o.State))
+	sum := sha256.Sum256([]byte(m.identity))
 	return "manager-" + hex.EncodeToString(sum[:6])
 }
 

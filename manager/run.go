@@ -238,7 +238,7 @@ func (m *Manager) options(r *run, settings *config.Runner) job.Options {
 		Terminal:     r.terminal,
 		DriverBuilds: settings.BuildsDir, LogLimit: settings.OutputLimit, Grace: DefaultGrace, PrepareTimeout: settings.PrepareTimeout, Sender: joblog.SenderOptions{Attempts: settings.FinalUpdateRetryLimit},
 		Output: func(log []byte) { m.o.Observer.Wrote(seen, log) },
-		Note:   r.note, Left: r.left,
+		Note:   r.note, Left: r.left, Elsewhere: m.o.Shared != nil,
 	}
 }
 

@@ -24,6 +24,7 @@ type Config struct {
 	OpenTelemetry    OpenTelemetry     `toml:"opentelemetry"`
 	Disk             Disk              `toml:"disk"`
 	Machine          Machines          `toml:"machine"`
+	StateStorage     StateStorage      `toml:"state_storage"`
 	ShutdownTimeout  time.Duration     `toml:"shutdown_timeout"`
 	ConnectionMaxAge time.Duration     `toml:"connection_max_age"`
 	Labels           map[string]string `toml:"labels"`
@@ -64,6 +65,18 @@ type Disk struct {
 	Budget   int64 `toml:"budget"`    // what may be stored
 	KeepFree int64 `toml:"keep_free"` // what stays free on each disk
 }
+
+// StateStorage is where the state of managers on several hosts is, of which one runs jobs at a time.
+type StateStorage struct {
+	// KeyFile holds the key that seals the state; empty: the variable RUNG_STATE_KEY is the key.
+	KeyFile string        `toml:"key_file"`
+	Prefix  string        `toml:"prefix"` // of the names of objects in the bucket
+	Lease   time.Duration `toml:"lease"`  // how long a manager may be silent; 0 is 30 s
+	S3      CacheS3       `toml:"s3"`
+}
+
+// Used reports whether there is one.
+func (s StateStorage) Used() bool { return s.S3.BucketName != "" || s.KeyFile != "" || s.Prefix != "" }
 
 // Runner is an entry: a runner of GitLab, and how its jobs run.
 type Runner struct {

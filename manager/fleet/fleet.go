@@ -31,6 +31,7 @@ import (
 	"github.com/rungci/rung/fleet/group"
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/store"
+	"github.com/rungci/rung/internal/sharedstate"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/manager/config"
 )
@@ -53,6 +54,8 @@ type Options struct {
 	Setup     provider.Setup
 	// Group makes the group that the configuration names, which is not initialised yet.
 	Group func(ctx context.Context, plugin string, options map[string]any) (group.Basic, error)
+	// Shared is the state that this manager shares with others; nil: it is in the folder of Setup.
+	Shared *sharedstate.State
 	// Engine is the address of the container engine on machines; empty: it is found.
 	Engine string
 	// Connect makes a host of a machine.
@@ -130,8 +133,11 @@ func Folders(state string) ([]Folder, error) {
 	return all, nil
 }
 
-// Left reports whether a folder is that of a fleet that may have machines.
-func Left(folder string) bool {
+// Left reports whether a folder is that of a fleet that may have machines, by what is in it, or in the state that hosts share; nil: there is none.
+func Left(folder string, shared *sharedstate.State) bool {
+	if shared != nil && len(shared.Names(SharedPrefix+filepath.Base(folder)+"/"+machinesPrefix)) > 0 {
+		return true
+	}
 	info, err := readInfo(filepath.Join(folder, infoFile))
 	return err == nil && !info.Removed
 }
@@ -230,11 +236,10 @@ func (p *Provider) open(ctx context.Context) error {
 
 // fromState opens the state, and makes the pools with their groups: those of the configuration, and others that the state has machines of.
 func (p *Provider) fromState(ctx context.Context) ([]*pool, error) {
-	opened, err := store.Open(filepath.Join(p.o.Setup.State, stateFolder))
-	if err != nil {
+	if err := p.openStore(); err != nil {
 		return nil, fmt.Errorf("the state of the fleet cannot be opened: %w", err)
 	}
-	p.store = opened
+	opened := p.store
 	state, err := opened.Load()
 	if err != nil {
 		return nil, fmt.Errorf("the state of the fleet: %w", err)
@@ -252,7 +257,26 @@ func (p *Provider) fromState(ctx context.Context) ([]*pool, error) {
 		return nil, fmt.Errorf("the groups of the fleet cannot be kept: %w", err)
 	}
 	p.store = &loaded{opened, state}
+	if fenced, ok := opened.(store.Fenced); ok {
+		p.store = &loadedFenced{loaded{opened, state}, fenced}
+	}
 	return append(made, retired...), nil
+}
+
+// openStore opens the state, and brings what another host has kept for groups.
+func (p *Provider) openStore() (err error) {
+	state, folder := p.o.Shared, filepath.Join(p.o.Setup.State, stateFolder)
+	if state == nil {
+		p.store, err = store.Open(folder)
+		return err
+	}
+	prefix := SharedPrefix + filepath.Base(p.o.Setup.State) + "/"
+	kept := &files{state: state, prefix: prefix + filesPrefix, folder: p.o.Setup.State}
+	if err := kept.restore(); err != nil {
+		return err
+	}
+	p.store, err = store.Shared(state, prefix, folder, kept.changes)
+	return err
 }
 
 // times sets how often and how long things are done.

@@ -250,7 +250,7 @@ func TestMachinesStayForTheNextProcessUnlessTheyAreToEnd(t *testing.T) {
 			if err := p.End(c.removed); err != nil {
 				t.Fatal(err)
 			}
-			if fleet.Left(state) == c.removed {
+			if fleet.Left(state, nil) == c.removed {
 				t.Error("the folder is said to have machines:", !c.removed)
 			}
 			p = begin(t, cloud, m, state)

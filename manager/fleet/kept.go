@@ -177,6 +177,15 @@ type loaded struct {
 // Load implements store.Store.
 func (l *loaded) Load() (store.State, error) { return l.state, nil }
 
+// loadedFenced is one that another process can take away.
+type loadedFenced struct {
+	loaded
+	fenced store.Fenced
+}
+
+// Lost implements store.Fenced.
+func (l *loadedFenced) Lost() <-chan struct{} { return l.fenced.Lost() }
+
 // retire adds the pools that the configuration has no more, and that have machines, with groups to end those. What cannot be started is told.
 func (p *Provider) retire(ctx context.Context, l *lineage, state *store.State) (pools []*pool, err error) {
 	groups, renamed := l.retired(state)

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"strconv"
-
-	"github.com/rungci/rung/internal/wholefile"
 )
 
 // What makes a runner's jobs readable when its token is not known any more, beside their records.
@@ -30,22 +27,22 @@ func (r *Runner) KeepSettings(settings []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.WriteText(filepath.Join(r.folder(), keyFile), 0o600, wrap.Seal(nil, nil, r.key, []byte(r.id))); err != nil {
+	if err := r.store.files.write(path.Join(r.folder(), keyFile), wrap.Seal(nil, nil, r.key, []byte(r.id)), false); err != nil {
 		return err
 	}
-	return wholefile.WriteText(filepath.Join(r.folder(), settingsFile), 0o600, r.seal.Seal(nil, nil, settings, []byte(settingsFile)))
+	return r.store.files.write(path.Join(r.folder(), settingsFile), r.seal.Seal(nil, nil, settings, []byte(settingsFile)), false)
 }
 
 // Settings are those that were kept last.
 func (r *Runner) Settings() ([]byte, error) {
-	file := filepath.Join(r.folder(), settingsFile)
-	sealed, err := os.ReadFile(file)
+	file := path.Join(r.folder(), settingsFile)
+	sealed, err := r.store.files.read(file)
 	if err != nil {
 		return nil, err
 	}
 	settings, err := r.seal.Open(nil, nil, sealed, []byte(settingsFile))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
+		return nil, fmt.Errorf("%s: %w", r.store.files.where(file), ErrDamaged)
 	}
 	return settings, nil
 }
@@ -53,14 +50,14 @@ func (r *Runner) Settings() ([]byte, error) {
 // Keep keeps something of the runner under a name, which is that of a file, in place of what was there.
 func (r *Runner) Keep(name string, text []byte) error {
 	name = keptPrefix + name
-	return wholefile.WriteText(filepath.Join(r.folder(), name), 0o600, r.seal.Seal(nil, nil, text, []byte(name)))
+	return r.store.files.write(path.Join(r.folder(), name), r.seal.Seal(nil, nil, text, []byte(name)), false)
 }
 
 // Kept is what was kept last under a name; nil: nothing was.
 func (r *Runner) Kept(name string) ([]byte, error) {
 	name = keptPrefix + name
-	file := filepath.Join(r.folder(), name)
-	sealed, err := os.ReadFile(file)
+	file := path.Join(r.folder(), name)
+	sealed, err := r.store.files.read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -69,7 +66,7 @@ func (r *Runner) Kept(name string) ([]byte, error) {
 	}
 	text, err := r.seal.Open(nil, nil, sealed, []byte(name))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
+		return nil, fmt.Errorf("%s: %w", r.store.files.where(file), ErrDamaged)
 	}
 	return text, nil
 }
@@ -77,13 +74,13 @@ func (r *Runner) Kept(name string) ([]byte, error) {
 // Left are the runners whose ID is not known, with jobs or with what else they have left: they have been taken from the configuration. The error is about
 // those that cannot be read.
 func (s *Store) Left(known, other func(id string) bool) (left []*Runner, err error) {
-	folders, err := os.ReadDir(filepath.Join(s.folder, runnersFolder))
+	folders, err := s.files.list(runnersFolder)
 	if err != nil {
 		return nil, err
 	}
 	var unread []error
 	for _, folder := range folders {
-		r := &Runner{store: s, id: folder.Name()}
+		r := &Runner{store: s, id: folder}
 		if known(r.id) {
 			continue
 		}
@@ -94,7 +91,7 @@ func (s *Store) Left(known, other func(id string) bool) (left []*Runner, err err
 			}
 		}
 		if err != nil {
-			unread = append(unread, fmt.Errorf("%d records of jobs in %s: %w", jobs, r.folder(), err))
+			unread = append(unread, fmt.Errorf("%d records of jobs in %s: %w", jobs, s.files.where(r.folder()), err))
 		}
 	}
 	return left, errors.Join(unread...)
@@ -102,10 +99,10 @@ func (s *Store) Left(known, other func(id string) bool) (left []*Runner, err err
 
 // count is how many records of jobs there are.
 func (r *Runner) count() (int, error) {
-	entries, err := os.ReadDir(r.folder())
+	names, err := r.store.files.list(r.folder())
 	n := 0
-	for _, e := range entries {
-		if _, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
+	for _, name := range names {
+		if _, err := strconv.ParseInt(name, 10, 64); err == nil {
 			n++
 		}
 	}
@@ -117,7 +114,7 @@ func (r *Runner) open() error {
 	if r.store.secret == nil {
 		return errors.New("there is no secret beside the configuration that opens them")
 	}
-	wrapped, err := os.ReadFile(filepath.Join(r.folder(), keyFile))
+	wrapped, err := r.store.files.read(path.Join(r.folder(), keyFile))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@
 //	runners/ID/next                  the sealed token of a rotation that is not in the configuration yet
 //	runners/ID/settings              what the runner is, sealed
 //	runners/ID/key                   its key, wrapped by the secret
+//
+// Where several hosts share a state, these are values of it, and not files.
 package store
 
 import (
@@ -28,6 +30,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -36,7 +39,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/lockedfile"
 
-	"github.com/rungci/rung/internal/wholefile"
+	"github.com/rungci/rung/internal/sharedstate"
 )
 
 const (
@@ -51,9 +54,9 @@ var ErrInUse = errors.New("another manager uses this state folder")
 // ErrDamaged says that a file of the store is not what was written, or was sealed by another token.
 var ErrDamaged = errors.New("the file is damaged, or sealed by another token")
 
-// Store is a folder that is this process's alone. Its methods are safe for concurrent use.
+// Store is a folder, or a part of a shared state, that is this process's alone. Its methods are safe for concurrent use.
 type Store struct {
-	folder string
+	files  files
 	unlock func()
 	secret []byte     // nil: there is none
 	making sync.Mutex // held while a runner is looked for, and begun
@@ -67,27 +70,38 @@ func Open(folder string, secret []byte) (*Store, error) {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	unlock, err := lock(ctx, filepath.Join(folder, "lock"))
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("%w: %s", ErrInUse, folder)
-	}
+	unlock, err := Lock(filepath.Join(folder, "lock"))
 	if err != nil {
 		return nil, err
 	}
-	return &Store{folder: folder, unlock: unlock, secret: secret}, nil
+	return &Store{files: inFolder(folder), unlock: unlock, secret: secret}, nil
+}
+
+// Lock locks a file of a manager's folder, until unlock is called or the process ends. The error is ErrInUse while another process has it locked.
+func Lock(path string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	unlock, err = lock(ctx, path)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%w: %s", ErrInUse, filepath.Dir(path))
+	}
+	return unlock, err
+}
+
+// Shared is a store in a state that several hosts share. The secret is the same on all of them.
+func Shared(state *sharedstate.State, secret []byte) *Store {
+	return &Store{files: inState{state}, unlock: func() {}, secret: secret}
 }
 
 // Beside is Rotate for a process beside the manager that may have the folder: it only adds files. A folder without records of the runner with that
 // token, or none at all, is left as it is.
 func Beside(folder, token string, to Next) error {
-	s := &Store{folder: folder, unlock: func() {}}
+	s := &Store{files: inFolder(folder), unlock: func() {}}
 	file, _, err := s.wrapping(token)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.files.read(file); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	r, err := s.Runner(token)
@@ -148,21 +162,21 @@ func (s *Store) Runner(token string) (*Runner, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
 	r := &Runner{store: s, token: file}
-	wrapped, err := os.ReadFile(file)
+	wrapped, err := s.files.read(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		r.id, r.key = rand.Text(), make([]byte, keySize)
 		_, _ = rand.Read(r.key) // never fails
-		if err := os.Mkdir(r.folder(), 0o700); err != nil {
+		if err := s.files.begin(r.folder()); err != nil {
 			return nil, err
 		}
-		if err = wholefile.WriteSynced(file, 0o600, r.wrapped(wrap)); err != nil {
-			_ = os.Remove(r.folder())
+		if err = s.files.write(file, r.wrapped(wrap), true); err != nil {
+			_ = s.files.remove(r.folder())
 		}
 	case err == nil:
 		var text []byte
 		if text, err = wrap.Open(nil, nil, wrapped, nil); err != nil || len(text) <= keySize {
-			return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
+			return nil, fmt.Errorf("%s: %w", s.files.where(file), ErrDamaged)
 		}
 		r.key, r.id = text[:keySize], string(text[keySize:])
 	}
@@ -196,20 +210,20 @@ func (r *Runner) Rotate(to Next) error {
 	if err != nil {
 		return err
 	}
-	to.Before = filepath.Base(r.token)
+	to.Before = path.Base(r.token)
 	text, err := json.Marshal(to)
 	if err != nil {
 		return err
 	}
-	if err := wholefile.WriteSynced(file, 0o600, r.wrapped(wrap)); err != nil {
+	if err := r.store.files.write(file, r.wrapped(wrap), true); err != nil {
 		return err
 	}
-	return wholefile.WriteSynced(r.next(), 0o600, r.seal.Seal(nil, nil, text, []byte(nextFile)))
+	return r.store.files.write(r.next(), r.seal.Seal(nil, nil, text, []byte(nextFile)), true)
 }
 
 // Unfinished is the token of a Rotate that has not been settled; nil if there is none.
 func (r *Runner) Unfinished() (*Next, error) {
-	sealed, err := os.ReadFile(r.next())
+	sealed, err := r.store.files.read(r.next())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -218,11 +232,11 @@ func (r *Runner) Unfinished() (*Next, error) {
 	}
 	text, err := r.seal.Open(nil, nil, sealed, []byte(nextFile))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.next(), ErrDamaged)
+		return nil, fmt.Errorf("%s: %w", r.store.files.where(r.next()), ErrDamaged)
 	}
 	var next Next
 	if err := json.Unmarshal(text, &next); err != nil {
-		return nil, fmt.Errorf("%s: %w", r.next(), ErrDamaged)
+		return nil, fmt.Errorf("%s: %w", r.store.files.where(r.next()), ErrDamaged)
 	}
 	return &next, nil
 }
@@ -231,7 +245,7 @@ func (r *Runner) Unfinished() (*Next, error) {
 func (r *Runner) Settle() error {
 	next, err := r.Unfinished()
 	if errors.Is(err, ErrDamaged) {
-		return os.Remove(r.next()) // the jobs are worth more
+		return r.store.files.remove(r.next()) // the jobs are worth more
 	}
 	if err != nil || next == nil {
 		return err
@@ -239,37 +253,37 @@ func (r *Runner) Settle() error {
 	if file, _, err := r.store.wrapping(next.Token); err != nil || file != r.token {
 		return err
 	}
-	if before := filepath.Base(next.Before); before != filepath.Base(r.token) {
-		if err := os.Remove(filepath.Join(r.store.folder, tokensFolder, before)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if before := path.Base(next.Before); before != path.Base(r.token) {
+		if err := r.store.files.remove(path.Join(tokensFolder, before)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return os.Remove(r.next())
+	return r.store.files.remove(r.next())
 }
 
 // nextFile is the sealed token of a rotation on its way, beside the records.
 const nextFile = "next"
 
-func (r *Runner) next() string { return filepath.Join(r.folder(), nextFile) }
+func (r *Runner) next() string { return path.Join(r.folder(), nextFile) }
 
 func (r *Runner) wrapped(wrap cipher.AEAD) []byte {
 	return wrap.Seal(nil, nil, append(append([]byte(nil), r.key...), r.id...), nil)
 }
 
-func (r *Runner) folder() string { return filepath.Join(r.store.folder, runnersFolder, r.id) }
+func (r *Runner) folder() string { return path.Join(runnersFolder, r.id) }
 
-func (r *Runner) file(job int64) string { return filepath.Join(r.folder(), strconv.FormatInt(job, 10)) }
+func (r *Runner) file(job int64) string { return path.Join(r.folder(), strconv.FormatInt(job, 10)) }
 
 // Put records how far a job is. When it returns, the record outlives this process.
 func (r *Runner) Put(job int64, record []byte) error {
 	file := r.file(job)
 	// Not synced: a job would wait for the disk several times, and what a loss of power damages has lost its environment, too.
-	return wholefile.WriteText(file, 0o600, r.seal.Seal(nil, nil, record, []byte(filepath.Base(file))))
+	return r.store.files.write(file, r.seal.Seal(nil, nil, record, []byte(path.Base(file))), false)
 }
 
 // Delete removes the record of a job. One that is not there is no error.
 func (r *Runner) Delete(job int64) error {
-	if err := os.Remove(r.file(job)); !errors.Is(err, fs.ErrNotExist) {
+	if err := r.store.files.remove(r.file(job)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -277,28 +291,28 @@ func (r *Runner) Delete(job int64) error {
 
 // Jobs are the records of all jobs. A file that cannot be read is removed, and is among the errors of err; the others are returned.
 func (r *Runner) Jobs() (map[int64][]byte, error) {
-	entries, err := os.ReadDir(r.folder())
+	names, err := r.store.files.list(r.folder())
 	if err != nil {
 		return nil, err
 	}
 	out := map[int64][]byte{}
 	var wrong []error
-	for _, e := range entries {
-		switch e.Name() {
+	for _, name := range names {
+		switch name {
 		case nextFile, settingsFile, keyFile:
 			continue
 		}
-		if strings.HasPrefix(e.Name(), keptPrefix) {
+		if strings.HasPrefix(name, keptPrefix) {
 			continue
 		}
-		job, err := strconv.ParseInt(e.Name(), 10, 64)
+		job, err := strconv.ParseInt(name, 10, 64)
 		if err != nil {
-			_ = os.Remove(filepath.Join(r.folder(), e.Name())) // a write that was cut off
+			_ = r.store.files.remove(path.Join(r.folder(), name)) // a write that was cut off
 			continue
 		}
-		data, err := os.ReadFile(r.file(job))
+		data, err := r.store.files.read(r.file(job))
 		if err == nil {
-			if data, err = r.seal.Open(nil, nil, data, []byte(e.Name())); err != nil {
+			if data, err = r.seal.Open(nil, nil, data, []byte(name)); err != nil {
 				err = errors.Join(ErrDamaged, r.Delete(job))
 			}
 		}
@@ -319,7 +333,7 @@ func (s *Store) wrapping(token string) (file string, wrap cipher.AEAD, err error
 		return "", nil, err
 	}
 	wrap, err = sealing(key)
-	return filepath.Join(s.folder, tokensFolder, hex.EncodeToString(sum[:])), wrap, err
+	return path.Join(tokensFolder, hex.EncodeToString(sum[:])), wrap, err
 }
 
 func sealing(key []byte) (cipher.AEAD, error) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/internal/sharedstate"
+	"github.com/rungci/rung/internal/sharedstate/objectstest"
 	"github.com/rungci/rung/manager/store"
 )
 
@@ -317,5 +319,45 @@ func TestTheJobsOfARunnerWhoseTokenIsNotKnownAreFoundByTheSecret(t *testing.T) {
 			t.Errorf("with %s, left are %v, %v", name, left, err)
 		}
 		s.Close()
+	}
+}
+
+// Records in a state that hosts share are those of files, and say nothing without the key.
+func TestASharedStoreHasTheRecordsOnEveryHost(t *testing.T) {
+	objects := &objectstest.Memory{}
+	host := func(name string) *store.Store {
+		state, err := sharedstate.Acquire(t.Context(), sharedstate.Options{Objects: objects, Key: []byte("a key of sixteen bytes, and more"), Holder: name, Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = state.Close() })
+		return store.Shared(state, []byte("a secret"))
+	}
+	s := host("one")
+	one, two := runner(t, s, "glrt-one"), runner(t, s, "glrt-two")
+	do(t, one.Put(1, []byte("first")), one.Put(2, []byte("second")), one.Put(1, []byte("later")), two.Put(7, []byte("another's")), one.Delete(2), one.Delete(2),
+		one.KeepSettings([]byte("what one is")), two.KeepSettings([]byte("what two is")), one.Rotate(store.Next{Token: "glrt-next"}))
+
+	s = host("one") // takes it over at once
+	again := runner(t, s, "glrt-next")
+	if diff := cmp.Diff(map[int64]string{1: "later"}, jobs(t, again)); diff != "" || again.ID() != one.ID() {
+		t.Error(diff)
+	}
+	do(t, again.Settle())
+	if next, err := again.Unfinished(); next != nil || err != nil {
+		t.Errorf("%v, %v", next, err)
+	}
+	left, err := s.Left(func(id string) bool { return id == one.ID() }, func(string) bool { return false })
+	if err != nil || len(left) != 1 || left[0].ID() != two.ID() {
+		t.Fatalf("%v, %v", left, err)
+	}
+	if settings, err := left[0].Settings(); err != nil || string(settings) != "what two is" {
+		t.Errorf("%q, %v", settings, err)
+	}
+	if diff := cmp.Diff(map[int64]string{7: "another's"}, jobs(t, left[0])); diff != "" {
+		t.Error(diff)
+	}
+	if err := one.Put(1, nil); !errors.Is(err, sharedstate.ErrFenced) {
+		t.Errorf("who was before it can write: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/internal/sharedstate"
 	"github.com/rungci/rung/manager/fleet"
 	"github.com/rungci/rung/steps/event"
 )
@@ -342,8 +343,8 @@ func (s *Supply) Close(removed bool) error {
 	return s.provider.Close()
 }
 
-// Left reports whether a folder is that of a fleet which may have machines.
-func Left(folder string) bool { return fleet.Left(folder) }
+// Left reports whether a folder is that of a fleet which may have machines, by what is in it, or in the state that hosts share; nil: there is none.
+func Left(folder string, shared *sharedstate.State) bool { return fleet.Left(folder, shared) }
 
 // Provider is the provider, if it is open; nil otherwise.
 func (s *Supply) Provider() provider.Provider {

@@ -149,10 +149,26 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	if err != nil {
 		log.Warn("jobs of a runner are lost that is taken from the configuration while they run and rung does not: what opens them cannot be kept beside it", "error", err)
 	}
-	m, err := manager.New(manager.Options{
-		Config: c, SystemID: systemID, State: s.state, Secret: secret, Open: open(p), Provider: supplies.Open(p, supplies.Connect(s.programs.find), log, nil), Connect: supplies.Connect(s.programs.find), Program: s.programs.find, Version: p.Version, Revision: command.Revision(), Log: log, Keep: keep,
+	o := manager.Options{
+		Config: c, SystemID: systemID, State: s.state, Secret: secret, Open: open(p), Connect: supplies.Connect(s.programs.find), Program: s.programs.find, Version: p.Version, Revision: command.Revision(), Log: log, Keep: keep,
 		Observer: served.board, Telemetry: sent,
-	})
+	}
+	all, err := share(ctx, p, c, &o, stop)
+	switch {
+	case errors.Is(err, errStopped):
+		log.Info("rung ends", "reason", err)
+		return nil
+	case err != nil:
+		return err
+	case all != nil:
+		defer func() {
+			if err := all.Close(); err != nil {
+				log.Warn("rung has not given the shared state back", "error", err)
+			}
+		}()
+	}
+	o.Provider = supplies.Open(p, o.Shared, o.Connect, log, nil)
+	m, err := manager.New(o)
 	var state *store.FolderError
 	switch {
 	case errors.Is(err, store.ErrInUse):
@@ -239,6 +255,7 @@ func (m *managed) reload(ctx context.Context, always bool) {
 	if before.LogFormat != c.LogFormat || before.OpenTelemetry != c.OpenTelemetry {
 		m.log.Warn("changed settings take effect when rung is started again", "settings", "log_format, [opentelemetry]")
 	}
+	warnOfStorage(m.log, before, c)
 	if always {
 		m.Wake()
 	}

@@ -25,6 +25,6 @@ func NewPlace(p *command.Program, stepRunner string) Place {
 	s := programs{file: stepRunner}
 	return Place{Open: open(p), Program: s.find, Machines: func(log *slog.Logger, observe func(store.Entry)) (supplies.Provider, supplies.Connector) {
 		to := supplies.Connect(s.find)
-		return supplies.Open(p, to, log, observe), to
+		return supplies.Open(p, nil, to, log, observe), to
 	}}
 }

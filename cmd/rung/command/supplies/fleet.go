@@ -13,12 +13,14 @@ import (
 	groupplugin "github.com/rungci/rung/fleet/group/plugin"
 	"github.com/rungci/rung/fleet/store"
 	"github.com/rungci/rung/internal/pluginhost"
+	"github.com/rungci/rung/internal/sharedstate"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/fleet"
 )
 
-// Open opens the fleets of entries of the configuration, and other providers. log is for what happens; observe is told what happens in fleets; nil: nobody is.
-func Open(p *command.Program, connect Connector, log *slog.Logger, observe func(store.Entry)) Provider {
+// Open opens the fleets of entries of the configuration, and other providers. shared is the state that managers share; nil: none. log is for what happens; observe is
+// told what happens in fleets; nil: nobody is.
+func Open(p *command.Program, shared *sharedstate.State, connect Connector, log *slog.Logger, observe func(store.Entry)) Provider {
 	others := openProvider(p)
 	return func(ctx context.Context, r *config.Runner, setup provider.Setup) (provider.Provider, error) {
 		m := r.Provider.Machinery
@@ -31,7 +33,7 @@ func Open(p *command.Program, connect Connector, log *slog.Logger, observe func(
 			engine = r.Docker.Host
 		}
 		opened, err := fleet.Open(ctx, fleet.Options{
-			Name: r.Name, Engine: engine, Machinery: m, Setup: setup, Connect: connect, Log: log, Observe: observe,
+			Name: r.Name, Engine: engine, Machinery: m, Setup: setup, Shared: shared, Connect: connect, Log: log, Observe: observe,
 			Group: func(_ context.Context, name string, options map[string]any) (group.Basic, error) {
 				return openGroup(p, m, name, options, log)
 			},
