@@ -27,6 +27,8 @@ command -v ip >/dev/null || without "ip is not installed (Debian's package iprou
 folder=$(mktemp -d "${TMPDIR:-/tmp}/rung-engine.XXXXXX")
 engine= running=
 bridge=rung$$ # of its own: with none, dockerd would remove the docker0 of an engine that this machine has
+# Among those for tests of networks (RFC 2544), and most likely no other's that runs beside it: this machine reaches containers there.
+address=198.$((18 + $$ / 256 % 2)).$(($$ % 256)).1/24
 
 # Ends the command and the engine, unmounts what a killed engine would leave, and removes its files.
 cleanup() {
@@ -58,7 +60,7 @@ trap 'exit 143' TERM HUP
 
 # A session of its own, so that an interrupt at the terminal does not reach it. It leaves the network of this machine alone: its
 # containers reach each other on networks that are made for them, and nothing else.
-if ! ip link add "$bridge" type bridge 2>"$folder/log" || ! ip address add 192.0.2.1/24 dev "$bridge" 2>>"$folder/log"; then
+if ! ip link add "$bridge" type bridge 2>"$folder/log" || ! ip address add "$address" dev "$bridge" 2>>"$folder/log"; then
   reason=$(cat "$folder/log")
   cleanup
   without "no network for it: $reason"

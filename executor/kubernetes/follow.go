@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/kube"
 )
 
 const (
@@ -89,7 +90,7 @@ func (f *follower) missed(err error) {
 		f.lost = time.Now()
 	}
 	if f.end == nil && time.Since(f.lost) > lostAfter {
-		f.end = &executor.Gone{Reason: fmt.Sprintf("the Kubernetes cluster at %s has stopped answering", f.cluster.name), Err: err}
+		f.end = &executor.Gone{Reason: fmt.Sprintf("the Kubernetes cluster at %s has stopped answering", f.cluster.Name), Err: err}
 		close(f.changed)
 		f.changed = make(chan struct{})
 	}
@@ -113,9 +114,9 @@ func (f *follower) run(ctx context.Context) {
 // ask looks at the pod once, and reports whether it is there.
 func (f *follower) ask(ctx context.Context) bool {
 	pod, _, _ := f.now()
-	found, err := f.cluster.pod(ctx, pod.Namespace, pod.Name)
+	found, err := f.cluster.Pod(ctx, pod.Namespace, pod.Name)
 	switch {
-	case isGone(err):
+	case kube.IsGone(err):
 		f.saw(nil)
 		return false
 	case err != nil:

@@ -25,6 +25,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/ledger"
+	"github.com/rungci/rung/internal/kube"
 )
 
 const (
@@ -36,8 +37,6 @@ const (
 	bookName = "kubernetes"
 	// cleanupTime bounds the removal of an environment that could not be prepared, and of one that is swept.
 	cleanupTime = time.Minute
-	// callTime bounds a call of the API server that is no stream.
-	callTime = 20 * time.Second
 )
 
 // The defaults of Options.
@@ -171,8 +170,8 @@ func (e *Executor) begin() error {
 
 // Probe implements executor.Prober: the API server answers.
 func (e *Executor) Probe(ctx context.Context) error {
-	_, err := e.cluster.pod(ctx, e.opts.Template.Namespace, "rung-probe")
-	if isGone(err) {
+	_, err := e.cluster.Pod(ctx, e.opts.Template.Namespace, "rung-probe")
+	if kube.IsGone(err) {
 		return nil
 	}
 	return e.cluster.failed(ctx, "asking for a pod", err)
@@ -186,7 +185,7 @@ type entry struct {
 }
 
 func (e *Executor) entry(namespace, name string) string {
-	text, _ := json.Marshal(entry{e.cluster.name, namespace, name}) // strings alone cannot fail
+	text, _ := json.Marshal(entry{e.cluster.Name, namespace, name}) // strings alone cannot fail
 	return string(text)
 }
 
@@ -197,7 +196,7 @@ func (e *Executor) Sweep(ctx context.Context) error {
 		if err := json.Unmarshal([]byte(text), &it); err != nil || it.Name == "" {
 			return nil // nothing that this level wrote
 		}
-		if it.Host != e.cluster.name {
+		if it.Host != e.cluster.Name {
 			return ledger.ErrElsewhere
 		}
 		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
@@ -210,7 +209,7 @@ func (e *Executor) Sweep(ctx context.Context) error {
 func (e *Executor) Close() error {
 	e.opening.Lock()
 	defer e.opening.Unlock()
-	e.cluster.close()
+	e.cluster.Close()
 	if e.book == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
+	"github.com/rungci/rung/internal/kube"
 )
 
 const (
@@ -64,7 +65,7 @@ func (v *environment) lastWords(ctx context.Context, name string) string {
 
 // copyLogs follows what a container says until it ends, as far as it can be read.
 func (c *cluster) copyLogs(ctx context.Context, pod *corev1.Pod, name string, to io.Writer) {
-	for wait := firstPause; ; wait *= 2 { // a node may take a moment until it has the log of a container that has just begun
+	for wait := kube.FirstPause; ; wait *= 2 { // a node may take a moment until it has the log of a container that has just begun
 		stream, err := c.logs(ctx, pod, name, true, 0)
 		if err == nil {
 			defer stream.Close()
@@ -83,9 +84,9 @@ func (c *cluster) copyLogs(ctx context.Context, pod *corev1.Pod, name string, to
 func (v *environment) state(ctx context.Context) error {
 	pod, gone, _ := v.follower.now()
 	if gone == nil && !v.follower.fresh() {
-		found, err := v.executor.cluster.pod(ctx, v.at.Namespace, v.at.Name)
+		found, err := v.executor.cluster.Pod(ctx, v.at.Namespace, v.at.Name)
 		switch {
-		case isGone(err):
+		case kube.IsGone(err):
 			v.follower.saw(nil)
 		case err != nil:
 			return v.executor.cluster.failed(ctx, "asking for the job's pod", err)
@@ -138,13 +139,13 @@ func (v *environment) Handle() executor.Handle {
 	layout := v.layout
 	layout.Env = nil // it may hold secrets of the image; the pod knows it
 	state, _ := json.Marshal(recovery{v.at.Namespace, string(v.at.UID), v.bound, layout})
-	return executor.Handle{Level: v.executor.opts.Level, Host: v.executor.cluster.name, ID: v.name, State: state}
+	return executor.Handle{Level: v.executor.opts.Level, Host: v.executor.cluster.Name, ID: v.name, State: state}
 }
 
 // Recover takes over the pod of a process that has ended.
 func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executor.Environment, error) {
-	if handle.Level != e.opts.Level || handle.Host != e.cluster.name {
-		return nil, fmt.Errorf("the environment %s is one of level %s in %s, not of level %s in %s", handle.ID, handle.Level, handle.Host, e.opts.Level, e.cluster.name)
+	if handle.Level != e.opts.Level || handle.Host != e.cluster.Name {
+		return nil, fmt.Errorf("the environment %s is one of level %s in %s, not of level %s in %s", handle.ID, handle.Level, handle.Host, e.opts.Level, e.cluster.Name)
 	}
 	var r recovery
 	if err := json.Unmarshal(handle.State, &r); err != nil || r.Namespace == "" || r.UID == "" || handle.ID == "" {
@@ -158,9 +159,9 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 		return nil, err
 	}
 	v := &environment{executor: e, name: handle.ID, bound: r.Bound, layout: r.Layout, Life: executor.NewLife()}
-	pod, err := e.cluster.pod(ctx, r.Namespace, handle.ID)
+	pod, err := e.cluster.Pod(ctx, r.Namespace, handle.ID)
 	switch {
-	case isGone(err) || err == nil && string(pod.UID) != r.UID:
+	case kube.IsGone(err) || err == nil && string(pod.UID) != r.UID:
 		v.at = &corev1.Pod{}
 		v.at.Namespace, v.at.Name = r.Namespace, handle.ID
 		return nil, errors.Join(&executor.Gone{Reason: "its pod was removed"}, v.Close(ctx))
@@ -237,18 +238,18 @@ func (e *Executor) remove(ctx context.Context, namespace, name string, keepLogin
 			return e.cluster.failed(ctx, "removing the job's logins", err)
 		}
 	}
-	if err := e.cluster.deletePod(ctx, namespace, name, *e.opts.Grace); err != nil {
+	if err := e.cluster.DeletePod(ctx, namespace, name, *e.opts.Grace); err != nil {
 		return e.cluster.failed(ctx, doing, err)
 	}
 	for {
-		pod, err := e.cluster.pod(ctx, namespace, name)
+		pod, err := e.cluster.Pod(ctx, namespace, name)
 		switch {
-		case isGone(err):
+		case kube.IsGone(err):
 			return nil
 		case err != nil:
 			return e.cluster.failed(ctx, doing, err)
-		case nodeLost(pod) || pod.Status.Phase == corev1.PodUnknown:
-			return e.cluster.failed(ctx, doing, e.cluster.deletePod(ctx, namespace, name, 0))
+		case kube.NodeLost(pod) || pod.Status.Phase == corev1.PodUnknown:
+			return e.cluster.failed(ctx, doing, e.cluster.DeletePod(ctx, namespace, name, 0))
 		}
 		select {
 		case <-ctx.Done():

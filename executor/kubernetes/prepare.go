@@ -16,6 +16,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
+	"github.com/rungci/rung/internal/kube"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 )
@@ -145,7 +146,7 @@ func (v *preparation) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := v.executor.cluster.createPod(context.WithoutCancel(ctx), pod)
+	made, err := v.executor.cluster.CreatePod(context.WithoutCancel(ctx), pod)
 	if err != nil {
 		return v.notMade(ctx, err)
 	}
@@ -162,7 +163,7 @@ func (v *preparation) start(ctx context.Context) error {
 	defer cancel()
 	err = v.begin(starting)
 	if errors.Is(err, errLate) {
-		err = fmt.Errorf("the job's pod did not start within %s%s", limit, after(waiting(v.seen())))
+		err = fmt.Errorf("the job's pod did not start within %s%s", limit, kube.After(kube.Waiting(v.seen())))
 	}
 	if err != nil {
 		return v.withEvents(ctx, err)
@@ -225,7 +226,7 @@ func (v *preparation) await(ctx context.Context, what func(*corev1.Pod) (bool, e
 
 // tell reports what a pod waits for, once each.
 func (v *preparation) tell(pod *corev1.Pod) {
-	text := unscheduled(pod)
+	text := kube.Unscheduled(pod)
 	if text == "" || text == v.said || v.executor.opts.Quiet {
 		return
 	}
@@ -238,7 +239,7 @@ func (v *preparation) begin(ctx context.Context) error {
 	if v.executor.opts.Image == "" {
 		var ready *corev1.Pod
 		err := v.await(ctx, func(pod *corev1.Pod) (bool, error) {
-			s := statusOf(pod.Status.InitContainerStatuses, bringContainer)
+			s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer)
 			ready = pod
 			return s != nil && s.State.Running != nil, nil
 		})
@@ -250,7 +251,7 @@ func (v *preparation) begin(ctx context.Context) error {
 		}
 	}
 	return v.await(ctx, func(pod *corev1.Pod) (bool, error) {
-		if s := statusOf(pod.Status.InitContainerStatuses, bringContainer); s != nil && s.State.Terminated != nil && s.State.Terminated.ExitCode != 0 && troubleOf(s) == "" {
+		if s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer); s != nil && s.State.Terminated != nil && s.State.Terminated.ExitCode != 0 && troubleOf(s) == "" {
 			return false, fmt.Errorf("the step-runner was not brought to the job's pod: its container ended with code %d%s", s.State.Terminated.ExitCode, v.lastWords(ctx, bringContainer))
 		}
 		return begun(pod), nil
@@ -275,7 +276,7 @@ func troubleOf(s *corev1.ContainerStatus) string {
 	} else if s.State.Terminated != nil {
 		reason = s.State.Terminated.Reason
 	}
-	if _, is := troubles[reason]; is {
+	if kube.Stays(reason) {
 		return reason
 	}
 	return ""
@@ -302,32 +303,32 @@ func (e *imageError) pull() error {
 
 // trouble is the error of a container that does not start; nil if there is none.
 func (v *preparation) trouble(pod *corev1.Pod) error {
-	t := stuck(pod)
+	t := kube.Stuck(pod)
 	if t == nil {
 		return nil
 	}
-	what := strings.TrimSpace(t.reason + after(t.message))
-	image := v.imageOf(t.container)
+	what := strings.TrimSpace(t.Reason + kube.After(t.Message))
+	image := v.imageOf(t.Container)
 	switch {
 	case image == nil: // the operator's
-		return fmt.Errorf("the container %s of the job's pod, of image %s, does not start: %s", t.container, t.image, what)
-	case t.kind == pulling && image == v.job.Image: // which brings the step-runner, too
+		return fmt.Errorf("the container %s of the job's pod, of image %s, does not start: %s", t.Container, t.Image, what)
+	case t.Kind == kube.Pulling && image == v.job.Image: // which brings the step-runner, too
 		return &imageError{buildContainer, image, what}
-	case t.kind == pulling:
-		return &imageError{t.container, image, what}
-	case t.kind == misspelt:
-		return &executor.UserError{Message: fmt.Sprintf("%q is not the name of an image: %s", t.image, what), Hint: "correct it"}
-	case t.kind == starting && t.container == bringContainer:
+	case t.Kind == kube.Pulling:
+		return &imageError{t.Container, image, what}
+	case t.Kind == kube.Misspelt:
+		return &executor.UserError{Message: fmt.Sprintf("%q is not the name of an image: %s", t.Image, what), Hint: "correct it"}
+	case t.Kind == kube.Starting && t.Container == bringContainer:
 		return &executor.UserError{
-			Message: fmt.Sprintf("image %s has no shell, by which the step-runner could be brought: %s", t.image, what),
+			Message: fmt.Sprintf("image %s has no shell, by which the step-runner could be brought: %s", t.Image, what),
 			Hint:    "use an image with sh, or have the runner's operator name an image that has the step-runner: helper_image",
 		}
-	case t.kind == starting:
+	case t.Kind == kube.Starting:
 		return &executor.UserError{
-			Message: fmt.Sprintf("the container of image %s cannot be started: %s", t.image, what), Hint: "correct its entrypoint, command, user or platform",
+			Message: fmt.Sprintf("the container of image %s cannot be started: %s", t.Image, what), Hint: "correct its entrypoint, command, user or platform",
 		}
 	}
-	return fmt.Errorf("the container %s of the job's pod does not start: %s", t.container, what)
+	return fmt.Errorf("the container %s of the job's pod does not start: %s", t.Container, what)
 }
 
 // imageOf is the image of a container as the job names it; nil if it is none of the job's.
@@ -356,7 +357,7 @@ func (v *preparation) listens(ctx context.Context) error {
 	failing := make(chan error, 1)
 	go func() {
 		failing <- v.await(within, func(pod *corev1.Pod) (bool, error) {
-			s := statusOf(pod.Status.ContainerStatuses, buildContainer)
+			s := kube.StatusOf(pod.Status.ContainerStatuses, buildContainer)
 			return s != nil && s.State.Terminated != nil, nil
 		})
 	}()
@@ -370,7 +371,7 @@ func (v *preparation) listens(ctx context.Context) error {
 			case <-ended:
 			case <-within.Done():
 			}
-			code := statusOf(v.seen().Status.ContainerStatuses, buildContainer).State.Terminated.ExitCode
+			code := kube.StatusOf(v.seen().Status.ContainerStatuses, buildContainer).State.Terminated.ExitCode
 			err = v.notReady(fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code), said)
 		}
 		return err
@@ -400,7 +401,7 @@ func (v *preparation) lay(ctx context.Context) error {
 	v.layout = executor.Layout{Name: v.name, Project: project, Temp: project + ".tmp", Bin: binFolder}
 	pod := v.seen()
 	for _, name := range append([]string{buildContainer}, v.serviceContainers()...) {
-		if s := statusOf(pod.Status.ContainerStatuses, name); s != nil {
+		if s := kube.StatusOf(pod.Status.ContainerStatuses, name); s != nil {
 			v.layout.Images = append(v.layout.Images, foundImage(s.ImageID))
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/rungci/rung/executor/container"
+	"github.com/rungci/rung/internal/kube"
 )
 
 // Without an image that has it, the step-runner is streamed into the volume while the init container, which is the job's image with a shell,
@@ -32,9 +32,6 @@ chmod 755 .part && mv .part step-runner && kill -USR1 "$(cat .pid)"`
 	// brought is how long the init container may take to end after it has the step-runner.
 	brought = 10 * time.Second
 )
-
-// architectures are the names that kernels have for them.
-var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64"}
 
 // stream sends the step-runner for a pod's node to its init container, which runs.
 func (v *preparation) stream(ctx context.Context, pod *corev1.Pod) error {
@@ -61,7 +58,7 @@ func (v *preparation) stream(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("reading the step-runner for the job's pod: %w", err)
 	}
 	said := &container.Said{}
-	err = v.executor.cluster.exec(ctx, pod, bringContainer,
+	err = v.executor.cluster.Exec(ctx, pod, bringContainer,
 		[]string{"sh", "-c", takeProgram, "sh", strconv.FormatInt(size, 10), hex.EncodeToString(hash.Sum(nil))},
 		remotecommand.StreamOptions{Stdin: file, Stdout: said, Stderr: said})
 	if err == nil {
@@ -81,17 +78,16 @@ func (v *preparation) stream(ctx context.Context, pod *corev1.Pod) error {
 
 // hasProgram reports whether the init container has ended well.
 func hasProgram(pod *corev1.Pod) bool {
-	s := statusOf(pod.Status.InitContainerStatuses, bringContainer)
+	s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer)
 	return s != nil && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 }
 
 // architecture is that of a pod's node, as GOARCH has it.
 func (v *preparation) architecture(ctx context.Context, pod *corev1.Pod) (string, error) {
 	var out bytes.Buffer
-	err := v.executor.cluster.exec(ctx, pod, bringContainer, []string{"uname", "-m"}, remotecommand.StreamOptions{Stdout: &out, Stderr: io.Discard})
-	name := strings.TrimSpace(out.String())
-	if err == nil && architectures[name] == "" {
-		err = fmt.Errorf("its node has the architecture %q, which is not known here", name)
+	err := v.executor.cluster.Exec(ctx, pod, bringContainer, []string{"uname", "-m"}, remotecommand.StreamOptions{Stdout: &out, Stderr: io.Discard})
+	if err != nil {
+		return "", err
 	}
-	return architectures[name], err
+	return kube.Architecture(out.String())
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/rungci/rung/executor/container"
+	"github.com/rungci/rung/internal/kube"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
 )
@@ -79,7 +80,7 @@ func (v *preparation) tellOf(ctx context.Context, s *containers.Service, name st
 
 // hasEnded says that a service has ended, if it has.
 func (v *preparation) hasEnded(name string) error {
-	if s := statusOf(v.seen().Status.ContainerStatuses, name); s != nil && s.State.Terminated != nil {
+	if s := kube.StatusOf(v.seen().Status.ContainerStatuses, name); s != nil && s.State.Terminated != nil {
 		return fmt.Errorf("it ended with code %d", s.State.Terminated.ExitCode)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/kube"
 )
 
 // runs is a pod whose job runs.
@@ -88,23 +89,23 @@ func ended3(name, reason string) corev1.ContainerStatus {
 }
 
 func TestTheFirstContainerThatDoesNotStartIsFound(t *testing.T) {
-	for reason, kind := range map[string]troubleKind{
-		"ErrImagePull": pulling, "ImagePullBackOff": pulling, "ErrImageNeverPull": pulling, "InvalidImageName": misspelt, "CreateContainerConfigError": configuring,
+	for reason, kind := range map[string]kube.TroubleKind{
+		"ErrImagePull": kube.Pulling, "ImagePullBackOff": kube.Pulling, "ErrImageNeverPull": kube.Pulling, "InvalidImageName": kube.Misspelt, "CreateContainerConfigError": kube.Configuring,
 	} {
 		pod := runs()
 		pod.Spec.Containers = []corev1.Container{{Name: "svc-0", Image: "postgres"}}
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: "svc-0", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "why"}},
 		})
-		got := stuck(pod)
-		if got == nil || got.kind != kind || got.container != "svc-0" || got.image != "postgres" || got.message != "why" {
+		got := kube.Stuck(pod)
+		if got == nil || got.Kind != kind || got.Container != "svc-0" || got.Image != "postgres" || got.Message != "why" {
 			t.Errorf("%s: %+v", reason, got)
 		}
 	}
 	for _, reason := range []string{"ContainerCreating", "PodInitializing"} {
 		pod := runs()
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
-		if got := stuck(pod); got != nil {
+		if got := kube.Stuck(pod); got != nil {
 			t.Errorf("%s: %+v", reason, got)
 		}
 	}

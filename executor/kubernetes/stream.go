@@ -38,7 +38,7 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 	ended := make(chan error, 1)
 	go func() {
 		said := &container.Said{}
-		err := v.executor.cluster.exec(streaming, v.at, buildContainer, []string{programFile, "proxy", "--socket", socketFile},
+		err := v.executor.cluster.Exec(streaming, v.at, buildContainer, []string{programFile, "proxy", "--socket", socketFile},
 			remotecommand.StreamOptions{Stdin: in, Stdout: first, Stderr: said})
 		if text := said.String(); text != "" {
 			err = fmt.Errorf("the proxy in the job's pod: %s", text)
@@ -122,7 +122,7 @@ func (v *environment) run(ctx context.Context, in string, args []string, o remot
 	if o.Tty {
 		o.Stderr = nil
 	}
-	err := v.executor.cluster.exec(ctx, v.at, in, args, o)
+	err := v.executor.cluster.Exec(ctx, v.at, in, args, o)
 	var code exec.CodeExitError
 	switch {
 	case err == nil:

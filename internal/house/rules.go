@@ -118,7 +118,7 @@ var importRules = []importRule{
 	{"executor/custom", nil, []string{"steps/engine", "steps/frontend/...", "executor/container", "executor/cgroup"}, "it makes places, in which a job runs as on level none"},
 	{"executor/custom/frames", []string{}, nil, "how a stream travels in the lines of a log"},
 	{"executor/container", nil, []string{"steps/engine", "steps/frontend/...", "executor/none", "executor/cgroup"}, "a level is given the step-runner that it starts"},
-	{"executor/kubernetes", []string{"executor", "executor/container", "executor/host", "executor/host/remotefiles", "executor/ledger", "executor/login", "steps/containers", "steps/event", "steps/source/credentials"}, nil, "a level is given the step-runner that it starts"},
+	{"executor/kubernetes", []string{"executor", "executor/container", "executor/host", "executor/host/remotefiles", "executor/ledger", "executor/login", "internal/kube", "steps/containers", "steps/event", "steps/source/credentials"}, nil, "a level is given the step-runner that it starts"},
 	{"executor/kubernetes/kubetest", []string{"executor/executortest/enginetest"}, nil, "a cluster knows nothing of jobs"},
 	{"executor/imageuser", []string{}, nil, "it reads two files, wherever they are from"},
 	{"executor/login", []string{"executor", "steps/containers", "steps/source/credentials"}, nil, "whoever pulls an image asks it"},
@@ -249,7 +249,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                      {"sdk/instancegroup", "steps/signature", "steps/source/git/...", "steps/source/sourcetest", "steps/catalog/ssh", "internal/sshclient", "executor/host/ssh", "executor/host/sshd", "executor/host/hosttest"},
 	"golang.org/x/mod":                         {"internal/pluginstore", "publish/oci", "local/include", "local/repository"},
 	"golang.org/x/net":                         {"manager/terminal"},
-	"golang.org/x/sys":                         {"internal/...", "cmd/...", "e2e/attacks", "fleet/group/local/machine"},
+	"golang.org/x/sys":                         {"internal/...", "cmd/...", "e2e/attacks", "executor/kubernetes/kubetest", "fleet/group/local/machine"},
 	"golang.org/x/tools":                       {"internal/house/..."},
 	"golang.org/x/term":                        {"ui/...", "cmd/..."},
 	"google.golang.org/grpc":                   {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged", "executor/fake", "executor/plugin/...", "nesting/client", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
@@ -258,12 +258,12 @@ var thirdParty = map[string][]string{
 
 	// Kubernetes: its types, and what connects to an API server.
 	"github.com/containerd/errdefs":  {"executor/kubernetes/kubetest"},
-	"github.com/go-logr/logr":        {"executor/kubernetes"},
+	"github.com/go-logr/logr":        {"internal/kube"},
 	"gopkg.in/evanphx/json-patch.v4": {"executor/kubernetes"},
-	"k8s.io/api":                     {"executor/kubernetes/...", "manager/kubernetes"},
-	"k8s.io/apimachinery":            {"executor/kubernetes/...", "manager/kubernetes"},
-	"k8s.io/client-go":               {"executor/kubernetes/..."},
-	"k8s.io/klog/v2":                 {"executor/kubernetes"},
+	"k8s.io/api":                     {"executor/kubernetes/...", "internal/kube", "manager/kubernetes"},
+	"k8s.io/apimachinery":            {"executor/kubernetes/...", "internal/kube", "manager/kubernetes"},
+	"k8s.io/client-go":               {"executor/kubernetes/...", "internal/kube"},
+	"k8s.io/klog/v2":                 {"internal/kube"},
 	"sigs.k8s.io/yaml":               {"manager/kubernetes"},
 
 	// The stores of caches: what they need to get credentials.
@@ -302,6 +302,7 @@ var textReaders = map[string]string{
 
 	"executor/container/image.go":          "engines say in words alone what is wrong with an image",
 	"executor/container/owner.go":          "so does Podman about a user",
+	"internal/kube/pod.go":                 "a cluster's objects say what has happened in words of its API, and those are no errors",
 	"executor/kubernetes/state.go":         "a cluster's objects say what has happened in words of its API, and those are no errors",
 	"internal/house/cmd/typecheck/main.go": "the type checker gives paths only in its messages",
 	"internal/glob/find.go":                "io/fs has no type for a file that is not a folder",

@@ -56,7 +56,7 @@ func FakeGCSServer(t testing.TB) string {
 	return path
 }
 
-// built returns the path of a program in the folder build of the repository; "" if it is not there.
+// built returns the path of a program in the folder build of the repository, which a module of a plugin is in; "" if it is not there.
 func built(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -70,7 +70,6 @@ func built(t testing.TB, name string) string {
 		if path := filepath.Join(dir, "build", name); isProgram(path) {
 			return path
 		}
-		break
 	}
 	return ""
 }

@@ -143,6 +143,12 @@ func pathOf(o *unstructured.Unstructured) (path string, namespaced bool) {
 		return "/api/v1/namespaces/{namespace}/configmaps", true
 	case "v1 Secret":
 		return "/api/v1/namespaces/{namespace}/secrets", true
+	case "v1 Service":
+		return "/api/v1/namespaces/{namespace}/services", true
+	case "policy/v1 PodDisruptionBudget":
+		return "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", true
+	case "v1 ResourceQuota":
+		return "/api/v1/namespaces/{namespace}/resourcequotas", true
 	case "v1 PersistentVolumeClaim":
 		return "/api/v1/namespaces/{namespace}/persistentvolumeclaims", true
 	case "rbac.authorization.k8s.io/v1 Role":

@@ -335,7 +335,13 @@ func (c *Cluster) Deploy(t testing.TB, folder string) string {
 	if err := c.Namespace(t.Context(), Jobs); err != nil {
 		t.Fatal(err)
 	}
-	token, err := c.Token(t.Context(), "rung", "rung")
+	return c.As(t, "rung", "rung")
+}
+
+// As returns a kubeconfig with the rights of a service account, as long as the cluster, or the test where the cluster was there before.
+func (c *Cluster) As(t testing.TB, namespace, account string) string {
+	t.Helper()
+	token, err := c.Token(t.Context(), namespace, account)
 	if err != nil {
 		t.Fatal(err)
 	}

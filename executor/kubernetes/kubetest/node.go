@@ -29,7 +29,7 @@ import (
 const nodeLabel = "rung.test.node"
 
 // Node is a small stand-in for a kubelet: it runs the pods that the scheduler gives it as containers of the tests' engine, says how they are, and
-// answers the API server for logs and commands. It knows what jobs need: init containers, volumes of this machine, limits, users, host
+// answers the API server for logs, commands and connections to ports. It knows what jobs need: init containers, volumes of this machine, limits, users, host
 // aliases, pull policies and logins. It knows no probes, no networks between pods and no services.
 type Node struct {
 	Name string

@@ -39,10 +39,11 @@ type podRun struct {
 	ids    map[string]string // containers in the engine by name; "" is the one with the network
 	ended  chan struct{}     // closed when the pod is to be removed
 	grace  int64             // in seconds
+	gone   chan struct{}     // closed when its containers have ended, and it is removed
 }
 
 func newPodRun(ctx context.Context, n *Node, pod *corev1.Pod) *podRun {
-	p := &podRun{node: n, pod: pod, ctx: ctx, ids: map[string]string{}, ended: make(chan struct{}), status: *pod.Status.DeepCopy()}
+	p := &podRun{node: n, pod: pod, ctx: ctx, ids: map[string]string{}, ended: make(chan struct{}), gone: make(chan struct{}), status: *pod.Status.DeepCopy()}
 	p.status.Phase = corev1.PodPending
 	now := metav1.Now()
 	p.status.StartTime, p.status.HostIP = &now, "127.0.0.1"
@@ -87,6 +88,7 @@ func (p *podRun) run() {
 	}
 	<-p.ended
 	p.remove()
+	close(p.gone)
 }
 
 // start runs the init containers, one after the other, and starts the others.
@@ -95,6 +97,9 @@ func (p *podRun) start(ctx context.Context) error {
 	network, err := p.create(ctx, "", &container.Config{Image: enginetest.Image, Cmd: []string{"sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"}, Hostname: hostnameOf(p.pod)}, p.sandbox())
 	if err == nil {
 		_, err = p.node.engine.ContainerStart(ctx, network, client.ContainerStartOptions{})
+	}
+	if err == nil {
+		err = p.address(ctx, network)
 	}
 	if err != nil {
 		p.wait(p.pod.Spec.Containers[0].Name, "CreatePodSandboxError", err)
@@ -115,6 +120,22 @@ func (p *podRun) start(ctx context.Context) error {
 		problems = append(problems, p.begin(ctx, &p.pod.Spec.Containers[i]))
 	}
 	return errors.Join(problems...)
+}
+
+// address finds out the address of the pod.
+func (p *podRun) address(ctx context.Context, network string) error {
+	found, err := p.node.engine.ContainerInspect(ctx, network, client.ContainerInspectOptions{})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range found.Container.NetworkSettings.Networks {
+		if n.IPAddress.IsValid() {
+			p.status.PodIP, p.status.PodIPs = n.IPAddress.String(), []corev1.PodIP{{IP: n.IPAddress.String()}}
+		}
+	}
+	return nil
 }
 
 // sandbox is the configuration of the container with the network.

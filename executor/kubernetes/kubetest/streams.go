@@ -21,11 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/remotecommand"
 )
 
-// serve answers the API server as a kubelet does: /containerLogs/… and /exec/…
+// serve answers the API server as a kubelet does: /containerLogs/…, /exec/… and /portForward/…
 func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	const words = 4 // what, namespace, pod, container
-	if len(parts) != words {
+	if len(parts) < words-1 || len(parts) > words {
 		http.NotFound(w, r)
 		return
 	}
@@ -34,7 +34,11 @@ func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	id := p.id(parts[3])
+	if parts[0] == "portForward" {
+		n.forward(w, r, p)
+		return
+	}
+	id := p.id(parts[len(parts)-1])
 	if id == "" {
 		http.Error(w, fmt.Sprintf("container %s has not been made", parts[3]), http.StatusBadRequest)
 		return
