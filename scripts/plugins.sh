@@ -26,6 +26,13 @@ lint=$(go tool -modfile=scripts/tools/golangci-lint.mod -n golangci-lint)
 needs() { # needs NAME installs what the tests of a plugin need.
   case $1 in
   aws) scripts/moto.sh build/moto ;;
+  kubernetes) scripts/kubernetes.sh build/kubernetes ;;
+  esac
+}
+
+around() { # around NAME says what the tests of a plugin run in.
+  case $1 in
+  kubernetes) echo "$root/scripts/engine.sh" ;; # the pods of its cluster are containers
   esac
 }
 
@@ -37,7 +44,7 @@ plugin() { # plugin NAME
   go vet ./...
   "$lint" run --timeout 20m --config "$root/.golangci.yml" ./...
 
-  go test $race -timeout 25m -count=1 -json ./... | "$root/build/testreport" -skips "$root/internal/house/allowed-skips.txt"
+  $(around "$name") go test $race -timeout 25m -count=1 -json ./... | "$root/build/testreport" -skips "$root/internal/house/allowed-skips.txt"
 
   for target in $targets; do
     extension=

@@ -1,0 +1,25 @@
+// The program group-plugin-kubernetes is an instance group on a cluster of Kubernetes: its machines are pods. It is also what runs in them, as their SSH server. README.md is its
+// manual.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/rungci/rung/plugins/kubernetes/machine"
+	"github.com/rungci/rung/sdk/instancegroup"
+)
+
+// buildVersion is set when a release is built.
+var buildVersion string
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == machine.Argument {
+		if err := machine.Run(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	instancegroup.MainCloud(&cloud{}, instancegroup.VersionInfo{Name: "kubernetes", Version: buildVersion})
+}
