@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # engines.sh [PACKAGE…] runs the tests of the packages, or of every package that asks executor/executortest/enginetest, or executor/host/hosttest, for what a bare machine does not
-# have: a container engine, which is started for them, gVisor's runsc, Buildah, an S3 server and the servers of a Kubernetes cluster, which are built, and servers such as sshd. A test that is skipped for want of one is a failure
+# have: a container engine, which is started for them, gVisor's runsc, Buildah, an S3 server, the servers of a Kubernetes cluster and Helm, which are built, and servers such as sshd. A test that is skipped for want of one is a failure
 # here, unless internal/house/allowed-skips.txt lists it.
 #
 # With RUNG_CI=1 it runs only the tests that test.sh has just left to it.
@@ -25,7 +25,7 @@ rm -f build/retry.txt
 [ "$(go env GOOS)" != linux ] || { scripts/runsc.sh build/runsc && scripts/buildah.sh build/buildah; }
 scripts/versitygw.sh build/versitygw
 scripts/fake-gcs-server.sh build/fake-gcs-server
-[ "$(go env GOOS)" != linux ] || scripts/kubernetes.sh build/kubernetes
+[ "$(go env GOOS)" != linux ] || { scripts/kubernetes.sh build/kubernetes && scripts/helm.sh build/helm; }
 go build -o build/testreport ./internal/house/cmd/testreport
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
 scripts/engine.sh go test -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" |
