@@ -18,11 +18,16 @@ const (
 	End                 // the job Key has lost its machine
 	Suspend             // the machine is idle, and may be needed later; until a list has it suspended it may be repeated
 	Resume              // a machine that is suspended is to run again; likewise
+
+	CreateVolume // make Volume, with the id Request for the request; these four may be repeated, and VolumeRecord has what they are about
+	AttachVolume // bring it to its machine
+	DetachVolume // take it from there
+	DeleteVolume // end it
 )
 
 // String is the kind as a verb.
 func (k Kind) String() string {
-	return [...]string{"create", "delete", "drain", "place", "end", "suspend", "resume"}[k]
+	return [...]string{"create", "delete", "drain", "place", "end", "suspend", "resume", "create volume", "attach volume", "detach volume", "delete volume"}[k]
 }
 
 // Action is something to do. It is to be recorded before it is done.
@@ -34,7 +39,8 @@ type Action struct {
 	Key      string // of a job
 	Slot     int
 	Waited   time.Duration // by a job that is placed
-	Why      string        // in a sentence; empty for Place, for which ExplainJob says it
+	Volume   string        // the tenant's whose volume it is about, or which the job that is placed has; empty: none
+	Why      string        // in a sentence; for Place, what there is to say of its volume: ExplainJob says the rest
 }
 
 func (f *machines) act(a Action) { f.actions = append(f.actions, a) }

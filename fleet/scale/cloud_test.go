@@ -25,6 +25,7 @@ type cloud struct {
 	ended    []string // jobs that lost their machines
 	hold     bool     // nothing is carried out: asked collects it
 	asked    []scale.Action
+	disks
 }
 
 type machine struct {
@@ -43,6 +44,7 @@ func newCloud(t *testing.T, policy scale.Policy, pools ...scale.Pool) *cloud {
 		p.Slots = max(1, p.Slots)
 		c.pools[p.Name] = p
 	}
+	c.disks = newDisks()
 	var err error
 	if c.fleet, err = scale.New(scale.Config{Name: "f", Pools: pools}, policy); err != nil {
 		t.Fatal(err)
@@ -65,12 +67,21 @@ func (c *cloud) decide() []scale.Action {
 	c.wake, c.actions = d.Wake, slices.Clone(d.Actions)
 	c.history = append(c.history, d.Actions...)
 	c.check()
-	for _, a := range c.actions {
+	answered := false
+	for _, a := range d.Actions {
 		if c.hold && (a.Kind == scale.Create || a.Kind == scale.Delete) {
 			c.asked = append(c.asked, a)
 			continue
 		}
+		if a.Kind >= scale.CreateVolume {
+			c.disk(a)
+			answered = answered || !c.hold
+			continue
+		}
 		c.carryOut(a)
+	}
+	if answered { // there is more to decide
+		c.actions = append(slices.Clone(d.Actions), c.decide()...)
 	}
 	return c.actions
 }
@@ -90,6 +101,7 @@ func (c *cloud) check() {
 				c.t.Fatalf("%s is placed on %s, which takes no jobs", a.Key, a.Request)
 			}
 			m.jobs[a.Key], c.jobs[a.Key] = true, m
+			c.begins(a)
 			m.uses++
 			if p := c.pools[m.pool]; len(m.jobs) > p.Slots || p.MaxUses > 0 && m.uses > p.MaxUses {
 				c.t.Fatalf("%s has %d jobs, and has had %d", a.Request, len(m.jobs), m.uses)
@@ -97,6 +109,7 @@ func (c *cloud) check() {
 		case scale.End:
 			delete(m.jobs, a.Key)
 			delete(c.jobs, a.Key)
+			delete(c.using, a.Key)
 			c.ended = append(c.ended, a.Key)
 		case scale.Delete:
 			if m != nil && len(m.jobs) > 0 {
@@ -144,6 +157,7 @@ func (c *cloud) carryOut(a scale.Action) {
 	case scale.Delete:
 		delete(c.machines, a.Request)
 		delete(c.deleting, a.Request)
+		c.gone(a.Request)
 		c.fleet.Deleted(c.now, a.Request, true)
 	}
 }
@@ -162,6 +176,7 @@ func (c *cloud) release(key string) {
 		delete(m.jobs, key)
 		delete(c.jobs, key)
 	}
+	delete(c.using, key)
 	c.fleet.Release(c.now, key)
 }
 

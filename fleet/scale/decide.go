@@ -14,6 +14,7 @@ type Decision struct {
 // Decide is called after something has happened, and at the time that the last decision named.
 func (f *Fleet) Decide(now time.Time) Decision {
 	f.due(now)
+	f.drive(now) // who is let go frees, or needs, slots
 	f.route(now)
 	wake := f.policy.Next(now)
 	for _, p := range f.pools {
@@ -41,6 +42,7 @@ func (f *Fleet) Decide(now time.Time) Decision {
 			wake = earlier(wake, p.backoff.until) // there is room again
 		}
 	}
+	wake = earlier(wake, f.drive(now)) // machines that are deleted have no volumes any more
 	if m := f.timers.first(); m != nil {
 		wake = earlier(wake, m.due)
 	}

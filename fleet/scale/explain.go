@@ -76,6 +76,10 @@ func (f *Fleet) ExplainJob(now time.Time, key string) string {
 		return "there is no job " + key
 	case d.reserved:
 		return key + " is reserved for, and nobody has asked for its slot"
+	case d.on != nil && !d.held.IsZero():
+		return fmt.Sprintf("%s has %s (pool %s), and waits there since %s: %s", key, d.on.name(), d.on.pool.Name, d.held.UTC().Format(time.TimeOnly), d.waitsFor())
+	case d.on != nil && d.note != "":
+		return fmt.Sprintf("%s runs on %s (pool %s), slot %d, %s, since %s", key, d.on.name(), d.on.pool.Name, d.slot, d.note, d.since.UTC().Format(time.TimeOnly))
 	case d.on != nil:
 		return fmt.Sprintf("%s runs on %s (pool %s), slot %d, since %s", key, d.on.name(), d.on.pool.Name, d.slot, d.since.UTC().Format(time.TimeOnly))
 	}
@@ -91,6 +95,21 @@ func (f *Fleet) ExplainJob(now time.Time, key string) string {
 		pools = append(pools, text)
 	}
 	return fmt.Sprintf("%s waits since %s: %s", key, d.since.UTC().Format(time.TimeOnly), strings.Join(pools, "; "))
+}
+
+// waitsFor says what a job on a machine is held for.
+func (d *demand) waitsFor() string {
+	if v := d.volume; v != nil && !d.on.holds(v.Name) {
+		text := fmt.Sprintf("its volume %s is %s", v.Name, v.State)
+		if v.trouble != "" {
+			text += ": " + v.trouble
+		}
+		return text
+	}
+	if d.on.volume == nil {
+		return "its volume is to be attached"
+	}
+	return fmt.Sprintf("the volume %s of another project is detached first", d.on.volume.Name)
 }
 
 // String says what a job needs.

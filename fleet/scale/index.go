@@ -69,6 +69,9 @@ func newTimers() *index {
 // newOpen makes an index of instances with the same number of free slots: the one that was used last comes first, so that others can be idle.
 func newOpen() *index {
 	return &index{place: func(m *instance) *int { return &m.openAt }, less: func(a, b *instance) bool {
+		if (a.volume == nil) != (b.volume == nil) { // whose jobs may come again
+			return a.volume == nil
+		}
 		if a.used == 0 && !a.idleSince.Equal(b.idleSince) {
 			return a.idleSince.After(b.idleSince)
 		}

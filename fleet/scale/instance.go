@@ -49,6 +49,11 @@ type instance struct {
 	due   time.Time // when it is looked at again: timers
 	order time.Time // when it goes, if nobody needs it: idle
 
+	zone   string
+	tenant string // whose jobs have run here, if mixed does not say that there were several
+	mixed  bool
+	volume *volume // that it has, or may have
+
 	listAt, timerAt, openAt, idleAt int // its places, from 1
 }
 
@@ -134,7 +139,8 @@ func (f *machines) add(now time.Time, p *pool, request string, s State, reason s
 
 // forget ends a machine that is gone.
 func (f *machines) forget(now time.Time, m *instance, reason string) {
-	f.endJobs(m, reason)
+	f.endJobs(now, m, reason)
+	f.unmount(m)
 	f.become(now, m, Gone, reason)
 	m.pool.count[Gone]--
 	last := len(f.all) - 1
@@ -154,7 +160,7 @@ func (f *machines) fail(now time.Time, m *instance, reason string) {
 	if m.state >= Failed {
 		return
 	}
-	f.endJobs(m, reason)
+	f.endJobs(now, m, reason)
 	f.become(now, m, Failed, reason)
 	f.remove(now, m, reason)
 }
@@ -164,6 +170,7 @@ func (f *machines) remove(now time.Time, m *instance, why string) {
 	if m.used > 0 {
 		return // whatever the reason: the job comes first
 	}
+	f.unmount(m)
 	if m.state != Deleting {
 		f.become(now, m, Deleting, why)
 	}
@@ -173,6 +180,7 @@ func (f *machines) remove(now time.Time, m *instance, why string) {
 
 // suspend lets a machine sleep that has no jobs.
 func (f *machines) suspend(now time.Time, m *instance, why string) {
+	f.unmount(m)
 	f.become(now, m, Suspended, why)
 	f.act(Action{Kind: Suspend, Pool: m.pool.Name, Request: m.request, Instance: m.id, Why: why})
 }

@@ -9,12 +9,16 @@ import (
 type demand struct {
 	key      string
 	group    *group
+	needs    Needs
 	number   uint64 // in the order of asking
 	since    time.Time
 	reserved bool      // nobody knows yet whether the job comes
 	on       *instance // nil while it waits
 	slot     int
-	before   *demand // among those that wait
+	held     time.Time // since when its machine waits for its volume, or for the end of another's; zero: it does not
+	volume   *volume   // that it waits for, or has
+	note     string    // what there is to say of that
+	before   *demand   // among those that wait
 	after    *demand
 }
 
@@ -82,15 +86,12 @@ func (f *Fleet) Ask(now time.Time, key string, n Needs) error {
 		return err
 	}
 	f.asked++
-	d = &demand{key: key, group: g, number: f.asked, since: now}
+	d = &demand{key: key, group: g, needs: n, number: f.asked, since: now}
 	f.demands[key] = d
 	g.enqueue(d)
 	g.pools[0].load.arrive(now)
-	for _, p := range g.pools {
-		if m := p.openInstance(); m != nil {
-			f.place(now, d, m)
-			break
-		}
+	if m := f.openFor(d); m != nil {
+		f.place(now, d, m)
 	}
 	return nil
 }
@@ -109,7 +110,10 @@ func (f *Fleet) Release(now time.Time, key string) {
 		d.group.dequeue(d)
 	default:
 		m := d.on
-		m.pool.runs.add(now.Sub(d.since))
+		if d.held.IsZero() {
+			m.pool.runs.add(now.Sub(d.since))
+		}
+		f.leave(now, d)
 		f.change(m, func() {
 			m.slots[d.slot] = nil
 			m.used--
@@ -141,7 +145,7 @@ func (f *machines) fill(now time.Time, m *instance) {
 		if next == nil {
 			return
 		}
-		f.place(now, next, m)
+		f.place(now, f.attracted(now, m, next), m)
 	}
 }
 
@@ -150,26 +154,56 @@ func (f *machines) place(now time.Time, d *demand, m *instance) {
 	d.group.dequeue(d)
 	for d.slot = 0; m.slots[d.slot] != nil; d.slot++ {
 	}
+	m.served(d)
 	f.change(m, func() {
 		m.slots[d.slot] = d
 		m.used++
 		m.uses++
 	})
+	d.on = m
 	if m.pool.MaxUses > 0 && m.uses >= m.pool.MaxUses {
 		f.become(now, m, Draining, fmt.Sprintf("%s has run %d jobs, its limit", m.name(), m.uses))
 	}
-	waited := now.Sub(d.since)
-	d.on, d.since = m, now
-	f.act(Action{Kind: Place, Pool: m.pool.Name, Request: m.request, Instance: m.id, Key: d.key, Slot: d.slot, Waited: waited})
+	if !f.hold(now, d, m) {
+		f.begun(now, d)
+	}
+}
+
+// begun says that a job runs on its machine from now on.
+func (f *machines) begun(now time.Time, d *demand) {
+	m, waited := d.on, now.Sub(d.since)
+	d.since = now
+	a := Action{Kind: Place, Pool: m.pool.Name, Request: m.request, Instance: m.id, Key: d.key, Slot: d.slot, Waited: waited, Why: d.note}
+	if d.volume != nil {
+		a.Volume = d.volume.Name
+	}
+	f.act(a)
+}
+
+// openFor is the machine that a job gets; nil: there is none. It is the one with its volume, or one in the zone of that, or the next.
+func (f *machines) openFor(d *demand) *instance {
+	if m := f.attracting(d); m != nil {
+		return m
+	}
+	for _, p := range d.group.pools {
+		if m := f.inZone(p, d); m != nil {
+			return m
+		}
+		if m := p.openInstance(); m != nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // endJobs ends what runs on a machine that no longer can.
-func (f *machines) endJobs(m *instance, why string) {
+func (f *machines) endJobs(now time.Time, m *instance, why string) {
 	for _, d := range m.slots {
 		if d == nil {
 			continue
 		}
 		delete(f.demands, d.key)
+		f.leave(now, d)
 		f.act(Action{Kind: End, Pool: m.pool.Name, Request: m.request, Instance: m.id, Key: d.key, Slot: d.slot, Why: why})
 	}
 	f.change(m, func() {

@@ -13,6 +13,7 @@ type Seen struct {
 	Pool     string
 	State    GroupState
 	Reason   string // why it has failed
+	Zone     string // where it is; empty: that is not known
 }
 
 // GroupState is the state of a machine as its group has it.
@@ -132,6 +133,9 @@ func (f *machines) nameless(pool string) *instance {
 
 // saw follows the state that a group gives. A state that goes backwards says nothing: the machine was reached.
 func (f *Fleet) saw(now time.Time, m *instance, s Seen) {
+	if s.Zone != "" && s.Zone != m.zone {
+		f.change(m, func() { m.zone = s.Zone })
+	}
 	switch s.State {
 	case GroupCreating, GroupRunning:
 		if m.state == Requested {
@@ -146,7 +150,8 @@ func (f *Fleet) saw(now time.Time, m *instance, s Seen) {
 		f.fail(now, m, fmt.Sprintf("%s has failed: %s", m.name(), s.Reason))
 	case GroupDeleting:
 		if m.state < Deleting {
-			f.endJobs(m, m.name()+" was removed by somebody else")
+			f.endJobs(now, m, m.name()+" was removed by somebody else")
+			f.unmount(m)
 			f.become(now, m, Deleting, m.name()+" was removed by somebody else")
 			f.wait(m, now.Add(f.config.DeleteRetry))
 		}

@@ -38,6 +38,7 @@ func (p *pool) named(id string) named { return named{p.Group, id} }
 
 func newPool(of Pool) *pool {
 	of.Slots = cmp.Or(of.Slots, 1)
+	of.Volumes = of.Volumes && (of.Apart || of.Slots == 1)
 	of.BootTimeout = cmp.Or(of.BootTimeout, defaultBootTimeout)
 	p := &pool{Pool: of, idle: newIdle(), open: make([]*index, of.Slots)}
 	for i := range p.open {

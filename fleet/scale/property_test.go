@@ -56,6 +56,7 @@ type random struct {
 	policy scale.Policy
 	config scale.Config
 	keys   []string
+	needs  map[string]scale.Needs
 	next   int
 }
 
@@ -75,13 +76,29 @@ func newRandom(t *testing.T, seed uint64) *random {
 	}
 	c := newCloud(t, policy, pools...)
 	c.hold = true
-	return &random{cloud: c, dice: dice, policy: policy, config: scale.Config{Name: "f", Pools: pools}}
+	r := &random{cloud: c, dice: dice, policy: policy, config: scale.Config{Name: "f", Pools: pools}, needs: map[string]scale.Needs{}}
+	if dice.IntN(4) > 0 {
+		for i := range pools {
+			pools[i].Volumes, pools[i].Apart = dice.IntN(4) > 0, dice.IntN(2) == 0
+			p := c.pools[pools[i].Name]
+			p.Apart = pools[i].Apart
+			c.pools[p.Name] = p
+		}
+		r.config.Volumes = scale.Volumes{Max: 1 + dice.IntN(4), Idle: time.Duration(1+dice.IntN(20)) * time.Minute, Shared: dice.IntN(2) == 0, Wait: time.Duration(dice.IntN(3)) * time.Minute}
+		c.shared = r.config.Volumes.Shared
+	}
+	fleet, err := scale.New(r.config, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.fleet = fleet
+	return r
 }
 
 // event does one thing.
 func (r *random) event() {
 	r.now = r.now.Add(time.Duration(r.dice.IntN(20_000)) * time.Millisecond)
-	switch r.dice.IntN(14) {
+	switch r.dice.IntN(17) {
 	case 0, 1, 2:
 		r.request()
 	case 3, 4:
@@ -107,13 +124,18 @@ func (r *random) event() {
 		if r.dice.IntN(10) == 0 {
 			r.restart()
 		}
+	case 14, 15:
+		r.answerDisk()
+	case 16:
+		r.listDisks()
 	}
 }
 
 func (r *random) request() {
 	r.next++
 	key := fmt.Sprint("job-", r.next)
-	n := scale.Needs{Shape: scale.Shape{CPUs: []float64{0, 1, 4, 8}[r.dice.IntN(4)]}}
+	n := scale.Needs{Shape: scale.Shape{CPUs: []float64{0, 1, 4, 8}[r.dice.IntN(4)]}, Tenant: fmt.Sprint("project-", r.dice.IntN(3)), Volume: r.dice.IntN(4) > 0}
+	r.needs[key], r.tenants[key] = n, n.Tenant
 	if r.dice.IntN(3) == 0 && r.fleet.Reserve(r.now, key, n) == nil && r.dice.IntN(2) == 0 {
 		r.fleet.Release(r.now, key)
 		return
@@ -206,7 +228,7 @@ func (r *random) restart() {
 	}
 	r.fleet = fresh
 	for _, key := range r.keys {
-		_ = r.fleet.Ask(r.now, key, scale.Needs{})
+		_ = r.fleet.Ask(r.now, key, r.needs[key])
 	}
 }
 
@@ -231,6 +253,10 @@ func (r *random) settle() {
 	for _, a := range r.asked {
 		r.carryOut(a)
 	}
+	for _, call := range r.calls {
+		r.disks.apply(r.cloud, call)
+	}
+	r.calls = nil
 	lost := map[string]bool{}
 	for range 300 {
 		r.pass(30 * time.Second)
@@ -270,7 +296,11 @@ func (r *random) settle() {
 	for range 30 {
 		r.pass(10 * time.Minute)
 		r.list()
+		r.listDisks()
 		r.decide()
+	}
+	if volumes := r.fleet.Record().Volumes; len(volumes) > 0 || len(r.all) > 0 {
+		r.t.Fatalf("nobody has used volumes for long, and there are still %v, %+v", r.all, volumes)
 	}
 	if left := r.fleet.Record().Instances; len(left) > 0 || len(r.machines) > 0 {
 		r.t.Fatalf("nobody asks for anything, and there are still %d machines of %d in the record: %+v\n%+v", len(r.machines), len(left), left, r.fleet.Explain(r.now))

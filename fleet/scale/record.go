@@ -14,6 +14,7 @@ type Record struct {
 	Name      string // of the fleet
 	Created   uint64 // requests so far
 	Instances []InstanceRecord
+	Volumes   []VolumeRecord
 }
 
 // InstanceRecord is a machine.
@@ -23,7 +24,11 @@ type InstanceRecord struct {
 	Reason                  string
 	Created                 time.Time
 	Uses                    int
-	Jobs                    []string // the key in each slot; empty is free
+	Jobs                    []string // the key in each slot; empty is free, or the job waits for its volume
+	// Tenant is whose jobs have run there; Mixed: those of several have. Zone is where it is.
+	Tenant string `json:",omitempty"`
+	Mixed  bool   `json:",omitempty"`
+	Zone   string `json:",omitempty"`
 }
 
 // Record copies what the fleet knows of its machines.
@@ -32,16 +37,17 @@ func (f *machines) Record() Record {
 	for _, m := range f.all {
 		r.Instances = append(r.Instances, m.record())
 	}
+	r.Volumes = f.VolumeRecords()
 	return r
 }
 
 func (m *instance) record() InstanceRecord {
 	one := InstanceRecord{
 		Request: m.request, Instance: m.id, Pool: m.pool.Name, State: m.state, Reason: m.reason, Created: m.created, Uses: m.uses,
-		Jobs: make([]string, m.pool.Slots),
+		Jobs: make([]string, m.pool.Slots), Tenant: m.tenant, Mixed: m.mixed, Zone: m.zone,
 	}
 	for i, d := range m.slots {
-		if d != nil {
+		if d != nil && d.held.IsZero() {
 			one.Jobs[i] = d.key
 		}
 	}
@@ -61,7 +67,7 @@ func (f *Fleet) Restore(now time.Time, r Record) error {
 		f.restore(now, one)
 	}
 	f.created = max(f.created, r.Created)
-	return nil
+	return f.restoreVolumes(now, r.Volumes)
 }
 
 // changes are the machines that are no longer as they were recorded. The zero value follows none.
@@ -126,6 +132,7 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 	f.identify(m, one.Instance)
 	f.change(m, func() {
 		m.uses, m.idleSince = one.Uses, now
+		m.tenant, m.mixed, m.zone = one.Tenant, one.Mixed, one.Zone
 		for i, key := range one.Jobs {
 			if key == "" {
 				continue

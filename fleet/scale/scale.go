@@ -11,7 +11,8 @@
 // the same however often it is repeated.
 //
 // What always holds: a machine with a job on it is never deleted; a machine that was asked for is in the fleet until somebody has seen it gone; no
-// pool has more machines than its limit; what is repeated makes no second machine.
+// pool has more machines than its limit; what is repeated makes no second machine; a volume is attached to one machine at a time, and reached by jobs of its
+// tenant alone; no job waits for a volume alone.
 package scale
 
 import (
@@ -45,6 +46,15 @@ const (
 type Needs struct {
 	Shape
 	Spot Spot
+	// Tenant is whose the job is: jobs of others never reach its volume. Volume says that it wants that.
+	Tenant string `json:",omitempty"`
+	Volume bool   `json:",omitempty"`
+}
+
+// class is what of the needs pools differ in.
+func (n Needs) class() Needs {
+	n.Tenant, n.Volume = "", false
+	return n
 }
 
 // Billing is how a machine is paid for: for Minimum at least, and then for each Granularity that has begun. Zeros are an exact bill.
@@ -70,6 +80,9 @@ type Pool struct {
 	// SuspendedPrice is of an hour while a machine is suspended: of its disks. Billing is about the other hours.
 	SuspendedPrice float64
 	Billing        Billing
+	// Volumes says that its machines can have volumes, one at a time. Apart says that the jobs of a machine are kept apart there, now and later. Without it,
+	// a volume comes to a machine on which no other tenant's job has ever run, and which runs one job at a time: pools with more slots have no volumes.
+	Volumes, Apart bool
 	// Slots is how many jobs a machine runs at once; 0 is one.
 	Slots int
 	// MaxInstances limits the machines in every state; MaxUses the jobs of one machine. 0 is no limit.
@@ -116,6 +129,8 @@ type Config struct {
 	MissingAfter time.Duration
 	// ThrottleReservations leaves one of several machines that are free without reservations, so that it can go.
 	ThrottleReservations bool
+	// Volumes are what is kept for the tenants of jobs.
+	Volumes Volumes
 }
 
 // MaxPools is how many pools a fleet can have.
@@ -145,13 +160,14 @@ func New(config Config, policy Policy) (*Fleet, error) {
 		config: config, policy: policy, byName: map[string]*pool{}, requests: map[string]*instance{}, ids: map[named]*instance{},
 		demands: map[string]*demand{}, timers: newTimers(),
 	}}
+	f.newVolumes(config.Volumes)
 	f.config.DeleteRetry = cmp.Or(config.DeleteRetry, defaultDeleteRetry)
 	f.config.MissingAfter = cmp.Or(config.MissingAfter, defaultMissingAfter)
 	for _, p := range config.Pools {
 		if f.byName[p.Name] != nil {
 			return nil, fmt.Errorf("there are two pools %q", p.Name)
 		}
-		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.MaxComing < 0 || p.Price < 0 || p.SuspendedPrice < 0 || p.Suspend < 0 {
+		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.MaxComing < 0 || p.Price < 0 || p.SuspendedPrice < 0 || p.Suspend < 0 || config.Volumes.Max < 0 {
 			return nil, fmt.Errorf("pool %q has a number below 0", p.Name)
 		}
 		f.byName[p.Name] = newPool(p)
@@ -200,7 +216,8 @@ type machines struct {
 	changes  changes
 
 	demands map[string]*demand // by key
-	actions []Action           // for the next decision
+	volumes volumes
+	actions []Action // for the next decision
 }
 
 // Errors of jobs.
@@ -226,6 +243,7 @@ const maxClasses = 10_000
 
 // groupOf finds the group of jobs with some needs.
 func (f *Fleet) groupOf(n Needs) (*group, error) {
+	n = n.class()
 	if g := f.classes[n]; g != nil {
 		return g, nil
 	}
