@@ -30,6 +30,9 @@ func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 			what.Root, what.User = settings.BuildsDir, otherUser(settings.User)
 			if r.on != nil { // another machine, which has folders of its own
 				what.Slot = slotGroup(settings, r.on.Level(), r.on.Machine().Slot)
+				if volume := r.on.Machine().Volume; volume != "" {
+					what.Root = volume
+				}
 				return nil
 			}
 			switch {
@@ -71,7 +74,7 @@ func (r *run) keep(settings *config.Runner, what *executor.Job) {
 	switch {
 	case !r.keeps || what.Resources.Disk > 0: // what was there before would count
 		return
-	case r.on != nil && (r.on.Machine().Fresh || !r.on.Capabilities().KeepProject):
+	case r.on != nil && (r.on.Machine().Fresh && r.on.Machine().Volume == "" || !r.on.Capabilities().KeepProject):
 		return
 	case r.on == nil && (r.uses == nil || !r.uses.executor.Capabilities().KeepProject):
 		return
@@ -80,7 +83,11 @@ func (r *run) keep(settings *config.Runner, what *executor.Job) {
 	case r.rank >= executor.Container.Rank() && !docker.KeepsProjects(settings.Docker):
 		return
 	}
-	what.KeepProject = r.owner(settings, what.User).Name()
+	owner := r.owner(settings, what.User)
+	if r.on != nil && r.on.Machine().Volume != "" && !r.on.Machine().VolumeShared { // nobody else of the project is there
+		owner.ProjectSlot = 0
+	}
+	what.KeepProject = owner.Name()
 }
 
 // otherUser is a user by the name in the configuration; empty if that is the user of this process.

@@ -134,7 +134,10 @@ func (r *run) provide(o *job.Options) {
 		if r.entry.supply == nil {
 			return nil, errNoProvider
 		}
-		what := provider.Job{ID: strconv.FormatInt(r.from.ID, 10), Project: strconv.FormatInt(r.from.Info.ProjectID, 10), ProjectName: r.describe().Identity.Project, Needs: r.needs}
+		what := provider.Job{
+			ID: strconv.FormatInt(r.from.ID, 10), Project: strconv.FormatInt(r.from.Info.ProjectID, 10), ProjectName: r.describe().Identity.Project, Needs: r.needs,
+			Protected: yes(r.from.Git.Protected, false), Volume: r.volume,
+		}
 		err := r.entry.supply.Acquire(ctx, reserved, what, report, func(on *provider.Machine) error {
 			level, err := r.entry.machines.Level(ctx, on, levelOn(on, r.level))
 			if err == nil {

@@ -39,6 +39,7 @@ type run struct {
 	network     string         // what the job asks to reach
 	keeps       bool           // it goes on with what an earlier job of the project has left
 	needs       provider.Needs // of its machine
+	volume      string         // what it asks for of a volume of its project
 	began       time.Time
 	adopted     bool
 	terminal    *terminal.Session // nil is none
@@ -336,6 +337,9 @@ func (r *run) wanted(runner payload.Runner) error {
 	r.network, r.keeps = p.Variable(policy.NetworkVariable), p.KeepsProject()
 	needs, err := policy.Needs(r.entry.settings(), p.Variable)
 	if err != nil {
+		return err
+	}
+	if r.volume, err = policy.Volume(r.entry.settings(), p.Variable); err != nil {
 		return err
 	}
 	r.needs = needsOf(needs)

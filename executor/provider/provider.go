@@ -92,6 +92,10 @@ type Job struct {
 	Project string // whose it is: jobs of one project may profit from one machine
 	// ProjectName is what people call the project; empty: that is not known.
 	ProjectName string
+	// Protected says that the job is of a protected ref: what others have prepared must not reach it. Volume is what it asks for of a volume of its project: "per-project",
+	// "none", or nothing; providers without volumes ignore it.
+	Protected bool
+	Volume    string
 	// Needs are those of the job; they are within those of its reservation, or the provider may answer *NoCapacity.
 	Needs Needs
 }
@@ -104,6 +108,9 @@ type Machine struct {
 	Slot int
 	// Access is how to get there.
 	Access Access
+	// Volume is the folder on the machine with the volume of the job's project, if the job has it. VolumeShared says that other jobs may have it, too.
+	Volume       string
+	VolumeShared bool
 	// Level is the level of isolation to run there; empty leaves that to the caller.
 	Level executor.Level
 	// Env says where the level's engine is on the machine, as NAME=VALUE: DOCKER_HOST.

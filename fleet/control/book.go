@@ -20,11 +20,16 @@ type book struct {
 	clouds []*cloud
 	pools  map[string]scale.Pool
 
+	volumePrice float64 // of an hour
+
 	mu       sync.Mutex
 	scale    *scale.Fleet
-	machines map[string]*machine // by request: what scale has
-	ids      map[named]*machine  // once the id of the instance is known
-	underway int                 // creates and deletes
+	machines map[string]*machine           // by request: what scale has
+	ids      map[named]*machine            // once the id of the instance is known
+	underway int                           // creates and deletes
+	volumes  map[string]scale.VolumeRecord // by name: what scale has
+	calling  map[calling]bool              // that are under way
+	told     map[string]calling            // in the history, by name
 	jobs     map[string]*job
 	changed  chan struct{} // closed at the next change
 	pending  pending       // what is not committed
@@ -123,6 +128,7 @@ func (f *book) follow(now time.Time) {
 	if len(changed)+len(gone) > 0 {
 		f.pending.created = created
 	}
+	f.followVolumes(created)
 }
 
 func (f *book) followOne(now time.Time, rec scale.InstanceRecord) {
@@ -184,6 +190,10 @@ func (f *book) entry(now time.Time, kind store.Kind, rec scale.InstanceRecord) s
 // decided notes an action, to be done once it is recorded. The caller holds the lock.
 func (f *book) decided(now time.Time, a scale.Action) {
 	f.actions = append(f.actions, a)
+	if a.Kind >= scale.CreateVolume {
+		f.noteVolume(now, a)
+		return
+	}
 	m := f.machines[a.Request]
 	e := store.Entry{At: now, Pool: a.Pool, Request: a.Request, Instance: a.Instance, Why: a.Why}
 	switch a.Kind {
@@ -206,10 +216,10 @@ func (f *book) decided(now time.Time, a scale.Action) {
 		e.Kind = store.Resume
 	case scale.Place, scale.End:
 		j := f.jobs[a.Key]
-		if j == nil {
+		if j == nil || a.Kind == scale.End && j.request == "" { // it waited for its volume there
 			return
 		}
-		e.Key, e.Slot = a.Key, a.Slot
+		e.Volume, e.Key, e.Slot = a.Volume, a.Key, a.Slot
 		j.note(&e)
 		if e.Kind, e.Began = store.Ended, j.placed; a.Kind == scale.Place {
 			j.placed, j.request = now, a.Request

@@ -12,7 +12,7 @@ import (
 func (f *Fleet) Close(ctx context.Context) error {
 	f.mu.Lock()
 	again := f.closing
-	f.closing = true
+	f.closing = true // endVolumes does not change from now on
 	f.scale.Stop()
 	deletes := f.o.DeleteOnShutdown
 	for _, j := range f.jobs {
@@ -71,9 +71,9 @@ func (f *Fleet) deleteAll(ctx context.Context) {
 		for waiting := true; waiting; {
 			f.mu.Lock()
 			left := f.requestsOf(func(m *machine) bool { return m.jobs() == 0 && m.cloud != nil })
-			changed := f.changed
+			changed, volumes := f.changed, len(f.volumes)
 			f.mu.Unlock()
-			if len(left) == 0 {
+			if len(left) == 0 && (!f.endVolumes || volumes == 0) {
 				return
 			}
 			select {

@@ -122,6 +122,8 @@ type Slot struct {
 	Machine
 	Key    string
 	Number int // from 0, on its machine
+	// Volume is the folder on the machine with the volume of the job's tenant, which no other job has, or only jobs of that tenant (scale.Volumes); empty: the job has none.
+	Volume string
 	// Waited is how long it took to get it.
 	Waited time.Duration
 

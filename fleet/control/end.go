@@ -6,3 +6,11 @@ func (f *Fleet) DeleteOnClose() {
 	defer f.mu.Unlock()
 	f.o.DeleteOnShutdown = true
 }
+
+// DeleteVolumesOnClose lets Close end all volumes as well, as nobody will come for them. It is for a fleet of which DeleteOnClose leaves no machine.
+func (f *Fleet) DeleteVolumesOnClose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.scale.EndVolumes()
+	f.endVolumes = true
+}

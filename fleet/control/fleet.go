@@ -20,6 +20,8 @@ type Fleet struct {
 	o Options
 	book
 
+	endVolumes bool // with the fleet
+
 	life  context.Context // of the loop, lists, watches, checks and Prepare
 	end   context.CancelFunc
 	calls context.Context // of creates and deletes, which go on for a while after life
@@ -92,6 +94,7 @@ func Open(ctx context.Context, o Options) (*Fleet, error) {
 	}
 	f := &Fleet{o: o, book: book{
 		log: o.Log.With("fleet", o.Scale.Name), clock: newSteady(o.Clock), pools: map[string]scale.Pool{}, machines: map[string]*machine{}, ids: map[named]*machine{}, jobs: map[string]*job{},
+		volumes: map[string]scale.VolumeRecord{}, calling: map[calling]bool{}, told: map[string]calling{}, volumePrice: o.Scale.Volumes.Price,
 		changed: make(chan struct{}), wake: make(chan struct{}, 1), settled: make(chan struct{}),
 	}}
 	f.addPools()
@@ -122,6 +125,7 @@ func (f *Fleet) addPools() {
 			f.log.Warn("the group of a pool cannot suspend machines; they are deleted", "pool", p.Name)
 			p.Suspend = 0
 		}
+		p.Volumes = p.Volumes && of.Group.Can().Volumes
 		p.Slots, p.Group = max(1, p.Slots), ""
 		switch {
 		case of.Group == nil: // its machines are of no group that there is
@@ -167,6 +171,9 @@ func (f *Fleet) begin() {
 	go f.run()
 	for _, c := range f.clouds {
 		f.busy.Go(c.lists)
+		if c.group.Can().Volumes {
+			f.busy.Go(c.volumeLists)
+		}
 		if c.group.Can().Watch {
 			f.busy.Go(c.watch)
 		}
@@ -290,6 +297,8 @@ func (f *Fleet) do(actions []scale.Action) {
 			f.placed(a)
 		case a.Kind == scale.End:
 			f.lost(a)
+		case a.Kind >= scale.CreateVolume:
+			f.volume(a)
 		case m == nil: // it is gone already
 		case a.Kind == scale.Create && !f.closing:
 			m.cloud.create(m)

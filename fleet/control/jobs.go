@@ -178,7 +178,7 @@ func (f *book) placed(a scale.Action) {
 	if j == nil || m == nil || j.over || j.request != a.Request {
 		return // it was released meanwhile, or has lost the machine: that is told next
 	}
-	j.slot = &Slot{Machine: m.public(), Key: a.Key, Number: a.Slot, Waited: a.Waited, lost: newLost()}
+	j.slot = &Slot{Machine: m.public(), Key: a.Key, Number: a.Slot, Waited: a.Waited, Volume: f.volumes[a.Volume].Folder, lost: newLost()}
 	j.change()
 }
 

@@ -134,7 +134,7 @@ var states = map[group.State]scale.GroupState{
 
 // seen is an instance for the decision.
 func (c *cloud) seen(i group.Instance) scale.Seen {
-	s := scale.Seen{Instance: i.ID, Request: i.Request, State: states[i.State], Reason: i.Reason, Pool: c.pools[0]}
+	s := scale.Seen{Instance: i.ID, Request: i.Request, Zone: i.Zone, State: states[i.State], Reason: i.Reason, Pool: c.pools[0]}
 	if s.Reason == "" {
 		s.Reason = "its group says that it is " + string(i.State)
 	}

@@ -14,6 +14,7 @@ type pending struct {
 	created  uint64
 	machines map[string]*scale.InstanceRecord // nil: it is gone
 	jobs     map[string]*store.Job            // nil: it is over
+	volumes  map[string]*scale.VolumeRecord   // nil: it is gone
 }
 
 func set[T any](m *map[string]*T, key string, value *T) {
@@ -23,10 +24,12 @@ func set[T any](m *map[string]*T, key string, value *T) {
 	(*m)[key] = value
 }
 
-func (p *pending) keep(rec scale.InstanceRecord) { set(&p.machines, rec.Request, &rec) }
-func (p *pending) lose(request string)           { set(&p.machines, request, nil) }
-func (p *pending) placed(job store.Job)          { set(&p.jobs, job.Key, &job) }
-func (p *pending) over(key string)               { set(&p.jobs, key, nil) }
+func (p *pending) keep(rec scale.InstanceRecord)     { set(&p.machines, rec.Request, &rec) }
+func (p *pending) lose(request string)               { set(&p.machines, request, nil) }
+func (p *pending) keepVolume(rec scale.VolumeRecord) { set(&p.volumes, rec.Name, &rec) }
+func (p *pending) loseVolume(name string)            { set(&p.volumes, name, nil) }
+func (p *pending) placed(job store.Job)              { set(&p.jobs, job.Key, &job) }
+func (p *pending) over(key string)                   { set(&p.jobs, key, nil) }
 
 // take returns all as one change, and leaves nothing.
 func (p *pending) take() store.Change {
@@ -43,6 +46,13 @@ func (p *pending) take() store.Change {
 			c.Jobs = append(c.Jobs, *job)
 		} else {
 			c.Over = append(c.Over, key)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.volumes)) {
+		if rec := p.volumes[name]; rec != nil {
+			c.Volumes = append(c.Volumes, *rec)
+		} else {
+			c.Lost = append(c.Lost, name)
 		}
 	}
 	*p = pending{}
@@ -64,6 +74,15 @@ func (p *pending) back(c store.Change) {
 	for _, key := range c.Over {
 		old.over(key)
 	}
+	for _, rec := range c.Volumes {
+		old.keepVolume(rec)
+	}
+	for _, name := range c.Lost {
+		old.loseVolume(name)
+	}
+	for name, rec := range p.volumes {
+		set(&old.volumes, name, rec)
+	}
 	for request, rec := range p.machines {
 		set(&old.machines, request, rec)
 	}
@@ -74,5 +93,5 @@ func (p *pending) back(c store.Change) {
 }
 
 func empty(c store.Change) bool {
-	return c.Name == "" && len(c.Machines)+len(c.Gone)+len(c.Jobs)+len(c.Over) == 0
+	return c.Name == "" && len(c.Machines)+len(c.Gone)+len(c.Jobs)+len(c.Over)+len(c.Volumes)+len(c.Lost) == 0
 }

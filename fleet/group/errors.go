@@ -21,6 +21,8 @@ var (
 	ErrInstanceUnhealthy = errors.New("the instance is unhealthy")
 	// ErrUncertain says that nobody knows whether the call had an effect: its answer did not come. Only a list of the instances can tell.
 	ErrUncertain = errors.New("it is not known whether the call had an effect")
+	// ErrInUse says that a volume is on another machine, or was attached again since.
+	ErrInUse = errors.New("the volume is in use")
 	// ErrUnsupported says that the group does not do that.
 	ErrUnsupported = errors.ErrUnsupported
 	// ErrSuspendResumeNotSupported says that the group cannot suspend. It is an ErrUnsupported.

@@ -52,6 +52,7 @@ type Abilities struct {
 	Heartbeat bool // it is a Heartbeater
 	Suspend   bool // it is a Suspender
 	Metrics   bool // it is a Meter
+	Volumes   bool // it is a Volumer
 }
 
 // Instance is what there is to know of one machine.

@@ -72,6 +72,7 @@ func AbilitiesOf(b Basic, info ProviderInfo) (can Abilities) {
 	_, can.Heartbeat = b.(Heartbeater)
 	_, can.Suspend = b.(Suspender)
 	_, can.Metrics = b.(Meter)
+	_, can.Volumes = b.(Volumer)
 	can.Suspend = can.Suspend && info.Has(CapabilitySuspendResume)
 	return can
 }

@@ -180,13 +180,13 @@ func (f *machines) begun(now time.Time, d *demand) {
 	f.act(a)
 }
 
-// openFor is the machine that a job gets; nil: there is none. It is the one with its volume, or one in the zone of that, or the next.
+// openFor is the machine that a job gets; nil: there is none. It is the one with its volume, or one that could have it, or the next.
 func (f *machines) openFor(d *demand) *instance {
 	if m := f.attracting(d); m != nil {
 		return m
 	}
 	for _, p := range d.group.pools {
-		if m := f.inZone(p, d); m != nil {
+		if m := f.suiting(p, d); m != nil {
 			return m
 		}
 		if m := p.openInstance(); m != nil {

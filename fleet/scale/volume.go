@@ -68,6 +68,7 @@ type VolumeRecord struct {
 	// Machine and Instance are the machine's that it is on, or may be.
 	Machine  string    `json:",omitempty"`
 	Instance string    `json:",omitempty"`
+	Folder   string    `json:",omitempty"` // where that has it
 	Users    []string  `json:",omitempty"` // keys of the jobs that have it
 	Created  time.Time `json:",omitzero"`
 	Used     time.Time `json:",omitzero"` // when a job had it last
@@ -211,20 +212,27 @@ func (f *machines) attracted(now time.Time, m *instance, next *demand) *demand {
 	return next
 }
 
-// inZone is a machine of a pool that takes a job in the zone of its volume, and has no volume of others; nil: whichever comes first.
-func (f *machines) inZone(p *pool, d *demand) *instance {
-	v := f.volumes.all[d.needs.Tenant]
-	if v == nil || v.Zone == "" || v.Group != p.Group || !d.needs.Volume || v.taken(false) {
+// suiting is a machine of a pool that takes a job and could have its volume, which is to be made if there is none; nil: whichever comes first.
+func (f *machines) suiting(p *pool, d *demand) (found *instance) {
+	if !d.needs.Volume || !p.Volumes || d.needs.Tenant == "" {
 		return nil
 	}
-	for used := p.Slots - 1; used >= 0; used-- {
+	zone, v := "", f.volumes.all[d.needs.Tenant]
+	switch {
+	case v == nil && len(f.volumes.all) >= f.volumes.terms.Max, v != nil && (v.Group != p.Group || v.taken(false)):
+		return nil
+	case v != nil:
+		zone = v.Zone
+	}
+	for used := p.Slots - 1; used >= 0 && found == nil; used-- {
 		for _, m := range p.open[used].items {
-			if m.zone == v.Zone && m.volume == nil && (p.Apart || m.uses == 0 || m.tenant == v.Name && !m.mixed) {
-				return m
+			fits := m.volume == nil && (zone == "" || m.zone == zone) && (p.Apart || m.uses == 0 || m.tenant == d.needs.Tenant && !m.mixed)
+			if fits && (found == nil || p.open[used].less(m, found)) {
+				found = m
 			}
 		}
 	}
-	return nil
+	return found
 }
 
 // leave ends what a job has of a volume.
@@ -396,10 +404,10 @@ func (f *Fleet) VolumeCreated(_ time.Time, name, request, id, zone string) {
 	}
 }
 
-// VolumeAttached says that a volume is on the machine for which that was asked with an epoch.
-func (f *Fleet) VolumeAttached(_ time.Time, name string, epoch uint64) {
+// VolumeAttached says that a volume is on the machine for which that was asked with an epoch, and in which folder.
+func (f *Fleet) VolumeAttached(_ time.Time, name string, epoch uint64, folder string) {
 	if v := f.answer(name, epoch, VolumeAttaching); v != nil {
-		v.trouble = ""
+		v.trouble, v.Folder = "", folder
 		f.move(v, VolumeAttached)
 	}
 }
@@ -413,7 +421,7 @@ func (f *Fleet) VolumeDetached(_ time.Time, name string, epoch uint64) {
 	if m := f.requests[v.Machine]; m != nil && m.volume == v {
 		f.put(m, nil)
 	}
-	v.Machine, v.Instance, v.trouble = "", "", ""
+	v.Machine, v.Instance, v.Folder, v.trouble = "", "", "", ""
 	f.move(v, VolumeFree)
 	if v.stray() {
 		f.move(v, VolumeDeleting)
@@ -518,6 +526,9 @@ func (f *Fleet) VolumesListed(now time.Time, group, pool string, list []SeenVolu
 		}
 	}
 }
+
+// EndVolumes lets there be no volumes any more: each ends once no job has it.
+func (f *machines) EndVolumes() { f.volumes.terms.Max, f.volumes.terms.Idle = 0, 0 }
 
 // VolumeRecords are all volumes, by name.
 func (f *machines) VolumeRecords() (all []VolumeRecord) {

@@ -112,7 +112,7 @@ func (d *disks) attach(c *cloud, one *disk, rec scale.VolumeRecord) {
 			}
 		}
 		one.on, one.epoch = rec.Machine, rec.Epoch
-		c.fleet.VolumeAttached(c.now, rec.Name, rec.Epoch)
+		c.fleet.VolumeAttached(c.now, rec.Name, rec.Epoch, "/volumes/"+rec.ID)
 	}
 }
 

@@ -41,7 +41,7 @@ func Open(folder string) (Store, error) {
 	}
 	return &file{
 		folder: folder, lock: lock, history: history{folder: filepath.Join(folder, historyFolder)},
-		journal: journal{path: filepath.Join(folder, journalName), machines: map[string]scale.InstanceRecord{}, jobs: map[string]Job{}},
+		journal: journal{path: filepath.Join(folder, journalName), machines: map[string]scale.InstanceRecord{}, jobs: map[string]Job{}, volumes: map[string]scale.VolumeRecord{}},
 	}, nil
 }
 

@@ -32,6 +32,7 @@ type journal struct {
 	created  uint64
 	machines map[string]scale.InstanceRecord
 	jobs     map[string]Job
+	volumes  map[string]scale.VolumeRecord
 }
 
 // load reads the file. A last line that is not whole was never committed. What is damaged is put aside, and what can be read counts.
@@ -63,6 +64,9 @@ func (j *journal) load() (State, error) {
 	for _, request := range slices.Sorted(maps.Keys(j.machines)) {
 		s.Fleet.Instances = append(s.Fleet.Instances, j.machines[request])
 	}
+	for _, name := range slices.Sorted(maps.Keys(j.volumes)) {
+		s.Fleet.Volumes = append(s.Fleet.Volumes, j.volumes[name])
+	}
 	return s, j.rewrite()
 }
 
@@ -76,6 +80,12 @@ func (j *journal) apply(c Change) {
 	}
 	for _, request := range c.Gone {
 		delete(j.machines, request)
+	}
+	for _, v := range c.Volumes {
+		j.volumes[v.Name] = v
+	}
+	for _, name := range c.Lost {
+		delete(j.volumes, name)
 	}
 	for _, job := range c.Jobs {
 		j.jobs[job.Key] = job
@@ -119,6 +129,9 @@ func (j *journal) rewrite() error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(j.jobs)) {
 		all.Jobs = append(all.Jobs, j.jobs[key])
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.volumes)) {
+		all.Volumes = append(all.Volumes, j.volumes[name])
 	}
 	line, err := encode(all)
 	if err != nil {

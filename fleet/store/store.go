@@ -41,6 +41,8 @@ type Change struct {
 	Created  uint64                 `json:",omitempty"` // of scale.Record
 	Machines []scale.InstanceRecord `json:",omitempty"` // that are new, or different
 	Gone     []string               `json:",omitempty"` // requests of machines that are not in the fleet any more
+	Volumes  []scale.VolumeRecord   `json:",omitempty"` // that are new, or different
+	Lost     []string               `json:",omitempty"` // names of volumes that are not in the fleet any more
 	Jobs     []Job                  `json:",omitempty"` // that have got a machine
 	Over     []string               `json:",omitempty"` // keys of jobs that have none any more
 }
@@ -83,6 +85,8 @@ type Entry struct {
 	Billing        scale.Billing `json:",omitzero"`
 	Slots          int           `json:",omitempty"`
 	Uses           int           `json:",omitempty"`
+	// Volume is the name of the volume that it is about, or that the job has: whose it is. Began is when that was asked for: CreateVolume to DeleteVolume.
+	Volume string `json:",omitempty"`
 }
 
 // Kind is what an Entry is about.
@@ -101,4 +105,9 @@ const (
 	Ready   Kind = "ready"   // a machine takes jobs
 	Gone    Kind = "gone"    // a machine does not exist any more
 	Failed  Kind = "failed"  // a call of a group failed
+
+	CreateVolume Kind = "create volume" // a volume is asked for
+	AttachVolume Kind = "attach volume" // it is brought to a machine
+	DetachVolume Kind = "detach volume" // it is taken from there
+	DeleteVolume Kind = "delete volume" // it is ended
 )

@@ -30,6 +30,32 @@ type Fleet struct {
 	// PluginEnvironment are variables of plugins: NAME=VALUE, or NAME for the value of this process.
 	PluginEnvironment []string `toml:"plugin_environment"`
 	Pools             []Pool   `toml:"pools"`
+
+	Volume         string        `toml:"volume"`           // PerProject or OnRequest; empty: jobs have no volumes
+	VolumeSize     int64         `toml:"volume_size"`      // bytes; 0 is DefaultVolumeSize
+	VolumeIdleTime time.Duration `toml:"volume_idle_time"` // 0 is a week
+	VolumeWait     time.Duration `toml:"volume_wait"`      // how long a job waits for its own; 0 is a minute
+	VolumeShared   bool          `toml:"volume_shared"`    // jobs of a project on one machine share theirs
+	VolumePrice    float64       `toml:"volume_price"`     // of an hour
+	MaxVolumes     int           `toml:"max_volumes"`      // 0 is DefaultMaxVolumes
+}
+
+// Who has a volume.
+const (
+	PerProject = "per-project" // each project, in jobs that do not ask for none
+	OnRequest  = "on-request"  // projects whose jobs ask for it
+	NoVolume   = "none"        // what a job asks for that wants none
+)
+
+const (
+	// DefaultVolumeSize and DefaultMaxVolumes are of fleets that do not say more.
+	DefaultVolumeSize = 20 << 30
+	DefaultMaxVolumes = 10
+)
+
+// WantsVolume says whether a job gets its project's volume that asks for PerProject, NoVolume, or nothing.
+func (f *Fleet) WantsVolume(asked string) bool {
+	return f.Volume == PerProject && asked != NoVolume || f.Volume == OnRequest && asked == PerProject
 }
 
 // The policies of fleets.
@@ -146,6 +172,18 @@ func (m *Machinery) Fresh() bool {
 	return len(m.Fleet.Pools) > 0 || m.Autoscaler.CapacityPerInstance <= 1 && m.Autoscaler.MaxUseCount == 1
 }
 
+// slots are those of a machine, of the pool that has the most.
+func (m *Machinery) slots() int {
+	if m.Autoscaler == nil {
+		return 1
+	}
+	most := max(1, m.Autoscaler.CapacityPerInstance)
+	for _, p := range m.Fleet.Pools {
+		most = max(most, p.CapacityPerInstance)
+	}
+	return most
+}
+
 // machinery is what the entry's fleet is made of; nil if its machines come from elsewhere.
 func (r *Runner) machinery() *Machinery {
 	if p := r.Provider; p != nil && (p.Name != "" || p.File != "" || len(p.Hosts) > 0) {
@@ -227,6 +265,11 @@ func (r *reader) fleet(e *Runner, path string) {
 		r.found(warning, "config/refused", path+".autoscaler.vm_isolation.enabled", r.doc.vals, "leave this entry to gitlab-runner, or let each machine run one job (max_use_count = 1)", "%s", noNesting)
 	case m.unmade():
 		r.found(warning, "config/incomplete", path+".autoscaler", r.doc.keys, "write plugin = \"local\", or the name of a plugin", "%s", noPlugin)
+	}
+	if m.Fleet.Volume != "" && m.Executor != InstanceExecutor {
+		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "use executor instance, or leave volume out", "jobs of executor %s have no volumes of their projects yet", m.Executor)
+	} else if m.Fleet.Volume != "" && m.slots() > 1 {
+		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "write capacity_per_instance = 1", "a machine that runs several jobs at once gets no volume, because they are not isolated from each other")
 	}
 	names := map[string]bool{}
 	for i, p := range m.Fleet.Pools {

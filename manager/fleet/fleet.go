@@ -212,7 +212,7 @@ func (p *Provider) open(ctx context.Context) error {
 	}
 	p.hosts = newHosts(p)
 	settings := control.Options{
-		Scale: scale.Config{Name: p.info.Name, ThrottleReservations: true}, Policy: policy, Pools: map[string]control.Pool{},
+		Scale: scale.Config{Name: p.info.Name, ThrottleReservations: true, Volumes: volumesOf(&o.Machinery.Fleet)}, Policy: policy, Pools: map[string]control.Pool{},
 		Store: p.store, Log: o.Log, Observe: p.observe, Prepare: p.hosts.prepare, Check: p.hosts.check,
 		RecoverWithin: cmp.Or(o.Setup.Lease, provider.DefaultLease),
 	}
@@ -332,6 +332,9 @@ func (p *Provider) End(removed bool) error {
 		limit := closeTime
 		if removed || p.endsMachines() {
 			p.control.DeleteOnClose()
+			if removed {
+				p.control.DeleteVolumesOnClose()
+			}
 			limit += p.between * time.Duration(p.times)
 		}
 		p.closed = p.shut(limit)
@@ -354,6 +357,10 @@ func (p *Provider) leave() error {
 	for _, m := range p.control.Status().Machines {
 		left++
 		p.o.Log.Error("a machine of a removed runner could not be ended; it is tried again when rung starts", "machine", cmp.Or(m.Instance, m.Request), "pool", m.Pool)
+	}
+	for _, v := range p.control.Volumes() {
+		left++
+		p.o.Log.Error("a volume of a removed runner could not be ended; it is tried again when rung starts", "volume", v.ID, "project", v.Name)
 	}
 	if left > 0 {
 		return nil

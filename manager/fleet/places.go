@@ -109,7 +109,12 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 	}
 	m := &provider.Machine{
 		Name: nameOf(&slot.Machine), Slot: slot.Number, Life: executor.NewLife(),
-		Connect: s.hosts.connector(slot.Machine), Fresh: s.pools[slot.Pool] != nil && s.pools[slot.Pool].fresh,
+		Volume: slot.Volume, VolumeShared: s.o.Machinery.Fleet.VolumeShared, Connect: s.hosts.connector(slot.Machine), Fresh: s.pools[slot.Pool] != nil && s.pools[slot.Pool].fresh,
+	}
+	if m.Volume != "" && !m.VolumeShared && !at.again {
+		if err := s.tidy(ctx, slot); err != nil {
+			return nil, err
+		}
 	}
 	if s.o.Engine != "" {
 		m.Env = []string{"DOCKER_HOST=" + s.o.Engine}
@@ -157,6 +162,7 @@ func (s *source) slot(ctx context.Context, at *seat, job provider.Job, report ex
 	if err != nil {
 		return nil, err
 	}
+	s.own(job, &n)
 	slot, err := s.control.Acquire(ctx, at.key, control.Job{ID: job.ID, Project: cmp.Or(job.ProjectName, job.Project), Needs: n}, func(why string) {
 		report.Say(event.PhaseProvisioning, "", "Waiting for a machine: "+named(why, at.key, job.ID))
 	})

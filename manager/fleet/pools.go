@@ -120,6 +120,7 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			return nil, fmt.Errorf("pool %s: %w", of.Name, err)
 		}
 		before.uses(numbers[name], of.Plugin, text, made)
+		made.scale.Volumes = p.o.Machinery.Executor == config.InstanceExecutor
 		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1
 		all = append(all, made)
 	}

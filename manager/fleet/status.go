@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ type Status struct {
 	Pools    []PoolStatus    `json:"pools"`
 	Machines []MachineStatus `json:"machines"`
 	Jobs     []JobStatus     `json:"jobs"`
+	Volumes  []VolumeStatus  `json:"volumes,omitempty"`
 	// Trouble is why nothing is decided; empty: it is.
 	Trouble string  `json:"trouble,omitempty"`
 	Metrics Metrics `json:"-"`
@@ -43,6 +45,18 @@ type MachineStatus struct {
 	Uses     int       `json:"uses"`
 	Jobs     []string  `json:"jobs"` // numbers of the jobs in its slots; empty is free
 	Why      string    `json:"why,omitempty"`
+}
+
+// VolumeStatus is a volume.
+type VolumeStatus struct {
+	Name    string    `json:"name"` // the number of its project, with "-p" for protected refs
+	ID      string    `json:"id,omitempty"`
+	State   string    `json:"state"`
+	Machine string    `json:"machine,omitempty"` // that has it, or may have
+	Zone    string    `json:"zone,omitempty"`
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used"`           // by a job, last
+	Jobs    []string  `json:"jobs,omitempty"` // numbers of those that have it
 }
 
 // Name is what people call it.
@@ -81,6 +95,13 @@ func (p *Provider) Status() *Status {
 	}
 	for _, m := range s.Machines {
 		out.Machines = append(out.Machines, machineOf(m, numbers))
+	}
+	for _, v := range p.control.Volumes() {
+		one := VolumeStatus{Name: v.Name, ID: v.ID, State: v.State.String(), Machine: cmp.Or(v.Instance, v.Machine), Zone: v.Zone, Created: v.Created, Used: v.Used}
+		for _, key := range v.Users {
+			one.Jobs = append(one.Jobs, cmp.Or(numbers[key], "?"))
+		}
+		out.Volumes = append(out.Volumes, one)
 	}
 	out.Metrics.count(s)
 	for _, m := range p.pools {

@@ -151,3 +151,15 @@ func labels(asked string, n *config.MachineNeeds, patterns []string) error {
 	}
 	return nil
 }
+
+// Volume is what a job asks for of a volume of its project: config.PerProject, config.NoVolume, or nothing. The error is an *event.Error.
+func Volume(r *config.Runner, variable func(name string) string) (string, error) {
+	switch asked := variable(NeedsPrefix + "VOLUME"); {
+	case asked != "" && asked != config.PerProject && asked != config.NoVolume:
+		return "", event.NewError(event.CodeEnvironmentInvalid, "%sVOLUME must be %q or %q, not %q", NeedsPrefix, config.PerProject, config.NoVolume, asked)
+	case asked == config.PerProject && (r.Provider == nil || r.Provider.Machinery == nil || !r.Provider.Machinery.Fleet.WantsVolume(asked)):
+		return "", denied("leave it out, or use a runner whose projects have volumes", "runners.fleet.volume", "the job asks for a volume of its project, and this runner has none")
+	default:
+		return asked, nil
+	}
+}

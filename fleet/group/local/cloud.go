@@ -48,6 +48,8 @@ type cloud struct {
 	slirp       string           // the program, where machines have networks by it
 	tree        *cgroup.Tree     // nil: nothing bounds machines
 
+	moving sync.Mutex // is held by who reads or moves volumes, and taken before mu
+
 	mu       sync.Mutex
 	machines map[string]*record // by id
 	ending   sync.WaitGroup

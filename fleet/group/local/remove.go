@@ -47,7 +47,7 @@ func (c *cloud) remove(r *record) {
 	c.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, endTime)
 		defer cancel()
-		err := end(ctx, c.path(r.ID), r)
+		err := end(ctx, c.path(r.ID), r, func() error { return c.takeAllBack(r.ID) })
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		r.removing = false
@@ -61,8 +61,8 @@ func (c *cloud) remove(r *record) {
 	})
 }
 
-// end kills the processes of a machine, waits until they are gone, and removes its folder. The record goes last.
-func end(ctx context.Context, folder string, r *record) error {
+// end kills the processes of a machine, waits until they are gone, saves its volumes, and removes its folder. The record goes last.
+func end(ctx context.Context, folder string, r *record, save func() error) error {
 	if err := kill(ctx, folder, r); err != nil {
 		return err
 	}
@@ -70,6 +70,9 @@ func end(ctx context.Context, folder string, r *record) error {
 		if err := r.Group.Remove(ctx); err != nil {
 			return err
 		}
+	}
+	if err := save(); err != nil {
+		return err
 	}
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -147,11 +147,32 @@ func show(to io.Writer, clear string, all []one) error {
 			}
 		}
 	}
+	volumes(w, all)
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	_, err := io.WriteString(to, b.String())
 	return err
+}
+
+// volumes prints the table of volumes, if there are some.
+func volumes(w io.Writer, all []one) {
+	if !slices.ContainsFunc(all, func(f one) bool { return len(f.Volumes) > 0 }) {
+		return
+	}
+	fmt.Fprintln(w, "\nVOLUME\tSTATE\tMACHINE\tUSED\tJOBS\tID")
+	for _, f := range all {
+		for _, v := range f.Volumes {
+			row(w, v.Name, v.State, orNone(v.Machine), brief(time.Since(v.Used))+" ago", orNone(strings.Join(v.Jobs, ", ")), v.ID)
+		}
+	}
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
 // row prints a line of a table, whatever is in its cells.
@@ -349,6 +370,14 @@ func sentence(e store.Entry) string {
 		text = machine + " is deleted"
 	case store.Gone:
 		text = machine + " is gone" + took
+	case store.CreateVolume:
+		text = "volume " + e.Volume + " is asked for in pool " + e.Pool
+	case store.AttachVolume:
+		text = "volume " + e.Volume + " is attached to " + machine
+	case store.DetachVolume:
+		text = "volume " + e.Volume + " is detached from " + machine
+	case store.DeleteVolume:
+		text = "volume " + e.Volume + " is deleted"
 	default:
 		text = strings.TrimSpace(machine + " " + string(e.Kind))
 	}

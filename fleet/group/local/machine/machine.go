@@ -58,6 +58,13 @@ type End struct {
 	Reason string `json:"reason"`
 }
 
+// Volumes is the folder of volumes in that of a machine, and VolumesAt where the machine sees it. What is in it can be changed there, and itself only if this program is not
+// run by root.
+const (
+	Volumes   = "volumes"
+	VolumesAt = "/volumes"
+)
+
 // The folder of a machine has folders, which it sees as its own, and records, which it does not see.
 const (
 	configFile = "config.json"
@@ -84,6 +91,7 @@ var own = []struct {
 	{"var-tmp", "/var/tmp", 0o777 | fs.ModeSticky},
 	{"builds", "/builds", 0o755},
 	{"cache", "/cache", 0o755},
+	{Volumes, VolumesAt, 0o755},
 }
 
 // ReadStatus reads what runs of the machine in a folder; known is false where nothing is known yet.

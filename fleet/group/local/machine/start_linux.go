@@ -30,7 +30,13 @@ func Prepare(folder string, c Config, keys string) error {
 		if err := os.Mkdir(path, f.mode.Perm()); err != nil {
 			return err
 		}
-		if err := errors.Join(os.Chmod(path, f.mode), os.Chown(path, c.UID, c.GID)); err != nil {
+		if err := os.Chmod(path, f.mode); err != nil {
+			return err
+		}
+		if f.name == Volumes { // its user puts nothing in the place of one
+			continue
+		}
+		if err := os.Chown(path, c.UID, c.GID); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,157 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/fleet/store"
+)
+
+const (
+	// listVolumes is how often the volumes of a group are listed, to find those that nobody knows.
+	listVolumes = 10 * time.Minute
+	// ProjectLabel is the label of volumes with whose they are.
+	ProjectLabel = "rung-project"
+)
+
+// calling is a call about a volume: there is one at a time for each.
+type calling struct {
+	volume, request string
+	state           scale.VolumeState
+	epoch           uint64
+}
+
+// followVolumes brings what is to be recorded to what scale has. The caller holds the lock.
+func (f *book) followVolumes(created uint64) {
+	changed, gone := f.scale.VolumeChanges()
+	for _, rec := range changed {
+		f.pending.keepVolume(rec)
+		f.volumes[rec.Name] = rec
+	}
+	for _, name := range gone {
+		f.pending.loseVolume(name)
+		delete(f.volumes, name)
+	}
+	if len(changed)+len(gone) > 0 {
+		f.pending.created = created
+	}
+}
+
+// volume does what was decided about a volume, and recorded, unless that is under way. The caller holds the lock.
+func (f *Fleet) volume(a scale.Action) {
+	rec, known := f.volumes[a.Volume]
+	call := calling{rec.Name, rec.Request, rec.State, rec.Epoch}
+	c := f.cloudOf(rec.Pool)
+	switch {
+	case !known || volumeCalls[rec.State] != a.Kind || f.calling[call]: // it has changed since
+		return
+	case c == nil:
+		f.log.Error("a volume cannot be looked after, as its pool is not in the configuration any more; bring the pool back, or delete the volume by hand", "pool", rec.Pool, "volume", rec.ID)
+		return
+	case f.closing && rec.State != scale.VolumeDetaching && rec.State != scale.VolumeDeleting:
+		return
+	}
+	f.calling[call] = true
+	f.launch(func() {
+		tell, err := c.volume(rec)
+		f.tell(func(now time.Time) {
+			delete(f.calling, call)
+			if err == nil {
+				tell(now)
+				return
+			}
+			failure := failureOf(err)
+			if errors.Is(err, group.ErrInUse) {
+				failure.Kind = scale.Transient
+			}
+			f.scale.VolumeFailed(now, rec.Name, rec.State, rec.Epoch, failure)
+			if _, later := group.RetryAfter(err); !later {
+				c.note(now, scale.InstanceRecord{Pool: rec.Pool}, fmt.Sprintf("the volume %s of %s is %s", rec.ID, rec.Name, rec.State), err)
+			}
+		})
+	})
+}
+
+var volumeCalls = map[scale.VolumeState]scale.Kind{
+	scale.VolumeCreating: scale.CreateVolume, scale.VolumeAttaching: scale.AttachVolume, scale.VolumeDetaching: scale.DetachVolume, scale.VolumeDeleting: scale.DeleteVolume,
+}
+
+// volume makes the call that a volume is due for. tell passes on that it has worked.
+func (c *cloud) volume(rec scale.VolumeRecord) (tell func(now time.Time), err error) {
+	if !c.enter(c.creates) {
+		return nil, context.Canceled
+	}
+	defer func() { <-c.creates }()
+	f, at := c.f, group.Attachment{Volume: rec.ID, Instance: rec.Instance, Epoch: rec.Epoch}
+	switch rec.State {
+	case scale.VolumeCreating:
+		r := group.VolumeRequest{ID: rec.Request, Size: f.o.Scale.Volumes.Size, Zone: rec.Zone, Labels: map[string]string{ProjectLabel: rec.Name}}
+		made, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (group.Volume, error) { return c.group.CreateVolume(ctx, r) })
+		return func(now time.Time) { f.scale.VolumeCreated(now, rec.Name, rec.Request, made.ID, made.Zone) }, err
+	case scale.VolumeAttaching:
+		folder, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (string, error) { return c.group.AttachVolume(ctx, at) })
+		return func(now time.Time) { f.scale.VolumeAttached(now, rec.Name, rec.Epoch, folder) }, err
+	case scale.VolumeDetaching:
+		_, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DetachVolume(ctx, at) })
+		return func(now time.Time) { f.scale.VolumeDetached(now, rec.Name, rec.Epoch) }, err
+	}
+	_, err = call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DeleteVolume(ctx, rec.ID) })
+	return func(now time.Time) { f.scale.VolumeDeleted(now, rec.Name) }, err
+}
+
+// noteVolume puts what was decided about a volume into the history, once. The caller holds the lock.
+func (f *book) noteVolume(now time.Time, a scale.Action) {
+	rec := f.volumes[a.Volume]
+	told := calling{rec.Name, rec.Request, rec.State, rec.Epoch}
+	if f.told[a.Volume] == told {
+		return
+	}
+	f.told[a.Volume] = told
+	e := store.Entry{At: now, Kind: volumeKinds[a.Kind], Pool: a.Pool, Request: rec.Machine, Instance: rec.Instance, Volume: rec.Name, Why: a.Why, Began: rec.Created, Price: f.volumePrice}
+	if a.Kind == scale.DeleteVolume {
+		delete(f.told, a.Volume)
+	}
+	f.entries = append(f.entries, e)
+	f.log.Info(string(e.Kind), "pool", a.Pool, "volume", rec.ID, "project", rec.Name, "instance", rec.Instance, "epoch", rec.Epoch, "why", a.Why)
+}
+
+var volumeKinds = map[scale.Kind]store.Kind{
+	scale.CreateVolume: store.CreateVolume, scale.AttachVolume: store.AttachVolume, scale.DetachVolume: store.DetachVolume, scale.DeleteVolume: store.DeleteVolume,
+}
+
+// volumeLists lists the volumes of a group, again and again.
+func (c *cloud) volumeLists() {
+	for c.f.life.Err() == nil {
+		found, err := call(c.f.life, c, c.f.o.CallTimeout, c.group.Volumes)
+		if c.f.life.Err() != nil {
+			return
+		}
+		c.f.tell(func(now time.Time) {
+			if err != nil {
+				c.note(now, scale.InstanceRecord{Pool: c.pools[0]}, "the volumes could not be listed", err)
+				return
+			}
+			var list []scale.SeenVolume
+			for _, v := range found {
+				list = append(list, scale.SeenVolume{ID: v.ID, Request: v.Request, Zone: v.Zone, Instance: v.Instance})
+			}
+			c.f.scale.VolumesListed(now, c.f.pools[c.pools[0]].Group, c.pools[0], list)
+		})
+		select {
+		case <-c.f.clock.After(listVolumes):
+		case <-c.f.life.Done():
+		}
+	}
+}
+
+// Volumes are those that there are, by name.
+func (f *Fleet) Volumes() []scale.VolumeRecord {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.scale.VolumeRecords())
+}

@@ -1,0 +1,70 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/fleet/control"
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/manager/config"
+)
+
+// volumesOf are the volumes of projects as the decision has them.
+func volumesOf(f *config.Fleet) scale.Volumes {
+	if f.Volume == "" {
+		return scale.Volumes{}
+	}
+	return scale.Volumes{
+		Max: cmp.Or(max(0, f.MaxVolumes), config.DefaultMaxVolumes), Size: cmp.Or(f.VolumeSize, config.DefaultVolumeSize), Idle: f.VolumeIdleTime,
+		Shared: f.VolumeShared, Wait: f.VolumeWait, Price: f.VolumePrice,
+	}
+}
+
+// protectedSuffix ends the names of tenants whose jobs are of protected refs: what others have prepared must not reach them.
+const protectedSuffix = "-p"
+
+// own says in needs whose the job is, and whether it gets a volume. Of jobs whose project is not known, each is its own.
+func (s *source) own(job provider.Job, n *scale.Needs) {
+	f := &s.o.Machinery.Fleet
+	if f.Volume == "" || job.Project == "" {
+		return
+	}
+	n.Tenant = job.Project
+	if job.Protected {
+		n.Tenant += protectedSuffix
+	}
+	n.Volume = f.WantsVolume(job.Volume)
+}
+
+// tidyScript removes from a volume ($1) what jobs have left there that lost their machine: all but the folders of projects, whose names end with a number.
+const tidyScript = `cd -- "$1" || exit
+for name in * .[!.]*; do
+  case $name in
+  *.[0-9]|*.[0-9][0-9]|*.[0-9][0-9][0-9]) ;;
+  *) rm -rf -- "$name" ;;
+  esac
+done`
+
+// tidy makes a volume one that no job uses, as nobody else has it.
+func (s *source) tidy(ctx context.Context, slot *control.Slot) error {
+	shared, err := s.hosts.get(ctx, &slot.Machine)
+	if err != nil {
+		return err
+	}
+	defer s.hosts.leave(shared)
+	if shared.host.Platform().OS == "windows" || !path.IsAbs(slot.Volume) {
+		return fmt.Errorf("the volume of the job is in %s, and volumes are for machines with a shell of POSIX", slot.Volume)
+	}
+	var said bytes.Buffer
+	code, err := run(ctx, shared.host, &host.Command{Args: []string{"/bin/sh", "-c", tidyScript, "sh", slot.Volume}, Stdout: &said, Stderr: &said})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("the volume in %s cannot be used: %s", slot.Volume, strings.ToValidUTF8(strings.TrimSpace(said.String()), "?"))
+	}
+	return err
+}
