@@ -48,6 +48,7 @@ type trial struct {
 	calm    bool // nothing fails any more
 	busy    map[string]map[string]*worker
 	theirs  string
+	tenants int           // whose jobs have volumes; 0: none has
 	next    chan struct{} // closed when there is another process
 	ends    map[string]int
 	deaths  int
@@ -57,6 +58,7 @@ type trial struct {
 
 func newTrial(t *testing.T, seed uint64) *trial {
 	r := &trial{dice: rand.New(rand.NewPCG(seed, 1)), busy: map[string]map[string]*worker{}, next: make(chan struct{}), ends: map[string]int{}}
+	volumes := seed%3 != 2 && r.one(2)
 	o := fake.Options{
 		Boot: r.upTo(90 * time.Second), Deleting: r.upTo(time.Minute), Lag: r.upTo(20 * time.Second), KeepDeleted: r.one(2), Quota: 3 + r.n(8), Page: r.n(3),
 		Machine: func(int) fake.Fate { return r.fate() },
@@ -77,6 +79,12 @@ func newTrial(t *testing.T, seed uint64) *trial {
 	r.options.Scale.Pools[0].MaxInstances = r.n(8)
 	if !counts {
 		r.options.Pools = map[string]control.Pool{"small": {Suspend: r.n(3)}}
+	}
+	if volumes {
+		p := &r.options.Scale.Pools[0]
+		p.Volumes, p.Apart = true, r.one(2)
+		r.tenants = 1 + r.n(4)
+		r.options.Scale.Volumes = scale.Volumes{Max: 1 + r.n(3), Size: 1 << 30, Idle: time.Minute + r.upTo(time.Hour), Shared: r.one(2), Wait: r.upTo(2 * time.Minute)}
 	}
 	idle, old := r.upTo(3*time.Minute), r.one(2)
 	r.policy = func() scale.Policy {
@@ -265,12 +273,13 @@ func (r *trial) work(key string) {
 	w := &worker{key: key}
 	for w.slot == nil {
 		w.of, next = r.manager()
-		w.slot, _ = w.of.fleet.Acquire(r.t.Context(), key, control.Job{ID: key}, nil)
+		w.slot, _ = w.of.fleet.Acquire(r.t.Context(), key, control.Job{ID: key, Needs: r.needs(key)}, nil)
 		if w.slot == nil {
 			<-next
 		}
 	}
 	r.occupy(w, true)
+	r.reaches(w)
 	ended := time.After(time.Second + r.upTo(10*time.Minute))
 	for {
 		_, next = r.manager()
@@ -279,6 +288,7 @@ func (r *trial) work(key string) {
 			r.lost(w, w.slot.Reason())
 			return
 		case <-ended:
+			r.reaches(w)
 			r.occupy(w, false)
 			fault := ""
 			if r.one(10) {
@@ -395,7 +405,7 @@ func (r *trial) run() {
 // empty reports whether no machine of ours exists, or is on record.
 func (r *trial) empty() bool {
 	left := slices.DeleteFunc(r.exist(), func(id string) bool { return id == r.theirs })
-	return len(left) == 0 && len(r.memory.load().Fleet.Instances) == 0
+	return len(left) == 0 && len(r.cloud.Disks())+len(r.memory.load().Fleet.Volumes) == 0 && len(r.memory.load().Fleet.Instances) == 0
 }
 
 // doubles fails the test if there were more machines than requests on record.

@@ -52,7 +52,7 @@ func inWorld(t *testing.T, o fake.Options, set func(*control.Options), test func
 }
 
 func newWorld(t *testing.T, o fake.Options) *world {
-	w := &world{t: t, cloud: fake.New(o), memory: &memory{state: store.State{Jobs: map[string]store.Job{}}, machines: map[string]scale.InstanceRecord{}}}
+	w := &world{t: t, cloud: fake.New(o), memory: &memory{state: store.State{Jobs: map[string]store.Job{}}, machines: map[string]scale.InstanceRecord{}, volumes: map[string]scale.VolumeRecord{}}}
 	w.options = control.Options{
 		Scale:  scale.Config{Name: "f", Pools: []scale.Pool{{Name: "small", Shape: scale.Shape{CPUs: 2}, Price: 0.1}}},
 		Policy: classic(schedule.Policy{IdleTime: time.Minute}),
@@ -296,6 +296,7 @@ type memory struct {
 	mu       sync.Mutex
 	state    store.State
 	machines map[string]scale.InstanceRecord
+	volumes  map[string]scale.VolumeRecord
 	history  []store.Entry
 	asked    map[string]bool // all that were ever on record; nil: they are not counted
 }
@@ -306,6 +307,9 @@ func (m *memory) load() store.State {
 	s := store.State{Fleet: scale.Record{Name: m.state.Fleet.Name, Created: m.state.Fleet.Created}, Jobs: maps.Clone(m.state.Jobs)}
 	for _, request := range slices.Sorted(maps.Keys(m.machines)) {
 		s.Fleet.Instances = append(s.Fleet.Instances, m.machines[request])
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.volumes)) {
+		s.Fleet.Volumes = append(s.Fleet.Volumes, m.volumes[name])
 	}
 	return s
 }
@@ -338,6 +342,12 @@ func (m *memory) apply(c store.Change) {
 	}
 	for _, request := range c.Gone {
 		delete(m.machines, request)
+	}
+	for _, v := range c.Volumes {
+		m.volumes[v.Name] = v
+	}
+	for _, name := range c.Lost {
+		delete(m.volumes, name)
 	}
 	for _, job := range c.Jobs {
 		m.state.Jobs[job.Key] = job

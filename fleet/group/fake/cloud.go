@@ -13,8 +13,10 @@ import (
 
 // cloud is all that there is.
 type cloud struct {
-	Machines []*machine
-	Requests map[string][]string // the ids of all machines that were ever made for a request
+	Machines    []*machine
+	Volumes     []*volume
+	VolumesMade int
+	Requests    map[string][]string // the ids of all machines that were ever made for a request
 }
 
 // machine is one machine, from when it is asked for until for good.

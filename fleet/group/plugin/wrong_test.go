@@ -247,7 +247,7 @@ func TestWhatAPluginSaysArrives(t *testing.T) {
 	if err != nil || len(metrics) == 0 || metrics[0].Name != "fake_calls_total" || !metrics[0].Counter || metrics[0].Value < 1 {
 		t.Errorf("%v, %v", metrics, err)
 	}
-	if can := g.Abilities(); can != (group.Abilities{Details: true, Watch: true, Offers: true, Requests: true, Heartbeat: true, Suspend: true, Metrics: true}) {
+	if can := g.Abilities(); can != (group.Abilities{Details: true, Watch: true, Offers: true, Requests: true, Heartbeat: true, Suspend: true, Metrics: true, Volumes: true}) {
 		t.Errorf("it can %+v", can)
 	}
 }

@@ -27,6 +27,7 @@ var kinds = []struct {
 	{fleetv1.Code_CODE_UNAUTHORISED, group.ErrUnauthorised},
 	{fleetv1.Code_CODE_TRANSIENT, group.ErrTransient},
 	{fleetv1.Code_CODE_UNHEALTHY, group.ErrInstanceUnhealthy},
+	{fleetv1.Code_CODE_IN_USE, group.ErrInUse},
 	{fleetv1.Code_CODE_UNSUPPORTED, group.ErrUnsupported},
 	{fleetv1.Code_CODE_CANCELLED, context.Canceled},
 	{fleetv1.Code_CODE_CANCELLED, context.DeadlineExceeded},

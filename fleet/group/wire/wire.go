@@ -122,6 +122,18 @@ func DecodeMetric(m *fleetv1.Metric) group.Metric {
 	return group.Metric{Name: m.GetName(), Help: clip(m.GetHelp()), Counter: m.GetCounter(), Labels: m.GetLabels(), Value: m.GetValue()}
 }
 
+// EncodeVolume makes a message of a volume.
+func EncodeVolume(v group.Volume) *fleetv1.Volume {
+	return &fleetv1.Volume{Id: v.ID, Request: v.Request, Size: v.Size, Zone: v.Zone, Instance: v.Instance, Labels: v.Labels, Created: timestamp(v.Created)}
+}
+
+// DecodeVolume is the volume of a message.
+func DecodeVolume(m *fleetv1.Volume) group.Volume {
+	return group.Volume{
+		ID: m.GetId(), Request: m.GetRequest(), Size: m.GetSize(), Zone: m.GetZone(), Instance: m.GetInstance(), Labels: m.GetLabels(), Created: moment(m.GetCreated()),
+	}
+}
+
 // EncodeSettings makes the message that opens a plugin.
 func EncodeSettings(s group.Settings, options string) *fleetv1.OpenRequest {
 	return &fleetv1.OpenRequest{Options: options, Connector: EncodeConnector(s.ConnectorConfig), Owner: s.Owner, Labels: s.Labels, State: s.State}
@@ -170,6 +182,7 @@ var abilities = []struct {
 	{fleetv1.Ability_ABILITY_HEARTBEAT, func(a *group.Abilities) *bool { return &a.Heartbeat }},
 	{fleetv1.Ability_ABILITY_SUSPEND, func(a *group.Abilities) *bool { return &a.Suspend }},
 	{fleetv1.Ability_ABILITY_METRICS, func(a *group.Abilities) *bool { return &a.Metrics }},
+	{fleetv1.Ability_ABILITY_VOLUMES, func(a *group.Abilities) *bool { return &a.Volumes }},
 }
 
 func duration(d time.Duration) *durationpb.Duration {

@@ -50,6 +50,7 @@ const (
 	Ability_ABILITY_HEARTBEAT   Ability = 5 // Heartbeat
 	Ability_ABILITY_SUSPEND     Ability = 6 // Suspend and Resume
 	Ability_ABILITY_METRICS     Ability = 7 // Metrics
+	Ability_ABILITY_VOLUMES     Ability = 8 // Volumes, CreateVolume, AttachVolume, DetachVolume, DeleteVolume
 )
 
 // Enum value maps for Ability.
@@ -63,6 +64,7 @@ var (
 		5: "ABILITY_HEARTBEAT",
 		6: "ABILITY_SUSPEND",
 		7: "ABILITY_METRICS",
+		8: "ABILITY_VOLUMES",
 	}
 	Ability_value = map[string]int32{
 		"ABILITY_UNSPECIFIED": 0,
@@ -73,6 +75,7 @@ var (
 		"ABILITY_HEARTBEAT":   5,
 		"ABILITY_SUSPEND":     6,
 		"ABILITY_METRICS":     7,
+		"ABILITY_VOLUMES":     8,
 	}
 )
 
@@ -177,29 +180,31 @@ type Code int32
 const (
 	Code_CODE_UNSPECIFIED  Code = 0
 	Code_CODE_INTERNAL     Code = 1
-	Code_CODE_QUOTA        Code = 2 // the cloud gives no more now
-	Code_CODE_NOT_FOUND    Code = 3 // there is no such instance, shape or group
-	Code_CODE_UNAUTHORISED Code = 4 // the cloud refuses the credentials
-	Code_CODE_TRANSIENT    Code = 5 // it may work later
-	Code_CODE_UNHEALTHY    Code = 6 // the instance must get no more work
-	Code_CODE_UNSUPPORTED  Code = 7 // the plugin does not do that
-	Code_CODE_UNCERTAIN    Code = 8 // it is not known whether the call had an effect
-	Code_CODE_CANCELLED    Code = 9 // the call was, or its time was over
+	Code_CODE_QUOTA        Code = 2  // the cloud gives no more now
+	Code_CODE_NOT_FOUND    Code = 3  // there is no such instance, shape or group
+	Code_CODE_UNAUTHORISED Code = 4  // the cloud refuses the credentials
+	Code_CODE_TRANSIENT    Code = 5  // it may work later
+	Code_CODE_UNHEALTHY    Code = 6  // the instance must get no more work
+	Code_CODE_UNSUPPORTED  Code = 7  // the plugin does not do that
+	Code_CODE_UNCERTAIN    Code = 8  // it is not known whether the call had an effect
+	Code_CODE_CANCELLED    Code = 9  // the call was, or its time was over
+	Code_CODE_IN_USE       Code = 10 // the volume is on another instance, or was attached again since
 )
 
 // Enum value maps for Code.
 var (
 	Code_name = map[int32]string{
-		0: "CODE_UNSPECIFIED",
-		1: "CODE_INTERNAL",
-		2: "CODE_QUOTA",
-		3: "CODE_NOT_FOUND",
-		4: "CODE_UNAUTHORISED",
-		5: "CODE_TRANSIENT",
-		6: "CODE_UNHEALTHY",
-		7: "CODE_UNSUPPORTED",
-		8: "CODE_UNCERTAIN",
-		9: "CODE_CANCELLED",
+		0:  "CODE_UNSPECIFIED",
+		1:  "CODE_INTERNAL",
+		2:  "CODE_QUOTA",
+		3:  "CODE_NOT_FOUND",
+		4:  "CODE_UNAUTHORISED",
+		5:  "CODE_TRANSIENT",
+		6:  "CODE_UNHEALTHY",
+		7:  "CODE_UNSUPPORTED",
+		8:  "CODE_UNCERTAIN",
+		9:  "CODE_CANCELLED",
+		10: "CODE_IN_USE",
 	}
 	Code_value = map[string]int32{
 		"CODE_UNSPECIFIED":  0,
@@ -212,6 +217,7 @@ var (
 		"CODE_UNSUPPORTED":  7,
 		"CODE_UNCERTAIN":    8,
 		"CODE_CANCELLED":    9,
+		"CODE_IN_USE":       10,
 	}
 )
 
@@ -1978,6 +1984,571 @@ func (x *Metric) GetValue() float64 {
 	return 0
 }
 
+// Volume is storage that outlives instances, and is on one of them at a time.
+type Volume struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Request       string                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"` // the id of the request that it was made for
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`      // bytes
+	Zone          string                 `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	Instance      string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // that has it, or may have
+	Labels        map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Created       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created,proto3" json:"created,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Volume) Reset() {
+	*x = Volume{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Volume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Volume) ProtoMessage() {}
+
+func (x *Volume) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
+func (*Volume) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Volume) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Volume) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *Volume) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Volume) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *Volume) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *Volume) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Volume) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+type VolumesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumesRequest) Reset() {
+	*x = VolumesRequest{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumesRequest) ProtoMessage() {}
+
+func (x *VolumesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumesRequest.ProtoReflect.Descriptor instead.
+func (*VolumesRequest) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{30}
+}
+
+type VolumesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Volumes       []*Volume              `protobuf:"bytes,1,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumesResponse) Reset() {
+	*x = VolumesResponse{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumesResponse) ProtoMessage() {}
+
+func (x *VolumesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumesResponse.ProtoReflect.Descriptor instead.
+func (*VolumesResponse) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *VolumesResponse) GetVolumes() []*Volume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+type CreateVolumeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       string                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"` // bytes
+	Zone          string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	Labels        map[string]string      `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateVolumeRequest) Reset() {
+	*x = CreateVolumeRequest{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateVolumeRequest) ProtoMessage() {}
+
+func (x *CreateVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateVolumeRequest.ProtoReflect.Descriptor instead.
+func (*CreateVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CreateVolumeRequest) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *CreateVolumeRequest) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CreateVolumeRequest) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *CreateVolumeRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+type CreateVolumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Volume        *Volume                `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateVolumeResponse) Reset() {
+	*x = CreateVolumeResponse{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateVolumeResponse) ProtoMessage() {}
+
+func (x *CreateVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateVolumeResponse.ProtoReflect.Descriptor instead.
+func (*CreateVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CreateVolumeResponse) GetVolume() *Volume {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
+type AttachVolumeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Volume        string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	Instance      string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // grows with each attachment of the volume
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachVolumeRequest) Reset() {
+	*x = AttachVolumeRequest{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachVolumeRequest) ProtoMessage() {}
+
+func (x *AttachVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachVolumeRequest.ProtoReflect.Descriptor instead.
+func (*AttachVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *AttachVolumeRequest) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *AttachVolumeRequest) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *AttachVolumeRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+type AttachVolumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Folder        string                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"` // where the instance's user has it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachVolumeResponse) Reset() {
+	*x = AttachVolumeResponse{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachVolumeResponse) ProtoMessage() {}
+
+func (x *AttachVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachVolumeResponse.ProtoReflect.Descriptor instead.
+func (*AttachVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *AttachVolumeResponse) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+type DetachVolumeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Volume        string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	Instance      string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetachVolumeRequest) Reset() {
+	*x = DetachVolumeRequest{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetachVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetachVolumeRequest) ProtoMessage() {}
+
+func (x *DetachVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetachVolumeRequest.ProtoReflect.Descriptor instead.
+func (*DetachVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *DetachVolumeRequest) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *DetachVolumeRequest) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *DetachVolumeRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+type DetachVolumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetachVolumeResponse) Reset() {
+	*x = DetachVolumeResponse{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetachVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetachVolumeResponse) ProtoMessage() {}
+
+func (x *DetachVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetachVolumeResponse.ProtoReflect.Descriptor instead.
+func (*DetachVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{37}
+}
+
+type DeleteVolumeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Volume        string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteVolumeRequest) Reset() {
+	*x = DeleteVolumeRequest{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteVolumeRequest) ProtoMessage() {}
+
+func (x *DeleteVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteVolumeRequest.ProtoReflect.Descriptor instead.
+func (*DeleteVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *DeleteVolumeRequest) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+type DeleteVolumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteVolumeResponse) Reset() {
+	*x = DeleteVolumeResponse{}
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteVolumeResponse) ProtoMessage() {}
+
+func (x *DeleteVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteVolumeResponse.ProtoReflect.Descriptor instead.
+func (*DeleteVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{39}
+}
+
 type ShutdownRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1986,7 +2557,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[29]
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2569,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[29]
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2582,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{29}
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
 }
 
 type ShutdownResponse struct {
@@ -2022,7 +2593,7 @@ type ShutdownResponse struct {
 
 func (x *ShutdownResponse) Reset() {
 	*x = ShutdownResponse{}
-	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[30]
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2605,7 @@ func (x *ShutdownResponse) String() string {
 func (*ShutdownResponse) ProtoMessage() {}
 
 func (x *ShutdownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[30]
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2618,7 @@ func (x *ShutdownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownResponse.ProtoReflect.Descriptor instead.
 func (*ShutdownResponse) Descriptor() ([]byte, []int) {
-	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{30}
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
 }
 
 // Error is why a call failed.
@@ -2066,7 +2637,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[31]
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2649,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[31]
+	mi := &file_rung_fleet_v1_fleet_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2662,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{31}
+	return file_rung_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Error) GetCode() Code {
@@ -2256,14 +2827,52 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x05value\x18\x05 \x01(\x01R\x05value\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x11\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x02\n" +
+	"\x06Volume\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x12\x1a\n" +
+	"\binstance\x18\x05 \x01(\tR\binstance\x129\n" +
+	"\x06labels\x18\x06 \x03(\v2!.rung.fleet.v1.Volume.LabelsEntryR\x06labels\x124\n" +
+	"\acreated\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x10\n" +
+	"\x0eVolumesRequest\"B\n" +
+	"\x0fVolumesResponse\x12/\n" +
+	"\avolumes\x18\x01 \x03(\v2\x15.rung.fleet.v1.VolumeR\avolumes\"\xda\x01\n" +
+	"\x13CreateVolumeRequest\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x12F\n" +
+	"\x06labels\x18\x04 \x03(\v2..rung.fleet.v1.CreateVolumeRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"E\n" +
+	"\x14CreateVolumeResponse\x12-\n" +
+	"\x06volume\x18\x01 \x01(\v2\x15.rung.fleet.v1.VolumeR\x06volume\"_\n" +
+	"\x13AttachVolumeRequest\x12\x16\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\".\n" +
+	"\x14AttachVolumeResponse\x12\x16\n" +
+	"\x06folder\x18\x01 \x01(\tR\x06folder\"_\n" +
+	"\x13DetachVolumeRequest\x12\x16\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x16\n" +
+	"\x14DetachVolumeResponse\"-\n" +
+	"\x13DeleteVolumeRequest\x12\x16\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\"\x16\n" +
+	"\x14DeleteVolumeResponse\"\x11\n" +
 	"\x0fShutdownRequest\"\x12\n" +
 	"\x10ShutdownResponse\"\x93\x01\n" +
 	"\x05Error\x12'\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x13.rung.fleet.v1.CodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12/\n" +
 	"\x05after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05after\x12\x16\n" +
-	"\x06option\x18\x04 \x01(\tR\x06option*\xb5\x01\n" +
+	"\x06option\x18\x04 \x01(\tR\x06option*\xca\x01\n" +
 	"\aAbility\x12\x17\n" +
 	"\x13ABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fABILITY_DETAILS\x10\x01\x12\x11\n" +
@@ -2272,7 +2881,8 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x10ABILITY_REQUESTS\x10\x04\x12\x15\n" +
 	"\x11ABILITY_HEARTBEAT\x10\x05\x12\x13\n" +
 	"\x0fABILITY_SUSPEND\x10\x06\x12\x13\n" +
-	"\x0fABILITY_METRICS\x10\a*\xbc\x01\n" +
+	"\x0fABILITY_METRICS\x10\a\x12\x13\n" +
+	"\x0fABILITY_VOLUMES\x10\b*\xbc\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTATE_CREATING\x10\x01\x12\x11\n" +
@@ -2282,7 +2892,7 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\rSTATE_TIMEOUT\x10\x05\x12\x10\n" +
 	"\fSTATE_FAILED\x10\x06\x12\x12\n" +
 	"\x0eSTATE_DELETING\x10\a\x12\x11\n" +
-	"\rSTATE_DELETED\x10\b*\xd0\x01\n" +
+	"\rSTATE_DELETED\x10\b*\xe1\x01\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rCODE_INTERNAL\x10\x01\x12\x0e\n" +
@@ -2294,7 +2904,9 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x0eCODE_UNHEALTHY\x10\x06\x12\x14\n" +
 	"\x10CODE_UNSUPPORTED\x10\a\x12\x12\n" +
 	"\x0eCODE_UNCERTAIN\x10\b\x12\x12\n" +
-	"\x0eCODE_CANCELLED\x10\t2\xd7\a\n" +
+	"\x0eCODE_CANCELLED\x10\t\x12\x0f\n" +
+	"\vCODE_IN_USE\x10\n" +
+	"2\x85\v\n" +
 	"\rInstanceGroup\x12K\n" +
 	"\bDescribe\x12\x1e.rung.fleet.v1.DescribeRequest\x1a\x1f.rung.fleet.v1.DescribeResponse\x12A\n" +
 	"\x04Open\x12\x1a.rung.fleet.v1.OpenRequest\x1a\x1b.rung.fleet.v1.OpenResponse0\x01\x12A\n" +
@@ -2307,7 +2919,12 @@ const file_rung_fleet_v1_fleet_proto_rawDesc = "" +
 	"\tHeartbeat\x12\x1f.rung.fleet.v1.HeartbeatRequest\x1a .rung.fleet.v1.HeartbeatResponse\x12H\n" +
 	"\aSuspend\x12\x1d.rung.fleet.v1.SuspendRequest\x1a\x1e.rung.fleet.v1.SuspendResponse\x12E\n" +
 	"\x06Resume\x12\x1c.rung.fleet.v1.ResumeRequest\x1a\x1d.rung.fleet.v1.ResumeResponse\x12H\n" +
-	"\aMetrics\x12\x1d.rung.fleet.v1.MetricsRequest\x1a\x1e.rung.fleet.v1.MetricsResponse\x12K\n" +
+	"\aMetrics\x12\x1d.rung.fleet.v1.MetricsRequest\x1a\x1e.rung.fleet.v1.MetricsResponse\x12H\n" +
+	"\aVolumes\x12\x1d.rung.fleet.v1.VolumesRequest\x1a\x1e.rung.fleet.v1.VolumesResponse\x12W\n" +
+	"\fCreateVolume\x12\".rung.fleet.v1.CreateVolumeRequest\x1a#.rung.fleet.v1.CreateVolumeResponse\x12W\n" +
+	"\fAttachVolume\x12\".rung.fleet.v1.AttachVolumeRequest\x1a#.rung.fleet.v1.AttachVolumeResponse\x12W\n" +
+	"\fDetachVolume\x12\".rung.fleet.v1.DetachVolumeRequest\x1a#.rung.fleet.v1.DetachVolumeResponse\x12W\n" +
+	"\fDeleteVolume\x12\".rung.fleet.v1.DeleteVolumeRequest\x1a#.rung.fleet.v1.DeleteVolumeResponse\x12K\n" +
 	"\bShutdown\x12\x1e.rung.fleet.v1.ShutdownRequest\x1a\x1f.rung.fleet.v1.ShutdownResponseB2Z0github.com/rungci/rung/api/rung/fleet/v1;fleetv1b\x06proto3"
 
 var (
@@ -2323,7 +2940,7 @@ func file_rung_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_rung_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_rung_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_rung_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_rung_fleet_v1_fleet_proto_goTypes = []any{
 	(Ability)(0),                  // 0: rung.fleet.v1.Ability
 	(State)(0),                    // 1: rung.fleet.v1.State
@@ -2357,74 +2974,102 @@ var file_rung_fleet_v1_fleet_proto_goTypes = []any{
 	(*MetricsRequest)(nil),        // 29: rung.fleet.v1.MetricsRequest
 	(*MetricsResponse)(nil),       // 30: rung.fleet.v1.MetricsResponse
 	(*Metric)(nil),                // 31: rung.fleet.v1.Metric
-	(*ShutdownRequest)(nil),       // 32: rung.fleet.v1.ShutdownRequest
-	(*ShutdownResponse)(nil),      // 33: rung.fleet.v1.ShutdownResponse
-	(*Error)(nil),                 // 34: rung.fleet.v1.Error
-	nil,                           // 35: rung.fleet.v1.OpenRequest.LabelsEntry
-	nil,                           // 36: rung.fleet.v1.Instance.LabelsEntry
-	nil,                           // 37: rung.fleet.v1.IncreaseRequest.LabelsEntry
-	nil,                           // 38: rung.fleet.v1.Metric.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*Volume)(nil),                // 32: rung.fleet.v1.Volume
+	(*VolumesRequest)(nil),        // 33: rung.fleet.v1.VolumesRequest
+	(*VolumesResponse)(nil),       // 34: rung.fleet.v1.VolumesResponse
+	(*CreateVolumeRequest)(nil),   // 35: rung.fleet.v1.CreateVolumeRequest
+	(*CreateVolumeResponse)(nil),  // 36: rung.fleet.v1.CreateVolumeResponse
+	(*AttachVolumeRequest)(nil),   // 37: rung.fleet.v1.AttachVolumeRequest
+	(*AttachVolumeResponse)(nil),  // 38: rung.fleet.v1.AttachVolumeResponse
+	(*DetachVolumeRequest)(nil),   // 39: rung.fleet.v1.DetachVolumeRequest
+	(*DetachVolumeResponse)(nil),  // 40: rung.fleet.v1.DetachVolumeResponse
+	(*DeleteVolumeRequest)(nil),   // 41: rung.fleet.v1.DeleteVolumeRequest
+	(*DeleteVolumeResponse)(nil),  // 42: rung.fleet.v1.DeleteVolumeResponse
+	(*ShutdownRequest)(nil),       // 43: rung.fleet.v1.ShutdownRequest
+	(*ShutdownResponse)(nil),      // 44: rung.fleet.v1.ShutdownResponse
+	(*Error)(nil),                 // 45: rung.fleet.v1.Error
+	nil,                           // 46: rung.fleet.v1.OpenRequest.LabelsEntry
+	nil,                           // 47: rung.fleet.v1.Instance.LabelsEntry
+	nil,                           // 48: rung.fleet.v1.IncreaseRequest.LabelsEntry
+	nil,                           // 49: rung.fleet.v1.Metric.LabelsEntry
+	nil,                           // 50: rung.fleet.v1.Volume.LabelsEntry
+	nil,                           // 51: rung.fleet.v1.CreateVolumeRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 53: google.protobuf.Duration
 }
 var file_rung_fleet_v1_fleet_proto_depIdxs = []int32{
 	22, // 0: rung.fleet.v1.OpenRequest.connector:type_name -> rung.fleet.v1.Connector
-	35, // 1: rung.fleet.v1.OpenRequest.labels:type_name -> rung.fleet.v1.OpenRequest.LabelsEntry
+	46, // 1: rung.fleet.v1.OpenRequest.labels:type_name -> rung.fleet.v1.OpenRequest.LabelsEntry
 	0,  // 2: rung.fleet.v1.OpenResponse.abilities:type_name -> rung.fleet.v1.Ability
 	1,  // 3: rung.fleet.v1.Instance.state:type_name -> rung.fleet.v1.State
-	36, // 4: rung.fleet.v1.Instance.labels:type_name -> rung.fleet.v1.Instance.LabelsEntry
-	39, // 5: rung.fleet.v1.Instance.created:type_name -> google.protobuf.Timestamp
+	47, // 4: rung.fleet.v1.Instance.labels:type_name -> rung.fleet.v1.Instance.LabelsEntry
+	52, // 5: rung.fleet.v1.Instance.created:type_name -> google.protobuf.Timestamp
 	8,  // 6: rung.fleet.v1.Instance.interruption:type_name -> rung.fleet.v1.Interruption
-	39, // 7: rung.fleet.v1.Interruption.at:type_name -> google.protobuf.Timestamp
+	52, // 7: rung.fleet.v1.Interruption.at:type_name -> google.protobuf.Timestamp
 	7,  // 8: rung.fleet.v1.ListResponse.instances:type_name -> rung.fleet.v1.Instance
 	7,  // 9: rung.fleet.v1.WatchResponse.instance:type_name -> rung.fleet.v1.Instance
 	15, // 10: rung.fleet.v1.OffersResponse.offers:type_name -> rung.fleet.v1.Offer
-	40, // 11: rung.fleet.v1.Offer.minimum:type_name -> google.protobuf.Duration
-	40, // 12: rung.fleet.v1.Offer.step:type_name -> google.protobuf.Duration
-	37, // 13: rung.fleet.v1.IncreaseRequest.labels:type_name -> rung.fleet.v1.IncreaseRequest.LabelsEntry
-	34, // 14: rung.fleet.v1.IncreaseResponse.error:type_name -> rung.fleet.v1.Error
-	34, // 15: rung.fleet.v1.DecreaseResponse.error:type_name -> rung.fleet.v1.Error
+	53, // 11: rung.fleet.v1.Offer.minimum:type_name -> google.protobuf.Duration
+	53, // 12: rung.fleet.v1.Offer.step:type_name -> google.protobuf.Duration
+	48, // 13: rung.fleet.v1.IncreaseRequest.labels:type_name -> rung.fleet.v1.IncreaseRequest.LabelsEntry
+	45, // 14: rung.fleet.v1.IncreaseResponse.error:type_name -> rung.fleet.v1.Error
+	45, // 15: rung.fleet.v1.DecreaseResponse.error:type_name -> rung.fleet.v1.Error
 	22, // 16: rung.fleet.v1.ConnectInfoResponse.connector:type_name -> rung.fleet.v1.Connector
-	39, // 17: rung.fleet.v1.ConnectInfoResponse.expires:type_name -> google.protobuf.Timestamp
-	40, // 18: rung.fleet.v1.Connector.keepalive:type_name -> google.protobuf.Duration
-	40, // 19: rung.fleet.v1.Connector.timeout:type_name -> google.protobuf.Duration
-	34, // 20: rung.fleet.v1.SuspendResponse.error:type_name -> rung.fleet.v1.Error
-	34, // 21: rung.fleet.v1.ResumeResponse.error:type_name -> rung.fleet.v1.Error
+	52, // 17: rung.fleet.v1.ConnectInfoResponse.expires:type_name -> google.protobuf.Timestamp
+	53, // 18: rung.fleet.v1.Connector.keepalive:type_name -> google.protobuf.Duration
+	53, // 19: rung.fleet.v1.Connector.timeout:type_name -> google.protobuf.Duration
+	45, // 20: rung.fleet.v1.SuspendResponse.error:type_name -> rung.fleet.v1.Error
+	45, // 21: rung.fleet.v1.ResumeResponse.error:type_name -> rung.fleet.v1.Error
 	31, // 22: rung.fleet.v1.MetricsResponse.metrics:type_name -> rung.fleet.v1.Metric
-	38, // 23: rung.fleet.v1.Metric.labels:type_name -> rung.fleet.v1.Metric.LabelsEntry
-	2,  // 24: rung.fleet.v1.Error.code:type_name -> rung.fleet.v1.Code
-	40, // 25: rung.fleet.v1.Error.after:type_name -> google.protobuf.Duration
-	3,  // 26: rung.fleet.v1.InstanceGroup.Describe:input_type -> rung.fleet.v1.DescribeRequest
-	5,  // 27: rung.fleet.v1.InstanceGroup.Open:input_type -> rung.fleet.v1.OpenRequest
-	9,  // 28: rung.fleet.v1.InstanceGroup.List:input_type -> rung.fleet.v1.ListRequest
-	11, // 29: rung.fleet.v1.InstanceGroup.Watch:input_type -> rung.fleet.v1.WatchRequest
-	13, // 30: rung.fleet.v1.InstanceGroup.Offers:input_type -> rung.fleet.v1.OffersRequest
-	16, // 31: rung.fleet.v1.InstanceGroup.Increase:input_type -> rung.fleet.v1.IncreaseRequest
-	18, // 32: rung.fleet.v1.InstanceGroup.Decrease:input_type -> rung.fleet.v1.DecreaseRequest
-	20, // 33: rung.fleet.v1.InstanceGroup.ConnectInfo:input_type -> rung.fleet.v1.ConnectInfoRequest
-	23, // 34: rung.fleet.v1.InstanceGroup.Heartbeat:input_type -> rung.fleet.v1.HeartbeatRequest
-	25, // 35: rung.fleet.v1.InstanceGroup.Suspend:input_type -> rung.fleet.v1.SuspendRequest
-	27, // 36: rung.fleet.v1.InstanceGroup.Resume:input_type -> rung.fleet.v1.ResumeRequest
-	29, // 37: rung.fleet.v1.InstanceGroup.Metrics:input_type -> rung.fleet.v1.MetricsRequest
-	32, // 38: rung.fleet.v1.InstanceGroup.Shutdown:input_type -> rung.fleet.v1.ShutdownRequest
-	4,  // 39: rung.fleet.v1.InstanceGroup.Describe:output_type -> rung.fleet.v1.DescribeResponse
-	6,  // 40: rung.fleet.v1.InstanceGroup.Open:output_type -> rung.fleet.v1.OpenResponse
-	10, // 41: rung.fleet.v1.InstanceGroup.List:output_type -> rung.fleet.v1.ListResponse
-	12, // 42: rung.fleet.v1.InstanceGroup.Watch:output_type -> rung.fleet.v1.WatchResponse
-	14, // 43: rung.fleet.v1.InstanceGroup.Offers:output_type -> rung.fleet.v1.OffersResponse
-	17, // 44: rung.fleet.v1.InstanceGroup.Increase:output_type -> rung.fleet.v1.IncreaseResponse
-	19, // 45: rung.fleet.v1.InstanceGroup.Decrease:output_type -> rung.fleet.v1.DecreaseResponse
-	21, // 46: rung.fleet.v1.InstanceGroup.ConnectInfo:output_type -> rung.fleet.v1.ConnectInfoResponse
-	24, // 47: rung.fleet.v1.InstanceGroup.Heartbeat:output_type -> rung.fleet.v1.HeartbeatResponse
-	26, // 48: rung.fleet.v1.InstanceGroup.Suspend:output_type -> rung.fleet.v1.SuspendResponse
-	28, // 49: rung.fleet.v1.InstanceGroup.Resume:output_type -> rung.fleet.v1.ResumeResponse
-	30, // 50: rung.fleet.v1.InstanceGroup.Metrics:output_type -> rung.fleet.v1.MetricsResponse
-	33, // 51: rung.fleet.v1.InstanceGroup.Shutdown:output_type -> rung.fleet.v1.ShutdownResponse
-	39, // [39:52] is the sub-list for method output_type
-	26, // [26:39] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	49, // 23: rung.fleet.v1.Metric.labels:type_name -> rung.fleet.v1.Metric.LabelsEntry
+	50, // 24: rung.fleet.v1.Volume.labels:type_name -> rung.fleet.v1.Volume.LabelsEntry
+	52, // 25: rung.fleet.v1.Volume.created:type_name -> google.protobuf.Timestamp
+	32, // 26: rung.fleet.v1.VolumesResponse.volumes:type_name -> rung.fleet.v1.Volume
+	51, // 27: rung.fleet.v1.CreateVolumeRequest.labels:type_name -> rung.fleet.v1.CreateVolumeRequest.LabelsEntry
+	32, // 28: rung.fleet.v1.CreateVolumeResponse.volume:type_name -> rung.fleet.v1.Volume
+	2,  // 29: rung.fleet.v1.Error.code:type_name -> rung.fleet.v1.Code
+	53, // 30: rung.fleet.v1.Error.after:type_name -> google.protobuf.Duration
+	3,  // 31: rung.fleet.v1.InstanceGroup.Describe:input_type -> rung.fleet.v1.DescribeRequest
+	5,  // 32: rung.fleet.v1.InstanceGroup.Open:input_type -> rung.fleet.v1.OpenRequest
+	9,  // 33: rung.fleet.v1.InstanceGroup.List:input_type -> rung.fleet.v1.ListRequest
+	11, // 34: rung.fleet.v1.InstanceGroup.Watch:input_type -> rung.fleet.v1.WatchRequest
+	13, // 35: rung.fleet.v1.InstanceGroup.Offers:input_type -> rung.fleet.v1.OffersRequest
+	16, // 36: rung.fleet.v1.InstanceGroup.Increase:input_type -> rung.fleet.v1.IncreaseRequest
+	18, // 37: rung.fleet.v1.InstanceGroup.Decrease:input_type -> rung.fleet.v1.DecreaseRequest
+	20, // 38: rung.fleet.v1.InstanceGroup.ConnectInfo:input_type -> rung.fleet.v1.ConnectInfoRequest
+	23, // 39: rung.fleet.v1.InstanceGroup.Heartbeat:input_type -> rung.fleet.v1.HeartbeatRequest
+	25, // 40: rung.fleet.v1.InstanceGroup.Suspend:input_type -> rung.fleet.v1.SuspendRequest
+	27, // 41: rung.fleet.v1.InstanceGroup.Resume:input_type -> rung.fleet.v1.ResumeRequest
+	29, // 42: rung.fleet.v1.InstanceGroup.Metrics:input_type -> rung.fleet.v1.MetricsRequest
+	33, // 43: rung.fleet.v1.InstanceGroup.Volumes:input_type -> rung.fleet.v1.VolumesRequest
+	35, // 44: rung.fleet.v1.InstanceGroup.CreateVolume:input_type -> rung.fleet.v1.CreateVolumeRequest
+	37, // 45: rung.fleet.v1.InstanceGroup.AttachVolume:input_type -> rung.fleet.v1.AttachVolumeRequest
+	39, // 46: rung.fleet.v1.InstanceGroup.DetachVolume:input_type -> rung.fleet.v1.DetachVolumeRequest
+	41, // 47: rung.fleet.v1.InstanceGroup.DeleteVolume:input_type -> rung.fleet.v1.DeleteVolumeRequest
+	43, // 48: rung.fleet.v1.InstanceGroup.Shutdown:input_type -> rung.fleet.v1.ShutdownRequest
+	4,  // 49: rung.fleet.v1.InstanceGroup.Describe:output_type -> rung.fleet.v1.DescribeResponse
+	6,  // 50: rung.fleet.v1.InstanceGroup.Open:output_type -> rung.fleet.v1.OpenResponse
+	10, // 51: rung.fleet.v1.InstanceGroup.List:output_type -> rung.fleet.v1.ListResponse
+	12, // 52: rung.fleet.v1.InstanceGroup.Watch:output_type -> rung.fleet.v1.WatchResponse
+	14, // 53: rung.fleet.v1.InstanceGroup.Offers:output_type -> rung.fleet.v1.OffersResponse
+	17, // 54: rung.fleet.v1.InstanceGroup.Increase:output_type -> rung.fleet.v1.IncreaseResponse
+	19, // 55: rung.fleet.v1.InstanceGroup.Decrease:output_type -> rung.fleet.v1.DecreaseResponse
+	21, // 56: rung.fleet.v1.InstanceGroup.ConnectInfo:output_type -> rung.fleet.v1.ConnectInfoResponse
+	24, // 57: rung.fleet.v1.InstanceGroup.Heartbeat:output_type -> rung.fleet.v1.HeartbeatResponse
+	26, // 58: rung.fleet.v1.InstanceGroup.Suspend:output_type -> rung.fleet.v1.SuspendResponse
+	28, // 59: rung.fleet.v1.InstanceGroup.Resume:output_type -> rung.fleet.v1.ResumeResponse
+	30, // 60: rung.fleet.v1.InstanceGroup.Metrics:output_type -> rung.fleet.v1.MetricsResponse
+	34, // 61: rung.fleet.v1.InstanceGroup.Volumes:output_type -> rung.fleet.v1.VolumesResponse
+	36, // 62: rung.fleet.v1.InstanceGroup.CreateVolume:output_type -> rung.fleet.v1.CreateVolumeResponse
+	38, // 63: rung.fleet.v1.InstanceGroup.AttachVolume:output_type -> rung.fleet.v1.AttachVolumeResponse
+	40, // 64: rung.fleet.v1.InstanceGroup.DetachVolume:output_type -> rung.fleet.v1.DetachVolumeResponse
+	42, // 65: rung.fleet.v1.InstanceGroup.DeleteVolume:output_type -> rung.fleet.v1.DeleteVolumeResponse
+	44, // 66: rung.fleet.v1.InstanceGroup.Shutdown:output_type -> rung.fleet.v1.ShutdownResponse
+	49, // [49:67] is the sub-list for method output_type
+	31, // [31:49] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_rung_fleet_v1_fleet_proto_init() }
@@ -2438,7 +3083,7 @@ func file_rung_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rung_fleet_v1_fleet_proto_rawDesc), len(file_rung_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,19 +34,24 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	InstanceGroup_Describe_FullMethodName    = "/rung.fleet.v1.InstanceGroup/Describe"
-	InstanceGroup_Open_FullMethodName        = "/rung.fleet.v1.InstanceGroup/Open"
-	InstanceGroup_List_FullMethodName        = "/rung.fleet.v1.InstanceGroup/List"
-	InstanceGroup_Watch_FullMethodName       = "/rung.fleet.v1.InstanceGroup/Watch"
-	InstanceGroup_Offers_FullMethodName      = "/rung.fleet.v1.InstanceGroup/Offers"
-	InstanceGroup_Increase_FullMethodName    = "/rung.fleet.v1.InstanceGroup/Increase"
-	InstanceGroup_Decrease_FullMethodName    = "/rung.fleet.v1.InstanceGroup/Decrease"
-	InstanceGroup_ConnectInfo_FullMethodName = "/rung.fleet.v1.InstanceGroup/ConnectInfo"
-	InstanceGroup_Heartbeat_FullMethodName   = "/rung.fleet.v1.InstanceGroup/Heartbeat"
-	InstanceGroup_Suspend_FullMethodName     = "/rung.fleet.v1.InstanceGroup/Suspend"
-	InstanceGroup_Resume_FullMethodName      = "/rung.fleet.v1.InstanceGroup/Resume"
-	InstanceGroup_Metrics_FullMethodName     = "/rung.fleet.v1.InstanceGroup/Metrics"
-	InstanceGroup_Shutdown_FullMethodName    = "/rung.fleet.v1.InstanceGroup/Shutdown"
+	InstanceGroup_Describe_FullMethodName     = "/rung.fleet.v1.InstanceGroup/Describe"
+	InstanceGroup_Open_FullMethodName         = "/rung.fleet.v1.InstanceGroup/Open"
+	InstanceGroup_List_FullMethodName         = "/rung.fleet.v1.InstanceGroup/List"
+	InstanceGroup_Watch_FullMethodName        = "/rung.fleet.v1.InstanceGroup/Watch"
+	InstanceGroup_Offers_FullMethodName       = "/rung.fleet.v1.InstanceGroup/Offers"
+	InstanceGroup_Increase_FullMethodName     = "/rung.fleet.v1.InstanceGroup/Increase"
+	InstanceGroup_Decrease_FullMethodName     = "/rung.fleet.v1.InstanceGroup/Decrease"
+	InstanceGroup_ConnectInfo_FullMethodName  = "/rung.fleet.v1.InstanceGroup/ConnectInfo"
+	InstanceGroup_Heartbeat_FullMethodName    = "/rung.fleet.v1.InstanceGroup/Heartbeat"
+	InstanceGroup_Suspend_FullMethodName      = "/rung.fleet.v1.InstanceGroup/Suspend"
+	InstanceGroup_Resume_FullMethodName       = "/rung.fleet.v1.InstanceGroup/Resume"
+	InstanceGroup_Metrics_FullMethodName      = "/rung.fleet.v1.InstanceGroup/Metrics"
+	InstanceGroup_Volumes_FullMethodName      = "/rung.fleet.v1.InstanceGroup/Volumes"
+	InstanceGroup_CreateVolume_FullMethodName = "/rung.fleet.v1.InstanceGroup/CreateVolume"
+	InstanceGroup_AttachVolume_FullMethodName = "/rung.fleet.v1.InstanceGroup/AttachVolume"
+	InstanceGroup_DetachVolume_FullMethodName = "/rung.fleet.v1.InstanceGroup/DetachVolume"
+	InstanceGroup_DeleteVolume_FullMethodName = "/rung.fleet.v1.InstanceGroup/DeleteVolume"
+	InstanceGroup_Shutdown_FullMethodName     = "/rung.fleet.v1.InstanceGroup/Shutdown"
 )
 
 // InstanceGroupClient is the client API for InstanceGroup service.
@@ -80,6 +85,16 @@ type InstanceGroupClient interface {
 	Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error)
 	// Metrics has all that the plugin measures, as it is now. ABILITY_METRICS.
 	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
+	// Volumes has all volumes of the group. ABILITY_VOLUMES, as the next four. Each returns once what it asks for is so, and fails with CODE_TRANSIENT until then.
+	Volumes(ctx context.Context, in *VolumesRequest, opts ...grpc.CallOption) (*VolumesResponse, error)
+	// CreateVolume makes an empty volume, or finds the one that was made for the request.
+	CreateVolume(ctx context.Context, in *CreateVolumeRequest, opts ...grpc.CallOption) (*CreateVolumeResponse, error)
+	// AttachVolume brings a volume to a running instance. CODE_IN_USE: it is on another one, or was detached with this epoch or a later one.
+	AttachVolume(ctx context.Context, in *AttachVolumeRequest, opts ...grpc.CallOption) (*AttachVolumeResponse, error)
+	// DetachVolume takes a volume from an instance: no call with this epoch or an earlier one can bring it to one any more. One that was attached with a later epoch stays.
+	DetachVolume(ctx context.Context, in *DetachVolumeRequest, opts ...grpc.CallOption) (*DetachVolumeResponse, error)
+	// DeleteVolume ends a volume. CODE_IN_USE: it is on an instance.
+	DeleteVolume(ctx context.Context, in *DeleteVolumeRequest, opts ...grpc.CallOption) (*DeleteVolumeResponse, error)
 	// Shutdown ends the group. Instances stay.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownResponse, error)
 }
@@ -239,6 +254,56 @@ func (c *instanceGroupClient) Metrics(ctx context.Context, in *MetricsRequest, o
 	return out, nil
 }
 
+func (c *instanceGroupClient) Volumes(ctx context.Context, in *VolumesRequest, opts ...grpc.CallOption) (*VolumesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VolumesResponse)
+	err := c.cc.Invoke(ctx, InstanceGroup_Volumes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *instanceGroupClient) CreateVolume(ctx context.Context, in *CreateVolumeRequest, opts ...grpc.CallOption) (*CreateVolumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateVolumeResponse)
+	err := c.cc.Invoke(ctx, InstanceGroup_CreateVolume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *instanceGroupClient) AttachVolume(ctx context.Context, in *AttachVolumeRequest, opts ...grpc.CallOption) (*AttachVolumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AttachVolumeResponse)
+	err := c.cc.Invoke(ctx, InstanceGroup_AttachVolume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *instanceGroupClient) DetachVolume(ctx context.Context, in *DetachVolumeRequest, opts ...grpc.CallOption) (*DetachVolumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DetachVolumeResponse)
+	err := c.cc.Invoke(ctx, InstanceGroup_DetachVolume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *instanceGroupClient) DeleteVolume(ctx context.Context, in *DeleteVolumeRequest, opts ...grpc.CallOption) (*DeleteVolumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteVolumeResponse)
+	err := c.cc.Invoke(ctx, InstanceGroup_DeleteVolume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *instanceGroupClient) Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShutdownResponse)
@@ -280,6 +345,16 @@ type InstanceGroupServer interface {
 	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
 	// Metrics has all that the plugin measures, as it is now. ABILITY_METRICS.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
+	// Volumes has all volumes of the group. ABILITY_VOLUMES, as the next four. Each returns once what it asks for is so, and fails with CODE_TRANSIENT until then.
+	Volumes(context.Context, *VolumesRequest) (*VolumesResponse, error)
+	// CreateVolume makes an empty volume, or finds the one that was made for the request.
+	CreateVolume(context.Context, *CreateVolumeRequest) (*CreateVolumeResponse, error)
+	// AttachVolume brings a volume to a running instance. CODE_IN_USE: it is on another one, or was detached with this epoch or a later one.
+	AttachVolume(context.Context, *AttachVolumeRequest) (*AttachVolumeResponse, error)
+	// DetachVolume takes a volume from an instance: no call with this epoch or an earlier one can bring it to one any more. One that was attached with a later epoch stays.
+	DetachVolume(context.Context, *DetachVolumeRequest) (*DetachVolumeResponse, error)
+	// DeleteVolume ends a volume. CODE_IN_USE: it is on an instance.
+	DeleteVolume(context.Context, *DeleteVolumeRequest) (*DeleteVolumeResponse, error)
 	// Shutdown ends the group. Instances stay.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownResponse, error)
 	mustEmbedUnimplementedInstanceGroupServer()
@@ -327,6 +402,21 @@ func (UnimplementedInstanceGroupServer) Resume(context.Context, *ResumeRequest) 
 }
 func (UnimplementedInstanceGroupServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
+}
+func (UnimplementedInstanceGroupServer) Volumes(context.Context, *VolumesRequest) (*VolumesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Volumes not implemented")
+}
+func (UnimplementedInstanceGroupServer) CreateVolume(context.Context, *CreateVolumeRequest) (*CreateVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateVolume not implemented")
+}
+func (UnimplementedInstanceGroupServer) AttachVolume(context.Context, *AttachVolumeRequest) (*AttachVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AttachVolume not implemented")
+}
+func (UnimplementedInstanceGroupServer) DetachVolume(context.Context, *DetachVolumeRequest) (*DetachVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DetachVolume not implemented")
+}
+func (UnimplementedInstanceGroupServer) DeleteVolume(context.Context, *DeleteVolumeRequest) (*DeleteVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteVolume not implemented")
 }
 func (UnimplementedInstanceGroupServer) Shutdown(context.Context, *ShutdownRequest) (*ShutdownResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Shutdown not implemented")
@@ -547,6 +637,96 @@ func _InstanceGroup_Metrics_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _InstanceGroup_Volumes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VolumesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InstanceGroupServer).Volumes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InstanceGroup_Volumes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InstanceGroupServer).Volumes(ctx, req.(*VolumesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _InstanceGroup_CreateVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateVolumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InstanceGroupServer).CreateVolume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InstanceGroup_CreateVolume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InstanceGroupServer).CreateVolume(ctx, req.(*CreateVolumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _InstanceGroup_AttachVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AttachVolumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InstanceGroupServer).AttachVolume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InstanceGroup_AttachVolume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InstanceGroupServer).AttachVolume(ctx, req.(*AttachVolumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _InstanceGroup_DetachVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DetachVolumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InstanceGroupServer).DetachVolume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InstanceGroup_DetachVolume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InstanceGroupServer).DetachVolume(ctx, req.(*DetachVolumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _InstanceGroup_DeleteVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteVolumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InstanceGroupServer).DeleteVolume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InstanceGroup_DeleteVolume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InstanceGroupServer).DeleteVolume(ctx, req.(*DeleteVolumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _InstanceGroup_Shutdown_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShutdownRequest)
 	if err := dec(in); err != nil {
@@ -607,6 +787,26 @@ var InstanceGroup_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Metrics",
 			Handler:    _InstanceGroup_Metrics_Handler,
+		},
+		{
+			MethodName: "Volumes",
+			Handler:    _InstanceGroup_Volumes_Handler,
+		},
+		{
+			MethodName: "CreateVolume",
+			Handler:    _InstanceGroup_CreateVolume_Handler,
+		},
+		{
+			MethodName: "AttachVolume",
+			Handler:    _InstanceGroup_AttachVolume_Handler,
+		},
+		{
+			MethodName: "DetachVolume",
+			Handler:    _InstanceGroup_DetachVolume_Handler,
+		},
+		{
+			MethodName: "DeleteVolume",
+			Handler:    _InstanceGroup_DeleteVolume_Handler,
 		},
 		{
 			MethodName: "Shutdown",
