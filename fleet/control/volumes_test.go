@@ -148,6 +148,7 @@ func TestAProcessThatDiesAtAnyRecordLosesNoVolume(t *testing.T) {
 	}
 }
 
+// diesAt lets a process die at a record while three jobs run, and tries the next one. died is whether there was such a record.
 func diesAt(t *testing.T, dies fate, at int) (died bool) {
 	w := newWorld(t, fake.Options{Boot: 10 * time.Second})
 	withVolumes(&w.options)
@@ -169,6 +170,9 @@ func diesAt(t *testing.T, dies fate, at int) (died bool) {
 		}()
 		time.Sleep(2 * time.Minute)
 	}
+	w.process.mu.Lock()
+	w.process.fate = nil
+	w.process.mu.Unlock()
 	if died = w.process.isDead(); died {
 		w.restart()
 	}
