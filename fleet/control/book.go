@@ -128,7 +128,7 @@ func (f *book) follow(now time.Time) {
 	if len(changed)+len(gone) > 0 {
 		f.pending.created = created
 	}
-	f.followVolumes(created)
+	f.followVolumes(now, created)
 }
 
 func (f *book) followOne(now time.Time, rec scale.InstanceRecord) {

@@ -298,7 +298,7 @@ func (f *Fleet) do(actions []scale.Action) {
 		case a.Kind == scale.End:
 			f.lost(a)
 		case a.Kind >= scale.CreateVolume:
-			f.volume(a)
+			doVolume(f, a)
 		case m == nil: // it is gone already
 		case a.Kind == scale.Create && !f.closing:
 			m.cloud.create(m)

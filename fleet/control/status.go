@@ -12,8 +12,9 @@ import (
 type Status struct {
 	At       time.Time
 	Pools    []PoolStatus
-	Machines []MachineStatus // by pool, and then in the order of their making
-	Jobs     []JobStatus     // in the order of their asking
+	Machines []MachineStatus      // by pool, and then in the order of their making
+	Jobs     []JobStatus          // in the order of their asking
+	Volumes  []scale.VolumeRecord // by name
 	// StoreError is why decisions cannot be recorded, and so nothing is done; empty: they can.
 	StoreError string
 }
@@ -62,7 +63,7 @@ func (f *Fleet) Status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
-	s := Status{At: now}
+	s := Status{At: now, Volumes: f.scale.VolumeRecords()}
 	if f.storeErr != nil {
 		s.StoreError = f.storeErr.Error()
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rungci/rung/fleet/group"
@@ -27,7 +26,7 @@ type calling struct {
 }
 
 // followVolumes brings what is to be recorded to what scale has. The caller holds the lock.
-func (f *book) followVolumes(created uint64) {
+func (f *book) followVolumes(now time.Time, created uint64) {
 	changed, gone := f.scale.VolumeChanges()
 	for _, rec := range changed {
 		f.pending.keepVolume(rec)
@@ -35,6 +34,10 @@ func (f *book) followVolumes(created uint64) {
 	}
 	for _, name := range gone {
 		f.pending.loseVolume(name)
+		if told, was := f.told[name]; was && told.state != scale.VolumeDeleting {
+			f.entries = append(f.entries, store.Entry{At: now, Kind: store.DeleteVolume, Pool: f.volumes[name].Pool, Volume: name, Why: "it does not exist"})
+		}
+		delete(f.told, name)
 		delete(f.volumes, name)
 	}
 	if len(changed)+len(gone) > 0 {
@@ -42,8 +45,8 @@ func (f *book) followVolumes(created uint64) {
 	}
 }
 
-// volume does what was decided about a volume, and recorded, unless that is under way. The caller holds the lock.
-func (f *Fleet) volume(a scale.Action) {
+// doVolume does what was decided about a volume, and recorded, unless that is under way. The caller holds the lock.
+func doVolume(f *Fleet, a scale.Action) {
 	rec, known := f.volumes[a.Volume]
 	call := calling{rec.Name, rec.Request, rec.State, rec.Epoch}
 	c := f.cloudOf(rec.Pool)
@@ -113,9 +116,6 @@ func (f *book) noteVolume(now time.Time, a scale.Action) {
 	}
 	f.told[a.Volume] = told
 	e := store.Entry{At: now, Kind: volumeKinds[a.Kind], Pool: a.Pool, Request: rec.Machine, Instance: rec.Instance, Volume: rec.Name, Why: a.Why, Began: rec.Created, Price: f.volumePrice}
-	if a.Kind == scale.DeleteVolume {
-		delete(f.told, a.Volume)
-	}
 	f.entries = append(f.entries, e)
 	f.log.Info(string(e.Kind), "pool", a.Pool, "volume", rec.ID, "project", rec.Name, "instance", rec.Instance, "epoch", rec.Epoch, "why", a.Why)
 }
@@ -147,11 +147,4 @@ func (c *cloud) volumeLists() {
 		case <-c.f.life.Done():
 		}
 	}
-}
-
-// Volumes are those that there are, by name.
-func (f *Fleet) Volumes() []scale.VolumeRecord {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.scale.VolumeRecords())
 }

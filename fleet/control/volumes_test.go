@@ -126,7 +126,7 @@ func TestAVolumeOutlivesMachinesAndGoesInItsTime(t *testing.T) {
 		}
 		w.fleet.Release("b", "")
 		w.fleet.Release("c", "")
-		w.until(2*time.Hour, "without volumes", func() bool { return len(w.cloud.Disks())+len(w.fleet.Volumes()) == 0 })
+		w.until(2*time.Hour, "without volumes", func() bool { return len(w.cloud.Disks())+len(w.fleet.Status().Volumes) == 0 })
 		if n := len(w.history(store.AttachVolume)); n != 3 {
 			t.Errorf("%d attachments are in the history", n)
 		}
@@ -179,13 +179,13 @@ func diesAt(t *testing.T, dies fate, at int) (died bool) {
 	time.Sleep(3 * time.Minute)
 	slot := w.of("last", "web")
 	if slot.Volume == "" {
-		t.Errorf("dying at record %d: the next job has no volume: %s; %+v", at, w.fleet.Explain("last"), w.fleet.Volumes())
+		t.Errorf("dying at record %d: the next job has no volume: %s; %+v", at, w.fleet.Explain("last"), w.fleet.Status().Volumes)
 	}
 	if n := len(w.cloud.Disks()); n > 2 {
 		t.Errorf("dying at record %d: there are %d volumes", at, n)
 	}
 	w.fleet.Release("last", "")
-	w.until(3*time.Hour, "without volumes", func() bool { return len(w.cloud.Disks())+len(w.fleet.Volumes()) == 0 })
+	w.until(3*time.Hour, "without volumes", func() bool { return len(w.cloud.Disks())+len(w.fleet.Status().Volumes) == 0 })
 	return died
 }
 

@@ -160,7 +160,7 @@ func New(config Config, policy Policy) (*Fleet, error) {
 		config: config, policy: policy, byName: map[string]*pool{}, requests: map[string]*instance{}, ids: map[named]*instance{},
 		demands: map[string]*demand{}, timers: newTimers(),
 	}}
-	f.newVolumes(config.Volumes)
+	f.volumes = newVolumes(&f.machines, config.Volumes)
 	f.config.DeleteRetry = cmp.Or(config.DeleteRetry, defaultDeleteRetry)
 	f.config.MissingAfter = cmp.Or(config.MissingAfter, defaultMissingAfter)
 	for _, p := range config.Pools {
@@ -216,7 +216,7 @@ type machines struct {
 	changes  changes
 
 	demands map[string]*demand // by key
-	volumes volumes
+	*volumes
 	actions []Action // for the next decision
 }
 

@@ -88,28 +88,29 @@ func (v *volume) taken(shared bool) bool {
 	return v.wanted != nil || len(v.Users) > 0 && !shared
 }
 
-// volumes are those of a fleet. Each of its methods leaves alone what no event is about; drive does what is due.
+// volumes are those of a fleet. Events change what is known of them, and drive does what is due.
 type volumes struct {
+	*machines
 	terms   Volumes
 	all     map[string]*volume // by name
 	changed map[string]bool    // names, since the last VolumeChanges; nil: all
 	held    []*demand          // jobs that have a machine and not yet what they are to run with, in the order of their asking
 }
 
-func (f *machines) newVolumes(terms Volumes) {
+func newVolumes(f *machines, terms Volumes) *volumes {
 	terms.Idle = cmp.Or(terms.Idle, defaultVolumeIdle)
 	terms.Wait = cmp.Or(terms.Wait, defaultVolumeWait)
-	f.volumes = volumes{terms: terms, all: map[string]*volume{}}
+	return &volumes{machines: f, terms: terms, all: map[string]*volume{}}
 }
 
-func (f *machines) changedVolume(v *volume) {
-	if f.volumes.changed != nil {
-		f.volumes.changed[v.Name] = true
+func (f *volumes) changedVolume(v *volume) {
+	if f.changed != nil {
+		f.changed[v.Name] = true
 	}
 }
 
 // move gives a volume another state, which is acted upon with this decision.
-func (f *machines) move(v *volume, s VolumeState) {
+func (f *volumes) move(v *volume, s VolumeState) {
 	v.State, v.due, v.missing = s, time.Time{}, time.Time{}
 	f.changedVolume(v)
 }
@@ -128,14 +129,14 @@ func (m *instance) served(d *demand) {
 }
 
 // accepts reports whether a volume could be brought to a machine, for a job that is on it.
-func (f *machines) accepts(m *instance, tenant, group, zone string) bool {
+func (f *volumes) accepts(m *instance, tenant, group, zone string) bool {
 	return m.pool.Volumes && m.pool.Group == group && (zone == "" || m.zone == zone) && m.id != "" &&
 		(m.pool.Apart || m.tenant == tenant && !m.mixed && tenant != "")
 }
 
 // hold lets a job that has got a machine wait for its volume, or for the end of what is there of others. It is false for one that can run at once.
-func (f *machines) hold(now time.Time, d *demand, m *instance) bool {
-	if f.volumes.terms.Max == 0 && len(f.volumes.all) == 0 {
+func (f *volumes) hold(now time.Time, d *demand, m *instance) bool {
+	if f.terms.Max == 0 && len(f.all) == 0 {
 		return false
 	}
 	d.volume, d.note = f.choose(now, d, m)
@@ -146,20 +147,20 @@ func (f *machines) hold(now time.Time, d *demand, m *instance) bool {
 		return false
 	}
 	d.held = now
-	f.volumes.held = append(f.volumes.held, d)
+	f.held = append(f.held, d)
 	return true
 }
 
 // choose finds the volume of a job on its machine, or makes one. Without one it says why.
-func (f *machines) choose(now time.Time, d *demand, m *instance) (*volume, string) {
-	name, terms := d.needs.Tenant, f.volumes.terms
+func (f *volumes) choose(now time.Time, d *demand, m *instance) (*volume, string) {
+	name, terms := d.needs.Tenant, f.terms
 	if !d.needs.Volume || name == "" || terms.Max == 0 {
 		return nil, ""
 	}
-	v := f.volumes.all[name]
+	v := f.all[name]
 	switch {
-	case v == nil && len(f.volumes.all) >= terms.Max:
-		return nil, fmt.Sprintf("without a volume: there are %d, and no more are allowed", len(f.volumes.all))
+	case v == nil && len(f.all) >= terms.Max:
+		return nil, fmt.Sprintf("without a volume: there are %d, and no more are allowed", len(f.all))
 	case v == nil && !f.accepts(m, name, m.pool.Group, ""):
 		return nil, "without a volume: " + m.name() + " cannot have it, as its pool has none or other jobs have run there"
 	case v == nil:
@@ -167,7 +168,7 @@ func (f *machines) choose(now time.Time, d *demand, m *instance) (*volume, strin
 		v = &volume{VolumeRecord: VolumeRecord{
 			Name: name, Request: fmt.Sprintf("%s-v%d", f.config.Name, f.created), Group: m.pool.Group, Pool: m.pool.Name, Zone: m.zone, Created: now, Used: now,
 		}}
-		f.volumes.all[name] = v
+		f.all[name] = v
 		f.move(v, VolumeCreating)
 		return v, ""
 	case v.taken(terms.Shared && v.Machine == m.request):
@@ -183,9 +184,9 @@ func (f *machines) choose(now time.Time, d *demand, m *instance) (*volume, strin
 }
 
 // attracting is the machine that has the volume of a job, if the job can have both.
-func (f *machines) attracting(d *demand) *instance {
-	v := f.volumes.all[d.needs.Tenant]
-	if v == nil || !d.needs.Volume || v.State != VolumeAttached || v.taken(f.volumes.terms.Shared) {
+func (f *volumes) attracting(d *demand) *instance {
+	v := f.all[d.needs.Tenant]
+	if v == nil || !d.needs.Volume || v.State != VolumeAttached || v.taken(f.terms.Shared) {
 		return nil
 	}
 	m := f.requests[v.Machine]
@@ -196,7 +197,7 @@ func (f *machines) attracting(d *demand) *instance {
 }
 
 // attracted is a job among those that wait whose volume a machine has, unless somebody else has waited for too long.
-func (f *machines) attracted(now time.Time, m *instance, next *demand) *demand {
+func (f *volumes) attracted(now time.Time, m *instance, next *demand) *demand {
 	const look = 100
 	if m.volume == nil || m.volume.State != VolumeAttached || now.Sub(next.since) > attracts {
 		return next
@@ -213,13 +214,13 @@ func (f *machines) attracted(now time.Time, m *instance, next *demand) *demand {
 }
 
 // suiting is a machine of a pool that takes a job and could have its volume, which is to be made if there is none; nil: whichever comes first.
-func (f *machines) suiting(p *pool, d *demand) (found *instance) {
+func (f *volumes) suiting(p *pool, d *demand) (found *instance) {
 	if !d.needs.Volume || !p.Volumes || d.needs.Tenant == "" {
 		return nil
 	}
-	zone, v := "", f.volumes.all[d.needs.Tenant]
+	zone, v := "", f.all[d.needs.Tenant]
 	switch {
-	case v == nil && len(f.volumes.all) >= f.volumes.terms.Max, v != nil && (v.Group != p.Group || v.taken(false)):
+	case v == nil && len(f.all) >= f.terms.Max, v != nil && (v.Group != p.Group || v.taken(false)):
 		return nil
 	case v != nil:
 		zone = v.Zone
@@ -236,9 +237,9 @@ func (f *machines) suiting(p *pool, d *demand) (found *instance) {
 }
 
 // leave ends what a job has of a volume.
-func (f *machines) leave(now time.Time, d *demand) {
-	if i := slices.Index(f.volumes.held, d); i >= 0 {
-		f.volumes.held = slices.Delete(f.volumes.held, i, i+1)
+func (f *volumes) leave(now time.Time, d *demand) {
+	if i := slices.Index(f.held, d); i >= 0 {
+		f.held = slices.Delete(f.held, i, i+1)
 	}
 	d.held = time.Time{}
 	v := d.volume
@@ -257,40 +258,40 @@ func (f *machines) leave(now time.Time, d *demand) {
 }
 
 // unmount takes the volume from a machine that is of no more use to it. No job has it.
-func (f *machines) unmount(m *instance) {
+func (f *volumes) unmount(m *instance) {
 	if v := m.volume; v != nil && len(v.Users) == 0 && v.State != VolumeDetaching {
 		f.move(v, VolumeDetaching)
 	}
 }
 
 // put notes which volume a machine has.
-func (f *machines) put(m *instance, v *volume) {
+func (f *volumes) put(m *instance, v *volume) {
 	f.change(m, func() { m.volume = v })
 }
 
 // drive lets held jobs go on, and does what is due for volumes. It returns when something is due next.
-func (f *Fleet) drive(now time.Time) (wake time.Time) {
-	if len(f.volumes.all) == 0 && len(f.volumes.held) == 0 {
+func (f *volumes) drive(now time.Time) (wake time.Time) {
+	if len(f.all) == 0 && len(f.held) == 0 {
 		return time.Time{}
 	}
-	for _, d := range slices.Clone(f.volumes.held) {
+	for _, d := range slices.Clone(f.held) {
 		if !d.held.IsZero() {
 			f.settle(now, d)
 		}
 	}
-	for _, d := range f.volumes.held {
-		wake = earlier(wake, d.held.Add(f.volumes.terms.Wait))
+	for _, d := range f.held {
+		wake = earlier(wake, d.held.Add(f.terms.Wait))
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.volumes.all)) {
-		wake = earlier(wake, f.tend(now, f.volumes.all[name]))
+	for _, name := range slices.Sorted(maps.Keys(f.all)) {
+		wake = earlier(wake, f.tend(now, f.all[name]))
 	}
 	return wake
 }
 
 // settle brings a held job a step closer to what it waits for, or lets it run.
-func (f *Fleet) settle(now time.Time, d *demand) {
+func (f *volumes) settle(now time.Time, d *demand) {
 	m, v := d.on, d.volume
-	late := now.Sub(d.held) >= f.volumes.terms.Wait
+	late := now.Sub(d.held) >= f.terms.Wait
 	foreign := m.holds(d.needs.Tenant)
 	switch {
 	case foreign && !m.pool.Apart && late:
@@ -321,7 +322,7 @@ func (f *Fleet) settle(now time.Time, d *demand) {
 }
 
 // without lets a held job run without its volume.
-func (f *Fleet) without(now time.Time, d *demand, why string) {
+func (f *volumes) without(now time.Time, d *demand, why string) {
 	v := d.volume
 	v.wanted = nil
 	d.volume, d.note = nil, "without its volume: "+why
@@ -333,9 +334,9 @@ func (f *Fleet) without(now time.Time, d *demand, why string) {
 }
 
 // begin lets a held job run, with its volume if it has one.
-func (f *Fleet) begin(now time.Time, d *demand) {
-	if i := slices.Index(f.volumes.held, d); i >= 0 {
-		f.volumes.held = slices.Delete(f.volumes.held, i, i+1)
+func (f *volumes) begin(now time.Time, d *demand) {
+	if i := slices.Index(f.held, d); i >= 0 {
+		f.held = slices.Delete(f.held, i, i+1)
 	}
 	d.held = time.Time{}
 	f.begun(now, d)
@@ -343,9 +344,9 @@ func (f *Fleet) begin(now time.Time, d *demand) {
 }
 
 // tend does what is due for a volume, and returns when it is to be looked at again.
-func (f *Fleet) tend(now time.Time, v *volume) time.Time {
+func (f *volumes) tend(now time.Time, v *volume) time.Time {
 	m := f.requests[v.Machine]
-	expired := len(v.Users) == 0 && v.wanted == nil && now.Sub(v.Used) >= f.volumes.terms.Idle
+	expired := len(v.Users) == 0 && v.wanted == nil && now.Sub(v.Used) >= f.terms.Idle
 	switch {
 	case v.State == VolumeAttached && len(v.Users) == 0 && (m == nil || m.state >= Suspended || expired):
 		f.move(v, VolumeDetaching)
@@ -359,7 +360,7 @@ func (f *Fleet) tend(now time.Time, v *volume) time.Time {
 		if len(v.Users) > 0 || v.wanted != nil {
 			return time.Time{}
 		}
-		return v.Used.Add(f.volumes.terms.Idle)
+		return v.Used.Add(f.terms.Idle)
 	}
 	if v.due.After(now) {
 		return v.due
@@ -389,15 +390,15 @@ func (v *volume) why() string {
 }
 
 // answer finds the volume that an answer is about, if that still matters.
-func (f *machines) answer(name string, epoch uint64, s VolumeState) *volume {
-	if v := f.volumes.all[name]; v != nil && v.State == s && v.Epoch == epoch {
+func (f *volumes) answer(name string, epoch uint64, s VolumeState) *volume {
+	if v := f.all[name]; v != nil && v.State == s && v.Epoch == epoch {
 		return v
 	}
 	return nil
 }
 
 // VolumeCreated says that a group has made the volume of a request.
-func (f *Fleet) VolumeCreated(_ time.Time, name, request, id, zone string) {
+func (f *volumes) VolumeCreated(_ time.Time, name, request, id, zone string) {
 	if v := f.answer(name, 0, VolumeCreating); v != nil && v.Request == request && id != "" {
 		v.ID, v.Zone, v.trouble = id, cmp.Or(zone, v.Zone), ""
 		f.move(v, VolumeFree)
@@ -405,7 +406,7 @@ func (f *Fleet) VolumeCreated(_ time.Time, name, request, id, zone string) {
 }
 
 // VolumeAttached says that a volume is on the machine for which that was asked with an epoch, and in which folder.
-func (f *Fleet) VolumeAttached(_ time.Time, name string, epoch uint64, folder string) {
+func (f *volumes) VolumeAttached(_ time.Time, name string, epoch uint64, folder string) {
 	if v := f.answer(name, epoch, VolumeAttaching); v != nil {
 		v.trouble, v.Folder = "", folder
 		f.move(v, VolumeAttached)
@@ -413,7 +414,7 @@ func (f *Fleet) VolumeAttached(_ time.Time, name string, epoch uint64, folder st
 }
 
 // VolumeDetached says that a volume is on no machine, and that what was asked for with this epoch or an earlier one will not bring it to one.
-func (f *Fleet) VolumeDetached(_ time.Time, name string, epoch uint64) {
+func (f *volumes) VolumeDetached(_ time.Time, name string, epoch uint64) {
 	v := f.answer(name, epoch, VolumeDetaching)
 	if v == nil {
 		return
@@ -429,14 +430,14 @@ func (f *Fleet) VolumeDetached(_ time.Time, name string, epoch uint64) {
 }
 
 // VolumeDeleted says that a volume does not exist any more.
-func (f *Fleet) VolumeDeleted(_ time.Time, name string) {
-	if v := f.volumes.all[name]; v != nil && v.State == VolumeDeleting {
+func (f *volumes) VolumeDeleted(_ time.Time, name string) {
+	if v := f.all[name]; v != nil && v.State == VolumeDeleting {
 		f.dropVolume(v)
 	}
 }
 
-func (f *machines) dropVolume(v *volume) {
-	delete(f.volumes.all, v.Name)
+func (f *volumes) dropVolume(v *volume) {
+	delete(f.all, v.Name)
 	if d := v.wanted; d != nil {
 		d.volume, d.note = nil, "without its volume: it no longer exists"
 	}
@@ -445,7 +446,7 @@ func (f *machines) dropVolume(v *volume) {
 
 // VolumeFailed says that a call about a volume has failed, in the state and the epoch in which it was made. It is made again, unless what the group says will not
 // change: then the job runs without. NotFound of a volume that was to be detached or deleted is what was wanted.
-func (f *Fleet) VolumeFailed(now time.Time, name string, s VolumeState, epoch uint64, err error) {
+func (f *volumes) VolumeFailed(now time.Time, name string, s VolumeState, epoch uint64, err error) {
 	v := f.answer(name, epoch, s)
 	if v == nil {
 		return
@@ -485,9 +486,9 @@ func (v *volume) stray() bool {
 }
 
 // VolumesListed says what volumes of this fleet a group has: all of them. Those that the record does not have are deleted.
-func (f *Fleet) VolumesListed(now time.Time, group, pool string, list []SeenVolume) {
+func (f *volumes) VolumesListed(now time.Time, group, pool string, list []SeenVolume) {
 	known := map[string]*volume{}
-	for _, v := range f.volumes.all {
+	for _, v := range f.all {
 		if v.Group == group {
 			known[v.Request] = v
 			if v.ID != "" {
@@ -503,7 +504,7 @@ func (f *Fleet) VolumesListed(now time.Time, group, pool string, list []SeenVolu
 		}
 		if v == nil {
 			v = &volume{VolumeRecord: VolumeRecord{Name: strayVolume + s.ID, Request: s.Request, ID: s.ID, Group: group, Pool: pool, Instance: s.Instance, Created: now, Used: now}}
-			f.volumes.all[v.Name] = v
+			f.all[v.Name] = v
 			f.move(v, VolumeDetaching)
 		}
 		seen[v] = true
@@ -516,8 +517,8 @@ func (f *Fleet) VolumesListed(now time.Time, group, pool string, list []SeenVolu
 			f.move(v, VolumeDetaching)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.volumes.all)) {
-		switch v := f.volumes.all[name]; {
+	for _, name := range slices.Sorted(maps.Keys(f.all)) {
+		switch v := f.all[name]; {
 		case v.Group != group || seen[v] || v.State != VolumeFree:
 		case v.missing.IsZero():
 			v.missing = now
@@ -528,28 +529,28 @@ func (f *Fleet) VolumesListed(now time.Time, group, pool string, list []SeenVolu
 }
 
 // EndVolumes lets there be no volumes any more: each ends once no job has it.
-func (f *machines) EndVolumes() { f.volumes.terms.Max, f.volumes.terms.Idle = 0, 0 }
+func (f *volumes) EndVolumes() { f.terms.Max, f.terms.Idle = 0, 0 }
 
 // VolumeRecords are all volumes, by name.
-func (f *machines) VolumeRecords() (all []VolumeRecord) {
-	for _, name := range slices.Sorted(maps.Keys(f.volumes.all)) {
-		all = append(all, f.volumes.all[name].VolumeRecord)
+func (f *volumes) VolumeRecords() (all []VolumeRecord) {
+	for _, name := range slices.Sorted(maps.Keys(f.all)) {
+		all = append(all, f.all[name].VolumeRecord)
 	}
 	return all
 }
 
 // VolumeChanges are the volumes that have changed since the last call, and the names of those that are gone; the first call returns all.
-func (f *machines) VolumeChanges() (changed []VolumeRecord, gone []string) {
-	names := f.volumes.changed
+func (f *volumes) VolumeChanges() (changed []VolumeRecord, gone []string) {
+	names := f.changed
 	if names == nil {
 		names = map[string]bool{}
-		for name := range f.volumes.all {
+		for name := range f.all {
 			names[name] = true
 		}
 	}
-	f.volumes.changed = map[string]bool{}
+	f.changed = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if v := f.volumes.all[name]; v != nil {
+		if v := f.all[name]; v != nil {
 			changed = append(changed, v.VolumeRecord)
 		} else {
 			gone = append(gone, name)
@@ -559,9 +560,9 @@ func (f *machines) VolumeChanges() (changed []VolumeRecord, gone []string) {
 }
 
 // restoreVolumes takes over the volumes of a record, after its machines. Jobs that have lost theirs have no volume.
-func (f *machines) restoreVolumes(now time.Time, records []VolumeRecord) error {
+func (f *volumes) restoreVolumes(now time.Time, records []VolumeRecord) error {
 	for _, one := range records {
-		if one.State < VolumeCreating || one.State > VolumeDeleting || f.volumes.all[one.Name] != nil {
+		if one.State < VolumeCreating || one.State > VolumeDeleting || f.all[one.Name] != nil {
 			return fmt.Errorf("the record of volume %q is wrong: it is there twice, or its state is %d", one.Name, one.State)
 		}
 		v := &volume{VolumeRecord: one}
@@ -579,7 +580,7 @@ func (f *machines) restoreVolumes(now time.Time, records []VolumeRecord) error {
 				d.volume, d.note = v, "with volume "+v.Name
 			}
 		}
-		f.volumes.all[one.Name] = v
+		f.all[one.Name] = v
 		if m != nil && v.State != VolumeFree {
 			f.put(m, v)
 		}

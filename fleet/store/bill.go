@@ -6,11 +6,28 @@ import (
 	"time"
 )
 
-// Bill shares out what machines cost by the time that their slots had jobs. The zero value has seen nothing; Add is for ReadHistory, over all of the history:
+// Bill shares out what machines cost by the time that their slots had jobs, and adds what the volumes of projects cost. The zero value has seen nothing; Add is for ReadHistory, over all of the history:
 // machines of a time may have been made long before.
 type Bill struct {
 	machines map[string]*billed
 	jobs     map[string]*billedJob
+	volumes  []*billedVolume
+}
+
+type billedVolume struct {
+	name, project string // the project is known once one of its jobs has had it
+	began, ended  time.Time
+	price         float64
+}
+
+// volume is the one of a name that exists, or that was the last.
+func (b *Bill) volume(name string) *billedVolume {
+	for _, v := range slices.Backward(b.volumes) {
+		if v.name == name {
+			return v
+		}
+	}
+	return &billedVolume{}
 }
 
 type billed struct {
@@ -73,7 +90,17 @@ func (b *Bill) Add(e Entry) bool {
 		if m != nil && len(m.slept) > 0 && m.slept[len(m.slept)-1].ended.IsZero() {
 			m.slept[len(m.slept)-1].ended = e.At
 		}
+	case CreateVolume:
+		if v := b.volume(e.Volume); v.name != "" && v.ended.IsZero() { // another process has asked again
+			return true
+		}
+		b.volumes = append(b.volumes, &billedVolume{name: e.Volume, began: e.Began, price: e.Price})
+	case DeleteVolume:
+		b.volume(e.Volume).ended = e.At
 	case Place:
+		if e.Volume != "" {
+			b.volume(e.Volume).project = e.Project
+		}
 		if m != nil {
 			job := &billedJob{project: e.Project, began: e.At}
 			m.jobs, b.jobs[e.Key] = append(m.jobs, job), job
@@ -127,6 +154,21 @@ func (b *Bill) Costs(from, to time.Time) []Cost {
 			rest, idle.Busy = rest-share, idle.Busy-busy
 		}
 		idle.Cost += max(0, rest)
+	}
+	for _, v := range b.volumes {
+		until := v.ended
+		if until.IsZero() {
+			until = to
+		}
+		cost := v.price * within(v.began, until, from, to).Hours()
+		switch c := projects[v.project]; {
+		case v.project == "":
+			idle.Cost += cost
+		case c == nil && cost > 0:
+			projects[v.project] = &Cost{Project: v.project, Cost: cost}
+		case c != nil:
+			c.Cost += cost
+		}
 	}
 	var all []Cost
 	for _, c := range projects {

@@ -354,11 +354,12 @@ func (p *Provider) endsMachines() bool {
 // leave removes what is kept of a fleet that has no machines and no entry any more.
 func (p *Provider) leave() error {
 	left := 0
-	for _, m := range p.control.Status().Machines {
+	status := p.control.Status()
+	for _, m := range status.Machines {
 		left++
 		p.o.Log.Error("a machine of a removed runner could not be ended; it is tried again when rung starts", "machine", cmp.Or(m.Instance, m.Request), "pool", m.Pool)
 	}
-	for _, v := range p.control.Volumes() {
+	for _, v := range status.Volumes {
 		left++
 		p.o.Log.Error("a volume of a removed runner could not be ended; it is tried again when rung starts", "volume", v.ID, "project", v.Name)
 	}

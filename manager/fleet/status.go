@@ -96,7 +96,7 @@ func (p *Provider) Status() *Status {
 	for _, m := range s.Machines {
 		out.Machines = append(out.Machines, machineOf(m, numbers))
 	}
-	for _, v := range p.control.Volumes() {
+	for _, v := range s.Volumes {
 		one := VolumeStatus{Name: v.Name, ID: v.ID, State: v.State.String(), Machine: cmp.Or(v.Instance, v.Machine), Zone: v.Zone, Created: v.Created, Used: v.Used}
 		for _, key := range v.Users {
 			one.Jobs = append(one.Jobs, cmp.Or(numbers[key], "?"))

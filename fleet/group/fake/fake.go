@@ -91,6 +91,7 @@ type Call struct {
 
 // Group is an instance group in memory. It implements all of the contract; struct{ group.Basic }{g} is one that does not.
 type Group struct {
+	*disks
 	o Options
 
 	mu       sync.Mutex
@@ -108,7 +109,9 @@ func New(o Options) *Group {
 	}
 	o.Size = cmp.Or(o.Size, 100)
 	o.Quota = cmp.Or(o.Quota, o.Size)
-	return &Group{o: o, cloud: cloud{Requests: map[string][]string{}}, calls: map[string]int{}, changed: make(chan struct{})}
+	g := &Group{o: o, cloud: cloud{Requests: map[string][]string{}}, calls: map[string]int{}, changed: make(chan struct{})}
+	g.disks = &disks{g}
+	return g
 }
 
 var (

@@ -16,6 +16,9 @@ type volume struct {
 
 var _ group.Volumer = (*Group)(nil)
 
+// disks are the volumes of a group, which has their calls.
+type disks struct{ g *Group }
+
 // volume finds a volume.
 func (c *cloud) volume(id string) (*volume, error) {
 	for _, v := range c.Volumes {
@@ -31,22 +34,22 @@ func inUse(format string, args ...any) error {
 }
 
 // free lets volumes go whose machines do not exist any more.
-func (g *Group) free() {
-	for _, v := range g.cloud.Volumes {
+func (d *disks) free() {
+	for _, v := range d.g.cloud.Volumes {
 		if v.Instance == "" {
 			continue
 		}
-		if _, _, err := g.cloud.existing(v.Instance, g.o.Clock.Now()); err != nil {
+		if _, _, err := d.g.cloud.existing(v.Instance, d.g.o.Clock.Now()); err != nil {
 			v.Instance, v.Fence = "", max(v.Fence, v.Epoch)
 		}
 	}
 }
 
 // Volumes implements group.Volumer.
-func (g *Group) Volumes(ctx context.Context) (out []group.Volume, err error) {
-	err = g.call(ctx, Call{Name: "Volumes"}, func() error {
-		g.free()
-		for _, v := range g.cloud.Volumes {
+func (d *disks) Volumes(ctx context.Context) (out []group.Volume, err error) {
+	err = d.g.call(ctx, Call{Name: "Volumes"}, func() error {
+		d.free()
+		for _, v := range d.g.cloud.Volumes {
 			out = append(out, v.Volume)
 		}
 		return nil
@@ -55,40 +58,40 @@ func (g *Group) Volumes(ctx context.Context) (out []group.Volume, err error) {
 }
 
 // Disks are all volumes as they are, for tests. It is not a call of the group.
-func (g *Group) Disks() (out []group.Volume) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.free()
-	for _, v := range g.cloud.Volumes {
+func (d *disks) Disks() (out []group.Volume) {
+	d.g.mu.Lock()
+	defer d.g.mu.Unlock()
+	d.free()
+	for _, v := range d.g.cloud.Volumes {
 		out = append(out, v.Volume)
 	}
 	return out
 }
 
 // CreateVolume implements group.Volumer.
-func (g *Group) CreateVolume(ctx context.Context, r group.VolumeRequest) (out group.Volume, err error) {
-	err = g.call(ctx, Call{Name: "CreateVolume"}, func() error {
-		if i := slices.IndexFunc(g.cloud.Volumes, func(v *volume) bool { return v.Request == r.ID }); i >= 0 {
-			out = g.cloud.Volumes[i].Volume
+func (d *disks) CreateVolume(ctx context.Context, r group.VolumeRequest) (out group.Volume, err error) {
+	err = d.g.call(ctx, Call{Name: "CreateVolume"}, func() error {
+		if i := slices.IndexFunc(d.g.cloud.Volumes, func(v *volume) bool { return v.Request == r.ID }); i >= 0 {
+			out = d.g.cloud.Volumes[i].Volume
 			return nil
 		}
-		g.cloud.VolumesMade++
-		out = group.Volume{ID: fmt.Sprintf("volume-%d", g.cloud.VolumesMade), Request: r.ID, Size: r.Size, Zone: r.Zone, Labels: r.Labels, Created: g.o.Clock.Now()}
-		g.cloud.Volumes = append(g.cloud.Volumes, &volume{Volume: out})
+		d.g.cloud.VolumesMade++
+		out = group.Volume{ID: fmt.Sprintf("volume-%d", d.g.cloud.VolumesMade), Request: r.ID, Size: r.Size, Zone: r.Zone, Labels: r.Labels, Created: d.g.o.Clock.Now()}
+		d.g.cloud.Volumes = append(d.g.cloud.Volumes, &volume{Volume: out})
 		return nil
 	})
 	return out, err
 }
 
 // AttachVolume implements group.Volumer.
-func (g *Group) AttachVolume(ctx context.Context, a group.Attachment) (folder string, err error) {
-	err = g.call(ctx, Call{Name: "AttachVolume", Instances: []string{a.Instance}}, func() error {
-		g.free()
-		v, err := g.cloud.volume(a.Volume)
+func (d *disks) AttachVolume(ctx context.Context, a group.Attachment) (folder string, err error) {
+	err = d.g.call(ctx, Call{Name: "AttachVolume", Instances: []string{a.Instance}}, func() error {
+		d.free()
+		v, err := d.g.cloud.volume(a.Volume)
 		if err != nil {
 			return err
 		}
-		_, now, err := g.cloud.existing(a.Instance, g.o.Clock.Now())
+		_, now, err := d.g.cloud.existing(a.Instance, d.g.o.Clock.Now())
 		switch {
 		case a.Epoch <= v.Fence || a.Epoch < v.Epoch:
 			return inUse("epoch %d of %s is over", a.Epoch, v.ID)
@@ -104,9 +107,9 @@ func (g *Group) AttachVolume(ctx context.Context, a group.Attachment) (folder st
 }
 
 // DetachVolume implements group.Volumer.
-func (g *Group) DetachVolume(ctx context.Context, a group.Attachment) error {
-	return g.call(ctx, Call{Name: "DetachVolume", Instances: []string{a.Instance}}, func() error {
-		v, err := g.cloud.volume(a.Volume)
+func (d *disks) DetachVolume(ctx context.Context, a group.Attachment) error {
+	return d.g.call(ctx, Call{Name: "DetachVolume", Instances: []string{a.Instance}}, func() error {
+		v, err := d.g.cloud.volume(a.Volume)
 		if err != nil || v.Instance != "" && a.Epoch < v.Epoch {
 			return err
 		}
@@ -116,13 +119,13 @@ func (g *Group) DetachVolume(ctx context.Context, a group.Attachment) error {
 }
 
 // DeleteVolume implements group.Volumer.
-func (g *Group) DeleteVolume(ctx context.Context, id string) error {
-	return g.call(ctx, Call{Name: "DeleteVolume"}, func() error {
-		g.free()
-		if v, err := g.cloud.volume(id); err == nil && v.Instance != "" {
+func (d *disks) DeleteVolume(ctx context.Context, id string) error {
+	return d.g.call(ctx, Call{Name: "DeleteVolume"}, func() error {
+		d.free()
+		if v, err := d.g.cloud.volume(id); err == nil && v.Instance != "" {
 			return inUse("%s is on %s", v.ID, v.Instance)
 		}
-		g.cloud.Volumes = slices.DeleteFunc(g.cloud.Volumes, func(v *volume) bool { return v.ID == id })
+		d.g.cloud.Volumes = slices.DeleteFunc(d.g.cloud.Volumes, func(v *volume) bool { return v.ID == id })
 		return nil
 	})
 }

@@ -39,6 +39,7 @@ var endsWith *machine.Process
 
 // cloud is the machines of a folder.
 type cloud struct {
+	*storage
 	options     Options
 	log         instancegroup.Logger
 	settings    instancegroup.Settings
@@ -47,8 +48,6 @@ type cloud struct {
 	with        *machine.Process // with which machines end; nil: with none
 	slirp       string           // the program, where machines have networks by it
 	tree        *cgroup.Tree     // nil: nothing bounds machines
-
-	moving sync.Mutex // is held by who reads or moves volumes, and taken before mu
 
 	mu       sync.Mutex
 	machines map[string]*record // by id

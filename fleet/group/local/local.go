@@ -64,4 +64,8 @@ const Schema = `{
 }`
 
 // New is the group. It touches nothing before Init.
-func New(o Options) (group.Basic, error) { return instancegroup.Group(&cloud{options: o}), nil }
+func New(o Options) (group.Basic, error) {
+	c := &cloud{options: o}
+	c.storage = &storage{cloud: c}
+	return instancegroup.Group(c), nil
+}

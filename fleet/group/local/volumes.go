@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rungci/rung/fleet/group/local/machine"
@@ -31,6 +32,12 @@ const (
 	dataFolder    = "data"
 )
 
+// storage is the volumes of a cloud, which has their calls.
+type storage struct {
+	*cloud
+	moving sync.Mutex // is held by who reads or moves volumes, and taken before the cloud's
+}
+
 // stored is the record of a volume.
 type stored struct {
 	instancegroup.Volume
@@ -39,11 +46,11 @@ type stored struct {
 	Fence uint64 `json:"fence"`
 }
 
-func (c *cloud) volumePath(names ...string) string {
+func (c *storage) volumePath(names ...string) string {
 	return filepath.Join(append([]string{c.folder + volumesSuffix}, names...)...)
 }
 
-func (c *cloud) saveVolume(v *stored) error {
+func (c *storage) saveVolume(v *stored) error {
 	const secret = 0o600
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -53,7 +60,7 @@ func (c *cloud) saveVolume(v *stored) error {
 }
 
 // readVolume reads the record of a volume; nil without an error: there is none. The caller holds the turn.
-func (c *cloud) readVolume(id string) (*stored, error) {
+func (c *storage) readVolume(id string) (*stored, error) {
 	if id == "" || id != filepath.Base(id) {
 		return nil, nil
 	}
@@ -72,7 +79,7 @@ func (c *cloud) readVolume(id string) (*stored, error) {
 }
 
 // volumes are the records of all volumes of this owner. The caller holds the turn.
-func (c *cloud) readVolumes() (all []*stored, err error) {
+func (c *storage) readVolumes() (all []*stored, err error) {
 	entries, err := os.ReadDir(c.volumePath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -87,7 +94,7 @@ func (c *cloud) readVolumes() (all []*stored, err error) {
 }
 
 // Volumes implements instancegroup.Volumer.
-func (c *cloud) Volumes(ctx context.Context) (out []instancegroup.Volume, err error) {
+func (c *storage) Volumes(ctx context.Context) (out []instancegroup.Volume, err error) {
 	c.moving.Lock()
 	defer c.moving.Unlock()
 	all, err := c.readVolumes()
@@ -98,7 +105,7 @@ func (c *cloud) Volumes(ctx context.Context) (out []instancegroup.Volume, err er
 }
 
 // CreateVolume implements instancegroup.Volumer. Nothing holds a volume to its size.
-func (c *cloud) CreateVolume(ctx context.Context, r instancegroup.VolumeRequest) (instancegroup.Volume, error) {
+func (c *storage) CreateVolume(ctx context.Context, r instancegroup.VolumeRequest) (instancegroup.Volume, error) {
 	c.moving.Lock()
 	defer c.moving.Unlock()
 	none := instancegroup.Volume{}
@@ -135,7 +142,7 @@ func inUse(format string, args ...any) error {
 }
 
 // AttachVolume implements instancegroup.Volumer.
-func (c *cloud) AttachVolume(ctx context.Context, a instancegroup.Attachment) (string, error) {
+func (c *storage) AttachVolume(ctx context.Context, a instancegroup.Attachment) (string, error) {
 	c.moving.Lock()
 	defer c.moving.Unlock()
 	v, err := c.readVolume(a.Volume)
@@ -192,7 +199,7 @@ func owned(ctx context.Context, folder string, user int) error {
 }
 
 // DetachVolume implements instancegroup.Volumer. A volume that a process of the machine uses stays there.
-func (c *cloud) DetachVolume(ctx context.Context, a instancegroup.Attachment) error {
+func (c *storage) DetachVolume(ctx context.Context, a instancegroup.Attachment) error {
 	c.moving.Lock()
 	defer c.moving.Unlock()
 	v, err := c.readVolume(a.Volume)
@@ -213,7 +220,7 @@ func (c *cloud) DetachVolume(ctx context.Context, a instancegroup.Attachment) er
 }
 
 // takeBack moves a volume from its machine to where no machine has it. The caller holds the turn.
-func (c *cloud) takeBack(v *stored, epoch uint64) error {
+func (c *storage) takeBack(v *stored, epoch uint64) error {
 	home := c.volumePath(v.ID, dataFolder)
 	if v.Instance != "" {
 		from := c.path(v.Instance, machine.Volumes, v.ID)
@@ -234,7 +241,7 @@ func (c *cloud) takeBack(v *stored, epoch uint64) error {
 }
 
 // takeAllBack moves the volumes of a machine whose processes have ended from there.
-func (c *cloud) takeAllBack(instance string) error {
+func (c *storage) takeAllBack(instance string) error {
 	c.moving.Lock()
 	defer c.moving.Unlock()
 	all, err := c.readVolumes()
@@ -247,7 +254,7 @@ func (c *cloud) takeAllBack(instance string) error {
 }
 
 // DeleteVolume implements instancegroup.Volumer.
-func (c *cloud) DeleteVolume(ctx context.Context, id string) error {
+func (c *storage) DeleteVolume(ctx context.Context, id string) error {
 	c.moving.Lock()
 	defer c.moving.Unlock()
 	v, err := c.readVolume(id)
