@@ -155,12 +155,14 @@ func diesAt(t *testing.T, dies fate, at int) (died bool) {
 	w.policy = func() scale.Policy { return classic(schedule.Policy{IdleTime: time.Minute}) }
 	w.open()
 	defer func() { w.process.kill() }()
+	w.process.mu.Lock()
 	w.process.fate = func(commit int) fate {
 		if commit == at {
 			return dies
 		}
 		return lives
 	}
+	w.process.mu.Unlock()
 	for i, project := range []string{"web", "app", "web"} { // its last job may have lost its process
 		key, fleet := strconv.Itoa(i), w.fleet
 		go func() {
