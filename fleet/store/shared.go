@@ -18,15 +18,16 @@ const (
 	headName       = "fleet"
 	machinesPrefix = "machines/"
 	jobsPrefix     = "jobs/"
+	volumesPrefix  = "volumes/"
 )
 
-// head is what is known of a fleet beside machines and jobs.
+// head is what is known of a fleet beside machines, jobs and volumes.
 type head struct {
 	Name    string `json:",omitempty"`
 	Created uint64 `json:",omitempty"`
 }
 
-// shared is a Store in the state that several hosts share. Each machine and each job is a value.
+// shared is a Store in the state that several hosts share. Each machine, job and volume is a value.
 type shared struct {
 	state   *sharedstate.State
 	prefix  string
@@ -82,6 +83,13 @@ func (s *shared) Load() (State, error) {
 		}
 		out.Jobs[j.Key] = j
 	}
+	for _, name := range s.state.Names(s.prefix + volumesPrefix) {
+		var v scale.VolumeRecord
+		if err := s.read(name, &v); err != nil {
+			return State{}, err
+		}
+		out.Fleet.Volumes = append(out.Fleet.Volumes, v)
+	}
 	return out, nil
 }
 
@@ -125,6 +133,12 @@ func (s *shared) Commit(c Change) error {
 	}
 	for _, key := range c.Over {
 		values[s.prefix+jobsPrefix+key] = nil
+	}
+	for _, v := range c.Volumes {
+		set(values, s.prefix+volumesPrefix+v.Name, v)
+	}
+	for _, name := range c.Lost {
+		values[s.prefix+volumesPrefix+name] = nil
 	}
 	if err := s.state.Commit(values); err != nil {
 		return err

@@ -69,17 +69,25 @@ func Job(n int) store.Job {
 	return store.Job{Key: fmt.Sprint("job-", n), ID: fmt.Sprint(n), Project: "group/project", Request: "f-1", Asked: Start, Placed: Start.Add(time.Minute), Needs: scale.Needs{Spot: scale.NoSpot}}
 }
 
+// Volume is one that is on the first machine.
+func Volume(n int, users ...string) scale.VolumeRecord {
+	return scale.VolumeRecord{
+		Name: fmt.Sprint("group/project-", n), Request: fmt.Sprint("f-v", n), ID: fmt.Sprint("vol-", n), State: scale.VolumeAttached, Epoch: 7, Machine: "f-1", Instance: "i-1",
+		Folder: fmt.Sprint("/volumes/vol-", n), Created: Start, Used: Start, Users: users,
+	}
+}
+
 // Fill commits changes, and returns the state after them.
 func Fill(t *testing.T, s store.Store) store.State {
 	t.Helper()
 	commit(t, s,
-		store.Change{Name: "f", Created: 2, Machines: []scale.InstanceRecord{Machine(1, ""), Machine(2, "")}},
-		store.Change{Created: 2, Machines: []scale.InstanceRecord{Machine(1, "job-1")}, Jobs: []store.Job{Job(1)}},
+		store.Change{Name: "f", Created: 2, Machines: []scale.InstanceRecord{Machine(1, ""), Machine(2, "")}, Volumes: []scale.VolumeRecord{Volume(1), Volume(2)}},
+		store.Change{Created: 2, Machines: []scale.InstanceRecord{Machine(1, "job-1")}, Jobs: []store.Job{Job(1)}, Volumes: []scale.VolumeRecord{Volume(1, "job-1")}, Lost: []string{Volume(2).Name}},
 		store.Change{Created: 3, Machines: []scale.InstanceRecord{Machine(3, "job-2")}, Jobs: []store.Job{Job(2)}, Gone: []string{"f-2"}},
 		store.Change{Created: 3, Machines: []scale.InstanceRecord{Machine(3, "")}, Over: []string{"job-2"}},
 	)
 	return store.State{
-		Fleet: scale.Record{Name: "f", Created: 3, Instances: []scale.InstanceRecord{Machine(1, "job-1"), Machine(3, "")}},
+		Fleet: scale.Record{Name: "f", Created: 3, Instances: []scale.InstanceRecord{Machine(1, "job-1"), Machine(3, "")}, Volumes: []scale.VolumeRecord{Volume(1, "job-1")}},
 		Jobs:  map[string]store.Job{"job-1": Job(1)},
 	}
 }
@@ -124,20 +132,21 @@ func killed(t *testing.T, p Place) {
 func random(t *testing.T, p Place) {
 	const changes, machines = 300, 12
 	dice := rand.New(rand.NewPCG(1, 1))
-	instances, jobs := map[string]scale.InstanceRecord{}, map[string]store.Job{}
+	instances, jobs, volumes := map[string]scale.InstanceRecord{}, map[string]store.Job{}, map[string]scale.VolumeRecord{}
 	s, _, end := loaded(t, p)
 	for i := range changes {
 		var c store.Change
 		for range dice.IntN(4) {
-			m, j := Machine(dice.IntN(machines), fmt.Sprint("at ", i)), Job(dice.IntN(machines))
+			m, j, v := Machine(dice.IntN(machines), fmt.Sprint("at ", i)), Job(dice.IntN(machines)), Volume(dice.IntN(machines), fmt.Sprint("at ", i))
 			if dice.IntN(3) == 0 {
 				delete(instances, m.Request)
 				delete(jobs, j.Key)
-				c.Gone, c.Over = append(c.Gone, m.Request), append(c.Over, j.Key)
+				delete(volumes, v.Name)
+				c.Gone, c.Over, c.Lost = append(c.Gone, m.Request), append(c.Over, j.Key), append(c.Lost, v.Name)
 				break // one that goes is not in the same change another time
 			}
-			instances[m.Request], jobs[j.Key] = m, j
-			c.Machines, c.Jobs = append(c.Machines, m), append(c.Jobs, j)
+			instances[m.Request], jobs[j.Key], volumes[v.Name] = m, j, v
+			c.Machines, c.Jobs, c.Volumes = append(c.Machines, m), append(c.Jobs, j), append(c.Volumes, v)
 		}
 		c.Created = uint64(i)
 		for _, gone := range c.Gone {
@@ -145,6 +154,9 @@ func random(t *testing.T, p Place) {
 		}
 		for _, over := range c.Over {
 			c.Jobs = without(c.Jobs, func(j store.Job) bool { return j.Key == over })
+		}
+		for _, lost := range c.Lost {
+			c.Volumes = without(c.Volumes, func(v scale.VolumeRecord) bool { return v.Name == lost })
 		}
 		commit(t, s, c)
 		if dice.IntN(40) > 0 {
@@ -157,7 +169,11 @@ func random(t *testing.T, p Place) {
 		for _, m := range got.Fleet.Instances {
 			found[m.Request] = m
 		}
-		if diff := cmp.Diff(instances, found) + cmp.Diff(jobs, got.Jobs); diff != "" || got.Fleet.Created != uint64(i) {
+		kept := map[string]scale.VolumeRecord{}
+		for _, v := range got.Fleet.Volumes {
+			kept[v.Name] = v
+		}
+		if diff := cmp.Diff(instances, found) + cmp.Diff(jobs, got.Jobs) + cmp.Diff(volumes, kept); diff != "" || got.Fleet.Created != uint64(i) {
 			t.Fatalf("after %d changes, %d: %s", i, got.Fleet.Created, diff)
 		}
 	}
