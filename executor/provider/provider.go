@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -157,6 +158,8 @@ type Access struct {
 	Record     bool
 	// Jump lists jump hosts as OpenSSH's -J does.
 	Jump string
+	// Via connects to the address, as Dial of the host.Host that it is reached through; nil: it is reached from here.
+	Via func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
 
 // String is the address without secrets.

@@ -49,6 +49,8 @@ type Target struct {
 	AnyHostKey bool
 	// Jump lists jump hosts, as OpenSSH's -J does: "[user@]host[:port],…". Empty is what the configuration says, "none" is none.
 	Jump string
+	// Via connects to the server's port in place of this machine and of jump hosts; nil: nobody does.
+	Via func(ctx context.Context, network, address string) (net.Conn, error)
 	// Config are paths of configuration files; nil is the user's and the system's.
 	Config []string
 }
@@ -117,6 +119,15 @@ func dial(ctx context.Context, target *Target, wrap func(net.Conn) net.Conn, jum
 
 // reach opens a connection to the server's port, through the jump hosts.
 func reach(ctx context.Context, target *Target, settings *settings, jumps int) (net.Conn, error) {
+	if target.Via != nil {
+		ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
+		defer cancel()
+		conn, err := target.Via(ctx, "tcp", settings.hostPort)
+		if err != nil {
+			return nil, &BrokenError{fmt.Errorf("%s cannot be reached: %w", settings.hostPort, err)}
+		}
+		return conn, nil
+	}
 	if settings.jump == "" {
 		ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 		defer cancel()

@@ -55,9 +55,25 @@ type Connector struct {
 	UseExternalAddr      bool          `toml:"use_external_addr"`
 }
 
-// VMIsolation are virtual machines within machines, which are not supported.
+// VMIsolation are virtual machines within machines: each job gets one.
 type VMIsolation struct {
-	Enabled bool `toml:"enabled"`
+	Enabled       bool           `toml:"enabled"`
+	NestingHost   string         `toml:"nesting_host"` // unix:PATH or HOST:PORT, as seen from the machine; empty: where nesting listens by itself
+	NestingConfig map[string]any `toml:"nesting_config"`
+	Image         string         `toml:"image"`
+	Connector     VMConnector    `toml:"connector_config"`
+}
+
+// VMConnector is how virtual machines are reached from their machines.
+type VMConnector struct {
+	OS           string        `toml:"os"`
+	Arch         string        `toml:"arch"`
+	Protocol     string        `toml:"protocol"`      // empty: ssh
+	ProtocolPort int           `toml:"protocol_port"` // where nesting does not say; 0: that of the protocol
+	Username     string        `toml:"username"`
+	Password     string        `toml:"password"`
+	KeyPath      string        `toml:"key_path"`
+	Timeout      time.Duration `toml:"timeout"` // 0: the default
 }
 
 // ScaleThrottle is how fast machines are asked for.

@@ -159,10 +159,13 @@ func (m *Machinery) Plugins() (names []string) {
 	return names
 }
 
-// Fresh reports whether each machine is made for one job.
+// Fresh reports whether each machine is made for one job, or a virtual machine within it.
 func (m *Machinery) Fresh() bool {
 	if m.Machine != nil {
 		return m.Machine.MaxBuilds == 1
+	}
+	if m.Autoscaler.VMIsolation.Enabled {
+		return true
 	}
 	for _, p := range m.Fleet.Pools {
 		if cmp.Or(p.CapacityPerInstance, m.Autoscaler.CapacityPerInstance, 1) != 1 || cmp.Or(p.MaxUseCount, m.Autoscaler.MaxUseCount) != 1 {
@@ -261,8 +264,8 @@ func (r *reader) fleet(e *Runner, path string) {
 		if name := m.Machine.MachineName; name != "" && strings.Count(name, "%s") != 1 {
 			r.found(problem, "config/value", path+".machine.MachineName", r.doc.vals, "write for example \"ci-%s\"", "MachineName must have one %%s, which is what is different for each machine")
 		}
-	case a.VMIsolation.Enabled:
-		r.found(warning, "config/refused", path+".autoscaler.vm_isolation.enabled", r.doc.vals, "leave this entry to gitlab-runner, or let each machine run one job (max_use_count = 1)", "%s", noNesting)
+	case a.imageless():
+		r.found(warning, "config/incomplete", path+".autoscaler.vm_isolation", r.doc.keys, "write image", "%s", noImage)
 	case m.unmade():
 		r.found(warning, "config/incomplete", path+".autoscaler", r.doc.keys, "write plugin = \"local\", or the name of a plugin", "%s", noPlugin)
 	}
@@ -288,21 +291,24 @@ func (r *reader) fleet(e *Runner, path string) {
 }
 
 const (
-	noNesting = "virtual machines within machines (vm_isolation) are not supported"
-	noPlugin  = "[runners.autoscaler] has no plugin, which would make the machines"
+	noImage  = "[runners.autoscaler.vm_isolation] has no image, which virtual machines are made of"
+	noPlugin = "[runners.autoscaler] has no plugin, which would make the machines"
 )
 
 // refusedFleet says why the fleet of an entry is not run; empty if it is.
 func refusedFleet(m *Machinery) string {
 	switch {
 	case m.Autoscaler == nil:
-	case m.Autoscaler.VMIsolation.Enabled:
-		return noNesting
+	case m.Autoscaler.imageless():
+		return noImage
 	case m.unmade():
 		return noPlugin
 	}
 	return ""
 }
+
+// imageless reports whether there are virtual machines of nothing.
+func (a *Autoscaler) imageless() bool { return a.VMIsolation.Enabled && a.VMIsolation.Image == "" }
 
 // unmade reports whether there are machines that nobody makes.
 func (m *Machinery) unmade() bool {

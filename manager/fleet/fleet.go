@@ -78,6 +78,7 @@ type Provider struct {
 	pools   map[string]*pool
 	hosts   *hosts
 	meter   *meter
+	begun   chan struct{}   // closed when control is there
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	busy    sync.WaitGroup
@@ -165,7 +166,7 @@ func Open(ctx context.Context, o Options) (_ *Provider, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{o: o, info: info, pools: map[string]*pool{}, meter: newMeter(o.Machinery)}
+	p := &Provider{o: o, info: info, pools: map[string]*pool{}, meter: newMeter(o.Machinery), begun: make(chan struct{})}
 	p.life, p.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -206,6 +207,9 @@ func (p *Provider) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkIsolation(o.Machinery); err != nil {
+		return err
+	}
 	made, err := p.fromState(ctx)
 	if err != nil {
 		return err
@@ -229,6 +233,7 @@ func (p *Provider) open(ctx context.Context) error {
 	if p.control, err = control.Open(ctx, settings); err != nil {
 		return fmt.Errorf("the fleet cannot begin: %w", err)
 	}
+	close(p.begun)
 	p.Provider = places.New[*seat](&source{p}, o.Setup.Lease)
 	p.busy.Go(p.follow)
 	return nil

@@ -21,12 +21,13 @@ import (
 // connectTime bounds an attempt to connect, where the configuration does not.
 const connectTime = 30 * time.Second
 
-// hosts are the connections to machines: one for each, from its ready command until it is gone, for all who are on it.
+// hosts are the connections to machines, and to virtual machines within them: one for each, from its ready command until it is gone, for all who are on it.
 type hosts struct {
 	p *Provider
 
 	mu     sync.Mutex
-	open   map[string]*shared // by the request of the machine
+	open   map[string]*shared // by the request of the machine, or vmKey
+	nests  map[string]*nest   // by the request of the machine
 	closed bool
 }
 
@@ -39,7 +40,9 @@ type shared struct {
 	users int // jobs that have it, and hosts while it is open there; under hosts.mu
 }
 
-func newHosts(p *Provider) *hosts { return &hosts{p: p, open: map[string]*shared{}} }
+func newHosts(p *Provider) *hosts {
+	return &hosts{p: p, open: map[string]*shared{}, nests: map[string]*nest{}}
+}
 
 // protocols are those of groups as providers have them.
 var protocols = map[group.Protocol]string{
@@ -77,9 +80,9 @@ func (h *hosts) access(m *control.Machine, info group.ConnectInfo) (provider.Acc
 	return to, nil
 }
 
-// keys is the file with the host key that a machine has shown first.
-func (h *hosts) keys(request string) string {
-	return filepath.Join(h.p.o.Setup.State, keysFolder, request)
+// keys is the file with the host key that what a key stands for has shown first.
+func (h *hosts) keys(key string) string {
+	return filepath.Join(h.p.o.Setup.State, keysFolder, key)
 }
 
 func (h *hosts) external() bool {
@@ -89,17 +92,32 @@ func (h *hosts) external() bool {
 
 // get connects to a machine, or joins who has. The caller leaves what it gets.
 func (h *hosts) get(ctx context.Context, m *control.Machine) (*shared, error) {
+	machine := *m
+	return h.join(ctx, m.Request, h.timeout(), func(ctx context.Context) (host.Host, error) {
+		info, err := machine.ConnectInfo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		to, err := h.access(&machine, info)
+		if err != nil {
+			return nil, err
+		}
+		return h.p.o.Connect(ctx, to)
+	})
+}
+
+// join makes the connection of a key, or joins who has. The caller leaves what it gets.
+func (h *hosts) join(ctx context.Context, key string, limit time.Duration, dial func(context.Context) (host.Host, error)) (*shared, error) {
 	h.mu.Lock()
-	s := h.open[m.Request]
+	s := h.open[key]
 	if s == nil {
 		if h.closed {
 			h.mu.Unlock()
 			return nil, control.ErrClosed
 		}
 		s = &shared{ready: make(chan struct{}), users: 1}
-		h.open[m.Request] = s
-		machine := *m
-		h.p.busy.Go(func() { h.make(s, &machine) })
+		h.open[key] = s
+		h.p.busy.Go(func() { h.make(s, key, limit, dial) })
 	}
 	s.users++
 	h.mu.Unlock()
@@ -118,28 +136,23 @@ func (h *hosts) get(ctx context.Context, m *control.Machine) (*shared, error) {
 	}
 }
 
-// make connects to a machine.
-func (h *hosts) make(s *shared, m *control.Machine) {
-	ctx, cancel := context.WithTimeout(h.p.life, h.timeout())
+// make makes a connection.
+func (h *hosts) make(s *shared, key string, limit time.Duration, dial func(context.Context) (host.Host, error)) {
+	ctx, cancel := context.WithTimeout(h.p.life, limit)
 	defer cancel()
-	info, err := m.ConnectInfo(ctx)
-	if err == nil {
-		var to provider.Access
-		if to, err = h.access(m, info); err == nil {
-			s.host, err = h.p.o.Connect(ctx, to)
-		}
-	}
-	s.err = err
-	close(s.ready)
-	if err != nil {
+	s.host, s.err = dial(ctx)
+	if s.err != nil {
 		s.host = nil // or a nil pointer in an interface
-		h.drop(m.Request, s)
+	}
+	close(s.ready)
+	if s.err != nil {
+		h.drop(key, s)
 		return
 	}
 	h.p.busy.Go(func() { // who comes next connects again
 		select {
 		case <-s.host.Done():
-			h.drop(m.Request, s)
+			h.drop(key, s)
 		case <-h.p.life.Done():
 		}
 	})
@@ -153,26 +166,27 @@ func (h *hosts) timeout() time.Duration {
 }
 
 // drop lets nobody else have a connection.
-func (h *hosts) drop(request string, s *shared) {
+func (h *hosts) drop(key string, s *shared) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open[request] == s {
-		delete(h.open, request)
+	if h.open[key] == s {
+		delete(h.open, key)
 	}
 }
 
-// forget ends the connection to a machine that is gone, in the background.
-func (h *hosts) forget(request string) {
+// forget ends the connection of a key to what is gone, in the background.
+func (h *hosts) forget(key string) {
 	h.mu.Lock()
-	s := h.open[request]
-	delete(h.open, request)
+	s := h.open[key]
+	delete(h.open, key)
+	delete(h.nests, key)
 	h.mu.Unlock()
 	h.p.busy.Go(func() {
 		if s != nil {
 			<-s.ready
 			h.leave(s)
 		}
-		_ = os.Remove(h.keys(request)) // another machine may have the address
+		_ = os.Remove(h.keys(key)) // another machine may have the address
 	})
 }
 
@@ -232,6 +246,14 @@ func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
 		return err
 	}
 	defer h.leave(s)
+	if err := h.ready(ctx, s); err != nil {
+		return err
+	}
+	return h.clear(ctx, m)
+}
+
+// ready runs the ready command.
+func (h *hosts) ready(ctx context.Context, s *shared) error {
 	a := h.p.o.Machinery.Autoscaler
 	if a == nil || a.InstanceReadyCommand == "" {
 		return nil
@@ -279,6 +301,9 @@ func (h *hosts) check(ctx context.Context, m *control.Machine) error {
 	code, err := run(ctx, s.host, &host.Command{Args: nothing(s.host.Platform())})
 	if err == nil && code != 0 {
 		err = errors.New("it cannot run a command")
+	}
+	if err == nil {
+		err = h.tend(ctx, m)
 	}
 	return err
 }

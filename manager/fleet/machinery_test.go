@@ -157,12 +157,42 @@ func TestPoolsTakeWhatTheyDoNotSayFromTheAutoscaler(t *testing.T) {
 	}
 }
 
+func TestVirtualMachinesAreWhereJobsRun(t *testing.T) {
+	t.Parallel()
+	m := entry(t, `
+  executor = "instance"
+  [runners.autoscaler]
+    plugin = "aws"
+    capacity_per_instance = 2
+    [runners.autoscaler.connector_config]
+      os = "linux"
+      arch = "arm64"
+    [runners.autoscaler.vm_isolation]
+      enabled = true
+      nesting_host = "unix:///Users/ec2-user/Library/Application Support/nesting.sock"
+      image = "macos-15"
+      nesting_config = { image_directory = "/images" }
+      [runners.autoscaler.vm_isolation.connector_config]
+        os = "darwin"
+        username = "ci"
+        password = "p4ss"
+        timeout = "3m"
+`)
+	vm := m.Autoscaler.VMIsolation
+	if vm.Image != "macos-15" || vm.NestingConfig["image_directory"] != "/images" || vm.Connector.Username != "ci" || vm.Connector.Timeout != 3*time.Minute {
+		t.Errorf("the settings are %+v", vm)
+	}
+	if got := kindOf(poolsOf(m)[0], m); got.Shape.OS != "darwin" || got.Shape.Arch != "arm64" || got.Slots != 2 || !m.Fresh() {
+		t.Errorf("the pool is %+v, and its machines are for one job: %v", got, m.Fresh())
+	}
+}
+
 func TestAnEntryWhoseMachinesCannotBeMadeSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"virtual machines within machines": {"executor = \"instance\"\n[runners.autoscaler]\nplugin = \"local\"\n[runners.autoscaler.vm_isolation]\nenabled = true\n", "vm_isolation"},
-		"no plugin":                        {"executor = \"docker-autoscaler\"\n[runners.autoscaler]\nmax_instances = 1\n", "no plugin"},
-		"neither fleet nor provider":       {"executor = \"docker+machine\"\n", "neither"},
+		"virtual machines of no image": {"executor = \"instance\"\n[runners.autoscaler]\nplugin = \"local\"\n[runners.autoscaler.vm_isolation]\nenabled = true\n", "vm_isolation] has no image"},
+		"no plugin":                    {"executor = \"docker-autoscaler\"\n[runners.autoscaler]\nmax_instances = 1\n", "no plugin"},
+		"neither fleet nor provider":   {"executor = \"docker+machine\"\n", "neither"},
 	} {
 		r := config.Check("config.toml", []byte("[[runners]]\nurl = \"https://gitlab.example.com\"\ntoken = \"glrt-0123456789abcdefghij\"\n"+c.text), func(string) string { return "" })
 		if err := r.Err(); err != nil {

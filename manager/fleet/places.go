@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/nesting/client"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -21,12 +22,17 @@ type source struct{ *Provider }
 // seat is a place: a job of the loop, whose key is another one than the provider's, because that can be used once.
 type seat struct {
 	key   string
-	again bool // another process had it
+	again bool  // another process had it
+	nest  *nest // of its machine; nil: it has none
+	vm    *vm   // where its job runs; nil: on the machine itself
 }
 
 // handle is that of a machine.
 type handle struct {
 	Key string `json:"key"`
+	// VM and Addr are those of a virtual machine within it; empty: there is none.
+	VM   string `json:"vm,omitempty"`
+	Addr string `json:"addr,omitempty"`
 }
 
 // SpotLabel is the label by which needs say whether a machine may be one that its cloud can take back: "true" or "false".
@@ -92,14 +98,31 @@ func (s *source) Retake(text json.RawMessage) (*seat, error) {
 	if err := json.Unmarshal(text, &h); err != nil || h.Key == "" {
 		return nil, &executor.Gone{Reason: "its handle cannot be read", Err: err}
 	}
-	return &seat{key: h.Key, again: true}, nil
+	at := &seat{key: h.Key, again: true}
+	if h.VM != "" {
+		at.vm = &vm{VM: client.VM{ID: h.VM, Addr: h.Addr}}
+	}
+	return at, nil
 }
 
-// Give implements places.Source.
-func (s *source) Give(at *seat, fault string) { s.control.Release(at.key, fault) }
+// Give implements places.Source. What was wrong with a virtual machine is no fault of the machine that it was in.
+func (s *source) Give(at *seat, fault string) {
+	if at.vm != nil {
+		fault = ""
+	}
+	s.control.Release(at.key, fault)
+}
 
 // End implements places.Source. What was on the machine has ended, and Give gives its slot back.
-func (s *source) End(context.Context, *seat) error { return nil }
+func (s *source) End(ctx context.Context, at *seat) error {
+	if at.vm != nil {
+		s.hosts.end(ctx, at.vm)
+	}
+	if at.nest != nil {
+		at.nest.over(at.key)
+	}
+	return nil
+}
 
 // Make implements places.Source.
 func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report executor.Reporter) (*provider.Machine, error) {
@@ -119,7 +142,7 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 	if s.o.Engine != "" {
 		m.Env = []string{"DOCKER_HOST=" + s.o.Engine}
 	}
-	if m.Handle, err = json.Marshal(handle{at.key}); err != nil {
+	if m.Handle, err = json.Marshal(handle{Key: at.key}); err != nil {
 		return nil, err
 	}
 	info, err := slot.ConnectInfo(ctx)
@@ -146,6 +169,12 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 		case <-s.life.Done(): // another process knows
 		}
 	}()
+	if at.vm != nil || !at.again && isolated(s.o.Machinery) {
+		if err := s.hosts.within(ctx, m, at, slot, report); err != nil {
+			m.Finish(&executor.Gone{Reason: "it has no virtual machine", Err: err})
+			return nil, err
+		}
+	}
 	return m, nil
 }
 

@@ -120,8 +120,8 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			return nil, fmt.Errorf("pool %s: %w", of.Name, err)
 		}
 		before.uses(numbers[name], of.Plugin, text, made)
-		made.scale.Volumes = p.o.Machinery.Executor == config.InstanceExecutor
-		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1
+		made.scale.Volumes = p.o.Machinery.Executor == config.InstanceExecutor && !isolated(p.o.Machinery)
+		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1 || isolated(p.o.Machinery)
 		all = append(all, made)
 	}
 	return all, nil
@@ -172,6 +172,9 @@ func kindOf(of config.Pool, m *config.Machinery) scale.Pool {
 		out.MaxInstances = max(0, cmp.Or(of.MaxInstances, a.MaxInstances))
 		out.Throttle = scale.Throttle{Limit: float64(a.ScaleThrottle.Limit), Burst: a.ScaleThrottle.Burst}
 		out.Shape.OS, out.Shape.Arch = cmp.Or(of.OS, a.Connector.OS), cmp.Or(of.Arch, a.Connector.Arch)
+		if vm := a.VMIsolation; vm.Enabled { // where jobs run
+			out.Shape.OS, out.Shape.Arch = cmp.Or(vm.Connector.OS, out.Shape.OS), cmp.Or(vm.Connector.Arch, out.Shape.Arch)
+		}
 		return out
 	}
 	out.Slots = 1

@@ -64,6 +64,8 @@ type Options struct {
 	Password string
 	// Jump lists jump hosts as OpenSSH's -J does; empty is what the SSH configuration says.
 	Jump string
+	// Via connects to the host in place of this machine and of jump hosts; nil: nobody does.
+	Via func(ctx context.Context, network, address string) (net.Conn, error)
 	// Config are paths of SSH configuration files; nil is the user's and the system's.
 	Config []string
 	// Program finds the file of a step-runner for the host's platform, which Files needs there. Nil leaves the host without Files.
@@ -104,7 +106,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		target.DefaultUser = me.Username
 	}
 	target.Key, target.KeyText, target.KnownHosts, target.Fingerprint = o.Key, o.KeyText, o.KnownHosts, o.Fingerprint
-	target.Record, target.Jump, target.Config = o.Record, o.Jump, o.Config
+	target.Record, target.Jump, target.Via, target.Config = o.Record, o.Jump, o.Via, o.Config
 	target.AnyHostKey, target.Password = o.AnyHostKey, o.Password
 	name, port := sshclient.Resolve(target)
 	h := &Host{options: o, name: "ssh://" + name + "@" + net.JoinHostPort(target.Host, port)}

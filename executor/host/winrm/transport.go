@@ -128,6 +128,20 @@ func (t *transport) take() (*session, error) {
 	return t.open()
 }
 
+// secure begins TLS on a connection to a server of a name.
+func (t *transport) secure(ctx context.Context, conn net.Conn, name string) (net.Conn, error) {
+	config := t.tls()
+	if config.ServerName == "" {
+		config.ServerName = name
+	}
+	over := tls.Client(conn, config)
+	if err := over.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return over, nil
+}
+
 // open makes a connection. What we send is not sent before the server knows us, and has shown that it knows our password or has a certificate.
 // The connection is ours and not that of an http.Client: the server knows us on this one alone, and a client may take another.
 func (t *transport) open() (*session, error) {
@@ -137,11 +151,9 @@ func (t *transport) open() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	var conn net.Conn
-	if t.options.HTTPS {
-		conn, err = (&tls.Dialer{Config: t.tls()}).DialContext(ctx, "tcp", at.Host)
-	} else {
-		conn, err = new(net.Dialer).DialContext(ctx, "tcp", at.Host)
+	conn, err := t.options.dial(ctx, "tcp", at.Host)
+	if err == nil && t.options.HTTPS {
+		conn, err = t.secure(ctx, conn, at.Hostname())
 	}
 	if err != nil {
 		return nil, &broken{err}

@@ -50,6 +50,8 @@ type Options struct {
 	Roots       *x509.CertPool
 	// Program finds the file of a step-runner for the machine's platform, which Files and Dial need there. Nil leaves the host without.
 	Program func(platform host.Platform) (file string, err error)
+	// Via connects to the machine in place of this one; nil: nobody does.
+	Via func(ctx context.Context, network, address string) (net.Conn, error)
 	// LostAfter is how long the machine may not answer before it is given up; 0 is just under host.LostAfter.
 	LostAfter time.Duration
 }
@@ -67,6 +69,16 @@ func (o *Options) address() string {
 		port = tlsPort
 	}
 	return net.JoinHostPort(o.Address, port)
+}
+
+// dial connects to an address.
+func (o *Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if o.Via == nil {
+		return (&net.Dialer{Timeout: connectTime}).DialContext(ctx, network, address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	return o.Via(ctx, network, address)
 }
 
 func (o *Options) url() string {
@@ -149,7 +161,7 @@ func (h *Host) attend() {
 		case <-time.After(every):
 		}
 		ctx, cancel := context.WithTimeout(h.life, every)
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", h.options.address())
+		conn, err := h.options.dial(ctx, "tcp", h.options.address())
 		cancel()
 		switch {
 		case h.life.Err() != nil:

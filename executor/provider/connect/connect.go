@@ -27,7 +27,7 @@ func Host(ctx context.Context, to provider.Access, program func(system, arch str
 		address = to.User + "@" + address
 	}
 	o := ssh.Options{
-		Address: address, Key: to.KeyFile, KeyText: to.Key, Password: to.Password, Renew: to.Renew, Fingerprint: to.HostKey, Record: to.Record || to.KnownHosts == "", Jump: to.Jump,
+		Address: address, Key: to.KeyFile, KeyText: to.Key, Password: to.Password, Renew: to.Renew, Fingerprint: to.HostKey, Record: to.Record || to.KnownHosts == "", Jump: to.Jump, Via: to.Via,
 		Program: func(p host.Platform) (string, error) { return program(p.OS, p.Arch) },
 	}
 	if to.KnownHosts != "" {
