@@ -40,7 +40,7 @@ class Wrap(rung_executor.Processes):
         self.command = options["command"]
         self.forbidden = options.get("forbidden", [])
         if not shutil.which(self.command[0]):
-            raise rung_executor.Error(f'the command of the option "command" does not exist: {self.command[0]}; install it, or give its path')
+            raise rung_executor.wrong_option("/command/0", f"there is no command {self.command[0]}; install it, or give its path")
         tried = subprocess.run([*self.command, "true"], capture_output=True, text=True)  # better now than in every job
         if tried.returncode != 0:
             raise rung_executor.Error(f"the command {self.command} does not start programs on this machine: {tried.stderr.strip()}")

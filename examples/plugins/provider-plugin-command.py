@@ -41,7 +41,7 @@ class Command(rung_provider.Fresh):
         self.options, self.max = options, options["max"]
         for name in ("create", "delete", "check"):
             if name in options and not shutil.which(options[name][0]):
-                raise rung_provider.Error(f'the command of the option "{name}" does not exist: {options[name][0]}; install it, or give its path')
+                raise rung_provider.wrong_option(f"/{name}/0", f"there is no command {options[name][0]}; install it, or give its path")
 
     def create(self, id, job, report, cancelled):
         report(f"{self.options['create'][0]} makes a machine")

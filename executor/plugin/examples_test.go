@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/executor/executortest/enginetest"
 	"github.com/rungci/rung/executor/plugin"
 	"github.com/rungci/rung/executor/plugin/plugintest"
+	"github.com/rungci/rung/internal/pluginoption"
 )
 
 // builtWrap is the variable with the file of the example, for the test binary that is started again.
@@ -86,6 +87,15 @@ func TestTheExampleInGoSaysWhatIsWrongWithItsOptions(t *testing.T) {
 	}
 }
 
+// optionOf is the option that is wrong, as a pointer; empty is none.
+func optionOf(err error) string {
+	var wrong *pluginoption.Errors
+	if !errors.As(err, &wrong) {
+		return ""
+	}
+	return pluginoption.Join(wrong.All[0].Path()...)
+}
+
 // wrapInPython is the example in Python.
 func wrapInPython(t testing.TB, options string) plugin.Config {
 	t.Helper()
@@ -114,17 +124,22 @@ func TestTheExampleInPythonPassesTheSuite(t *testing.T) {
 }
 
 func TestTheExampleInPythonSaysWhatIsWrong(t *testing.T) {
-	for options, want := range map[string]string{
-		`{"command": ["made-up-name"]}`: `the command of the option "command" does not exist`,
-		`{"command": ["false"]}`:        `does not start programs`,
-		`{"command": ["nice"], "x": 1}`: `additional properties 'x' not allowed`,
+	for options, want := range map[string]struct{ text, option string }{
+		`{"command": ["made-up-name"]}`: {`there is no command made-up-name`, "/command/0"},
+		`{"command": ["false"]}`:        {`does not start programs`, ""},
+		`{"command": ["nice"], "x": 1}`: {`additional properties 'x' not allowed`, "/x"},
 	} {
-		if _, err := plugin.Open(t.Context(), wrapInPython(t, options), executor.Setup{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", options, err)
+		_, err := plugin.Open(t.Context(), wrapInPython(t, options), executor.Setup{})
+		if err == nil || !strings.Contains(err.Error(), want.text) || optionOf(err) != want.option {
+			t.Errorf("%s: %v, of the option %q", options, err, optionOf(err))
 		}
 	}
+	program, err := executortest.Program() // which may have to be built, longer than a plugin waits
+	if err != nil {
+		t.Fatal(err)
+	}
 	e, err := plugin.Open(t.Context(), wrapInPython(t, `{"command": ["nice"], "forbidden": ["a/b"]}`), executor.Setup{
-		Program: func(string, string) (string, error) { return executortest.Program() }, State: t.TempDir(), Temp: t.TempDir(),
+		Program: func(string, string) (string, error) { return program, nil }, State: t.TempDir(), Temp: t.TempDir(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -161,14 +161,14 @@ func TestTheExampleOfAProviderInPythonPassesTheSuite(t *testing.T) {
 }
 
 func TestTheExampleOfAProviderInPythonSaysWhatIsWrong(t *testing.T) {
-	for options, want := range map[string]string{
-		`{"create": ["made-up-name"], "delete": ["true"], "max": 1}`: `the command of the option "create" does not exist: made-up-name`,
-		`{"create": ["true"], "delete": ["true"], "max": 0}`:         `at '/max': minimum`,
-		`{"create": ["true"], "max": 1}`:                             `missing property 'delete'`,
+	for options, want := range map[string]struct{ text, option string }{
+		`{"create": ["made-up-name"], "delete": ["true"], "max": 1}`: {`there is no command made-up-name`, "/create/0"},
+		`{"create": ["true"], "delete": ["true"], "max": 0}`:         {`at '/max': minimum`, "/max"},
+		`{"create": ["true"], "max": 1}`:                             {`missing property 'delete'`, ""},
 	} {
 		_, err := plugin.OpenProvider(t.Context(), commandInPython(t, json.RawMessage(options)), provider.Setup{State: t.TempDir()})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", options, err)
+		if err == nil || !strings.Contains(err.Error(), want.text) || optionOf(err) != want.option {
+			t.Errorf("%s: %v, of the option %q", options, err, optionOf(err))
 		}
 	}
 	for create, want := range map[string]string{

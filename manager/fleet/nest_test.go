@@ -230,7 +230,7 @@ func TestAJobDoesNotWaitForAServiceThatHangs(t *testing.T) {
 	t.Parallel()
 	m := newMac(t)
 	p := m.begin(1)
-	asked := make(chan struct{})
+	asked, left := make(chan struct{}), make(chan struct{})
 	var first sync.Once
 	m.Refuse(func(ctx context.Context, call string) error {
 		hang := false
@@ -241,6 +241,7 @@ func TestAJobDoesNotWaitForAServiceThatHangs(t *testing.T) {
 			close(asked)
 			<-ctx.Done()
 			m.Leave("late") // nobody asks for it any more
+			close(left)
 			return ctx.Err()
 		}
 		return nil
@@ -258,6 +259,7 @@ func TestAJobDoesNotWaitForAServiceThatHangs(t *testing.T) {
 	if err := <-over; err == nil {
 		t.Error("it has a machine")
 	}
+	<-left
 	m.Await("") // late is deleted with a check
 	if got := where(t, acquire(t, p, "two", provider.Needs{})); got != "nesting-2" {
 		t.Error("the next job runs on", got)
@@ -319,7 +321,7 @@ func TestAVirtualMachineThatLetsNobodyInIsDeleted(t *testing.T) {
 	if err := p.Reserve(t.Context(), "one", provider.Needs{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Acquire(t.Context(), "one", provider.Job{}, nil); err == nil || !strings.Contains(err.Error(), "the virtual machine nesting-1 of fake-0: it could not be reached within 1s") || !strings.Contains(err.Error(), "10.99.0.1:23") {
+	if _, err := p.Acquire(t.Context(), "one", provider.Job{}, nil); err == nil || !strings.Contains(err.Error(), "the virtual machine nesting-1 of fake-0: it could not be reached within 1s") {
 		t.Error("the error is", err)
 	}
 	m.Await("")

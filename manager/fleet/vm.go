@@ -184,17 +184,20 @@ func (h *hosts) accessWithin(to *vm) (provider.Access, error) {
 func (h *hosts) through(ctx context.Context, to *vm, access provider.Access) (host.Host, error) {
 	ctx, cancel := to.life.Within(ctx)
 	defer cancel()
-	for {
+	for last := error(nil); ; {
 		inner, err := h.enter(ctx, to, access)
 		if err == nil {
 			return inner, nil
+		}
+		if last == nil || ctx.Err() == nil { // and not that the time was over
+			last = err
 		}
 		select {
 		case <-ctx.Done():
 			if gone := to.life.Err(); gone != nil {
 				return nil, gone
 			}
-			return nil, fmt.Errorf("it could not be reached within %s: %w", h.bootTime(), err)
+			return nil, fmt.Errorf("it could not be reached within %s: %w", h.bootTime(), last)
 		case <-time.After(bootPause):
 		}
 	}

@@ -36,11 +36,12 @@ START_TIME = END_TIME = 15  # seconds that a step-runner has to listen, and to e
 
 
 class Error(rung_plugin.Error):
-    """Why a call fails. The runner gets its code, which says whose fault it is; other exceptions are internal errors."""
+    """Why a call fails. The runner gets its code, which says whose fault it is; other exceptions are internal errors. option is a JSON pointer to the option that
+    is wrong, in open: "/hosts/one"."""
 
-    def __init__(self, message, code=pb.CODE_INTERNAL, hint="", cause=None):
+    def __init__(self, message, code=pb.CODE_INTERNAL, hint="", cause=None, option=""):
         super().__init__(message)
-        self.message = pb.Error(code=code, message=message, hint=hint, cause=cause and describe(cause))
+        self.message = pb.Error(code=code, message=message, hint=hint, cause=cause and describe(cause), option=option)
 
 
 def user_error(message, hint=""):
@@ -51,6 +52,11 @@ def user_error(message, hint=""):
 def gone(reason):
     """The environment can run nothing any more."""
     return Error(reason, pb.CODE_GONE)
+
+
+def wrong_option(pointer, message):
+    """An option is wrong: of open. Who wrote the configuration is shown the line."""
+    return Error(message, option=pointer)
 
 
 def describe(error):

@@ -28,11 +28,11 @@ NAMES = set(string.ascii_letters + string.digits + "-_")
 
 
 class Error(rung_plugin.Error):
-    """Why a call fails. Other exceptions are internal errors as well."""
+    """Why a call fails. Other exceptions are internal errors as well. option is a JSON pointer to the option that is wrong, in open: "/hosts/one"."""
 
-    def __init__(self, message, code=pb.CODE_INTERNAL):
+    def __init__(self, message, code=pb.CODE_INTERNAL, option=""):
         super().__init__(message)
-        self.code = code
+        self.code, self.option = code, option
 
 
 def gone(reason):
@@ -40,10 +40,15 @@ def gone(reason):
     return Error(reason, pb.CODE_GONE)
 
 
+def wrong_option(pointer, message):
+    """An option is wrong: of open. Who wrote the configuration is shown the line."""
+    return Error(message, option=pointer)
+
+
 def describe(error):
     """An exception as a message."""
     if isinstance(error, Error):
-        return pb.Error(code=error.code, message=str(error))
+        return pb.Error(code=error.code, message=str(error), option=error.option)
     return pb.Error(code=pb.CODE_INTERNAL, message=str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}")
 
 
