@@ -24,8 +24,8 @@ const (
 
 // ExecutorKind and ProviderKind are the contracts of plugins that are run here.
 var (
-	ExecutorKind = &pluginhost.Kind{Name: "executor plugin", Prefix: Prefix, Service: "rung.executor.v1.Executor", Said: wire.FromStatus, Gone: ended}
-	ProviderKind = &pluginhost.Kind{Name: "provider plugin", Prefix: ProviderPrefix, Service: "rung.provider.v1.Provider", Said: wire.FromProviderStatus, Gone: ended}
+	ExecutorKind = &pluginhost.Kind{Name: "executor plugin", Prefix: Prefix, Services: map[int]string{handshake.Version: "rung.executor.v1.Executor"}, Said: wire.FromStatus, Gone: ended}
+	ProviderKind = &pluginhost.Kind{Name: "provider plugin", Prefix: ProviderPrefix, Services: map[int]string{handshake.Version: "rung.provider.v1.Provider"}, Said: wire.FromProviderStatus, Gone: ended}
 )
 
 type (

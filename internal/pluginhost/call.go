@@ -66,7 +66,7 @@ const defaultProbe = 5 * time.Second
 
 // describe makes the call that every kind has, and does not look at the answer.
 func (p *Process) describe(ctx context.Context, kind *Kind) error {
-	return p.Conn.Invoke(ctx, "/"+kind.Service+"/Describe", &emptypb.Empty{}, &emptypb.Empty{})
+	return p.Conn.Invoke(ctx, "/"+kind.Services[p.Version()]+"/Describe", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
 // Serves returns which of the kinds a file is a plugin of; nil is none. It starts the file, and ends it.

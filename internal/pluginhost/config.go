@@ -28,8 +28,9 @@ type Kind struct {
 	Name string
 	// Prefix begins the names of their files: "executor-plugin-".
 	Prefix string
-	// Service is the name of its gRPC service, which has a call Describe that answers at any time.
-	Service string
+	// Services are the names of its gRPC service by the version of the protocol, each with a call Describe that answers at any time. These are the versions that the
+	// runner speaks.
+	Services map[int]string
 	// Said is the error that a plugin returned, from the error of a call; ok is false where the connection is why it failed.
 	Said func(err error) (out error, ok bool)
 	// Gone makes an error of a process that has ended; nil is the Failure itself.

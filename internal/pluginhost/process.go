@@ -3,8 +3,11 @@ package pluginhost
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,7 +68,7 @@ func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, err
 	p.ended, p.finish = context.WithCancelCause(context.Background())
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
-		VersionedPlugins: map[int]goplugin.PluginSet{handshake.Version: {handshake.Name: &dialer{}}},
+		VersionedPlugins: k.versions(),
 		Cmd:              cmd, SkipHostEnv: true, TLSConfig: tls, AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, Stderr: p.output,
 		StartTimeout: startTime, Logger: c.logger(), GRPCDialOptions: handshake.DialOptions(),
 	})
@@ -84,12 +87,52 @@ func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, err
 	return p, nil
 }
 
+// versions are those that the runner speaks, as go-plugin offers them.
+func (k *Kind) versions() map[int]goplugin.PluginSet {
+	all := map[int]goplugin.PluginSet{}
+	for version := range k.Services {
+		all[version] = goplugin.PluginSet{handshake.Name: &dialer{}}
+	}
+	return all
+}
+
+// Version is that of the protocol which the plugin has chosen: the newest that both sides speak.
+func (p *Process) Version() int { return p.client.NegotiatedVersion() }
+
+// unknownVersion is what go-plugin says of a plugin that speaks none of the runner's versions.
+const unknownVersion = "incompatible API version with plugin. Plugin version: %d,"
+
+// versionError says what to do about a plugin that speaks none of the runner's versions; nil where that is not what is wrong.
+func (k *Kind) versionError(err error) error {
+	var theirs int
+	if _, err := fmt.Sscanf(err.Error(), unknownVersion, &theirs); err != nil {
+		return nil
+	}
+	ours := slices.Sorted(maps.Keys(k.Services))
+	texts := make([]string, len(ours))
+	for i, version := range ours {
+		texts[i] = strconv.Itoa(version)
+	}
+	what := "version "
+	if len(ours) > 1 {
+		what = "versions "
+	}
+	advice := "it needs a newer rung, or an older version of the plugin"
+	if theirs < ours[0] {
+		advice = "install a newer version of the plugin"
+	}
+	return fmt.Errorf("it speaks version %d of the protocol, and this rung %s; %s", theirs, what+strings.Join(texts, " and "), advice)
+}
+
 // foreignText is what a program that go-plugin made says when it is started by one that is not its own.
 const foreignText = "This binary is a plugin"
 
 // notStarted says why a plugin does not start.
 func (p *Process) notStarted(err error) error {
 	failure := &Failure{Kind: p.kind.Name, Plugin: p.name, What: "does not start", Err: plainly(err)}
+	if wrong := p.kind.versionError(err); wrong != nil {
+		failure.Err = wrong
+	}
 	if p.output.has(foreignText) {
 		text := "it is one of another program, whose protocol this one does not speak"
 		if p.kind.Advice != "" {

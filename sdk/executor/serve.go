@@ -4,6 +4,7 @@ import (
 	"google.golang.org/grpc"
 
 	executorv1 "github.com/rungci/rung/api/rung/executor/v1"
+	"github.com/rungci/rung/internal/pluginhost/handshake"
 	"github.com/rungci/rung/sdk/internal/pluginserver"
 )
 
@@ -11,5 +12,5 @@ import (
 // runner's log; a line that begins with [WARN] or [ERROR] has that level there. Standard output is not for the plugin.
 func Serve(p Plugin) {
 	s := newServer(p, pluginserver.End)
-	pluginserver.Serve(p.Name, func(to *grpc.Server) { executorv1.RegisterExecutorServer(to, s) }, s.opened)
+	pluginserver.Serve(p.Name, map[int]func(*grpc.Server){handshake.Version: func(to *grpc.Server) { executorv1.RegisterExecutorServer(to, s) }}, s.opened)
 }

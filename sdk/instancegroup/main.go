@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	fleetv1 "github.com/rungci/rung/api/rung/fleet/v1"
+	"github.com/rungci/rung/internal/pluginhost/handshake"
 	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/sdk/internal/pluginserver"
 )
@@ -74,7 +75,7 @@ func Serve(g Basic) {
 
 func serve(g Basic, version VersionInfo) {
 	s := &server{group: g, version: version, log: pluginserver.Logger(version.Name), end: pluginserver.End}
-	pluginserver.Serve(version.Name, func(to *grpc.Server) { fleetv1.RegisterInstanceGroupServer(to, s) }, func() bool {
+	pluginserver.Serve(version.Name, map[int]func(*grpc.Server){handshake.Version: func(to *grpc.Server) { fleetv1.RegisterInstanceGroupServer(to, s) }}, func() bool {
 		_, err := s.ready()
 		return err == nil
 	})

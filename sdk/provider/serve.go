@@ -21,7 +21,7 @@ import (
 // runner's log; a line that begins with [WARN] or [ERROR] has that level there. Standard output is not for the plugin.
 func Serve(p Plugin) {
 	s := &server{plugin: p, machines: map[string]*Machine{}}
-	pluginserver.Serve(p.Name, func(to *grpc.Server) { providerv1.RegisterProviderServer(to, s) }, func() bool {
+	pluginserver.Serve(p.Name, map[int]func(*grpc.Server){handshake.Version: func(to *grpc.Server) { providerv1.RegisterProviderServer(to, s) }}, func() bool {
 		_, err := s.ready()
 		return err == nil
 	})

@@ -28,7 +28,7 @@ const Prefix = "group-plugin-"
 
 // Kind is the contract of instance-group plugins.
 var Kind = &pluginhost.Kind{
-	Name: "instance-group plugin", Prefix: Prefix, Service: "rung.fleet.v1.InstanceGroup", Said: wire.FromStatus, Foreign: "fleeting-plugin-",
+	Name: "instance-group plugin", Prefix: Prefix, Services: map[int]string{handshake.Version: "rung.fleet.v1.InstanceGroup"}, Said: wire.FromStatus, Foreign: "fleeting-plugin-",
 	Advice: "the protocol of fleeting's plugins is not public, so that their binaries cannot be used; build the plugin from its source " +
 		"with the imports of sdk/instancegroup (docs/plugins.md, \"Port a fleeting plugin\")",
 }

@@ -279,7 +279,7 @@ func TestAPluginThatCannotBeUsedIsRefused(t *testing.T) {
 		want   string
 	}{
 		"another program's plugin":        {config(t, "fleeting", nil), `"fake" does not start: it is one of another program, whose protocol this one does not speak: the protocol of fleeting's plugins is not public`},
-		"another version":                 {config(t, "liar version", nil), "does not start: incompatible API version"},
+		"another version":                 {config(t, "liar version", nil), "does not start: it speaks version 2 of the protocol, and this rung version 1"},
 		"another kind of plugin":          {config(t, "liar kind", nil), "is a plugin of another kind"},
 		"another file than the pinned":    {pinned, "is not what the configuration pins"},
 		"no file":                         {missing, "there is no instance-group plugin group-plugin-made-up-name in PATH"},

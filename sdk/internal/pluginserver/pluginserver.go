@@ -25,16 +25,21 @@ func End(why string) {
 	os.Exit(1)
 }
 
-// Serve serves what register registers, and ends the program with its runner. opened reports whether a runner uses it.
-func Serve(name string, register func(*grpc.Server), opened func() bool) {
+// Serve serves the service of the newest version of the protocol that the runner speaks, too, and ends the program with its runner. services register one each, by
+// version; opened reports whether a runner uses it.
+func Serve(name string, services map[int]func(*grpc.Server), opened func() bool) {
 	time.AfterFunc(unattended, func() {
 		if !opened() {
 			End("no runner has opened it")
 		}
 	})
+	versions := map[int]goplugin.PluginSet{}
+	for version, register := range services {
+		versions[version] = goplugin.PluginSet{handshake.Name: &served{register: register}}
+	}
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
-		VersionedPlugins: map[int]goplugin.PluginSet{handshake.Version: {handshake.Name: &served{register: register}}},
+		VersionedPlugins: versions,
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(handshake.ServerOptions(options...)...)
 		},
