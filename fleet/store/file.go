@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/internal/lockedfile"
 )
 
 // The files of a store.
@@ -35,7 +36,10 @@ func Open(folder string) (Store, error) {
 	if err := os.MkdirAll(filepath.Join(folder, historyFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("the folder of the fleet: %w", err)
 	}
-	lock, err := openLocked(filepath.Join(folder, lockName))
+	lock, err := lockedfile.Open(filepath.Join(folder, lockName))
+	if errors.Is(err, lockedfile.ErrInUse) {
+		err = ErrInUse
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the state of the fleet in %s: %w", folder, err)
 	}
@@ -84,7 +88,7 @@ func (f *file) Close() error {
 	if f.lock == nil {
 		return nil
 	}
-	err := errors.Join(f.journal.close(), f.history.close(), closeLocked(f.lock))
+	err := errors.Join(f.journal.close(), f.history.close(), lockedfile.Close(f.lock))
 	f.lock = nil
 	return err
 }

@@ -41,6 +41,11 @@ func Run(ctx context.Context, args, env []string, log io.Writer, each func(Resul
 	if err != nil {
 		return false, err
 	}
+	living, err := cmd.StdinPipe() // ends with this program, so that the suite knows
+	if err != nil {
+		return false, err
+	}
+	defer living.Close()
 	if err := cmd.Start(); err != nil {
 		return false, err
 	}

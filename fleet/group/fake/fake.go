@@ -160,7 +160,10 @@ func (g *Group) locked(do func() error) error {
 	}
 	text, failed := json.Marshal(g.cloud)
 	if failed == nil {
-		failed = os.WriteFile(g.file(), text, 0o600)
+		failed = os.WriteFile(g.file()+".new", text, 0o600)
+	}
+	if failed == nil { // a process that is killed meanwhile leaves a whole file
+		failed = os.Rename(g.file()+".new", g.file())
 	}
 	return errors.Join(err, failed)
 }

@@ -24,6 +24,10 @@ type Subject struct {
 	Open func(t *testing.T) group.Basic
 	// Settings are those of the group; the suite sets Owner, and State where it is empty.
 	Settings group.Settings
+	// Folder is Settings.State for an owner, where that is empty; nil: one that goes with the test.
+	Folder func(owner string) (string, error)
+	// Pause is that between two looks at the list; 0 is a few milliseconds.
+	Pause time.Duration
 	// Patience is how long an instance may take to run, or to go; 0 is 30 seconds.
 	Patience time.Duration
 	// Shared says that groups of other owners see each other's instances: cases are tried one after the other.
@@ -34,8 +38,8 @@ type Subject struct {
 	Check func(*testing.T, group.Basic)
 }
 
-// pause is that between two looks at the list.
-const pause = 5 * time.Millisecond
+// defaultPause is that between two looks at the list.
+const defaultPause = 5 * time.Millisecond
 
 // callTime bounds every call of the suite.
 const callTime = time.Minute
@@ -105,8 +109,15 @@ func begin(t *testing.T, s Subject) *trial {
 	tr := &trial{T: t, Subject: s, basic: s.Open(t), made: map[string]bool{}}
 	tr.Group = group.Adapt(tr.basic)
 	tr.Settings.Owner = "suite-" + rand.Text()[:8]
-	if tr.Settings.State == "" {
+	switch {
+	case tr.Settings.State != "":
+	case s.Folder == nil:
 		tr.Settings.State = t.TempDir()
+	default:
+		var err error
+		if tr.Settings.State, err = s.Folder(tr.Settings.Owner); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := tr.Init(tr.within(callTime), hclog.NewNullLogger(), tr.Settings); err != nil {
 		t.Fatal("Init:", err)
@@ -221,7 +232,7 @@ func (tr *trial) await(id string, state group.State) {
 // eventually waits until something is so.
 func (tr *trial) eventually(what string, so func() bool) {
 	tr.Helper()
-	patience := cmp.Or(tr.Patience, 30*time.Second)
+	patience, pause := cmp.Or(tr.Patience, 30*time.Second), cmp.Or(tr.Pause, defaultPause)
 	for until := time.Now().Add(patience); !so(); time.Sleep(pause) {
 		if time.Now().After(until) {
 			tr.Fatalf("after %s it is not so that %s", patience, what)

@@ -2,7 +2,9 @@
 package plugins
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,9 +43,15 @@ func Command(p *command.Program) *cobra.Command {
 	return cmd
 }
 
+// trial are the flags of test.
+type trial struct {
+	options, stepRunner, image, only string
+	verbose, nothing                 bool
+	paid                             paidFlags
+}
+
 func testCommand(p *command.Program) *cobra.Command {
-	var options, stepRunner, image, only string
-	var verbose, nothing bool
+	t := &trial{}
 	cmd := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Try a plugin with the suite that its kind must pass",
@@ -59,73 +67,95 @@ them. With the options that it is given it must have room for 2 to 64 jobs, and 
 
 Of an instance-group plugin: that a repeated request creates no second instance, that instances run, can be reached and go away, that they can be deleted
 twice, that they outlive the process of the plugin, and some fifteen things more. It creates about 20 instances, at most two at a time, and connects to
-none. In a cloud, they cost money: begin with --dry. With the options that it is given it must have room for 2 instances.
+none. With the options that it is given it must have room for 2 instances. In a cloud, they cost money: begin with --dry, then use --max-cost. Give it
+a group that nobody else uses.
 
-Exit codes: 0 all of it holds · 1 something does not · 2 usage · 5 the plugin does not start`,
+With --max-cost, no request is made that could cost more in all, by the prices and the billing of the plugin's offers or of --price. Each is written to a
+ledger before it is made. However the test ends, what is left is ended; if it is killed, the next test or --clean does that, with the same options. The
+last line says what was spent at most, and that nothing is left.
+
+Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 5 the plugin does not start`,
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
   rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --dry
+  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --max-cost 1.50
   rung plugin test ./provider-plugin-command --options "$(cat options.json)"
   rung plugin test ./group-plugin-static --options "$(cat hosts.json)"`,
 		Args: command.Arguments(1, 1, "FILE"),
 	}
-	cmd.Flags().StringVar(&options, "options", "", "give the plugin these options, as `JSON`")
-	cmd.Flags().StringVar(&image, "image", "", "run jobs in this `IMAGE`, which has a POSIX shell")
-	cmd.Flags().StringVar(&only, "only", "", "try only cases that have this `TEXT` in them")
-	cmd.Flags().StringVar(&stepRunner, "step-runner", "", "run jobs with this step-runner `FILE`, which is else the one beside rung")
-	cmd.Flags().BoolVar(&nothing, "dry", false, "try only what makes no machine and runs no job: that it opens, lists and refuses wrong options")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the plugin writes to its log")
+	cmd.Flags().StringVar(&t.options, "options", "", "give the plugin these options, as `JSON`")
+	cmd.Flags().StringVar(&t.image, "image", "", "run jobs in this `IMAGE`, which has a POSIX shell")
+	cmd.Flags().StringVar(&t.only, "only", "", "try only cases that have this `TEXT` in them")
+	cmd.Flags().StringVar(&t.stepRunner, "step-runner", "", "run jobs with this step-runner `FILE`, which is else the one beside rung")
+	cmd.Flags().BoolVar(&t.nothing, "dry", false, "try only what makes no machine and runs no job: that it opens, lists and refuses wrong options")
+	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "show what the plugin writes to its log")
+	t.paid.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if options != "" && !json.Valid([]byte(options)) {
+		if t.options != "" && !json.Valid([]byte(t.options)) {
 			return exit.Usage("--options must be JSON, such as '{\"command\": [\"nice\"]}'")
 		}
-		config := pluginhost.Config{Name: nameOf(args[0]), File: args[0], Log: slog.New(slog.DiscardHandler)}
-		if options != "" {
-			config.Options = json.RawMessage(options)
-		}
-		var log io.Writer
-		if verbose {
-			config.Log, log = slog.New(slog.NewTextHandler(p.Stderr, nil)), p.Stderr
-		}
-		kind, err := pluginhost.Serves(cmd.Context(), config, kinds...)
-		if err != nil {
-			return exit.Coded(exit.System, "%v", err)
-		}
-		own, err := os.Executable()
-		if err != nil {
+		if err := t.paid.check(cmd, t.nothing); err != nil {
 			return err
 		}
-		again, each := []string{own, "plugin", childName}, func(r plugintrial.Result) { show(p.Stdout, r) }
-		var passed bool
-		if kind == plugin.ExecutorKind {
-			if stepRunner, err = findStepRunner(stepRunner); err != nil {
-				return err
-			}
-		}
-		switch {
-		case kind == nil:
-			err = fmt.Errorf("the plugin %q serves none of the contracts of executors, providers and instance groups", config.Name)
-		case nothing:
-			passed = (&dry{kind: kind, config: config, stepRunner: stepRunner}).run(cmd.Context(), each)
-		case kind == groupplugin.Kind:
-			trial := grouptrial.Trial{Plugin: groupplugin.Config{Config: config}, Only: only, Log: log}
-			passed, err = trial.Run(cmd.Context(), again, each)
-		default:
-			trial := plugintest.Trial{Plugin: config, Provider: kind == plugin.ProviderKind, Image: image, Only: only, Log: log}
-			if !trial.Provider {
-				trial.StepRunner = stepRunner
-			}
-			passed, err = trial.Run(cmd.Context(), again, each)
-		}
-		switch {
-		case err != nil:
-			return exit.Coded(exit.System, "%v", err)
-		case !passed:
-			return exit.Shown(exit.StepsFailed)
-		}
-		return nil
+		return t.run(cmd.Context(), p, args[0])
 	}
 	return cmd
+}
+
+// run tries the plugin of a file.
+func (t *trial) run(ctx context.Context, p *command.Program, file string) error {
+	config := pluginhost.Config{Name: nameOf(file), File: file, Log: slog.New(slog.DiscardHandler)}
+	if t.options != "" {
+		config.Options = json.RawMessage(t.options)
+	}
+	var log io.Writer
+	if t.verbose {
+		config.Log, log = slog.New(slog.NewTextHandler(p.Stderr, nil)), p.Stderr
+	}
+	kind, err := pluginhost.Serves(ctx, config, kinds...)
+	if err != nil {
+		return exit.Coded(exit.System, "%v", err)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	again, each := []string{own, "plugin", childName}, func(r plugintrial.Result) { show(p.Stdout, r) }
+	var passed bool
+	if kind == plugin.ExecutorKind {
+		if t.stepRunner, err = findStepRunner(t.stepRunner); err != nil {
+			return err
+		}
+	}
+	ofGroup := grouptrial.Trial{Plugin: groupplugin.Config{Config: config}, Only: t.only, Log: log}
+	switch {
+	case kind == nil:
+		err = fmt.Errorf("the plugin %q serves none of the contracts of executors, providers and instance groups", config.Name)
+	case t.paid.set() && kind != groupplugin.Kind:
+		err = exit.Usage("--max-cost and --clean are for instance-group plugins, and %s is an %s", file, kind.Name)
+	case t.paid.set():
+		passed, err = t.paid.run(ctx, p, &ofGroup, again, each)
+	case t.nothing:
+		passed = (&dry{kind: kind, config: config, stepRunner: t.stepRunner}).run(ctx, each)
+	case kind == groupplugin.Kind:
+		passed, err = ofGroup.Run(ctx, again, each)
+	default:
+		other := plugintest.Trial{Plugin: config, Provider: kind == plugin.ProviderKind, Image: t.image, Only: t.only, Log: log}
+		if !other.Provider {
+			other.StepRunner = t.stepRunner
+		}
+		passed, err = other.Run(ctx, again, each)
+	}
+	var coded *exit.Error
+	switch {
+	case errors.As(err, &coded):
+		return err
+	case err != nil:
+		return exit.Coded(exit.System, "%v", err)
+	case !passed:
+		return exit.Shown(exit.StepsFailed)
+	}
+	return nil
 }
 
 // kinds are those that can be tried.

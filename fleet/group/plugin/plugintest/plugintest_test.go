@@ -32,6 +32,12 @@ func TestMain(m *testing.M) {
 	case len(os.Args) > 1 && os.Args[1] == child:
 		code, _ := plugintest.Child()
 		os.Exit(code)
+	case len(os.Args) > 1 && os.Args[1] == driver:
+		drive()
+		return
+	case strings.HasPrefix(how, "paid"):
+		sdk.Serve(&costly{how: how})
+		return
 	case how != "":
 		sdk.Serve(&wrong{how: how})
 		return

@@ -1,4 +1,4 @@
-package store
+package lockedfile
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 // errSharing is ERROR_SHARING_VIOLATION.
 const errSharing = syscall.Errno(32)
 
-// openLocked makes a file without sharing it: nobody else can open it until it is closed, or the process ends. The error is ErrInUse where another process has it.
-func openLocked(path string) (*os.File, error) {
+// Open makes a file without sharing it: nobody else can open it until it is closed, or the process ends. The error is ErrInUse where another process has it.
+func Open(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, err
@@ -25,4 +25,5 @@ func openLocked(path string) (*os.File, error) {
 	return os.NewFile(uintptr(handle), path), nil
 }
 
-func closeLocked(lock *os.File) error { return lock.Close() }
+// Close lets go of a lock and closes its file.
+func Close(lock *os.File) error { return lock.Close() }

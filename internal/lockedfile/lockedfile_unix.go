@@ -1,6 +1,6 @@
 //go:build unix
 
-package store
+package lockedfile
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// openLocked makes a file and locks it until it is closed, or the process ends. The error is ErrInUse where another process has it.
-func openLocked(path string) (*os.File, error) {
+// Open makes a file and locks it until it is closed, or the process ends. The error is ErrInUse where another process has it.
+func Open(path string) (*os.File, error) {
 	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func openLocked(path string) (*os.File, error) {
 	return nil, &os.PathError{Op: "locking", Path: path, Err: err}
 }
 
-// closeLocked lets go of a lock and closes its file. Closing alone would leave it with a process that was forked and has not executed its program yet.
-func closeLocked(lock *os.File) error {
+// Close lets go of a lock and closes its file. Closing alone would leave it with a process that was forked and has not executed its program yet.
+func Close(lock *os.File) error {
 	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 }
