@@ -316,7 +316,7 @@ func (f *Fleet) do(actions []scale.Action) {
 }
 
 // Changed returns a channel that is closed at the next change of anything that Free counts.
-func (f *Fleet) Changed() <-chan struct{} {
+func (f *book) Changed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changed

@@ -109,7 +109,7 @@ func textOf(err error) string {
 }
 
 // Explain says of a job where it is, or why it waits.
-func (f *Fleet) Explain(key string) string {
+func (f *book) Explain(key string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.scale.ExplainJob(f.clock.Now(), key)
