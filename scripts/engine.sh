@@ -2,7 +2,7 @@
 # Runs a command with a container engine of its own: engine.sh COMMAND…
 #
 # The engine (dockerd) has its files in a temporary folder, and ends with the command, however that ends. Its address is in
-# RUNG_TEST_ENGINE, which tests look at. Where no engine can be started it says why and runs the command without. It has the runtime runsc
+# RUNG_TEST_ENGINE, which tests look at, and that by which containers reach this machine in RUNG_TEST_ENGINE_ADDRESS. Where no engine can be started it says why and runs the command without. It has the runtime runsc
 # where RUNG_RUNSC names that program, or scripts/runsc.sh has built it.
 set -uo pipefail
 
@@ -13,7 +13,7 @@ fi
 
 without() { # without REASON: runs the command as it is
   echo "note: no container engine: $1; tests that need one will skip themselves" >&2
-  unset RUNG_TEST_ENGINE
+  unset RUNG_TEST_ENGINE RUNG_TEST_ENGINE_ADDRESS
   exec "${command[@]}"
 }
 
@@ -27,8 +27,11 @@ command -v ip >/dev/null || without "ip is not installed (Debian's package iprou
 folder=$(mktemp -d "${TMPDIR:-/tmp}/rung-engine.XXXXXX")
 engine= running=
 bridge=rung$$ # of its own: with none, dockerd would remove the docker0 of an engine that this machine has
-# Among those for tests of networks (RFC 2544), and most likely no other's that runs beside it: this machine reaches containers there.
-address=198.$((18 + $$ / 256 % 2)).$(($$ % 256)).1/24
+# One of some for tests of networks (RFC 2544) that nothing beside it has: this machine and containers reach each other there.
+for i in 0 1 2 3 4 5; do
+  address=198.18.$((250 + ($$ + i) % 6)).1
+  ip -brief address | grep -q " $address/" || break
+done
 
 # Ends the command and the engine, unmounts what a killed engine would leave, and removes its files.
 cleanup() {
@@ -60,7 +63,7 @@ trap 'exit 143' TERM HUP
 
 # A session of its own, so that an interrupt at the terminal does not reach it. It leaves the network of this machine alone: its
 # containers reach each other on networks that are made for them, and nothing else.
-if ! ip link add "$bridge" type bridge 2>"$folder/log" || ! ip address add "$address" dev "$bridge" 2>>"$folder/log"; then
+if ! ip link add "$bridge" type bridge 2>"$folder/log" || ! ip address add "$address/24" dev "$bridge" 2>>"$folder/log"; then
   reason=$(cat "$folder/log")
   cleanup
   without "no network for it: $reason"
@@ -89,7 +92,7 @@ if [ -z "$started" ]; then
   without "dockerd does not start: $reason"
 fi
 
-export RUNG_TEST_ENGINE="unix://$folder/docker.sock"
+export RUNG_TEST_ENGINE="unix://$folder/docker.sock" RUNG_TEST_ENGINE_ADDRESS=$address
 set -m # a group of its own, so that all of it can be ended
 "${command[@]}" <&0 &
 running=$!

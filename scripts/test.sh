@@ -16,7 +16,7 @@ fi
 # Without this every program with the race detector in it waits a second before it ends.
 export GORACE=${GORACE:-atexit_sleep_ms=0}
 # Tests with engines are engines.sh's, also on a machine that has one.
-unset RUNG_TEST_ENGINE
+unset RUNG_TEST_ENGINE RUNG_TEST_ENGINE_ADDRESS
 
 go mod verify >/dev/null
 scripts/lint.sh

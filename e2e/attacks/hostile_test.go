@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/executortest/enginetest"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/gitlab/gitlabtest"
 )
@@ -260,7 +261,7 @@ d=.; n=0; while [ $n -lt 300 ]; do n=$((n+1)); d=$d/deep; done; mkdir -p "$d"`, 
 		script: `dmesg | tail -n 200`, found: leaks(func(s *scene) string { return s.hostWord }),
 	}, {
 		group: "The machine", tries: "connect to a server on the host's loopback", want: inside,
-		script: `for a in 127.0.0.1 10.0.2.2 192.0.2.1; do "$ATTACKER" connect "$a:$PORT"; done`, found: harms((*scene).meets),
+		script: `for a in 127.0.0.1 10.0.2.2 ` + enginetest.Address() + `; do "$ATTACKER" connect "$a:$PORT"; done`, found: harms((*scene).meets),
 	}, {
 		group: "The machine", tries: "connect to a socket of the host", want: inside,
 		script: `"$ATTACKER" connect "$OUTSIDE/socket"`, found: harms((*scene).meets),

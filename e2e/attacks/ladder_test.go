@@ -274,8 +274,8 @@ func (f *field) serve() {
 	mux.Handle(sourcesPath+"/", &f.sources)
 	server := httptest.NewUnstartedServer(mux)
 	at := addresses()
-	if os.Getenv(enginetest.Variable) != "" { // the bridge of scripts/engine.sh; without, it would be that of another run, and gone with it
-		at = append([]string{"192.0.2.1"}, at...)
+	if address := enginetest.Address(); address != "" {
+		at = append([]string{address}, at...)
 	}
 	for _, address := range at {
 		if l, err := net.Listen("tcp4", net.JoinHostPort(address, "0")); err == nil {

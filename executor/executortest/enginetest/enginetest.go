@@ -21,6 +21,9 @@ import (
 // Variable names the engine that tests may use; scripts/engine.sh sets it.
 const Variable = "RUNG_TEST_ENGINE"
 
+// Address is the address by which containers of that engine reach this machine, while the engine runs; empty where there is none. scripts/engine.sh sets it.
+func Address() string { return os.Getenv("RUNG_TEST_ENGINE_ADDRESS") }
+
 // elsewhere ends the reason of every test that is skipped here. "make test" counts such tests as run elsewhere; "make engines" does not
 // set what they ask for aside, and fails when one is skipped.
 const elsewhere = "make engines runs this test"
