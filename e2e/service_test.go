@@ -104,6 +104,7 @@ func TestService(t *testing.T) {
 		exits := make(chan error, 1)
 		c := dialClient(t, "proxy", client.WithDialer(func(context.Context) (net.Conn, error) {
 			proxy := exec.Command(filepath.Join(bin, "step-runner"), "proxy", "--socket", socket)
+			proxy.Stderr = os.Stderr // why it has failed
 			in, err := proxy.StdinPipe()
 			if err != nil {
 				return nil, err

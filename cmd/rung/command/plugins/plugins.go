@@ -78,7 +78,7 @@ Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
   rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --dry
-  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --max-cost 1.50
+  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --max-cost 1.5
   rung plugin test ./provider-plugin-command --options "$(cat options.json)"
   rung plugin test ./group-plugin-static --options "$(cat hosts.json)"`,
 		Args: command.Arguments(1, 1, "FILE"),
