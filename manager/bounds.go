@@ -84,7 +84,7 @@ func (r *run) keep(settings *config.Runner, what *executor.Job) {
 		return
 	}
 	owner := r.owner(settings, what.User)
-	if r.on != nil && r.on.Machine().Volume != "" && !r.on.Machine().VolumeShared { // nobody else of the project is there
+	if r.on != nil && r.on.Machine().Volume != "" { // nobody else of the project is there
 		owner.ProjectSlot = 0
 	}
 	what.KeepProject = owner.Name()

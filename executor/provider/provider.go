@@ -109,9 +109,8 @@ type Machine struct {
 	Slot int
 	// Access is how to get there.
 	Access Access
-	// Volume is the folder on the machine with the volume of the job's project, if the job has it. VolumeShared says that other jobs may have it, too.
-	Volume       string
-	VolumeShared bool
+	// Volume is the folder on the machine with the volume of the job's project, if the job has it.
+	Volume string
 	// Level is the level of isolation to run there; empty leaves that to the caller.
 	Level executor.Level
 	// Env says where the level's engine is on the machine, as NAME=VALUE: DOCKER_HOST.

@@ -35,7 +35,6 @@ type Fleet struct {
 	VolumeSize     int64         `toml:"volume_size"`      // bytes; 0 is DefaultVolumeSize
 	VolumeIdleTime time.Duration `toml:"volume_idle_time"` // 0 is a week
 	VolumeWait     time.Duration `toml:"volume_wait"`      // how long a job waits for its own; 0 is a minute
-	VolumeShared   bool          `toml:"volume_shared"`    // jobs of a project on one machine share theirs
 	VolumePrice    float64       `toml:"volume_price"`     // of an hour
 	MaxVolumes     int           `toml:"max_volumes"`      // 0 is DefaultMaxVolumes
 }

@@ -132,9 +132,9 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 	}
 	m := &provider.Machine{
 		Name: nameOf(&slot.Machine), Slot: slot.Number, Life: executor.NewLife(),
-		Volume: slot.Volume, VolumeShared: s.o.Machinery.Fleet.VolumeShared, Connect: s.hosts.connector(slot.Machine), Fresh: s.pools[slot.Pool] != nil && s.pools[slot.Pool].fresh,
+		Volume: slot.Volume, Connect: s.hosts.connector(slot.Machine), Fresh: s.pools[slot.Pool] != nil && s.pools[slot.Pool].fresh,
 	}
-	if m.Volume != "" && !m.VolumeShared && !at.again {
+	if m.Volume != "" && !at.again {
 		if err := s.tidy(ctx, slot); err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ func volumesOf(f *config.Fleet) scale.Volumes {
 	}
 	return scale.Volumes{
 		Max: cmp.Or(max(0, f.MaxVolumes), config.DefaultMaxVolumes), Size: cmp.Or(f.VolumeSize, config.DefaultVolumeSize), Idle: f.VolumeIdleTime,
-		Shared: f.VolumeShared, Wait: f.VolumeWait, Price: f.VolumePrice,
+		Wait: f.VolumeWait, Price: f.VolumePrice,
 	}
 }
 
