@@ -229,6 +229,7 @@ func (r *trial) manager() (*process, chan struct{}) {
 
 // checkDelete checks a call that deletes.
 func (r *trial) checkDelete(p *process, ids []string) {
+	<-p.opened // a machine may be deleted while the fleet opens
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {

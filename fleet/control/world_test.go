@@ -72,7 +72,7 @@ func classic(p schedule.Policy) scale.Policy {
 // open starts a process, which goes on from what the last has left.
 func (w *world) open() {
 	w.t.Helper()
-	w.process = &process{w: w}
+	w.process = &process{w: w, opened: make(chan struct{})}
 	o := w.options
 	if w.policy != nil {
 		o.Policy = w.policy()
@@ -97,6 +97,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.process.fleet = w.fleet
+	close(w.process.opened)
 }
 
 // group is a cloud as the process has it.
@@ -185,11 +186,12 @@ func (w *world) history(kinds ...store.Kind) (found []store.Entry) {
 
 // process is what a process is allowed: after its death nothing that it does has an effect. It is its store.
 type process struct {
-	w     *world
-	fleet *control.Fleet
-	store store.Store // where its records go; nil: to the memory
-	state interface{ Abandon() }
-	lost  func() bool // another process has its store; nil: never
+	opened chan struct{} // closed once fleet is there
+	w      *world
+	fleet  *control.Fleet
+	store  store.Store // where its records go; nil: to the memory
+	state  interface{ Abandon() }
+	lost   func() bool // another process has its store; nil: never
 
 	mu      sync.Mutex
 	dead    bool

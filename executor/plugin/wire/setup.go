@@ -15,7 +15,7 @@ var platforms = []struct{ os, arch string }{{"linux", "amd64"}, {"linux", "arm64
 func EncodeSetup(s executor.Setup, options string) *executorv1.OpenRequest {
 	out := &executorv1.OpenRequest{
 		Options: options, Serve: s.Serve, Terms: append(s.Lease.Args(), s.Limits.Args()...), Env: s.Env, HasEnv: s.Env != nil, State: s.State, Temp: s.Temp,
-		Lease:        &executorv1.Lease{Owner: s.Lease.Owner, Keep: duration(s.Lease.Keep), Away: duration(s.Lease.Away)},
+		Lease:        &executorv1.Lease{Owner: s.Lease.Owner, Keep: duration(s.Lease.Keep), Away: duration(s.Lease.Away), Elsewhere: s.Lease.Elsewhere},
 		Limits:       &executorv1.Limits{Duration: duration(s.Limits.Duration), LogBytes: s.Limits.LogBytes, RequestBytes: s.Limits.RequestBytes},
 		PullPolicies: s.PullPolicies, Labels: s.Labels, HostEnv: s.HostEnv,
 	}
@@ -38,7 +38,7 @@ func EncodeSetup(s executor.Setup, options string) *executorv1.OpenRequest {
 func DecodeSetup(m *executorv1.OpenRequest) executor.Setup {
 	out := executor.Setup{
 		Serve: m.GetServe(), Env: list(m.GetEnv(), m.GetHasEnv()), State: m.GetState(), Temp: m.GetTemp(),
-		Lease:        executor.Lease{Owner: m.GetLease().GetOwner(), Keep: m.GetLease().GetKeep().AsDuration(), Away: m.GetLease().GetAway().AsDuration()},
+		Lease:        executor.Lease{Owner: m.GetLease().GetOwner(), Keep: m.GetLease().GetKeep().AsDuration(), Away: m.GetLease().GetAway().AsDuration(), Elsewhere: m.GetLease().GetElsewhere()},
 		Limits:       executor.Limits{Duration: m.GetLimits().GetDuration().AsDuration(), LogBytes: m.GetLimits().GetLogBytes(), RequestBytes: m.GetLimits().GetRequestBytes()},
 		PullPolicies: m.GetPullPolicies(), Labels: m.GetLabels(), HostEnv: m.GetHostEnv(),
 	}

@@ -469,6 +469,7 @@ type Lease struct {
 	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"` // empty: they end with the process
 	Keep          *durationpb.Duration   `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
 	Away          *durationpb.Duration   `protobuf:"bytes,3,opt,name=away,proto3" json:"away,omitempty"`
+	Elsewhere     bool                   `protobuf:"varint,4,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"` // an environment that is not on record on this host may be the owner's: its process before was on another host, and has ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -522,6 +523,13 @@ func (x *Lease) GetAway() *durationpb.Duration {
 		return x.Away
 	}
 	return nil
+}
+
+func (x *Lease) GetElsewhere() bool {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return false
 }
 
 // Limits of one job. 0 is the default; less than 0 means no limit.
@@ -3871,11 +3879,12 @@ const file_rung_executor_v1_executor_proto_rawDesc = "" +
 	"\aProgram\x12\x0e\n" +
 	"\x02os\x18\x01 \x01(\tR\x02os\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x12\n" +
-	"\x04file\x18\x03 \x01(\tR\x04file\"{\n" +
+	"\x04file\x18\x03 \x01(\tR\x04file\"\x99\x01\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12-\n" +
 	"\x04keep\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04keep\x12-\n" +
-	"\x04away\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04away\"\x81\x01\n" +
+	"\x04away\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04away\x12\x1c\n" +
+	"\telsewhere\x18\x04 \x01(\bR\telsewhere\"\x81\x01\n" +
 	"\x06Limits\x125\n" +
 	"\bduration\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1b\n" +
 	"\tlog_bytes\x18\x02 \x01(\x03R\blogBytes\x12#\n" +
