@@ -20,9 +20,5 @@ func Kubernetes(t testing.TB) ClusterPrograms {
 // Helm returns the path of Helm, which scripts/helm.sh has built, and skips the test where there is none.
 func Helm(t testing.TB) string {
 	t.Helper()
-	path := built(t, "helm")
-	if path == "" {
-		Skip(t, "helm, which scripts/helm.sh builds")
-	}
-	return path
+	return fromScript(t, "helm")
 }

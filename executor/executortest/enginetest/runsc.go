@@ -29,29 +29,27 @@ func Runsc(t testing.TB) string {
 // Buildah returns the path of a Buildah that needs no libraries, which scripts/buildah.sh has built, and skips the test where there is none.
 func Buildah(t testing.TB) string {
 	t.Helper()
-	path := built(t, "buildah")
-	if path == "" {
-		Skip(t, "buildah, which scripts/buildah.sh builds")
-	}
-	return path
+	return fromScript(t, "buildah")
 }
 
 // Versitygw returns the path of Versity's S3 gateway, which scripts/versitygw.sh has built, and skips the test where there is none.
 func Versitygw(t testing.TB) string {
 	t.Helper()
-	path := built(t, "versitygw")
-	if path == "" {
-		Skip(t, "versitygw, which scripts/versitygw.sh builds")
-	}
-	return path
+	return fromScript(t, "versitygw")
 }
 
 // FakeGCSServer returns the path of fake-gcs-server, which scripts/fake-gcs-server.sh has built, and skips the test where there is none.
 func FakeGCSServer(t testing.TB) string {
 	t.Helper()
-	path := built(t, "fake-gcs-server")
+	return fromScript(t, "fake-gcs-server")
+}
+
+// fromScript returns the path of a program that the script of its name has built, and skips the test where there is none.
+func fromScript(t testing.TB, name string) string {
+	t.Helper()
+	path := built(t, name)
 	if path == "" {
-		Skip(t, "fake-gcs-server, which scripts/fake-gcs-server.sh builds")
+		Skip(t, name+", which scripts/"+name+".sh builds")
 	}
 	return path
 }
