@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -71,12 +70,12 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
-// quiet keeps what the client's library says of its streams off this program's error output: their errors are returned, too.
-var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+// What the client's library says of its streams stays off this program's error output: their errors are returned, too. The library allows this only
+// before anything uses it.
+func init() { klog.SetLogger(logr.Discard()) }
 
 // Connect makes a client, which makes a call up to a number of times, with pauses of at most the given length. Nothing is sent. env are the variables in which KUBECONFIG is looked for.
 func Connect(access Access, env []string, tries int, pause time.Duration) (*Client, error) {
-	quiet()
 	config, err := access.config(env)
 	if err != nil {
 		return nil, err
