@@ -268,7 +268,7 @@ func checkNothingLeft(t *testing.T, dir string) {
 }
 
 // dying is how long a process may take that has been killed, or that sees by itself that nobody needs it.
-const dying = 5 * time.Second
+const dying = 30 * time.Second
 
 // killStepRunner kills one, if any runs. The job that has it is struck; known is false if none has.
 func killStepRunner(dir string, rnd *rand.Rand, struck map[int64]bool) (known bool) {

@@ -167,24 +167,6 @@ func (v *environment) claim(ctx context.Context, dir *string) error {
 	return err
 }
 
-// claim makes a folder that must not exist, and whose entry is in the ledger before it does.
-func (e *Executor) claim(ctx context.Context, dir, entry string) error {
-	info, err := e.host.Files().Stat(ctx, dir)
-	switch {
-	case err == nil:
-		return fmt.Errorf("%s already exists; remove it if nobody needs it (it was last changed at %s)", dir, info.ModTime.Format("2006-01-02 15:04:05"))
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if err := e.book.Add(entry); err != nil {
-		return err
-	}
-	if err := e.host.Files().Mkdir(ctx, dir, 0o700); err != nil {
-		return errors.Join(err, e.book.Done(entry))
-	}
-	return nil
-}
-
 func (v *environment) Layout() executor.Layout { return v.layout }
 
 func (v *environment) Handle() executor.Handle {
@@ -221,6 +203,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if err := e.book.Recover(handle.ID, entries...); err != nil {
 		return nil, err
 	}
+	e.claims.add(v.dirs.removed()...)
 	conn, err := v.runner.redial()
 	if err != nil {
 		v.runner.ended("its step-runner is not running any more", err)
@@ -332,6 +315,7 @@ func (v *environment) Close(ctx context.Context) error {
 			continue
 		}
 		problems = append(problems, v.executor.book.Done(v.entry(dir)))
+		v.executor.claims.end(dir)
 	}
 	err = errors.Join(problems...)
 	v.mu.Lock()

@@ -171,5 +171,6 @@ func (e *Executor) Discard(ctx context.Context, what executor.Stored) error {
 	if wrong := there.host.Files().RemoveAll(ctx, busy); wrong != nil {
 		return errors.Join(err, wrong)
 	}
+	there.claims.end(busy)
 	return errors.Join(err, there.book.Done(there.entry(busy, nil)))
 }

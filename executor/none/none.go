@@ -114,6 +114,8 @@ type Executor struct {
 	program string // on the host
 	temp    string
 
+	claims claims
+
 	prepared atomic.Int64 // environments
 
 	mu     sync.Mutex // guards the following
@@ -272,7 +274,7 @@ func (e *Executor) Sweep(ctx context.Context) error {
 		}
 		for _, dir := range it.Dirs {
 			if err == nil {
-				err = there.remove(ctx, dir)
+				err = there.claims.unless(dir, func() error { return there.remove(ctx, dir) })
 			}
 		}
 		return err

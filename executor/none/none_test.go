@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,6 +229,65 @@ func TestAKeptProjectIsFoundByTheNextJobAndHadByOneOnly(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "*"+busySuffix)); len(left) > 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// TestASweepLeavesTheFoldersOfJobsAlone leaves the ledger of a process that was killed when it had removed its job's folders and not yet said so. The next
+// job has folders of the same names.
+func TestASweepLeavesTheFoldersOfJobsAlone(t *testing.T) {
+	dir, root := t.TempDir(), t.TempDir()
+	l := level()
+	e, err := l.New(dir, executor.Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	prepare := func() executor.Environment {
+		t.Helper()
+		env, err := e.Prepare(t.Context(), &executor.Job{ID: "job", ProjectName: "shop", Root: root, KeepProject: "shop-1"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return env
+	}
+	first := prepare()
+	ledgers, _ := filepath.Glob(filepath.Join(dir, "state", "*.ledger"))
+	if len(ledgers) != 1 {
+		t.Fatalf("the ledgers are %q", ledgers)
+	}
+	text, err := os.ReadFile(ledgers[0])
+	if err == nil {
+		err = errors.Join(first.Close(t.Context()), os.WriteFile(strings.Replace(ledgers[0], ".ledger", "-dead.ledger", 1), text, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	next := prepare()
+	process := exec.Command("sleep", "60")
+	process.Env = []string{"CI_PROJECT_DIR=" + next.Layout().Project}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- process.Wait() }()
+	if err := e.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "state", "*-dead.ledger")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	for _, folder := range []string{filepath.Join(root, "job"), filepath.Join(root, "shop-1.0"+busySuffix), next.Layout().Temp} {
+		if _, err := os.Stat(folder); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = process.Process.Signal(syscall.SIGTERM)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "terminated") {
+		t.Errorf("the job's process ended: %v", err)
+	}
+	if err := next.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
