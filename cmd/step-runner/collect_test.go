@@ -15,7 +15,10 @@ func TestAShortJobIsNotSlowedByGarbageCollection(t *testing.T) {
 		debug.SetGCPercent(p)
 		return p
 	}
-	for name, want := range map[string]int{"serve": gcFirst, "builtin": gcFirst, "run": gcPercent, "": gcPercent} {
+	if collect("local"); percent() != gcLocal { // and stays so
+		t.Errorf("local: %d instead of %d", percent(), gcLocal)
+	}
+	for name, want := range map[string]int{"serve": gcFirst, "builtin": gcFirst, "run": gcStart, "": gcStart} {
 		if collect(name); percent() != want {
 			t.Errorf("%q: %d instead of %d", name, percent(), want)
 		}

@@ -32,11 +32,17 @@ const (
 	// gcPercent makes the garbage collector run twice as often as by default: what a run keeps is small, and it is in
 	// environments where memory is for the steps.
 	gcPercent = 50
+	// gcStart makes the first collection come at a heap of 4 MiB. By gcPercent it came while the program was still starting, for a
+	// heap that is nearly all kept.
+	gcStart = 100
 	// gcFirst makes the first collection of a process that belongs to a job come at a heap of 8 MiB, which most never reach: before
 	// that, collections were half of what a short job took.
 	gcFirst = 200
 	// gcSpared counts as heap and takes no memory. After the first collection a small heap may grow by half of it, by gcPercent.
 	gcSpared = 8 << 20
+	// gcLocal is for a program that reads a large definition once and keeps nearly all that it makes of it. Its first collection comes
+	// at a heap of 16 MiB.
+	gcLocal = 400
 )
 
 // spared is never touched.
@@ -45,16 +51,18 @@ var spared atomic.Pointer[[gcSpared]byte]
 // collect sets the garbage collector up for a command.
 func collect(name string) {
 	switch name {
+	case "local":
+		debug.SetGCPercent(gcLocal)
 	case "serve", "builtin":
+		debug.SetGCPercent(gcFirst)
+		runtime.AddCleanup(new([64]byte), func(percent int) { // which the first collection calls
+			spared.Store(new([gcSpared]byte))
+			debug.SetGCPercent(percent)
+		}, gcPercent)
 	default:
-		debug.SetGCPercent(gcPercent)
-		return
+		debug.SetGCPercent(gcStart)
+		runtime.AddCleanup(new([64]byte), func(percent int) { debug.SetGCPercent(percent) }, gcPercent)
 	}
-	debug.SetGCPercent(gcFirst)
-	runtime.AddCleanup(new([64]byte), func(percent int) { // which the first collection calls
-		spared.Store(new([gcSpared]byte))
-		debug.SetGCPercent(percent)
-	}, gcPercent)
 }
 
 func main() { os.Exit(run()) }

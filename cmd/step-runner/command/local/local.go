@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +34,6 @@ import (
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/ui"
 )
-
-// localGCPercent is for a program that reads a large definition once and keeps nearly all that it makes of it.
-const localGCPercent = 400
 
 // localFlags are the flags of `local`.
 type localFlags struct {
@@ -189,9 +185,6 @@ func (o *localFlags) complete(cmd *cobra.Command) {
 
 // command does what the flags say.
 func (o *localFlags) command(ctx context.Context, args []string) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(localGCPercent)
-	}
 	file, names, err := o.arguments(args)
 	if err != nil {
 		return err
