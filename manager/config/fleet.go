@@ -138,6 +138,8 @@ type Machinery struct {
 	Drain      ShutdownDrain // of Machine
 	Limit      int           // of the entry, which is that of the machines of Machine, too
 	Fleet      Fleet
+	// Apart says that jobs are in containers that give them nothing of their machine: what one does there reaches no other.
+	Apart bool
 	// Installed says which installed plugins the names of Plugins mean.
 	Installed map[string]Installed
 }
@@ -191,7 +193,7 @@ func (r *Runner) machinery() *Machinery {
 	if p := r.Provider; p != nil && (p.Name != "" || p.File != "" || len(p.Hosts) > 0) {
 		return nil
 	}
-	m := &Machinery{Executor: r.Executor, Limit: r.Limit, Fleet: r.Fleet}
+	m := &Machinery{Executor: r.Executor, Limit: r.Limit, Fleet: r.Fleet, Apart: r.apart()}
 	switch {
 	case r.Executor == DockerMachineExecutor && r.Machine != nil:
 		m.Machine = r.Machine
@@ -268,9 +270,9 @@ func (r *reader) fleet(e *Runner, path string) {
 	case m.unmade():
 		r.found(warning, "config/incomplete", path+".autoscaler", r.doc.keys, "write plugin = \"local\", or the name of a plugin", "%s", noPlugin)
 	}
-	if m.Fleet.Volume != "" && m.Executor != InstanceExecutor {
-		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "use executor instance, or leave volume out", "jobs of executor %s have no volumes of their projects yet", m.Executor)
-	} else if m.Fleet.Volume != "" && m.slots() > 1 {
+	if m.Fleet.Volume != "" && m.Machine != nil {
+		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "use executor docker-autoscaler or instance, or leave volume out", "docker-machine has no volumes")
+	} else if m.Fleet.Volume != "" && m.slots() > 1 && !m.Apart {
 		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "write capacity_per_instance = 1", "a machine that runs several jobs at once gets no volume, because they are not isolated from each other")
 	}
 	names := map[string]bool{}

@@ -120,7 +120,7 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			return nil, fmt.Errorf("pool %s: %w", of.Name, err)
 		}
 		before.uses(numbers[name], of.Plugin, text, made)
-		made.scale.Volumes = p.o.Machinery.Executor == config.InstanceExecutor && !isolated(p.o.Machinery)
+		made.scale.Volumes, made.scale.Apart = p.o.Machinery.Autoscaler != nil && !isolated(p.o.Machinery), p.o.Machinery.Apart
 		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1 || isolated(p.o.Machinery)
 		all = append(all, made)
 	}
