@@ -168,12 +168,27 @@ func (m *Machinery) Fresh() bool {
 	if m.Autoscaler.VMIsolation.Enabled {
 		return true
 	}
-	for _, p := range m.Fleet.Pools {
-		if cmp.Or(p.CapacityPerInstance, m.Autoscaler.CapacityPerInstance, 1) != 1 || cmp.Or(p.MaxUseCount, m.Autoscaler.MaxUseCount) != 1 {
-			return false
-		}
+	return !slices.ContainsFunc(m.pools(), func(p Pool) bool { return m.Uses(p) != 1 })
+}
+
+// pools are those of the entry, or one of which nothing is said.
+func (m *Machinery) pools() []Pool {
+	if len(m.Fleet.Pools) > 0 {
+		return m.Fleet.Pools
 	}
-	return len(m.Fleet.Pools) > 0 || m.Autoscaler.CapacityPerInstance <= 1 && m.Autoscaler.MaxUseCount == 1
+	return []Pool{{}}
+}
+
+// Uses is how many jobs a machine of a pool of Autoscaler has, in all; 0: as many as there are.
+func (m *Machinery) Uses(p Pool) int { return max(0, cmp.Or(p.MaxUseCount, m.Autoscaler.MaxUseCount)) }
+
+// Slots is how many jobs it has at once: never more than in all, so that a machine for one job is that job's own.
+func (m *Machinery) Slots(p Pool) int {
+	slots := max(1, cmp.Or(p.CapacityPerInstance, m.Autoscaler.CapacityPerInstance))
+	if uses := m.Uses(p); uses > 0 {
+		return min(slots, uses)
+	}
+	return slots
 }
 
 // slots are those of a machine, of the pool that has the most.
@@ -181,9 +196,9 @@ func (m *Machinery) slots() int {
 	if m.Autoscaler == nil {
 		return 1
 	}
-	most := max(1, m.Autoscaler.CapacityPerInstance)
-	for _, p := range m.Fleet.Pools {
-		most = max(most, p.CapacityPerInstance)
+	most := 1
+	for _, p := range m.pools() {
+		most = max(most, m.Slots(p))
 	}
 	return most
 }

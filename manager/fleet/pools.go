@@ -167,8 +167,7 @@ func kindOf(of config.Pool, m *config.Machinery) scale.Pool {
 		Price: of.Price, SuspendedPrice: of.SuspendedPrice, Billing: scale.Billing{Granularity: of.BillingStep, Minimum: of.BillingMinimum}, BootTimeout: of.BootTimeout,
 	}
 	if a := m.Autoscaler; a != nil {
-		out.Slots = max(1, cmp.Or(of.CapacityPerInstance, a.CapacityPerInstance))
-		out.MaxUses = max(0, cmp.Or(of.MaxUseCount, a.MaxUseCount))
+		out.Slots, out.MaxUses = m.Slots(of), m.Uses(of)
 		out.MaxInstances = max(0, cmp.Or(of.MaxInstances, a.MaxInstances))
 		out.Throttle = scale.Throttle{Limit: float64(a.ScaleThrottle.Limit), Burst: a.ScaleThrottle.Burst}
 		out.Shape.OS, out.Shape.Arch = cmp.Or(of.OS, a.Connector.OS), cmp.Or(of.Arch, a.Connector.Arch)
