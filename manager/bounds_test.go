@@ -60,8 +60,10 @@ func TestTheLowerLimitCounts(t *testing.T) {
 func TestAJobInContainersKeepsWhatItKeepsInTheVolumeOfItsProject(t *testing.T) {
 	opener := machines.New(machines.Options{
 		Connect: func(context.Context, provider.Access) (host.Host, error) { return local.New(), nil },
-		Open:    func(context.Context, executor.Level, executor.Setup) (executor.Executor, error) { return &fake.Executor{Name: executor.Container}, nil },
-		Setup:   executor.Setup{State: t.TempDir()},
+		Open: func(context.Context, executor.Level, executor.Setup) (executor.Executor, error) {
+			return &fake.Executor{Name: executor.Container}, nil
+		},
+		Setup: executor.Setup{State: t.TempDir()},
 	})
 	defer opener.Close()
 	for name, volume := range map[string]string{"with a volume": "/volumes/v", "without one": ""} {

@@ -13,17 +13,17 @@ import (
 const keepUnknown = 30 * 24 * time.Hour
 
 // unknownTime is how long such a volume is kept. Without volumes for good, it is not.
-func (f *volumes) unknownTime() time.Duration {
-	if f.terms.Idle == 0 {
+func (v *Volumes) unknownTime() time.Duration {
+	if v.Idle == 0 {
 		return 0
 	}
-	return max(keepUnknown, f.terms.Idle)
+	return max(keepUnknown, v.Idle)
 }
 
 // volumeRequest names a new request for good, also after the record was lost, and the counter with it: a group answers one that it knows with the volume of then.
-func (f *volumes) volumeRequest(now time.Time) string {
+func volumeRequest(fleet string, number uint64, now time.Time) string {
 	const digits = 36
-	return fmt.Sprintf("%s-v%d-%s", f.config.Name, f.created, strconv.FormatInt(now.Unix(), digits))
+	return fmt.Sprintf("%s-v%d-%s", fleet, number, strconv.FormatInt(now.Unix(), digits))
 }
 
 // SeenVolume is a volume in a list of a group.

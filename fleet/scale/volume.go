@@ -169,7 +169,7 @@ func (f *volumes) choose(now time.Time, d *demand, m *instance) (*volume, string
 	case v == nil:
 		f.created++
 		v = &volume{VolumeRecord: VolumeRecord{
-			Name: name, Request: f.volumeRequest(now), Group: m.pool.Group, Pool: m.pool.Name, Zone: m.zone, Created: now, Used: now,
+			Name: name, Request: volumeRequest(f.config.Name, f.created, now), Group: m.pool.Group, Pool: m.pool.Name, Zone: m.zone, Created: now, Used: now,
 		}}
 		f.all[name] = v
 		f.move(v, VolumeCreating)
@@ -357,7 +357,7 @@ func (f *volumes) tend(now time.Time, v *volume) time.Time {
 		f.move(v, VolumeDetaching)
 	case v.State == VolumeFree && expired:
 		f.move(v, VolumeDeleting)
-	case v.State == VolumeUnknown && now.Sub(v.Used) >= f.unknownTime():
+	case v.State == VolumeUnknown && now.Sub(v.Used) >= f.terms.unknownTime():
 		f.move(v, VolumeDetaching)
 	}
 	switch v.State {
@@ -367,7 +367,7 @@ func (f *volumes) tend(now time.Time, v *volume) time.Time {
 		}
 		return v.Used.Add(f.terms.Idle)
 	case VolumeUnknown:
-		return v.Used.Add(f.unknownTime())
+		return v.Used.Add(f.terms.unknownTime())
 	}
 	if v.due.After(now) {
 		return v.due
