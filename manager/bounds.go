@@ -46,16 +46,22 @@ func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 			what.Slot = slotGroup(settings, r.level, r.slot)
 			return nil
 		}
+		if r.on != nil {
+			what.Root = r.on.Machine().Volume
+		}
 		if d := settings.Docker; d != nil && settings.Executor != config.KubernetesExecutor {
 			slots := ""
 			if settings.UseSlotCgroups {
 				slots = settings.SlotCgroupTemplate
 			}
-			number := r.slot
+			number, owner := r.slot, r.owner(settings, "")
 			if r.on != nil { // the slots of its machine are others
 				number = r.on.Machine().Slot
+				if what.Root != "" { // which is on no other machine
+					owner.ProjectSlot = number
+				}
 			}
-			docker.Bound(d, docker.Slot{Number: number, Groups: slots, Keeps: r.owner(settings, "").Name()}, what)
+			docker.Bound(d, docker.Slot{Number: number, Groups: slots, Keeps: owner.Name()}, what)
 		}
 		return nil
 	}

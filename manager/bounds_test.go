@@ -1,14 +1,20 @@
 package manager
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/fake"
+	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/host/local"
+	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/gitlab"
+	"github.com/rungci/rung/manager/machines"
 	"github.com/rungci/rung/steps/containers"
 )
 
@@ -46,6 +52,37 @@ func TestTheLowerLimitCounts(t *testing.T) {
 			limit(job, policy)
 			if diff := cmp.Diff([]executor.Resources{c.want, c.want}, []executor.Resources{job.Resources, job.ServiceResources}); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAJobInContainersKeepsWhatItKeepsInTheVolumeOfItsProject(t *testing.T) {
+	opener := machines.New(machines.Options{
+		Connect: func(context.Context, provider.Access) (host.Host, error) { return local.New(), nil },
+		Open: func(context.Context, executor.Level, executor.Setup) (executor.Executor, error) {
+			return &fake.Executor{Name: executor.Container}, nil
+		},
+		Setup: executor.Setup{State: t.TempDir()},
+	})
+	defer opener.Close()
+	for name, volume := range map[string]string{"with a volume": "/volumes/v", "without one": ""} {
+		t.Run(name, func(t *testing.T) {
+			on, err := opener.Level(t.Context(), &provider.Machine{Name: "m", Fresh: true, Volume: volume, Life: executor.NewLife()}, executor.Container)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer on.Close()
+			r := &run{entry: &entry{manager: &Manager{}}, from: &gitlab.Job{}, level: executor.Container, rank: executor.Container.Rank(), on: on, keeps: true, projectSlot: 3}
+			job := &executor.Job{}
+			if err := r.bounds(&config.Runner{Executor: config.DockerAutoscalerExecutor, Docker: &config.Docker{}})(job); err != nil {
+				t.Fatal(err)
+			}
+			if job.Root != volume || (job.KeepProject != "") != (volume != "") {
+				t.Errorf("the project is kept as %q in %q", job.KeepProject, job.Root)
+			}
+			if slot := job.KeepVolumes[len(job.KeepVolumes)-1:]; slot != map[bool]string{true: "0", false: "3"}[volume != ""] {
+				t.Errorf("kept volumes are %q", job.KeepVolumes)
 			}
 		})
 	}

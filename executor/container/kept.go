@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 
@@ -19,6 +20,8 @@ import (
 // it by a link, and finds nothing of an earlier one outside of it. It has no label of an environment, so that nothing takes it away with one.
 // A container that never runs is the lock on it: of all processes that use the engine, one makes the container of that name. It goes with
 // the environment, by its label, also when its owner was killed.
+//
+// With Job.Root it is a folder there, of the engine's machine, in place of a volume: what its owner moves to other machines is for the engine to have, and not to keep.
 
 const (
 	// keptLabel is on volumes with a kept project, and its value is Job.KeepProject.
@@ -37,11 +40,15 @@ func keptVolume(job *executor.Job, user string, n int) string {
 	return fmt.Sprintf("rung-kept-%s-%s-%d", job.KeepProject, hex.EncodeToString(sum[:6]), n)
 }
 
-// mount is how containers have a kept project.
-func (v keptProject) mount() engine.Mount {
-	return engine.Mount{
-		Type: "volume", Source: v.kept, Target: v.layout.Project, VolumeOptions: &engine.VolumeOptions{NoCopy: true, Labels: v.labelled()},
+// mount lets a container have the kept project. An engine makes a folder that does not exist.
+func (v keptProject) mount(host *engine.HostConfig) {
+	if v.job.Root != "" {
+		host.Binds = append(host.Binds, path.Join(v.job.Root, v.kept)+":"+v.layout.Project)
+		return
 	}
+	host.Mounts = append(host.Mounts, engine.Mount{
+		Type: "volume", Source: v.kept, Target: v.layout.Project, VolumeOptions: &engine.VolumeOptions{NoCopy: true, Labels: v.labelled()},
+	})
 }
 
 func (v keptProject) labelled() map[string]string {
@@ -68,6 +75,8 @@ func (v keptProject) claim(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return v.executor.failed(ctx, doing, err)
+		case !taken && v.job.Root != "":
+			return nil
 		case !taken:
 			calling, cancel := making(ctx)
 			defer cancel()
@@ -83,9 +92,11 @@ func (v keptProject) claim(ctx context.Context) error {
 func (v keptProject) lock(ctx context.Context) (taken bool, err error) {
 	calling, cancel := making(ctx)
 	defer cancel()
+	host := engine.HostConfig{NetworkMode: "none"}
+	v.mount(&host)
 	_, err = v.executor.client.Containers.Create(calling, v.kept, v.platform().String(), &engine.Container{
 		Image: v.image.id, Labels: v.labels(), Entrypoint: []string{""}, Cmd: []string{programFile},
-		HostConfig: engine.HostConfig{NetworkMode: "none", Mounts: []engine.Mount{v.mount()}},
+		HostConfig: host,
 	})
 	if engine.Status(err) == http.StatusConflict {
 		return true, nil

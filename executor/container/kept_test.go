@@ -2,6 +2,8 @@ package container_test
 
 import (
 	"errors"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,5 +113,58 @@ func TestFilesOfRootInAKeptProjectAreTheNextJobs(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+func TestAKeptProjectIsInAFolderOfTheMachineThatIsNamed(t *testing.T) {
+	enginetest.Busybox(t)
+	folder := t.TempDir()
+	o := options(t.TempDir())
+	o.Volumes.Kept = []string{"/cache"}
+	e, err := o.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	begin := func(id, name string) executor.Environment {
+		j := job(id)
+		j.KeepProject, j.KeepVolumes, j.Root = name, name, folder
+		env, err := e.Prepare(t.Context(), j, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return env
+	}
+	const look = "cat kept /cache/kept 2>/dev/null; echo project >kept; echo cache >/cache/kept"
+	first := begin("first", "mine")
+	if got := sh(t, first, look); got != "" {
+		t.Errorf("the first finds %q", got)
+	}
+	second := begin("second", "other")
+	third := begin("third", "mine") // at once
+	if got := sh(t, second, look); got != "" {
+		t.Errorf("one of another name finds %q", got)
+	}
+	if got := sh(t, third, "cat kept 2>/dev/null; true"); got != "" {
+		t.Errorf("one at the same time finds %q in its project", got)
+	}
+	for _, env := range []executor.Environment{first, second, third} {
+		if err := env.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	again := begin("again", "mine")
+	if got := sh(t, again, look); got != "project\ncache\n" {
+		t.Errorf("the next finds %q", got)
+	}
+	if err := again.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if all, err := e.Kept(t.Context()); err != nil || slices.ContainsFunc(all, func(k executor.KeptProject) bool { return k.Name == "mine" || k.Name == "other" }) {
+		t.Errorf("the engine keeps %+v, %v", all, err)
+	}
+	found, err := filepath.Glob(filepath.Join(folder, "rung-*"))
+	if err != nil || len(found) != 5 {
+		t.Errorf("in the folder there are %q, %v", found, err)
 	}
 }

@@ -175,7 +175,12 @@ func (v operator) keptName(target string) string {
 
 // keptFolder is the folder of the engine's machine for one that is kept; "" is none.
 func (v operator) keptFolder(target string) string {
-	if v.volumes.Folder == "" || v.job.KeepVolumes == "" {
+	switch {
+	case v.job.KeepVolumes == "":
+		return ""
+	case v.job.Root != "":
+		return path.Join(v.job.Root, v.keptName(target))
+	case v.volumes.Folder == "":
 		return ""
 	}
 	return path.Join(v.volumes.Folder, v.job.KeepVolumes, v.keptName(target))

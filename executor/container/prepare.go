@@ -276,7 +276,7 @@ func (v *preparation) hostConfig(privileged bool, m engine.Machine) engine.HostC
 		host.Mounts = append(host.Mounts, engine.Mount{Type: "volume", Source: v.name, Target: buildsFolder})
 	}
 	if v.kept != "" {
-		host.Mounts = append(host.Mounts, keptProject{v}.mount())
+		keptProject{v}.mount(&host)
 	}
 	return host
 }

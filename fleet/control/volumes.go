@@ -29,6 +29,7 @@ type calling struct {
 func (f *book) followVolumes(now time.Time, created uint64) {
 	changed, gone := f.scale.VolumeChanges()
 	for _, rec := range changed {
+		f.nameFound(rec)
 		f.pending.keepVolume(rec)
 		f.volumes[rec.Name] = rec
 	}
@@ -42,6 +43,19 @@ func (f *book) followVolumes(now time.Time, created uint64) {
 	}
 	if len(changed)+len(gone) > 0 {
 		f.pending.created = created
+	}
+}
+
+// nameFound tells people of a volume that was found and that no record had, once in each process if they are to see to it. The caller holds the lock.
+func (f *book) nameFound(rec scale.VolumeRecord) {
+	_, known := f.volumes[rec.Name]
+	switch {
+	case known || rec.Found.IsZero():
+	case rec.State == scale.VolumeUnknown:
+		f.log.Warn("a volume of this fleet is in no record, and is kept for 30 days at least, as it may have what somebody needs; whoever does not need it deletes it in the cloud",
+			"volume", rec.ID, "request", rec.Request, "instance", rec.Instance, "found", rec.Found)
+	default:
+		f.log.Info("a volume that was in no record is its project's again", "volume", rec.ID, "project", rec.Name, "instance", rec.Instance)
 	}
 }
 
@@ -95,6 +109,9 @@ func (c *cloud) volume(rec scale.VolumeRecord) (tell func(now time.Time), err er
 	case scale.VolumeCreating:
 		r := group.VolumeRequest{ID: rec.Request, Size: f.o.Scale.Volumes.Size, Zone: rec.Zone, Labels: map[string]string{ProjectLabel: rec.Name}}
 		made, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (group.Volume, error) { return c.group.CreateVolume(ctx, r) })
+		if whose := made.Labels[ProjectLabel]; err == nil && whose != rec.Name {
+			err = &group.Error{Kind: group.ErrNotFound, Message: fmt.Sprintf("the group answers with the volume %s of %q, which is not the one that was asked for (%s)", made.ID, whose, rec.Request)}
+		}
 		return func(now time.Time) { f.scale.VolumeCreated(now, rec.Name, rec.Request, made.ID, made.Zone) }, err
 	case scale.VolumeAttaching:
 		folder, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (string, error) { return c.group.AttachVolume(ctx, at) })
@@ -138,7 +155,7 @@ func (c *cloud) volumeLists() {
 			}
 			var list []scale.SeenVolume
 			for _, v := range found {
-				list = append(list, scale.SeenVolume{ID: v.ID, Request: v.Request, Zone: v.Zone, Instance: v.Instance})
+				list = append(list, scale.SeenVolume{ID: v.ID, Request: v.Request, Tenant: v.Labels[ProjectLabel], Zone: v.Zone, Instance: v.Instance})
 			}
 			c.f.scale.VolumesListed(now, c.f.pools[c.pools[0]].Group, c.pools[0], list)
 		})

@@ -53,6 +53,9 @@ func (g *gate) CreateVolume(ctx context.Context, r group.VolumeRequest) (group.V
 	if g.p.isDead() {
 		return group.Volume{}, errDead
 	}
+	if g.p.w.crossed {
+		r.Labels[control.ProjectLabel] = "somebody"
+	}
 	return g.Group.CreateVolume(ctx, r)
 }
 

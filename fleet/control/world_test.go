@@ -31,6 +31,7 @@ type world struct {
 	options control.Options
 	policy  func() scale.Policy            // for each process one; nil: that of options
 	counts  bool                           // the group only counts
+	crossed bool                           // volumes that are made are of somebody else
 	deletes func(p *process, ids []string) // is told each call that deletes; may be nil
 	shared  func(p *process) store.Store   // what records the process; nil: the memory
 	fleet   *control.Fleet

@@ -293,7 +293,15 @@ func (r *random) settle() {
 	if len(r.keys) > 0 {
 		r.t.Fatalf("%d jobs starve, the first: %s", len(r.keys), r.fleet.ExplainJob(r.now, r.keys[0]))
 	}
-	for range 30 {
+	for i := range 33 {
+		if i == 30 {
+			for _, v := range r.fleet.VolumeRecords() { // by a create whose answer was lost
+				if v.State != scale.VolumeUnknown || v.Found.IsZero() {
+					r.t.Fatalf("nobody has used volumes for long, and there is still %+v", v)
+				}
+			}
+			r.fleet.EndVolumes()
+		}
 		r.pass(10 * time.Minute)
 		r.list()
 		r.listDisks()

@@ -47,11 +47,12 @@ const (
 	VolumeAttached                     // it is on Machine
 	VolumeDetaching                    // it may be on Machine, until the group says that it is not
 	VolumeDeleting                     // its end is asked for until the group says that it does not exist
+	VolumeUnknown                      // it is in a list, and was in no record: it is kept for a while, as it has somebody's data
 )
 
 // String is the state in lower case.
 func (s VolumeState) String() string {
-	return [...]string{"creating", "free", "attaching", "attached", "detaching", "deleting"}[s]
+	return [...]string{"creating", "free", "attaching", "attached", "detaching", "deleting", "unknown"}[s]
 }
 
 // VolumeRecord is a volume, as it outlives the process.
@@ -71,7 +72,9 @@ type VolumeRecord struct {
 	Folder   string    `json:",omitempty"` // where that has it
 	Users    []string  `json:",omitempty"` // keys of the jobs that have it
 	Created  time.Time `json:",omitzero"`
-	Used     time.Time `json:",omitzero"` // when a job had it last
+	Used     time.Time `json:",omitzero"` // when a job had it last, or it was found
+	// Found is when a list had it that no record had; zero: the record always had it.
+	Found time.Time `json:",omitzero"`
 }
 
 // volume is a volume of a fleet.
@@ -166,7 +169,7 @@ func (f *volumes) choose(now time.Time, d *demand, m *instance) (*volume, string
 	case v == nil:
 		f.created++
 		v = &volume{VolumeRecord: VolumeRecord{
-			Name: name, Request: fmt.Sprintf("%s-v%d", f.config.Name, f.created), Group: m.pool.Group, Pool: m.pool.Name, Zone: m.zone, Created: now, Used: now,
+			Name: name, Request: volumeRequest(f.config.Name, f.created, now), Group: m.pool.Group, Pool: m.pool.Name, Zone: m.zone, Created: now, Used: now,
 		}}
 		f.all[name] = v
 		f.move(v, VolumeCreating)
@@ -354,6 +357,8 @@ func (f *volumes) tend(now time.Time, v *volume) time.Time {
 		f.move(v, VolumeDetaching)
 	case v.State == VolumeFree && expired:
 		f.move(v, VolumeDeleting)
+	case v.State == VolumeUnknown && now.Sub(v.Used) >= f.terms.unknownTime():
+		f.move(v, VolumeDetaching)
 	}
 	switch v.State {
 	case VolumeFree, VolumeAttached:
@@ -361,6 +366,8 @@ func (f *volumes) tend(now time.Time, v *volume) time.Time {
 			return time.Time{}
 		}
 		return v.Used.Add(f.terms.Idle)
+	case VolumeUnknown:
+		return v.Used.Add(f.terms.unknownTime())
 	}
 	if v.due.After(now) {
 		return v.due
@@ -376,6 +383,9 @@ var volumeActions = map[VolumeState]Kind{
 
 // why says in a sentence what a volume is in its state for.
 func (v *volume) why() string {
+	if v.stray() {
+		return "no record has it, and nobody has seen to it since it was found at " + v.Found.UTC().Format(time.DateTime)
+	}
 	switch v.State {
 	case VolumeCreating:
 		return "a job of " + v.Name + " wants a volume, and there is none"
@@ -472,63 +482,7 @@ func (f *volumes) VolumeFailed(now time.Time, name string, s VolumeState, epoch 
 	}
 }
 
-// SeenVolume is a volume in a list of a group.
-type SeenVolume struct {
-	ID, Request string
-	Zone        string
-	Instance    string // that it is attached to; empty: to none
-}
-
-const strayVolume = "stray/"
-
-func (v *volume) stray() bool {
-	return len(v.Name) > len(strayVolume) && v.Name[:len(strayVolume)] == strayVolume
-}
-
-// VolumesListed says what volumes of this fleet a group has: all of them. Those that the record does not have are deleted.
-func (f *volumes) VolumesListed(now time.Time, group, pool string, list []SeenVolume) {
-	known := map[string]*volume{}
-	for _, v := range f.all {
-		if v.Group == group {
-			known[v.Request] = v
-			if v.ID != "" {
-				known[v.ID] = v
-			}
-		}
-	}
-	seen := map[*volume]bool{}
-	for _, s := range list {
-		v := known[s.ID]
-		if v == nil {
-			v = known[s.Request]
-		}
-		if v == nil {
-			v = &volume{VolumeRecord: VolumeRecord{Name: strayVolume + s.ID, Request: s.Request, ID: s.ID, Group: group, Pool: pool, Instance: s.Instance, Created: now, Used: now}}
-			f.all[v.Name] = v
-			f.move(v, VolumeDetaching)
-		}
-		seen[v] = true
-		v.missing = time.Time{}
-		if v.State == VolumeCreating {
-			f.VolumeCreated(now, v.Name, v.Request, s.ID, s.Zone)
-		}
-		if v.State == VolumeFree && s.Instance != "" && v.wanted == nil { // by a call that came late
-			v.Instance = s.Instance
-			f.move(v, VolumeDetaching)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.all)) {
-		switch v := f.all[name]; {
-		case v.Group != group || seen[v] || v.State != VolumeFree:
-		case v.missing.IsZero():
-			v.missing = now
-		case now.Sub(v.missing) >= max(f.config.MissingAfter, listsBehind): // somebody has deleted it
-			f.dropVolume(v)
-		}
-	}
-}
-
-// EndVolumes lets there be no volumes any more: each ends once no job has it.
+// EndVolumes lets there be no volumes any more: each ends once no job has it, and at once if nobody knows it.
 func (f *volumes) EndVolumes() { f.terms.Max, f.terms.Idle = 0, 0 }
 
 // VolumeRecords are all volumes, by name.
@@ -562,7 +516,7 @@ func (f *volumes) VolumeChanges() (changed []VolumeRecord, gone []string) {
 // restoreVolumes takes over the volumes of a record, after its machines. Jobs that have lost theirs have no volume.
 func (f *volumes) restoreVolumes(now time.Time, records []VolumeRecord) error {
 	for _, one := range records {
-		if one.State < VolumeCreating || one.State > VolumeDeleting || f.all[one.Name] != nil {
+		if one.State < VolumeCreating || one.State > VolumeUnknown || f.all[one.Name] != nil {
 			return fmt.Errorf("the record of volume %q is wrong: it is there twice, or its state is %d", one.Name, one.State)
 		}
 		v := &volume{VolumeRecord: one}

@@ -138,6 +138,8 @@ type Machinery struct {
 	Drain      ShutdownDrain // of Machine
 	Limit      int           // of the entry, which is that of the machines of Machine, too
 	Fleet      Fleet
+	// Apart says that jobs are in containers that give them nothing of their machine: what one does there reaches no other.
+	Apart bool
 	// Installed says which installed plugins the names of Plugins mean.
 	Installed map[string]Installed
 }
@@ -166,12 +168,27 @@ func (m *Machinery) Fresh() bool {
 	if m.Autoscaler.VMIsolation.Enabled {
 		return true
 	}
-	for _, p := range m.Fleet.Pools {
-		if cmp.Or(p.CapacityPerInstance, m.Autoscaler.CapacityPerInstance, 1) != 1 || cmp.Or(p.MaxUseCount, m.Autoscaler.MaxUseCount) != 1 {
-			return false
-		}
+	return !slices.ContainsFunc(m.pools(), func(p Pool) bool { return m.Uses(p) != 1 })
+}
+
+// pools are those of the entry, or one of which nothing is said.
+func (m *Machinery) pools() []Pool {
+	if len(m.Fleet.Pools) > 0 {
+		return m.Fleet.Pools
 	}
-	return len(m.Fleet.Pools) > 0 || m.Autoscaler.CapacityPerInstance <= 1 && m.Autoscaler.MaxUseCount == 1
+	return []Pool{{}}
+}
+
+// Uses is how many jobs a machine of a pool of Autoscaler has, in all; 0: as many as there are.
+func (m *Machinery) Uses(p Pool) int { return max(0, cmp.Or(p.MaxUseCount, m.Autoscaler.MaxUseCount)) }
+
+// Slots is how many jobs it has at once: never more than in all, so that a machine for one job is that job's own.
+func (m *Machinery) Slots(p Pool) int {
+	slots := max(1, cmp.Or(p.CapacityPerInstance, m.Autoscaler.CapacityPerInstance))
+	if uses := m.Uses(p); uses > 0 {
+		return min(slots, uses)
+	}
+	return slots
 }
 
 // slots are those of a machine, of the pool that has the most.
@@ -179,9 +196,9 @@ func (m *Machinery) slots() int {
 	if m.Autoscaler == nil {
 		return 1
 	}
-	most := max(1, m.Autoscaler.CapacityPerInstance)
-	for _, p := range m.Fleet.Pools {
-		most = max(most, p.CapacityPerInstance)
+	most := 1
+	for _, p := range m.pools() {
+		most = max(most, m.Slots(p))
 	}
 	return most
 }
@@ -191,7 +208,7 @@ func (r *Runner) machinery() *Machinery {
 	if p := r.Provider; p != nil && (p.Name != "" || p.File != "" || len(p.Hosts) > 0) {
 		return nil
 	}
-	m := &Machinery{Executor: r.Executor, Limit: r.Limit, Fleet: r.Fleet}
+	m := &Machinery{Executor: r.Executor, Limit: r.Limit, Fleet: r.Fleet, Apart: r.apart()}
 	switch {
 	case r.Executor == DockerMachineExecutor && r.Machine != nil:
 		m.Machine = r.Machine
@@ -268,9 +285,9 @@ func (r *reader) fleet(e *Runner, path string) {
 	case m.unmade():
 		r.found(warning, "config/incomplete", path+".autoscaler", r.doc.keys, "write plugin = \"local\", or the name of a plugin", "%s", noPlugin)
 	}
-	if m.Fleet.Volume != "" && m.Executor != InstanceExecutor {
-		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "use executor instance, or leave volume out", "jobs of executor %s have no volumes of their projects yet", m.Executor)
-	} else if m.Fleet.Volume != "" && m.slots() > 1 {
+	if m.Fleet.Volume != "" && m.Machine != nil {
+		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "use executor docker-autoscaler or instance, or leave volume out", "docker-machine has no volumes")
+	} else if m.Fleet.Volume != "" && m.slots() > 1 && !m.Apart {
 		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "write capacity_per_instance = 1", "a machine that runs several jobs at once gets no volume, because they are not isolated from each other")
 	}
 	names := map[string]bool{}

@@ -216,7 +216,7 @@ func (p *Provider) open(ctx context.Context) error {
 	}
 	p.hosts = newHosts(p)
 	settings := control.Options{
-		Scale: scale.Config{Name: p.info.Name, ThrottleReservations: true, Volumes: volumesOf(&o.Machinery.Fleet)}, Policy: policy, Pools: map[string]control.Pool{},
+		Scale: scale.Config{Name: p.info.Name, ThrottleReservations: true, Volumes: volumesOf(o.Machinery)}, Policy: policy, Pools: map[string]control.Pool{},
 		Store: p.store, Log: o.Log, Observe: p.observe, Prepare: p.hosts.prepare, Check: p.hosts.check,
 		RecoverWithin: cmp.Or(o.Setup.Lease, provider.DefaultLease),
 	}

@@ -120,7 +120,7 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			return nil, fmt.Errorf("pool %s: %w", of.Name, err)
 		}
 		before.uses(numbers[name], of.Plugin, text, made)
-		made.scale.Volumes = p.o.Machinery.Executor == config.InstanceExecutor && !isolated(p.o.Machinery)
+		made.scale.Volumes, made.scale.Apart = p.o.Machinery.Autoscaler != nil && !isolated(p.o.Machinery), p.o.Machinery.Apart
 		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1 || isolated(p.o.Machinery)
 		all = append(all, made)
 	}
@@ -167,8 +167,7 @@ func kindOf(of config.Pool, m *config.Machinery) scale.Pool {
 		Price: of.Price, SuspendedPrice: of.SuspendedPrice, Billing: scale.Billing{Granularity: of.BillingStep, Minimum: of.BillingMinimum}, BootTimeout: of.BootTimeout,
 	}
 	if a := m.Autoscaler; a != nil {
-		out.Slots = max(1, cmp.Or(of.CapacityPerInstance, a.CapacityPerInstance))
-		out.MaxUses = max(0, cmp.Or(of.MaxUseCount, a.MaxUseCount))
+		out.Slots, out.MaxUses = m.Slots(of), m.Uses(of)
 		out.MaxInstances = max(0, cmp.Or(of.MaxInstances, a.MaxInstances))
 		out.Throttle = scale.Throttle{Limit: float64(a.ScaleThrottle.Limit), Burst: a.ScaleThrottle.Burst}
 		out.Shape.OS, out.Shape.Arch = cmp.Or(of.OS, a.Connector.OS), cmp.Or(of.Arch, a.Connector.Arch)

@@ -16,13 +16,14 @@ import (
 )
 
 // volumesOf are the volumes of projects as the decision has them.
-func volumesOf(f *config.Fleet) scale.Volumes {
+func volumesOf(m *config.Machinery) scale.Volumes {
+	f := &m.Fleet
 	if f.Volume == "" {
 		return scale.Volumes{}
 	}
 	return scale.Volumes{
 		Max: cmp.Or(max(0, f.MaxVolumes), config.DefaultMaxVolumes), Size: cmp.Or(f.VolumeSize, config.DefaultVolumeSize), Idle: f.VolumeIdleTime,
-		Wait: f.VolumeWait, Price: f.VolumePrice,
+		Wait: f.VolumeWait, Price: f.VolumePrice, Shared: m.Apart, // containers have folders of their own in it
 	}
 }
 
@@ -42,10 +43,13 @@ func (s *source) own(job provider.Job, n *scale.Needs) {
 	n.Volume = f.WantsVolume(job.Volume)
 }
 
-// tidyScript removes from a volume ($1) what jobs have left there that lost their machine: all but the folders of projects, whose names end with a number.
+// tidyScript removes from a volume ($1) what jobs have left there that lost their machine: all but the folders of projects, whose names end with a number, those that containers
+// have, and that of the file system. A link is none: an engine would follow it.
 const tidyScript = `cd -- "$1" || exit
 for name in * .[!.]*; do
+  [ -L "$name" ] && rm -f -- "$name"
   case $name in
+  rung-kept-*|rung-volume-*|lost+found) ;;
   *.[0-9]|*.[0-9][0-9]|*.[0-9][0-9][0-9]) ;;
   *) rm -rf -- "$name" ;;
   esac

@@ -135,7 +135,7 @@ func volumeRepeated(tr *trial) {
 	request := newID()
 	v := tr.volume(request)
 	again, err := tr.CreateVolume(tr.ctx(), group.VolumeRequest{ID: request, Size: volumeSize})
-	if err != nil || again.ID != v.ID {
+	if err != nil || again.ID != v.ID || again.Labels["rung-project"] != "suite" {
 		tr.Errorf("again: %+v, %v; first: %+v", again, err, v)
 	}
 	if now, there := tr.seen(v.ID); !there || now.Request != request || now.Size < volumeSize || now.Labels["rung-project"] != "suite" {

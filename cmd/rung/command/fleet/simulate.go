@@ -214,9 +214,10 @@ func (s *simulation) autoscaler() (*config.Autoscaler, error) {
 
 // configure gives all pools the numbers of an entry, as each would be a group of its own there.
 func configure(setup *simulate.Setup, a *config.Autoscaler) {
+	entry := config.Machinery{Autoscaler: a}
 	for i := range setup.Pools {
 		p := &setup.Pools[i]
-		p.Slots, p.MaxUses, p.MaxInstances = max(1, a.CapacityPerInstance), max(0, a.MaxUseCount), max(0, a.MaxInstances)
+		p.Slots, p.MaxUses, p.MaxInstances = entry.Slots(config.Pool{}), entry.Uses(config.Pool{}), max(0, a.MaxInstances)
 		p.Throttle = scale.Throttle{Limit: float64(a.ScaleThrottle.Limit), Burst: a.ScaleThrottle.Burst}
 	}
 	setup.Poll = cmp.Or(a.UpdateIntervalWhenExpecting, setup.Poll)

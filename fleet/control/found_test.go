@@ -1,0 +1,47 @@
+package control_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rungci/rung/fleet/group/fake"
+	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/fleet/store"
+)
+
+func TestAFleetWhoseRecordIsLostKeepsItsVolumes(t *testing.T) {
+	t.Parallel()
+	inWorld(t, fake.Options{Boot: 10 * time.Second}, withVolumes, func(w *world) {
+		first := w.of("a", "web")
+		if err := w.fleet.Close(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+		w.memory.mu.Lock()
+		w.memory.state, w.memory.machines, w.memory.volumes = store.State{Jobs: map[string]store.Job{}}, map[string]scale.InstanceRecord{}, map[string]scale.VolumeRecord{}
+		w.memory.mu.Unlock()
+		w.open()
+		w.until(5*time.Minute, "the volume is found", func() bool { return len(w.fleet.Status().Volumes) == 1 })
+		again := w.of("b", "web")
+		if again.Volume != first.Volume || again.Instance == first.Instance {
+			t.Errorf("it was %s on %s, and is %q on %s: %s", first.Volume, first.Instance, again.Volume, again.Instance, w.fleet.Explain("b"))
+		}
+		if other := w.of("c", "app"); other.Volume == "" || other.Volume == first.Volume {
+			t.Errorf("a job of another project has %q", other.Volume)
+		}
+	})
+}
+
+func TestAVolumeOfAnotherProjectIsNotTakenForTheOneThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fake.Options{})
+		withVolumes(&w.options)
+		w.crossed = true
+		w.open()
+		defer func() { w.process.kill() }()
+		if slot := w.of("a", "web"); slot.Volume != "" {
+			t.Errorf("it has %s", slot.Volume)
+		}
+	})
+}
