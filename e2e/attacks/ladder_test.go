@@ -113,14 +113,15 @@ func newField(t *testing.T, level executor.Level, with ...func(*field)) *field {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	f := &field{
-		t: t, level: level, limits: "memory = \"256m\"\nprocesses = 200\n", dir: dir, outside: filepath.Join(dir, "outside"), ended: make(chan error, 1), mark: 100 * os.Getpid(),
+		t: t, level: level, limits: "memory = \"256m\"\nprocesses = 200\n", dir: dir, outside: filepath.Join(dir, "outside"), ended: make(chan error, 1), mark: newMark(),
 		secret: word("host-file"), own: word("manager-env"), configured: word("manager-config"), hostWord: word("host-env"), private: word("neighbour"),
 	}
 	for _, change := range with {
 		change(f)
 	}
-	f.build("rung", "github.com/rungci/rung/cmd/rung")
-	f.tool = f.build("attacker", "./testdata/attacker")
+	f.copy(built(t, "rung", "github.com/rungci/rung/cmd/rung"), filepath.Join(dir, "rung"))
+	f.tool = filepath.Join(dir, "attacker")
+	f.copy(built(t, "attacker", "./testdata/attacker"), f.tool)
 	f.program = filepath.Join(dir, "step-runner")
 	f.restore()
 	if err := os.Mkdir(f.outside, 0o755); err != nil {
@@ -179,16 +180,32 @@ func (f *field) isolation() (config string, env []string) {
 
 func word(name string) string { return "rung-" + name + "-" + strings.ToLower(rand.Text()) }
 
-func (f *field) build(name, of string) string {
-	f.t.Helper()
-	file := filepath.Join(f.dir, name)
+// programs are the locks of what is built once for all fields, by name.
+var programs sync.Map
+
+// built is a program, beside the step-runner under attack. It is not for jobs, who may have write access to their copies.
+func built(t *testing.T, name, of string) string {
+	t.Helper()
+	lock, _ := programs.LoadOrStore(name, &sync.Mutex{})
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
+	file := filepath.Join(filepath.Dir(program), name)
+	if _, err := os.Stat(file); err == nil {
+		return file
+	}
 	build := exec.Command("go", "build", "-o", file, of)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		f.t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, out)
 	}
 	return file
 }
+
+// marks are how many marks there were.
+var marks atomic.Int64
+
+// newMark is a number that no other attack has, of any field or process.
+func newMark() int { return 1000*os.Getpid() + int(marks.Add(1)) }
 
 // restore puts a whole step-runner where the manager expects it.
 func (f *field) restore() {
@@ -268,7 +285,7 @@ func (f *field) listen() {
 
 // serve lets GitLab be reached, from containers too.
 func (f *field) serve() {
-	f.server = gitlabtest.New(gitlabtest.Options{Unwatched: 1, LongPoll: 5 * time.Second})
+	f.server = gitlabtest.New(gitlabtest.Options{Unwatched: 1, LongPoll: 5 * time.Second, Holds: true})
 	mux := http.NewServeMux()
 	mux.Handle("/", f.server)
 	mux.Handle(sourcesPath+"/", &f.sources)
@@ -352,9 +369,10 @@ while [ ! -e stop ]; do echo tick; sleep 0.2; done`)
 	job.Info.ProjectID, job.Runner.Timeout = 1, 3600
 	job.Variables = append(job.Variables, gitlab.Variable{Key: "PRIVATE", Value: f.private, Masked: true})
 	f.neighbour = f.server.Enqueue(job)
+	mark := strconv.Itoa(f.mark)
 	f.t.Cleanup(func() {
-		_ = os.Remove(fmt.Sprint("/tmp/rung-attack-", 100*os.Getpid()))
-		_ = os.Remove(fmt.Sprint("/dev/shm/rung-attack-", 100*os.Getpid()))
+		_ = os.Remove("/tmp/rung-attack-" + mark)
+		_ = os.Remove("/dev/shm/rung-attack-" + mark)
 	})
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
@@ -423,7 +441,7 @@ func (f *field) handle() string {
 // attack runs the job of an attack, and the next one.
 func (f *field) attack(t *testing.T, a attack) *scene {
 	t.Helper()
-	f.mark++
+	f.mark = newMark()
 	s := &scene{field: f, mark: strconv.Itoa(f.mark), before: f.met.Load(), began: time.Now()}
 	if a.before != nil {
 		a.before(f)

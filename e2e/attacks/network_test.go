@@ -146,14 +146,24 @@ beside() { ip -4 -o address show eth0 | sed -n 's/.*inet \([0-9.]*\)\.[0-9]*\/.*
 // TestAJobLeavesByNoWayThatItsNetworkPolicyDoesNotOpen has a hostile job try every way of the table at once, under each policy, on each level that has
 // policies. What counts is who has heard of it: the servers of a world that plays the internet, those of this machine, and the engine.
 func TestAJobLeavesByNoWayThatItsNetworkPolicyDoesNotOpen(t *testing.T) {
-	t.Run("container", func(t *testing.T) { leave(t, executor.Container, enginetest.NewWorld, false) })
+	t.Run("container", func(t *testing.T) {
+		t.Parallel()
+		leave(t, executor.Container, enginetest.NewWorld, false)
+	})
 	t.Run("sandbox", func(t *testing.T) {
+		t.Parallel()
 		enginetest.Runsc(t)
 		leave(t, executor.Sandbox, enginetest.NewWorld, false)
 	})
 	// The network of sandboxes without an engine leads to this machine, or to a world.
-	t.Run("sandbox without an engine", func(t *testing.T) { leave(t, executor.Sandbox, nil, true) })
-	t.Run("sandbox without an engine in a world", func(t *testing.T) { leave(t, executor.Sandbox, enginetest.NewWorld, true) })
+	t.Run("sandbox without an engine", func(t *testing.T) {
+		t.Parallel()
+		leave(t, executor.Sandbox, nil, true)
+	})
+	t.Run("sandbox without an engine in a world", func(t *testing.T) {
+		t.Parallel()
+		leave(t, executor.Sandbox, enginetest.NewWorld, true)
+	})
 }
 
 func leave(t *testing.T, level executor.Level, within func(testing.TB) *enginetest.World, alone bool) {
@@ -209,7 +219,7 @@ func hasSix() bool {
 
 // leave runs the job, and returns all that was heard, and its log.
 func (f *field) leave(t *testing.T, policy string) (heard []string, log string) {
-	f.mark++
+	f.mark = newMark()
 	host := listenEverywhere(t)
 	hosts := addresses()
 	script := leaving

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAnOwnerConnectsToItsEnvironmentAlsoWhenNothingRuns(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	o := options(t.TempDir())
 	o.Lease = executor.Lease{Away: 20 * time.Second}

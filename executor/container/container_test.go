@@ -139,15 +139,17 @@ func leftIn(address, dir string) (names []string, err error) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	registry := sourcetest.NewRegistry(false)
-	defer registry.Close()
+	t.Cleanup(registry.Close) // after the cases, which go on when this has returned
 	l := level()
 	l.MissingImage = registry.Host() + "/rung/missing:1"
 	executortest.Run(t, l)
 }
 
 func TestConformanceOfAnotherUser(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	l := level()
 	l.MissingImage = "" // tried already

@@ -112,15 +112,13 @@ func forget(t *testing.T, o settings, name string) {
 
 func TestMoreSmallFilesThanAllowedAreNotFetched(t *testing.T) {
 	enginetest.Busybox(t)
-	allowed := session.Allowance
-	session.Allowance = archive.Limits{Bytes: allowed.Bytes, Entries: 1000}
-	defer func() { session.Allowance = allowed }()
+	bounds := archive.Limits{Bytes: session.Allowance.Bytes, Entries: 1000}
 	env, _ := open(t, options(t.TempDir()), job("many"))
 	from := env.Layout().Project + "/many"
 	sh(t, env, `mkdir many few; n=0; while [ $n -lt 500 ]; do : >few/$n; : >many/$n; n=$((n+1)); done
 		while [ $n -lt 1500 ]; do : >many/$n; n=$((n+1)); done`)
 	to := filepath.Join(t.TempDir(), "many")
-	err := session.Fetch(t.Context(), env, from, to)
+	err := session.FetchWithin(t.Context(), env, from, to, bounds)
 	if wrong := session.AsError(t.Context(), err); wrong == nil || wrong.Kind != event.ErrorDefinition {
 		t.Errorf("fetching ends with %v", err)
 	}
@@ -128,7 +126,7 @@ func TestMoreSmallFilesThanAllowedAreNotFetched(t *testing.T) {
 		t.Errorf("there is something where it was to be: %v", err)
 	}
 	to = filepath.Join(t.TempDir(), "few")
-	if err := session.Fetch(t.Context(), env, env.Layout().Project+"/few", to); err != nil {
+	if err := session.FetchWithin(t.Context(), env, env.Layout().Project+"/few", to, bounds); err != nil {
 		t.Errorf("within the limit: %v", err)
 	}
 	if few, err := os.ReadDir(to); err != nil || len(few) != 500 {

@@ -54,6 +54,7 @@ func sh(t *testing.T, env executor.Environment, script string) string {
 }
 
 func TestServices(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	enginetest.Import(t, enginetest.Client(t), "rung-test/team/server:1", []enginetest.File{{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"}},
 		"EXPOSE 8080/tcp 9090", `ENTRYPOINT ["/bin/sh", "-c"]`)
@@ -156,6 +157,7 @@ func TestAnImageWithNothingButAProgramRunsSteps(t *testing.T) {
 }
 
 func TestEntrypoints(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	c := enginetest.Client(t)
 	enginetest.Import(t, c, "rung-test/entry:1", []enginetest.File{{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"}},
@@ -197,6 +199,7 @@ func TestEntrypoints(t *testing.T) {
 }
 
 func TestTheEntrypointWrapsTheStepsOfAJobThatAsksForItsEnvironment(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	enginetest.Import(t, enginetest.Client(t), "rung-test/entry:3", []enginetest.File{
 		{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"}, {Name: "bin/env", Link: "busybox"},
@@ -233,6 +236,7 @@ func TestTheEntrypointWrapsTheStepsOfAJobThatAsksForItsEnvironment(t *testing.T)
 }
 
 func TestUsersOfTheJob(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	for _, c := range []struct{ user, ids string }{
 		{"", "0:0"}, {"worker", "1234:1235"}, {"1234", "1234:1235"}, {"4321", "4321:0"}, {"worker:others", "1234:1300"}, {"worker:77", "1234:77"}, {"55:66", "55:66"},
@@ -267,6 +271,7 @@ func TestTheImagesEnvironmentIsForSteps(t *testing.T) {
 }
 
 func TestAKeptJobLeavesItsFilesAndNoProcess(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	dir := t.TempDir()
 	j := job("kept")
@@ -309,6 +314,7 @@ func TestAKeptJobLeavesItsFilesAndNoProcess(t *testing.T) {
 }
 
 func TestAJobWithoutANetworkReachesItsServices(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	j := job("closed")
 	j.Network = executor.NetworkNone
@@ -323,6 +329,7 @@ func TestAJobWithoutANetworkReachesItsServices(t *testing.T) {
 }
 
 func TestServicesHaveTheirOwnLimits(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	j := job("limits")
 	j.ServiceResources = executor.Resources{Memory: 64 << 20, PIDs: 32, CPU: 1e6}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTheLossOfAHostEndsItsJobsInContainers(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	for way, lose := range hosttest.Losses {
 		t.Run(way, func(t *testing.T) {
@@ -41,8 +42,10 @@ func TestTheLossOfAHostEndsItsJobsInContainers(t *testing.T) {
 }
 
 func TestAnEngineThatIsKilledEndsItsJobs(t *testing.T) {
+	t.Parallel()
 	for way, stays := range map[string]bool{"and started again at once": false, "and does not come back": true} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			own := enginetest.StartOwn(t)
 			enginetest.BusyboxIn(t, own.Client(t))
 			l := level()

@@ -30,6 +30,7 @@ func inWorld(w *enginetest.World) executortest.Level {
 }
 
 func TestAJobReachesWhatItsNetworkPolicyLetsThrough(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	w := enginetest.NewWorld(t)
 	in := executortest.World{Level: inWorld(w), At: w.At, Rebind: enginetest.RebindName}
@@ -38,12 +39,14 @@ func TestAJobReachesWhatItsNetworkPolicyLetsThrough(t *testing.T) {
 }
 
 func TestAJobReachesItsMachineWhereThatIsListed(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	network, router, _ := enginetest.Outside(t, false)
 	executortest.Machine(t, inWorld(&enginetest.World{Network: network}), router.String())
 }
 
 func TestAJobReachesItsServicesUnderEveryNetworkPolicy(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	for _, policy := range []executor.NetworkPolicy{executor.NetworkNone, executor.NetworkPublic, "example.com:443"} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -63,6 +66,7 @@ func TestAJobReachesItsServicesUnderEveryNetworkPolicy(t *testing.T) {
 }
 
 func TestOneJobDoesNotReachAnother(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	first := job("first")
 	first.Network = executor.NetworkPublic
@@ -111,6 +115,7 @@ func TestANetworkPolicyThatAJobCouldLiftIsRefused(t *testing.T) {
 }
 
 func TestServicesOfContainers(t *testing.T) {
+	t.Parallel()
 	enginetest.Busybox(t)
 	executortest.Services(t, level())
 }

@@ -144,12 +144,11 @@ func (s *ends) fetchTooMuch(t *testing.T) {
 	if log, err := j.script(t, "mkdir out; dd if=/dev/zero of=out/holes bs=1 count=1 seek=100M"); err != nil {
 		t.Skipf("needs dd with holes: %v\n%s", err, log)
 	}
-	old := session.Allowance
-	session.Allowance.Bytes = 50 << 20
-	defer func() { session.Allowance = old }()
+	bounds := session.Allowance
+	bounds.Bytes = 50 << 20
 	dir := t.TempDir()
 	to := filepath.Join(dir, "out")
-	err := session.Fetch(t.Context(), j.Environment, j.Layout().Project+"/out", to)
+	err := session.FetchWithin(t.Context(), j.Environment, j.Layout().Project+"/out", to, bounds)
 	var user *executor.UserError
 	if !errors.As(err, &user) {
 		t.Errorf("the error is %v", err)
@@ -159,7 +158,7 @@ func (s *ends) fetchTooMuch(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errEnough)
-	if err := session.Fetch(ctx, j.Environment, j.Layout().Project+"/out", to); !errors.Is(err, errEnough) {
+	if err := session.FetchWithin(ctx, j.Environment, j.Layout().Project+"/out", to, bounds); !errors.Is(err, errEnough) {
 		t.Errorf("after its time it ends with %v", err)
 	}
 }

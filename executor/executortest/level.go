@@ -71,8 +71,6 @@ func (l *Level) New(dir string, lease executor.Lease) (executor.Executor, error)
 // The variables that make a test binary the owner of an environment, which is then killed.
 const (
 	ownerDir = "RUNG_TEST_OWNER_DIR"
-	// ownerProgram is the step-runner that was built already.
-	ownerProgram = "RUNG_TEST_OWNER_PROGRAM"
 	// ownerReady is what the owner says when its environment runs a step.
 	ownerReady = "ready\n"
 	// ownerLease is the owner's lease, as JSON.
@@ -102,6 +100,9 @@ func Main(m *testing.M, level func() (Level, error)) {
 
 // atOnce is how many parallel tests run at once, however few cores there are: they wait for limits of time more than they compute.
 const atOnce = 4
+
+// ProgramVariable names a step-runner for Program that was built already; scripts/engines.sh and the suite set it.
+const ProgramVariable = "RUNG_TEST_PROGRAM"
 
 // Again are the arguments with which the suite starts this program as one that calls Own; nil are those of a test binary that calls Main.
 var Again []string
@@ -185,9 +186,9 @@ var built struct {
 }
 
 // Program returns the file of a step-runner that runs in any Linux environment, or natively where that is another system. It is
-// built once for a test binary, whose TestMain calls Main or RemoveProgram in the end.
+// built once for a test binary, unless ProgramVariable names it. A TestMain calls Main or RemoveProgram in the end.
 func Program() (string, error) {
-	if file := os.Getenv(ownerProgram); file != "" {
+	if file := os.Getenv(ProgramVariable); file != "" {
 		return file, nil
 	}
 	built.once.Do(func() {

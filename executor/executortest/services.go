@@ -79,7 +79,7 @@ func Services(t *testing.T, level Level) {
 		if policy != executor.NetworkDefault && !slices.Contains(can.Networks, policy) {
 			continue
 		}
-		t.Run("are reached under all their names when the job begins with the network policy "+string(policy), func(t *testing.T) {
+		sideBySide(t, "are reached under all their names when the job begins with the network policy "+string(policy), func(t *testing.T) {
 			run, said, err := ask(t, policy, service("sleep 0.3; "+serve, map[string]string{"NAME": "db"}, "db", "database"), service(other, map[string]string{"NAME": "other", "HEALTHCHECK_TCP_PORT": "8081"}, "second"))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, said)
@@ -95,7 +95,7 @@ func Services(t *testing.T, level Level) {
 			}
 		})
 	}
-	t.Run("reach those that were started before them", func(t *testing.T) {
+	sideBySide(t, "reach those that were started before them", func(t *testing.T) {
 		run, said, err := ask(t, isolated, service(serve, map[string]string{"NAME": "db"}, "db"), service(`while answer=$(nc -w 5 db 8080 </dev/null); [ ! "$answer" ]; do sleep 0.2; done; exec nc -ll -p 8081 -e echo "$answer"`, map[string]string{"HEALTHCHECK_TCP_PORT": ""}, "front"))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, said)
@@ -104,14 +104,14 @@ func Services(t *testing.T, level Level) {
 			t.Errorf("it answers %q", got)
 		}
 	})
-	t.Run("are adopted and removed with their job", func(t *testing.T) { adoptsServices(t, level, service(serve, nil, "db")) })
-	t.Run("that end are reported at once with their log and nothing that is masked", func(t *testing.T) {
+	sideBySide(t, "are adopted and removed with their job", func(t *testing.T) { adoptsServices(t, level, service(serve, nil, "db")) })
+	sideBySide(t, "that end are reported at once with their log and nothing that is masked", func(t *testing.T) {
 		_, said, err := ask(t, executor.NetworkDefault, service("echo no such database, hidden word; exit 3", nil))
 		if err != nil || !strings.Contains(said, "probably did not start properly: it ended with code 3") || !strings.Contains(said, "no such database") || strings.Contains(said, "hidden word") {
 			t.Errorf("%v\n%s", err, said)
 		}
 	})
-	t.Run("that cannot be started are the job's mistake", func(t *testing.T) {
+	sideBySide(t, "that cannot be started are the job's mistake", func(t *testing.T) {
 		broken := service("", nil)
 		broken.Entrypoint = []string{"/no/such/program"}
 		_, said, err := ask(t, executor.NetworkDefault, broken)
@@ -120,7 +120,7 @@ func Services(t *testing.T, level Level) {
 			t.Errorf("%v\n%s", err, said)
 		}
 	})
-	t.Run("are waited for by their own checks", func(t *testing.T) {
+	sideBySide(t, "are waited for by their own checks", func(t *testing.T) {
 		checked := service("sleep 1; echo yes >/tmp/ready; sleep 600", nil, "checked")
 		checked.Health = &containers.Health{Command: "test -e /tmp/ready", Interval: 200 * time.Millisecond, Retries: 50}
 		failing := service("sleep 600", nil, "failing")

@@ -23,7 +23,7 @@ import (
 	"github.com/rungci/rung/steps/service/client"
 )
 
-// Run tries all that the contract says.
+// Run tries all that the contract says: each case with a level of its own, beside others, as jobs are. Those that wait longest begin first.
 func Run(t *testing.T, level Level) {
 	s := &suite{level}
 	ends, heirs, bounds := &ends{s}, &heirs{s}, &bounds{s}
@@ -31,6 +31,11 @@ func Run(t *testing.T, level Level) {
 		name string
 		try  func(*testing.T)
 	}{
+		{"an environment that ends before the run says what happened", ends.endsBefore},
+		{"an environment that ends in a step says what happened", ends.endsInStep},
+		{"an environment that ends while files are copied says what happened", ends.endsWhileCopying},
+		{"files are fetched from an environment that has ended or does not answer, or it says what happened", ends.fetchesAfter},
+		{"an environment whose owner does not come back ends itself", heirs.endsAlone},
 		{"a step runs in the environment and its log and exit code come back", s.runs},
 		{"a command that fails is shown where it was written", s.failingLine},
 		{"the folders of the layout are there", s.layout},
@@ -59,10 +64,6 @@ func Run(t *testing.T, level Level) {
 		{"an image that is nowhere is the job's mistake", s.missingImage},
 		{"names that could lead elsewhere are refused", s.badNames},
 		{"limits are the same on every level", ends.limits},
-		{"an environment that ends before the run says what happened", sideBySide(ends.endsBefore)},
-		{"an environment that ends in a step says what happened", sideBySide(ends.endsInStep)},
-		{"an environment that ends while files are copied says what happened", sideBySide(ends.endsWhileCopying)},
-		{"files are fetched from an environment that has ended or does not answer, or it says what happened", sideBySide(ends.fetchesAfter)},
 		{"a job that kills its own step-runner ends its environment", ends.killsItsRunner},
 		{"more than may be fetched is refused and leaves nothing", ends.fetchTooMuch},
 		{"a lease that ends with its process cannot be detached", heirs.detachRefused},
@@ -70,21 +71,20 @@ func Run(t *testing.T, level Level) {
 		{"a new process adopts the job of a killed one without losing or doubling a byte of its log", heirs.adopts},
 		{"the environment of a living process is not taken over", heirs.ownedByTheLiving},
 		{"an environment that is gone is not recovered", heirs.recoversNothing},
-		{"an environment whose owner does not come back ends itself", sideBySide(heirs.endsAlone)},
 	} {
-		t.Run(c.name, c.try)
+		sideBySide(t, c.name, c.try)
 	}
+}
+
+// sideBySide tries a case beside the others of its test.
+func sideBySide(t *testing.T, name string, try func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		try(t)
+	})
 }
 
 type suite struct{ level Level }
-
-// sideBySide makes a case that mostly waits one that is tried beside others like it, after the rest.
-func sideBySide(try func(*testing.T)) func(*testing.T) {
-	return func(t *testing.T) {
-		t.Parallel()
-		try(t)
-	}
-}
 
 // opened is a level and where it keeps things.
 type opened struct {
@@ -435,7 +435,7 @@ func (s *suite) startOwner(t *testing.T, dir string, lease executor.Lease, env .
 	}
 	owner.Env = append(slices.Concat(os.Environ(), s.level.Env, env), ownerDir+"="+dir, ownerLease+"="+string(terms))
 	if built.dir != "" {
-		owner.Env = append(owner.Env, ownerProgram+"="+programFile())
+		owner.Env = append(owner.Env, ProgramVariable+"="+programFile())
 	}
 	owner.Stderr = os.Stderr
 	out, err := owner.StdoutPipe()

@@ -155,7 +155,7 @@ func job(id string) *executor.Job {
 func TestConformance(t *testing.T) {
 	l := level(start(t))
 	registry := sourcetest.NewRegistry(false)
-	defer registry.Close()
+	t.Cleanup(registry.Close) // after the cases, which go on when this has returned
 	l.MissingImage = registry.Host() + "/rung/missing:1"
 	executortest.Run(t, l)
 }

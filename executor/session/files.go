@@ -120,13 +120,18 @@ func copyEntries(out *tar.Writer, r io.Reader, rename func(string) string) error
 	}
 }
 
-// Allowance bounds what a job may bring back from its environment.
+// Allowance bounds what a job may bring back from its environment with Fetch.
 var Allowance = archive.Limits{Bytes: 64 << 30, Entries: 1_000_000}
 
 // Fetch brings a folder of the environment to a folder on this machine: what is in it replaces what is there of the same name, file
 // by file. A folder that the environment does not have is not an error. What comes is bounded by Allowance, and by the time of ctx, which
 // should be the job's.
 func Fetch(ctx context.Context, env executor.Environment, from, to string) error {
+	return FetchWithin(ctx, env, from, to, Allowance)
+}
+
+// FetchWithin is Fetch with other bounds than Allowance.
+func FetchWithin(ctx context.Context, env executor.Environment, from, to string, bounds archive.Limits) error {
 	temp, err := os.MkdirTemp(filepath.Dir(to), ".fetch-*")
 	if err != nil {
 		return err
@@ -137,7 +142,7 @@ func Fetch(ctx context.Context, env executor.Environment, from, to string) error
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(env.Fetch(ctx, from, w)) }()
 	defer context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })()
-	err = archive.UnpackWithin(ctx, r, temp, Allowance)
+	err = archive.UnpackWithin(ctx, r, temp, bounds)
 	r.CloseWithError(err)
 	var tooMuch *archive.LimitError
 	switch {

@@ -40,7 +40,7 @@ const (
 	// trialVariable hands the trial to the process that runs the suite. That has nothing but what its user has.
 	trialVariable = "RUNG_PLUGIN_TRIAL"
 	// programVariable is executortest's: the step-runner is not built.
-	programVariable = "RUNG_TEST_OWNER_PROGRAM"
+	programVariable = "RUNG_TEST_PROGRAM"
 )
 
 // Run tries a plugin and calls each with every case when it has ended. args start this program again, so that it calls Child. The error says

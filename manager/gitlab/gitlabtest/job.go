@@ -212,7 +212,7 @@ func (s *Server) requestJob(w http.ResponseWriter, r *http.Request) {
 	}
 	s.requeue()
 	current := strconv.FormatInt(int64(s.version), 16)
-	if len(s.queue) == 0 && s.opts.LongPoll > 0 && req.LastUpdate == current {
+	if len(s.queue) == 0 && s.opts.LongPoll > 0 && (req.LastUpdate == current || s.opts.Holds && req.LastUpdate != "") {
 		s.mu.Unlock()
 		ctx, cancel := context.WithTimeout(r.Context(), s.opts.LongPoll)
 		_ = s.until(ctx, func() bool { return len(s.queue) > 0 })

@@ -26,6 +26,9 @@ import (
 type Options struct {
 	// LongPoll is how long a request for a job is held when there is none; 0 answers at once.
 	LongPoll time.Duration
+	// Holds says that a request is held that long also when its runner has not heard of the latest change. GitLab answers that at once, and the
+	// runner rests before it asks again: tests with many jobs would mostly wait for that.
+	Holds bool
 	// Watched and Unwatched are how often GitLab wants to hear of a job; 0 is 3 and 60 seconds.
 	Watched, Unwatched int
 	// Migrations is how often a final update is answered with 202 before it is taken: GitLab moves the log to its storage meanwhile.
