@@ -20,6 +20,9 @@ type Adaptive struct {
 	// Patience is the share of jobs expected to end within a boot time whose slots are counted on by those who wait, instead of new machines. Nobody
 	// who has waited for a whole boot time is asked for more patience.
 	Patience float64
+	// Hedge is the share of waiting jobs for which one machine more is asked for, as some boot slower than others: jobs have those that are ready first, and the others
+	// go at once. Pools whose machines are paid for long have none.
+	Hedge float64
 	// Policies say how many slots are kept free at least (IdleCount), whatever is likely. Nothing else of them is used; none keeps none.
 	Policies schedule.Policies
 
@@ -42,7 +45,7 @@ func (a *Adaptive) Plan(now time.Time, v *View) Plan {
 	if v.Free > 0 || v.Coming > 0 || v.Waiting > 0 || p.Spare > 0 {
 		p.Again = v.Load.end
 	}
-	lack := v.Waiting - a.patient(v) + p.Spare - v.Free - v.Coming
+	lack := v.Waiting - a.patient(v) + a.hedged(v) + p.Spare - v.Free - v.Coming
 	if lack > 0 {
 		p.Change = (lack + v.Pool.Slots - 1) / v.Pool.Slots
 		return p
@@ -76,11 +79,22 @@ func (a *Adaptive) patient(v *View) int {
 	return min(v.Waiting, int(a.Patience*ending(v)))
 }
 
+// hedged is how many slots are asked for beyond those that jobs wait for, so that the slowest machines to boot are nobody's.
+func (a *Adaptive) hedged(v *View) int {
+	if v.Pool.Billing.Granularity >= longBilling || v.Pool.Billing.Minimum >= longBilling {
+		return 0
+	}
+	return int(math.Ceil(a.Hedge * float64(max(0, v.Waiting-a.patient(v)-v.Free))))
+}
+
 // Sentence says what is needed and what there is.
 func (a *Adaptive) Sentence(v *View, p Plan) string {
 	text := fmt.Sprintf("pool %s has %s for %s and %s", v.Pool.Name, count(v.Busy-v.Draining+v.Free+v.Coming, "slot"), count(v.Busy-v.Draining, "running job"), count(v.Waiting, "waiting job"))
 	if n := a.patient(v); n > 0 {
 		text += fmt.Sprintf(", of which %d can expect a slot that becomes free sooner than a machine boots (%s)", n, v.Boot.Round(time.Second))
+	}
+	if n := a.hedged(v); n > 0 {
+		text += fmt.Sprintf(", for which %d more may be made than are needed, as some boot slower than others", n)
 	}
 	if p.Spare > 0 && p.Spare == a.floor.current.IdleCount {
 		return text + fmt.Sprintf(", and keeps %d free, as its policy says", p.Spare)

@@ -67,7 +67,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 		{Name: "big", Shape: scale.Shape{CPUs: 16, Memory: 64 << 30}, Price: 0.8, MaxInstances: 1 + dice.IntN(4), Slots: 1 + dice.IntN(2)},
 		{Name: "hourly", Shape: scale.Shape{CPUs: 4, Memory: 8 << 30}, Price: 0.3, Billing: scale.Billing{Granularity: time.Hour}, MaxInstances: dice.IntN(4), BootTimeout: 3 * time.Minute},
 	}
-	var policy scale.Policy = &scale.Adaptive{Worth: []float64{0.05, 0.3, 1}[dice.IntN(3)], Linger: time.Duration(dice.IntN(3)) * time.Minute, Patience: dice.Float64()}
+	var policy scale.Policy = &scale.Adaptive{Worth: []float64{0.05, 0.3, 1}[dice.IntN(3)], Linger: time.Duration(dice.IntN(3)) * time.Minute, Patience: dice.Float64(), Hedge: 2 * dice.Float64()}
 	if dice.IntN(2) == 0 {
 		always, _ := schedule.Parse("UTC", "* * * * *")
 		policy = &scale.Classic{RoundUp: dice.IntN(2) == 0, Policies: schedule.Policies{

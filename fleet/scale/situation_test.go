@@ -721,6 +721,47 @@ func TestWhatAPolicyKeepsIdleIsKeptWhateverIsLikely(t *testing.T) {
 	c.want(2, 2)
 }
 
+func TestTheSlowestMachinesToBootAreNobodys(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, &scale.Adaptive{Worth: 1, Hedge: 0.5}, small())
+	for i := range 4 {
+		c.ask(fmt.Sprint(i))
+	}
+	actions := c.decide()
+	if want := "and 4 waiting jobs, for which 2 more may be made than are needed, as some boot slower than others"; len(actions) != 6 || !strings.Contains(actions[0].Why, want) {
+		t.Errorf("%+v", actions)
+	}
+	for _, a := range actions[2:] { // the first two are the slowest
+		c.machines[a.Request].ready = true
+		c.fleet.Ready(c.now, a.Request)
+	}
+	c.decide()
+	c.want(6, 0)
+	for i := range 4 {
+		if got := c.fleet.ExplainJob(c.now, fmt.Sprint(i)); !strings.Contains(got, " runs on ") {
+			t.Error(got)
+		}
+	}
+	c.boot()
+	c.decide()
+	c.want(6, 2)
+	for _, a := range c.history {
+		if a.Kind == scale.Delete && a.Request != actions[0].Request && a.Request != actions[1].Request {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+func TestNoMachineThatIsPaidForLongIsMadeInCaseAnotherBootsSlowly(t *testing.T) {
+	t.Parallel()
+	hourly := small()
+	hourly.Billing.Granularity = time.Hour
+	c := newCloud(t, &scale.Adaptive{Worth: 1, Hedge: 1}, hourly)
+	c.ask("one")
+	c.decide()
+	c.want(1, 0)
+}
+
 func TestEachDecisionIsExplained(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t, &scale.Adaptive{Worth: 1, Linger: 5 * time.Minute}, small())

@@ -176,15 +176,16 @@ func Adaptive() *Space {
 	memory := []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 4 * time.Hour}
 	linger := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
 	patience := []float64{0, 0.25, 0.5, 0.75, 1}
+	hedge := []float64{0, 0.1, 0.25, 0.5, 0.75, 1, 1.5}
 	return &Space{
-		Name: "adaptive", Usual: []int{9, 2, 0, 2, 0, 0},
+		Name: "adaptive", Usual: []int{9, 2, 0, 2, 0, 0, 0},
 		Parameters: []Parameter{
 			{"worth", texts(worth)}, {"memory", texts(memory)}, {"linger", texts(linger)}, {"patience", texts(patience)},
-			{"idle_count", texts(idleCounts)}, {"idle_count_working_hours", texts(idleCounts)},
+			{"idle_count", texts(idleCounts)}, {"idle_count_working_hours", texts(idleCounts)}, {"hedge", texts(hedge)},
 		},
 		Make: func(at []int) scale.Policy {
 			policies := WorkingHours(schedule.Policy{}, idleCounts[at[4]], idleCounts[at[5]])
-			return &scale.Adaptive{Worth: worth[at[0]], Memory: memory[at[1]], Linger: linger[at[2]], Patience: patience[at[3]], Policies: policies}
+			return &scale.Adaptive{Worth: worth[at[0]], Memory: memory[at[1]], Linger: linger[at[2]], Patience: patience[at[3]], Hedge: hedge[at[6]], Policies: policies}
 		},
 	}
 }

@@ -25,6 +25,7 @@ type Fleet struct {
 	Memory   time.Duration     `toml:"memory"`
 	Linger   time.Duration     `toml:"linger"`
 	Patience float64           `toml:"patience"`
+	Hedge    float64           `toml:"hedge"`
 	Labels   map[string]string `toml:"labels"`
 	Suspend  int               `toml:"suspend"` // idle machines of each pool that are suspended, and not deleted
 	// PluginEnvironment are variables of plugins: NAME=VALUE, or NAME for the value of this process.

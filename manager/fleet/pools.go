@@ -294,7 +294,7 @@ func policyOf(m *config.Machinery) (scale.Policy, error) {
 		return nil, err
 	}
 	if f := m.Fleet; f.Policy == config.AdaptivePolicy {
-		return &scale.Adaptive{Worth: f.Worth, Memory: f.Memory, Linger: f.Linger, Patience: f.Patience, Policies: periods}, nil
+		return &scale.Adaptive{Worth: f.Worth, Memory: f.Memory, Linger: f.Linger, Patience: f.Patience, Hedge: f.Hedge, Policies: periods}, nil
 	}
 	return &scale.Classic{Policies: periods}, nil
 }

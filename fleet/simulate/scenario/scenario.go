@@ -46,6 +46,7 @@ type file struct {
 		Memory   duration `toml:"memory"`
 		Linger   duration `toml:"linger"`
 		Patience share    `toml:"patience"`
+		Hedge    amount   `toml:"hedge"`
 		Idle     count    `toml:"idle_count"`
 		IdleWork count    `toml:"idle_count_working_hours"`
 	} `toml:"adaptive"`
@@ -123,6 +124,7 @@ func Parse(name string, text []byte) (*Scenario, error) {
 		Wait:  or(f.WaitTarget, defaultWait),
 		Adaptive: scale.Adaptive{
 			Worth: float64(f.Adaptive.Worth), Memory: time.Duration(f.Adaptive.Memory), Linger: time.Duration(f.Adaptive.Linger), Patience: float64(f.Adaptive.Patience),
+			Hedge: float64(f.Adaptive.Hedge),
 		},
 	}
 	if a := f.Adaptive; a.Idle > 0 || a.IdleWork > 0 {

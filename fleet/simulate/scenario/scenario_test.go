@@ -27,6 +27,7 @@ worth = 0.5
 memory = "1h"
 linger = "2m"
 patience = 1
+hedge = 1.5
 
 [[pools]]
 name = "spot"
@@ -88,7 +89,7 @@ func TestAFileIsReadWhole(t *testing.T) {
 			Needs: scale.Needs{Shape: scale.Shape{CPUs: 2, Memory: 1 << 30, Disk: 1 << 30, GPUs: 1, Arch: "arm64", OS: "linux"}, Spot: scale.OnlySpot},
 		}},
 		Wait:     time.Minute,
-		Adaptive: scale.Adaptive{Worth: 0.5, Memory: time.Hour, Linger: 2 * time.Minute, Patience: 1},
+		Adaptive: scale.Adaptive{Worth: 0.5, Memory: time.Hour, Linger: 2 * time.Minute, Patience: 1, Hedge: 1.5},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(scale.Adaptive{})); diff != "" {
 		t.Error(diff)

@@ -269,6 +269,9 @@ func (s *simulation) simulate(ctx context.Context, in *scenario.Scenario, jobs [
 
 func parametersOf(a *scale.Adaptive) string {
 	text := fmt.Sprintf("worth=%g memory=%s linger=%s patience=%g", cmp.Or(a.Worth, scale.DefaultWorth), cmp.Or(a.Memory, scale.DefaultMemory), a.Linger, a.Patience)
+	if a.Hedge > 0 {
+		text += fmt.Sprintf(" hedge=%g", a.Hedge)
+	}
 	if len(a.Policies) > 0 {
 		text += fmt.Sprintf(" idle_count=%d idle_count_working_hours=%d", a.Policies[0].IdleCount, a.Policies[1].IdleCount)
 	}
