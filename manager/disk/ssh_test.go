@@ -22,6 +22,12 @@ import (
 	"github.com/rungci/rung/manager/disk"
 )
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	executortest.RemoveProgram()
+	os.Exit(code)
+}
+
 // overSSH is level none on a machine behind SSH, and a function that lets a job have the kept project of a number there.
 func overSSH(t *testing.T) (level *none.Executor, use func(number int) (done func())) {
 	t.Helper()
@@ -32,7 +38,7 @@ func overSSH(t *testing.T) (level *none.Executor, use func(number int) (done fun
 	}
 	there, err := ssh.New(t.Context(), ssh.Options{
 		Address: server.Address, Key: server.Key, KnownHosts: []string{server.KnownHosts},
-		Program: func(p host.Platform) (string, error) { return program(p.OS, p.Arch) },
+		Program: func(host.Platform) (string, error) { return program, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +46,7 @@ func overSSH(t *testing.T) (level *none.Executor, use func(number int) (done fun
 	dir := t.TempDir()
 	root := filepath.Join(dir, "builds")
 	level, err = none.New(t.Context(), executor.Setup{
-		Host: there, Program: program, State: filepath.Join(dir, "state"), Uses: usage.New(filepath.Join(dir, "uses")),
+		Host: there, Program: func(string, string) (string, error) { return program, nil }, State: filepath.Join(dir, "state"), Uses: usage.New(filepath.Join(dir, "uses")),
 	}, none.Options{})
 	if err != nil {
 		t.Fatal(err)

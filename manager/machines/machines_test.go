@@ -4,6 +4,7 @@ package machines_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,12 @@ import (
 	"github.com/rungci/rung/manager/machines"
 )
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	executortest.RemoveProgram()
+	os.Exit(code)
+}
+
 func TestAFullMachineIsOfNoUseToAJob(t *testing.T) {
 	server := hosttest.StartSSHD(t)
 	program, err := executortest.Program()
@@ -30,13 +37,13 @@ func TestAFullMachineIsOfNoUseToAJob(t *testing.T) {
 		Connect: func(ctx context.Context, _ provider.Access) (host.Host, error) {
 			return ssh.New(ctx, ssh.Options{
 				Address: server.Address, Key: server.Key, KnownHosts: []string{server.KnownHosts},
-				Program: func(p host.Platform) (string, error) { return program(p.OS, p.Arch) },
+				Program: func(host.Platform) (string, error) { return program, nil },
 			})
 		},
 		Open: func(ctx context.Context, _ executor.Level, setup executor.Setup) (executor.Executor, error) {
 			return none.New(ctx, setup, none.Options{})
 		},
-		Setup: executor.Setup{Program: program, State: t.TempDir()}, Limits: func() disk.Limits { return limits },
+		Setup: executor.Setup{Program: func(string, string) (string, error) { return program, nil }, State: t.TempDir()}, Limits: func() disk.Limits { return limits },
 		Note: func(err error) { t.Error(err) },
 	})
 	defer o.Close()
