@@ -3,9 +3,11 @@ package executor
 import (
 	"context"
 	"time"
+
+	"github.com/rungci/rung/executor/host"
 )
 
-// Storer keeps things on this machine that later jobs use again, such as the images and volumes of an engine. It names what this program has made or pulled,
+// Storer keeps things on a machine that later jobs use again, such as the images and volumes of an engine. It names what this program has made or pulled,
 // and nothing else. Its methods are safe for concurrent use.
 type Storer interface {
 	// Stored lists what is there. Things that do not exist any more, and those that have become somebody else's, are not.
@@ -16,7 +18,9 @@ type Storer interface {
 
 // Stock is what a Storer has.
 type Stock struct {
-	// Folder is where it is on this machine, to find out how much space its disk has; empty is not known.
+	// On is the machine; nil is this one.
+	On host.Host
+	// Folder is where it is on the machine, to find out how much space its disk has; empty is not known.
 	Folder string
 	Things []Stored
 }

@@ -20,6 +20,7 @@ type level struct {
 	open     atomic.Bool // once the following is there, without an error
 	executor executor.Executor
 	err      error
+	place    string // the machine, as placeOf has it
 
 	// The lock of levels is held.
 	made string // what the entry says of it
@@ -56,7 +57,7 @@ func (s *levels) open(ctx context.Context, e *entry, of executor.Level) (*level,
 	l := s.newest[key]
 	if l == nil || l.made != made {
 		s.retire(l)
-		l = &level{made: made}
+		l = &level{made: made, place: placeOf(settings)}
 		s.newest[key] = l
 	}
 	l.jobs++

@@ -95,6 +95,7 @@ type Manager struct {
 	terminals terminals
 	levels    *levels
 	disk      *disk.Disk
+	disks     disks
 
 	mu      sync.Mutex
 	config  *config.Config
@@ -144,7 +145,7 @@ func New(o Options) (*Manager, error) {
 		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: executor.Lease{Owner: m.owner(), Keep: o.Keep}, Uses: uses})
 		return opened, placed(m, r, config.PluginOptions, err)
 	})
-	m.disk = disk.New(disk.Options{Limits: space{m}.limits, Storers: space{m}.storers, Folders: []string{o.State}, Log: o.Log})
+	m.disk = disk.New(disk.Options{Limits: space{m}.limits, Storers: space{m}.storers, Here: true, Folders: []string{o.State}, Log: o.Log})
 	m.asking, m.endAsk = context.WithCancel(context.Background())
 	m.working, m.endWork = context.WithCancelCause(context.Background())
 	return m, nil

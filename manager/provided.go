@@ -49,8 +49,8 @@ func (e *entry) openSupply(p *config.Provider) error {
 		},
 		Made:    func() string { return madeOf(e.settings()) },
 		Setup:   executor.Setup{Program: m.o.Program, State: m.environments(), Lease: executor.Lease{Owner: m.owner(), Keep: m.o.Keep, Elsewhere: m.o.Shared != nil}},
-		Adopted: m.adopted,
-		Note:    func(err error) { e.log.Warn("job warning", "error", err) },
+		Adopted: m.adopted, Limits: space{m}.limits, Log: e.log,
+		Note: func(err error) { e.log.Warn("job warning", "error", err) },
 	})
 	return nil
 }
@@ -140,10 +140,14 @@ func (r *run) provide(o *job.Options) {
 		}
 		err := r.entry.supply.Acquire(ctx, reserved, what, report, func(on *provider.Machine) error {
 			level, err := r.entry.machines.Level(ctx, on, levelOn(on, r.level))
-			if err == nil {
-				r.settle(level)
+			if err != nil {
+				return err
 			}
-			return err
+			if err := level.Room(ctx); err != nil { // a machine that stays full is ended, or rests
+				return errors.Join(err, level.Close())
+			}
+			r.settle(level)
+			return nil
 		})
 		if err != nil {
 			return nil, err

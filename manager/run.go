@@ -83,7 +83,7 @@ func (m *Manager) begin(e *entry, from *gitlab.Job, slot int) *run {
 		r.projectSlot++
 	}
 	m.running[r] = true
-	m.disk.Changed()
+	(space{m}).changed()
 	return r
 }
 
@@ -127,7 +127,7 @@ func (m *Manager) done(r *run, ended job.Ended) {
 		r.entry.fitness.doubt.Store(true)
 	}
 	m.levels.leave(r.uses)
-	m.disk.Changed()
+	(space{m}).changed()
 	m.slots.leave(r.entry, r.slot)
 	r.entry.jobEnded()
 }

@@ -2,10 +2,14 @@ package manager
 
 import (
 	"context"
+	"net"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/disk"
 	"github.com/rungci/rung/manager/traces"
 )
@@ -16,15 +20,74 @@ const usesFolder = "uses"
 // space is a manager with what it stores for later jobs.
 type space struct{ *Manager }
 
-// roomFor reports whether this machine has room for another job of an entry, after it has removed what must go for that. Machines of
-// providers have disks of their own.
+// placeOf names the machine that has what jobs of an entry leave for later ones; "" is this one. Machines of providers are not known here.
+func placeOf(r *config.Runner) string {
+	switch {
+	case r.Executor == "ssh" && r.SSH != nil:
+		return "ssh://" + r.SSH.User + "@" + net.JoinHostPort(r.SSH.Host, r.SSH.Port)
+	case r.Docker != nil && strings.HasPrefix(r.Docker.Host, "ssh://"):
+		return r.Docker.Host
+	}
+	return ""
+}
+
+// disks are those of other machines, by where they are. The zero value has none.
+type disks struct {
+	mu  sync.Mutex
+	all map[string]*disk.Disk
+}
+
+// diskOf is the disk of a place.
+func (m space) diskOf(place string) *disk.Disk {
+	if place == "" {
+		return m.disk
+	}
+	m.disks.mu.Lock()
+	defer m.disks.mu.Unlock()
+	d := m.disks.all[place]
+	if d == nil {
+		d = disk.New(disk.Options{
+			Limits: m.limits, Log: m.o.Log.With("host", place),
+			Storers: func() []executor.Storer { return m.levelsOn(place) },
+		})
+		if m.disks.all == nil {
+			m.disks.all = map[string]*disk.Disk{}
+		}
+		m.disks.all[place] = d
+	}
+	return d
+}
+
+// changed says that a job has begun or ended.
+func (m space) changed() {
+	m.disk.Changed()
+	m.disks.mu.Lock()
+	defer m.disks.mu.Unlock()
+	for _, d := range m.disks.all {
+		d.Changed()
+	}
+}
+
+// roomFor reports whether the machine of an entry has room for another job of it, after it has removed what must go for that. Machines of
+// providers are looked at when a job gets one.
 func (m space) roomFor(ctx context.Context, e *entry) bool {
 	if e.supply != nil || m.limits() == (disk.Limits{}) {
 		return true
 	}
 	l, _ := m.levels.open(context.WithoutCancel(ctx), e, e.isolation().Default) // it outlives the question; a job would be told what is wrong with it
 	m.levels.leave(l)
-	return m.disk.Room(ctx)
+	place := placeOf(e.settings())
+	d := m.diskOf(place)
+	if d.Room(ctx) {
+		return true
+	}
+	if s := d.Status(); place != "" && s != nil { // of this machine it is said for all entries
+		e.mu.Lock()
+		e.unable = "on " + place + " " + s.Waiting
+		e.mu.Unlock()
+		e.fitness.doubt.Store(true) // when there is room, it is not unable any more
+	}
+	return false
 }
 
 // limits are those of the configuration.
@@ -44,8 +107,13 @@ func (m space) storers() []executor.Storer {
 	for _, root := range roots {
 		all = append(all, &disk.Caches{Root: root, Servers: servers, Busy: m.busy})
 	}
+	return append(all, m.levelsOn("")...)
+}
+
+// levelsOn are the levels on a machine that keep things for later jobs.
+func (m space) levelsOn(place string) (all []executor.Storer) {
 	for _, l := range m.levels.all() {
-		if !l.open.Load() {
+		if !l.open.Load() || l.place != place {
 			continue
 		}
 		if storer, ok := l.executor.(executor.Storer); ok {

@@ -114,11 +114,11 @@ func sameName(have, asked string) bool {
 	return sameRepository(have, asked) && one.Digest == "" && one.Tag == other.Tag
 }
 
-// Stored lists the images and volumes on record that the engine still has. It implements executor.Storer. Of an engine on another machine it
-// lists none.
+// Stored lists the images and volumes on record that the engine still has. It implements executor.Storer. Of an engine that is reached over a network, whose
+// machine nobody knows, it lists none.
 func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
-	stock := &executor.Stock{}
-	if e.engine.on != nil || !strings.HasPrefix(e.engine.Host, "unix:") {
+	stock := &executor.Stock{On: e.engine.on}
+	if !strings.HasPrefix(e.engine.Host, "unix:") {
 		return stock, nil
 	}
 	info, err := e.client.Info(ctx)

@@ -150,6 +150,11 @@ type Files interface {
 	Link(ctx context.Context, target, path string) error
 	// RemoveAll removes what is at path, including folders that are read-only. Links are not followed. That nothing exists is fine.
 	RemoveAll(ctx context.Context, path string) error
+	// Taken is how much of a disk what is at path takes, with all that is in it, in bytes, as far as it can be read. Links are not followed.
+	Taken(ctx context.Context, path string) (bytes int64, err error)
+	// Free is how much is free on the disk of the folder at path, in bytes, for those who are not root. It is not known where there is no such folder, or
+	// the system does not tell, as Windows.
+	Free(ctx context.Context, path string) (bytes int64, known bool, err error)
 	// Unpack unpacks a tar archive below dir, which is made. The rules are those of executor/archive.
 	Unpack(ctx context.Context, dir string, archive io.Reader) error
 	// Pack writes the file or folder at path as a tar archive, whose names start with the last element of path.

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/usage"
 	"github.com/rungci/rung/internal/discard"
-	"github.com/rungci/rung/internal/scarcity"
 )
 
 // A project that is kept between jobs (Job.KeepProject) is a folder beside those of jobs, which stays when they go:
@@ -21,7 +18,7 @@ import (
 //	ROOT/NAME.0/project
 //	ROOT/NAME.0.busy     exists while a job has it
 //
-// Those on this machine are on record in Setup.Uses, so that they can be removed for want of space.
+// They are on record in Setup.Uses, so that they can be removed for want of space.
 
 // busySuffix ends the name of a folder that exists while a job has the kept project beside it.
 const busySuffix = ".busy"
@@ -82,7 +79,7 @@ func (v *environment) take(ctx context.Context, folder string) error {
 	if err := v.claim(ctx, &v.dirs.Busy); err != nil {
 		return err
 	}
-	if k := keptKey(folder); v.executor.here() && !uses.Has(k) {
+	if k := v.executor.keptKey(folder); !uses.Has(k) {
 		if err := uses.Add(k, v.executor.host.Name()); err != nil {
 			return err
 		}
@@ -93,8 +90,8 @@ func (v *environment) take(ctx context.Context, folder string) error {
 
 // uses says that the job has its kept project, if it has one.
 func (v *environment) uses() {
-	if v.dirs.Busy != "" && v.executor.here() {
-		v.marks.Add(v.executor.setup.Uses.Use(keptKey(strings.TrimSuffix(v.dirs.Busy, busySuffix))))
+	if v.dirs.Busy != "" {
+		v.marks.Add(v.executor.setup.Uses.Use(v.executor.keptKey(strings.TrimSuffix(v.dirs.Busy, busySuffix))))
 	}
 }
 
@@ -105,45 +102,69 @@ func (e *Executor) here() bool {
 }
 
 // keptKey is what a kept folder is on record as. The record names the host, too: who it belongs to.
-func keptKey(folder string) usage.Key {
-	return usage.Key{Place: local.Name, Kind: executor.StoredProject, ID: folder}
+func (e *Executor) keptKey(folder string) usage.Key {
+	return usage.Key{Place: e.place(), Kind: executor.StoredProject, ID: folder}
 }
 
-// Stored lists the kept projects on this machine, those of all users. It implements executor.Storer.
+// place is the machine that kept folders are on, whoever has them there.
+func (e *Executor) place() string {
+	if e.here() {
+		return local.Name
+	}
+	return e.host.Name()
+}
+
+// Stored lists the kept projects on the machine, on this one those of all users. It implements executor.Storer.
 func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
 	stock := &executor.Stock{}
-	if e.host.Name() != local.Name {
+	if e.host.Name() != e.place() { // the jobs of another user, which the level for all has, too
 		return stock, nil
 	}
-	known, err := e.setup.Uses.List(local.Name)
+	if !e.here() {
+		if err := e.begin(ctx); err != nil {
+			return nil, err
+		}
+		stock.On, stock.Folder = e.host, e.temp
+	}
+	files, path, uses := e.host.Files(), e.host.Path(), e.setup.Uses
+	known, err := uses.List(e.place())
 	for _, t := range known {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		inUse := e.setup.Uses.InUse(t.Key) || exists(t.ID+busySuffix)
-		if !inUse && !exists(t.ID) {
-			if err := e.setup.Uses.Forget(t.Key); err != nil {
+		inUse := uses.InUse(t.Key) || e.exists(ctx, t.ID+busySuffix)
+		if !inUse && !e.exists(ctx, t.ID) {
+			if err := uses.Forget(t.Key); err != nil {
 				return nil, err
 			}
 			continue
 		}
+		var unmeasured error
+		size := uses.Size(t, func() (bytes int64) {
+			if bytes, unmeasured = files.Taken(ctx, t.ID); unmeasured != nil {
+				return -1
+			}
+			return bytes
+		})
+		if unmeasured != nil {
+			return nil, fmt.Errorf("measuring the kept project %s: %w", t.ID, unmeasured)
+		}
 		stock.Things = append(stock.Things, executor.Stored{
-			Kind: t.Kind, Place: t.Place, ID: t.ID, Name: t.ID, Folder: filepath.Dir(t.ID), Used: t.Used, InUse: inUse,
-			Size: e.setup.Uses.Size(t, func() int64 { return scarcity.Taken(ctx, t.ID) }),
+			Kind: t.Kind, Place: t.Place, ID: t.ID, Name: t.ID, Folder: path.Dir(t.ID), Used: t.Used, InUse: inUse, Size: size,
 		})
 	}
 	return stock, err
 }
 
-// exists reports whether there is something, if that can be known.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
+// exists reports whether there is something on the machine; also if that cannot be known.
+func (e *Executor) exists(ctx context.Context, path string) bool {
+	_, err := e.host.Files().Stat(ctx, path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Discard removes a kept project. It implements executor.Storer. For as long as that takes, the folder is in use.
 func (e *Executor) Discard(ctx context.Context, what executor.Stored) error {
-	k := keptKey(what.ID)
+	k := e.keptKey(what.ID)
 	var there *Executor // as whoever it belongs to
 	busy := what.ID + busySuffix
 	err := e.setup.Uses.Remove(k, func(t usage.Thing) (err error) {
@@ -156,7 +177,7 @@ func (e *Executor) Discard(ctx context.Context, what executor.Stored) error {
 		if err := there.begin(ctx); err != nil {
 			return err
 		}
-		if exists(busy) {
+		if e.exists(ctx, busy) {
 			return usage.ErrInUse
 		}
 		return there.claim(ctx, busy, there.entry(busy, nil))

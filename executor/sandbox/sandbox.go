@@ -171,6 +171,9 @@ func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
 			all.Things = append(all.Things, it)
 		}
 		all.Folder = cmp.Or(all.Folder, stock.Folder)
+		if stock.On != nil {
+			all.On = stock.On
+		}
 	}
 	return all, nil
 }

@@ -174,6 +174,9 @@ func (b *Book) Size(t Thing, measure func() int64) int64 {
 	}
 	b.mu.Unlock()
 	n := measure()
+	if n < 0 { // nobody knows
+		return 0
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sizes[t.Key] = measured{t.Used, n}

@@ -1,4 +1,4 @@
-// Package disk keeps what is stored on this machine for later jobs within a budget. Before a job is asked for, what was not used for longest is
+// Package disk keeps what is stored on a machine for later jobs within a budget. Before a job is asked for, what was not used for longest is
 // removed until there is room; where nothing is left to remove, no job is asked for.
 //
 //	Disk.Room ──> executor.Storer.Stored, Discard      images and volumes of an engine, kept projects in folders, by the levels
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/usage"
 	"github.com/rungci/rung/internal/bytesize"
 	"github.com/rungci/rung/internal/scarcity"
@@ -42,21 +43,24 @@ type Limits struct {
 // Options are those of a Disk.
 type Options struct {
 	Limits func() Limits
-	// Storers are what counts. Those of other machines list nothing.
+	// Storers are what counts.
 	Storers func() []executor.Storer
+	// Here leaves out what is on other machines.
+	Here bool
 	// Folders are on disks that KeepFree is about, too.
 	Folders []string
 	Log     *slog.Logger
 }
 
-// Disk is what is stored on this machine. Its methods are safe for concurrent use.
+// Disk is what is stored on a machine. Its methods are safe for concurrent use.
 type Disk struct {
 	o Options
 
 	looking sync.Mutex // one at a time; others wait for what it finds
 	limits  Limits
 	storers int
-	next    time.Time // no look before
+	next    time.Time            // no look before
+	on      map[string]host.Host // the folders of other machines than this
 
 	mu      sync.Mutex
 	changed bool // since the last look, a job has begun or ended
@@ -124,7 +128,7 @@ func (d *Disk) Room(ctx context.Context) bool {
 	d.looking.Lock()
 	defer d.looking.Unlock()
 	storers := d.o.Storers()
-	if l != d.limits || len(storers) != d.storers || d.due(l) {
+	if l != d.limits || len(storers) != d.storers || d.due(ctx, l) {
 		d.look(ctx, l, storers)
 	}
 	d.mu.Lock()
@@ -133,21 +137,32 @@ func (d *Disk) Room(ctx context.Context) bool {
 }
 
 // due reports whether it is time for a look. The caller holds d.looking.
-func (d *Disk) due(l Limits) bool {
+func (d *Disk) due(ctx context.Context, l Limits) bool {
 	if time.Now().Before(d.next) {
 		return false
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.changed || d.status.Waiting != "" {
+	look, folders := d.changed || d.status.Waiting != "", slices.Collect(maps.Keys(d.status.Free))
+	d.mu.Unlock()
+	if look {
 		return true
 	}
-	for folder := range d.status.Free {
-		if free, known := scarcity.Free(folder); known && free < l.KeepFree {
+	for _, folder := range folders {
+		if free, known := d.free(ctx, folder); known && free < l.KeepFree {
 			return true
 		}
 	}
 	return false
+}
+
+// free is how much is free on the disk of a folder, if that can be known. The caller holds d.looking.
+func (d *Disk) free(ctx context.Context, folder string) (bytes int64, known bool) {
+	on := d.on[folder]
+	if on == nil {
+		return scarcity.Free(folder)
+	}
+	bytes, known, err := on.Files().Free(ctx, folder)
+	return bytes, known && err == nil
 }
 
 // thing is one that is stored.
@@ -171,7 +186,7 @@ func (d *Disk) look(life context.Context, l Limits, storers []executor.Storer) {
 	}
 	over := func() bool { return l.Budget > 0 && total > l.Budget }
 	low := func(folder string) bool {
-		free, known := scarcity.Free(folder)
+		free, known := d.free(ctx, folder)
 		return known && free < l.KeepFree
 	}
 	for _, t := range things {
@@ -196,7 +211,7 @@ func (d *Disk) look(life context.Context, l Limits, storers []executor.Storer) {
 	}
 	free := map[string]int64{}
 	for _, folder := range folders {
-		n, known := scarcity.Free(folder)
+		n, known := d.free(ctx, folder)
 		if !known {
 			continue
 		}
@@ -211,9 +226,14 @@ func (d *Disk) look(life context.Context, l Limits, storers []executor.Storer) {
 	d.found(Status{Budget: l.Budget, KeepFree: l.KeepFree, Used: used, Free: free, Waiting: waiting, Trouble: message(errors.Join(trouble...)), Looked: began})
 }
 
-// list is what is stored, the least recently used first, and on which disks.
+// list is what is stored, the least recently used first, and on which disks. The caller holds d.looking.
 func (d *Disk) list(ctx context.Context, storers []executor.Storer) (things []thing, folders []string, trouble []error) {
-	folders = slices.Clone(d.o.Folders)
+	folders, d.on = slices.Clone(d.o.Folders), map[string]host.Host{}
+	add := func(folder string, on host.Host) {
+		if folders = append(folders, folder); on != nil {
+			d.on[folder] = on
+		}
+	}
 	type key struct{ place, kind, id string }
 	seen := map[key]bool{}
 	for _, in := range storers {
@@ -222,8 +242,11 @@ func (d *Disk) list(ctx context.Context, storers []executor.Storer) (things []th
 			trouble = append(trouble, fmt.Errorf("what is stored cannot be counted: %w", err))
 			continue
 		}
+		if d.o.Here && stock.On != nil {
+			continue
+		}
 		if stock.Folder != "" {
-			folders = append(folders, stock.Folder)
+			add(stock.Folder, stock.On)
 		}
 		for _, it := range stock.Things {
 			k := key{it.Place, it.Kind, it.ID}
@@ -234,7 +257,7 @@ func (d *Disk) list(ctx context.Context, storers []executor.Storer) (things []th
 			if it.Folder == "" {
 				it.Folder = stock.Folder
 			} else {
-				folders = append(folders, it.Folder)
+				add(it.Folder, stock.On)
 			}
 			things = append(things, thing{it, in})
 		}

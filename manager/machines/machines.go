@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/ledger"
 	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/executor/usage"
+	"github.com/rungci/rung/manager/disk"
 )
 
 const (
@@ -44,6 +47,9 @@ type Options struct {
 	Adopted <-chan struct{}
 	// Note is told of what goes wrong beside jobs.
 	Note func(error)
+	// Limits are those of the disk of each machine, see Level.Room; nil is none.
+	Limits func() disk.Limits
+	Log    *slog.Logger
 }
 
 // Opener opens levels on machines. Its methods are safe for concurrent use.
@@ -52,10 +58,21 @@ type Opener struct {
 
 	mu   sync.Mutex
 	open map[string]*shared
+	kept map[string]*kept // by the folder of the machine's state
+}
+
+// kept is what a machine has for later jobs. Its levels share it.
+type kept struct {
+	uses *usage.Book
+	disk *disk.Disk
+
+	levels int // that are open, under Opener.mu
 }
 
 // New makes an opener.
-func New(o Options) *Opener { return &Opener{o: o, open: map[string]*shared{}} }
+func New(o Options) *Opener {
+	return &Opener{o: o, open: map[string]*shared{}, kept: map[string]*kept{}}
+}
 
 // shared is a level on a machine, for all jobs there.
 type shared struct {
@@ -65,6 +82,9 @@ type shared struct {
 	err   error
 	host  host.Host
 	level executor.Executor
+	kept  *kept
+
+	closing sync.Once
 
 	users int // under Opener.mu
 	rest  *time.Timer
@@ -81,6 +101,7 @@ func (o *Opener) Level(ctx context.Context, m *provider.Machine, level executor.
 	if !known {
 		sum := sha256.Sum256([]byte(m.Name + "\n" + m.Access.String()))
 		s = &shared{name: name, ready: make(chan struct{}), state: filepath.Join(o.o.Setup.State, "machines", hex.EncodeToString(sum[:8]))}
+		s.kept = o.keep(s.state, m.Name)
 		o.open[name] = s
 		go o.begin(context.WithoutCancel(ctx), s, m, level)
 	}
@@ -90,6 +111,7 @@ func (o *Opener) Level(ctx context.Context, m *provider.Machine, level executor.
 		s.rest = nil
 	}
 	o.mu.Unlock()
+	s.kept.disk.Changed()
 	l := &Level{opener: o, shared: s, machine: m}
 	select {
 	case <-s.ready:
@@ -108,6 +130,47 @@ func (o *Opener) Level(ctx context.Context, m *provider.Machine, level executor.
 		}
 	}
 	return l, nil
+}
+
+// keep returns what a machine has for later jobs, for one more level there. The caller holds the lock.
+func (o *Opener) keep(state, name string) *kept {
+	k := o.kept[state]
+	if k == nil {
+		limits := o.o.Limits
+		if limits == nil {
+			limits = func() disk.Limits { return disk.Limits{} }
+		}
+		log := o.o.Log
+		if log == nil {
+			log = slog.New(slog.DiscardHandler)
+		}
+		k = &kept{
+			uses: usage.New(filepath.Join(state, "uses")), // of this machine alone: the next one with its address has things of the same names
+			disk: disk.New(disk.Options{Limits: limits, Storers: func() []executor.Storer { return o.storers(state) }, Log: log.With("machine", name)}),
+		}
+		o.kept[state] = k
+	}
+	k.levels++
+	return k
+}
+
+// storers are the levels on a machine that keep things for later jobs.
+func (o *Opener) storers(state string) (all []executor.Storer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.open {
+		if s.state != state {
+			continue
+		}
+		select {
+		case <-s.ready:
+			if storer, ok := s.level.(executor.Storer); ok {
+				all = append(all, storer)
+			}
+		default:
+		}
+	}
+	return all
 }
 
 // answers reports whether a machine that was reached before still does what it is told.
@@ -137,7 +200,7 @@ func (o *Opener) begin(ctx context.Context, s *shared, m *provider.Machine, leve
 		return
 	}
 	setup := o.o.Setup
-	setup.Host, setup.State, setup.Temp, setup.HostEnv = s.host, s.state, m.Temp, m.Env
+	setup.Host, setup.State, setup.Temp, setup.HostEnv, setup.Uses = s.host, s.state, m.Temp, m.Env, s.kept.uses
 	if s.level, s.err = o.o.Open(ctx, level, setup); s.err != nil {
 		s.level = nil
 		s.err = fmt.Errorf("isolation level %q: %w", level, s.err)
@@ -171,6 +234,7 @@ func (o *Opener) drop(s *shared) {
 
 // leave ends the use of a level by one job.
 func (o *Opener) leave(s *shared, m *provider.Machine) {
+	s.kept.disk.Changed()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s.users--; s.users > 0 {
@@ -203,6 +267,13 @@ func (o *Opener) finish(s *shared, forGood bool) {
 }
 
 func (o *Opener) close(s *shared) {
+	s.closing.Do(func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if s.kept.levels--; s.kept.levels == 0 {
+			delete(o.kept, s.state)
+		}
+	})
 	if s.level != nil {
 		if err := s.level.Close(); err != nil && s.host.Err() == nil {
 			o.o.Note(fmt.Errorf("closing an isolation level: %w", err))
@@ -241,6 +312,19 @@ type Level struct {
 
 // Machine is what it is on.
 func (l *Level) Machine() *provider.Machine { return l.machine }
+
+// Room makes room for another job on the machine, by removing what was not used for longest. The error says what the machine lacks: it is of no use to a
+// job then. A machine of the job's own has nothing that could be removed.
+func (l *Level) Room(ctx context.Context) error {
+	d := l.shared.kept.disk
+	if l.machine.Fresh || d.Room(ctx) {
+		return nil
+	}
+	if s := d.Status(); s != nil && s.Waiting != "" {
+		return fmt.Errorf("it has no disk space for another job: %s", s.Waiting)
+	}
+	return context.Cause(ctx)
+}
 
 // Fault says why the machine is of no use to other jobs; empty if nothing is known to be wrong with it.
 func (l *Level) Fault() string {

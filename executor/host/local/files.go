@@ -12,6 +12,7 @@ import (
 	"github.com/rungci/rung/executor/archive"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/internal/discard"
+	"github.com/rungci/rung/internal/scarcity"
 )
 
 // Files are the files on this machine.
@@ -103,6 +104,24 @@ func (Files) RemoveAll(ctx context.Context, path string) error {
 		return err
 	}
 	return discard.All(ctx, path)
+}
+
+// Taken measures a file or folder.
+func (Files) Taken(ctx context.Context, path string) (bytes int64, err error) {
+	if err := absolute(path); err != nil {
+		return 0, err
+	}
+	bytes = scarcity.Taken(ctx, path)
+	return bytes, context.Cause(ctx)
+}
+
+// Free measures what is left of a folder's disk.
+func (Files) Free(_ context.Context, path string) (bytes int64, known bool, err error) {
+	if err := absolute(path); err != nil {
+		return 0, false, err
+	}
+	bytes, known = scarcity.Free(path)
+	return bytes, known, nil
 }
 
 // Unpack unpacks a tar archive.

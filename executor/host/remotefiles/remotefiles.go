@@ -62,6 +62,20 @@ var operations = map[string]operation{
 	"remove": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, _ io.Writer) error {
 		return files.RemoveAll(ctx, args[0])
 	}},
+	"taken": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, out io.Writer) error {
+		bytes, err := files.Taken(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(bytes)
+	}},
+	"free": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, out io.Writer) error {
+		bytes, known, err := files.Free(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(freeSpace{bytes, known})
+	}},
 	"overwrite": {"FILE", func(_ context.Context, _ host.Files, args []string, in io.Reader, _ io.Writer) error {
 		return overwrite(args[0], in)
 	}},
@@ -77,6 +91,12 @@ var operations = map[string]operation{
 	"pack": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, out io.Writer) error {
 		return files.Pack(ctx, args[0], out)
 	}},
+}
+
+// freeSpace is what host.Files.Free says.
+type freeSpace struct {
+	Bytes int64 `json:"bytes"`
+	Known bool  `json:"known"`
 }
 
 func withPerm(ctx context.Context, args []string, make func(context.Context, string, fs.FileMode) error) error {
@@ -232,6 +252,19 @@ func (c *Client) Link(ctx context.Context, target, path string) error {
 // RemoveAll removes a file or folder.
 func (c *Client) RemoveAll(ctx context.Context, path string) error {
 	return c.call(ctx, nil, nil, "remove", path)
+}
+
+// Taken measures a file or folder.
+func (c *Client) Taken(ctx context.Context, path string) (bytes int64, err error) {
+	err = c.ask(ctx, &bytes, "taken", path)
+	return bytes, err
+}
+
+// Free measures what is left of a folder's disk.
+func (c *Client) Free(ctx context.Context, path string) (bytes int64, known bool, err error) {
+	var left freeSpace
+	err = c.ask(ctx, &left, "free", path)
+	return left.Bytes, left.Known, err
 }
 
 // Environ are the variables that the program has there, as NAME=VALUE.

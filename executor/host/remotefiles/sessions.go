@@ -19,7 +19,7 @@ import (
 const sessionOperation = "session"
 
 // brief are the operations that read nothing and answer in a few words.
-var brief = []string{"temp", "stat", "mkdir", "mkdir-all", "link", "remove", "environ"}
+var brief = []string{"temp", "stat", "mkdir", "mkdir-all", "link", "remove", "environ", "free"}
 
 // Brief reports whether Sessions can do what args ask for.
 func Brief(args []string) bool { return len(args) > 0 && slices.Contains(brief, args[0]) }
