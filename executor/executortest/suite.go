@@ -433,10 +433,11 @@ func (s *suite) startOwner(t *testing.T, dir string, lease executor.Lease, env .
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner.Env = append(slices.Concat(os.Environ(), s.level.Env, env), ownerDir+"="+dir, ownerLease+"="+string(terms))
-	if built.dir != "" {
-		owner.Env = append(owner.Env, ProgramVariable+"="+programFile())
+	program, err := Program()
+	if err != nil {
+		t.Fatal(err)
 	}
+	owner.Env = append(slices.Concat(os.Environ(), s.level.Env, env), ownerDir+"="+dir, ownerLease+"="+string(terms), ProgramVariable+"="+program)
 	owner.Stderr = os.Stderr
 	out, err := owner.StdoutPipe()
 	if err != nil {
