@@ -1,4 +1,4 @@
-// Package kube is what an executor and an instance group know of a cluster of Kubernetes: how its API server is found and asked, and what the state of a pod means.
+// Package kube is what an executor, an instance group and shared state know of a cluster of Kubernetes: how its API server is found and asked, and what the state of a pod means.
 // It has a client of a few kinds of objects only. The generated clients of all kinds would add 30 MB to a program.
 package kube
 
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,8 @@ type Access struct {
 	Token                     string
 	Kubeconfig                string // a file, which counts before the service account of a pod; empty is that of KUBECONFIG, or the user's own
 	Context                   string // of the kubeconfig; empty is its current one
+	// Apart makes each call on a connection of its own while it lasts (HTTP/1.1): one that hangs ends with its call, and the next call does not wait for it.
+	Apart bool
 }
 
 // Requests a second to the API server, and at once. Its own limits are those that count.
@@ -63,7 +66,7 @@ type Client struct {
 // scheme has the kinds of objects.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
-	if err := corev1.AddToScheme(s); err != nil {
+	if err := errors.Join(corev1.AddToScheme(s), coordinationv1.AddToScheme(s)); err != nil {
 		panic(err)
 	}
 	metav1.AddToGroupVersion(s, corev1.SchemeGroupVersion)
@@ -83,6 +86,9 @@ func Connect(access Access, env []string, tries int, pause time.Duration) (*Clie
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.QPS, config.Burst, config.UserAgent = requestRate, requestBurst, "rung"
+	if access.Apart {
+		config.NextProtos = []string{"http/1.1"}
+	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the Kubernetes cluster at %s: %w", config.Host, err)

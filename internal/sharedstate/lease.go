@@ -10,8 +10,10 @@ import (
 	"time"
 )
 
+// LeaseName is the object that says who has the state. Its text is a Claim.
+const LeaseName = "lease"
+
 const (
-	leaseName = "lease"
 	// A lease is renewed renewals times in its time, and each call of the store may take a callPart of it.
 	renewals = 4
 	callPart = 4
@@ -21,10 +23,10 @@ const (
 	sealed = "rung"
 )
 
-// claim is what the lease says. It is for people, too, and holds no secret.
-type claim struct {
+// Claim is what the lease says, as JSON. It is for people, too, and holds no secret.
+type Claim struct {
 	Holder   string        `json:"holder"`
-	Name     string        `json:"name"`
+	Name     string        `json:"name"`    // of the holder, for people
 	Session  string        `json:"session"` // of the process
 	Count    uint64        `json:"count"`   // of its renewals
 	Lease    time.Duration `json:"lease"`   // nanoseconds
@@ -34,7 +36,7 @@ type claim struct {
 
 // lease is this process's claim, as it was written last.
 type lease struct {
-	claim
+	Claim
 	tag string
 }
 
@@ -48,11 +50,11 @@ func (d deadline) left(lease time.Duration) time.Duration {
 
 // take waits until the lease can be taken, and takes it.
 func (s *State) take(ctx context.Context) error {
-	check, err := s.seal.close(leaseName, sealed)
+	check, err := s.seal.close(LeaseName, sealed)
 	if err != nil {
 		return err
 	}
-	s.lease.claim = claim{Holder: s.o.Holder, Name: s.o.Name, Session: rand.Text(), Lease: s.o.Lease, Seal: check}
+	s.lease.Claim = Claim{Holder: s.o.Holder, Name: s.o.Name, Session: rand.Text(), Lease: s.o.Lease, Seal: check}
 	var seen time.Time // when the lease became what it is
 	last, told := "", false
 	for {
@@ -86,22 +88,22 @@ func (s *State) take(ctx context.Context) error {
 }
 
 // readLease is what the lease says; nil if there is none.
-func (s *State) readLease(ctx context.Context) (*claim, string, error) {
+func (s *State) readLease(ctx context.Context) (*Claim, string, error) {
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	text, tag, err := s.o.Objects.Get(ctx, leaseName)
+	text, tag, err := s.o.Objects.Get(ctx, LeaseName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	var c claim
+	var c Claim
 	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, "", fmt.Errorf("the object %s is not a lease: %w", leaseName, err)
+		return nil, "", fmt.Errorf("the object %s is not a lease: %w", LeaseName, err)
 	}
 	var check string
-	if err := s.seal.open(leaseName, c.Seal, &check); err != nil {
+	if err := s.seal.open(LeaseName, c.Seal, &check); err != nil {
 		return nil, "", err
 	}
 	return &c, tag, nil
@@ -110,10 +112,10 @@ func (s *State) readLease(ctx context.Context) (*claim, string, error) {
 // claimOnce writes the lease once, and reports whether it is this process's now.
 func (s *State) claimOnce(ctx context.Context, when Condition) bool {
 	s.lease.Count++
-	text, _ := json.Marshal(s.lease.claim) // of texts and numbers
+	text, _ := json.Marshal(s.lease.Claim) // of texts and numbers
 	began := time.Now()
 	limited, cancel := s.limited(ctx)
-	tag, err := s.o.Objects.Put(limited, leaseName, text, when)
+	tag, err := s.o.Objects.Put(limited, LeaseName, text, when)
 	cancel()
 	if err != nil && !errors.Is(err, ErrCondition) { // it may be there
 		s.o.Log.Warn("the lease of the shared state was not written", "error", err)

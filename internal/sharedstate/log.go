@@ -14,10 +14,13 @@ import (
 const (
 	logFolder      = "log/"
 	snapshotFolder = "snapshot/"
-	// A snapshot is written after minEntries entries, once those have snapshotFactor times its size.
+	// A snapshot is written after minEntries entries, once those have snapshotFactor times its size, or are many: maxEntries, and one more for each perEntry
+	// bytes of it. Who takes over reads entries one by one, and a store may be one that does not like a lot of objects.
 	minEntries     = 64
 	snapshotFactor = 2
 	minGrown       = 1 << 20
+	maxEntries     = 500
+	perEntry       = 64 << 10
 )
 
 // errTaken says that the next entry was written by another process.
@@ -182,7 +185,9 @@ func (s *State) put(name string, object []byte, id string) error {
 // change nothing, and it is tried again with the next entry.
 func (s *State) compact() {
 	last := s.next - 1
-	if last-s.base < minEntries || s.grown < max(minGrown, snapshotFactor*s.size) || s.Err() != nil {
+	entries := int(last - s.base)
+	large, many := s.grown >= max(minGrown, snapshotFactor*s.size), entries >= maxEntries+s.size/perEntry
+	if entries < minEntries || !large && !many || s.Err() != nil {
 		return
 	}
 	s.mu.Lock()

@@ -1,5 +1,5 @@
 // Package sharedstate is what one of several processes, on whatever hosts, knows and the next one takes over: values by names, in an object store with
-// conditional writes.
+// conditional writes, which need not be more than a Kubernetes API server.
 //
 //	lease            who has the state; its holder writes it again and again, each time on condition that it is as it was written last
 //	log/N            a change, sealed; written on condition that there is no N yet
@@ -31,7 +31,7 @@ const (
 	MinLease = 3 * time.Second
 	// MinKey is how long a key is at least, in bytes.
 	MinKey = 16
-	// MaxValue bounds a value, in bytes, and MaxState all of them: they are in memory, and are written whole now and then.
+	// MaxValue bounds a value, in bytes, and MaxState all of them, unless Options say less: they are in memory, and are written whole now and then.
 	MaxValue = 16 << 20
 	MaxState = 512 << 20
 	// retryPause is between attempts to write what could not be written.
@@ -55,7 +55,9 @@ type Options struct {
 	Name string
 	// Lease is how long this process may be silent before others take over; 0 is DefaultLease.
 	Lease time.Duration
-	Log   *slog.Logger
+	// MaxState bounds all values, in bytes, where the store keeps less than others; 0 is MaxState.
+	MaxState int
+	Log      *slog.Logger
 	// OnLost is told that the state is lost, and why, before anybody else can learn of it: a process that ends in it does nothing more. nil: nobody is told.
 	OnLost func(why error)
 }
@@ -88,6 +90,7 @@ type State struct {
 // batch is changes that are written together.
 type batch struct {
 	changes map[string][]byte
+	grow    int // bytes
 	done    chan struct{}
 	err     error
 }
@@ -95,7 +98,7 @@ type batch struct {
 // Acquire waits until no other process has the state, and takes it over. Bad options, and another key, are errors at once; a store that cannot be
 // reached, or refuses this process, is waited for, and told.
 func Acquire(ctx context.Context, o Options) (*State, error) {
-	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.Lease, o.MaxState = cmp.Or(o.Lease, DefaultLease), cmp.Or(o.MaxState, MaxState)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -185,14 +188,19 @@ func (s *State) Commit(changes map[string][]byte) error {
 		defer s.mu.Unlock()
 		return errors.New("the shared state is closed")
 	}
-	if s.total+grow > MaxState {
+	waiting := 0
+	if s.waiting != nil {
+		waiting = s.waiting.grow
+	}
+	if s.total+waiting+grow > s.o.MaxState {
 		defer s.mu.Unlock()
-		return fmt.Errorf("the shared state would have more than %d bytes; let fewer jobs run at once", MaxState)
+		return fmt.Errorf("the shared state would have more than %d bytes; let fewer jobs run at once", s.o.MaxState)
 	}
 	if s.waiting == nil {
 		s.waiting = &batch{changes: map[string][]byte{}, done: make(chan struct{})}
 	}
 	b := s.waiting
+	b.grow += grow
 	for name, value := range changes {
 		b.changes[name] = slices.Clone(value)
 	}

@@ -240,6 +240,39 @@ func TestTheLogIsCutOffAndNothingIsLost(t *testing.T) {
 	})
 }
 
+// However small entries are, who takes over does not read thousands, and the store does not keep them.
+func TestEntriesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &objectstest.Memory{}
+		s := acquire(t, options(store, "a"))
+		most := 0
+		for i := range 3000 {
+			commit(t, s, "last", fmt.Sprint(i))
+			time.Sleep(time.Second)
+			names, _ := store.List(t.Context(), "")
+			most = max(most, len(names))
+		}
+		if most > 1100 {
+			t.Errorf("there were %d objects", most)
+		}
+		has(t, acquire(t, options(store, "a")), "last", "2999")
+	})
+}
+
+func TestAStoreThatKeepsLessIsNotGivenMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options(&objectstest.Memory{}, "a")
+		o.MaxState = 100
+		s := acquire(t, o)
+		commit(t, s, "a", strings.Repeat("x", 60))
+		if err := s.Commit(map[string][]byte{"b": make([]byte, 41)}); err == nil || !strings.Contains(err.Error(), "more than 100 bytes") {
+			t.Error(err)
+		}
+		commit(t, s, "a", "-", "b", strings.Repeat("x", 40))
+		has(t, s, "b", strings.Repeat("x", 40))
+	})
+}
+
 func TestOneThatWaitsCanBeStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &objectstest.Memory{}

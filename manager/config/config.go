@@ -69,14 +69,24 @@ type Disk struct {
 // StateStorage is where the state of managers on several hosts is, of which one runs jobs at a time.
 type StateStorage struct {
 	// KeyFile holds the key that seals the state; empty: the variable RUNG_STATE_KEY is the key.
-	KeyFile string        `toml:"key_file"`
-	Prefix  string        `toml:"prefix"` // of the names of objects in the bucket
-	Lease   time.Duration `toml:"lease"`  // how long a manager may be silent; 0 is 30 s
-	S3      CacheS3       `toml:"s3"`
+	KeyFile    string          `toml:"key_file"`
+	Prefix     string          `toml:"prefix"` // of the names of objects, in the bucket or the namespace
+	Lease      time.Duration   `toml:"lease"`  // how long a manager may be silent; 0 is 30 s
+	S3         CacheS3         `toml:"s3"`
+	Kubernetes StateKubernetes `toml:"kubernetes"`
+}
+
+// StateKubernetes is a namespace of Kubernetes.
+type StateKubernetes struct {
+	Namespace  string `toml:"namespace"`
+	Kubeconfig string `toml:"kubeconfig"` // a file; empty: the cluster that this is a pod of, or else the user's kubeconfig
+	Context    string `toml:"context"`    // of the kubeconfig
 }
 
 // Used reports whether there is one.
-func (s StateStorage) Used() bool { return s.S3.BucketName != "" || s.KeyFile != "" || s.Prefix != "" }
+func (s StateStorage) Used() bool {
+	return s.S3.BucketName != "" || s.Kubernetes != StateKubernetes{} || s.KeyFile != "" || s.Prefix != ""
+}
 
 // Runner is an entry: a runner of GitLab, and how its jobs run.
 type Runner struct {

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rungci/rung/internal/kube"
+	"github.com/rungci/rung/internal/kubestate"
 	"github.com/rungci/rung/internal/sharedstate"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/manager/cachestore/s3"
@@ -62,12 +64,9 @@ func Open(ctx context.Context, o Options) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfiguration, err)
 	}
-	if o.Config.S3.BucketName == "" {
-		return nil, fmt.Errorf("%w: BucketName in [state_storage.s3] is missing", ErrConfiguration)
-	}
-	objects, err := s3.NewObjects(o.Config.S3, o.Config.Prefix)
+	where, err := open(o)
 	if err != nil {
-		return nil, fmt.Errorf("%w: [state_storage.s3]: %w", ErrConfiguration, err)
+		return nil, fmt.Errorf("%w: %w", ErrConfiguration, err)
 	}
 	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
 		return nil, &store.FolderError{Folder: o.Folder, Err: err}
@@ -79,7 +78,7 @@ func Open(ctx context.Context, o Options) (*State, error) {
 	if err != nil {
 		return nil, &store.FolderError{Folder: o.Folder, Err: err}
 	}
-	state, err := acquire(ctx, o, key, objects)
+	state, err := acquire(ctx, o, key, where)
 	if err != nil {
 		unlock()
 		return nil, err
@@ -87,7 +86,37 @@ func Open(ctx context.Context, o Options) (*State, error) {
 	return &State{State: state, Secret: key, unlock: unlock}, nil
 }
 
-func acquire(ctx context.Context, o Options, key []byte, objects sharedstate.Objects) (*sharedstate.State, error) {
+// place is where the state is.
+type place struct {
+	sharedstate.Objects
+	maxState int // bytes; 0: whatever is possible
+}
+
+// open reads where the state is. Nothing is asked.
+func open(o Options) (p place, err error) {
+	bucket, k := o.Config.S3.BucketName != "", o.Config.Kubernetes
+	switch {
+	case bucket && k != config.StateKubernetes{}:
+		return p, errors.New("there are [state_storage.s3] and [state_storage.kubernetes], and the state is in one place; remove one of them")
+	case bucket:
+		if p.Objects, err = s3.NewObjects(o.Config.S3, o.Config.Prefix); err != nil {
+			return p, fmt.Errorf("[state_storage.s3]: %w", err)
+		}
+		return p, nil
+	case k.Namespace != "":
+		access := kube.Access{Kubeconfig: k.Kubeconfig, Context: k.Context}
+		objects, err := kubestate.New(kubestate.Options{Access: access, Env: []string{"KUBECONFIG=" + o.Getenv("KUBECONFIG")}, Namespace: k.Namespace, Name: o.Config.Prefix})
+		if err != nil {
+			return p, fmt.Errorf("[state_storage.kubernetes]: %w", err)
+		}
+		return place{objects, kubestate.MaxState}, nil
+	case k != config.StateKubernetes{}:
+		return p, errors.New("namespace in [state_storage.kubernetes] is missing")
+	}
+	return p, errors.New("BucketName in [state_storage.s3] is missing, or namespace in [state_storage.kubernetes]")
+}
+
+func acquire(ctx context.Context, o Options, key []byte, where place) (*sharedstate.State, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
@@ -97,7 +126,8 @@ func acquire(ctx context.Context, o Options, key []byte, objects sharedstate.Obj
 		return nil, &store.FolderError{Folder: o.Folder, Err: err}
 	}
 	state, err := sharedstate.Acquire(ctx, sharedstate.Options{
-		Objects: objects, Key: key, Holder: holder + " on " + host, Name: fmt.Sprintf("of %s on %s", o.Folder, host), Lease: cmp.Or(o.Config.Lease, sharedstate.DefaultLease), Log: o.Log, OnLost: o.OnLost,
+		Objects: where.Objects, MaxState: where.maxState, Key: key, Holder: holder + " on " + host, Name: fmt.Sprintf("of %s on %s", o.Folder, host),
+		Lease: cmp.Or(o.Config.Lease, sharedstate.DefaultLease), Log: o.Log, OnLost: o.OnLost,
 	})
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", ErrConfiguration, err)
