@@ -142,7 +142,8 @@ func New(o Options) (*Manager, error) {
 	}
 	uses := usage.New(filepath.Join(o.State, usesFolder))
 	m.levels = newLevels(o.Log, func(ctx context.Context, r *config.Runner, of executor.Level) (executor.Executor, error) {
-		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: executor.Lease{Owner: m.owner(), Keep: o.Keep}, Uses: uses})
+		lease := executor.Lease{Owner: m.owner(), Keep: o.Keep, Elsewhere: o.Shared != nil && r.Apart(of)}
+		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: lease, Uses: uses})
 		return opened, placed(m, r, config.PluginOptions, err)
 	})
 	m.disk = disk.New(disk.Options{Limits: space{m}.limits, Storers: space{m}.storers, Here: true, Folders: []string{o.State}, Log: o.Log})

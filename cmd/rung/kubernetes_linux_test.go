@@ -19,8 +19,10 @@ func TestKubernetesScripts(t *testing.T) {
 	c := kubetest.Start(t)
 	t.Cleanup(kubetest.Stop) // the package has no other use for it
 	rights := c.Deploy(t, filepath.Join("..", "..", "deploy", "kubernetes"))
-	if err := c.Apply(t.Context(), "", filepath.Join("..", "..", "plugins", "kubernetes", "rbac.yaml")); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{filepath.Join("plugins", "kubernetes", "rbac.yaml"), filepath.Join("deploy", "kubernetes", "state.yaml")} {
+		if err := c.Apply(t.Context(), "", filepath.Join("..", "..", file)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := c.Namespace(t.Context(), machines); err != nil {
 		t.Fatal(err)

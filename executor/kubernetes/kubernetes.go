@@ -164,7 +164,7 @@ func (e *Executor) begin() error {
 		return nil
 	}
 	var err error
-	e.book, err = ledger.Open(e.setup.State, bookName, ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep})
+	e.book, err = ledger.Open(e.setup.State, bookName, ledger.Lease{Owner: e.setup.Lease.Owner, Keep: e.setup.Lease.Keep, Elsewhere: e.setup.Lease.Elsewhere})
 	return err
 }
 

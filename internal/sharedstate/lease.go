@@ -34,6 +34,9 @@ type Claim struct {
 	Seal     []byte        `json:"seal"`
 }
 
+// patience is how long others wait since they have seen the lease change.
+func (c *Claim) patience() time.Duration { return c.Lease + c.Lease/spare }
+
 // lease is this process's claim, as it was written last.
 type lease struct {
 	Claim
@@ -64,11 +67,12 @@ func (s *State) take(ctx context.Context) error {
 			return err
 		case err != nil:
 			last = "" // it may have changed meanwhile
+			s.o.OnWait(Waiting{Err: err})
 			if !told {
 				s.o.Log.Error("the shared state cannot be reached; this manager waits until it can. Check the object store, and this host's connection and credentials", "error", err)
 				told = true
 			}
-		case found == nil, found.Released, found.Holder == s.o.Holder, last == tag && time.Since(seen) > found.Lease+found.Lease/spare:
+		case found == nil, found.Released, found.Holder == s.o.Holder, last == tag && time.Since(seen) > found.patience():
 			if s.claimOnce(ctx, Condition{Absent: found == nil, Tag: tag}) {
 				return nil
 			}
@@ -78,6 +82,7 @@ func (s *State) take(ctx context.Context) error {
 				s.o.Log.Info("another manager has the shared state; this one waits, and takes over when it is silent", "manager", found.Name, "lease", found.Lease)
 			}
 			last, seen, told = tag, time.Now(), false
+			s.o.OnWait(Waiting{Name: found.Name, Until: seen.Add(found.patience())})
 		}
 		select {
 		case <-time.After(s.o.Lease / (2 * renewals)):

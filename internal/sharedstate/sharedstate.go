@@ -60,6 +60,17 @@ type Options struct {
 	Log      *slog.Logger
 	// OnLost is told that the state is lost, and why, before anybody else can learn of it: a process that ends in it does nothing more. nil: nobody is told.
 	OnLost func(why error)
+	// OnWait is told for what Acquire waits, each time that changes; nil: nobody is told.
+	OnWait func(Waiting)
+}
+
+// Waiting is for what Acquire waits.
+type Waiting struct {
+	Name string // of the holder, for people; empty while nobody can say
+	// Until is when its lease is over for this process, if it is silent from now on.
+	Until time.Time
+	// Err is why the store does not answer; nil if it does.
+	Err error
 }
 
 // State is the values, for the process that has them. Its methods are safe for concurrent use.
@@ -98,6 +109,9 @@ type batch struct {
 // Acquire waits until no other process has the state, and takes it over. Bad options, and another key, are errors at once; a store that cannot be
 // reached, or refuses this process, is waited for, and told.
 func Acquire(ctx context.Context, o Options) (*State, error) {
+	if o.OnWait == nil {
+		o.OnWait = func(Waiting) {}
+	}
 	o.Lease, o.MaxState = cmp.Or(o.Lease, DefaultLease), cmp.Or(o.MaxState, MaxState)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -91,11 +91,17 @@ func TestASecondOneWaitsUntilTheHolderIsSilent(t *testing.T) {
 		store := &objectstest.Memory{}
 		first := acquire(t, options(store, "a"))
 		got := make(chan *sharedstate.State)
-		go func() { got <- acquire(t, options(store, "b")) }()
+		var waiting sharedstate.Waiting
+		o := options(store, "b")
+		o.OnWait = func(w sharedstate.Waiting) { waiting = w }
+		go func() { got <- acquire(t, o) }()
 		select {
 		case <-got:
 			t.Fatal("two have the state")
 		case <-time.After(10 * time.Hour):
+		}
+		if left := time.Until(waiting.Until); waiting.Name != "host a" || waiting.Err != nil || left < term || left > term*5/4 {
+			t.Errorf("it waits for %+v", waiting)
 		}
 		commit(t, first, "a", "1")
 		first.Abandon()

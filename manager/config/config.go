@@ -10,7 +10,12 @@
 // Source: common/config.go in gitlab-runner 19.4, and its documentation of the file.
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"github.com/rungci/rung/executor"
+)
 
 // Config is a configuration. Values that are not in the file are those that gitlab-runner has.
 type Config struct {
@@ -45,6 +50,16 @@ func (c *Config) RunAs(user string) {
 // here reports whether the entry's jobs run on this machine, in what its level makes: those of other executors have users of their own.
 func (r *Runner) here() bool {
 	return r.Provider == nil && r.Executor != "ssh" && r.Executor != "custom" && r.Executor != PluginExecutor && r.Executor != KubernetesExecutor
+}
+
+// Apart reports whether the entry's jobs of a level run where another host can reach them as well as this one: on machines of a fleet, in pods, or in the containers of
+// an engine that is reached by a network.
+func (r *Runner) Apart(of executor.Level) bool {
+	if r.Provider != nil {
+		return r.Provider.Machinery != nil
+	}
+	engine := r.Docker != nil && (strings.HasPrefix(r.Docker.Host, "tcp://") || strings.HasPrefix(r.Docker.Host, "ssh://"))
+	return r.Executor == KubernetesExecutor || r.Executor == "docker" && engine && of == executor.Container
 }
 
 // SessionServer is the server of web terminals. Without ListenAddress there is none.

@@ -544,3 +544,28 @@ func TestWhoseJobsRunAsRoot(t *testing.T) {
 		})
 	}
 }
+
+func TestWhichJobsAnotherHostReaches(t *testing.T) {
+	docker := func(host string) *config.Runner {
+		return &config.Runner{Executor: "docker", Docker: &config.Docker{Host: host}}
+	}
+	for name, c := range map[string]struct {
+		runner *config.Runner
+		level  executor.Level
+		want   bool
+	}{
+		"pods":                     {&config.Runner{Executor: "kubernetes"}, executor.Sandbox, true},
+		"machines of a fleet":      {&config.Runner{Executor: "instance", Provider: &config.Provider{Machinery: &config.Machinery{}}}, executor.None, true},
+		"hosts that it names":      {&config.Runner{Executor: "instance", Provider: &config.Provider{}}, executor.None, false},
+		"an engine by SSH":         {docker("ssh://ci@host"), executor.Container, true},
+		"an engine by TLS":         {docker("tcp://host:2376"), executor.Container, true},
+		"beside an engine by TLS":  {docker("tcp://host:2376"), executor.Sandbox, false},
+		"an engine of this host":   {docker("unix:///var/run/docker.sock"), executor.Container, false},
+		"processes":                {&config.Runner{Executor: "shell"}, executor.None, false},
+		"processes, and an engine": {&config.Runner{Executor: "shell", Docker: &config.Docker{Host: "tcp://host:2376"}}, executor.Container, false},
+	} {
+		if got := c.runner.Apart(c.level); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

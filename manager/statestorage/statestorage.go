@@ -39,6 +39,9 @@ var ErrConfiguration = errors.New("[state_storage] of the configuration cannot b
 // ErrKey says that other managers have another key.
 var ErrKey = sharedstate.ErrKey
 
+// Waiting is for what Open waits.
+type Waiting = sharedstate.Waiting
+
 // State is the state, while this manager has it.
 type State struct {
 	*sharedstate.State
@@ -56,6 +59,8 @@ type Options struct {
 	Log    *slog.Logger
 	// OnLost is that of sharedstate.Options.
 	OnLost func(why error)
+	// OnWait is that of sharedstate.Options. The folder is this process's when it is called.
+	OnWait func(Waiting)
 }
 
 // Open waits until no other manager has the state, and takes it over. Errors wrap ErrConfiguration, or store.ErrInUse if another process has the folder.
@@ -121,13 +126,17 @@ func acquire(ctx context.Context, o Options, key []byte, where place) (*sharedst
 	if err != nil {
 		return nil, err
 	}
+	folder, err := filepath.Abs(o.Folder)
+	if err != nil {
+		return nil, err
+	}
 	holder, err := holderOf(filepath.Join(o.Folder, holderFile))
 	if err != nil {
 		return nil, &store.FolderError{Folder: o.Folder, Err: err}
 	}
 	state, err := sharedstate.Acquire(ctx, sharedstate.Options{
-		Objects: where.Objects, MaxState: where.maxState, Key: key, Holder: holder + " on " + host, Name: fmt.Sprintf("of %s on %s", o.Folder, host),
-		Lease: cmp.Or(o.Config.Lease, sharedstate.DefaultLease), Log: o.Log, OnLost: o.OnLost,
+		Objects: where.Objects, MaxState: where.maxState, Key: key, Holder: holder + " on " + host, Name: fmt.Sprintf("of %s on %s", folder, host),
+		Lease: cmp.Or(o.Config.Lease, sharedstate.DefaultLease), Log: o.Log, OnLost: o.OnLost, OnWait: o.OnWait,
 	})
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", ErrConfiguration, err)

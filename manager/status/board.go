@@ -49,6 +49,7 @@ type Board struct {
 	mu      sync.Mutex
 	source  Source
 	refused *Refused
+	waiting *Waiting
 	tails   map[known]*tail
 	ended   []Job // the newest last
 }
@@ -84,6 +85,19 @@ func (b *Board) Loaded(err error) {
 	if err != nil {
 		b.refused = &Refused{Error: err.Error(), Since: time.Now()}
 	}
+}
+
+// Wait is told for what this manager waits before it begins; nil: it does not wait any more.
+func (b *Board) Wait(w *Waiting) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = w
+}
+
+func (b *Board) waits() *Waiting {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting
 }
 
 func (b *Board) refusal() *Refused {

@@ -33,7 +33,27 @@ type Status struct {
 	Page string `json:"page,omitempty"`
 	// Refused says why the configuration was refused that was read last; nil if it is in force.
 	Refused *Refused `json:"configuration_refused,omitempty"`
+	// Waiting is for what this manager waits before it takes jobs; nil if it does not wait.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	Last    []Job    `json:"last"` // that have ended, the last one first
+}
+
+// Waiting is for what a manager waits whose state another one has.
+type Waiting struct {
+	// Manager has the state; empty while nobody can say.
+	Manager string `json:"manager,omitempty"`
+	// Until is when its lease is over, which it renews.
+	Until time.Time `json:"until,omitzero"`
+	// Trouble is why nobody can say who has the state; empty if that is known.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// String says so.
+func (w *Waiting) String() string {
+	if w.Trouble != "" {
+		return "waiting: the shared state cannot be reached: " + w.Trouble
+	}
+	return fmt.Sprintf("waiting: the manager %s holds the lease until %s, and renews it", w.Manager, w.Until.Local().Format(time.TimeOnly))
 }
 
 // Refused is a changed configuration that cannot be used. The one before it stays in force.
@@ -60,7 +80,7 @@ func (b *Board) Private(page func() string) http.Handler {
 	mux := b.open()
 	mux.Handle("/", b.pages())
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		s := Status{State: b.state(), Version: b.o.Version, Started: b.started, Page: page(), Refused: b.refusal()}
+		s := Status{State: b.state(), Version: b.o.Version, Started: b.started, Page: page(), Refused: b.refusal(), Waiting: b.waits()}
 		s.Last = append(s.Last, b.jobs(manager.State{})...)
 		answerJSON(w, s)
 	})
@@ -111,7 +131,14 @@ func (b *Board) open() *http.ServeMux {
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(b.state()); err != nil {
+		waits, err := b.waits(), error(nil)
+		switch {
+		case waits == nil:
+			err = ready(b.state())
+		case waits.Trouble != "":
+			err = errors.New(waits.String())
+		} // one that waits for its turn is as it should be
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

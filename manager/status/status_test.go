@@ -197,6 +197,33 @@ func TestHealthSaysWhetherJobsAreTaken(t *testing.T) {
 	}
 }
 
+func TestAManagerThatWaits(t *testing.T) {
+	t.Parallel()
+	b := board(t, status.Options{})
+	for _, c := range []struct {
+		waiting *status.Waiting
+		code    int
+		text    string
+	}{
+		{&status.Waiting{Manager: "of /state on one", Until: time.Now()}, 200, "the manager of /state on one holds the lease until "},
+		{&status.Waiting{Trouble: "no route to host"}, 503, "cannot be reached: no route to host"},
+		{nil, 200, ""},
+	} {
+		b.Wait(c.waiting)
+		if code, text := get(t, b.Public(), "/health/ready"); code != c.code {
+			t.Errorf("%v: %d %s", c.waiting, code, text)
+		}
+		_, text := get(t, b.Private(func() string { return "" }), "/status")
+		var s status.Status
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		if (s.Waiting == nil) != (c.waiting == nil) || s.Waiting != nil && !strings.Contains(s.Waiting.String(), c.text) {
+			t.Errorf("%v: %v", c.waiting, s.Waiting)
+		}
+	}
+}
+
 func TestTheListOfJobs(t *testing.T) {
 	t.Parallel()
 	_, text := get(t, board(t, status.Options{}).Public(), "/debug/jobs/list")

@@ -53,6 +53,9 @@ func (w *where) live(ctx context.Context) ([]one, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Waiting != nil {
+		return nil, exit.Coded(exit.NotFound, "this manager is %s", s.Waiting).Hinted("ask on the host of the manager that holds the lease")
+	}
 	var all []one
 	for _, e := range s.Entries {
 		if e.Machines != nil && e.Machines.Fleet != nil && (w.name == "" || w.name == e.Name) {

@@ -153,7 +153,8 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 		Config: c, SystemID: systemID, State: s.state, Secret: secret, Open: open(p), Connect: supplies.Connect(s.programs.find), Program: s.programs.find, Version: p.Version, Revision: command.Revision(), Log: log, Keep: keep,
 		Observer: served.board, Telemetry: sent,
 	}
-	all, err := share(ctx, p, c, &o, stop)
+	defer served.close()
+	all, err := share(ctx, p, c, &o, served, stop)
 	switch {
 	case errors.Is(err, errStopped):
 		log.Info("rung ends", "reason", err)
@@ -185,7 +186,6 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	served.board.Show(m)
 	served.open(s.state)
 	served.listen(c.ListenAddress)
-	defer served.close()
 	watching, end := context.WithCancel(ctx)
 	defer end()
 	managed := &managed{Manager: m, user: s.user, watcher: watcher, served: served, log: log, level: level, warned: warned, rotated: make(chan struct{}, 1)}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
+	"github.com/rungci/rung/manager/statestorage"
 	"github.com/rungci/rung/manager/status"
 )
 
@@ -40,8 +41,11 @@ func server(h http.Handler) *http.Server {
 	}
 }
 
-// open listens on the socket. A manager without it works as well.
+// open listens on the socket, once. A manager without it works as well.
 func (l *listening) open(state string) {
+	if l.private != nil {
+		return
+	}
 	path := place.Socket(state)
 	_ = os.Remove(path) // of the process before: the state folder is this one's alone
 	listener, err := net.Listen("unix", path)
@@ -79,6 +83,17 @@ func (l *listening) listen(address string) {
 	l.address, l.public = listener.Addr(), server(l.board.Public())
 	go func(s *http.Server) { _ = s.Serve(listener) }(l.public)
 	l.log.Info("metrics and status are served", "address", listener.Addr().String())
+}
+
+// waits serves what a manager that waits can say. The state folder is its own by then.
+func (l *listening) waits(state, address string, w statestorage.Waiting) {
+	shown := &status.Waiting{Manager: w.Name, Until: w.Until}
+	if w.Err != nil {
+		shown.Trouble = w.Err.Error()
+	}
+	l.board.Wait(shown)
+	l.open(state)
+	l.listen(address)
 }
 
 // page is the address of the page, with the key; empty where nothing is served.

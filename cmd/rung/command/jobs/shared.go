@@ -11,6 +11,7 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/manager"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/statestorage"
@@ -21,7 +22,7 @@ import (
 var errStopped = errors.New("stopped while another manager has the shared state")
 
 // share waits until this manager has the state of [state_storage], and gives it to the manager's options. nil is none; the error is errStopped if it was told to end.
-func share(ctx context.Context, p *command.Program, c *config.Config, o *manager.Options, stop <-chan struct{}) (*statestorage.State, error) {
+func share(ctx context.Context, p *command.Program, c *config.Config, o *manager.Options, served *listening, stop <-chan struct{}) (*statestorage.State, error) {
 	if !c.StateStorage.Used() {
 		return nil, nil
 	}
@@ -35,11 +36,16 @@ func share(ctx context.Context, p *command.Program, c *config.Config, o *manager
 		}
 	}()
 	for _, r := range c.Runners {
-		if r.Provider == nil || r.Provider.Machinery == nil {
+		if !r.Apart(executor.Container) {
 			o.Log.Warn("jobs of this runner are on this host alone: they are lost if a manager on another host takes over", "runner", r.Name)
 		}
 	}
-	state, err := statestorage.Open(ctx, statestorage.Options{Config: c.StateStorage, Folder: o.State, Getenv: p.Getenv, Log: o.Log, OnLost: func(why error) { fence(o.Log, why) }})
+	state, err := statestorage.Open(ctx, statestorage.Options{
+		Config: c.StateStorage, Folder: o.State, Getenv: p.Getenv, Log: o.Log,
+		OnLost: func(why error) { fence(o.Log, why) },
+		OnWait: func(w statestorage.Waiting) { served.waits(o.State, c.ListenAddress, w) },
+	})
+	served.board.Wait(nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, errStopped

@@ -63,6 +63,11 @@ Exit codes: 0 success · 2 usage · 4 permission denied · 5 internal error · 6
 func show(to io.Writer, clear string, s *status.Status) error {
 	var b strings.Builder
 	b.WriteString(clear)
+	if s.Waiting != nil {
+		fmt.Fprintf(&b, "rung %s, up %s, %s\n", s.Version, time.Since(s.Started).Round(time.Second), cleantext.Line(s.Waiting.String()))
+		_, err := io.WriteString(to, b.String())
+		return err
+	}
 	fmt.Fprintf(&b, "rung %s, up %s, %d of %d slots run jobs", s.Version, time.Since(s.Started).Round(time.Second), len(s.Jobs), s.Concurrent)
 	if s.Draining {
 		b.WriteString(", no more jobs are taken")
