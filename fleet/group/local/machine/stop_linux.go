@@ -14,12 +14,13 @@ import (
 // StopAll stops a process and all that it and its children have started. Of the first process of a machine, that is all that runs there: who loses a
 // parent there becomes its child.
 func (p Process) StopAll(ctx context.Context) error {
+	told := map[int]bool{}
 	for {
 		running := 0
 		for pid, state := range p.tree() {
-			if state != "T" && state != "t" && state != "Z" && state != "X" {
+			if !stopped(state, told[pid]) {
 				running++
-				_ = syscall.Kill(pid, syscall.SIGSTOP) // one that has ended meanwhile is gone at the next look
+				told[pid] = syscall.Kill(pid, syscall.SIGSTOP) == nil // one that has ended meanwhile is gone at the next look
 			}
 		}
 		if running == 0 {
@@ -32,6 +33,18 @@ func (p Process) StopAll(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// stopped reports whether a process runs no instruction of its own any more, by its state and whether it has been told to stop. One that waits in the kernel stops there
+// as well: a shell waits so until its child executes a program, which it does not if it was stopped before.
+func stopped(state string, told bool) bool {
+	switch state {
+	case "T", "t", "Z", "X":
+		return true
+	case "D":
+		return told
+	}
+	return false
 }
 
 // ContinueAll ends what StopAll began.
