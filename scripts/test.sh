@@ -23,6 +23,7 @@ scripts/lint.sh
 
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
 timeout=25m
+# -vet=off: the lint before has vetted everything.
 # Many tests wait for processes and time limits: with one package per core the cores would be idle at times.
 packages=$(($(getconf _NPROCESSORS_ONLN) + 1))
 echo "tests${race:+ with the race detector}:"
@@ -30,10 +31,10 @@ if [ "${RUNG_CI:-}" = 1 ]; then
   mkdir -p build
   rm -f build/retry.txt
   go build -o build/testreport ./internal/house/cmd/testreport
-  go test $race -p $packages -timeout $timeout -json ./... |
+  go test $race -vet=off -p $packages -timeout $timeout -json ./... |
     build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines" -rerun build/engines.txt -retry build/retry.txt ||
-    scripts/retry.sh build/retry.txt "make engines" go test $race -timeout $timeout
+    scripts/retry.sh build/retry.txt "make engines" go test $race -vet=off -timeout $timeout
 else
-  go test $race -p $packages -timeout $timeout ./...
+  go test $race -vet=off -p $packages -timeout $timeout ./...
 fi
 echo "everything passed"
