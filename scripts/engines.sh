@@ -30,11 +30,10 @@ go build -o build/testreport ./internal/house/cmd/testreport
 # What every level's tests put into environments is built here once, and not in each package.
 CGO_ENABLED=0 go build -o build/tested/step-runner ./cmd/step-runner
 export RUNG_TEST_PROGRAM=$PWD/build/tested/step-runner
-# Most of these tests wait: for engines, for limits of time. With one package per core, and one test per core in each, the cores would be idle
-# for more than half of the time.
+# Most of these tests wait: for engines, for limits of time. With one test per core in each package the cores would be idle for more than half of the time.
 cores=$(getconf _NPROCESSORS_ONLN)
 # Lint vets what is tested (scripts/lint.sh).
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
-scripts/engine.sh go test -vet=off -p $((cores + 1)) -parallel $((cores > 4 ? cores : 4)) -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" |
+scripts/engine.sh go test -vet=off -parallel $((cores > 4 ? cores : 4)) -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" |
   build/testreport -skips internal/house/allowed-skips.txt -retry build/retry.txt ||
   { [ "${RUNG_CI:-}" = 1 ] && scripts/retry.sh build/retry.txt "" scripts/engine.sh go test -vet=off -timeout 25m; }
