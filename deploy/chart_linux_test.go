@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -106,7 +107,9 @@ func TestTheChartIsWhatItWas(t *testing.T) {
 }
 
 // all has all that the chart can make.
-const all = image + config + `
+const all = image + config + others
+
+const others = `
 jobs: {namespaces: [rung-jobs, rung-other]}
 machines: {namespace: rung-machines}
 podDisruptionBudget: {enabled: true}
@@ -118,6 +121,39 @@ tolerations: [{key: ci, operator: Exists}]
 nodeSelector: {kubernetes.io/arch: amd64}
 imagePullSecrets: [{name: registry}]
 `
+
+// shared has two managers.
+const shared = `
+  [state_storage.kubernetes]
+    namespace = "rung-state"
+replicas: 2
+shared: {namespace: rung-state, keySecret: rung-state-key}
+`
+
+func TestTwoManagersShareTheirState(t *testing.T) {
+	c := kubetest.Start(t)
+	text := mustRender(t, image+config+shared)
+	if err := c.Namespace(t.Context(), "rung"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ApplyText(t.Context(), "rung", []byte(text)); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(text, "PersistentVolumeClaim") {
+		t.Error("two pods have one volume")
+	}
+	spec := object(t, text, "Deployment", "rung")["spec"].(map[string]any)
+	pod := fmt.Sprint(spec["template"])
+	if fmt.Sprint(spec["replicas"]) != "2" || !strings.Contains(fmt.Sprint(spec["strategy"]), "maxSurge:0") {
+		t.Errorf("%v", spec)
+	}
+	for _, want := range []string{"name:RUNG_STATE_KEY", "name:rung-state-key", "sizeLimit:10Gi", "topologyKey:kubernetes.io/hostname"} {
+		if !strings.Contains(pod, want) {
+			t.Errorf("there is no %s in %s", want, pod)
+		}
+	}
+	object(t, text, "Namespace", "rung-state")
+}
 
 func TestAClusterTakesTheChart(t *testing.T) {
 	c := kubetest.Start(t)
@@ -141,9 +177,9 @@ func TestAClusterTakesTheChart(t *testing.T) {
 }
 
 func TestTheRightsAreThoseThatOthersAreTriedWith(t *testing.T) {
-	text := mustRender(t, all)
+	text := mustRender(t, image+config+shared+others)
 	for role, of := range map[string]struct{ file, name string }{
-		"rung": {"kubernetes/rbac.yaml", "rung"}, "rung-machines": {"../plugins/kubernetes/rbac.yaml", "rung-machines"},
+		"rung": {"kubernetes/rbac.yaml", "rung"}, "rung-state": {"kubernetes/state.yaml", "rung-state"}, "rung-machines": {"../plugins/kubernetes/rbac.yaml", "rung-machines"},
 	} {
 		tried, err := os.ReadFile(of.file)
 		if err != nil {
@@ -162,7 +198,10 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"no configuration":         {image, "set config"},
 		"two configurations":       {image + config + "existingSecret: a\n", "not both"},
 		"no address for metrics":   {image + "config: concurrent = 1\n", `listen_address = ":9252"`},
-		"a key that is unknown":    {image + config + "replicas: 2\n", "replicas"},
+		"a key that is unknown":    {image + config + "replica: 2\n", "replica"},
+		"two without shared state": {image + config + "replicas: 2\n", "shared.namespace"},
+		"no key of the state":      {image + config + "shared: {namespace: a}\n", "openssl rand"},
+		"no [state_storage]":       {image + config + "shared: {namespace: a, keySecret: b}\n", "no [state_storage.kubernetes]"},
 		"a mode that is unknown":   {image + config + "shutdown: {mode: wait}\n", "mode"},
 		"a digest that is none":    {"image: {repository: a, digest: latest}\n" + config, "digest"},
 		"a namespace that is none": {image + config + "jobs: {namespaces: [A_B]}\n", "namespaces"},
