@@ -118,7 +118,7 @@ func (o *Objects) Get(ctx context.Context, name string) ([]byte, string, error) 
 		case !kube.IsGone(err):
 			return content, head.ResourceVersion, o.wrong("reading", name, err)
 		case before == head.ResourceVersion:
-			return nil, "", fmt.Errorf("reading %s: a part of it was removed from the namespace %s: %s", name, o.namespace, err) // which is not that it does not exist
+			return nil, "", fmt.Errorf("reading %s: a part of it was removed from the namespace %s: %s", name, o.namespace, err.Error()) // which is not that it does not exist
 		}
 		before = head.ResourceVersion // it may have been removed meanwhile, or replaced
 	}
