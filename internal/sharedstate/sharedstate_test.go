@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,17 +92,18 @@ func TestASecondOneWaitsUntilTheHolderIsSilent(t *testing.T) {
 		store := &objectstest.Memory{}
 		first := acquire(t, options(store, "a"))
 		got := make(chan *sharedstate.State)
-		var waiting sharedstate.Waiting
+		var waits atomic.Pointer[sharedstate.Waiting]
 		o := options(store, "b")
-		o.OnWait = func(w sharedstate.Waiting) { waiting = w }
+		o.OnWait = func(w sharedstate.Waiting) { waits.Store(&w) }
 		go func() { got <- acquire(t, o) }()
 		select {
 		case <-got:
 			t.Fatal("two have the state")
 		case <-time.After(10 * time.Hour):
 		}
+		waiting := waits.Load()
 		if left := time.Until(waiting.Until); waiting.Name != "host a" || waiting.Err != nil || left < term || left > term*5/4 {
-			t.Errorf("it waits for %+v", waiting)
+			t.Errorf("it waits for %+v", *waiting)
 		}
 		commit(t, first, "a", "1")
 		first.Abandon()
