@@ -38,17 +38,11 @@ type operation struct {
 var operations = map[string]operation{
 	"temp": {"", func(ctx context.Context, files host.Files, _ []string, _ io.Reader, out io.Writer) error {
 		path, err := files.Temp(ctx)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(path)
+		return answer(out, path, err)
 	}},
 	"stat": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, out io.Writer) error {
 		info, err := files.Stat(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(info)
+		return answer(out, info, err)
 	}},
 	"mkdir": {"PERMISSIONS PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, _ io.Writer) error {
 		return withPerm(ctx, args, files.Mkdir)
@@ -64,17 +58,11 @@ var operations = map[string]operation{
 	}},
 	"taken": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, out io.Writer) error {
 		bytes, err := files.Taken(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(bytes)
+		return answer(out, bytes, err)
 	}},
 	"free": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, out io.Writer) error {
 		bytes, known, err := files.Free(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(freeSpace{bytes, known})
+		return answer(out, freeSpace{bytes, known}, err)
 	}},
 	"overwrite": {"FILE", func(_ context.Context, _ host.Files, args []string, in io.Reader, _ io.Writer) error {
 		return overwrite(args[0], in)
@@ -83,7 +71,7 @@ var operations = map[string]operation{
 		return own(ctx, args)
 	}},
 	"environ": {"", func(_ context.Context, _ host.Files, _ []string, _ io.Reader, out io.Writer) error {
-		return json.NewEncoder(out).Encode(os.Environ())
+		return answer(out, os.Environ(), nil)
 	}},
 	"unpack": {"DIR", func(ctx context.Context, files host.Files, args []string, in io.Reader, _ io.Writer) error {
 		return files.Unpack(ctx, args[0], in)
@@ -91,6 +79,14 @@ var operations = map[string]operation{
 	"pack": {"PATH", func(ctx context.Context, files host.Files, args []string, _ io.Reader, out io.Writer) error {
 		return files.Pack(ctx, args[0], out)
 	}},
+}
+
+// answer writes what an operation has found, unless it failed.
+func answer(out io.Writer, found any, err error) error {
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(found)
 }
 
 // freeSpace is what host.Files.Free says.
