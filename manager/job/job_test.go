@@ -84,13 +84,8 @@ func (w *world) connect(url string) (err error) {
 // openLevel makes the level, as every process of one owner does.
 func (w *world) openLevel(ctx context.Context) (err error) {
 	w.level, err = none.New(ctx, executor.Setup{
-		Program: func(string, string) (string, error) {
-			if file := os.Getenv("RUNG_TEST_PROGRAM"); file != "" {
-				return file, nil
-			}
-			return executortest.Program()
-		},
-		State: filepath.Join(w.dir, w.elsewhere, "state"), Temp: w.dir, Lease: executor.Lease{Owner: "manager-1", Keep: time.Minute, Elsewhere: w.elsewhere != ""},
+		Program: func(string, string) (string, error) { return executortest.Program() },
+		State:   filepath.Join(w.dir, w.elsewhere, "state"), Temp: w.dir, Lease: executor.Lease{Owner: "manager-1", Keep: time.Minute, Elsewhere: w.elsewhere != ""},
 	}, none.Options{})
 	return err
 }
@@ -342,7 +337,7 @@ func (w *world) killed(at crash, ours *gitlab.Job) job.Record {
 		w.t.Fatal(err)
 	}
 	killed := exec.Command(os.Args[0])
-	killed.Env = append(os.Environ(), crashFile+"="+file, "RUNG_TEST_PROGRAM="+program)
+	killed.Env = append(os.Environ(), crashFile+"="+file, executortest.ProgramVariable+"="+program)
 	if out, err := killed.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 		w.t.Fatalf("%v: %s", err, out)
 	}
