@@ -159,7 +159,7 @@ func (r *trial) fault(ctx context.Context, c fake.Call) error {
 	case 2:
 		return &group.Error{Kind: group.ErrUncertain, Message: "the connection broke"}
 	case 3:
-		if c.Name == "Increase" { // a call that has had its effect must not say that it had none: nobody could know of it
+		if c.Name == "Increase" || c.Name == "CreateVolume" { // a call that has had its effect must not say that it had none: nobody could know of it
 			return &group.Error{Kind: group.ErrUncertain}
 		}
 		return &group.Error{Kind: group.ErrQuota, Message: "no capacity"}

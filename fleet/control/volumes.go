@@ -52,8 +52,8 @@ func (f *book) nameFound(rec scale.VolumeRecord) {
 	switch {
 	case known || rec.Found.IsZero():
 	case rec.State == scale.VolumeUnknown:
-		f.log.Warn("a volume of this fleet is in no record, and is kept for 30 days at least, as it may have what somebody needs; whoever does not need it deletes it in the cloud",
-			"volume", rec.ID, "request", rec.Request, "instance", rec.Instance, "found", rec.Found)
+		f.log.Warn(fmt.Sprintf("a volume of this fleet is in no record, and is kept for %d days at least, as it may have what somebody needs; whoever does not need it deletes it in the cloud",
+			scale.KeepUnknown/(24*time.Hour)), "volume", rec.ID, "request", rec.Request, "instance", rec.Instance, "found", rec.Found)
 	default:
 		f.log.Info("a volume that was in no record is its project's again", "volume", rec.ID, "project", rec.Name, "instance", rec.Instance)
 	}

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// keepUnknown is how long a volume is kept that a list has and no record had, at least: somebody has to see it, on holiday or not, and to find out why the record was lost.
-const keepUnknown = 30 * 24 * time.Hour
+// KeepUnknown is how long a volume is kept that a list has and no record had, at least: somebody has to see it, on holiday or not, and to find out why the record was lost.
+const KeepUnknown = 30 * 24 * time.Hour
 
 // unknownTime is how long such a volume is kept. Without volumes for good, it is not.
 func (v *Volumes) unknownTime() time.Duration {
 	if v.Idle == 0 {
 		return 0
 	}
-	return max(keepUnknown, v.Idle)
+	return max(KeepUnknown, v.Idle)
 }
 
 // volumeRequest names a new request for good, also after the record was lost, and the counter with it: a group answers one that it knows with the volume of then.
@@ -75,10 +75,10 @@ func (f *volumes) VolumesListed(now time.Time, group, pool string, list []SeenVo
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.all)) {
 		switch v := f.all[name]; {
-		case v.Group != group || seen[v] || v.State != VolumeFree && v.State != VolumeUnknown:
+		case v.Group != group || seen[v] || v.State != VolumeFree && v.State != VolumeUnknown && !v.resting:
 		case v.missing.IsZero():
 			v.missing = now
-		case now.Sub(v.missing) >= max(f.config.MissingAfter, listsBehind): // somebody has deleted it
+		case now.Sub(v.missing) >= max(f.config.MissingAfter, listsBehind): // somebody has deleted it, or it was never made
 			f.dropVolume(v)
 		}
 	}

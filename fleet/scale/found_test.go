@@ -96,3 +96,64 @@ func (c *cloud) restored() {
 	}
 	c.fleet = next
 }
+
+// doubtful is a cloud whose first call for a volume of web had no definite answer, and the second that there is no room for one.
+func doubtful(t *testing.T) *cloud {
+	t.Helper()
+	c := world(t, nil)
+	c.tenants["first"] = "web"
+	c.ask("first", scale.Needs{Tenant: "web"})
+	c.pass(0)
+	c.boot()
+	c.pass(time.Second)
+	c.release("first")
+	c.hold = true
+	c.of("a", "web")
+	v := c.fleet.VolumeRecords()[0]
+	c.fleet.VolumeFailed(c.now, v.Name, v.State, v.Epoch, scale.Failure{Kind: scale.Transient})
+	c.pass(10 * time.Second)
+	c.fleet.VolumeFailed(c.now, v.Name, v.State, v.Epoch, scale.Failure{Kind: scale.Quota})
+	c.pass(time.Second)
+	if c.jobs["a"] == nil || c.using["a"] != "" {
+		t.Fatalf("the job does not run without a volume: %s", c.fleet.ExplainJob(c.now, "a"))
+	}
+	c.hold = false
+	return c
+}
+
+func TestAVolumeThatMayHaveBeenMadeIsAskedForAgainByItsName(t *testing.T) {
+	t.Parallel()
+	c := doubtful(t)
+	c.disks.all["vol-late"] = &disk{id: "vol-late", request: c.fleet.VolumeRecords()[0].Request, tenant: "web"}
+	c.release("a")
+	c.of("b", "web")
+	c.pass(10 * time.Second)
+	if c.using["b"] != "vol-late" || len(c.all) != 1 {
+		t.Errorf("the next job has %q of %d volumes: %s", c.using["b"], len(c.all), c.fleet.ExplainJob(c.now, "b"))
+	}
+}
+
+func TestAVolumeThatMayHaveBeenMadeIsThereOrNotOnceAListSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, exists := range map[string]bool{"it is": true, "it is not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := doubtful(t)
+			if exists {
+				c.disks.all["vol-late"] = &disk{id: "vol-late", request: c.fleet.VolumeRecords()[0].Request, tenant: "web"}
+			}
+			calls := len(c.calls)
+			for range 3 {
+				c.pass(10 * time.Minute)
+				c.listDisks()
+			}
+			left := c.fleet.VolumeRecords()
+			switch {
+			case len(c.calls) > calls:
+				t.Errorf("nobody wants it, and it is asked for: %+v", c.calls[calls:])
+			case exists && (len(left) != 1 || left[0].State != scale.VolumeFree || left[0].ID != "vol-late"), !exists && len(left) > 0:
+				t.Errorf("there are %+v", left)
+			}
+		})
+	}
+}

@@ -84,6 +84,8 @@ type volume struct {
 	due     time.Time
 	trouble string // why the last call had no effect
 	missing time.Time
+	doubted bool // a call that may have made it had no definite answer
+	resting bool // it is asked for again once a job wants it, and may exist until a list says otherwise
 }
 
 // taken reports whether another job cannot have it.
@@ -114,7 +116,7 @@ func (f *volumes) changedVolume(v *volume) {
 
 // move gives a volume another state, which is acted upon with this decision.
 func (f *volumes) move(v *volume, s VolumeState) {
-	v.State, v.due, v.missing = s, time.Time{}, time.Time{}
+	v.State, v.due, v.missing, v.resting = s, time.Time{}, time.Time{}, false
 	f.changedVolume(v)
 }
 
@@ -368,6 +370,11 @@ func (f *volumes) tend(now time.Time, v *volume) time.Time {
 		return v.Used.Add(f.terms.Idle)
 	case VolumeUnknown:
 		return v.Used.Add(f.terms.unknownTime())
+	case VolumeCreating:
+		if v.resting && v.wanted == nil {
+			return time.Time{}
+		}
+		v.resting, v.missing = false, time.Time{}
 	}
 	if v.due.After(now) {
 		return v.due
@@ -470,15 +477,18 @@ func (f *volumes) VolumeFailed(now time.Time, name string, s VolumeState, epoch 
 		f.VolumeDetached(now, name, epoch)
 	case s == VolumeDeleting && e.Kind == NotFound:
 		f.VolumeDeleted(now, name)
-	case s == VolumeCreating && final: // there is none
+	case s == VolumeCreating && final && !v.doubted: // there is none
 		f.dropVolume(v)
 		if d := v.wanted; d != nil {
 			d.note = "without a volume: " + v.trouble
 		}
-	case s == VolumeAttaching && final:
+	case (s == VolumeCreating || s == VolumeAttaching) && final:
+		v.resting = s == VolumeCreating // an earlier call may have made it
 		if d := v.wanted; d != nil {
 			f.without(now, d, v.trouble)
 		}
+	case s == VolumeCreating:
+		v.doubted = true
 	}
 }
 
@@ -519,7 +529,7 @@ func (f *volumes) restoreVolumes(now time.Time, records []VolumeRecord) error {
 		if one.State < VolumeCreating || one.State > VolumeUnknown || f.all[one.Name] != nil {
 			return fmt.Errorf("the record of volume %q is wrong: it is there twice, or its state is %d", one.Name, one.State)
 		}
-		v := &volume{VolumeRecord: one}
+		v := &volume{VolumeRecord: one, doubted: one.State == VolumeCreating}
 		if p := f.byName[one.Pool]; p != nil {
 			v.Group = p.Group
 		}
