@@ -29,7 +29,7 @@ type Job struct {
 	// Registries are credentials for registries of images.
 	Registries []containers.Registry
 	// Root is a folder on the host below which levels without files of their own (None) make the project's folder. Empty is a
-	// temporary folder. Levels of containers have there what KeepProject and KeepVolumes name; empty is where the engine keeps it.
+	// temporary folder. Levels of containers have there what KeepProject and KeepVolumes name; empty is where the level keeps it.
 	Root string
 	// Keep says that Close should leave the files, for people to look at.
 	Keep bool

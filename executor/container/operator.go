@@ -63,7 +63,7 @@ const keptVolumeLabel = "rung.volume"
 
 // check refuses what is no place for a volume, where no variables of jobs decide it.
 func (o *Options) check() error {
-	_, err := o.Volumes.of(nil)
+	_, err := o.Volumes.Of(nil)
 	if err == nil {
 		for target := range o.Job.Tmpfs {
 			err = errors.Join(err, checkTarget(target))
@@ -72,8 +72,8 @@ func (o *Options) check() error {
 	return err
 }
 
-// of are the volumes of a job whose variables have these values; with nil, what has variables is left as it is.
-func (v *Volumes) of(value func(name string) string) (Volumes, error) {
+// Of are the volumes of a job whose variables have these values; with nil, what has variables is left as it is.
+func (v *Volumes) Of(value func(name string) string) (Volumes, error) {
 	expand := func(target string) (string, error) {
 		if strings.Contains(target, "$") {
 			if value == nil {

@@ -58,7 +58,7 @@ func (e *Executor) open(ctx context.Context, job *executor.Job, report executor.
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
-	volumes, err := e.opts.Volumes.of(func(name string) string { return job.Variables[name] })
+	volumes, err := e.opts.Volumes.Of(func(name string) string { return job.Variables[name] })
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func TestWithoutAnEngineThatHasTheRuntimeRunscAloneIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if e.Level() != executor.Sandbox || e.Capabilities().KeepProject {
+	if e.Level() != executor.Sandbox || !e.Capabilities().NeedsRoot {
 		t.Errorf("it can %+v", e.Capabilities())
 	}
 	if err := e.Sweep(t.Context()); err != nil {

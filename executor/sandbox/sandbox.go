@@ -75,6 +75,7 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 	add(ThroughEngine, func() (executor.Executor, error) { return throughEngine(ctx, setup, o) })
 	add(Directly, func() (executor.Executor, error) {
 		o.Direct.ServiceWait = cmp.Or(o.Direct.ServiceWait, o.Container.ServiceWait)
+		o.Direct.Volumes = o.Container.Volumes
 		return direct.New(setup, o.Direct)
 	})
 	if ctx.Err() != nil {

@@ -49,7 +49,7 @@ func OpenSandbox(ctx context.Context, d *config.Docker, setup executor.Setup) (e
 		return nil, err
 	}
 	way, rest := sandbox.Way(""), o
-	rest.ServiceWait, rest.Volumes.Kept, rest.Volumes.Folder, rest.NamedImages = 0, nil, "", false // sandboxes without an engine know how long to wait, and keep nothing
+	rest.ServiceWait, rest.Volumes.Kept, rest.Volumes.Folder, rest.NamedImages = 0, nil, "", false // sandboxes without an engine know these
 	if !reflect.DeepEqual(rest, container.Options{}) {
 		way = sandbox.ThroughEngine
 	}

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/ledger"
@@ -60,6 +61,8 @@ type Options struct {
 	Saved string
 	// Root is the root of jobs without an image; empty is what RUNG_SANDBOX_ROOT names, or none: such jobs are refused.
 	Root string
+	// Volumes are those that jobs and their services have: Kept, which are below Folder where that is set.
+	Volumes container.Volumes
 	// Network is the network namespace by which sandboxes reach others, as ip netns names it; empty is what RUNG_SANDBOX_NETWORK names, or that of
 	// this program.
 	Network string
@@ -178,10 +181,10 @@ func getenv(env []string, name string) (value string) {
 // Level returns executor.Sandbox.
 func (e *Executor) Level() executor.Level { return executor.Sandbox }
 
-// Capabilities says what sandboxes can do. Kept project folders need an engine.
+// Capabilities says what sandboxes can do.
 func (e *Executor) Capabilities() executor.Capabilities {
 	can := executor.Capabilities{
-		Image: true, Reattach: true, Resources: e.tree != nil, Slots: e.tree != nil, Disk: true, User: true, NeedsRoot: true,
+		Image: true, Reattach: true, Resources: e.tree != nil, Slots: e.tree != nil, Disk: true, User: true, KeepProject: true, NeedsRoot: true,
 		Networks: []executor.NetworkPolicy{executor.NetworkNone},
 	}
 	if e.links {

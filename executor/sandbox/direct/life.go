@@ -97,6 +97,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 		return nil, errors.Join(err, v.Close(ctx))
 	}
 	if err != nil {
+		v.marks.End()
 		return nil, errors.Join(err, e.book.Release(entryOf(handle.ID))) // somebody else may try
 	}
 	for _, i := range v.layout.Images {
@@ -123,6 +124,9 @@ func (v *environment) readEnvironment() error {
 	}
 	if err != nil {
 		return fmt.Errorf("reading what the sandbox was made with: %w", err)
+	}
+	for _, m := range s.Mounts {
+		v.usesKept(m.Source)
 	}
 	v.environs, v.layout.Env = s.Process.Env, imageEnv(s.Process.Env)
 	return nil

@@ -42,18 +42,20 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 	if err := executor.Check(e, job); err != nil {
 		return nil, err
 	}
-	if err := e.admit(job); err != nil {
+	v := &environment{executor: e, keep: job.Keep, said: &container.Said{}, Life: executor.NewLife()}
+	p := &preparation{environment: v, job: job, report: report}
+	if err := errors.Join(e.admit(job), keeping{p}.admit()); err != nil {
 		return nil, err
 	}
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
 	name := "rung-" + strings.ToLower(job.ID+"-"+rand.Text()[:10])
-	v := &environment{executor: e, keep: job.Keep, at: e.at(filepath.Join(e.temp, name)), said: &container.Said{}, Life: executor.NewLife()}
+	v.at = e.at(filepath.Join(e.temp, name))
 	if err := e.book.Add(entryOf(v.at.dir)); err != nil {
 		return nil, err
 	}
-	if err := (&preparation{environment: v, job: job, report: report}).prepare(ctx); err != nil {
+	if err := p.prepare(ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 		v.keep = false
@@ -93,6 +95,9 @@ type preparation struct {
 	report executor.Reporter
 	image  *rootfs.Image
 	group  string // the path of its control group; "" is none
+
+	targets []string // where it has volumes
+	kept    []keptFolder
 }
 
 func (v *preparation) prepare(ctx context.Context) error {
@@ -126,7 +131,10 @@ func (v *preparation) prepare(ctx context.Context) error {
 			return fmt.Errorf("making a folder for the sandbox: %w", err)
 		}
 	}
-	var err error
+	err := keeping{v}.claim()
+	if err != nil {
+		return err
+	}
 	if v.group, err = v.at.bind(v.job.Slot, v.layout.Name, v.job.Resources); err != nil {
 		return err
 	}
@@ -145,6 +153,9 @@ func (v *preparation) prepare(ctx context.Context) error {
 		return err
 	}
 	go v.Attend(v.executor.setup.Lease, v.Connect)
+	if err := (keeping{v}).own(ctx); err != nil {
+		return err
+	}
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
 	return beside.awaitServices(ctx)
 }

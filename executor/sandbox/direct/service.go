@@ -178,7 +178,11 @@ func (v companions) startService(ctx context.Context, s *service) error {
 	first := process{
 		User: s.process.User, Args: []string{programFile, "become"}, Env: []string{}, Cwd: "/", Capabilities: s.process.Capabilities,
 	}
-	spec := s.at.spec(v.executor.program, hostname(s.name), s.image.Root, group, filepath.Join(namespaces, s.name), first)
+	mounts, err := s.at.mounts(keeping(v).volumes())
+	if err != nil {
+		return err
+	}
+	spec := s.at.spec(v.executor.program, hostname(s.name), s.image.Root, group, filepath.Join(namespaces, s.name), mounts, first)
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return err

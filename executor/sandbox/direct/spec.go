@@ -71,12 +71,12 @@ type (
 )
 
 // spec describes a sandbox. program is the step-runner, group the path of its control group ("" is none), and network its network namespace ("" is one
-// without any).
-func (b *box) spec(program, host, dir, group, network string, p process) *spec {
+// without any). mounts are more than each sandbox has.
+func (b *box) spec(program, host, dir, group, network string, mounts []mount, p process) *spec {
 	p.Rlimits = []rlimit{{Type: "RLIMIT_NOFILE", Hard: openFiles, Soft: openFiles}}
 	return &spec{
 		Version: "1.2.1", Hostname: host, Root: root{dir}, Process: p,
-		Mounts: []mount{
+		Mounts: append([]mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
 			{Destination: "/dev/pts", Type: "devpts", Source: "devpts"},
@@ -86,7 +86,7 @@ func (b *box) spec(program, host, dir, group, network string, p process) *spec {
 			file(programFile, program),
 			file("/etc/hosts", b.path("hosts")),
 			file("/etc/resolv.conf", b.path("resolv.conf")),
-		},
+		}, mounts...),
 		Linux: linux{CgroupsPath: group, Namespaces: []namespace{{Type: "pid"}, {Type: "mount"}, {Type: "ipc"}, {Type: "uts"}, {"network", network}}},
 	}
 }
@@ -159,7 +159,11 @@ func (v *preparation) write() error {
 		network = v.net.path
 	}
 	main := process{User: v.user, Args: append(slices.Clone(v.entrypoint()), v.serve()...), Env: v.environ(), Cwd: "/", Capabilities: rightsOf(v.user.UID)}
-	text, err := json.Marshal(v.at.spec(v.executor.program, hostname(v.job.ID), v.image.Root, v.group, network, main))
+	mounts, err := v.at.mounts(v.kept)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(v.at.spec(v.executor.program, hostname(v.job.ID), v.image.Root, v.group, network, mounts, main))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/sandbox/rootfs"
@@ -43,7 +45,7 @@ func (v *environment) uses(i *rootfs.Image, name string) (bool, error) {
 	return true, nil
 }
 
-// Stored lists the images on record whose files are here. It implements executor.Storer.
+// Stored lists the images on record whose files are here, and the folders that are kept. It implements executor.Storer.
 func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
 	uses := e.setup.Uses
 	stock := &executor.Stock{Folder: e.store.Folder}
@@ -52,15 +54,18 @@ func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		dir := e.store.FolderOf(t.ID)
-		if dir == "" {
+		dir, busy := e.store.FolderOf(t.ID), e.store.Busy
+		if t.Kind != executor.StoredImage {
+			dir, busy = t.ID, isBusy
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			if err := uses.Forget(t.Key); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		it := executor.Stored{
-			Kind: t.Kind, Place: t.Place, ID: t.ID, Name: t.ID, Used: t.Used, InUse: uses.InUse(t.Key) || e.store.Busy(t.ID),
+			Kind: t.Kind, Place: t.Place, ID: t.ID, Name: t.ID, Used: t.Used, InUse: uses.InUse(t.Key) || busy(t.ID),
 			Size: uses.Size(t, func() int64 { return scarcity.Taken(ctx, dir) }),
 		}
 		if len(t.Names) > 0 {
@@ -71,10 +76,13 @@ func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
 	return stock, err
 }
 
-// Discard removes the files of an image that is on record. It implements executor.Storer.
-func (e *Executor) Discard(_ context.Context, what executor.Stored) error {
+// Discard removes the files of an image that is on record, or a kept folder. It implements executor.Storer.
+func (e *Executor) Discard(ctx context.Context, what executor.Stored) error {
 	if what.Place != e.store.Folder {
 		return nil
+	}
+	if k, is := e.keptKey(what.ID); is {
+		return e.discardKept(ctx, k)
 	}
 	return e.setup.Uses.Remove(e.key(what.ID), func(t usage.Thing) error {
 		err := e.store.Remove(t.ID)
