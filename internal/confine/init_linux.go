@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// exit ends the init. os.Exit would wait for a second under the race detector, which each confined step would wait for.
+var exit = syscall.Exit
+
 // The init runs before the rest of this program is initialized, which would take longer than all that it does.
 func init() {
 	if os.Getpid() != 1 || len(os.Args) != 2 || os.Args[0] != initName {
@@ -25,7 +28,7 @@ func init() {
 	runtime.LockOSThread() // capabilities are a thread's
 	files, err := strconv.Atoi(os.Args[1])
 	if err != nil {
-		os.Exit(2)
+		exit(2)
 	}
 	c := &container{control: os.NewFile(uintptr(files+1), "control")}
 	// Also what our program itself was started with: a folder among it would be a way out.
@@ -52,14 +55,14 @@ type container struct {
 func (c *container) run() {
 	go func() {
 		_, _ = c.control.Read(make([]byte, 1)) // nobody writes: it is the end of the process that we are for
-		os.Exit(1)
+		exit(1)
 	}()
 	if err := c.setUp(); err != nil {
 		c.fail(err)
 	}
 	if c.Command == nil {
 		c.say(answer{})
-		os.Exit(0)
+		exit(0)
 	}
 	surviveSignals()
 	stop := make(chan os.Signal, 1)
@@ -91,7 +94,7 @@ func (c *container) run() {
 		ended.Exit, ended.Signal = 0, int(status.Signal())
 	}
 	c.say(ended)
-	os.Exit(ended.Exit & 0xff)
+	exit(ended.Exit & 0xff)
 }
 
 // surviveSignals keeps the command, which may send signals to its init, from ending it. The kernel withholds signals from process 1 of a
@@ -201,7 +204,7 @@ func (c *container) fail(err error) {
 		a.Errno = 0
 	}
 	c.say(a)
-	os.Exit(1)
+	exit(1)
 }
 
 // setUp makes the view, and gives up all that it took to make it.

@@ -44,8 +44,8 @@ type Process struct {
 	exited  chan struct{}
 }
 
-// passed are the variables that every plugin gets of this program's.
-var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "SystemRoot", "SYSTEMROOT", "USERPROFILE", "ComSpec", "PATHEXT"}
+// passed are the variables that every plugin gets of this program's. GORACE is for those that are built with the race detector.
+var passed = []string{"GORACE", "PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "SystemRoot", "SYSTEMROOT", "USERPROFILE", "ComSpec", "PATHEXT"}
 
 // Start starts a process of a plugin of this kind from a file, which Verified gave.
 func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, error) {

@@ -25,7 +25,7 @@ func asPlugin(t *testing.T, o Options) grouptest.Subject {
 	}
 	return plugintest.Subject(plugin.Config{Config: pluginhost.Config{
 		Name: "aws", File: os.Args[0], Options: withoutNulls(t, options), Log: slog.New(slog.DiscardHandler),
-		Env: []string{plays + "=plugin", "AWS_EC2_METADATA_DISABLED=true", "GORACE=atexit_sleep_ms=0"},
+		Env: []string{plays + "=plugin", "AWS_EC2_METADATA_DISABLED=true"},
 	}})
 }
 

@@ -112,7 +112,7 @@ func config(t testing.TB, what string, options any) plugin.Config {
 		t.Fatal(err)
 	}
 	return plugin.Config{Config: pluginhost.Config{
-		Name: "fake", File: os.Args[0], Env: []string{plays + "=" + what, "GORACE=atexit_sleep_ms=0"}, Options: text, Log: slog.New(slog.DiscardHandler),
+		Name: "fake", File: os.Args[0], Env: []string{plays + "=" + what}, Options: text, Log: slog.New(slog.DiscardHandler),
 	}}
 }
 

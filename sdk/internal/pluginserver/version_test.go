@@ -77,7 +77,7 @@ func TestTwoVersionsOfTheProtocolAtOnce(t *testing.T) {
 			t.Run(kind.name+": "+c.name, func(t *testing.T) {
 				t.Parallel()
 				of := &pluginhost.Kind{Name: kind.name, Prefix: "versions-plugin-", Services: names(kind.service, c.runner...)}
-				config := &pluginhost.Config{Name: "versions", File: os.Args[0], Log: slog.New(slog.DiscardHandler), Env: []string{plays + "=" + kind.service + " " + c.plugin, "GORACE=atexit_sleep_ms=0"}}
+				config := &pluginhost.Config{Name: "versions", File: os.Args[0], Log: slog.New(slog.DiscardHandler), Env: []string{plays + "=" + kind.service + " " + c.plugin}}
 				p, err := of.Start(t.Context(), config, config.File)
 				if c.refused != "" {
 					if want := "the " + kind.name + ` "versions" does not start: ` + c.refused; err == nil || err.Error() != want {

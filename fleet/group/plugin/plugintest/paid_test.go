@@ -97,7 +97,7 @@ func trialOf(folder, how, only string) *plugintest.Trial {
 	return &plugintest.Trial{
 		Only: only,
 		Plugin: plugin.Config{Config: pluginhost.Config{
-			Name: "costly", File: os.Args[0], Env: []string{plays + "=paid " + how, "GORACE=atexit_sleep_ms=0"}, Log: slog.New(slog.DiscardHandler),
+			Name: "costly", File: os.Args[0], Env: []string{plays + "=paid " + how}, Log: slog.New(slog.DiscardHandler),
 		}},
 		Paid: &paid.Terms{Folder: filepath.Join(folder, "ledger"), Max: 10, Patience: 30 * time.Second, Pause: 5 * time.Millisecond, Settle: 50 * time.Millisecond},
 	}
@@ -180,7 +180,7 @@ func TestATrialWithoutPricesIsNotBegun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	trial := trialOf(folder, "", "two requests")
-	trial.Plugin.Env = []string{plays + "=right", "GORACE=atexit_sleep_ms=0"}
+	trial.Plugin.Env = []string{plays + "=right"}
 	if _, bill, err := run(t, trial, nil); !errors.Is(err, paid.ErrNoPrice) || bill != nil {
 		t.Errorf("%v, %v", bill, err)
 	}

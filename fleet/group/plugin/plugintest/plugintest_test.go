@@ -102,7 +102,7 @@ func (w *wrong) Offers(context.Context) ([]group.Offer, error) {
 func try(t *testing.T, how, only string) (results []plugintrial.Result, passed bool, err error) {
 	t.Helper()
 	trial := plugintest.Trial{Only: only, Plugin: plugin.Config{Config: pluginhost.Config{
-		Name: "wrong", File: os.Args[0], Env: []string{plays + "=" + how, "GORACE=atexit_sleep_ms=0"}, Log: slog.New(slog.DiscardHandler),
+		Name: "wrong", File: os.Args[0], Env: []string{plays + "=" + how}, Log: slog.New(slog.DiscardHandler),
 	}}}
 	passed, err = trial.Run(t.Context(), []string{os.Args[0], child}, func(r plugintrial.Result) { results = append(results, r) })
 	return results, passed, err
