@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/rungci/rung/executor"
@@ -69,8 +70,9 @@ type environment struct {
 	*executor.Life
 	shells sync.WaitGroup
 
-	mu     sync.Mutex // guards the field below, and that no shell begins when the environment ends
+	mu     sync.Mutex // guards the fields below, and that no shell begins when the environment ends
 	closed bool
+	gone   map[string]bool // folders that Close has removed: another job may have their names by now
 }
 
 // folders are those of an environment. They are what its handle holds.
@@ -273,7 +275,7 @@ func (v *environment) Detach() error {
 	if !v.executor.setup.Lease.Outlives() {
 		return errors.New("the environment ends with this process: its lease does not outlive it")
 	}
-	for _, dir := range append([]string{v.dirs.Runner}, v.dirs.removed()...) {
+	for _, dir := range append([]string{v.dirs.Runner}, v.left()...) {
 		if err := v.executor.book.Release(v.entry(dir)); err != nil {
 			return err
 		}
@@ -305,7 +307,7 @@ func (v *environment) Close(ctx context.Context) error {
 	if clean {
 		remove = v.executor.host.Files().RemoveAll
 	}
-	for _, dir := range v.dirs.removed() {
+	for _, dir := range v.left() {
 		var err error
 		if !v.keep || dir == v.dirs.Busy {
 			err = remove(ctx, dir)
@@ -315,7 +317,7 @@ func (v *environment) Close(ctx context.Context) error {
 			continue
 		}
 		problems = append(problems, v.executor.book.Done(v.entry(dir)))
-		v.executor.claims.end(dir)
+		v.release(dir)
 	}
 	err = errors.Join(problems...)
 	v.mu.Lock()
@@ -325,6 +327,24 @@ func (v *environment) Close(ctx context.Context) error {
 		v.marks.End()
 	}
 	return err
+}
+
+// left are the folders that go with the environment and are still its own.
+func (v *environment) left() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.DeleteFunc(v.dirs.removed(), func(dir string) bool { return v.gone[dir] })
+}
+
+// release lets others have a folder of the environment.
+func (v *environment) release(dir string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.gone == nil {
+		v.gone = map[string]bool{}
+	}
+	v.gone[dir] = true
+	v.executor.claims.end(dir)
 }
 
 func (v *environment) awaitShells(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,9 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/executortest/storertest"
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/hosttest"
+	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/usage"
 )
 
@@ -229,6 +232,62 @@ func TestAKeptProjectIsFoundByTheNextJobAndHadByOneOnly(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "*"+busySuffix)); len(left) > 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// stubborn is this machine, where a folder cannot be removed at first.
+type stubborn struct {
+	host.Host
+	folder string
+}
+
+type stubbornFiles struct {
+	host.Files
+	on *stubborn
+}
+
+func (h *stubborn) Files() host.Files { return stubbornFiles{h.Host.Files(), h} }
+
+func (f stubbornFiles) RemoveAll(ctx context.Context, path string) error {
+	if path == f.on.folder {
+		f.on.folder = ""
+		return errors.New("it is busy")
+	}
+	return f.Files.RemoveAll(ctx, path)
+}
+
+func TestClosingAgainLeavesWhatAnotherJobHas(t *testing.T) {
+	root := t.TempDir()
+	l := level()
+	l.Host = &stubborn{Host: local.New(), folder: filepath.Join(root, "first")}
+	e, err := l.New(t.TempDir(), executor.Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	prepare := func(id string) executor.Environment {
+		t.Helper()
+		env, err := e.Prepare(t.Context(), &executor.Job{ID: id, ProjectName: "shop", Root: root, KeepProject: "shop-1"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return env
+	}
+	first := prepare("first")
+	if err := first.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "it is busy") {
+		t.Fatalf("closing gives %v", err)
+	}
+	next := prepare("next") // has the kept project of the first
+	if err := first.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "first")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the first job's folder: %v", err)
+	}
+	if beside := prepare("beside"); beside.Layout().Project == next.Layout().Project {
+		t.Errorf("two jobs have %s", next.Layout().Project)
+	} else if err := errors.Join(beside.Close(t.Context()), next.Close(t.Context())); err != nil {
+		t.Error(err)
 	}
 }
 
