@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
 	"os/user"
 	"sync/atomic"
 	"time"
@@ -86,13 +87,15 @@ A manager that is killed leaves its jobs running: the next one with the same sta
 	_ = f.MarkHidden("service") // of existing service units
 	f.Lookup("state").DefValue = ""
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		incoming := listen() // which are not to end what has just begun
+		defer signal.Stop(incoming)
 		if workDir != "" {
 			if err := os.Chdir(workDir); err != nil {
 				return exit.Usage("%v", err)
 			}
 		}
 		nameUser()
-		return service.Run(serviceName, func(stop <-chan struct{}) error { return run(cmd.Context(), p, file, &s, keep, stop) })
+		return service.Run(serviceName, func(stop <-chan struct{}) error { return run(cmd.Context(), p, file, &s, keep, stop, incoming) })
 	}
 	return cmd
 }
@@ -111,7 +114,7 @@ func nameUser() {
 }
 
 // run is the command `run`. It ends as on SIGTERM when stop is closed.
-func run(ctx context.Context, p *command.Program, file *place.File, s *shared, keep time.Duration, stop <-chan struct{}) error {
+func run(ctx context.Context, p *command.Program, file *place.File, s *shared, keep time.Duration, stop <-chan struct{}, incoming <-chan os.Signal) error {
 	path := file.Path()
 	watcher, c, err := config.Watch(path)
 	switch {
@@ -154,7 +157,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 		Observer: served.board, Telemetry: sent,
 	}
 	defer served.close()
-	all, err := share(ctx, p, c, &o, served, stop)
+	all, err := share(ctx, p, c, &o, served, stop, incoming)
 	switch {
 	case errors.Is(err, errStopped):
 		log.Info("rung ends", "reason", err)
@@ -191,7 +194,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	managed := &managed{Manager: m, user: s.user, watcher: watcher, served: served, log: log, level: level, warned: warned, rotated: make(chan struct{}, 1)}
 	managed.config.Store(c)
 	go managed.rotate(watching, file.Manager())
-	go obey(watching, managed)
+	go obey(watching, managed, incoming)
 	go func() {
 		select {
 		case <-stop:
