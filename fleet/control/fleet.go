@@ -153,6 +153,8 @@ func (f *Fleet) restore() error {
 		return err
 	}
 	now := f.clock.Now()
+	// A group answers a request that it knows with the machine of then. Requests are numbered from the time on, so that they do not come again where the record was lost.
+	state.Fleet.Created = max(state.Fleet.Created, uint64(max(0, now.Unix())))
 	if err := f.scale.Restore(now, state.Fleet); err != nil {
 		return fmt.Errorf("the state of the fleet: %w", err)
 	}

@@ -1,10 +1,8 @@
 package scale
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -18,12 +16,6 @@ func (v *Volumes) unknownTime() time.Duration {
 		return 0
 	}
 	return max(KeepUnknown, v.Idle)
-}
-
-// volumeRequest names a new request for good, also after the record was lost, and the counter with it: a group answers one that it knows with the volume of then.
-func volumeRequest(fleet string, number uint64, now time.Time) string {
-	const digits = 36
-	return fmt.Sprintf("%s-v%d-%s", fleet, number, strconv.FormatInt(now.Unix(), digits))
 }
 
 // SeenVolume is a volume in a list of a group.

@@ -171,7 +171,7 @@ func (f *volumes) choose(now time.Time, d *demand, m *instance) (*volume, string
 	case v == nil:
 		f.created++
 		v = &volume{VolumeRecord: VolumeRecord{
-			Name: name, Request: volumeRequest(f.config.Name, f.created, now), Group: m.pool.Group, Pool: m.pool.Name, Zone: m.zone, Created: now, Used: now,
+			Name: name, Request: fmt.Sprintf("%s-v%d", f.config.Name, f.created), Group: m.pool.Group, Pool: m.pool.Name, Zone: m.zone, Created: now, Used: now,
 		}}
 		f.all[name] = v
 		f.move(v, VolumeCreating)
