@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"os/user"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,15 +88,13 @@ A manager that is killed leaves its jobs running: the next one with the same sta
 	_ = f.MarkHidden("service") // of existing service units
 	f.Lookup("state").DefValue = ""
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		incoming := listen() // which are not to end what has just begun
-		defer signal.Stop(incoming)
 		if workDir != "" {
 			if err := os.Chdir(workDir); err != nil {
 				return exit.Usage("%v", err)
 			}
 		}
 		nameUser()
-		return service.Run(serviceName, func(stop <-chan struct{}) error { return run(cmd.Context(), p, file, &s, keep, stop, incoming) })
+		return service.Run(serviceName, func(stop <-chan struct{}) error { return run(cmd.Context(), p, file, &s, keep, stop) })
 	}
 	return cmd
 }
@@ -114,7 +113,11 @@ func nameUser() {
 }
 
 // run is the command `run`. It ends as on SIGTERM when stop is closed.
-func run(ctx context.Context, p *command.Program, file *place.File, s *shared, keep time.Duration, stop <-chan struct{}, incoming <-chan os.Signal) error {
+func run(ctx context.Context, p *command.Program, file *place.File, s *shared, keep time.Duration, stop <-chan struct{}) error {
+	incoming := listen()
+	defer signal.Stop(incoming)
+	told, forget := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
+	defer forget()
 	path := file.Path()
 	watcher, c, err := config.Watch(path)
 	switch {
@@ -157,7 +160,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 		Observer: served.board, Telemetry: sent,
 	}
 	defer served.close()
-	all, err := share(ctx, p, c, &o, served, stop, incoming)
+	all, err := share(told, p, c, &o, served, stop)
 	switch {
 	case errors.Is(err, errStopped):
 		log.Info("rung ends", "reason", err)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
-	"sync"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
@@ -20,26 +19,21 @@ import (
 // errStopped says that a manager that waited was told to end.
 var errStopped = errors.New("stopped while another manager has the shared state")
 
-// share waits until this manager has the state of [state_storage], and gives it to the manager's options. nil is none; the error is errStopped if it was told to end.
-func share(ctx context.Context, p *command.Program, c *config.Config, o *manager.Options, served *listening, stop <-chan struct{}, incoming <-chan os.Signal) (*statestorage.State, error) {
+// share waits until this manager has the state of [state_storage], and gives it to the manager's options. nil is none; the error is errStopped if it was told to end,
+// by ctx or stop.
+func share(ctx context.Context, p *command.Program, c *config.Config, o *manager.Options, served *listening, stop <-chan struct{}) (*statestorage.State, error) {
 	if !c.StateStorage.Used() {
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		for ctx.Err() == nil {
-			select {
-			case <-stop:
-				cancel()
-			case sig := <-incoming: // the configuration is read again in a moment in any case
-				if ends(sig) {
-					cancel()
-				}
-			case <-ctx.Done():
-			}
+	defer cancel()
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
 		}
-	})
+	}()
 	for _, r := range c.Runners {
 		if !r.Apart(executor.Container) {
 			o.Log.Warn("jobs of this runner are on this host alone: they are lost if a manager on another host takes over", "runner", r.Name)
@@ -51,13 +45,8 @@ func share(ctx context.Context, p *command.Program, c *config.Config, o *manager
 		OnWait: func(w statestorage.Waiting) { served.waits(o.State, c.ListenAddress, w) },
 	})
 	served.board.Wait(nil)
-	told := ctx.Err() != nil
-	cancel()
-	waiting.Wait()
 	switch {
-	case told && err == nil:
-		return nil, errors.Join(errStopped, state.Close())
-	case told:
+	case err != nil && ctx.Err() != nil:
 		return nil, errStopped
 	case errors.Is(err, statestorage.ErrKey):
 		return nil, exit.Coded(exit.Definition, "%v", err).Hinted("use the key_file of the other managers, or another prefix")

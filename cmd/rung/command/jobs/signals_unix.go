@@ -10,18 +10,16 @@ import (
 	"time"
 )
 
-// listen returns the signals that tell a manager something, from now on.
-func listen() (incoming chan os.Signal) {
-	incoming = make(chan os.Signal, 8)
-	signal.Notify(incoming, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTERM, os.Interrupt, syscall.SIGUSR2)
+// listen keeps signals for obey. SIGUSR2 is not among them yet: until there is a manager, it ends this process as it should, at once.
+func listen() chan os.Signal {
+	incoming := make(chan os.Signal, 8)
+	signal.Notify(incoming, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTERM, os.Interrupt)
 	return incoming
 }
 
-// ends reports whether a manager without jobs ends on a signal.
-func ends(sig os.Signal) bool { return sig != syscall.SIGHUP }
-
 // obey does what signals say, and reads the configuration when it changes, until ctx ends.
-func obey(ctx context.Context, m *managed, incoming <-chan os.Signal) {
+func obey(ctx context.Context, m *managed, incoming chan os.Signal) {
+	signal.Notify(incoming, syscall.SIGUSR2)
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()
 	stopped := false

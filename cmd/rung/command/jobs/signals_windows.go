@@ -8,15 +8,12 @@ import (
 	"time"
 )
 
-// listen returns the signals that tell a manager something, from now on.
-func listen() (incoming chan os.Signal) {
-	incoming = make(chan os.Signal, 8)
+// listen keeps signals for obey.
+func listen() chan os.Signal {
+	incoming := make(chan os.Signal, 8)
 	signal.Notify(incoming, syscall.SIGTERM, os.Interrupt)
 	return incoming
 }
-
-// ends reports whether a manager without jobs ends on a signal.
-func ends(os.Signal) bool { return true }
 
 // obey stops on Ctrl-C, and reads the configuration when it changes, until ctx ends.
 func obey(ctx context.Context, m *managed, incoming <-chan os.Signal) {
