@@ -63,9 +63,36 @@ func Cheapest(limit time.Duration) Better {
 	}
 }
 
+// Trial is a load to judge a policy by.
+type Trial struct {
+	Setup Setup
+	Load  []Job
+}
+
+// mean runs the trials. The result is that of the first, with the mean cost and waits of all.
+func mean(ctx context.Context, trials []Trial, policy func() scale.Policy) (*Result, error) {
+	var out *Result
+	for i, t := range trials {
+		r, err := Run(ctx, t.Setup, t.Load, policy())
+		if err != nil {
+			return nil, err
+		}
+		r.Series = nil
+		if i == 0 {
+			out = r
+			continue
+		}
+		n := float64(i + 1)
+		out.Cost += (r.Cost - out.Cost) / n
+		out.Wait.P95 += (r.Wait.P95 - out.Wait.P95) / n
+	}
+	return out, nil
+}
+
 // Search looks for the best policy of a space, by as many simulations as it may. From one starting point after the other it changes one parameter and
 // then the next for as long as that helps. It is the same search for every space, and finds the same each time.
-func Search(ctx context.Context, setup Setup, load []Job, space *Space, better Better, simulations int) (*Choice, error) {
+// With several trials, what counts is the mean of their costs and waits, so that no policy is best by one trial's luck.
+func Search(ctx context.Context, trials []Trial, space *Space, better Better, simulations int) (*Choice, error) {
 	known := map[string]*Choice{}
 	try := func(at []int) (*Choice, error) {
 		key := fmt.Sprint(at)
@@ -75,11 +102,10 @@ func Search(ctx context.Context, setup Setup, load []Job, space *Space, better B
 		if len(known) >= simulations {
 			return nil, nil
 		}
-		result, err := Run(ctx, setup, load, space.Make(at))
+		result, err := mean(ctx, trials, func() scale.Policy { return space.Make(at) })
 		if err != nil {
 			return nil, err
 		}
-		result.Series = nil
 		known[key] = &Choice{Space: space, At: append([]int(nil), at...), Result: result}
 		return known[key], nil
 	}

@@ -176,7 +176,7 @@ func TestTheSearchFindsTheCheapestThatMeetsTheTarget(t *testing.T) {
 	load := simulate.Describe(monday, setup.Length, 1, simulate.Source{Rate: 30, Burst: 3, Median: 2 * time.Minute, P95: 6 * time.Minute})
 	for _, space := range []*simulate.Space{simulate.Existing(), simulate.Adaptive()} {
 		search := func(limit time.Duration, simulations int) *simulate.Choice {
-			got, err := simulate.Search(context.Background(), setup, load, space, simulate.Cheapest(limit), simulations)
+			got, err := simulate.Search(context.Background(), []simulate.Trial{{Setup: setup, Load: load}}, space, simulate.Cheapest(limit), simulations)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -241,7 +241,7 @@ func (s *simulation) simulate(ctx context.Context, in *scenario.Scenario, jobs [
 		if name == existing {
 			space = simulate.Existing()
 		}
-		best, err := simulate.Search(ctx, in.Setup, jobs, space, simulate.Cheapest(in.Wait), s.simulations)
+		best, err := simulate.Search(ctx, []simulate.Trial{{Setup: in.Setup, Load: jobs}}, space, simulate.Cheapest(in.Wait), s.simulations)
 		if err != nil {
 			return nil, exit.Coded(exit.Definition, "%v", err)
 		}
