@@ -86,6 +86,8 @@ type State struct {
 	Jobs       []Running     `json:"jobs"`
 	// Disk is what is stored here for later jobs; nil where the configuration does not bound it.
 	Disk *disk.Status `json:"disk,omitempty"`
+	// Disks are the same of other machines, by their addresses or names: of hosts that are reached over SSH, and those of providers that run more than one job.
+	Disks map[string]*disk.Status `json:"disks,omitempty"`
 }
 
 // EntryStatus is how an entry is.
@@ -124,7 +126,7 @@ func (m *Manager) State() State {
 		concurrent = m.config.Concurrent
 	}
 	m.mu.Unlock()
-	s := State{SystemID: m.o.SystemID, Concurrent: concurrent, Busy: m.slots.busy(), Draining: m.asking.Err() != nil, Jobs: m.Running(), Disk: m.disk.Status()}
+	s := State{SystemID: m.o.SystemID, Concurrent: concurrent, Busy: m.slots.busy(), Draining: m.asking.Err() != nil, Jobs: m.Running(), Disk: m.disk.Status(), Disks: space{m}.elsewhere(entries)}
 	for _, e := range entries {
 		s.Entries = append(s.Entries, e.status(running[e]))
 	}

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,21 @@ func (m space) diskOf(place string) *disk.Disk {
 		m.disks.all[place] = d
 	}
 	return d
+}
+
+// elsewhere are the disks of other machines that entries use, as they were looked at last, by the machines.
+func (m space) elsewhere(entries []*entry) map[string]*disk.Status {
+	all := map[string]*disk.Status{}
+	for _, e := range entries {
+		if e.supply != nil {
+			maps.Copy(all, e.machines.Disks())
+		} else if place := placeOf(e.settings()); place != "" {
+			if s := m.diskOf(place).Status(); s != nil && !s.Looked.IsZero() {
+				all[place] = s
+			}
+		}
+	}
+	return all
 }
 
 // changed says that a job has begun or ended.

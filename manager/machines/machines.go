@@ -63,6 +63,7 @@ type Opener struct {
 
 // kept is what a machine has for later jobs. Its levels share it.
 type kept struct {
+	name string // of the machine
 	uses *usage.Book
 	disk *disk.Disk
 
@@ -145,6 +146,7 @@ func (o *Opener) keep(state, name string) *kept {
 			log = slog.New(slog.DiscardHandler)
 		}
 		k = &kept{
+			name: name,
 			uses: usage.New(filepath.Join(state, "uses")), // of this machine alone: the next one with its address has things of the same names
 			disk: disk.New(disk.Options{Limits: limits, Storers: func() []executor.Storer { return o.storers(state) }, Log: log.With("machine", name)}),
 		}
@@ -152,6 +154,19 @@ func (o *Opener) keep(state, name string) *kept {
 	}
 	k.levels++
 	return k
+}
+
+// Disks are those of machines that jobs use, or lately did, by the names of machines: as they were looked at last.
+func (o *Opener) Disks() map[string]*disk.Status {
+	all := map[string]*disk.Status{}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.kept {
+		if s := k.disk.Status(); s != nil && !s.Looked.IsZero() {
+			all[k.name] = s
+		}
+	}
+	return all
 }
 
 // storers are the levels on a machine that keep things for later jobs.

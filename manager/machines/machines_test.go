@@ -71,6 +71,9 @@ func TestAFullMachineIsOfNoUseToAJob(t *testing.T) {
 	if err := other.Room(t.Context()); err == nil || !strings.Contains(err.Error(), "disk.budget") {
 		t.Error("beside a job that takes all that there is:", err)
 	}
+	if s := o.Disks()["builder-1"]; s == nil || s.Budget != limits.Budget || s.Waiting == "" {
+		t.Errorf("it says that the disk is %+v", s)
+	}
 	if err := env.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -151,7 +151,7 @@ func (d *doctor) disk(ctx context.Context, c *config.Config) []finding {
 	}
 	const fix = "free some space, or change [disk] of the configuration"
 	if s, err := place.Ask(ctx, d.state); err == nil && s.Disk != nil {
-		found := finding{Check: "disk", Status: statusOK, Found: strings.TrimPrefix(diskLine(s.Disk), "disk: ")}
+		found := finding{Check: "disk", Status: statusOK, Found: diskLine(s.Disk)}
 		switch {
 		case s.Disk.Waiting != "":
 			found.Status, found.Fix = statusProblem, fix

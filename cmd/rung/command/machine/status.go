@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,6 +25,8 @@ import (
 const (
 	// shownEnded is how many jobs that have ended the table has.
 	shownEnded = 10
+	// shownDisks is how many other machines' disks are shown, and the rest is counted.
+	shownDisks = 10
 )
 
 func statusCommand(p *command.Program) *cobra.Command {
@@ -83,8 +86,9 @@ func show(to io.Writer, clear string, s *status.Status) error {
 		}
 	}
 	if s.Disk != nil {
-		fmt.Fprintln(&b, diskLine(s.Disk))
+		fmt.Fprintln(&b, "disk: "+diskLine(s.Disk))
 	}
+	showDisks(&b, s.Disks)
 	b.WriteString("\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUNNER\tJOBS\tLEVELS\tGITLAB")
@@ -155,9 +159,23 @@ func where(j manager.Running) string {
 	return string(j.Level) + " on " + j.Machine
 }
 
+// showDisks prints the disks of other machines, those first that have no room.
+func showDisks(w io.Writer, all map[string]*disk.Status) {
+	full := func(name string) int { return len(all[name].Waiting + all[name].Trouble) }
+	names := slices.Sorted(maps.Keys(all))
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(min(full(b), 1), min(full(a), 1)) })
+	for i, name := range names {
+		if i == shownDisks {
+			fmt.Fprintf(w, "disks of %d more machines: see --format json\n", len(names)-i)
+			break
+		}
+		fmt.Fprintf(w, "disk of %s: %s\n", cleantext.Line(name), diskLine(all[name]))
+	}
+}
+
 // diskLine says how full the disk is with what is stored for later jobs.
 func diskLine(d *disk.Status) string {
-	line := "disk: " + bytesize.Format(d.Total())
+	line := bytesize.Format(d.Total())
 	if d.Budget > 0 {
 		line += " of " + bytesize.Format(d.Budget)
 	}
