@@ -6,7 +6,6 @@ import (
 
 	"github.com/rungci/rung/internal/exposition"
 	"github.com/rungci/rung/manager"
-	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/fleet"
 )
 
@@ -14,8 +13,11 @@ import (
 const (
 	provisioner = "fleeting_provisioner_"
 	taskscaler  = "fleeting_taskscaler_"
-	autoscaling = "gitlab_runner_autoscaling_" // of executor docker+machine
+	autoscaling = "gitlab_runner_autoscaling_" // of machineExecutor
 )
+
+// machineExecutor is the executor whose machines have metrics of their own.
+const machineExecutor = "docker+machine"
 
 // fleetOf is the fleet of an entry, and its labels.
 type fleetOf struct {
@@ -56,9 +58,9 @@ func writeFleets(w *exposition.Writer, s manager.State) {
 	writeMachines(m)
 }
 
-// writeMachines writes what gitlab-runner's executor docker+machine has of its machines, for entries of that executor. One machine has one job at a time.
+// writeMachines writes what gitlab-runner's docker+machine has of its machines, for entries of that executor. One machine has one job at a time.
 func writeMachines(m families) {
-	m.all = slices.DeleteFunc(slices.Clone(m.all), func(f fleetOf) bool { return f.entry.Executor != config.DockerMachineExecutor })
+	m.all = slices.DeleteFunc(slices.Clone(m.all), func(f fleetOf) bool { return f.entry.Executor != machineExecutor })
 	if len(m.all) == 0 {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rungci/rung/internal/exposition"
 	"github.com/rungci/rung/manager"
-	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/fleet"
 	"github.com/rungci/rung/manager/status"
 	"github.com/rungci/rung/manager/supply"
@@ -43,7 +42,7 @@ func TestMetricsOfFleetsHaveTheNamesOfTheExistingAutoscaler(t *testing.T) {
 		Creation: one(), Running: one(), Deletion: one(), Readiness: one(), Life: one(),
 	}}}
 	old := entry
-	old.Name, old.Executor = "old", config.DockerMachineExecutor
+	old.Name, old.Executor = "old", "docker+machine"
 	b.Show(&fixed{Entries: []manager.EntryStatus{{Entry: entry, Machines: of}, {Entry: old, Machines: of}}})
 	_, text := get(t, b.Public(), "/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)

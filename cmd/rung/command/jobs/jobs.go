@@ -188,10 +188,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	warned := warnings{}
 	warned.tell(log, c)
 	log.Info("rung begins", "version", p.Version, "config", path, "state", s.state, "system_id", systemID, "concurrent", c.Concurrent)
-	served.board.Loaded(nil)
-	served.board.Show(m)
-	served.open(s.state)
-	served.listen(c.ListenAddress)
+	served.begin(m, s.state, c.ListenAddress)
 	watching, end := context.WithCancel(ctx)
 	defer end()
 	managed := &managed{Manager: m, user: s.user, watcher: watcher, served: served, log: log, level: level, warned: warned, rotated: make(chan struct{}, 1)}

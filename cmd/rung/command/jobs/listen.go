@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
+	"github.com/rungci/rung/manager"
 	"github.com/rungci/rung/manager/statestorage"
 	"github.com/rungci/rung/manager/status"
 )
@@ -83,6 +84,14 @@ func (l *listening) listen(address string) {
 	l.address, l.public = listener.Addr(), server(l.board.Public())
 	go func(s *http.Server) { _ = s.Serve(listener) }(l.public)
 	l.log.Info("metrics and status are served", "address", listener.Addr().String())
+}
+
+// begin serves what a manager can say.
+func (l *listening) begin(m *manager.Manager, state, address string) {
+	l.board.Loaded(nil)
+	l.board.Show(m)
+	l.open(state)
+	l.listen(address)
 }
 
 // waits serves what a manager that waits can say. The state folder is its own by then.
