@@ -98,11 +98,11 @@ func (m *market) offers(ctx context.Context) (out []instancegroup.Offer) {
 	for _, s := range m.Shapes {
 		o := m.offer(s)
 		if s.onDemand() {
-			o.Price = s.Price
+			o.Price, o.SuspendedPrice = s.Price, s.SuspendedPrice
 			out = append(out, priced(o))
 		}
 		if s.Spot {
-			o.Spot, o.Price = true, s.SpotPrice
+			o.Spot, o.Price, o.SuspendedPrice = true, s.SpotPrice, 0 // it cannot be stopped
 			if o.Price == 0 {
 				o.Price = m.spot(ctx, s)
 			}
@@ -113,7 +113,7 @@ func (m *market) offers(ctx context.Context) (out []instancegroup.Offer) {
 }
 
 func priced(o instancegroup.Offer) instancegroup.Offer {
-	if o.Price > 0 {
+	if o.Price > 0 || o.SuspendedPrice > 0 {
 		o.Currency = "USD"
 	}
 	return o

@@ -37,13 +37,14 @@ type Options struct {
 
 // Shape is a kind of machine that can be asked for.
 type Shape struct {
-	Name          string   `json:"name"`           // empty: the first instance type
-	InstanceTypes []string `json:"instance_types"` // any of them will do
-	OnDemand      *bool    `json:"on_demand"`      // nil is true
-	Spot          bool     `json:"spot"`
-	Price         float64  `json:"price"`      // USD for an hour on demand; 0: not known
-	SpotPrice     float64  `json:"spot_price"` // 0: EC2 is asked
-	DiskGiB       float64  `json:"disk_gib"`   // that of the launch template; 0: not known
+	Name           string   `json:"name"`           // empty: the first instance type
+	InstanceTypes  []string `json:"instance_types"` // any of them will do
+	OnDemand       *bool    `json:"on_demand"`      // nil is true
+	Spot           bool     `json:"spot"`
+	Price          float64  `json:"price"`           // USD for an hour on demand; 0: not known
+	SpotPrice      float64  `json:"spot_price"`      // 0: EC2 is asked
+	SuspendedPrice float64  `json:"suspended_price"` // of its EBS volumes, USD for an hour while it is stopped
+	DiskGiB        float64  `json:"disk_gib"`        // that of the launch template; 0: not known
 }
 
 func (s Shape) onDemand() bool { return s.OnDemand == nil || *s.OnDemand }
@@ -106,7 +107,7 @@ func (o *Options) checkShapes() error {
 			return fmt.Errorf("two shapes have the name %q", s.Name)
 		case !s.onDemand() && !s.Spot:
 			return fmt.Errorf(`the shape %q is neither "on_demand" nor "spot"`, s.Name)
-		case s.Price < 0 || s.SpotPrice < 0 || s.DiskGiB < 0:
+		case s.Price < 0 || s.SpotPrice < 0 || s.SuspendedPrice < 0 || s.DiskGiB < 0:
 			return fmt.Errorf("the shape %q has a negative price or disk", s.Name)
 		}
 		named[s.Name] = true

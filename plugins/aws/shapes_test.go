@@ -352,13 +352,13 @@ func TestOffersSayWhatMachinesAreAndCost(t *testing.T) {
 	}
 	var got []string
 	for _, o := range offers {
-		got = append(got, fmt.Sprintf("%s %s %g %d %d %d %q spot=%t %g%s %s %s", o.Shape, o.Arch, o.CPUs, o.Memory>>20, o.Disk>>30, o.GPUs, o.GPU, o.Spot, o.Price, o.Currency, o.Minimum, o.Step))
+		got = append(got, fmt.Sprintf("%s %s %g %d %d %d %q spot=%t %g+%g%s %s %s", o.Shape, o.Arch, o.CPUs, o.Memory>>20, o.Disk>>30, o.GPUs, o.GPU, o.Spot, o.Price, o.SuspendedPrice, o.Currency, o.Minimum, o.Step))
 	}
 	want := []string{
-		`medium amd64 2 8192 30 0 "" spot=false 0.1USD 1m0s 1s`,
-		`medium amd64 2 8192 30 0 "" spot=true 1e-05USD 1m0s 1s`, // moto's price
-		`c7g.xlarge arm64 4 8192 0 0 "" spot=false 0.2USD 1m0s 1s`,
-		`g4dn.xlarge amd64 4 16384 0 1 "NVIDIA T4" spot=false 0 1m0s 1s`,
+		`medium amd64 2 8192 30 0 "" spot=false 0.1+0.004USD 1m0s 1s`,
+		`medium amd64 2 8192 30 0 "" spot=true 1e-05+0USD 1m0s 1s`, // moto's price
+		`c7g.xlarge arm64 4 8192 0 0 "" spot=false 0.2+0USD 1m0s 1s`,
+		`g4dn.xlarge amd64 4 16384 0 1 "NVIDIA T4" spot=false 0+0 1m0s 1s`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -60,7 +60,7 @@ func (c *cloud) byShape(t testing.TB) Options {
 	o := c.options(t)
 	o.LaunchTemplate, o.Subnets = "runner", c.subnets(t)
 	o.Shapes = []Shape{
-		{Name: "medium", InstanceTypes: []string{"m5.large", "m5a.large"}, Price: 0.1, DiskGiB: 30, Spot: true},
+		{Name: "medium", InstanceTypes: []string{"m5.large", "m5a.large"}, Price: 0.1, SuspendedPrice: 0.004, DiskGiB: 30, Spot: true},
 		{InstanceTypes: []string{"c7g.xlarge"}, Price: 0.2},
 	}
 	return o

@@ -91,7 +91,7 @@ func (c *cloud) findOffers(ctx context.Context) (offers []instancegroup.Offer, e
 func (c *cloud) offer(t MachineType, found *compute.MachineType) instancegroup.Offer {
 	offer := instancegroup.Offer{
 		Shape: t.Name, OS: c.settings.OS, Arch: map[string]string{"ARM64": "arm64", "X86_64": "amd64"}[found.Architecture],
-		CPUs: float64(found.GuestCpus), Memory: found.MemoryMb * mebibyte, Price: t.Price, Currency: t.Currency,
+		CPUs: float64(found.GuestCpus), Memory: found.MemoryMb * mebibyte, Price: t.Price, SuspendedPrice: t.SuspendedPrice, Currency: t.Currency,
 	}
 	if offer.Arch == "" {
 		offer.Arch = c.settings.Arch

@@ -38,11 +38,12 @@ type Options struct {
 
 // MachineType is a shape that can be asked for. Prices are for one hour; 0: not known.
 type MachineType struct {
-	Name      string  `json:"name"`
-	Spot      bool    `json:"spot"`
-	Price     float64 `json:"price"`
-	SpotPrice float64 `json:"spot_price"`
-	Currency  string  `json:"currency"`
+	Name           string  `json:"name"`
+	Spot           bool    `json:"spot"`
+	Price          float64 `json:"price"`
+	SpotPrice      float64 `json:"spot_price"`
+	SuspendedPrice float64 `json:"suspended_price"` // of its memory and disks
+	Currency       string  `json:"currency"`
 }
 
 // templateName is how a template is named: one of the project, or of a region of it.

@@ -76,7 +76,7 @@ var modes = map[string]options{
 	"a group of a zone":   {"name": "runners", "zone": "eu-a"},
 	"a group of a region": {"name": "runners", "region": "eu"},
 	"single instances": {"instance_template": "ci", "zones": []string{"eu-a", "eu-b"}, "machine_types": []options{
-		{"name": "n2-small", "price": 0.1, "currency": "EUR", "spot": true, "spot_price": 0.03}, {"name": "t2a-small"},
+		{"name": "n2-small", "price": 0.1, "currency": "EUR", "spot": true, "spot_price": 0.03, "suspended_price": 0.01}, {"name": "t2a-small"},
 	}},
 }
 
@@ -392,12 +392,12 @@ func TestShapesAreOfferedPerZone(t *testing.T) {
 	}
 	var got []string
 	for _, o := range offers {
-		got = append(got, fmt.Sprintf("%s %s %s %g CPUs %d MB %d GB %d GPUs spot %t %g %s", o.Zone, o.Shape, o.Arch, o.CPUs, o.Memory>>20, o.Disk>>30, o.GPUs, o.Spot, o.Price, o.Currency))
+		got = append(got, fmt.Sprintf("%s %s %s %g CPUs %d MB %d GB %d GPUs spot %t %g+%g %s", o.Zone, o.Shape, o.Arch, o.CPUs, o.Memory>>20, o.Disk>>30, o.GPUs, o.Spot, o.Price, o.SuspendedPrice, o.Currency))
 	}
 	want := []string{
-		"eu-a n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot false 0.1 EUR", "eu-a n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot true 0.03 EUR",
-		"eu-b n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot false 0.1 EUR", "eu-b n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot true 0.03 EUR",
-		"eu-b t2a-small arm64 1 CPUs 4096 MB 50 GB 2 GPUs spot false 0 ",
+		"eu-a n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot false 0.1+0.01 EUR", "eu-a n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot true 0.03+0.01 EUR",
+		"eu-b n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot false 0.1+0.01 EUR", "eu-b n2-small amd64 2 CPUs 8192 MB 50 GB 0 GPUs spot true 0.03+0.01 EUR",
+		"eu-b t2a-small arm64 1 CPUs 4096 MB 50 GB 2 GPUs spot false 0+0 ",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("offered:\n%s", strings.Join(got, "\n"))
