@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rungci/rung/executor/container/engine"
 )
 
 // fakeEngine answers pings on a unix socket, as far as Detect asks.
@@ -77,9 +79,8 @@ func TestDetect(t *testing.T) {
 		})
 	}
 	t.Run("where rootless Docker listens", func(t *testing.T) {
-		f := &finder{env: []string{"XDG_RUNTIME_DIR=" + runtimeDir, "HOME=" + empty}}
-		for _, e := range f.places() {
-			if e.Host == host && e.isThere() && e.ping(t.Context(), time.Minute) == nil {
+		for _, place := range engine.Usual([]string{"XDG_RUNTIME_DIR=" + runtimeDir, "HOME=" + empty}) {
+			if place.Host == host && place.Exists() && at(&place).ping(t.Context(), time.Minute) == nil {
 				return
 			}
 		}

@@ -120,7 +120,7 @@ func (g gateway) start(ctx context.Context) error {
 	if err := g.executor.failed(calling, "putting the gateway on the job's network", c.Networks.Join(calling, g.network, id)); err != nil {
 		return err
 	}
-	attached, err := c.Containers.Attach(calling, id)
+	attached, err := c.Containers.Attach(calling, id, false)
 	if err != nil {
 		return g.executor.failed(calling, "attaching to the gateway of the job's network", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/host/ssh"
@@ -66,13 +67,16 @@ func DetectOn(ctx context.Context, h host.Host, env, beyond []string) (*Engine, 
 	if err != nil {
 		return nil, fmt.Errorf("looking for a container engine on %s: %w", h.Name(), err)
 	}
-	f := &finder{env: slices.Concat(strings.Split(out.String(), "\n"), beyond)}
-	engines := f.places()
-	if named := f.getenv("DOCKER_HOST"); named != "" {
-		engines = []*Engine{{Host: named, From: "DOCKER_HOST there"}}
+	there := slices.Concat(strings.Split(out.String(), "\n"), beyond)
+	places := engine.Usual(there)
+	for _, pair := range there {
+		if named, is := strings.CutPrefix(pair, "DOCKER_HOST="); is && named != "" {
+			places = []engine.Place{{Host: named, From: "DOCKER_HOST there"}}
+		}
 	}
 	tried := []error{}
-	for _, e := range engines {
+	for _, place := range places {
+		e := at(&place)
 		e.on = h
 		err := e.ping(ctx, namedTime)
 		switch {

@@ -275,7 +275,7 @@ func (p *puller) pullError(ctx context.Context, i *containers.Image, err error, 
 
 // credentials are those for the registry of an image, and where they are from.
 func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth, from string, err error) {
-	found, err := login.Find(ctx, p.job, p.setup.Env, (&finder{env: p.setup.Env}).home(), name)
+	found, err := login.Find(ctx, p.job, p.setup.Env, engine.Home(p.setup.Env), name)
 	if found == nil {
 		return engine.Auth{}, "", err
 	}

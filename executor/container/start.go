@@ -27,7 +27,7 @@ func (v *preparation) run(ctx context.Context) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	c := v.executor.client
-	attached, err := c.Containers.Attach(calling, v.container) // as long as the container, or this program
+	attached, err := c.Containers.Attach(calling, v.container, false) // as long as the container, or this program
 	if err != nil {
 		return v.executor.failed(calling, "attaching to the job's container", err)
 	}

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
 
+	"github.com/rungci/rung/executor/host/brought"
 	"github.com/rungci/rung/internal/kube"
-	"github.com/rungci/rung/plugins/kubernetes/machine"
 	"github.com/rungci/rung/sdk/instancegroup"
 )
 
@@ -88,7 +88,7 @@ func (c *cloud) letIn(ctx context.Context, pod *corev1.Pod, key string, info *in
 			return err
 		}
 	}
-	fingerprint, err := c.run(ctx, pod, strings.NewReader(key+"\n"), machine.Program, machine.Argument, "authorize")
+	fingerprint, err := c.run(ctx, pod, strings.NewReader(key+"\n"), brought.Program, machineArgument, "authorize")
 	if err != nil {
 		return c.told(ctx, "bringing the key to the pod", err)
 	}
@@ -97,14 +97,14 @@ func (c *cloud) letIn(ctx context.Context, pod *corev1.Pod, key string, info *in
 }
 
 // takeProgram is the script that receives the program, and compares size and SHA-256. Nothing is sent where it is already.
-const takeProgram = `cd ` + machine.BinFolder + ` && head -c "$1" >.part$$ && [ "$(wc -c <.part$$)" -eq "$1" ] || { echo "not all of it has arrived" >&2; exit 1; }
+const takeProgram = `cd ` + brought.BinFolder + ` && head -c "$1" >.part$$ && [ "$(wc -c <.part$$)" -eq "$1" ] || { echo "not all of it has arrived" >&2; exit 1; }
 if command -v sha256sum >/dev/null; then [ "$(sha256sum <.part$$ | cut -c1-64)" = "$2" ] || { echo "its digest is another" >&2; exit 1; }; fi
 chmod 755 .part$$ && mv .part$$ "$3"`
 
 // send sends this program to a machine that does not have it.
 func (c *cloud) send(ctx context.Context, pod *corev1.Pod) error {
 	const doing = "sending the SSH server to the pod"
-	said, err := c.run(ctx, pod, nil, "sh", "-c", `[ ! -x "$1" ] || echo has; uname -m`, "sh", machine.Program)
+	said, err := c.run(ctx, pod, nil, "sh", "-c", `[ ! -x "$1" ] || echo has; uname -m`, "sh", brought.Program)
 	if err != nil {
 		return c.told(ctx, doing, err)
 	}
@@ -133,7 +133,7 @@ func (c *cloud) send(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	_, err = c.run(ctx, pod, file, "sh", "-c", takeProgram, "sh", strconv.FormatInt(size, 10), hex.EncodeToString(hash.Sum(nil)), machine.Program)
+	_, err = c.run(ctx, pod, file, "sh", "-c", takeProgram, "sh", strconv.FormatInt(size, 10), hex.EncodeToString(hash.Sum(nil)), brought.Program)
 	return c.told(ctx, doing, err)
 }
 

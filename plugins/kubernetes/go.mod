@@ -6,7 +6,6 @@ require (
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/rungci/rung v0.0.0
 	golang.org/x/crypto v0.58.0
-	golang.org/x/sys v0.49.0
 	k8s.io/api v0.34.1
 	k8s.io/apimachinery v0.34.1
 	k8s.io/client-go v0.34.1
@@ -60,6 +59,7 @@ require (
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.11.0 // indirect

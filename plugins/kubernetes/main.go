@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/rungci/rung/plugins/kubernetes/machine"
+	"github.com/rungci/rung/executor/host/brought"
 	"github.com/rungci/rung/sdk/instancegroup"
 )
+
+// machineArgument is the first argument of this program as a part of a machine.
+const machineArgument = "machine"
 
 // buildVersion is set when a release is built.
 var buildVersion string
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == machine.Argument {
-		if err := machine.Run(os.Args[2:]); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == machineArgument {
+		if err := brought.Run(machineArgument, os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/rungci/rung/plugins/kubernetes/machine"
+	"github.com/rungci/rung/executor/host/brought"
 	"github.com/rungci/rung/sdk/instancegroup"
 )
 
@@ -162,7 +162,7 @@ func (s *Shape) apply(spec *corev1.PodSpec, m *corev1.Container) {
 }
 
 // awaitProgram waits until Connect has sent the program, and becomes it.
-const awaitProgram = `until [ -x ` + machine.Program + ` ]; do sleep 0.1 2>/dev/null || sleep 1; done; exec ` + machine.Program + ` "$@"`
+const awaitProgram = `until [ -x ` + brought.Program + ` ]; do sleep 0.1 2>/dev/null || sleep 1; done; exec ` + brought.Program + ` "$@"`
 
 // bring has this program run in the machine's container, as its SSH server.
 func (c *cloud) bring(spec *corev1.PodSpec, m *corev1.Container) {
@@ -170,20 +170,20 @@ func (c *cloud) bring(spec *corev1.PodSpec, m *corev1.Container) {
 	spec.Volumes = append(spec.Volumes,
 		corev1.Volume{Name: programVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		corev1.Volume{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}}})
-	program := corev1.VolumeMount{Name: programVolume, MountPath: machine.BinFolder}
-	m.VolumeMounts = append(m.VolumeMounts, program, corev1.VolumeMount{Name: runVolume, MountPath: machine.RunFolder})
+	program := corev1.VolumeMount{Name: programVolume, MountPath: brought.BinFolder}
+	m.VolumeMounts = append(m.VolumeMounts, program, corev1.VolumeMount{Name: runVolume, MountPath: brought.RunFolder})
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)) // no other pod reaches it
 	if c.Reach == reachPod {
 		address = fmt.Sprintf(":%d", c.Port)
 	}
-	args := []string{machine.Argument, "serve", address}
+	args := []string{machineArgument, "serve", address}
 	if c.ServerImage == "" {
 		m.Command = append([]string{"sh", "-c", awaitProgram, "sh"}, args...)
 		return
 	}
-	m.Command = append([]string{machine.Program}, args...)
+	m.Command = append([]string{brought.Program}, args...)
 	bring := corev1.Container{
-		Name: bringContainer, Image: c.ServerImage, Command: []string{imageProgram, machine.Argument, "bring", machine.BinFolder},
+		Name: bringContainer, Image: c.ServerImage, Command: []string{imageProgram, machineArgument, "bring", brought.BinFolder},
 		VolumeMounts: []corev1.VolumeMount{program}, Resources: *m.Resources.DeepCopy(), // a pod needs the greatest of its containers in turn: this one adds nothing
 	}
 	if rights := m.SecurityContext; rights != nil {

@@ -25,6 +25,8 @@ type Container struct {
 	Env              []string            `json:",omitempty"`
 	Labels           map[string]string   `json:",omitempty"`
 	Healthcheck      *Healthcheck        `json:",omitempty"`
+	OpenStdin        bool                `json:",omitempty"` // it has an input
+	StdinOnce        bool                `json:",omitempty"` // which ends with the first stream to it
 	ExposedPorts     map[string]struct{} `json:",omitempty"` // "80/tcp"
 	HostConfig       HostConfig
 	NetworkingConfig NetworkingConfig
@@ -107,7 +109,10 @@ type ContainerState struct {
 		Error     string                  // why it could not be started or ended, as the engine says
 		Health    struct{ Status string } // starting, healthy, unhealthy; "" where nothing is known of it
 	}
-	Config          struct{ Env []string }
+	Config struct {
+		Env    []string
+		Labels map[string]string
+	}
 	NetworkSettings struct {
 		Networks map[string]Endpoint      // by their names
 		Ports    map[string][]PortBinding // of the container: "80/tcp"
@@ -133,9 +138,12 @@ func (c Containers) Start(ctx context.Context, id string) error {
 	return c.client.post(ctx, containerPath(id, "/start"), nil, nil, nil)
 }
 
-// Attach opens a stream of what a container writes from now on.
-func (c Containers) Attach(ctx context.Context, id string) (*Stream, error) {
+// Attach opens a stream of what a container writes from now on, and with input to what it reads.
+func (c Containers) Attach(ctx context.Context, id string, input bool) (*Stream, error) {
 	query := url.Values{"stream": {"1"}, "stdout": {"1"}, "stderr": {"1"}}
+	if input {
+		query.Set("stdin", "1")
+	}
 	return c.client.hijack(ctx, &request{method: http.MethodPost, path: containerPath(id, "/attach"), query: query})
 }
 
@@ -176,6 +184,16 @@ func (c Containers) List(ctx context.Context, label, value string) ([]string, er
 // Kill kills a container. The error is http.StatusConflict where it does not run.
 func (c Containers) Kill(ctx context.Context, id string) error {
 	return c.client.post(ctx, containerPath(id, "/kill"), nil, nil, nil)
+}
+
+// Pause stops all that runs in a container, which keeps its memory. The error is http.StatusConflict where it does not run, or is paused.
+func (c Containers) Pause(ctx context.Context, id string) error {
+	return c.client.post(ctx, containerPath(id, "/pause"), nil, nil, nil)
+}
+
+// Unpause ends what Pause began.
+func (c Containers) Unpause(ctx context.Context, id string) error {
+	return c.client.post(ctx, containerPath(id, "/unpause"), nil, nil, nil)
 }
 
 // Remove kills and removes a container, and its volumes without a name.

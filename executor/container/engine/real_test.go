@@ -108,7 +108,7 @@ func TestTheLifeOfAContainer(t *testing.T) {
 	if list, err := c.Containers.List(t.Context(), testLabel, name); err != nil || len(list) != 1 || list[0] != id {
 		t.Errorf("%q %v", list, err)
 	}
-	attached, err := c.Containers.Attach(t.Context(), id)
+	attached, err := c.Containers.Attach(t.Context(), id, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func TestAStreamThatIsRefusedIsAnError(t *testing.T) {
 	client := hijacked(t, func(_ io.Reader, out io.Writer) {
 		_, _ = io.WriteString(out, "HTTP/1.1 409 Conflict\r\nContent-Length: 27\r\n\r\n{\"message\":\"it is paused\"} \n")
 	})
-	if _, err := client.Containers.Attach(t.Context(), "abc"); Status(err) != http.StatusConflict || err.Error() != "it is paused" {
+	if _, err := client.Containers.Attach(t.Context(), "abc", false); Status(err) != http.StatusConflict || err.Error() != "it is paused" {
 		t.Error(err)
 	}
 	for name, answer := range map[string]string{
@@ -148,7 +148,7 @@ func TestAStreamThatIsRefusedIsAnError(t *testing.T) {
 		"an answer that is not a stream": "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 	} {
 		client := hijacked(t, func(_ io.Reader, out io.Writer) { _, _ = io.WriteString(out, answer) })
-		if s, err := client.Containers.Attach(t.Context(), "abc"); err == nil {
+		if s, err := client.Containers.Attach(t.Context(), "abc", false); err == nil {
 			s.Close()
 			t.Errorf("%s is a stream", name)
 		}
@@ -162,7 +162,7 @@ func TestWaitingForAStreamEndsWithItsContext(t *testing.T) {
 		cancel(why)
 		_, _ = bufio.NewReader(in).ReadByte() // the connection is given up
 	})
-	if _, err := client.Containers.Attach(ctx, "abc"); !errors.Is(err, why) {
+	if _, err := client.Containers.Attach(ctx, "abc", false); !errors.Is(err, why) {
 		t.Error(err)
 	}
 }

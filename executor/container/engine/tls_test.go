@@ -82,7 +82,7 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		s, err := c.Containers.Attach(t.Context(), "abc")
+		s, err := c.Containers.Attach(t.Context(), "abc", false)
 		if err != nil {
 			t.Fatal(err)
 		}

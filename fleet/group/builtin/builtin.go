@@ -27,7 +27,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		kind("docker-machine", "machines that docker-machine makes with its drivers", dockermachine.Schema, dockermachine.New),
-		kind("local", "machines on this host: processes with a view, users and a network of their own", local.Schema, local.New),
+		kind("local", "machines on this host: processes, containers or sandboxes", local.Schema, local.New),
 		kind("static", "hosts of a list", static.Schema, static.New),
 	}
 }

@@ -39,7 +39,8 @@ var endsWith *machine.Process
 
 // cloud is the machines of a folder.
 type cloud struct {
-	*storage
+	storage     *storage     // nil: machines have no volumes
+	box         *machine.Box // what machines are made of; nil: processes
 	options     Options
 	log         instancegroup.Logger
 	settings    instancegroup.Settings
@@ -75,10 +76,12 @@ type record struct {
 }
 
 // Open implements instancegroup.Cloud.
-func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings instancegroup.Settings) (info instancegroup.ProviderInfo, err error) {
+func (c *cloud) Open(ctx context.Context, log instancegroup.Logger, settings instancegroup.Settings) (info instancegroup.ProviderInfo, err error) {
 	c.log, c.settings, c.machines = log, settings, map[string]*record{}
-	if err := machine.Possible(); err != nil {
-		return info, err
+	if !c.options.boxed() {
+		if err := machine.Possible(); err != nil {
+			return info, err
+		}
 	}
 	if c.with = endsWith; c.options.EndWith > 0 {
 		process, err := machine.Of(c.options.EndWith)
@@ -108,8 +111,15 @@ func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings insta
 	if err := os.MkdirAll(c.folder, private); err != nil {
 		return info, options.At(err.Error(), "folder")
 	}
-	c.findNetwork()
-	c.findLimits()
+	if c.options.boxed() {
+		err = c.findBox(ctx)
+	} else {
+		c.findNetwork()
+		c.findLimits()
+	}
+	if err != nil {
+		return info, err
+	}
 	if err := c.adopt(); err != nil {
 		return info, err
 	}
@@ -306,6 +316,7 @@ func (c *cloud) freeUser() int {
 func (c *cloud) start(r *record) error {
 	config := machine.Config{
 		Name: r.ID, UID: r.UID, GID: r.UID, Alone: c.options.Network != NetworkHost, Leads: c.slirp, Paths: c.options.Paths, With: c.with,
+		Box: c.boxFor(r),
 	}
 	if os.Geteuid() != 0 {
 		config.GID = os.Getegid()

@@ -1,5 +1,5 @@
-// Package local is an instance group of machines on this host. Each is a tree of processes with users, a view of the file system, processes and a network of its own, and
-// an SSH server. None of them needs root, and they outlive the process of the group.
+// Package local is an instance group of machines on this host. Each has users, files, processes and a network of its own, and an SSH server: it is a tree of processes, which
+// needs no root, or a container or sandbox. They outlive the process of the group.
 package local
 
 import (
@@ -10,6 +10,14 @@ import (
 
 // Options are those of the configuration.
 type Options struct {
+	// Machines is what they are: Processes (empty), Containers or Sandboxes.
+	Machines string `json:"machines"`
+	// Image is that of containers and sandboxes, which their engine pulls if it does not have it.
+	Image string `json:"image"`
+	// Engine is the socket, or the address, of that engine; empty: the one that is found as for jobs.
+	Engine string `json:"engine"`
+	// Program is a rung that needs no libraries; empty: this program.
+	Program string `json:"program"`
 	// Folder is where machines are kept; empty is below the group's state.
 	Folder string `json:"folder"`
 	// MaxSize is how many machines there can be; 0 is the number of processors.
@@ -45,6 +53,10 @@ const Schema = `{
   "type": "object",
   "additionalProperties": false,
   "properties": {
+    "machines": {"enum": ["processes", "containers", "sandboxes"], "description": "what machines are: processes of this host in namespaces, containers of an engine, or sandboxes of gVisor that an engine makes"},
+    "image": {"type": "string", "minLength": 1, "description": "the image of containers and sandboxes"},
+    "engine": {"type": "string", "pattern": "^(/|unix://|tcp://|https?://)", "description": "the socket of the container engine, or its address; the one that jobs use if not set"},
+    "program": {"type": "string", "pattern": "^/", "description": "the file of a rung that needs no libraries, which is the SSH server of containers and sandboxes; this program if not set"},
     "folder": {"type": "string", "pattern": "^/", "description": "where machines are kept; below the state folder of the group if not set"},
     "max_size": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "how many machines there can be; the number of processors if not set"},
     "network": {"enum": ["own", "host", "none"], "description": "own: reaches what this host does, through slirp4netns; host: this host's; none: nothing"},
@@ -63,9 +75,15 @@ const Schema = `{
   }
 }`
 
-// New is the group. It touches nothing before Init.
+// New is the group. It touches nothing before Init. An error is options.Errors. Only processes have volumes.
 func New(o Options) (group.Basic, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	c := &cloud{options: o}
+	if o.boxed() {
+		return instancegroup.Group(c), nil
+	}
 	c.storage = &storage{cloud: c}
-	return instancegroup.Group(c), nil
+	return instancegroup.Group(&withVolumes{c, c.storage}), nil
 }

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	executortest.RemoveProgram()
+	if aloneDir != "" {
+		_ = os.RemoveAll(aloneDir)
+	}
 	os.Exit(code)
 }
 

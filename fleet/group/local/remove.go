@@ -15,6 +15,8 @@ import (
 const (
 	// endTime bounds how long the processes of a machine may take to end once they are killed.
 	endTime = time.Minute
+	// askTime bounds how long the keeper of a container may take to end by itself, and with it the container.
+	askTime = 20 * time.Second
 	// look is the pause between two looks at whether they have.
 	look = 5 * time.Millisecond
 )
@@ -47,7 +49,12 @@ func (c *cloud) remove(r *record) {
 	c.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, endTime)
 		defer cancel()
-		err := end(ctx, c.path(r.ID), r, func() error { return c.takeAllBack(r.ID) })
+		err := end(ctx, c.path(r.ID), r, func() error {
+			if c.storage == nil {
+				return nil
+			}
+			return c.storage.takeAllBack(r.ID)
+		})
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		r.removing = false
@@ -63,7 +70,11 @@ func (c *cloud) remove(r *record) {
 
 // end kills the processes of a machine, waits until they are gone, saves its volumes, and removes its folder. The record goes last.
 func end(ctx context.Context, folder string, r *record, save func() error) error {
+	ask(ctx, r.Keeper)
 	if err := kill(ctx, folder, r); err != nil {
+		return err
+	}
+	if err := machine.Remove(ctx, folder); err != nil {
 		return err
 	}
 	if r.Group != nil {
@@ -87,6 +98,19 @@ func end(ctx context.Context, folder string, r *record, save func() error) error
 		return err
 	}
 	return os.RemoveAll(folder)
+}
+
+// ask gives the keeper of a container time to end with it: a container that it is just making could otherwise come later.
+func ask(ctx context.Context, keeper machine.Process) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for keeper.Ask(); keeper.Lives(); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(look):
+		}
+	}
 }
 
 // kill kills the machine's processes: its keeper, which ends the others; and these, should it have been killed before it could.

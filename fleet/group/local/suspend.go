@@ -10,16 +10,16 @@ import (
 	"github.com/rungci/rung/sdk/instancegroup"
 )
 
-// Suspend implements instancegroup.Suspender: all processes of a machine stop, and use nothing but memory.
+// Suspend implements instancegroup.Suspender: all that runs on a machine stops, and uses nothing but memory.
 func (c *cloud) Suspend(ctx context.Context, ids []string) ([]string, error) {
-	return c.each(ctx, ids, func(r *record, init machine.Process) error {
+	return c.each(ctx, ids, func(r *record) error {
 		if r.Suspended {
 			return nil
 		}
 		r.Suspended = true
-		if err := errors.Join(c.save(r), init.StopAll(ctx)); err != nil {
+		if err := errors.Join(c.save(r), machine.Suspend(ctx, c.path(r.ID))); err != nil {
 			r.Suspended = false
-			return errors.Join(err, init.ContinueAll(), c.save(r))
+			return errors.Join(err, c.save(r))
 		}
 		return nil
 	})
@@ -27,14 +27,17 @@ func (c *cloud) Suspend(ctx context.Context, ids []string) ([]string, error) {
 
 // Resume implements instancegroup.Suspender.
 func (c *cloud) Resume(ctx context.Context, ids []string) ([]string, error) {
-	return c.each(ctx, ids, func(r *record, init machine.Process) error {
+	return c.each(ctx, ids, func(r *record) error {
+		if err := machine.Resume(ctx, c.path(r.ID)); err != nil {
+			return err
+		}
 		r.Suspended = false
-		return errors.Join(init.ContinueAll(), c.save(r))
+		return c.save(r)
 	})
 }
 
 // each does something with machines that run or are suspended.
-func (c *cloud) each(ctx context.Context, ids []string, do func(*record, machine.Process) error) (done []string, err error) {
+func (c *cloud) each(ctx context.Context, ids []string, do func(*record) error) (done []string, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -52,11 +55,7 @@ func (c *cloud) each(ctx context.Context, ids []string, do func(*record, machine
 			problems = append(problems, fmt.Errorf("the machine %s is %s (%s), and does not run", id, state, reason))
 			continue
 		}
-		status, _, err := machine.ReadStatus(c.path(id))
-		if err == nil {
-			err = do(r, status.Init)
-		}
-		if err != nil {
+		if err := do(r); err != nil {
 			problems = append(problems, fmt.Errorf("the machine %s: %w", id, err))
 			continue
 		}

@@ -32,7 +32,13 @@ const (
 	dataFolder    = "data"
 )
 
-// storage is the volumes of a cloud, which has their calls.
+// withVolumes is a cloud whose machines have volumes.
+type withVolumes struct {
+	*cloud
+	*storage
+}
+
+// storage is the volumes of a cloud.
 type storage struct {
 	*cloud
 	moving sync.Mutex // is held by who reads or moves volumes, and taken before the cloud's

@@ -2,6 +2,7 @@ package supplies
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/group"
 	"github.com/rungci/rung/fleet/group/builtin"
+	"github.com/rungci/rung/fleet/group/options"
 	groupplugin "github.com/rungci/rung/fleet/group/plugin"
 	"github.com/rungci/rung/fleet/store"
 	"github.com/rungci/rung/internal/pluginhost"
@@ -60,13 +62,22 @@ func CheckGroups(c *config.Config, r *config.Runner) (wrong []error) {
 		told[from.Table] = true
 		text, err := plugin.Options(from.Options)
 		if err == nil {
-			_, err = kind.New(text)
+			_, err = makeGroup(kind, r.Provider.Machinery, text)
 		}
 		if err != nil {
 			wrong = append(wrong, c.Placed(r, from.Table, from.WrongOptions(err)))
 		}
 	}
 	return wrong
+}
+
+// makeGroup makes an instance group that is part of this program. Where its options decide whether its machines have volumes, they must if the entry says so.
+func makeGroup(kind builtin.Kind, m *config.Machinery, text json.RawMessage) (group.Basic, error) {
+	made, err := kind.New(text)
+	if err == nil && kind.Name == "local" && m.Fleet.Volume != "" && !group.AbilitiesOf(made, group.ProviderInfo{}).Volumes {
+		return nil, options.At("only processes have volumes, and [runners.fleet] sets volume: remove one of them", "machines")
+	}
+	return made, err
 }
 
 // openGroup makes the instance group of a name: one that is part of this program, or a plugin.
@@ -76,7 +87,7 @@ func openGroup(p *command.Program, m *config.Machinery, name string, options map
 		return nil, fmt.Errorf("plugin_config cannot be JSON, which plugins read: %w", err)
 	}
 	if kind, known := builtin.Find(name); known {
-		return kind.New(text)
+		return makeGroup(kind, m, text)
 	}
 	return groupplugin.New(groupplugin.Config{Config: pluginhost.Config{Name: name, Options: text, Env: Variables(p, m.Fleet.PluginEnvironment), Log: log}}), nil
 }

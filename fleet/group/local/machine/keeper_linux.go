@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rungci/rung/executor/host/brought"
 )
 
 // The first argument of this program as a part of a machine, see init.
@@ -24,6 +26,8 @@ const (
 	keeperArg = "machine: keeper"
 	doorArg   = "machine: door"
 	serverArg = "machine: server"
+	// broughtArg is that of this program in a box, see brought.Run.
+	broughtArg = "machine: brought"
 )
 
 // The parts of a machine begin before the rest of this program is initialised, which they do not need.
@@ -38,6 +42,12 @@ func init() {
 		guard()
 	case os.Args[1] == serverArg && len(os.Args) == 2:
 		serve()
+	case os.Args[1] == broughtArg:
+		if err := brought.Run(broughtArg, os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 }
 
@@ -88,6 +98,9 @@ func (k *keeper) run() error {
 		return err
 	}
 	k.status.Keeper = me
+	if k.Box != nil {
+		return k.inBox()
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -124,7 +137,7 @@ func (k *keeper) run() error {
 		_ = door.Wait()
 		return err
 	}
-	go k.until(feed)
+	go k.until(func() { _ = feed.Close() })
 	k.listen(heard)
 	if err := door.Wait(); err != nil && k.ended == "" {
 		k.ended = "the process that holds its namespaces has ended: " + err.Error()
@@ -248,13 +261,13 @@ func (k *keeper) stop(reason string) {
 	}
 }
 
-// until ends the machine when it is to end: its lifeline is closed.
-func (k *keeper) until(feed io.Closer) {
+// until ends the machine when it is to end.
+func (k *keeper) until(end func()) {
 	const look = time.Second
 	for {
 		select {
 		case <-k.over:
-			_ = feed.Close()
+			end()
 			return
 		case <-time.After(look):
 			if k.With != nil && !k.With.Lives() {

@@ -1,10 +1,16 @@
-// Package machine is one machine on this host, as a tree of processes that outlives whoever starts it. All of them are this program again.
+// Package machine is one machine on this host, which outlives whoever starts it: a tree of processes, or a container or sandbox. All of its processes are this program again.
 //
 //	keeper    outside; records which processes there are, and why the machine has ended
 //	  │ slirp4netns, where the machine has a network that leads on
 //	  └─> door    in namespaces of users, network and host name; makes the view (internal/confine), which is the machine's lifeline
 //	        └─> init    process 1 of the machine: the end of it is that of all that runs there
 //	              └─> server    executor/host/sshd, and below it whatever is run on the machine
+//
+// A machine in a box has a keeper, too, and in place of the door and what is below it a container, whose first process is executor/host/brought:
+//
+//	keeper    outside; takes connections, and runs a brought.Connect in the box for each
+//	  └─ ─ ─> container    ends with its first process, whose input ends with the keeper
+//	            └─> brought.ServeSocket, the server, and below it whatever is run on the machine
 //
 // A machine has a network that need not lead anywhere, and is reached all the same: its server takes connections from a listener of this host's
 // loopback addresses, which whoever starts the machine makes and hands down. A socket belongs to the network in which it was made, whoever has it. So the
@@ -40,8 +46,28 @@ type Config struct {
 	Leads string `json:"leads,omitempty"`
 	// Paths are files and folders of this host that the machine sees, and cannot change.
 	Paths []string `json:"paths,omitempty"`
+	// Box is what the machine is instead of processes; nil: processes. Alone, Leads, Paths, UID and GID are those of processes.
+	Box *Box `json:"box,omitempty"`
 	// With is a process of this host with which the machine ends; nil: with none.
 	With *Process `json:"with,omitempty"`
+}
+
+// Box is a container.
+type Box struct {
+	// Engine is the address of the engine that makes it, as engine.New takes it, with the folder Certificates if there are some.
+	Engine       string `json:"engine"`
+	Certificates string `json:"certificates,omitempty"`
+	// Runtime is the engine's name of an OCI runtime; empty is its default.
+	Runtime string `json:"runtime,omitempty"`
+	Image   string `json:"image"`
+	// Network is the engine's name of a network; empty is its default.
+	Network string            `json:"network,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	// CPUs and Memory, in bytes, bound it; 0 is no limit.
+	CPUs   float64 `json:"cpus,omitempty"`
+	Memory int64   `json:"memory,omitempty"`
+	// Program is the file that is its SSH server: this program, or another one with this package, which needs no libraries.
+	Program string `json:"program"`
 }
 
 // Status is what runs of a machine.

@@ -26,11 +26,23 @@ func (Process) Lives() bool { return false }
 // Kill does nothing.
 func (Process) Kill() {}
 
-// StopAll refuses.
-func (Process) StopAll(context.Context) error { return errElsewhere }
+// Ask does nothing.
+func (Process) Ask() {}
 
-// ContinueAll refuses.
-func (Process) ContinueAll() error { return errElsewhere }
+// Suspend refuses.
+func Suspend(context.Context, string) error { return errElsewhere }
+
+// Resume refuses.
+func Resume(context.Context, string) error { return errElsewhere }
+
+// Remove refuses.
+func Remove(context.Context, string) error { return errElsewhere }
+
+// Labels are none.
+func Labels(string, string) map[string]string { return nil }
+
+// Sweep refuses.
+func Sweep(context.Context, *Box, string, func(string) bool) error { return errElsewhere }
 
 // Prepare refuses.
 func Prepare(string, Config, string) error { return errElsewhere }

@@ -41,6 +41,13 @@ func (p Process) Kill() {
 	}
 }
 
+// Ask asks it to end, if it still runs. The keeper of a container then removes that.
+func (p Process) Ask() {
+	if p.Lives() {
+		_ = syscall.Kill(p.PID, syscall.SIGTERM)
+	}
+}
+
 // fields are some of those that the kernel has of a process (proc(5), /proc/pid/stat).
 type fields struct {
 	state, start string

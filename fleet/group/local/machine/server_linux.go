@@ -7,10 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/rungci/rung/executor/host/local"
-	"github.com/rungci/rung/executor/host/sshd"
+	"github.com/rungci/rung/executor/host/brought"
 )
 
 // serve is the machine's SSH server.
@@ -20,12 +17,7 @@ func serve() {
 		message{Ended: "its SSH server does not begin: " + err.Error()}.send(told)
 		os.Exit(1)
 	}
-	// What runs on the machine has the same user: this keeps it from looking into the server, which has the machine's key.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		fail(err)
-	}
-	unix.Umask(0o022)
-	server, err := sshd.NewServer(local.New(), filepath.Join(doorAt, filepath.Base(Authorized)))
+	server, err := brought.NewServer(filepath.Join(doorAt, filepath.Base(Authorized)))
 	if err != nil {
 		fail(err)
 	}

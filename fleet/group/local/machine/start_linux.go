@@ -25,6 +25,12 @@ func Possible() error {
 
 // Prepare makes the folders and files of a machine in its folder, which exists and is empty. keys are lines of authorized_keys.
 func Prepare(folder string, c Config, keys string) error {
+	if c.Box != nil {
+		if err := os.Mkdir(filepath.Join(folder, doorFolder), 0o700); err != nil {
+			return err
+		}
+		return errors.Join(Authorize(folder, keys), write(folder, configFile, c))
+	}
 	for _, f := range own {
 		path := filepath.Join(folder, f.name)
 		if err := os.Mkdir(path, f.mode.Perm()); err != nil {

@@ -1,9 +1,10 @@
-package machine
+package brought
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -17,20 +18,31 @@ import (
 	"github.com/rungci/rung/internal/wholefile"
 )
 
-// serve starts the server, and collects the processes whose parents have ended, until the server ends.
+// serve starts the server, and collects the processes whose parents have ended, until the server ends, or the lifeline does if there is one.
 //
-// It goes on when it is asked to end: jobs may use the time that the pod has until it is removed. Whoever asks has said so in the pod's status, and the fleet gives the machine no
+// It goes on when it is asked to end: jobs may use the time that a pod has until it is removed. Whoever asks has said so in the pod's status, and the fleet gives the machine no
 // more jobs.
-func serve(address string) error {
+func serve(argument, address string, lifeline io.Reader) error {
 	asked := make(chan os.Signal, 1) // which takes the place of being ended, and unlike an ignored signal is not inherited
 	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	server, err := syscall.ForkExec(self, []string{self, Argument, "listen", address}, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+	nothing, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer nothing.Close()
+	server, err := syscall.ForkExec(self, []string{self, argument, "listen", address}, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{nothing.Fd(), 1, 2}})
 	if err != nil {
 		return fmt.Errorf("starting the machine's SSH server: %w", err)
+	}
+	if lifeline != nil {
+		go func() {
+			_, _ = io.Copy(io.Discard, lifeline)
+			os.Exit(0) // and with it the machine
+		}()
 	}
 	for {
 		var status syscall.WaitStatus
@@ -47,21 +59,29 @@ func serve(address string) error {
 	}
 }
 
-// umask is that of what runs on the machine.
+// umask is that of what runs on a machine.
 const umask = 0o022
+
+// NewServer makes the SSH server of the machine that this process is on, and readies the process for it: what runs on the machine may have the same user, and is kept from looking into the
+// process, which has the machine's key. authorized is as for sshd.NewServer.
+func NewServer(authorized string) (*sshd.Server, error) {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, err
+	}
+	unix.Umask(umask)
+	return sshd.NewServer(local.New(), authorized)
+}
 
 // listen is the machine's SSH server.
 func listen(folder, address string) error {
-	// What runs on the machine may have the same user: this keeps it from looking into the server, which has the machine's key.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return err
-	}
-	unix.Umask(umask)
-	server, err := sshd.NewServer(local.New(), filepath.Join(folder, authorizedFile))
+	server, err := NewServer(filepath.Join(folder, authorizedFile))
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", address)
+	if home, err := os.UserHomeDir(); err == nil {
+		_ = os.Chdir(home) // where commands begin; images have users without one
+	}
+	listener, err := net.Listen(network(address), address)
 	if err != nil {
 		return fmt.Errorf("the machine's SSH server cannot listen: %w", err)
 	}
