@@ -343,9 +343,7 @@ func shutdown(tr *trial) {
 	id := tr.create(group.Request{Count: 1})[0]
 	tr.await(id, group.StateRunning)
 	for range 2 {
-		if err := tr.Shutdown(tr.ctx()); err != nil {
-			tr.Error(err)
-		}
+		tr.retry("Shutdown", func() error { return tr.Shutdown(tr.ctx()) })
 	}
 	tr.basic = tr.Open(tr.T)
 	tr.Group = group.Adapt(tr.basic)
