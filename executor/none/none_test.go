@@ -202,16 +202,19 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 	}
 }
 
+// prepareKept prepares a job that keeps its project in a folder.
+func prepareKept(t *testing.T, e executor.Executor, id, root string) executor.Environment {
+	t.Helper()
+	env, err := e.Prepare(t.Context(), &executor.Job{ID: id, ProjectName: "shop", Root: root, KeepProject: "shop-1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
 func TestAKeptProjectIsFoundByTheNextJobAndHadByOneOnly(t *testing.T) {
 	e, root := open(t), t.TempDir()
-	prepare := func(id string) executor.Environment {
-		t.Helper()
-		env, err := e.Prepare(t.Context(), &executor.Job{ID: id, ProjectName: "shop", Root: root, KeepProject: "shop-1"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return env
-	}
+	prepare := func(id string) executor.Environment { return prepareKept(t, e, id, root) }
 	first := prepare("first")
 	if err := os.WriteFile(filepath.Join(first.Layout().Project, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -265,14 +268,7 @@ func TestClosingAgainLeavesWhatAnotherJobHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	prepare := func(id string) executor.Environment {
-		t.Helper()
-		env, err := e.Prepare(t.Context(), &executor.Job{ID: id, ProjectName: "shop", Root: root, KeepProject: "shop-1"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return env
-	}
+	prepare := func(id string) executor.Environment { return prepareKept(t, e, id, root) }
 	first := prepare("first")
 	if err := first.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "it is busy") {
 		t.Fatalf("closing gives %v", err)
@@ -301,14 +297,7 @@ func TestASweepLeavesTheFoldersOfJobsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	prepare := func() executor.Environment {
-		t.Helper()
-		env, err := e.Prepare(t.Context(), &executor.Job{ID: "job", ProjectName: "shop", Root: root, KeepProject: "shop-1"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return env
-	}
+	prepare := func() executor.Environment { return prepareKept(t, e, "job", root) }
 	first := prepare()
 	ledgers, _ := filepath.Glob(filepath.Join(dir, "state", "*.ledger"))
 	if len(ledgers) != 1 {
