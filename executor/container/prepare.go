@@ -258,7 +258,7 @@ func (v *preparation) root() bool {
 
 // serve is the command of the job's container. The step-runner makes the folders first.
 func (e *Executor) serve(job *executor.Job, folders []folder) []string {
-	args := []string{programFile, "serve", "--socket", socketFile}
+	args := []string{programFile, "serve", "--socket", socketFile, "--announce-on-both"}
 	args = append(args, e.setup.Lease.Args()...)
 	if job.ImageEnv {
 		args = append(args, "--pass-environment")

@@ -69,9 +69,13 @@ func (s *Said) LastWords() string {
 	return "; its last words:\n" + said
 }
 
-// ReportEntrypoint reports what the image's entrypoint said before it ran the step-runner.
+// ReportEntrypoint reports what the image's entrypoint said before it ran the step-runner, which may have told on one stream or on two that it listens.
 func (s *Said) ReportEntrypoint(report executor.Reporter, image string) {
-	before, _, _ := strings.Cut(s.String(), listening)
+	before, after, _ := strings.Cut(s.String(), listening)
+	if _, after, _ = strings.Cut(after, "\n"); strings.Contains(after, listening) {
+		other, _, _ := strings.Cut(after, listening)
+		before += other
+	}
 	if before = strings.TrimSpace(before); before == "" {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ const (
 	// startTime bounds how long the step-runner in a container may take until it listens, the image's entrypoint included: an environment
 	// that fails does so within 30 seconds.
 	startTime = 25 * time.Second
+	// settleTime bounds how long the second of its streams may take to say that the step-runner listens, after the first. An
+	// entrypoint that has redirected one of them keeps it silent.
+	settleTime = time.Second
 )
 
 func (v *preparation) platform() *platform {
@@ -33,11 +37,14 @@ func (v *preparation) run(ctx context.Context) error {
 	}
 	v.said = &Said{}
 	ready := v.said.Ready()
+	// The engine keeps no order between a container's streams: all that the entrypoint said is here once each has told that the step-runner listens.
+	out, errs := &Said{}, &Said{}
+	settled := []<-chan struct{}{out.Ready(), errs.Ready()}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer attached.Close()
-		_ = engine.Demultiplex(v.said, v.said, attached)
+		_ = engine.Demultiplex(io.MultiWriter(v.said, out), io.MultiWriter(v.said, errs), attached)
 	}()
 	if err := c.Containers.Start(calling, v.container); err != nil {
 		attached.Close()
@@ -47,6 +54,16 @@ func (v *preparation) run(ctx context.Context) error {
 	defer late.Stop()
 	select {
 	case <-ready:
+		late.Reset(settleTime)
+		for _, stream := range settled {
+			select {
+			case <-stream:
+			case <-late.C:
+				late.Reset(0) // for the other one, too
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 		v.said.ReportEntrypoint(v.report, v.job.Image.Name)
 		return nil
 	case <-ended:

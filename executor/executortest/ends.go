@@ -72,14 +72,19 @@ func (s *ends) endsBefore(t *testing.T) {
 func (s *ends) endsInStep(t *testing.T) {
 	s.eachStall(t, func(t *testing.T, p *opened, end func(*testing.T, executor.Environment)) {
 		j := p.prepare(t, "step")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		var began time.Time
 		events := &collected{seen: func(text string) {
 			if strings.Contains(text, "begun") {
 				end(t, j.Environment)
 				began = time.Now()
+				if t.Failed() { // it has not ended
+					cancel()
+				}
 			}
 		}}
-		err := session.Run(t.Context(), nil, j.Environment, j.request("run", "echo begun; sleep 600"), events)
+		err := session.Run(ctx, nil, j.Environment, j.request("run", "echo begun; sleep 600"), events)
 		wantGone(t, began, err)
 	})
 }

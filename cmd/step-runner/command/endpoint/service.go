@@ -41,6 +41,7 @@ type ServiceFlags struct {
 	rulesOf string
 	metrics string // the address of the metrics; empty is none
 	pass    bool   // steps get the whole environment of this process, its HOME included
+	both    bool   // standard output, too, tells that the server listens
 }
 
 func (o *ServiceFlags) flags(f *pflag.FlagSet) {
@@ -57,7 +58,8 @@ func (o *ServiceFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
 	f.StringVar(&o.rulesOf, "rules-of", "", "use the sources.toml of the project in `DIR`, wherever jobs run")
 	f.BoolVar(&o.pass, "pass-environment", false, "give steps the whole environment of this process, HOME included")
-	for _, name := range []string{"rules-of", "pass-environment"} {
+	f.BoolVar(&o.both, "announce-on-both", false, "say on standard output, too, that the server listens")
+	for _, name := range []string{"rules-of", "pass-environment", "announce-on-both"} {
 		_ = f.MarkHidden(name) // for the program that starts the server
 	}
 	o.From.Declare(f)
@@ -141,6 +143,9 @@ func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, owner *Own
 	for _, e := range endpoints {
 		e.Start(svc, failed)
 		fmt.Fprintf(p.Stderr, "step-runner is listening on %s\n", e.Name)
+		if o.both {
+			fmt.Fprintf(p.Stdout, "step-runner is listening on %s\n", e.Name)
+		}
 	}
 	select {
 	case sig := <-stops:
