@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -64,7 +65,11 @@ func browses(t *testing.T, address string) *tab {
 		end()
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { end(); _ = cmd.Wait() })
+	t.Cleanup(func() {
+		end()
+		_, _ = io.Copy(io.Discard, says) // its other processes write into its folder until they have ended, too
+		_ = cmd.Wait()
+	})
 	at := ""
 	for lines := bufio.NewScanner(says); at == "" && lines.Scan(); {
 		at = strings.TrimPrefix(lines.Text(), "DevTools listening on ws://")
