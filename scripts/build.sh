@@ -7,8 +7,5 @@ cd "$(dirname "$0")/.."
 
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 
-# grpcnotrace leaves out gRPC's page of recent requests, which nothing here serves, and with it 3 MB: the templates of that page
-# keep the linker from leaving out any method of anything.
-# -dwarf=false: what a debugger needs is left out of the programs (-w), so it is not made for each package either, a seventh of compiling. Go's own library is
-# compiled as for tests, so that it is compiled once.
-CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -gcflags all=-dwarf=false -gcflags std= -ldflags "-s -w -X main.buildVersion=$version" -o "$1" "${@:2}"
+. scripts/flags.sh
+go build -ldflags "-s -w -X main.buildVersion=$version" -o "$1" "${@:2}"

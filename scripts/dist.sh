@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 targets=${TARGETS:-linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64 freebsd/amd64}
 plugin_targets=${PLUGIN_TARGETS:-$targets}
-programs="step-runner rung"
+programs=(step-runner rung)
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 export VERSION=$version
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
@@ -21,35 +21,39 @@ if [[ $version =~ ^v?([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.?[0-9]*)?)$ ]]; t
 fi
 export PACKAGE_VERSION
 
-plugins() { # plugins WORK OUT: each is a module of its own, and one file for each platform
-  local work=$PWD/$1 out=$PWD/$2 module name target platform extension
+plugin() { # plugin NAME WORK OUT: one file for each platform
+  local name=$1 work=$PWD/$2 out=$PWD/$3 target platform extension
+  for target in $plugin_targets; do
+    platform=${target/\//-} extension=
+    [ "${target%/*}" != windows ] || extension=.exe
+    scripts/plugin-build.sh "$name" "$target" "$work/plugins/$platform/group-plugin-$name$extension"
+    gzip -9nc "$work/plugins/$platform/group-plugin-$name$extension" >"$out/group-plugin-$name-$version-$platform$extension.gz"
+  done
+  echo "built group-plugin-$name"
+}
+
+plugins() { # plugins WORK OUT: each is a module of its own; all at once, since one core links and compresses each
+  local module process processes=()
   for module in plugins/*/go.mod; do
-    name=$(basename "$(dirname "$module")")
-    for target in $plugin_targets; do
-      platform=${target/\//-} extension=
-      [ "${target%/*}" != windows ] || extension=.exe
-      scripts/plugin-build.sh "$name" "$target" "$work/plugins/$platform/group-plugin-$name$extension"
-      gzip -9nc "$work/plugins/$platform/group-plugin-$name$extension" >"$out/group-plugin-$name-$version-$platform$extension.gz"
-    done
-    echo "built group-plugin-$name"
+    plugin "$(basename "$(dirname "$module")")" "$1" "$2" &
+    processes+=($!)
+  done
+  for process in "${processes[@]}"; do
+    wait "$process"
   done
 }
 
 dist() { # dist WORK OUT
-  local work=$1 out=$2 target platform extension package program shell runner=$1/host/step-runner
+  local work=$1 out=$2 target platform package program shell runner=$1/host/step-runner
   rm -rf "$work" "$out"
   mkdir -p "$work/share/completions" "$out"
   for target in $targets; do
-    platform=${target/\//-} extension=
-    [ "${target%/*}" != windows ] || extension=.exe
-    for program in $programs; do
-      GOOS=${target%/*} GOARCH=${target#*/} scripts/build.sh "$work/$platform/$program$extension" "./cmd/$program"
-    done
+    GOOS=${target%/*} GOARCH=${target#*/} scripts/build.sh "$work/${target/\//-}/" "${programs[@]/#/./cmd/}"
     echo "built for $target"
   done
 
-  for program in $programs; do
-    scripts/build.sh "$work/host/$program" "./cmd/$program"
+  scripts/build.sh "$work/host/" "${programs[@]/#/./cmd/}"
+  for program in "${programs[@]}"; do
     for shell in bash zsh fish; do
       "$work/host/$program" completion "$shell" >"$work/share/completions/$program.$shell"
     done

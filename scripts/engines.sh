@@ -6,6 +6,7 @@
 # With RUNG_CI=1 it runs only the tests that test.sh has just left to it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/flags.sh
 
 helpers='/executor/(executortest/enginetest|host/hosttest|kubernetes/kubetest)$'
 packages=("$@")
@@ -28,7 +29,7 @@ scripts/fake-gcs-server.sh build/fake-gcs-server
 [ "$(go env GOOS)" != linux ] || { scripts/kubernetes.sh build/kubernetes && scripts/helm.sh build/helm; }
 go build -o build/testreport ./internal/house/cmd/testreport
 # What every level's tests put into environments is built here once, and not in each package.
-CGO_ENABLED=0 go build -o build/tested/step-runner ./cmd/step-runner
+go build -o build/tested/step-runner ./cmd/step-runner
 export RUNG_TEST_PROGRAM=$PWD/build/tested/step-runner
 # Most of these tests wait: for engines, for limits of time. With one test per core in each package the cores would be idle for more than half of the time.
 cores=$(getconf _NPROCESSORS_ONLN)

@@ -3,6 +3,7 @@
 # that this one is not. The rules of the house are Go tests (internal/house), and run with the others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/flags.sh
 
 unformatted=$(git ls-files --cached --others --exclude-standard '*.go' | while IFS= read -r file; do
   [ ! -f "$file" ] || gofmt -l "$file"
@@ -16,4 +17,4 @@ fi
 go tool -modfile=scripts/tools/golangci-lint.mod golangci-lint run --timeout 20m ./...
 
 # Types are checked from sources: vet would compile the standard library and all dependencies for each system.
-go run ./internal/house/cmd/typecheck darwin/arm64 windows/amd64 freebsd/amd64
+go run ./internal/house/cmd/typecheck linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
+. scripts/flags.sh
 cd "plugins/$1"
 main=$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./...)
-# grpcnotrace: see build.sh.
-GOOS=${2%/*} GOARCH=${2#*/} CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.buildVersion=$version" -o "$3" "$main"
+GOOS=${2%/*} GOARCH=${2#*/} go build -ldflags "-s -w -X main.buildVersion=$version" -o "$3" "$main"

@@ -17,6 +17,7 @@ version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo de
 
 race=
 [ "${RUNG_CI:-}" != 1 ] || [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null || race=-race
+. scripts/flags.sh
 export GORACE=${GORACE:-atexit_sleep_ms=0} # without this every program with the race detector in it waits a second before it ends
 
 mkdir -p build
@@ -43,7 +44,7 @@ plugin() { # plugin NAME
   go mod tidy -diff >/dev/null || { echo "plugins/$name/go.mod is not tidy: run go mod tidy there" >&2; exit 1; }
   "$lint" run --timeout 20m --config "$root/.golangci.yml" ./...
 
-  $(around "$name") go test $race -vet=off -timeout 25m -count=1 -json ./... | "$root/build/testreport" -skips "$root/internal/house/allowed-skips.txt"
+  CGO_ENABLED=$([ -n "$race" ] && echo 1 || echo 0) $(around "$name") go test $race -vet=off -timeout 25m -count=1 -json ./... | "$root/build/testreport" -skips "$root/internal/house/allowed-skips.txt"
 
   for target in $targets; do
     extension=

@@ -2,6 +2,7 @@
 # Tests what a change touches: the packages that differ from BASE (main), those that import them, and the rules of the house.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/flags.sh
 
 base=${BASE:-$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
 module=$(go list -m)

@@ -13,6 +13,7 @@ if ! [ "$(go env CGO_ENABLED)" = 1 ] || ! command -v "$(go env CC)" >/dev/null; 
   race=
   echo "note: there is no C compiler, so the tests run without the race detector"
 fi
+. scripts/flags.sh
 # Without this every program with the race detector in it waits a second before it ends.
 export GORACE=${GORACE:-atexit_sleep_ms=0}
 # Tests with engines are engines.sh's, also on a machine that has one.
@@ -23,7 +24,8 @@ scripts/lint.sh
 
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
 timeout=25m
-# -vet=off: the lint before has vetted everything.
+# The race detector needs cgo; what the tests build does without, as everything else. -vet=off: the lint before has vetted everything.
+test=(env CGO_ENABLED=$([ -n "$race" ] && echo 1 || echo 0) go test $race -exec "env CGO_ENABLED=0" -vet=off -timeout $timeout)
 # Many tests wait for processes and time limits: with one package per core the cores would be idle at times.
 packages=$(($(getconf _NPROCESSORS_ONLN) + 1))
 echo "tests${race:+ with the race detector}:"
@@ -31,10 +33,10 @@ if [ "${RUNG_CI:-}" = 1 ]; then
   mkdir -p build
   rm -f build/retry.txt
   go build -o build/testreport ./internal/house/cmd/testreport
-  go test $race -vet=off -p $packages -timeout $timeout -json ./... |
+  "${test[@]}" -p $packages -json ./... |
     build/testreport -skips internal/house/allowed-skips.txt -deferred "make engines" -rerun build/engines.txt -retry build/retry.txt ||
-    scripts/retry.sh build/retry.txt "make engines" go test $race -vet=off -timeout $timeout
+    scripts/retry.sh build/retry.txt "make engines" "${test[@]}"
 else
-  go test $race -vet=off -p $packages -timeout $timeout ./...
+  "${test[@]}" -p $packages ./...
 fi
 echo "everything passed"

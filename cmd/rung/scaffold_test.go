@@ -41,7 +41,7 @@ func builds(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.MkdirAll(filepath.Dir(program), 0o755))
 	run := func(name string, args ...string) {
 		cmd := exec.Command(name, args...)
-		cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*", "GOFLAGS=-mod=mod")
+		cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			ts.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 		}

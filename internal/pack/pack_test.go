@@ -145,12 +145,16 @@ func mixed(t testing.TB) string {
 
 func TestEveryFormatKeepsATree(t *testing.T) {
 	t.Parallel()
-	dir := mixed(t)
-	want := list(t, dir)
+	large, small := mixed(t), tree(t, map[string]string{"a.txt": "hello", "empty": "", "sub/text": text(300_000), "noise": noise(1000)})
 	for format, pack := range packers {
 		for level := range Level(len(levelNames)) {
 			t.Run(fmt.Sprintf("%s, %v", format, level), func(t *testing.T) {
 				t.Parallel()
+				dir := large
+				if level == LevelSlowest {
+					dir = small
+				}
+				want := list(t, dir)
 				if level != LevelDefault && testing.Short() {
 					t.Skip("the default level will do")
 				}

@@ -133,7 +133,7 @@ func (r *running) launch(in *os.File, out, errs io.Writer, home string) int {
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = time.Minute // its output may wait for a client that is slow to fetch it
 	r.mu.Lock()
 	err := cmd.Start()
 	r.process = cmd.Process
