@@ -6,8 +6,8 @@ cd "$(dirname "$0")/.."
 . scripts/flags.sh
 
 unformatted=$(git ls-files --cached --others --exclude-standard '*.go' | while IFS= read -r file; do
-  [ ! -f "$file" ] || gofmt -l "$file"
-done)
+  [ ! -f "$file" ] || printf '%s\n' "$file"
+done | xargs gofmt -l)
 if [ -n "$unformatted" ]; then
   printf 'not formatted, run gofmt -w on:\n%s\n' "$unformatted" >&2
   exit 1

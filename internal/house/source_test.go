@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
-	"go/format"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -201,27 +200,6 @@ func obvious(fn *ast.FuncDecl) bool {
 	}
 	id, ok := recv.(*ast.Ident)
 	return ok && !id.IsExported() || slices.Contains([]string{"Error", "Unwrap", "Is", "String", "Len", "Less", "Swap"}, fn.Name.Name)
-}
-
-func TestGoFilesAreFormatted(t *testing.T) {
-	for _, name := range tracked(t) {
-		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(root(), name))
-		if os.IsNotExist(err) {
-			continue // removed, and not committed yet
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		formatted, err := format.Source(text)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if !bytes.Equal(text, formatted) {
-			t.Errorf("%s is not formatted: run gofmt -w %s", name, name)
-		}
-	}
 }
 
 // maxScanned bounds the files that are searched for banned text, in bytes.
