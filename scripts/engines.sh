@@ -35,6 +35,6 @@ export RUNG_TEST_PROGRAM=$PWD/build/tested/step-runner
 cores=$(getconf _NPROCESSORS_ONLN)
 # Lint vets what is tested (scripts/lint.sh).
 # A package may take longer than the ten minutes that go test allows by itself, where others use the machine.
-scripts/engine.sh go test -vet=off -parallel $((cores > 4 ? cores : 4)) -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" |
+scripts/engine.sh go test -vet=off -p $((cores + 1)) -parallel $((cores > 4 ? cores : 4)) -timeout 25m -count=1 ${only[@]+"${only[@]}"} -json "${packages[@]}" |
   build/testreport -skips internal/house/allowed-skips.txt -retry build/retry.txt ||
   { [ "${RUNG_CI:-}" = 1 ] && scripts/retry.sh build/retry.txt "" scripts/engine.sh go test -vet=off -timeout 25m; }

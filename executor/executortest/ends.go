@@ -136,7 +136,7 @@ func (s *ends) killsItsRunner(t *testing.T) {
 // limits starts a run with the timeout of 336 hours that GitLab allows, and a definition of several megabytes.
 func (s *ends) limits(t *testing.T) {
 	j := s.open(t).prepare(t, "limits")
-	request := j.request("long", "echo hello\n: "+strings.Repeat("x", 8<<20))
+	request := j.request("long", "echo hello\n: "+strings.Repeat("x", 5<<20))
 	request.Timeout = 336 * time.Hour
 	events := &collected{}
 	if err := session.Run(t.Context(), nil, j.Environment, request, events); err != nil || events.status() != event.Success {
