@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rungci/rung/executor"
@@ -148,62 +145,35 @@ func (w *world) manage(l load) (*managed, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(w.dir, "rung")
-	build := exec.Command("scripts/build.sh", program, "./cmd/rung")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("building rung: %w", err)
-	}
 	server := gitlabtest.New(gitlabtest.Options{MaxLog: 4 << 30, KeepLog: 1 << 20})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	counts := ""
+	if l.count {
+		counts = filepath.Join(dir, "counts")
+	}
+	r, err := w.runManager(start{server: server, dir: dir, concurrent: managerParallel, entry: fmt.Sprintf("executor = \"shell\"\noutput_limit = %d\n", 4<<20), counts: counts})
 	if err != nil {
 		return nil, err
 	}
-	web := &http.Server{Handler: server, ReadHeaderTimeout: time.Minute}
-	go func() { _ = web.Serve(listener) }()
-	defer web.Close()
-	config := fmt.Sprintf("concurrent = %d\ncheck_interval = 1\n[[runners]]\nname = \"bench\"\nurl = \"http://%s\"\ntoken = %q\nexecutor = \"shell\"\noutput_limit = %d\n",
-		managerParallel, listener.Addr(), server.NewRunner(), 4<<20)
-	file := filepath.Join(dir, "config.toml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		return nil, err
-	}
-	args := []string{program, "run", "--config", file, "--state", filepath.Join(dir, "state"), "--step-runner", w.runner}
-	counts := filepath.Join(dir, "counts")
-	if l.count {
-		args = append([]string{"perf", "stat", "-x,", "-o", counts, "-e", programStarted, "--"}, args...)
-	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+l.dir)
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	pid := cmd.Process.Pid
-	end := sync.OnceFunc(func() {
-		_ = syscall.Kill(pid, syscall.SIGQUIT)
-		_ = cmd.Wait()
-	})
-	defer end()
+	defer r.end()
 	took, err := serve(server, l)
 	if err != nil {
 		return nil, err
 	}
-	m := &managed{second: time.Since(began).Seconds()}
+	m := &managed{second: time.Since(r.began).Seconds()}
 	if l.count { // perf ends with it
-		if pid, err = childOf(pid); err != nil {
+		if r.pid, err = childOf(r.pid); err != nil {
 			return nil, err
 		}
 	}
 	m.rate, m.took = float64(l.jobs)/m.second, float64(took[len(took)/2])/float64(time.Millisecond)
-	if m.memory, err = peakOf(pid); err != nil {
+	if m.memory, err = peakOf(r.pid); err != nil {
 		return nil, err
 	}
-	end()
+	r.end()
 	if l.count {
 		m.executions, err = executions(counts, l.jobs)
 	}
-	m.cpu = float64(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()) / float64(time.Millisecond) / float64(l.jobs)
+	m.cpu = float64(r.cmd.ProcessState.UserTime()+r.cmd.ProcessState.SystemTime()) / float64(time.Millisecond) / float64(l.jobs)
 	return m, err
 }
 
@@ -298,15 +268,12 @@ func managerQuiet(w *world) (float64, string, error) {
 	}
 	defer os.RemoveAll(dir)
 	server := gitlabtest.New(gitlabtest.Options{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, closing, err := listen(server)
 	if err != nil {
 		return 0, "", err
 	}
-	web := &http.Server{Handler: server, ReadHeaderTimeout: time.Minute}
-	go func() { _ = web.Serve(listener) }()
-	defer web.Close()
-	c := config.Check("config.toml", fmt.Appendf(nil, "concurrent = %d\ncheck_interval = 1\n[[runners]]\nname = \"bench\"\nurl = \"http://%s\"\ntoken = %q\nexecutor = \"shell\"\n",
-		quietCount, listener.Addr(), server.NewRunner()), os.Getenv)
+	defer closing()
+	c := config.Check("config.toml", []byte(configOf(address, server, quietCount, "executor = \"shell\"\n")), os.Getenv)
 	if err := c.Err(); err != nil {
 		return 0, "", err
 	}

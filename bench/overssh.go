@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -43,16 +40,6 @@ const (
 	crowdTime = 15 * time.Minute
 )
 
-// running is a manager that runs, with its GitLab in this process.
-type running struct {
-	server *gitlabtest.Server
-	pid    int
-	end    func()
-}
-
-// entry is one of its runners: the rest of its table in config.toml.
-type entry struct{ token, text string }
-
 // fleetEntry is a runner with a fleet of machines that all are kept ready.
 func fleetEntry(m *machines.Machines, jobsEach int) string {
 	var b strings.Builder
@@ -78,45 +65,6 @@ func fleetEntry(m *machines.Machines, jobsEach int) string {
 	}
 	b.WriteString("]\n")
 	return b.String()
-}
-
-// runManager starts a manager with these runners, whose state is in a folder. The caller ends it.
-func (w *world) runManager(server *gitlabtest.Server, dir string, concurrent int, entries ...entry) (*running, error) {
-	program := filepath.Join(w.dir, "rung")
-	build := exec.Command("scripts/build.sh", program, "./cmd/rung")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("building rung: %w", err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	web := &http.Server{Handler: server, ReadHeaderTimeout: time.Minute}
-	go func() { _ = web.Serve(listener) }()
-	text := fmt.Sprintf("concurrent = %d\ncheck_interval = 1\n", concurrent)
-	for i, e := range entries {
-		text += fmt.Sprintf("[[runners]]\nname = \"bench-%d\"\nurl = \"http://%s\"\ntoken = %q\n%s", i, listener.Addr(), e.token, e.text)
-	}
-	file, log := filepath.Join(dir, "config.toml"), filepath.Join(dir, "rung.log")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
-	said, err := os.Create(log)
-	if err != nil {
-		return nil, err
-	}
-	defer said.Close()
-	cmd := exec.Command(program, "run", "--config", file, "--state", filepath.Join(dir, "state"), "--step-runner", w.runner)
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "TMPDIR="+dir), said, said
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &running{server: server, pid: cmd.Process.Pid, end: sync.OnceFunc(func() {
-		_ = syscall.Kill(cmd.Process.Pid, syscall.SIGTERM)
-		_ = cmd.Wait()
-		_ = web.Close()
-	})}, nil
 }
 
 // firstOverSSH is how much later the first command of a job begins on a machine that is ready, reached by SSH, than on level none of this machine: the
@@ -146,7 +94,7 @@ func firstOverSSH(w *world) (float64, string, error) {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			return 0, "", err
 		}
-		if managers[i], err = w.runManager(e.server, folder, 1, entry{e.server.NewRunner(), e.text}); err != nil {
+		if managers[i], err = w.runManager(start{server: e.server, dir: folder, concurrent: 1, entry: e.text}); err != nil {
 			return 0, "", err
 		}
 		defer managers[i].end()
@@ -242,7 +190,7 @@ func (w *world) crowd() (*crowd, error) {
 	}
 	defer there.Stop()
 	server := gitlabtest.New(gitlabtest.Options{KeepLog: 4 << 10, LongPoll: time.Minute})
-	m, err := w.runManager(server, dir, crowdJobs, entry{server.NewRunner(), "request_concurrency = 20\n" + fleetEntry(there, crowdJobs/crowdMachines)})
+	m, err := w.runManager(start{server: server, dir: dir, concurrent: crowdJobs, entry: "request_concurrency = 20\n" + fleetEntry(there, crowdJobs/crowdMachines)})
 	if err != nil {
 		return nil, err
 	}

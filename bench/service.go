@@ -90,7 +90,7 @@ func (w *world) serve() (c *client.Client, stop func(), err error) {
 	socket := filepath.Join(w.dir, "s")
 	server := exec.Command(w.runner, "serve", "--socket", socket)
 	server.Dir = w.dir
-	if err := server.Start(); err != nil {
+	if err := startWithin(server); err != nil {
 		return nil, nil, err
 	}
 	end := func() {

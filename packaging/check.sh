@@ -50,3 +50,14 @@ for package in "$dist"/*.apk; do # three gzip streams, which tar reads as one
   tar -tzf "$package" >"$temp/list" 2>/dev/null
   holds "$package" "$temp/list"
 done
+for program in step-runner rung; do
+  image=$(basename "$dist/$program"-*-oci.tar)
+  grep -q "  $image\$" "$dist/SHA256SUMS" || { echo "SHA256SUMS does not have $image" >&2; exit 1; }
+  index=$(tar -xOf "$dist/$image" index.json | grep -o 'sha256:[0-9a-f]*')
+  tar -xOf "$dist/$image" "blobs/sha256/${index#sha256:}" >"$temp/index"
+  for archive in "$dist"/step-runner-*-linux-*.tar.gz; do
+    platform=${archive##*-linux-} platform=${platform%.tar.gz}
+    grep -q "\"architecture\":\"$platform\",\"os\":\"linux\"" "$temp/index" || { echo "$image has nothing for linux/$platform" >&2; exit 1; }
+  done
+  echo "$image: fine"
+done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds everything that a release holds, into build/dist: archives and lists of materials for every platform, packages for Linux, an
-# OCI image, the Homebrew formula, instance-group plugins, checksums. The same commit gives the same bytes: DIST_TWICE=1 builds twice and compares.
+# Builds everything that a release holds, into build/dist: archives and lists of materials for every platform, packages for Linux, OCI
+# images, the Homebrew formula, instance-group plugins, checksums. The same commit gives the same bytes: DIST_TWICE=1 builds twice and compares.
 #
 # TARGETS names the platforms, PLUGIN_TARGETS those of plugins where they are others, VERSION the release, DIST_URL where archives will be downloaded from.
 set -euo pipefail
@@ -79,14 +79,19 @@ dist() { # dist WORK OUT
   done
   echo "packaged $PACKAGE_VERSION as deb, rpm and apk"
 
-  # An image of nothing but the program: COPY --from brings it into other images, and "bootstrap" into environments.
-  local platforms=()
+  # Images of nothing but the programs: COPY --from brings them into other images, and "bootstrap" step-runner into environments. That of rung has
+  # both, as it expects step-runner beside it.
+  local runners=() rungs=()
   for target in $targets; do
-    [ "${target%/*}" != linux ] || platforms+=(--platform "$target=$work/${target/\//-}/step-runner=step-runner")
+    platform=${target/\//-}
+    [ "${target%/*}" = linux ] || continue
+    runners+=(--platform "$target=$work/$platform/step-runner=step-runner")
+    rungs+=(--platform "$target=$work/$platform")
   done
-  if [ "${#platforms[@]}" -gt 0 ]; then
+  if [ "${#runners[@]}" -gt 0 ]; then
     mkdir -p "$work/image" && cp LICENSE "$work/image/"
-    "$runner" oci build "$work/image" "${platforms[@]}" --entrypoint /step-runner -o "$out/step-runner-$version-oci.tar" >/dev/null
+    "$runner" oci build "$work/image" "${runners[@]}" --entrypoint /step-runner -o "$out/step-runner-$version-oci.tar" >/dev/null
+    "$runner" oci build "$work/image" "${rungs[@]}" --entrypoint /rung -o "$out/rung-$version-oci.tar" >/dev/null
   fi
 
   plugins "$work" "$out"

@@ -170,7 +170,7 @@ func (v operator) keptName(target string) string {
 	if v.job.KeepVolumes == "" {
 		return v.name + "-" + hex.EncodeToString(sum[:6])
 	}
-	return "rung-volume-" + v.job.KeepVolumes + "-" + hex.EncodeToString(sum[:6])
+	return keptPrefix + v.job.KeepVolumes + "-" + hex.EncodeToString(sum[:6])
 }
 
 // keptFolder is the folder of the engine's machine for one that is kept; "" is none.
@@ -195,7 +195,10 @@ func (v operator) makeKeptVolumes(ctx context.Context) error {
 		labels[keptVolumeLabel] = v.job.KeepVolumes
 	}
 	for _, target := range v.volumes.Kept {
-		if v.keptFolder(target) != "" {
+		if folder := v.keptFolder(target); folder != "" {
+			if err := v.keptInFolder(folder); err != nil {
+				return err
+			}
 			continue
 		}
 		if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -126,6 +127,9 @@ func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
 		return nil, e.unreachable(ctx, err)
 	}
 	stock.Folder = info.DockerRootDir
+	if stock.Things, err = e.folders(ctx); err != nil {
+		return nil, err
+	}
 	known, err := e.setup.Uses.List(e.engine.place())
 	if err != nil || len(known) == 0 {
 		return stock, err
@@ -189,10 +193,16 @@ func (v operator) keptHere(name string, by engine.VolumeDriver, make func() erro
 func (e *Executor) Discard(ctx context.Context, what executor.Stored) error {
 	return e.setup.Uses.Remove(usage.Key{Place: what.Place, Kind: what.Kind, ID: what.ID}, func(t usage.Thing) error {
 		var err error
-		if t.Kind == executor.StoredImage {
+		switch {
+		case t.Kind == executor.StoredImage:
 			err = e.discardImage(ctx, t)
-		} else {
+		case t.Place == foldersPlace:
+			err = e.discardFolder(ctx, t.ID)
+		default:
 			err = e.client.Volumes.Remove(ctx, t.ID)
+		}
+		if errors.Is(err, usage.ErrInUse) {
+			return err
 		}
 		switch engine.Status(err) {
 		case http.StatusNotFound:

@@ -30,9 +30,11 @@ func (c *claims) add(dirs ...string) {
 func (c *claims) end(dir string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dirs[dir]--; c.dirs[dir] <= 0 {
+	if c.dirs[dir] <= 1 {
 		delete(c.dirs, dir)
+		return
 	}
+	c.dirs[dir]--
 }
 
 // unless removes a folder that a process before has left, but not one that a job has. Nobody claims a folder meanwhile.

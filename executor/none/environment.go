@@ -72,7 +72,7 @@ type environment struct {
 
 	mu     sync.Mutex // guards the fields below, and that no shell begins when the environment ends
 	closed bool
-	gone   map[string]bool // folders that Close has removed: another job may have their names by now
+	gone   map[string]bool // folders that Close has removed, also the step-runner's: another job may have their names by now
 }
 
 // folders are those of an environment. They are what its handle holds.
@@ -172,7 +172,16 @@ func (v *environment) claim(ctx context.Context, dir *string) error {
 func (v *environment) Layout() executor.Layout { return v.layout }
 
 func (v *environment) Handle() executor.Handle {
-	state, _ := json.Marshal(v.dirs) // strings alone cannot fail
+	dirs := v.dirs
+	v.mu.Lock()
+	if v.gone[dirs.Root] {
+		dirs.Root = ""
+	}
+	if v.gone[dirs.Busy] {
+		dirs.Busy = ""
+	}
+	v.mu.Unlock()
+	state, _ := json.Marshal(dirs) // strings alone cannot fail
 	return executor.Handle{Level: v.executor.Level(), Host: v.executor.host.Name(), ID: v.executor.host.Path().Base(v.dirs.Runner), State: state}
 }
 
@@ -197,6 +206,9 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
+	if err := v.expected(ctx); err != nil {
+		return nil, err
+	}
 	v.runner = e.runnerIn(v.dirs.Runner, bound)
 	entries := []string{v.entry(v.dirs.Runner)}
 	for _, dir := range v.dirs.removed() {
@@ -217,6 +229,19 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	v.layout.Project, v.layout.Temp = v.dirs.Project, v.dirs.Temp
 	go v.runner.watch(conn)
 	return v, nil
+}
+
+// expected is about environments that are on record nowhere. One that was closed has lost its step-runner's folder, whose name does not come again, before
+// any other: they may be another job's by now.
+func (v *environment) expected(ctx context.Context) error {
+	if !v.executor.setup.Lease.Elsewhere {
+		return nil
+	}
+	_, err := v.executor.host.Files().Stat(ctx, v.dirs.Runner)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &executor.Gone{Reason: "it was removed", Err: err}
+	}
+	return err
 }
 
 // Check connects to the step-runner.
@@ -275,7 +300,7 @@ func (v *environment) Detach() error {
 	if !v.executor.setup.Lease.Outlives() {
 		return errors.New("the environment ends with this process: its lease does not outlive it")
 	}
-	for _, dir := range append([]string{v.dirs.Runner}, v.left()...) {
+	for _, dir := range v.left(v.dirs.Runner) {
 		if err := v.executor.book.Release(v.entry(dir)); err != nil {
 			return err
 		}
@@ -303,7 +328,11 @@ func (v *environment) Close(ctx context.Context) error {
 		return err
 	}
 	clean, err := v.runner.close(ctx)
-	problems, remove := []error{err}, v.executor.remove
+	if err != nil { // nobody else gets the folders while the step-runner's is there, see expected
+		return err
+	}
+	v.release(v.dirs.Runner)
+	problems, remove := []error{}, v.executor.remove
 	if clean {
 		remove = v.executor.host.Files().RemoveAll
 	}
@@ -329,11 +358,11 @@ func (v *environment) Close(ctx context.Context) error {
 	return err
 }
 
-// left are the folders that go with the environment and are still its own.
-func (v *environment) left() []string {
+// left are the folders that go with the environment, after those, and are still its own.
+func (v *environment) left(dirs ...string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.DeleteFunc(v.dirs.removed(), func(dir string) bool { return v.gone[dir] })
+	return slices.DeleteFunc(append(dirs, v.dirs.removed()...), func(dir string) bool { return v.gone[dir] })
 }
 
 // release lets others have a folder of the environment.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest"
@@ -284,6 +285,93 @@ func TestClosingAgainLeavesWhatAnotherJobHas(t *testing.T) {
 		t.Errorf("two jobs have %s", next.Layout().Project)
 	} else if err := errors.Join(beside.Close(t.Context()), next.Close(t.Context())); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAHandleOfAnEnvironmentThatIsClosedLeavesWhatAnotherJobHas closes a job's environment while its record, with the handle, is still there. Another job has
+// its kept project when both are left to a successor.
+func TestAHandleOfAnEnvironmentThatIsClosedLeavesWhatAnotherJobHas(t *testing.T) {
+	lease := executor.Lease{Owner: "manager-1", Keep: time.Minute}
+	for name, c := range map[string]struct {
+		stays     string // of the first job's folders, at first
+		elsewhere bool   // the successor is on another host
+	}{
+		"whole":                                {},
+		"but for a folder":                     {stays: "first"},
+		"but for the step-runner's":            {stays: "step-runner"},
+		"whole, elsewhere":                     {elsewhere: true},
+		"but for a folder, elsewhere":          {stays: "first", elsewhere: true},
+		"but for the step-runner's, elsewhere": {stays: "step-runner", elsewhere: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, root := t.TempDir(), t.TempDir()
+			on := &stubborn{Host: local.New()}
+			l := level()
+			l.Host = on
+			e, err := l.New(dir, lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := prepareKept(t, e, "first", root)
+			handle := first.Handle()
+			switch c.stays {
+			case "first":
+				on.folder = filepath.Join(root, "first")
+			case "step-runner":
+				on.folder = first.(*environment).dirs.Runner
+			}
+			if err := first.Close(t.Context()); (err != nil) != (c.stays != "") {
+				t.Fatalf("closing gives %v", err)
+			}
+			next := prepareKept(t, e, "next", root)
+			process := exec.Command("sleep", "60")
+			process.Env = []string{"CI_PROJECT_DIR=" + next.Layout().Project}
+			if err := process.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- process.Wait() }()
+			left := next.Handle()
+			if c.stays != "" {
+				if err := first.Detach(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(next.Detach(), e.Close()); err != nil {
+				t.Fatal(err)
+			}
+
+			lease := lease
+			if lease.Elsewhere = c.elsewhere; c.elsewhere {
+				if err := os.Rename(filepath.Join(dir, "state"), filepath.Join(dir, "lost")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l = level()
+			heir, err := l.New(dir, lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = heir.Close() })
+			if _, err := heir.Recover(t.Context(), handle); !errors.Is(err, executor.ErrGone) {
+				t.Errorf("recovering what was closed gives %v", err)
+			}
+			env, err := heir.Recover(t.Context(), left)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(env.(*environment).dirs.Busy); err != nil {
+				t.Error(err)
+			}
+			_ = process.Process.Signal(syscall.SIGTERM)
+			if err := <-ended; err == nil || !strings.Contains(err.Error(), "terminated") {
+				t.Errorf("the job's process ended: %v", err)
+			}
+			if err := env.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

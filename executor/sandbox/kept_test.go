@@ -4,6 +4,7 @@ package sandbox_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -105,16 +106,20 @@ func victim(t *testing.T) string {
 }
 
 func TestFoldersThatSandboxesKeepAreStored(t *testing.T) {
-	for kind, ask := range map[string]func(*executor.Job, string){
-		executor.StoredProject: func(j *executor.Job, name string) { j.KeepProject = name },
-		executor.StoredVolume:  func(j *executor.Job, name string) { j.KeepVolumes = name },
+	project, volume := func(j *executor.Job, name string) { j.KeepProject = name }, func(j *executor.Job, name string) { j.KeepVolumes = name }
+	for name, c := range map[string]struct {
+		kind    string
+		ask     func(*executor.Job, string)
+		volumes container.Volumes
+	}{
+		"project":             {executor.StoredProject, project, container.Volumes{}},
+		"volume":              {executor.StoredVolume, volume, container.Volumes{Kept: []string{"/cache"}}},
+		"volume in cache_dir": {executor.StoredVolume, volume, container.Volumes{Kept: []string{"/cache"}, Folder: t.TempDir()}},
 	} {
-		t.Run(kind, func(t *testing.T) {
-			volumes := container.Volumes{Kept: []string{"/cache"}}
-			if kind == executor.StoredProject {
-				volumes.Kept = nil
-			}
+		t.Run(name, func(t *testing.T) {
+			kind, ask, volumes := c.kind, c.ask, c.volumes
 			k := keeps(t, volumes)
+			base := cmp.Or(volumes.Folder, filepath.Join(k.cache, kind+"s"))
 			other := keepsIn(t, k.cache, volumes, nil)
 			storertest.Run(t, storertest.Case{
 				Storer: k, Kind: kind,
@@ -124,7 +129,7 @@ func TestFoldersThatSandboxesKeepAreStored(t *testing.T) {
 				},
 				Foreign: func() (executor.Stored, func() bool) {
 					other.run(t, func(j *executor.Job) { ask(j, "theirs") }, "true")
-					found, err := filepath.Glob(filepath.Join(k.cache, kind+"s", "theirs*[!y]"))
+					found, err := filepath.Glob(filepath.Join(base, "theirs*[!y]"))
 					if err != nil || len(found) != 1 {
 						t.Fatalf("%q, %v", found, err)
 					}
@@ -134,6 +139,10 @@ func TestFoldersThatSandboxesKeepAreStored(t *testing.T) {
 					}
 				},
 			})
+			stock, err := k.Stored(t.Context())
+			if err != nil || len(stock.Things) == 0 || stock.Things[0].Folder != base {
+				t.Errorf("%+v, %v", stock, err)
+			}
 		})
 	}
 }

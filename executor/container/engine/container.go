@@ -181,6 +181,22 @@ func (c Containers) List(ctx context.Context, label, value string) ([]string, er
 	return ids(found), err
 }
 
+// Bound returns the folders of the engine's machine that containers have, whether they run or not.
+func (c Containers) Bound(ctx context.Context) (sources []string, err error) {
+	var found []struct {
+		Mounts []struct{ Type, Source string }
+	}
+	err = c.client.get(ctx, "/containers/json", url.Values{"all": {"1"}}, &found)
+	for _, one := range found {
+		for _, m := range one.Mounts {
+			if m.Type == "bind" {
+				sources = append(sources, m.Source)
+			}
+		}
+	}
+	return sources, err
+}
+
 // Kill kills a container. The error is http.StatusConflict where it does not run.
 func (c Containers) Kill(ctx context.Context, id string) error {
 	return c.client.post(ctx, containerPath(id, "/kill"), nil, nil, nil)

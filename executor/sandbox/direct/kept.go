@@ -249,13 +249,13 @@ func (v keeping) own(ctx context.Context) error {
 	return nil
 }
 
-// keptKey is what a kept folder is on record as. It is false for one that is not in the cache: that is its owner's to remove.
+// keptKey is what a kept folder is on record as. It is false for one that is neither in the cache nor in the operator's folder: that is its owner's to remove.
 func (e *Executor) keptKey(folder string) (k usage.Key, own bool) {
 	k = usage.Key{Place: e.store.Folder, ID: folder}
 	switch filepath.Dir(folder) {
 	case filepath.Join(e.store.Folder, projectsFolder):
 		k.Kind = executor.StoredProject
-	case filepath.Join(e.store.Folder, volumesFolder):
+	case filepath.Join(e.store.Folder, volumesFolder), filepath.Clean(e.opts.Volumes.Folder): // of an empty one, a folder that none is in
 		k.Kind = executor.StoredVolume
 	}
 	return k, k.Kind != ""
@@ -282,6 +282,9 @@ func (e *Executor) discardKept(ctx context.Context, k usage.Key) error {
 		defer lockedfile.Close(lock)
 		if isBusy(t.ID) {
 			return usage.ErrInUse
+		}
+		if filepath.Dir(filepath.Dir(t.ID)) != e.store.Folder { // it may be on another disk
+			return errors.Join(e.host.Files().RemoveAll(ctx, t.ID), os.Remove(lock.Name()))
 		}
 		if gone, err = os.MkdirTemp(e.store.Folder, "new-"); err != nil { // where what is left of it is removed some day
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/sandbox/rootfs"
@@ -71,6 +72,9 @@ func (e *Executor) Stored(ctx context.Context) (*executor.Stock, error) {
 		if len(t.Names) > 0 {
 			it.Name = t.Names[0]
 		}
+		if t.Kind != executor.StoredImage {
+			it.Folder = filepath.Dir(t.ID)
+		}
 		stock.Things = append(stock.Things, it)
 	}
 	return stock, err
@@ -81,8 +85,8 @@ func (e *Executor) Discard(ctx context.Context, what executor.Stored) error {
 	if what.Place != e.store.Folder {
 		return nil
 	}
-	if k, is := e.keptKey(what.ID); is {
-		return e.discardKept(ctx, k)
+	if what.Kind != executor.StoredImage {
+		return e.discardKept(ctx, usage.Key{Place: what.Place, Kind: what.Kind, ID: what.ID})
 	}
 	return e.setup.Uses.Remove(e.key(what.ID), func(t usage.Thing) error {
 		err := e.store.Remove(t.ID)
