@@ -363,5 +363,9 @@ func TestOnlyProcessesHaveVolumes(t *testing.T) {
 		if has := group.AbilitiesOf(g, group.ProviderInfo{}).Volumes; has != (o.Machines == "") {
 			t.Errorf("%q: %t", o.Machines, has)
 		}
+		var decided options.Errors
+		if err := group.NoVolumes(g); errors.As(err, &decided) == (o.Machines == "") || len(decided) > 0 && decided[0].Pointer != "/machines" {
+			t.Errorf("%q: %v", o.Machines, err)
+		}
 	}
 }
