@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"archive/tar"
-	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -77,7 +74,7 @@ func TestAJobInASandboxBuildsImagesAndPushesThemWithoutPrivileges(t *testing.T) 
 	images, project := t.TempDir(), t.TempDir()
 	writeBuilder(t, filepath.Join(images, "builder"))
 	const password = "letmein"
-	registry := startRegistry(t)
+	registry := enginetest.Registry(t, ownAddress(t))
 	pipeline := strings.NewReplacer("REGISTRY", registry, "SECRET", password).Replace(builds)
 	writeFile(t, filepath.Join(project, ".gitlab-ci.yml"), pipeline)
 	for name, content := range buildFiles {
@@ -136,38 +133,6 @@ func writeBuilder(t *testing.T, root string) {
 	writeFile(t, filepath.Join(root, "usr", "libexec", "podman", "netavark"), "#!/bin/false\n")
 	if err := os.Chmod(filepath.Join(root, "usr", "libexec", "podman", "netavark"), 0o755); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// startRegistry starts Distribution's registry with the user rung, at an address of this machine that is not one of loopback, and returns its host and port.
-func startRegistry(t *testing.T) string {
-	t.Helper()
-	program := enginetest.Program(t, "docker-registry")
-	listener, err := net.Listen("tcp4", net.JoinHostPort(ownAddress(t), "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
-	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "users"), "rung:$2b$04$IIYBAzT5DEx5S6HPdkuvNOo2/S2HAIx6bQgWBrRSbFPeMV0z2mLkG\n") // letmein
-	writeFile(t, filepath.Join(dir, "config.yml"), fmt.Sprintf("version: 0.1\nlog: {level: warn}\nstorage: {inmemory: {}}\nhttp: {addr: %q}\nauth: {htpasswd: {realm: test, path: %q}}\n", address, filepath.Join(dir, "users")))
-	said := &strings.Builder{}
-	command := exec.Command(program, "serve", filepath.Join(dir, "config.yml"))
-	command.Stdout, command.Stderr = said, said
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		response, err := http.Get("http://" + address + "/v2/")
-		if err == nil {
-			_ = response.Body.Close()
-			return address
-		}
-		if time.Now().After(until) {
-			t.Fatalf("the registry does not start: %v", err)
-		}
 	}
 }
 

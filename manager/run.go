@@ -221,6 +221,12 @@ func (m *Manager) options(r *run, settings *config.Runner) job.Options {
 		API:    r.entry.client(),
 		Folder: filepath.Join(m.o.State, "running", fmt.Sprintf("%d-%d", r.from.ID, r.slot)),
 		Caches: r.caches(settings), CacheStore: cacheStore(r, settings), Bounds: r.bounds(settings),
+		SlotGroup: func() string {
+			if r.on == nil {
+				return ""
+			}
+			return slotName(settings, r.on.Machine().Slot)
+		},
 		Keep: func(record job.Record) error {
 			data, err := json.Marshal(record)
 			if err != nil {

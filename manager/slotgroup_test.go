@@ -30,3 +30,22 @@ func TestJobsOnLevelCGroupAreInTheGroupOfTheirSlot(t *testing.T) {
 		})
 	}
 }
+
+func TestJobsOfExecutorInstanceAreToldOfTheGroupOfTheirSlot(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings config.Runner
+		slot     int
+		want     string
+	}{
+		"by default":      {config.Runner{Executor: "instance", UseSlotCgroups: true}, 3, "gitlab-runner/slot-3"},
+		"a slice":         {config.Runner{Executor: "instance", UseSlotCgroups: true, SlotCgroupTemplate: "runner-slot-${slot}.slice"}, 0, "runner-slot-0.slice"},
+		"not asked for":   {config.Runner{Executor: "instance"}, 3, ""},
+		"containers":      {config.Runner{Executor: "docker-autoscaler", UseSlotCgroups: true}, 3, ""}, // are in it
+		"no slot":         {config.Runner{Executor: "instance", UseSlotCgroups: true}, -1, ""},
+		"an unknown word": {config.Runner{Executor: "instance", UseSlotCgroups: true, SlotCgroupTemplate: "ci/${user}"}, 3, ""},
+	} {
+		if got := slotName(&c.settings, c.slot); got != c.want {
+			t.Errorf("%s: it is %q, not %q", name, got, c.want)
+		}
+	}
+}

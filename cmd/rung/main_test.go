@@ -22,7 +22,13 @@ import (
 	"github.com/rungci/rung/manager/gitlab/gitlabtest"
 )
 
-func TestMain(m *testing.M) { commandtest.Main(m, "rung", run) }
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == foldersPlugin {
+		serveFolders()
+		return
+	}
+	commandtest.Main(m, "rung", run)
+}
 
 // TestScripts runs every command as its user does. Each file in testdata/script tells one story.
 func TestScripts(t *testing.T) {

@@ -25,7 +25,7 @@ func TestProvidedScripts(t *testing.T) {
 	engine := enginetest.Host(t)
 	enginetest.Busybox(t)
 	behind := hosttest.StartSSHD(t)
-	runStories(t, testscript.Params{Dir: "testdata/provided"}, map[string]string{
+	runStories(t, testscript.Params{Dir: "testdata/provided", Setup: foldersIn}, map[string]string{
 		"ENGINE": engine, "SSH_ADDRESS": behind.Address, "SSH_KEY": behind.Key, "SSH_KNOWN_HOSTS": behind.KnownHosts,
 	})
 }

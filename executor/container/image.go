@@ -17,7 +17,6 @@ import (
 	"github.com/rungci/rung/executor/usage"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/event"
-	"github.com/rungci/rung/steps/source/credentials"
 )
 
 // The pull policies.
@@ -279,15 +278,7 @@ func (p *puller) credentials(ctx context.Context, name string) (auth engine.Auth
 	if found == nil {
 		return engine.Auth{}, "", err
 	}
-	return authFor(found.Registry, found.Username, found.Password), found.From, nil
-}
-
-// authFor is what a registry is shown.
-func authFor(registry, user, password string) engine.Auth {
-	if user == credentials.TokenUser {
-		return engine.Auth{Registry: registry, Token: password}
-	}
-	return engine.Auth{Registry: registry, Username: user, Password: password}
+	return found.Auth(), found.From, nil
 }
 
 func registryOf(name string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/source/credentials"
 )
@@ -34,11 +35,29 @@ func Find(ctx context.Context, job *executor.Job, env []string, home, image stri
 	if r := registryFor(job.Registries, registry, repository); r != nil {
 		return &Login{registry, r.Username, r.Password, "the job"}, nil
 	}
-	user, password, ok, userErr := (&credentials.Finder{Env: env, Home: home}).Registry(ctx, registry, repository)
-	if ok {
-		return &Login{registry, user, password, "your Docker configuration"}, nil
+	found, userErr := OfUser(ctx, env, home, image)
+	if found != nil {
+		return found, nil
 	}
 	return nil, errors.Join(err, userErr)
+}
+
+// OfUser finds the login of the host's user alone, as Find does.
+func OfUser(ctx context.Context, env []string, home, image string) (*Login, error) {
+	name := containers.ParseName(image)
+	user, password, ok, err := (&credentials.Finder{Env: env, Home: home}).Registry(ctx, name.Registry, name.Repository)
+	if ok {
+		return &Login{name.Registry, user, password, "your Docker configuration"}, nil
+	}
+	return nil, err
+}
+
+// Auth is what an engine is given for the registry.
+func (l *Login) Auth() engine.Auth {
+	if l.Username == credentials.TokenUser {
+		return engine.Auth{Registry: l.Registry, Token: l.Password}
+	}
+	return engine.Auth{Registry: l.Registry, Username: l.Username, Password: l.Password}
 }
 
 // registryFor is the most precise of the credentials that are for a repository of a registry; nil if none is.

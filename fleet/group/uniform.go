@@ -72,7 +72,7 @@ func AbilitiesOf(b Basic, info ProviderInfo) (can Abilities) {
 	_, can.Heartbeat = b.(Heartbeater)
 	_, can.Suspend = b.(Suspender)
 	_, can.Metrics = b.(Meter)
-	_, can.Volumes = b.(Volumer)
+	can.Volumes = NoVolumes(b) == nil
 	can.Suspend = can.Suspend && info.Has(CapabilitySuspendResume)
 	return can
 }

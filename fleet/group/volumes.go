@@ -26,6 +26,32 @@ type Volumer interface {
 	DeleteVolume(ctx context.Context, volume string) error
 }
 
+// Volumeless is a Volumer that has no volumes with some of its options.
+type Volumeless interface {
+	// NoVolumes is why it has none with its options; nil: it has some. It can be called before Init. An error about options is options.Errors.
+	NoVolumes() error
+}
+
+// NoVolumes is why a group, or the cloud of one, has no volumes; nil: it has some. Of a group at the other end of a wire it is known after Init.
+func NoVolumes(of any) error {
+	if v, ok := of.(Volumeless); ok {
+		if err := v.NoVolumes(); err != nil {
+			return err
+		}
+	}
+	_, has := of.(Volumer)
+	if a, ok := of.(Abler); ok {
+		has = a.Abilities().Volumes
+	}
+	if !has {
+		return errNoVolumes
+	}
+	return nil
+}
+
+// NoVolumes is why the group has no volumes; nil: it has some.
+func (g *Group) NoVolumes() error { return NoVolumes(g.basic) }
+
 // Volume is storage that a machine can have.
 type Volume struct {
 	// ID is the cloud's, and never used again.

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -35,6 +36,15 @@ func Slot(template string, slot int) (string, error) {
 		return "", fmt.Errorf("slot_cgroup_template %q: %w", template, err)
 	}
 	return name, nil
+}
+
+// SlotName is a template with the number of the slot, as systemd-run and cgexec take it: the name of a slice stays one. The errors are those of Slot.
+func SlotName(template string, slot int) (string, error) {
+	if _, err := Slot(template, slot); err != nil {
+		return "", err
+	}
+	number := strconv.Itoa(slot)
+	return os.Expand(cmp.Or(template, DefaultSlot), func(string) string { return number }), nil
 }
 
 // checkSlot refuses what would be made somewhere else than below the top.

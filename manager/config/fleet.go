@@ -286,9 +286,7 @@ func (r *reader) fleet(e *Runner, path string) {
 	case m.unmade():
 		r.found(warning, "config/incomplete", path+".autoscaler", r.doc.keys, "write plugin = \"local\", or the name of a plugin", "%s", noPlugin)
 	}
-	if m.Fleet.Volume != "" && m.Machine != nil {
-		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "use executor docker-autoscaler or instance, or leave volume out", "docker-machine has no volumes")
-	} else if m.Fleet.Volume != "" && m.slots() > 1 && !m.Apart {
+	if m.Fleet.Volume != "" && m.Machine == nil && m.slots() > 1 && !m.Apart {
 		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "write capacity_per_instance = 1", "a machine that runs several jobs at once gets no volume, because they are not isolated from each other")
 	}
 	names := map[string]bool{}

@@ -16,6 +16,8 @@ const (
 	ProviderOptions = "provider.options"
 	GroupOptions    = "autoscaler.plugin_config"
 	MachineOptions  = "machine"
+	// FleetOptions are those of the fleet, which a plugin may not be able to follow.
+	FleetOptions = "fleet"
 )
 
 // PoolOptions is the table of the options of the plugin of a pool, which count from 0.
@@ -55,7 +57,7 @@ func (e *OptionError) Error() string {
 func (e *OptionError) Unwrap() []error { return []error{e.Err, e.Problems} }
 
 // Placed says where in the file the options are that an error of a plugin is about. Other errors stay as they are. table is where the entry has the options:
-// PluginOptions, ProviderOptions, GroupOptions, MachineOptions or PoolOptions; a TableError says another one.
+// PluginOptions, ProviderOptions, GroupOptions, MachineOptions, FleetOptions or PoolOptions; a TableError says another one.
 func (c *Config) Placed(r *Runner, table string, err error) error {
 	var wrong *pluginoption.Errors
 	i := slices.IndexFunc(c.Runners, func(other Runner) bool { return other.line == r.line })

@@ -63,11 +63,14 @@ func Sources(m *config.Machinery) (all []Source) {
 	return all
 }
 
+// of is the group in errors about options.
+func (s *Source) of() string { return fmt.Sprintf("the instance group %q", s.Plugin) }
+
 // WrongOptions is an error of an instance group, with what is wrong with its options as configurations place it. Other errors stay as they are.
 func (s *Source) WrongOptions(err error) error {
 	var wrong options.Errors
 	if errors.As(err, &wrong) {
-		out := &pluginoption.Errors{Of: fmt.Sprintf("the instance group %q", s.Plugin)}
+		out := &pluginoption.Errors{Of: s.of()}
 		for _, one := range wrong {
 			out.All = append(out.All, &pluginoption.Error{Pointer: s.pointer(one.Pointer), Err: errors.New(one.Message)})
 		}
@@ -114,6 +117,9 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			}
 			known[name] = g
 			p.groups = append(p.groups, g)
+			if err := sources[i].CheckVolumes(p.o.Machinery, g.NoVolumes()); err != nil {
+				return nil, fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, err)
+			}
 		}
 		made.control.Group = known[name]
 		if err := made.complete(ctx, len(p.o.Machinery.Fleet.Pools) == 0); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/control"
+	"github.com/rungci/rung/fleet/group/options"
 	"github.com/rungci/rung/fleet/scale"
+	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/manager/config"
 )
 
@@ -25,6 +28,29 @@ func volumesOf(m *config.Machinery) scale.Volumes {
 		Max: cmp.Or(max(0, f.MaxVolumes), config.DefaultMaxVolumes), Size: cmp.Or(f.VolumeSize, config.DefaultVolumeSize), Idle: f.VolumeIdleTime,
 		Wait: f.VolumeWait, Price: f.VolumePrice, Shared: m.Apart, // containers have folders of their own in it
 	}
+}
+
+// CheckVolumes says what is wrong where an entry wants volumes and the group of a source has none, at the option of the group that decides it, else where the entry
+// wants them. none is group.NoVolumes of that group.
+func (s *Source) CheckVolumes(m *config.Machinery, none error) error {
+	if m.Fleet.Volume == "" || none == nil {
+		return nil
+	}
+	var decided options.Errors
+	if errors.As(none, &decided) {
+		var all options.Errors
+		for _, one := range decided {
+			all = append(all, &options.Error{Pointer: one.Pointer, Message: one.Message + ", and [runners.fleet] sets volume: change this, or remove volume"})
+		}
+		return s.WrongOptions(all)
+	}
+	instead := "a plugin that has some"
+	if m.Machine != nil {
+		instead = "executor docker-autoscaler with " + instead
+	}
+	return &config.TableError{Table: config.FleetOptions, Err: &pluginoption.Errors{Of: s.of(), All: []*pluginoption.Error{
+		{Pointer: "/volume", Err: errors.New("it has no volumes: remove volume, or use " + instead)},
+	}}}
 }
 
 // protectedSuffix ends the names of tenants whose jobs are of protected refs: what others have prepared must not reach them.

@@ -46,6 +46,9 @@ const beyond = time.Minute
 func (j *job) compiled(ctx context.Context) (*compile.Compiled, error) {
 	layout := j.env.Layout()
 	folders := payload.Folders{Project: layout.Project, Builds: session.Above(layout), Temp: layout.Temp, Shared: layout.Shared}
+	if j.o.SlotGroup != nil {
+		folders.SlotGroup = j.o.SlotGroup()
+	}
 	project, err := j.Clone(folders)
 	if err != nil {
 		return nil, err

@@ -54,6 +54,8 @@ type Options struct {
 	Terminal *terminal.Session
 	// Bounds adds to what a job says itself what the operator says, or refuses the job with an *event.Error.
 	Bounds func(*executor.Job) error
+	// SlotGroup is the control group that the job is told of as that of its slot, once it has its level; nil, or "": none.
+	SlotGroup func() string
 	// Keep writes down how far the job is, before it goes on. An error of it ends the job.
 	Keep func(Record) error
 	// Adopted is called when an adopted job has its environment, or none; may be nil.

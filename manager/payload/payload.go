@@ -188,6 +188,8 @@ type Folders struct {
 	Project, Builds, Temp string
 	// Shared says that the environment outlives the job, as a host does.
 	Shared bool
+	// SlotGroup is the control group of the job's slot on its machine; "" is none.
+	SlotGroup string
 }
 
 // variables are the job's, in the order in which they override each other. folders is nil as long as there is no place.
@@ -232,6 +234,9 @@ func (j *Job) variables(folders *Folders) *variable.Collection {
 	vars.Set("CI_RUNNER_SHORT_TOKEN", j.runner.ShortToken)
 	if folders != nil {
 		vars.Set("RUNNER_TEMP_PROJECT_DIR", folders.Temp)
+		if folders.SlotGroup != "" {
+			vars.Set("GITLAB_RUNNER_SLOT_CGROUP", folders.SlotGroup)
+		}
 		if folders.Shared {
 			vars.Set("CI_SHARED_ENVIRONMENT", "true")
 		} else {

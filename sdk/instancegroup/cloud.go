@@ -12,7 +12,7 @@ import (
 )
 
 // Cloud is what the author of a plugin has to say of a cloud; MainCloud makes a group of it. Requests that are repeated, owners, several machines at once, credentials,
-// addresses and readiness are done. What the group can do beyond that, the cloud implements: Connecter, Heartbeater, Suspender, Shutdowner, Watcher, Offerer, Meter, Volumer, Schemer.
+// addresses and readiness are done. What the group can do beyond that, the cloud implements: Connecter, Heartbeater, Suspender, Shutdowner, Watcher, Offerer, Meter, Volumer, Volumeless, Schemer.
 type Cloud interface {
 	// Open prepares the cloud, as Init does for a group.
 	Open(ctx context.Context, log Logger, settings Settings) (ProviderInfo, error)

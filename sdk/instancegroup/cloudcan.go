@@ -14,7 +14,7 @@ func (m *machines) Abilities() group.Abilities {
 	_, can.Watch = m.cloud.(Watcher)
 	_, can.Offers = m.cloud.(Offerer)
 	_, can.Metrics = m.cloud.(Meter)
-	_, can.Volumes = m.cloud.(Volumer)
+	can.Volumes = group.NoVolumes(m.cloud) == nil
 	return can
 }
 

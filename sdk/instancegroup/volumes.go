@@ -9,6 +9,7 @@ import (
 // Volumes are storage that outlives machines. A group or a cloud that has some implements Volumer.
 type (
 	Volumer       = group.Volumer
+	Volumeless    = group.Volumeless
 	Volume        = group.Volume
 	VolumeRequest = group.VolumeRequest
 	Attachment    = group.Attachment
@@ -16,6 +17,9 @@ type (
 
 // ErrInUse says that a volume is on another machine, or was attached again since.
 var ErrInUse = group.ErrInUse
+
+// NoVolumes implements Volumeless.
+func (m *machines) NoVolumes() error { return group.NoVolumes(m.cloud) }
 
 // Volumes implements Volumer, as what follows does.
 func (m *machines) Volumes(ctx context.Context) ([]Volume, error) {

@@ -66,6 +66,7 @@ var cases = map[string]func(*trial){
 	"a call whose context has ended has no effect":             endedContext,
 	"changes are reported":                                     watched,
 	"watching ends with its context":                           watchEnds,
+	"a group has volumes, or says why not":                     volumesOrWhy,
 	"a volume is on one machine at a time":                     withVolumes(volumeMoves),
 	"a call about an earlier attachment comes too late":        withVolumes(volumeEpochs),
 	"a volume outlives its machine":                            withVolumes(volumeOutlives),

@@ -79,6 +79,17 @@ func (tr *trial) running() string {
 	return id
 }
 
+func volumesOrWhy(tr *trial) {
+	why := tr.NoVolumes()
+	switch can := tr.Can().Volumes; {
+	case can != (why == nil):
+		tr.Errorf("its abilities have volumes: %t; why it has none: %v", can, why)
+	case !can:
+		_, err := tr.CreateVolume(tr.ctx(), group.VolumeRequest{ID: newID(), Size: volumeSize})
+		tr.wants("making a volume", err, group.ErrUnsupported)
+	}
+}
+
 func volumeMoves(tr *trial) {
 	v := tr.volume(newID())
 	first, second := tr.running(), tr.running()

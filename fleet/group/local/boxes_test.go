@@ -3,9 +3,14 @@
 package local_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -240,6 +245,70 @@ func TestABoxWhoseImageDoesNotExistHasFailed(t *testing.T) {
 	})
 }
 
+func TestTheImageOfABoxIsPulledWithTheCredentialsOfTheUser(t *testing.T) {
+	eachBox(t, func(t *testing.T, o local.Options) {
+		docker := enginetest.Client(t)
+		registry := enginetest.Registry(t, "127.0.0.1")
+		private := registry + "/rung/private:1"
+		if _, err := docker.ImageTag(t.Context(), client.ImageTagOptions{Source: o.Image, Target: private}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_, _ = docker.ImageRemove(context.Background(), private, client.ImageRemoveOptions{})
+		})
+		auth, err := json.Marshal(map[string]string{"username": enginetest.RegistryUser, "password": enginetest.RegistryPassword, "serveraddress": registry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pushing, err := docker.ImagePush(t.Context(), private, client.ImagePushOptions{RegistryAuth: base64.URLEncoding.EncodeToString(auth)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(pushing)
+		if err = errors.Join(err, pushing.Close()); err != nil || !strings.Contains(string(said), "digest") {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		if _, err := docker.ImageRemove(t.Context(), private, client.ImageRemoveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		o.Image = private
+		config := t.TempDir()
+		t.Setenv("DOCKER_CONFIG", config)
+		f := open(t, t.TempDir(), o)
+		created, err := f.Create(t.Context(), group.Request{ID: "without", Count: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := created.Instances[0]
+		f.eventually("without credentials it has failed", func() bool { return f.look(id).State == group.StateFailed })
+		if i := f.look(id); !strings.Contains(i.Reason, "without credentials") {
+			t.Errorf("it has failed because %s", i.Reason)
+		}
+		user := base64.StdEncoding.EncodeToString([]byte(enginetest.RegistryUser + ":" + enginetest.RegistryPassword))
+		text := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, registry, user)
+		if err := os.WriteFile(filepath.Join(config, "config.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		id = f.create(group.Request{ID: "with", Count: 1})
+		if got := hosttest.Sh(t, f.log(id), `hostname; env`); !strings.HasPrefix(got, id+"\n") || strings.Contains(got, config) {
+			t.Errorf("the machine says %q", got)
+		}
+		err = filepath.WalkDir(f.state, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if bytes.Contains(text, []byte(enginetest.RegistryPassword)) || bytes.Contains(text, []byte(user)) {
+				t.Errorf("%s has the password", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestBoxesOutliveTheirGroup(t *testing.T) {
 	eachBox(t, func(t *testing.T, o local.Options) {
 		state := t.TempDir()
@@ -362,6 +431,10 @@ func TestOnlyProcessesHaveVolumes(t *testing.T) {
 		}
 		if has := group.AbilitiesOf(g, group.ProviderInfo{}).Volumes; has != (o.Machines == "") {
 			t.Errorf("%q: %t", o.Machines, has)
+		}
+		var decided options.Errors
+		if err := group.NoVolumes(g); errors.As(err, &decided) == (o.Machines == "") || len(decided) > 0 && decided[0].Pointer != "/machines" {
+			t.Errorf("%q: %v", o.Machines, err)
 		}
 	}
 }

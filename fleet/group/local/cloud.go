@@ -39,7 +39,7 @@ var endsWith *machine.Process
 
 // cloud is the machines of a folder.
 type cloud struct {
-	storage     *storage     // nil: machines have no volumes
+	storage     *storage
 	box         *machine.Box // what machines are made of; nil: processes
 	options     Options
 	log         instancegroup.Logger

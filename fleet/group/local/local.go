@@ -75,15 +75,12 @@ const Schema = `{
   }
 }`
 
-// New is the group. It touches nothing before Init. An error is options.Errors. Only processes have volumes.
+// New is the group. It touches nothing before Init. An error is options.Errors.
 func New(o Options) (group.Basic, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	c := &cloud{options: o}
-	if o.boxed() {
-		return instancegroup.Group(c), nil
-	}
 	c.storage = &storage{cloud: c}
 	return instancegroup.Group(&withVolumes{c, c.storage}), nil
 }

@@ -49,12 +49,7 @@ func (c *cloud) remove(r *record) {
 	c.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, endTime)
 		defer cancel()
-		err := end(ctx, c.path(r.ID), r, func() error {
-			if c.storage == nil {
-				return nil
-			}
-			return c.storage.takeAllBack(r.ID)
-		})
+		err := end(ctx, c.path(r.ID), r, func() error { return c.storage.takeAllBack(r.ID) })
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		r.removing = false

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/fleet/group/local/machine"
+	"github.com/rungci/rung/fleet/group/options"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/sdk/instancegroup"
 )
@@ -32,7 +33,7 @@ const (
 	dataFolder    = "data"
 )
 
-// withVolumes is a cloud whose machines have volumes.
+// withVolumes is a cloud with its volumes.
 type withVolumes struct {
 	*cloud
 	*storage
@@ -42,6 +43,14 @@ type withVolumes struct {
 type storage struct {
 	*cloud
 	moving sync.Mutex // is held by who reads or moves volumes, and taken before the cloud's
+}
+
+// NoVolumes implements instancegroup.Volumeless: folders are moved into machines that are processes, and into no others.
+func (c *storage) NoVolumes() error {
+	if c.options.boxed() {
+		return options.At("only machines that are processes have volumes", "machines")
+	}
+	return nil
 }
 
 // stored is the record of a volume.

@@ -2,7 +2,6 @@ package supplies
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/group"
 	"github.com/rungci/rung/fleet/group/builtin"
-	"github.com/rungci/rung/fleet/group/options"
 	groupplugin "github.com/rungci/rung/fleet/group/plugin"
 	"github.com/rungci/rung/fleet/store"
 	"github.com/rungci/rung/internal/pluginhost"
@@ -60,24 +58,24 @@ func CheckGroups(c *config.Config, r *config.Runner) (wrong []error) {
 			continue
 		}
 		told[from.Table] = true
-		text, err := plugin.Options(from.Options)
-		if err == nil {
-			_, err = makeGroup(kind, r.Provider.Machinery, text)
-		}
-		if err != nil {
-			wrong = append(wrong, c.Placed(r, from.Table, from.WrongOptions(err)))
+		if err := checkGroup(kind, r.Provider.Machinery, &from); err != nil {
+			wrong = append(wrong, c.Placed(r, from.Table, err))
 		}
 	}
 	return wrong
 }
 
-// makeGroup makes an instance group that is part of this program. Where its options decide whether its machines have volumes, they must if the entry says so.
-func makeGroup(kind builtin.Kind, m *config.Machinery, text json.RawMessage) (group.Basic, error) {
-	made, err := kind.New(text)
-	if err == nil && kind.Name == "local" && m.Fleet.Volume != "" && !group.AbilitiesOf(made, group.ProviderInfo{}).Volumes {
-		return nil, options.At("only processes have volumes, and [runners.fleet] sets volume: remove one of them", "machines")
+// checkGroup says what is wrong with an instance group that is part of this program, or with what the entry wants of it.
+func checkGroup(kind builtin.Kind, m *config.Machinery, from *fleet.Source) error {
+	text, err := plugin.Options(from.Options)
+	if err != nil {
+		return from.WrongOptions(err)
 	}
-	return made, err
+	made, err := kind.New(text)
+	if err != nil {
+		return from.WrongOptions(err)
+	}
+	return from.CheckVolumes(m, group.NoVolumes(made))
 }
 
 // openGroup makes the instance group of a name: one that is part of this program, or a plugin.
@@ -87,7 +85,7 @@ func openGroup(p *command.Program, m *config.Machinery, name string, options map
 		return nil, fmt.Errorf("plugin_config cannot be JSON, which plugins read: %w", err)
 	}
 	if kind, known := builtin.Find(name); known {
-		return makeGroup(kind, m, text)
+		return kind.New(text)
 	}
 	return groupplugin.New(groupplugin.Config{Config: pluginhost.Config{Name: name, Options: text, Env: Variables(p, m.Fleet.PluginEnvironment), Log: log}}), nil
 }

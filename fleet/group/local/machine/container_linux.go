@@ -13,6 +13,7 @@ import (
 
 	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/executor/host/brought"
+	"github.com/rungci/rung/executor/login"
 )
 
 const (
@@ -74,7 +75,7 @@ func (c *container) image(ctx context.Context) (string, error) {
 	if engine.Status(err) == http.StatusNotFound {
 		ctx, cancel := context.WithTimeout(ctx, pullTime)
 		defer cancel()
-		if err := c.client.Images.Pull(ctx, c.Box.Image, "", engine.Auth{}, func(engine.Progress) {}); err != nil {
+		if err := c.pull(ctx); err != nil {
 			return "", err
 		}
 		found, err = c.client.Images.Inspect(ctx, c.Box.Image)
@@ -83,6 +84,24 @@ func (c *container) image(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return found.ID, nil
+}
+
+// pull pulls the image, with the credentials of the user of this program.
+func (c *container) pull(ctx context.Context) error {
+	var auth engine.Auth
+	env := os.Environ()
+	found, err := login.OfUser(ctx, env, engine.Home(env), c.Box.Image)
+	if err != nil {
+		fmt.Fprintln(c.said.log, "the credentials for its image:", err)
+	}
+	if found != nil {
+		auth = found.Auth()
+	}
+	err = c.client.Images.Pull(ctx, c.Box.Image, "", auth, func(engine.Progress) {})
+	if err != nil && found == nil {
+		err = fmt.Errorf("%w (without credentials, as the Docker configuration of the user that runs rung has none for this registry)", err)
+	}
+	return err
 }
 
 func (c *container) spec(image string) *engine.Container {

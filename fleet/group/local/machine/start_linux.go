@@ -91,6 +91,10 @@ func Start(folder string, listener *net.TCPListener, cgroup string, launch func(
 	if err != nil {
 		return keeper, nil, err
 	}
+	var of Config
+	if _, err := read(folder, configFile, &of); err != nil {
+		return keeper, nil, err
+	}
 	port, err := listener.File()
 	if err != nil {
 		return keeper, nil, err
@@ -107,6 +111,9 @@ func Start(folder string, listener *net.TCPListener, cgroup string, launch func(
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = "/", environment()
+	if of.Box != nil { // which gets none of it; what has the credentials for its image may need anything
+		cmd.Env = append(os.Environ(), limits)
+	}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{port}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 {
@@ -127,9 +134,12 @@ func Start(folder string, listener *net.TCPListener, cgroup string, launch func(
 	return keeper, func() { _ = cmd.Wait() }, err
 }
 
-// environment is that of the processes around a machine: nothing of what this program was given.
+// limits bounds the processes around a machine.
+const limits = "GOMAXPROCS=2"
+
+// environment is that of the processes around a machine of processes: nothing of what this program was given.
 func environment() []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2"}
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", limits}
 }
 
 // message is what the processes of a machine tell its keeper.
