@@ -102,6 +102,8 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 	var all []*pool
 	sources := Sources(p.o.Machinery)
 	pools := poolsOf(p.o.Machinery)
+	var volumeless error // the first group that has no volumes where jobs want some; others may have them
+	volumes := false
 	for i, of := range pools {
 		made := &pool{scale: kindOf(of, p.o.Machinery), control: controlOf(of, p.o.Machinery)}
 		text, err := json.Marshal(of.PluginConfig)
@@ -117,8 +119,10 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			}
 			known[name] = g
 			p.groups = append(p.groups, g)
-			if err := sources[i].CheckVolumes(p.o.Machinery, g.NoVolumes()); err != nil {
-				return nil, fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, err)
+			if err := sources[i].CheckVolumes(p.o.Machinery, g.NoVolumes()); err == nil {
+				volumes = true
+			} else if volumeless == nil {
+				volumeless = fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, err)
 			}
 		}
 		made.control.Group = known[name]
@@ -129,6 +133,9 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 		made.scale.Volumes, made.scale.Apart = p.o.Machinery.Autoscaler != nil && !isolated(p.o.Machinery), p.o.Machinery.Apart
 		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1 || isolated(p.o.Machinery)
 		all = append(all, made)
+	}
+	if !volumes {
+		return all, volumeless
 	}
 	return all, nil
 }

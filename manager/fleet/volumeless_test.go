@@ -15,7 +15,7 @@ import (
 	"github.com/rungci/rung/manager/fleet"
 )
 
-// undecided has volumes with some options, but not with those of pool "b".
+// undecided has volumes with some options, but not with its own.
 type undecided struct{ *fake.Group }
 
 // NoVolumes implements group.Volumeless.
@@ -26,16 +26,21 @@ func TestAFleetWhoseGroupHasNoVolumesIsRefusedIfItsJobsWantSome(t *testing.T) {
 	for name, c := range map[string]struct {
 		group       group.Basic
 		wanted      bool
+		other       group.Basic // that of pool "a"; nil: the same
 		table, want string
 	}{
 		"it has some":              {group: fake.New(fake.Options{}), wanted: true},
+		"another pool has some":    {group: undecided{fake.New(fake.Options{})}, wanted: true, other: fake.New(fake.Options{})},
 		"nobody wants them":        {group: struct{ group.Basic }{fake.New(fake.Options{})}},
 		"it never has":             {group: struct{ group.Basic }{fake.New(fake.Options{})}, wanted: true, table: config.FleetOptions, want: `"b" are wrong: at '/volume': it has no volumes: remove volume, or`},
-		"it has not, as it is set": {group: undecided{fake.New(fake.Options{})}, wanted: true, table: config.PoolOptions(1), want: `"b" are wrong: at '/size': only large ones have volumes, and [runners.fleet] sets volume: `},
+		"it has not, as it is set": {group: undecided{fake.New(fake.Options{})}, wanted: true, table: config.PoolOptions(0), want: `"b" are wrong: at '/size': only large ones have volumes, and [runners.fleet] sets volume: `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := pools("a", "a", "b", "b")
+			if c.other == nil {
+				m = pools("b", "b")
+			}
 			if c.wanted {
 				m.Fleet.Volume = config.PerProject
 			}
@@ -45,7 +50,7 @@ func TestAFleetWhoseGroupHasNoVolumesIsRefusedIfItsJobsWantSome(t *testing.T) {
 					if name == "b" {
 						return c.group, nil
 					}
-					return fake.New(fake.Options{}), nil
+					return c.other, nil
 				},
 			})
 			if err == nil {
