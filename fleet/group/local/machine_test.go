@@ -240,8 +240,14 @@ func TestAMachineIsAHostOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		const find = `cat /proc/[0-9]*/cmdline | tr '\0' ' '`
-		if got := hosttest.Sh(t, a, find); !strings.Contains(got, "sleep 98765") {
-			t.Errorf("the machine does not see its own: %s", got)
+		for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // what starts it may not be the program yet
+			got := hosttest.Sh(t, a, find)
+			if strings.Contains(got, "sleep 98765") {
+				break
+			}
+			if time.Now().After(until) {
+				t.Fatalf("the machine does not see its own: %s", got)
+			}
 		}
 		if got := hosttest.Sh(t, b, find); strings.Contains(got, "98765") || strings.Contains(got, one) {
 			t.Errorf("the other machine sees: %s", got)
