@@ -110,7 +110,7 @@ func TestCancelledWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Fail(1, "POST /jobs/request", http.StatusTooManyRequests, "Retry-After", "3600")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := client.RequestJob(ctx, gitlab.Ask{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "after status 429") {
 		t.Errorf("%v", err)
