@@ -6,7 +6,6 @@
 # With RUNG_CI=1 it runs only the tests that test.sh has just left to it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/flags.sh
 
 helpers='/executor/(executortest/enginetest|host/hosttest|kubernetes/kubetest)$'
 packages=("$@")
@@ -27,6 +26,7 @@ rm -f build/retry.txt
 scripts/versitygw.sh build/versitygw
 scripts/fake-gcs-server.sh build/fake-gcs-server
 [ "$(go env GOOS)" != linux ] || { scripts/kubernetes.sh build/kubernetes && scripts/helm.sh build/helm; }
+. scripts/flags.sh # those programs have flags of their own
 go build -o build/testreport ./internal/house/cmd/testreport
 # What every level's tests put into environments is built here once, and not in each package.
 go build -o build/tested/step-runner ./cmd/step-runner
