@@ -288,6 +288,25 @@ func TestClosingAgainLeavesWhatAnotherJobHas(t *testing.T) {
 	}
 }
 
+// processOf starts a process of a job. lives ends it, and fails the test if something else has.
+func processOf(t *testing.T, env executor.Environment) (lives func()) {
+	t.Helper()
+	process := exec.Command("sleep", "60")
+	process.Env = []string{"CI_PROJECT_DIR=" + env.Layout().Project}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- process.Wait() }()
+	return func() {
+		t.Helper()
+		_ = process.Process.Signal(syscall.SIGTERM)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "terminated") {
+			t.Errorf("the job's process ended: %v", err)
+		}
+	}
+}
+
 // TestAHandleOfAnEnvironmentThatIsClosedLeavesWhatAnotherJobHas closes a job's environment while its record, with the handle, is still there. Another job has
 // its kept project when both are left to a successor.
 func TestAHandleOfAnEnvironmentThatIsClosedLeavesWhatAnotherJobHas(t *testing.T) {
@@ -325,13 +344,7 @@ func TestAHandleOfAnEnvironmentThatIsClosedLeavesWhatAnotherJobHas(t *testing.T)
 				t.Fatalf("closing gives %v", err)
 			}
 			next := prepareKept(t, e, "next", root)
-			process := exec.Command("sleep", "60")
-			process.Env = []string{"CI_PROJECT_DIR=" + next.Layout().Project}
-			if err := process.Start(); err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- process.Wait() }()
+			lives := processOf(t, next)
 			left := next.Handle()
 			if c.stays != "" {
 				if err := first.Detach(); err != nil {
@@ -364,10 +377,7 @@ func TestAHandleOfAnEnvironmentThatIsClosedLeavesWhatAnotherJobHas(t *testing.T)
 			if _, err := os.Stat(env.(*environment).dirs.Busy); err != nil {
 				t.Error(err)
 			}
-			_ = process.Process.Signal(syscall.SIGTERM)
-			if err := <-ended; err == nil || !strings.Contains(err.Error(), "terminated") {
-				t.Errorf("the job's process ended: %v", err)
-			}
+			lives()
 			if err := env.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -400,13 +410,7 @@ func TestASweepLeavesTheFoldersOfJobsAlone(t *testing.T) {
 	}
 
 	next := prepare()
-	process := exec.Command("sleep", "60")
-	process.Env = []string{"CI_PROJECT_DIR=" + next.Layout().Project}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- process.Wait() }()
+	lives := processOf(t, next)
 	if err := e.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -418,10 +422,7 @@ func TestASweepLeavesTheFoldersOfJobsAlone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	_ = process.Process.Signal(syscall.SIGTERM)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "terminated") {
-		t.Errorf("the job's process ended: %v", err)
-	}
+	lives()
 	if err := next.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
