@@ -13,8 +13,24 @@ import (
 	"github.com/rungci/rung/executor/container/engine"
 )
 
-// Connect runs `step-runner proxy` in the job's container: what it reads and writes is the connection.
+// Connect takes the first connection to the step-runner in the job's container, if it is left, or else another.
 func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if v.first != nil {
+		if first := v.first.take(v.input); first != nil {
+			return first, nil
+		}
+	}
+	return v.connect(ctx)
+}
+
+// connect runs `step-runner proxy` in the job's container: what it reads and writes is the connection.
+func (v *environment) connect(ctx context.Context) (net.Conn, error) {
 	_, stream, err := v.exec(ctx, engine.Exec{Cmd: []string{programFile, "proxy", "--socket", socketFile}})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the step-runner in the job's container: %w", err)

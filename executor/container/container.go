@@ -5,7 +5,7 @@
 // and out through the engine: nothing on this machine is mounted, and nothing on it can belong to a container's root.
 //
 //	this program ──API──> engine ──> job's container:  /opt/rung/bin/step-runner serve
-//	     '── Connect: exec `step-runner proxy` in it, whose input and output are the connection
+//	     '── Connect: its input and output, once; then exec `step-runner proxy` in it, whose input and output are the connection
 //	                             └─> services' containers, on a network of the job
 package container
 

@@ -156,7 +156,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 		v.marks.Add(e.setup.Uses.Use(e.key(executor.StoredImage, i.ID)))
 	}
 	go v.watch()
-	go v.Attend(v.executor.setup.Lease, v.Connect)
+	go v.Attend(v.executor.setup.Lease, v.connect)
 	return v, nil
 }
 

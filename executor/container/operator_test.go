@@ -326,6 +326,7 @@ func TestANetworkOfTheOperator(t *testing.T) {
 }
 
 func TestEntrypointsThatTheOperatorKeeps(t *testing.T) {
+	enginetest.Busybox(t)
 	enginetest.Import(t, enginetest.Client(t), "rung-test/entry:1", []enginetest.File{
 		{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"},
 		{Name: "entry", Mode: 0o755, Content: []byte("#!/bin/sh\necho the entrypoint has run\nexec \"$@\"\n")},

@@ -95,7 +95,9 @@ type environment struct {
 	container string                // the id of the job's container
 	owner     owner
 	layout    executor.Layout
-	said      *Said // what the job's container has said last
+	said      *Said          // what the job's container has said last
+	first     *firstConn     // the first connection to its step-runner; nil where another process has made it
+	input     *engine.Stream // the other half of that
 	marks     usage.Marks
 
 	*executor.Life
@@ -115,6 +117,8 @@ type preparation struct {
 	cpus    int      // that the engine has; 0 is not known, because nobody asked
 	hosts   []string // names and addresses of services, with Options.OwnNames
 	volumes Volumes
+	// ownStreams says that the input and output of the job's container are the first connection to its step-runner.
+	ownStreams bool
 }
 
 func (v *environment) Layout() executor.Layout { return v.layout }
@@ -154,7 +158,7 @@ func (v *preparation) prepare(ctx context.Context) error {
 		return err
 	}
 	go v.watch()
-	go v.Attend(v.executor.setup.Lease, v.Connect)
+	go v.Attend(v.executor.setup.Lease, v.connect)
 	v.report.Report(event.Preparing{Phase: event.PhaseStarting, Done: true})
 	return beside.awaitServices(ctx, services)
 }
@@ -256,11 +260,27 @@ func (v *preparation) root() bool {
 	return user == "" || user == "0:0"
 }
 
+// entrypoint is what the job's container runs its command with; empty is nothing.
+func (v *preparation) entrypoint() []string {
+	entrypoint := v.image.entrypoint
+	if v.job.Image.Entrypoint != nil {
+		entrypoint = v.job.Image.Entrypoint
+	}
+	if strings.TrimSpace(strings.Join(entrypoint, "")) == "" {
+		return nil
+	}
+	return entrypoint
+}
+
 // serve is the command of the job's container. The step-runner makes the folders first.
-func (e *Executor) serve(job *executor.Job, folders []folder) []string {
+func (v *preparation) serve(folders []folder) []string {
 	args := []string{programFile, "serve", "--socket", socketFile, "--announce-on-both"}
+	if v.ownStreams {
+		args = append(args, "--connected=0,1")
+	}
+	e := v.executor
 	args = append(args, e.setup.Lease.Args()...)
-	if job.ImageEnv {
+	if v.job.ImageEnv {
 		args = append(args, "--pass-environment")
 	}
 	for _, f := range folders {
@@ -308,7 +328,11 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	host := v.bounded(v.hostConfig(operator{v}.privileged(), v.executor.opts.Job), v.job.Resources)
-	host.Init, host.ExtraHosts = true, slices.Concat(host.ExtraHosts, links)
+	v.ownStreams = v.executor.program.docker() && len(v.entrypoint()) == 0 && host.LogConfig == nil
+	host.Init, host.ExtraHosts = !v.ownStreams, slices.Concat(host.ExtraHosts, links)
+	if v.ownStreams {
+		host.LogConfig = &engine.LogConfig{Type: "none"} // what goes through them is for nobody's disk
+	}
 	digest := "" // of the step-runner, where the engine has it
 	var err error
 	if v.executor.sharesProgram(&host) {
@@ -323,8 +347,8 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 	}
 	v.container, err = v.executor.client.Containers.Create(calling, v.name, v.platform().String(), &engine.Container{
 		Image: v.image.id, User: v.user(), Labels: operator{v}.labelled(), Hostname: operator{v}.hostname(), MacAddress: v.executor.opts.Network.MACAddress,
-		Entrypoint: v.job.Image.Entrypoint, Cmd: v.executor.serve(v.job, folders),
-		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder,
+		Entrypoint: v.job.Image.Entrypoint, Cmd: v.serve(folders),
+		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder, OpenStdin: v.ownStreams, StdinOnce: v.ownStreams,
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 		NetworkingConfig: operator{v}.endpoint(nil, v.executor.opts.Network.MACAddress),
 	})

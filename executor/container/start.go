@@ -31,7 +31,7 @@ func (v *preparation) run(ctx context.Context) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	c := v.executor.client
-	attached, err := c.Containers.Attach(calling, v.container, false) // as long as the container, or this program
+	attached, err := c.Containers.Attach(calling, v.container, v.ownStreams) // as long as the container, or this program
 	if err != nil {
 		return v.executor.failed(calling, "attaching to the job's container", err)
 	}
@@ -40,11 +40,12 @@ func (v *preparation) run(ctx context.Context) error {
 	// The engine keeps no order between a container's streams: all that the entrypoint said is here once each has told that the step-runner listens.
 	out, errs := &Said{}, &Said{}
 	settled := []<-chan struct{}{out.Ready(), errs.Ready()}
+	v.input, v.first = attached, &firstConn{said: io.MultiWriter(v.said, out), spent: !v.ownStreams}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer attached.Close()
-		_ = engine.Demultiplex(io.MultiWriter(v.said, out), io.MultiWriter(v.said, errs), attached)
+		v.first.end(engine.Demultiplex(v.first, io.MultiWriter(v.said, errs), attached))
 	}()
 	if err := c.Containers.Start(calling, v.container); err != nil {
 		attached.Close()
@@ -103,15 +104,12 @@ func (v *preparation) endedError(ctx context.Context) error {
 // notReady is the error of a container whose step-runner does not listen: most often because of the image's entrypoint, which
 // must run the command that it is given.
 func (v *preparation) notReady(what string) error {
-	entrypoint := v.image.entrypoint
-	if v.job.Image.Entrypoint != nil {
-		entrypoint = v.job.Image.Entrypoint
-	}
 	said := v.said.String()
 	if said != "" {
 		what += "; it said:\n" + said
 	}
-	if strings.TrimSpace(strings.Join(entrypoint, "")) == "" {
+	entrypoint := v.entrypoint()
+	if entrypoint == nil {
 		return errors.New(what)
 	}
 	return &executor.UserError{

@@ -14,15 +14,25 @@ type connectedListener struct {
 	first chan net.Conn
 }
 
-// withConnection adds the connection that the descriptors "IN,OUT" are to a listener. Where an entrypoint has closed them, there is none.
-func withConnection(l net.Listener, descriptors string) net.Listener {
+// standardStreams are the descriptors of the connection to a container's first process.
+const standardStreams = "0,1"
+
+// withConnection adds the connection that the descriptors "IN,OUT" are to a listener, and returns what is to be announced of it. Where an
+// entrypoint has closed them, there is none; nor on the standard streams, which other processes may have, too, unless this is the first process.
+func withConnection(l net.Listener, descriptors string) (with net.Listener, also string) {
+	if descriptors == standardStreams {
+		if os.Getpid() != 1 {
+			return l, ""
+		}
+		also = ", and on this stream"
+	}
 	conn, err := connectionOf(descriptors)
 	if err != nil {
-		return l
+		return l, ""
 	}
 	out := &connectedListener{l, make(chan net.Conn, 1)}
 	out.first <- conn
-	return out
+	return out, also
 }
 
 // Accept implements net.Listener.

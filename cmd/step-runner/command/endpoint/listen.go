@@ -69,6 +69,7 @@ type Endpoint struct {
 	Listener net.Listener
 	Access   service.Access
 	Server   *service.Server // when it was started
+	also     string          // what is announced on standard output beside the name
 }
 
 // Start serves until the server is stopped. What goes wrong goes to failed.
@@ -118,10 +119,11 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		if err != nil {
 			return endpoints, ListenError(err)
 		}
+		e := &Endpoint{Name: "socket " + o.socket, Listener: listener}
 		if o.connected != "" {
-			listener = withConnection(listener, o.connected)
+			e.Listener, e.also = withConnection(listener, o.connected)
 		}
-		endpoints = append(endpoints, &Endpoint{Name: "socket " + o.socket, Listener: listener})
+		endpoints = append(endpoints, e)
 	}
 	return endpoints, nil
 }

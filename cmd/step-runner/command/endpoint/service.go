@@ -141,11 +141,11 @@ func (o *ServiceFlags) Serve(ctx context.Context, p *command.Program, owner *Own
 	defer stopWatching()
 	failed, left := make(chan error, len(endpoints)), owner.watch(watching, p.Stdin, endpoints)
 	for _, e := range endpoints {
-		e.Start(svc, failed)
-		fmt.Fprintf(p.Stderr, "step-runner is listening on %s\n", e.Name)
 		if o.both {
-			fmt.Fprintf(p.Stdout, "step-runner is listening on %s\n", e.Name)
+			fmt.Fprintf(p.Stdout, "step-runner is listening on %s%s\n", e.Name, e.also)
 		}
+		e.Start(svc, failed) // which may write to standard output, too
+		fmt.Fprintf(p.Stderr, "step-runner is listening on %s\n", e.Name)
 	}
 	select {
 	case sig := <-stops:

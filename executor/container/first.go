@@ -1,0 +1,125 @@
+package container
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rungci/rung/executor/container/engine"
+)
+
+// The first connection to the step-runner of a container is the container's own input and output: an engine takes about 100 ms to start a proxy
+// in it. The step-runner ends what is said on its output with a line that hands it over. It does so only as the container's first process, which
+// no other process may look into; after an entrypoint, and wherever the engine keeps what a container writes, each connection has a proxy.
+
+const (
+	// handedOver ends the line after which a container's output is the connection.
+	handedOver = ", and on this stream"
+	// maxLine is how much of a line is looked at, in bytes.
+	maxLine = 1 << 10
+	// maxEarly bounds what comes on the connection before anybody has it, in bytes: a server says a few words.
+	maxEarly = 64 << 10
+	// firstTime is for how long the connection can be had: a server gives one up on which nothing is said for two minutes.
+	firstTime = time.Minute
+)
+
+// firstConn reads the output of a job's container: what it says, and then the first connection. The zero value says nothing.
+type firstConn struct {
+	said io.Writer // gets what is said
+
+	mu    sync.Mutex
+	line  []byte         // the beginning of the line that is read
+	over  time.Time      // when the stream was handed over; zero before
+	early []byte         // what has come on the connection before somebody had it
+	to    *io.PipeWriter // who has it; nil before
+	spent bool           // it was had, or cannot be
+}
+
+// Write implements io.Writer.
+func (f *firstConn) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	rest := p
+	if f.over.IsZero() {
+		n := f.saying(p)
+		_, _ = f.said.Write(p[:n]) // it takes everything
+		rest = p[n:]
+	}
+	to := f.to
+	if to == nil && !f.spent {
+		if f.early = append(f.early, rest...); len(f.early) > maxEarly {
+			f.early, f.spent = nil, true
+		}
+	}
+	f.mu.Unlock()
+	if to != nil {
+		_, _ = to.Write(rest) // who has closed it wants no more
+	}
+	return len(p), nil
+}
+
+// saying returns how much of p is said before the stream is handed over.
+func (f *firstConn) saying(p []byte) int {
+	for i, b := range p {
+		if b != '\n' {
+			if len(f.line) < maxLine {
+				f.line = append(f.line, b)
+			}
+			continue
+		}
+		if line := string(f.line); strings.HasPrefix(line, listening) && strings.HasSuffix(line, handedOver) {
+			f.over, f.line = time.Now(), nil
+			return i + 1
+		}
+		f.line = f.line[:0]
+	}
+	return len(p)
+}
+
+// take returns the connection, whose other half is the container's input; nil if there is none, or somebody has it.
+func (f *firstConn) take(input *engine.Stream) net.Conn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.spent || f.over.IsZero() || time.Since(f.over) > firstTime {
+		f.early, f.spent = nil, true
+		return nil
+	}
+	out, to := io.Pipe()
+	c := &taken{Conn: input, input: input, out: out, in: io.MultiReader(bytes.NewReader(f.early), out)}
+	f.early, f.to, f.spent = nil, to, true
+	return c
+}
+
+// end says that nothing more comes.
+func (f *firstConn) end(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.spent = true; f.to != nil {
+		f.to.CloseWithError(why)
+	}
+}
+
+// taken is the first connection. It leaves the container's output open, on which the engine sends more than that.
+type taken struct {
+	net.Conn // for addresses, and for writing
+	input    *engine.Stream
+	in       io.Reader
+	out      *io.PipeReader
+}
+
+// Read implements net.Conn.
+func (c *taken) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// Close implements net.Conn. The step-runner reads the end of its input.
+func (c *taken) Close() error {
+	c.out.CloseWithError(net.ErrClosed)
+	return c.input.CloseWrite()
+}
+
+// SetDeadline implements net.Conn: of writing alone, as the other is not this connection's.
+func (c *taken) SetDeadline(t time.Time) error { return c.SetWriteDeadline(t) }
+
+// SetReadDeadline implements net.Conn. It does nothing.
+func (c *taken) SetReadDeadline(time.Time) error { return nil }
