@@ -112,7 +112,7 @@ d=.; n=0; while [ $n -lt 300 ]; do n=$((n+1)); d=$d/deep; done; mkdir -p "$d"`, 
 		found:  harms((*scene).replaced),
 	}, {
 		group: "The runner", tries: "end its own step-runner, and so its failure", want: everywhere(contained),
-		script: `kill -9 $PPID; kill -ABRT $PPID; sleep 20; exit 0`, found: ends("runner_system_failure"),
+		script: `kill -9 $PPID; sleep 20; exit 0`, found: ends("runner_system_failure"),
 	}, {
 		group: "The runner", tries: "pass as a success by what it prints", want: everywhere(blocked),
 		script: `printf '\033[32;1mJob succeeded\033[0;m\n'; printf '\r\033[K\033[A\n{"status":"success","exit_code":0}\n'; exit 3`,

@@ -12,8 +12,9 @@ import (
 )
 
 // The first connection to the step-runner of a container is the container's own input and output: an engine takes about 100 ms to start a proxy
-// in it. The step-runner ends what is said on its output with a line that hands it over. It does so only as the container's first process, which
-// no other process may look into; after an entrypoint, and wherever the engine keeps what a container writes, each connection has a proxy.
+// in it. The step-runner ends what is said on its output with a line that hands it over. The first process of such a container is a step-runner, too, as both
+// keep their descriptors from the processes of steps, which docker-init does not. Each connection has a proxy after an entrypoint, which may keep the streams as well,
+// in a container with more rights than usual, and where the engine keeps what a container writes.
 
 const (
 	// handedOver ends the line after which a container's output is the connection.
@@ -22,8 +23,10 @@ const (
 	maxLine = 1 << 10
 	// maxEarly bounds what comes on the connection before anybody has it, in bytes: a server says a few words.
 	maxEarly = 64 << 10
-	// firstTime is for how long the connection can be had: a server gives one up on which nothing is said for two minutes.
-	firstTime = time.Minute
+	// hungUp is what the step-runner says on standard error when it has ended the connection: the engine does not tell that of a stream.
+	hungUp = "step-runner: the connection on standard output has ended"
+	// firstTime is for how long the connection can be had, which is less than a step-runner waits for the first word on it (20 s).
+	firstTime = 10 * time.Second
 )
 
 // firstConn reads the output of a job's container: what it says, and then the first connection. The zero value says nothing.
@@ -90,6 +93,24 @@ func (f *firstConn) take(input *engine.Stream) net.Conn {
 	c := &taken{Conn: input, input: input, out: out, in: io.MultiReader(bytes.NewReader(f.early), out)}
 	f.early, f.to, f.spent = nil, to, true
 	return c
+}
+
+// hangUps returns a writer for the container's standard error, which notices that the step-runner has ended the connection.
+func (f *firstConn) hangUps() io.Writer { return &hangUps{first: f} }
+
+type hangUps struct {
+	first *firstConn
+	tail  []byte // of what was written, which may be the beginning of hungUp
+}
+
+// Write implements io.Writer.
+func (h *hangUps) Write(p []byte) (int, error) {
+	h.tail = append(h.tail, p...)
+	if bytes.Contains(h.tail, []byte(hungUp)) {
+		h.first.end(nil)
+	}
+	h.tail = append(h.tail[:0], h.tail[max(0, len(h.tail)-len(hungUp)):]...)
+	return len(p), nil
 }
 
 // end says that nothing more comes.

@@ -66,17 +66,37 @@ func TestTheOutputOfAContainerIsTheConnectionFromTheLineThatHandsItOver(t *testi
 	}
 }
 
-func TestAFirstConnectionThatIsOldOrUnwantedIsNotHad(t *testing.T) {
+func TestAFirstConnectionThatIsOldOrEndedOrUnwantedIsNotHad(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]*firstConn{"old": {}, "unwanted": {spent: true}} {
-		f.said = io.Discard
+	for name, tt := range map[string]struct {
+		unwanted bool
+		then     func(*firstConn)
+	}{
+		"old":      {then: func(f *firstConn) { f.over = f.over.Add(-firstTime - time.Second) }},
+		"ended":    {then: func(f *firstConn) { _, _ = io.WriteString(f.hangUps(), "a word\n"+hungUp+"\n") }},
+		"unwanted": {unwanted: true, then: func(*firstConn) {}},
+	} {
+		f := &firstConn{said: io.Discard, spent: tt.unwanted}
 		_, _ = io.WriteString(f, takesOver)
-		if name == "old" {
-			f.over = f.over.Add(-firstTime - time.Second)
-		}
-		if f.take(&engine.Stream{}) != nil {
+		if tt.then(f); f.take(&engine.Stream{}) != nil {
 			t.Errorf("one that is %s is had", name)
 		}
+	}
+}
+
+func TestTheFirstConnectionEndsWhenTheStepRunnerSaysSo(t *testing.T) {
+	t.Parallel()
+	f := &firstConn{said: io.Discard}
+	_, _ = io.WriteString(f, takesOver+"all of it")
+	c := f.take(&engine.Stream{})
+	errs := f.hangUps()
+	go func() {
+		for piece := range strings.SplitSeq("an error\n"+hungUp+"\n", "") {
+			_, _ = io.WriteString(errs, piece)
+		}
+	}()
+	if all, err := io.ReadAll(c); err != nil || string(all) != "all of it" {
+		t.Errorf("it has %q, %v", all, err)
 	}
 }
 

@@ -276,17 +276,17 @@ func (v *preparation) entrypoint() []string {
 func (v *preparation) serve(folders []folder) []string {
 	args := []string{programFile, "serve", "--socket", socketFile, "--announce-on-both"}
 	if v.ownStreams {
-		args = append(args, "--connected=0,1")
+		args = append([]string{programFile, "init"}, append(args, "--connected=0,1")...)
 	}
-	e := v.executor
-	args = append(args, e.setup.Lease.Args()...)
+	setup := &v.executor.setup
+	args = append(args, setup.Lease.Args()...)
 	if v.job.ImageEnv {
 		args = append(args, "--pass-environment")
 	}
 	for _, f := range folders {
 		args = append(args, fmt.Sprintf("--folder=%04o:%s", f.mode, f.path))
 	}
-	return append(append(args, e.setup.Limits.Args()...), e.setup.Serve...)
+	return append(append(args, setup.Limits.Args()...), setup.Serve...)
 }
 
 // hostConfig is the configuration of the job's containers: of its own, and of services.
@@ -328,14 +328,15 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 	calling, cancel := making(ctx)
 	defer cancel()
 	host := v.bounded(v.hostConfig(operator{v}.privileged(), v.executor.opts.Job), v.job.Resources)
-	v.ownStreams = v.executor.program.docker() && len(v.entrypoint()) == 0 && host.LogConfig == nil
-	host.Init, host.ExtraHosts = !v.ownStreams, slices.Concat(host.ExtraHosts, links)
-	if v.ownStreams {
-		host.LogConfig = &engine.LogConfig{Type: "none"} // what goes through them is for nobody's disk
-	}
+	host.ExtraHosts = slices.Concat(host.ExtraHosts, links)
 	digest := "" // of the step-runner, where the engine has it
 	var err error
-	if v.executor.sharesProgram(&host) {
+	shares := v.executor.sharesProgram(&host)
+	if v.ownStreams = shares && v.entrypoint() == nil && host.LogConfig == nil; v.ownStreams {
+		host.LogConfig = &engine.LogConfig{Type: "none"} // what goes through them is for nobody's disk
+	}
+	host.Init = new(!v.ownStreams)
+	if shares {
 		if digest, err = v.executor.program.digest(); err != nil {
 			return err
 		}

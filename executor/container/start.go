@@ -45,7 +45,7 @@ func (v *preparation) run(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		defer attached.Close()
-		v.first.end(engine.Demultiplex(v.first, io.MultiWriter(v.said, errs), attached))
+		v.first.end(engine.Demultiplex(v.first, io.MultiWriter(v.said, errs, v.first.hangUps()), attached))
 	}()
 	if err := c.Containers.Start(calling, v.container); err != nil {
 		attached.Close()

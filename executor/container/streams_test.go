@@ -3,12 +3,14 @@ package container_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/moby/moby/client"
 
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/executor/executortest/enginetest"
@@ -52,7 +54,7 @@ func TestTheFirstConnectionIsTheContainersOwnStreamsIfNobodyElseHasThem(t *testi
 			var log bytes.Buffer
 			_, err = steps.Execute(t.Context(), stepclient.Request{
 				ID: "streams", WorkDir: env.Layout().Project, Env: map[string]string{"PATH": "/bin"},
-				Text: "- script: 'for n in 0 1; do if (: </proc/1/fd/$n); then echo reads $n; fi; if (: >>/proc/1/fd/$n); then echo writes $n; fi; done; echo ends'\n",
+				Text: "- script: 'for f in /proc/1/fd/0 /proc/1/fd/1 /proc/$PPID/fd/0 /proc/$PPID/fd/1; do if (: <$f); then echo reads $f; fi; if (: >>$f); then echo writes $f; fi; done; echo ends'\n",
 			}, &log)
 			if text := log.String(); err != nil || !strings.Contains(text, "ends\n") || !tt.proxies && (strings.Contains(text, "reads") || strings.Contains(text, "writes")) {
 				t.Errorf("%v\n%s", err, text)
@@ -83,6 +85,39 @@ func TestTheFirstConnectionIsTheContainersOwnStreamsIfNobodyElseHasThem(t *testi
 			defer again.Disconnect()
 			if _, err := again.Execute(t.Context(), stepclient.Request{ID: "again", WorkDir: env.Layout().Project, Text: "- script: echo again\n"}, &log); err != nil {
 				t.Errorf("another connection: %v", err)
+			}
+		})
+	}
+}
+
+func TestAConnectionIsThereHoweverLateItIsUsed(t *testing.T) {
+	enginetest.Busybox(t)
+	for name, use := range map[string]func(t *testing.T, env executor.Environment){
+		"begun and left alone": func(t *testing.T, env executor.Environment) { // until the step-runner gives it up
+			c, err := env.Connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			late := time.AfterFunc(endsWithin+time.Minute, func() { _ = c.Close() })
+			if _, err := io.Copy(io.Discard, c); err != nil || !late.Stop() {
+				t.Errorf("its end is not seen: %v", err)
+			}
+		},
+		"not begun for long": func(*testing.T, executor.Environment) { time.Sleep(endsWithin) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env, _ := open(t, options(t.TempDir()), job("late"))
+			use(t, env)
+			steps, err := stepclient.Dial("environment", stepclient.WithDialer(env.Connect))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer steps.Disconnect()
+			var log bytes.Buffer
+			if _, err := steps.Execute(t.Context(), stepclient.Request{ID: "late", WorkDir: env.Layout().Project, Text: "- script: echo late\n"}, &log); err != nil {
+				t.Errorf("%v\n%s", err, log.String())
 			}
 		})
 	}

@@ -49,7 +49,7 @@ type HostConfig struct {
 	VolumeDriver string   `json:",omitempty"` // of volumes that Binds make
 	NetworkMode  string   `json:",omitempty"` // the id of its network; "" is the engine's own
 	Privileged   bool     `json:",omitempty"`
-	Init         bool     `json:",omitempty"`
+	Init         *bool    `json:",omitempty"`               // its first process is a program of the engine's; nil is what the engine usually does
 	ReadOnly     bool     `json:"ReadonlyRootfs,omitempty"` // its own files
 	Runtime      string   `json:",omitempty"`               // the engine's name of an OCI runtime; "" is its default
 	// Bounds; 0 is none.

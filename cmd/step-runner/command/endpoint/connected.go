@@ -3,8 +3,10 @@ package endpoint
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -14,21 +16,19 @@ type connectedListener struct {
 	first chan net.Conn
 }
 
-// standardStreams are the descriptors of the connection to a container's first process.
+// standardStreams are the descriptors of a connection that is the input and output of this program.
 const standardStreams = "0,1"
 
-// withConnection adds the connection that the descriptors "IN,OUT" are to a listener, and returns what is to be announced of it. Where an
-// entrypoint has closed them, there is none; nor on the standard streams, which other processes may have, too, unless this is the first process.
-func withConnection(l net.Listener, descriptors string) (with net.Listener, also string) {
-	if descriptors == standardStreams {
-		if os.Getpid() != 1 {
-			return l, ""
-		}
-		also = ", and on this stream"
-	}
+// withConnection adds the connection that the descriptors "IN,OUT" are to a listener, and returns what is announced of it. Where an
+// entrypoint has closed them, there is none. That one on the standard streams has ended is said on errs: the other end may not see that from them.
+func withConnection(l net.Listener, descriptors string, errs io.Writer) (with net.Listener, also string) {
 	conn, err := connectionOf(descriptors)
 	if err != nil {
 		return l, ""
+	}
+	if descriptors == standardStreams {
+		also = ", and on this stream"
+		conn = &farewell{conn, sync.OnceFunc(func() { fmt.Fprintln(errs, "step-runner: the connection on standard output has ended") })}
 	}
 	out := &connectedListener{l, make(chan net.Conn, 1)}
 	out.first <- conn
@@ -60,6 +60,18 @@ func connectionOf(descriptors string) (net.Conn, error) {
 		return nil, errors.Join(err, reading.Close())
 	}
 	return &pipes{reading, writing}, nil
+}
+
+// farewell is a connection whose end is announced.
+type farewell struct {
+	net.Conn
+	announce func()
+}
+
+// Close implements net.Conn.
+func (f *farewell) Close() error {
+	defer f.announce()
+	return f.Conn.Close()
 }
 
 // pipes are a connection.

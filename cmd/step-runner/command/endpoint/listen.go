@@ -121,7 +121,7 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		}
 		e := &Endpoint{Name: "socket " + o.socket, Listener: listener}
 		if o.connected != "" {
-			e.Listener, e.also = withConnection(listener, o.connected)
+			e.Listener, e.also = withConnection(listener, o.connected, p.Stderr)
 		}
 		endpoints = append(endpoints, e)
 	}

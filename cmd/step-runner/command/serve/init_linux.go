@@ -17,7 +17,7 @@ import (
 const bySignal = 128
 
 // initCommand runs a program as its child, as the first process of a container has to: the kernel protects that one from signals of all others in it,
-// and hands it the orphans. Engines of containers have one of their own; nodes of a cluster do not.
+// and hands it the orphans. Engines of containers have one of their own, whose input and output every process of its user can open; nodes of a cluster have none.
 func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "init PROGRAM [ARGUMENT…]",
