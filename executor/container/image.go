@@ -39,6 +39,18 @@ type image struct {
 	ports      []uint16 // TCP ports that it says it listens on, sorted
 }
 
+// entrypointOf is what the container of a job that asks for the image runs its command with; nil is nothing.
+func (i *image) entrypointOf(asked *containers.Image) []string {
+	entrypoint := i.entrypoint
+	if asked.Entrypoint != nil {
+		entrypoint = asked.Entrypoint
+	}
+	if strings.TrimSpace(strings.Join(entrypoint, "")) == "" {
+		return nil
+	}
+	return entrypoint
+}
+
 // puller gets the images of a job.
 type puller struct {
 	*Executor

@@ -260,18 +260,6 @@ func (v *preparation) root() bool {
 	return user == "" || user == "0:0"
 }
 
-// entrypoint is what the job's container runs its command with; empty is nothing.
-func (v *preparation) entrypoint() []string {
-	entrypoint := v.image.entrypoint
-	if v.job.Image.Entrypoint != nil {
-		entrypoint = v.job.Image.Entrypoint
-	}
-	if strings.TrimSpace(strings.Join(entrypoint, "")) == "" {
-		return nil
-	}
-	return entrypoint
-}
-
 // serve is the command of the job's container. The step-runner makes the folders first.
 func (v *preparation) serve(folders []folder) []string {
 	args := []string{programFile, "serve", "--socket", socketFile, "--announce-on-both"}
@@ -332,7 +320,7 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 	digest := "" // of the step-runner, where the engine has it
 	var err error
 	shares := v.executor.sharesProgram(&host)
-	if v.ownStreams = shares && v.entrypoint() == nil && host.LogConfig == nil; v.ownStreams {
+	if v.ownStreams = shares && v.image.entrypointOf(v.job.Image) == nil && host.LogConfig == nil; v.ownStreams {
 		host.LogConfig = &engine.LogConfig{Type: "none"} // what goes through them is for nobody's disk
 	}
 	host.Init = new(!v.ownStreams)

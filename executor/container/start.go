@@ -108,7 +108,7 @@ func (v *preparation) notReady(what string) error {
 	if said != "" {
 		what += "; it said:\n" + said
 	}
-	entrypoint := v.entrypoint()
+	entrypoint := v.image.entrypointOf(v.job.Image)
 	if entrypoint == nil {
 		return errors.New(what)
 	}
