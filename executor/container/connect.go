@@ -15,14 +15,8 @@ import (
 
 // Connect takes the first connection to the step-runner in the job's container, if it is left, or else another.
 func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
-	if err := v.Err(); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if v.first != nil {
-		if first := v.first.take(v.input); first != nil {
+	if v.first != nil && v.Err() == nil && ctx.Err() == nil {
+		if first := v.first.take(); first != nil {
 			return first, nil
 		}
 	}

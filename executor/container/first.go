@@ -29,9 +29,10 @@ const (
 	firstTime = 10 * time.Second
 )
 
-// firstConn reads the output of a job's container: what it says, and then the first connection. The zero value says nothing.
+// firstConn reads the output of a job's container: what it says, and then the first connection.
 type firstConn struct {
-	said io.Writer // gets what is said
+	said  io.Writer      // gets what is said
+	input *engine.Stream // the container's input, the other half of the connection
 
 	mu    sync.Mutex
 	line  []byte         // the beginning of the line that is read
@@ -81,8 +82,8 @@ func (f *firstConn) saying(p []byte) int {
 	return len(p)
 }
 
-// take returns the connection, whose other half is the container's input; nil if there is none, or somebody has it.
-func (f *firstConn) take(input *engine.Stream) net.Conn {
+// take returns the connection; nil if there is none, or somebody has it.
+func (f *firstConn) take() net.Conn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.spent || f.over.IsZero() || time.Since(f.over) > firstTime {
@@ -90,7 +91,7 @@ func (f *firstConn) take(input *engine.Stream) net.Conn {
 		return nil
 	}
 	out, to := io.Pipe()
-	c := &taken{Conn: input, input: input, out: out, in: io.MultiReader(bytes.NewReader(f.early), out)}
+	c := &taken{Stream: f.input, out: out, in: io.MultiReader(bytes.NewReader(f.early), out)}
 	f.early, f.to, f.spent = nil, to, true
 	return c
 }
@@ -124,10 +125,9 @@ func (f *firstConn) end(why error) {
 
 // taken is the first connection. It leaves the container's output open, on which the engine sends more than that.
 type taken struct {
-	net.Conn // for addresses, and for writing
-	input    *engine.Stream
-	in       io.Reader
-	out      *io.PipeReader
+	*engine.Stream // for addresses, and for writing
+	in             io.Reader
+	out            *io.PipeReader
 }
 
 // Read implements net.Conn.
@@ -136,7 +136,7 @@ func (c *taken) Read(p []byte) (int, error) { return c.in.Read(p) }
 // Close implements net.Conn. The step-runner reads the end of its input.
 func (c *taken) Close() error {
 	c.out.CloseWithError(net.ErrClosed)
-	return c.input.CloseWrite()
+	return c.CloseWrite()
 }
 
 // SetDeadline implements net.Conn: of writing alone, as the other is not this connection's.

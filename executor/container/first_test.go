@@ -41,14 +41,14 @@ func TestTheOutputOfAContainerIsTheConnectionFromTheLineThatHandsItOver(t *testi
 			if said.String() != tt.said {
 				t.Errorf("said is %q", said.String())
 			}
-			c := f.take(&engine.Stream{})
+			c := f.take()
 			if (c != nil) != (tt.begins != "") {
 				t.Fatalf("the connection is %v", c)
 			}
 			if c == nil {
 				return
 			}
-			if f.take(&engine.Stream{}) != nil {
+			if f.take() != nil {
 				t.Error("it can be had twice")
 			}
 			begin := make([]byte, len(tt.begins))
@@ -78,7 +78,7 @@ func TestAFirstConnectionThatIsOldOrEndedOrUnwantedIsNotHad(t *testing.T) {
 	} {
 		f := &firstConn{said: io.Discard, spent: tt.unwanted}
 		_, _ = io.WriteString(f, takesOver)
-		if tt.then(f); f.take(&engine.Stream{}) != nil {
+		if tt.then(f); f.take() != nil {
 			t.Errorf("one that is %s is had", name)
 		}
 	}
@@ -88,7 +88,7 @@ func TestTheFirstConnectionEndsWhenTheStepRunnerSaysSo(t *testing.T) {
 	t.Parallel()
 	f := &firstConn{said: io.Discard}
 	_, _ = io.WriteString(f, takesOver+"all of it")
-	c := f.take(&engine.Stream{})
+	c := f.take()
 	errs := f.hangUps()
 	go func() {
 		for piece := range strings.SplitSeq("an error\n"+hungUp+"\n", "") {
@@ -103,9 +103,9 @@ func TestTheFirstConnectionEndsWhenTheStepRunnerSaysSo(t *testing.T) {
 func TestClosingTheFirstConnectionLeavesTheRestOfTheStream(t *testing.T) {
 	t.Parallel()
 	here, there := ends(t)
-	f := &firstConn{said: io.Discard}
+	f := &firstConn{said: io.Discard, input: &engine.Stream{Conn: here}}
 	_, _ = io.WriteString(f, takesOver)
-	c := f.take(&engine.Stream{Conn: here})
+	c := f.take()
 	if err := c.SetDeadline(time.Now().Add(time.Hour)); err != nil {
 		t.Error(err)
 	}

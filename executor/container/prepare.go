@@ -95,9 +95,8 @@ type environment struct {
 	container string                // the id of the job's container
 	owner     owner
 	layout    executor.Layout
-	said      *Said          // what the job's container has said last
-	first     *firstConn     // the first connection to its step-runner; nil where another process has made it
-	input     *engine.Stream // the other half of that
+	said      *Said      // what the job's container has said last
+	first     *firstConn // the first connection to its step-runner; nil where another process has made it
 	marks     usage.Marks
 
 	*executor.Life

@@ -40,7 +40,7 @@ func (v *preparation) run(ctx context.Context) error {
 	// The engine keeps no order between a container's streams: all that the entrypoint said is here once each has told that the step-runner listens.
 	out, errs := &Said{}, &Said{}
 	settled := []<-chan struct{}{out.Ready(), errs.Ready()}
-	v.input, v.first = attached, &firstConn{said: io.MultiWriter(v.said, out), spent: !v.ownStreams}
+	v.first = &firstConn{said: io.MultiWriter(v.said, out), input: attached, spent: !v.ownStreams}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
