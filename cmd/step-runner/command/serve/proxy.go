@@ -22,6 +22,8 @@ const (
 	proxyWait = 5 * time.Second
 	// proxyRetry is how often it tries meanwhile.
 	proxyRetry = 20 * time.Millisecond
+	// hangUpTime is how long the end of the input may take to be seen after that of the output, when the client has closed both.
+	hangUpTime = time.Second
 )
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -101,6 +103,9 @@ func carry(in io.Reader, out io.WriteCloser, conn *net.UnixConn) error {
 		select {
 		case sendErr = <-sent:
 		case receiveErr = <-received:
+			if errors.Is(receiveErr, syscall.EPIPE) && (left == 1 || endsSoon(sent)) {
+				return nil // the client has hung up, while the server says that it ends, or asks whether the client lives
+			}
 			if receiveErr != nil { // the server is gone, or nobody reads what it says
 				return proxyError(sendErr, receiveErr)
 			}
@@ -113,6 +118,16 @@ func carry(in io.Reader, out io.WriteCloser, conn *net.UnixConn) error {
 		}
 	}
 	return proxyError(sendErr, receiveErr)
+}
+
+// endsSoon says whether the input ends within hangUpTime.
+func endsSoon(sent <-chan error) bool {
+	select {
+	case <-sent:
+		return true
+	case <-time.After(hangUpTime):
+		return false
+	}
 }
 
 // proxyError is what a proxy says at its end.

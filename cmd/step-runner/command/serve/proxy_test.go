@@ -14,13 +14,23 @@ import (
 
 // proxied is a proxy between its two ends: what a client writes and reads, and the server's side of the socket.
 type proxied struct {
-	in     *io.PipeWriter
-	out    *io.PipeReader
+	in     io.WriteCloser
+	out    io.ReadCloser
 	server *net.UnixConn
 	ended  chan error
 }
 
 func startProxy(t *testing.T) *proxied {
+	t.Helper()
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	p := &proxied{in: inWrite, out: outRead}
+	p.start(t, inRead, outWrite)
+	return p
+}
+
+// start starts the proxy with the standard input and output that a client has the other ends of.
+func (p *proxied) start(t *testing.T, stdin io.Reader, stdout io.WriteCloser) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "px-")
 	if err != nil {
@@ -47,13 +57,9 @@ func startProxy(t *testing.T) *proxied {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxied{server: <-connected, ended: make(chan error, 1)}
-	inRead, inWrite := io.Pipe()
-	outRead, outWrite := io.Pipe()
-	p.in, p.out = inWrite, outRead
-	go func() { p.ended <- carry(inRead, outWrite, conn) }()
+	p.server, p.ended = <-connected, make(chan error, 1)
+	go func() { p.ended <- carry(stdin, stdout, conn) }()
 	t.Cleanup(func() { p.in.Close(); p.server.Close() })
-	return p
 }
 
 func (p *proxied) wait(t *testing.T) {
@@ -117,6 +123,23 @@ func TestProxy(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Error("the proxy does not end")
 		}
+	})
+	t.Run("a client that hangs up ends it without an error, though the server goes on", func(t *testing.T) {
+		t.Parallel()
+		inRead, inWrite, err := os.Pipe() // the system's own, which break as those of a process
+		if err != nil {
+			t.Fatal(err)
+		}
+		outRead, outWrite, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &proxied{in: inWrite, out: outRead}
+		p.start(t, inRead, outWrite)
+		p.out.Close()
+		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
+		p.in.Close()
+		p.wait(t)
 	})
 	t.Run("without a server it gives up in the end", func(t *testing.T) {
 		t.Parallel()
