@@ -75,7 +75,7 @@ func (b *syncBuffer) String() string {
 // unable waits until the first entry says why it cannot run jobs.
 func (w *world) unable(why string) {
 	w.t.Helper()
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		e := w.manager.State().Entries
 		if len(e) > 0 && (why == "") == (e[0].Unable == "") && strings.Contains(e[0].Unable, why) {
 			if why != "" && e[0].Healthy() {
@@ -205,7 +205,7 @@ func TestAJobThatIsHeldIsNotBegunWhileItsRunnerCannotRunJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := w.server.Enqueue(script("echo it ran"))
-	for until := time.Now().Add(20 * time.Second); !strings.Contains(probes.String(), "a job waits"); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !strings.Contains(probes.String(), "a job waits"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the second job does not wait")
 		}

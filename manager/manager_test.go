@@ -171,7 +171,7 @@ func script(lines ...string) gitlab.Job {
 
 func (w *world) result(j *gitlabtest.Job) gitlabtest.Result {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 3*time.Minute)
 	defer cancel()
 	r, err := j.Wait(ctx)
 	if err != nil {

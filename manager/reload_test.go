@@ -93,11 +93,11 @@ func TestTheProviderOfARunnerIsClosedAfterItsLastJob(t *testing.T) {
 		return watched{fake.New(fake.Options{Room: 4}, setup), closed}, nil
 	}
 	w.run(o)
-	for until := time.Now().Add(10 * time.Second); opened.Load() == 0 && time.Now().Before(until); {
+	for until := time.Now().Add(time.Minute); opened.Load() == 0 && time.Now().Before(until); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	w.reload(c, c.Runners[1])
-	for until := time.Now().Add(10 * time.Second); closed.Load() == 0 && time.Now().Before(until); {
+	for until := time.Now().Add(time.Minute); closed.Load() == 0 && time.Now().Before(until); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if opened, closed := opened.Load(), closed.Load(); opened != 1 || closed != 1 {
@@ -127,7 +127,7 @@ func TestARunnerThatRestsAsksAgainWhenItChanges(t *testing.T) {
 			})
 			c := w.configure("concurrent = 1\ncheck_interval = 1", "unhealthy_requests_limit = 1")
 			w.start(c)
-			for until := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 				if entries := w.manager.State().Entries; len(entries) == 1 && !entries[0].Resting.IsZero() {
 					break
 				}
@@ -155,7 +155,7 @@ func TestAChangedRunnerAsksAsItsConfigurationSays(t *testing.T) {
 	asks := func(n int) {
 		t.Helper()
 		asking := -1
-		for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			for _, e := range w.manager.State().Entries {
 				if asking = e.Asking; asking == n {
 					return

@@ -68,7 +68,7 @@ func TestWithoutRoomNoJobIsAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(w.configure("concurrent = 1\ncheck_interval = 1\n[disk]\nkeep_free = \"1000t\"", ""))
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		if d := w.manager.State().Disk; d != nil && d.Waiting != "" {
 			if !strings.Contains(d.Waiting, "disk.keep_free") {

@@ -14,7 +14,7 @@ if [ -n "$unformatted" ]; then
 fi
 
 # The program is pinned like a module, in a module file of its own: step-runner's shall not list what a linter is made of.
-go tool -modfile=scripts/tools/golangci-lint.mod golangci-lint run --timeout 20m ./...
+go tool -modfile=scripts/tools/golangci-lint.mod golangci-lint run ./...
 
 # Types are checked from sources: vet would compile the standard library and all dependencies for each system.
 go run ./internal/house/cmd/typecheck linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64

@@ -128,7 +128,7 @@ func (i *interruption) try(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // two signals of a kind at once are one
 	}
 	<-ended
-	if took := time.Since(began); took > time.Minute { // 30 seconds, on a machine of its own
+	if took := time.Since(began); took > 5*time.Minute { // 30 seconds, on a machine of its own
 		t.Errorf("it takes %s", took)
 	}
 	code := c.ProcessState.ExitCode()

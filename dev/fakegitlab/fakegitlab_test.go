@@ -107,7 +107,7 @@ func (f *fixture) update(j *api.Job, u api.Update) {
 // until waits until a pipeline's jobs have these states: "build success, test created".
 func (f *fixture) until(id int, want string) {
 	f.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		changed := f.Changed()
 		got := f.states(id)

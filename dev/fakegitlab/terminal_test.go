@@ -100,7 +100,7 @@ func (b *browser) terminal(job *api.Job) *view {
 }
 
 func (v *view) receive() error {
-	ctx, cancel := context.WithTimeout(v.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(v.t.Context(), time.Minute)
 	defer cancel()
 	_, data, err := v.conn.Read(ctx)
 	if err != nil {

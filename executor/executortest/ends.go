@@ -21,7 +21,7 @@ type ends struct{ *suite }
 
 // promptly bounds how long it may take until the end of an environment is noticed. The limits that levels keep make it 30 seconds; a machine
 // that others use gets more.
-const promptly = 2 * patience
+const promptly = patience
 
 // eachEnd tries every way in which an environment ends.
 func (s *ends) eachEnd(t *testing.T, try func(t *testing.T, p *opened, end func(*testing.T, executor.Environment))) {

@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long the suite waits for what must happen. It is never waited for in vain where everything is right.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // Level is a level to be tried.
 type Level struct {

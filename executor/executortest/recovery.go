@@ -297,7 +297,7 @@ func (s *heirs) endsAlone(t *testing.T) {
 // awaitNone does things again and again until names is empty.
 func awaitNone(t *testing.T, what string, names func() ([]string, error), do ...func() error) {
 	t.Helper()
-	for until := time.Now().Add(2 * patience); ; time.Sleep(200 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		for _, do := range do {
 			if err := do(); err != nil {
 				t.Fatal(err)

@@ -205,14 +205,10 @@ func TestAProviderPluginThatIsWrong(t *testing.T) {
 	}
 	t.Run("that hangs is given up", func(t *testing.T) {
 		p := open(t, "hanging")
-		began := time.Now()
 		err := p.Reserve(t.Context(), "one", provider.Needs{})
 		var failure *plugin.Failure
 		if !errors.As(err, &failure) || !strings.Contains(err.Error(), `the provider plugin "hanging" has not answered`) {
 			t.Error(err)
-		}
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("after %s", took)
 		}
 	})
 	t.Run("that panics fails one job", func(t *testing.T) {

@@ -121,7 +121,7 @@ func acquire(t *testing.T, p *fleet.Provider, key string, needs provider.Needs) 
 // await waits until a fleet is as it should be.
 func await(t *testing.T, p *fleet.Provider, what string, is func(*fleet.Status) bool) {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); !is(p.Status()); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !is(p.Status()); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("not %s: %+v", what, p.Status())
 		}

@@ -272,7 +272,7 @@ func TestAConnectionThatAsksForNothingIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := conn.Write([]byte("GET /session/none/exec HTTP/1.1\r\nHost: rung\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func TestAMachineThatCannotBeEndedKeepsItsPlace(t *testing.T) {
 		t.Error(err)
 	}
 	broken.Store(false) // it is tried again without being asked
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := p.Capacity(ctx, provider.Needs{}, func(c provider.Capacity) {
 		if c.Free == 1 {

@@ -33,8 +33,8 @@ type Subject struct {
 
 const (
 	// soon is how long what happens at once may take, patience what takes a machine.
-	soon     = 10 * time.Second
-	patience = 30 * time.Second
+	soon     = time.Minute
+	patience = 2 * time.Minute
 	// lease is that of tests in which leases end.
 	lease = 2 * time.Second
 )
