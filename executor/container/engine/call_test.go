@@ -97,7 +97,7 @@ func TestCalls(t *testing.T) {
 			return c.Containers.Create(t.Context(), "job", "linux/arm64/v8", &Container{
 				Image: "sha256:1", User: "1:2", Hostname: "h", WorkingDir: "/w", Entrypoint: []string{""}, Env: []string{"A=b"}, Labels: map[string]string{"l": "v"},
 				Healthcheck:      &Healthcheck{Test: []string{"NONE"}},
-				HostConfig:       HostConfig{Mounts: []Mount{{Type: "volume", Source: "v", Target: "/t"}}, NetworkMode: "n", Privileged: true, Init: true},
+				HostConfig:       HostConfig{Mounts: []Mount{{Type: "volume", Source: "v", Target: "/t"}}, NetworkMode: "n", Privileged: true, Init: new(true)},
 				NetworkingConfig: NetworkingConfig{EndpointsConfig: map[string]Endpoint{"n": {Aliases: []string{"db"}}}},
 			})
 		}, "abc"},

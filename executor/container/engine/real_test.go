@@ -53,7 +53,7 @@ func real(t *testing.T) (*engine.Client, string) {
 func run(t *testing.T, c *engine.Client, name string, command ...string) string {
 	t.Helper()
 	id, err := c.Containers.Create(t.Context(), name, "", &engine.Container{
-		Image: enginetest.Busybox(t), Cmd: command, Labels: map[string]string{testLabel: name}, HostConfig: engine.HostConfig{NetworkMode: "none", Init: true},
+		Image: enginetest.Busybox(t), Cmd: command, Labels: map[string]string{testLabel: name}, HostConfig: engine.HostConfig{NetworkMode: "none", Init: new(true)},
 	})
 	if err == nil {
 		err = c.Containers.Start(t.Context(), id)
@@ -250,7 +250,7 @@ func TestNetworks(t *testing.T) {
 	}
 	id, err := c.Containers.Create(t.Context(), name, "", &engine.Container{
 		Image: enginetest.Busybox(t), Cmd: []string{"sleep", "600"}, Labels: map[string]string{testLabel: name},
-		HostConfig:       engine.HostConfig{NetworkMode: network, Init: true},
+		HostConfig:       engine.HostConfig{NetworkMode: network, Init: new(true)},
 		NetworkingConfig: engine.NetworkingConfig{EndpointsConfig: map[string]engine.Endpoint{network: {Aliases: []string{"db"}}}},
 	})
 	if err == nil {
