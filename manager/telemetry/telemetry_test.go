@@ -29,5 +29,9 @@ func TestClosingWaitsOnceForACollectorThatHangs(t *testing.T) {
 	<-asked // it is being sent
 	e.Job(job)
 	slog.New(e.Handler(slog.DiscardHandler)).Info("and this is not")
-	e.Close() // it returns
+	began := time.Now()
+	e.Close()
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
 }
