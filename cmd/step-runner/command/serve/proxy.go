@@ -120,11 +120,11 @@ func carry(in io.Reader, out io.WriteCloser, conn *net.UnixConn) error {
 	return proxyError(sendErr, receiveErr)
 }
 
-// endsSoon says whether the input ends within hangUpTime.
+// endsSoon says whether the input ends within hangUpTime, and not with an error of its own.
 func endsSoon(sent <-chan error) bool {
 	select {
-	case <-sent:
-		return true
+	case err := <-sent:
+		return ignoreGone(err) == nil
 	case <-time.After(hangUpTime):
 		return false
 	}
