@@ -26,8 +26,9 @@ type Load struct {
 	since      time.Time // when arrived was right
 	day        profile
 
-	known       int // the answer of spare, until a window closes; -1 is none
-	unallocated int // slots on their way that no group counts on yet: see route
+	known       int     // of likely, until a window closes; -1 is none
+	replaced    float64 // of likely
+	unallocated int     // slots on their way that no group counts on yet: see route
 }
 
 // DefaultMemory is after how long what was counts half.
@@ -129,15 +130,19 @@ func (l *Load) close(n, rise int) {
 // spare is how many slots are needed within a boot time with at least some likelihood, beyond those in demand. ending is how many jobs are expected to
 // end within it, and run how long jobs take; 0 is unknown.
 func (l *Load) spare(now time.Time, likelihood, ending float64, run time.Duration) int {
-	if l.known >= 0 {
-		return l.known
+	if l.known < 0 {
+		l.known, l.replaced = l.likely(now, likelihood, run)
 	}
+	return max(0, l.known-int(l.replaced*ending))
+}
+
+// likely is how many slots are needed, and what share of the jobs that end meanwhile leaves slots for them.
+func (l *Load) likely(now time.Time, likelihood float64, run time.Duration) (slots int, replaced float64) {
 	if now.Sub(l.burstBegan) > burstTime {
 		l.closeBurst()
 	}
-	l.known = 0
 	if likelihood >= 1 || l.sizes.total == 0 {
-		return 0
+		return 0, 0
 	}
 	// Half of what was since the memory began counts: its mean is of that many seconds.
 	lately := l.arrived * half(max(0, now.Sub(l.since)), l.remembers())
@@ -146,12 +151,9 @@ func (l *Load) spare(now time.Time, likelihood, ending float64, run time.Duratio
 		mean += float64(n) * weight / l.sizes.total
 	}
 	if bursts*mean > manyJobs {
-		l.known = l.risen(likelihood)
-		return l.known
+		return l.risen(likelihood), 0 // a rise is what has come, less what has ended
 	}
-	// Jobs that end on the way leave their slots: half of them before the average job comes.
-	l.known = max(0, l.needed(bursts, likelihood)-int(ending/2))
-	return l.known
+	return l.needed(bursts, likelihood), 0.5 // half of the jobs end before the average job comes
 }
 
 // lasting is the part of a window whose jobs are still there at its end, where jobs take some time on average: short ones use a slot after the other.

@@ -721,6 +721,42 @@ func TestWhatAPolicyKeepsIdleIsKeptWhateverIsLikely(t *testing.T) {
 	c.want(2, 2)
 }
 
+func TestSlotsThatAreFreeSoonAreNotKeptFreeNow(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, &scale.Adaptive{Worth: 0.02}, small())
+	pipeline := func(n int) (jobs []string) {
+		for i := range 8 {
+			jobs = append(jobs, fmt.Sprint(n, "/", i))
+			c.ask(jobs[i])
+		}
+		return jobs
+	}
+	for n := range 20 {
+		jobs := pipeline(n)
+		for range 2 { // jobs run for two minutes, twice as long as a boot, but those that wait for it
+			c.decide()
+			c.pass(time.Minute)
+			c.boot()
+		}
+		for _, job := range jobs {
+			c.release(job)
+		}
+		c.pass(time.Minute)
+		c.boot()
+		c.decide()
+	}
+	pipeline(20)
+	made := 0
+	for _, a := range c.decide() {
+		if a.Kind == scale.Create {
+			made++
+		}
+	}
+	if made != 7 { // three of them are expected to end within a boot, and half of those before the average job of the next pipeline comes
+		t.Errorf("%d machines are made for the 8 slots that a pipeline has taken: %v", made, c.fleet.Explain(c.now)[0])
+	}
+}
+
 func TestTheSlowestMachinesToBootAreNobodys(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t, &scale.Adaptive{Worth: 1, Hedge: 0.5}, small())
