@@ -103,8 +103,8 @@ func carry(in io.Reader, out io.WriteCloser, conn *net.UnixConn) error {
 		select {
 		case sendErr = <-sent:
 		case receiveErr = <-received:
-			if errors.Is(receiveErr, syscall.EPIPE) && (left == 1 || endsSoon(sent)) {
-				return nil // the client has hung up, while the server says that it ends, or asks whether the client lives
+			if errors.Is(receiveErr, syscall.EPIPE) && (left == 1 || endsSoon(sent, &sendErr)) {
+				return proxyError(sendErr, nil) // the client has hung up, while the server says that it ends, or asks whether the client lives
 			}
 			if receiveErr != nil { // the server is gone, or nobody reads what it says
 				return proxyError(sendErr, receiveErr)
@@ -120,11 +120,11 @@ func carry(in io.Reader, out io.WriteCloser, conn *net.UnixConn) error {
 	return proxyError(sendErr, receiveErr)
 }
 
-// endsSoon says whether the input ends within hangUpTime, and not with an error of its own.
-func endsSoon(sent <-chan error) bool {
+// endsSoon says whether the input ends within hangUpTime. It sets the input's error.
+func endsSoon(sent <-chan error, err *error) bool {
 	select {
-	case err := <-sent:
-		return ignoreGone(err) == nil
+	case *err = <-sent:
+		return true
 	case <-time.After(hangUpTime):
 		return false
 	}
