@@ -286,7 +286,11 @@ func (r *reader) fleet(e *Runner, path string) {
 	case m.unmade():
 		r.found(warning, "config/incomplete", path+".autoscaler", r.doc.keys, "write plugin = \"local\", or the name of a plugin", "%s", noPlugin)
 	}
-	if m.Fleet.Volume != "" && m.Machine == nil && m.slots() > 1 && !m.Apart {
+	switch {
+	case m.Fleet.Volume == "" || m.Machine != nil:
+	case m.Autoscaler.VMIsolation.Enabled:
+		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "delete it", "jobs in virtual machines within machines get no volumes")
+	case m.slots() > 1 && !m.Apart:
 		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "write capacity_per_instance = 1", "a machine that runs several jobs at once gets no volume, because they are not isolated from each other")
 	}
 	names := map[string]bool{}
