@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +141,27 @@ func TestProxy(t *testing.T) {
 		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
 		p.in.Close()
 		p.wait(t)
+	})
+	t.Run("an input that fails is named, also if its client hangs up", func(t *testing.T) {
+		t.Parallel()
+		inRead, inWrite := io.Pipe()
+		outRead, outWrite, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &proxied{in: inWrite, out: outRead}
+		p.start(t, inRead, outWrite)
+		p.out.Close()
+		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
+		_ = inWrite.CloseWithError(errors.New("a broken disk"))
+		select {
+		case err := <-p.ended:
+			if err == nil || !strings.Contains(err.Error(), "a broken disk") {
+				t.Errorf("got %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the proxy does not end")
+		}
 	})
 	t.Run("without a server it gives up in the end", func(t *testing.T) {
 		t.Parallel()
