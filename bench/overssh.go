@@ -23,6 +23,7 @@ import (
 // machineFigures are of `rung run` with a fleet whose machines are reached by SSH on loopback.
 var machineFigures = []figure{
 	{name: "fleet: first command over SSH, over none", unit: "ms", target: 60, measure: firstOverSSH},
+	{name: "fleet: end of a job whose machine falls silent", unit: "s", target: 30, measure: silentMachine},
 	{name: "fleet: memory for 500 machines, 1,000 jobs", unit: "MB", target: 500, measure: crowded(func(c *crowd) float64 { return c.memory })},
 	{name: "fleet: processor time of 10 MB of their log", unit: "s", target: 1, measure: crowded(func(c *crowd) float64 { return c.second })},
 }
@@ -112,6 +113,42 @@ func firstOverSSH(w *world) (float64, string, error) {
 		}
 	}
 	return median(differences).Seconds() * 1e3, fmt.Sprintf("level none in %s, over SSH in %s, from the hand-out to the first command", ms(median(none)), ms(median(over))), errors.Join(append(violations(far), violations(near)...)...)
+}
+
+// silentMachine is how long a job goes on whose machine answers no more, while its connections stay open.
+func silentMachine(w *world) (float64, string, error) {
+	dir, err := os.MkdirTemp(w.dir, "silent-")
+	if err != nil {
+		return 0, "", err
+	}
+	defer os.RemoveAll(dir)
+	there, err := machines.Start(1, dir)
+	if err != nil {
+		return 0, "", err
+	}
+	defer there.Stop()
+	server := gitlabtest.New(gitlabtest.Options{LongPoll: time.Minute})
+	m, err := w.runManager(start{server: server, dir: dir, concurrent: 1, entry: fleetEntry(there, 1)})
+	if err != nil {
+		return 0, "", err
+	}
+	defer m.end()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	job := enqueue(server, "echo ready; sleep 60")
+	if err := job.WaitLog(ctx, "ready\n"); err != nil {
+		return 0, "", fmt.Errorf("the job has not begun: %w: %s", err, job.Result().Log)
+	}
+	if err := there.Process.Signal(syscall.SIGSTOP); err != nil {
+		return 0, "", err
+	}
+	defer there.Process.Signal(syscall.SIGCONT)
+	began := time.Now()
+	r, err := job.Wait(ctx)
+	if err == nil && (r.State != gitlab.Failed || r.FailureReason != gitlab.ReasonSystem) {
+		err = fmt.Errorf("a job whose machine is silent is %s (%s): %s", r.State, r.FailureReason, r.Log)
+	}
+	return time.Since(began).Seconds(), "none", errors.Join(append(violations(server), err)...)
 }
 
 // firstCommand is the time from the hand-out of a job until its first command runs, which says the time.

@@ -30,6 +30,8 @@ type Machines struct {
 	Hosts []Host
 	// Key is the file of the private key that lets in.
 	Key string
+	// Process is what serves them.
+	Process *os.Process
 	// Stop ends them, and waits for that.
 	Stop func()
 }
@@ -66,7 +68,7 @@ func Start(n int, dir string) (*Machines, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	m := &Machines{Key: key, Stop: sync.OnceFunc(func() {
+	m := &Machines{Key: key, Process: cmd.Process, Stop: sync.OnceFunc(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})}
