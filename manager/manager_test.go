@@ -156,7 +156,7 @@ func (w *world) wait() {
 			w.t.Error(err)
 		}
 		w.ended <- nil
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		w.t.Fatal("the manager does not end")
 	}
 }

@@ -42,7 +42,7 @@ plugin() { # plugin NAME
   cd "$root/plugins/$name"
   go mod verify >/dev/null
   go mod tidy -diff >/dev/null || { echo "plugins/$name/go.mod is not tidy: run go mod tidy there" >&2; exit 1; }
-  "$lint" run --timeout 20m --config "$root/.golangci.yml" ./...
+  "$lint" run --config "$root/.golangci.yml" ./...
 
   CGO_ENABLED=$([ -n "$race" ] && echo 1 || echo 0) $(around "$name") go test $race -vet=off -timeout 25m -count=1 -json ./... | "$root/build/testreport" -skips "$root/internal/house/allowed-skips.txt"
 

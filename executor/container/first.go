@@ -13,8 +13,8 @@ import (
 
 // The first connection to the step-runner of a container is the container's own input and output: an engine takes about 100 ms to start a proxy
 // in it. The step-runner ends what is said on its output with a line that hands it over. The first process of such a container is a step-runner, too, as both
-// keep their descriptors from the processes of steps, which docker-init does not. Each connection has a proxy after an entrypoint, which may keep the streams as well,
-// in a container with more rights than usual, and where the engine keeps what a container writes.
+// keep their descriptors from the processes of steps, which docker-init does not. Every connection has a proxy if the image has an entrypoint, which may hold the streams,
+// too, if the container has more rights than usual, if the engine keeps a log, or if it is Podman.
 
 const (
 	// handedOver ends the line after which a container's output is the connection.
@@ -108,10 +108,18 @@ type hangUps struct {
 func (h *hangUps) Write(p []byte) (int, error) {
 	h.tail = append(h.tail, p...)
 	if bytes.Contains(h.tail, []byte(hungUp)) {
-		h.first.end(nil)
+		h.first.refuse()
+		time.AfterFunc(settleTime, func() { h.first.end(nil) }) // the engine may still have output from before
 	}
 	h.tail = append(h.tail[:0], h.tail[max(0, len(h.tail)-len(hungUp)):]...)
 	return len(p), nil
+}
+
+// refuse lets nobody have the connection any more.
+func (f *firstConn) refuse() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.spent = true
 }
 
 // end says that nothing more comes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container"
@@ -31,9 +32,15 @@ func imposter(t *testing.T, role string) *executor.Job {
 	return j
 }
 
-// clean holds that nothing is left.
-func clean(t *testing.T, dir string) {
+// promised is when every environment has ended that fails its job.
+const promised = 30 * time.Second
+
+// clean holds that it ended about as soon as promised, and not after waiting again and again, and that nothing is left.
+func clean(t *testing.T, dir string, began time.Time) {
 	t.Helper()
+	if took := time.Since(began); took > 10*promised { // a machine that others use gets more
+		t.Errorf("it took %s", took)
+	}
 	left, err := left(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %q %v", left, err)
@@ -48,13 +55,13 @@ func TestAnEntrypointThatNeverStartsTheStepRunnerIsTheImagesMistake(t *testing.T
 		j := imposter(t, role)
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir, began := t.TempDir(), time.Now()
 			_, err := prepare(t, options(dir), j)
 			var user *executor.UserError
 			if !errors.As(err, &user) || !strings.Contains(user.Message, want) || !strings.Contains(user.Hint, "entrypoint") {
 				t.Errorf("the error is %v", err)
 			}
-			clean(t, dir)
+			clean(t, dir, began)
 		})
 	}
 }
@@ -70,7 +77,7 @@ func TestAnEntrypointThatTakesThePlaceOfTheStepRunnerEndsTheJob(t *testing.T) {
 		j := imposter(t, role)
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir, began := t.TempDir(), time.Now()
 			e, err := options(dir).open(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +95,7 @@ func TestAnEntrypointThatTakesThePlaceOfTheStepRunnerEndsTheJob(t *testing.T) {
 			if err := errors.Join(env.Close(t.Context()), e.Close()); err != nil {
 				t.Error(err)
 			}
-			clean(t, dir)
+			clean(t, dir, began)
 		})
 	}
 }
@@ -114,7 +121,7 @@ func (e *ending) Event(one event.Event) {
 func TestAStepRunnerThatDoesNotStopIsGivenUp(t *testing.T) {
 	enginetest.Busybox(t)
 	j := imposter(t, "never ends")
-	dir := t.TempDir()
+	dir, began := t.TempDir(), time.Now()
 	e, err := options(dir).open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -132,5 +139,5 @@ func TestAStepRunnerThatDoesNotStopIsGivenUp(t *testing.T) {
 	if err := errors.Join(env.Close(t.Context()), e.Close()); err != nil {
 		t.Error(err)
 	}
-	clean(t, dir)
+	clean(t, dir, began)
 }

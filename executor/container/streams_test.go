@@ -42,6 +42,7 @@ func TestTheFirstConnectionIsTheContainersOwnStreamsIfNobodyElseHasThem(t *testi
 		t.Run(tt.name, func(t *testing.T) {
 			o, j := options(t.TempDir()), job("streams")
 			o.Job.LogConfig, j.Image.Name, j.Image.PullPolicies, j.User = tt.log, tt.image, []string{container.Never}, tt.user
+			began := time.Now()
 			env, _ := open(t, o, j)
 			proxies := c.Events(t.Context(), client.EventsListOptions{
 				Since: fmt.Sprint(time.Now().Add(-time.Hour).Unix()), Filters: client.Filters{}.Add("container", env.Layout().Name).Add("event", "exec_create"),
@@ -59,14 +60,19 @@ func TestTheFirstConnectionIsTheContainersOwnStreamsIfNobodyElseHasThem(t *testi
 			if text := log.String(); err != nil || !strings.Contains(text, "ends\n") || !tt.proxies && (strings.Contains(text, "reads") || strings.Contains(text, "writes")) {
 				t.Errorf("%v\n%s", err, text)
 			}
+			late := time.Since(began) > 10*time.Second // on such a machine it may not be had any more
+			within := time.Second                      // the engine has told of it long since
+			if tt.proxies {
+				within = time.Minute
+			}
 			select {
 			case <-proxies.Messages:
-				if !tt.proxies {
+				if !tt.proxies && !late {
 					t.Error("the engine has started a process for the connection")
 				}
 			case err := <-proxies.Err:
 				t.Error(err)
-			case <-time.After(time.Second): // the engine has told of it long since
+			case <-time.After(within):
 				if tt.proxies {
 					t.Error("the engine has started no process for the connection")
 				}

@@ -56,9 +56,13 @@ func TestALevelThatFails(t *testing.T) {
 			theirs, ours := w.take(from)
 			o := w.options()
 			o.Level, o.PreparePause = test.level, time.Millisecond
+			began := time.Now()
 			ended := job.Run(t.Context(), nil, ours, w.self(), o)
 			w.clean()
 			got := theirs.Result()
+			if took := time.Since(began); took > longer {
+				t.Errorf("it took %s", took)
+			}
 			if got.FailureReason != test.reason || !strings.Contains(got.Log, test.log) {
 				t.Errorf("%s %s (%+v)\n%s", got.State, got.FailureReason, ended, got.Log)
 			}
@@ -167,9 +171,13 @@ func TestAJobThatCannotHaveALogHereSaysWhyItFails(t *testing.T) {
 			theirs, ours := w.take(script("true"))
 			o := w.options()
 			test.spoil(t, w, &o)
+			began := time.Now()
 			ended := job.Run(t.Context(), nil, ours, w.self(), o)
 			w.clean()
 			got := theirs.Result()
+			if took := time.Since(began); took > longer {
+				t.Errorf("it took %s", took)
+			}
 			if got.State != gitlab.Failed || got.FailureReason != "runner_system_failure" || !strings.Contains(got.Log, "Running with rung test") || !strings.Contains(got.Log, test.log) {
 				t.Errorf("%s %s\n%s", got.State, got.FailureReason, got.Log)
 			}

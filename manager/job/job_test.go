@@ -443,7 +443,7 @@ func TestAnAdoptedJobThatIsToEndRunsItsAfterScript(t *testing.T) {
 
 func TestAJobThatEndsNowDoesNotWaitForGitLab(t *testing.T) {
 	w := newWorld(t)
-	theirs, ours := w.take(script("echo begun; sleep 60"))
+	theirs, ours := w.take(script("echo begun; sleep 600"))
 	kill, killed := make(chan struct{}), time.Time{}
 	go func() {
 		if theirs.WaitLog(t.Context(), "begun") == nil {

@@ -36,7 +36,7 @@ func Level(config plugin.Config, job func(id string) *executor.Job) executortest
 		Running: running,
 		Ends: map[string]func(*testing.T, executor.Environment){
 			"a job kills its step-runner": func(t *testing.T, env executor.Environment) {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 				defer cancel()
 				c, err := client.Dial("environment", client.WithDialer(env.Connect))
 				if err != nil {
@@ -52,7 +52,7 @@ func Level(config plugin.Config, job func(id string) *executor.Job) executortest
 				if err := c.Run(ctx, request); err != nil {
 					t.Log(err) // it may be dead before it answers
 				}
-				_ = alive.SetReadDeadline(time.Now().Add(time.Minute)) // it may have ended
+				_ = alive.SetReadDeadline(time.Now().Add(3 * time.Minute)) // it may have ended
 				if _, err := io.Copy(io.Discard, alive); errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Error("the step-runner goes on")
 				}

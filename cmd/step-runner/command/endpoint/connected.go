@@ -20,7 +20,7 @@ type connectedListener struct {
 const standardStreams = "0,1"
 
 // withConnection adds the connection that the descriptors "IN,OUT" are to a listener, and returns what is announced of it. Where an
-// entrypoint has closed them, there is none. That one on the standard streams has ended is said on errs: the other end may not see that from them.
+// entrypoint has closed them, there is none. The end of a connection on the standard streams is announced on errs, because the other end may not see it.
 func withConnection(l net.Listener, descriptors string, errs io.Writer) (with net.Listener, also string) {
 	conn, err := connectionOf(descriptors)
 	if err != nil {

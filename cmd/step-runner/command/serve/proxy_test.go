@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,8 +139,8 @@ func TestProxy(t *testing.T) {
 		p := &proxied{in: inWrite, out: outRead}
 		p.start(t, inRead, outWrite)
 		p.out.Close()
-		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
 		p.in.Close()
+		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
 		p.wait(t)
 	})
 	t.Run("an input that fails is named, also if its client hangs up", func(t *testing.T) {
@@ -157,6 +158,26 @@ func TestProxy(t *testing.T) {
 		select {
 		case err := <-p.ended:
 			if err == nil || !strings.Contains(err.Error(), "a broken disk") {
+				t.Errorf("got %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the proxy does not end")
+		}
+	})
+	t.Run("a client that reads no more, and keeps its end of the input, is named", func(t *testing.T) {
+		t.Parallel()
+		inRead, inWrite := io.Pipe()
+		outRead, outWrite, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &proxied{in: inWrite, out: outRead}
+		p.start(t, inRead, outWrite)
+		p.out.Close()
+		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
+		select {
+		case err := <-p.ended:
+			if err == nil || !strings.Contains(err.Error(), syscall.EPIPE.Error()) {
 				t.Errorf("got %v", err)
 			}
 		case <-time.After(time.Minute):
