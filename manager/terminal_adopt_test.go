@@ -85,9 +85,10 @@ func TestAnAdoptedJobHasTheTerminalThatGitLabWasToldOf(t *testing.T) {
 	if _, err := j.Terminal(t.Context(), gitlabtest.TerminalProtocol); !errors.As(err, &refused) || refused.Status != http.StatusLocked {
 		t.Errorf("a second person: %v", err)
 	}
-	next := w.server.Enqueue(script("echo begun", "sleep 1"))
+	stop := filepath.Join(w.dir, "stop")
+	next := w.server.Enqueue(script("echo begun", fmt.Sprintf("until [ -e %s ]; do sleep 0.05; done", stop)))
 	other := w.openTerminal(next)
-	w.types(other, "echo al''so", "also")
+	w.types(other, "echo al''so; touch "+stop, "also")
 	other.Close()
 
 	w.types(c, "echo of-the-second > go; echo writ''ten", "written")
