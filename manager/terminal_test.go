@@ -66,9 +66,10 @@ func TestATerminalIsAShellInTheJobsEnvironment(t *testing.T) {
 
 func TestATerminalKeepsAJobForTheSessionTimeout(t *testing.T) {
 	w := newWorld(t)
-	j := w.server.Enqueue(script("echo begun", "sleep 1", "exit 3"))
+	j := w.server.Enqueue(script("echo begun", "until [ -e go ]; do sleep 0.05; done", "exit 3"))
 	w.start(w.configure(sessionServer+"session_timeout = 1\n", ""))
 	c := w.openTerminal(j)
+	w.types(c, "touch go; echo go''ne", "gone")
 	shown, reason, err := c.Ended(t.Context())
 	if err != nil || reason != "the job has ended" || !strings.Contains(shown, "The time of this terminal is over.") {
 		t.Errorf("%q, %q, %v", shown, reason, err)
