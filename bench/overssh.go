@@ -142,7 +142,7 @@ func silentMachine(w *world) (float64, string, error) {
 	if err := there.Process.Signal(syscall.SIGSTOP); err != nil {
 		return 0, "", err
 	}
-	defer there.Process.Signal(syscall.SIGCONT)
+	defer func() { _ = there.Process.Signal(syscall.SIGCONT) }()
 	began := time.Now()
 	r, err := job.Wait(ctx)
 	if err == nil && (r.State != gitlab.Failed || r.FailureReason != gitlab.ReasonSystem) {
