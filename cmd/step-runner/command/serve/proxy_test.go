@@ -143,47 +143,37 @@ func TestProxy(t *testing.T) {
 		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
 		p.wait(t)
 	})
-	t.Run("an input that fails is named, also if its client hangs up", func(t *testing.T) {
-		t.Parallel()
-		inRead, inWrite := io.Pipe()
-		outRead, outWrite, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &proxied{in: inWrite, out: outRead}
-		p.start(t, inRead, outWrite)
-		p.out.Close()
-		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
-		_ = inWrite.CloseWithError(errors.New("a broken disk"))
-		select {
-		case err := <-p.ended:
-			if err == nil || !strings.Contains(err.Error(), "a broken disk") {
-				t.Errorf("got %v", err)
+	for name, test := range map[string]struct {
+		input error // nil: it goes on
+		want  string
+	}{
+		"an input that fails is named, also if its client hangs up": {errors.New("a broken disk"), "a broken disk"},
+		"a client that reads no more, and may say more, is named":   {nil, syscall.EPIPE.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inRead, inWrite := io.Pipe()
+			outRead, outWrite, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
 			}
-		case <-time.After(time.Minute):
-			t.Error("the proxy does not end")
-		}
-	})
-	t.Run("a client that reads no more, and keeps its end of the input, is named", func(t *testing.T) {
-		t.Parallel()
-		inRead, inWrite := io.Pipe()
-		outRead, outWrite, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &proxied{in: inWrite, out: outRead}
-		p.start(t, inRead, outWrite)
-		p.out.Close()
-		go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
-		select {
-		case err := <-p.ended:
-			if err == nil || !strings.Contains(err.Error(), syscall.EPIPE.Error()) {
-				t.Errorf("got %v", err)
+			p := &proxied{in: inWrite, out: outRead}
+			p.start(t, inRead, outWrite)
+			p.out.Close()
+			if test.input != nil {
+				_ = inWrite.CloseWithError(test.input)
 			}
-		case <-time.After(time.Minute):
-			t.Error("the proxy does not end")
-		}
-	})
+			go func() { _, _ = p.server.Write(make([]byte, 1<<20)) }()
+			select {
+			case err := <-p.ended:
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("got %v, want %s", err, test.want)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the proxy does not end")
+			}
+		})
+	}
 	t.Run("without a server it gives up in the end", func(t *testing.T) {
 		t.Parallel()
 		_, err := dialServer(t.Context(), filepath.Join(t.TempDir(), "nowhere"), time.Millisecond)
