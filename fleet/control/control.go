@@ -45,6 +45,12 @@ type Options struct {
 	Prepare func(ctx context.Context, m *Machine) error
 	// Check says whether a machine that is ready can be reached, beside the heartbeat of its group. nil: that is enough.
 	Check func(ctx context.Context, m *Machine) error
+	// Mount gives the user of a machine the volume that its group has attached there as a block device, and returns the folder in which that user has it. nil: no volume
+	// that is a device can be used. Unmount takes a volume back before its group is asked to detach it; folder is where the machine had it, or empty if that is not known.
+	// Both are called again after errors; Unmount also for volumes that are not mounted, or are folders of their group, and not for machines that are suspended, ending or gone.
+	// nil: nothing is mounted.
+	Mount   func(ctx context.Context, m *Machine, volume, device string) (folder string, err error)
+	Unmount func(ctx context.Context, m *Machine, volume, folder string) error
 
 	// UpdateInterval is how often groups are listed (0: a minute); where machines have jobs at least every ListWhileBusy. UpdateIntervalWhenExpecting is how often
 	// while machines are being made or deleted, or are missing (0: two seconds).

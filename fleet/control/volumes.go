@@ -74,8 +74,9 @@ func doVolume(f *Fleet, a scale.Action) {
 		return
 	}
 	f.calling[call] = true
+	m := f.machines[rec.Machine]
 	f.launch(func() {
-		tell, err := c.volume(rec)
+		tell, err := c.volume(rec, m)
 		f.tell(func(now time.Time) {
 			delete(f.calling, call)
 			if err == nil {
@@ -98,8 +99,8 @@ var volumeCalls = map[scale.VolumeState]scale.Kind{
 	scale.VolumeCreating: scale.CreateVolume, scale.VolumeAttaching: scale.AttachVolume, scale.VolumeDetaching: scale.DetachVolume, scale.VolumeDeleting: scale.DeleteVolume,
 }
 
-// volume makes the call that a volume is due for. tell passes on that it has worked.
-func (c *cloud) volume(rec scale.VolumeRecord) (tell func(now time.Time), err error) {
+// volume makes the call that a volume is due for. m is its machine; nil: it has none, or that is gone. tell passes on that it has worked.
+func (c *cloud) volume(rec scale.VolumeRecord, m *machine) (tell func(now time.Time), err error) {
 	if !c.enter(c.creates) {
 		return nil, context.Canceled
 	}
@@ -115,13 +116,58 @@ func (c *cloud) volume(rec scale.VolumeRecord) (tell func(now time.Time), err er
 		return func(now time.Time) { f.scale.VolumeCreated(now, rec.Name, rec.Request, made.ID, made.Zone) }, err
 	case scale.VolumeAttaching:
 		folder, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (string, error) { return c.group.AttachVolume(ctx, at) })
+		if err == nil && group.IsDevice(folder) {
+			folder, err = f.mount(m, rec, folder)
+		}
 		return func(now time.Time) { f.scale.VolumeAttached(now, rec.Name, rec.Epoch, folder) }, err
 	case scale.VolumeDetaching:
+		if err := f.unmount(m, rec); err != nil {
+			return nil, err
+		}
 		_, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DetachVolume(ctx, at) })
 		return func(now time.Time) { f.scale.VolumeDetached(now, rec.Name, rec.Epoch) }, err
 	}
 	_, err = call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DeleteVolume(ctx, rec.ID) })
 	return func(now time.Time) { f.scale.VolumeDeleted(now, rec.Name) }, err
+}
+
+// mount gives a machine a volume that is a block device, and returns the folder that it is in then.
+func (f *Fleet) mount(m *machine, rec scale.VolumeRecord, device string) (folder string, err error) {
+	of, usable := f.usable(m)
+	switch {
+	case !usable: // the lists tell
+		return "", group.Transient(0, fmt.Errorf("the machine %s is gone or ending", rec.Instance))
+	case f.o.Mount == nil:
+		return "", errors.New("internal error: the volume is a block device, and nothing mounts those")
+	}
+	var at string
+	err = f.visit(f.calls, m, f.o.CallTimeout, func(ctx context.Context) (err error) {
+		at, err = f.o.Mount(ctx, &of, rec.ID, device)
+		return err
+	})
+	if err != nil { // it may have been given up, and write at yet
+		return "", err
+	}
+	return at, nil
+}
+
+// unmount takes a volume back from the file system of a machine, if that has it there. What is suspended or ends has shut its operating system down.
+func (f *Fleet) unmount(m *machine, rec scale.VolumeRecord) error {
+	of, usable := f.usable(m)
+	if f.o.Unmount == nil || !usable {
+		return nil
+	}
+	return f.visit(f.calls, m, f.o.CallTimeout, func(ctx context.Context) error { return f.o.Unmount(ctx, &of, rec.ID, rec.Folder) })
+}
+
+// usable is a machine for who visits it, unless there is none that does what it is told.
+func (f *Fleet) usable(m *machine) (Machine, bool) {
+	if m == nil {
+		return Machine{}, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return m.public(), m.rec.State < scale.Suspended
 }
 
 // noteVolume puts what was decided about a volume into the history, once. The caller holds the lock.

@@ -2,10 +2,12 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +205,93 @@ func TestVolumesGoWithTheFleet(t *testing.T) {
 		w.fleet.DeleteVolumesOnClose()
 		if err := w.fleet.Close(w.t.Context()); err != nil || len(w.cloud.Disks()) > 0 || len(w.exist()) > 0 {
 			t.Errorf("%v; there are still %v and %v", err, w.cloud.Disks(), w.exist())
+		}
+	})
+}
+
+// mounts are what a fleet does with volumes that are devices, in its order.
+type mounts struct {
+	mu    sync.Mutex
+	log   []string
+	fails int // so many attempts to unmount
+}
+
+func (m *mounts) add(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.log = append(m.log, text)
+}
+
+func (m *mounts) mount(_ context.Context, on *control.Machine, volume, device string) (string, error) {
+	m.add("mount " + volume + " from " + device + " on " + on.Instance)
+	return "/mounted/" + volume, nil
+}
+
+func (m *mounts) unmount(_ context.Context, on *control.Machine, volume, folder string) error {
+	m.add("unmount " + volume + " from " + folder + " on " + on.Instance)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fails > 0 {
+		m.fails--
+		return errors.New("it is used")
+	}
+	return nil
+}
+
+// asDevices is a fleet whose volumes are devices.
+func asDevices(m *mounts, o fake.Options) (fake.Options, func(*control.Options)) {
+	o.Device = func(volume string) string { return "/dev/" + volume }
+	o.Before = func(_ context.Context, c fake.Call) error {
+		if c.Name == "AttachVolume" || c.Name == "DetachVolume" {
+			m.add(c.Name + " " + c.Instances[0])
+		}
+		return nil
+	}
+	return o, func(o *control.Options) {
+		withVolumes(o)
+		o.Mount, o.Unmount = m.mount, m.unmount
+	}
+}
+
+func TestADeviceIsMountedBeforeItsJobAndUnmountedBeforeItIsDetached(t *testing.T) {
+	t.Parallel()
+	m := &mounts{fails: 2}
+	o, set := asDevices(m, fake.Options{})
+	inWorld(t, o, set, func(w *world) {
+		first := w.of("a", "web")
+		if first.Volume != "/mounted/volume-1" {
+			t.Errorf("the job has its volume in %q", first.Volume)
+		}
+		w.fleet.Release("a", "")
+		w.of("b", "app") // on the same machine, unless another one was made meanwhile
+		unmount := "unmount volume-1 from /mounted/volume-1 on fake-0"
+		want := []string{"AttachVolume fake-0", "mount volume-1 from /dev/volume-1 on fake-0", unmount, unmount, unmount, "DetachVolume fake-0"}
+		if got := m.log[:min(len(m.log), len(want))]; !slices.Equal(got, want) {
+			t.Errorf("it did\n%q, want\n%q", m.log, want)
+		}
+	})
+}
+
+func TestAMachineThatEndsIsNotAskedToUnmount(t *testing.T) {
+	t.Parallel()
+	m := &mounts{}
+	o, set := asDevices(m, fake.Options{Deleting: time.Minute})
+	inWorld(t, o, set, func(w *world) {
+		w.of("a", "web")
+		w.fleet.Release("a", "")
+		w.ends(time.Hour)
+		if want := []string{"AttachVolume fake-0", "mount volume-1 from /dev/volume-1 on fake-0", "DetachVolume fake-0"}; !slices.Equal(m.log, want) {
+			t.Errorf("it did\n%q, want\n%q", m.log, want)
+		}
+	})
+}
+
+func TestADeviceThatNothingMountsIsNoVolumeForAJob(t *testing.T) {
+	t.Parallel()
+	o, _ := asDevices(&mounts{}, fake.Options{})
+	inWorld(t, o, withVolumes, func(w *world) {
+		if slot := w.of("a", "web"); slot.Volume != "" {
+			t.Errorf("the job has its volume in %q", slot.Volume)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"strings"
 	"time"
 )
 
@@ -16,9 +17,10 @@ type Volumer interface {
 	Volumes(ctx context.Context) ([]Volume, error)
 	// CreateVolume makes an empty volume. One with the same request id that exists is returned as it is.
 	CreateVolume(ctx context.Context, request VolumeRequest) (Volume, error)
-	// AttachVolume brings a volume to a machine that runs, and returns the folder there in which the machine's user has it. The error is ErrInUse if it is on another
-	// machine, or was detached with this epoch or a later one: the call comes too late. It is ErrNotFound without such a machine or volume.
-	AttachVolume(ctx context.Context, a Attachment) (folder string, err error)
+	// AttachVolume brings a volume to a machine that runs, and returns where that has it (at): the folder in which the machine's user has it, or the path of a block
+	// device, below /dev, which the host then gives a file system and mounts. The device may appear a little later, and its path is that of no other volume. The error is
+	// ErrInUse if the volume is on another machine, or was detached with this epoch or a later one: the call comes too late. It is ErrNotFound without such a machine or volume.
+	AttachVolume(ctx context.Context, a Attachment) (at string, err error)
 	// DetachVolume takes a volume from a machine. It has worked if the volume is on no machine, and no call of AttachVolume with this epoch or an earlier one can bring it
 	// to one any more. A volume that was attached with a later epoch stays where it is. ErrNotFound is that the volume does not exist.
 	DetachVolume(ctx context.Context, a Attachment) error
@@ -125,16 +127,21 @@ func (g *Group) CreateVolume(ctx context.Context, r VolumeRequest) (Volume, erro
 }
 
 // AttachVolume is Volumer's.
-func (g *Group) AttachVolume(ctx context.Context, a Attachment) (folder string, err error) {
+func (g *Group) AttachVolume(ctx context.Context, a Attachment) (at string, err error) {
 	if !g.Can().Volumes {
 		return "", errNoVolumes
 	}
-	folder, err = g.basic.(Volumer).AttachVolume(ctx, a)
-	if err == nil && (!path.IsAbs(folder) || path.Clean(folder) != folder || folder == "/") {
-		err = fmt.Errorf("the group says that the volume %s is in %q, which is not the path of a folder", a.Volume, folder)
+	at, err = g.basic.(Volumer).AttachVolume(ctx, a)
+	if err == nil && (!path.IsAbs(at) || path.Clean(at) != at || at == "/" || at == devices) {
+		err = fmt.Errorf("the group says that the volume %s is at %q, which is not the path of a folder or a device", a.Volume, at)
 	}
-	return folder, err
+	return at, err
 }
+
+const devices = "/dev"
+
+// IsDevice reports whether what AttachVolume returns is a block device, and not a folder.
+func IsDevice(at string) bool { return strings.HasPrefix(at, devices+"/") }
 
 // DetachVolume is Volumer's.
 func (g *Group) DetachVolume(ctx context.Context, a Attachment) error {

@@ -60,7 +60,9 @@ type Options struct {
 	Engine string
 	// Connect makes a host of a machine.
 	Connect func(ctx context.Context, to provider.Access) (host.Host, error)
-	Log     *slog.Logger
+	// MountFolder is where machines have volumes that are block devices; empty: mountFolder.
+	MountFolder string
+	Log         *slog.Logger
 	// Observe is told what happens, in order; nil: nobody is. It must be quick.
 	Observe func(store.Entry)
 	// Tuning changes the loop's times, for tests.
@@ -218,6 +220,7 @@ func (p *Provider) open(ctx context.Context) error {
 	settings := control.Options{
 		Scale: scale.Config{Name: p.info.Name, ThrottleReservations: true, Volumes: volumesOf(o.Machinery)}, Policy: policy, Pools: map[string]control.Pool{},
 		Store: p.store, Log: o.Log, Observe: p.observe, Prepare: p.hosts.prepare, Check: p.hosts.check,
+		Mount: p.hosts.mount, Unmount: p.hosts.unmount,
 		RecoverWithin: cmp.Or(o.Setup.Lease, provider.DefaultLease),
 	}
 	for _, m := range made {

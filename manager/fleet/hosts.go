@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -236,8 +235,22 @@ func (l *lent) Close() error {
 	return nil
 }
 
-// maxSaid is how much of the output of a ready command is told.
+// maxSaid is how much of the output of a command is kept, in bytes.
 const maxSaid = 2000
+
+// said is the end of what a command on a machine has printed: jobs may have replaced it by what prints for ever.
+type said struct{ text []byte }
+
+// Write implements io.Writer.
+func (s *said) Write(p []byte) (int, error) {
+	s.text = append(s.text, p[max(0, len(p)-maxSaid):]...)
+	s.text = s.text[max(0, len(s.text)-maxSaid):]
+	return len(p), nil
+}
+
+func (s *said) String() string {
+	return strings.ToValidUTF8(strings.TrimSpace(string(s.text)), "?")
+}
 
 // prepare makes a machine ready.
 func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
@@ -258,19 +271,15 @@ func (h *hosts) ready(ctx context.Context, s *shared) error {
 	if a == nil || a.InstanceReadyCommand == "" {
 		return nil
 	}
-	var said bytes.Buffer
-	code, err := run(ctx, s.host, &host.Command{Args: readyCommand(s.host.Platform(), a.InstanceReadyCommand), Stdout: &said, Stderr: &said})
+	var out said
+	code, err := run(ctx, s.host, &host.Command{Args: readyCommand(s.host.Platform(), a.InstanceReadyCommand), Stdout: &out, Stderr: &out})
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: instance_ready_command has not ended in time", control.ErrUseless)
 	case err != nil:
 		return err
 	case code != 0:
-		text := said.Bytes()
-		if len(text) > maxSaid {
-			text = text[len(text)-maxSaid:]
-		}
-		return fmt.Errorf("%w: instance_ready_command exited with %d: %s", control.ErrUseless, code, strings.ToValidUTF8(strings.TrimSpace(string(text)), "?"))
+		return fmt.Errorf("%w: instance_ready_command exited with %d: %s", control.ErrUseless, code, &out)
 	}
 	return nil
 }
@@ -314,4 +323,19 @@ func run(ctx context.Context, on host.Host, command *host.Command) (code int, er
 		return -1, err
 	}
 	return p.Wait()
+}
+
+// posix runs a command on a machine with a POSIX shell. output is the end of what it prints.
+func (h *hosts) posix(ctx context.Context, m *control.Machine, args ...string) (code int, output string, err error) {
+	s, err := h.get(ctx, m)
+	if err != nil {
+		return -1, "", err
+	}
+	defer h.leave(s)
+	if s.host.Platform().OS == "windows" {
+		return -1, "", errors.New("it has no POSIX shell")
+	}
+	var out said
+	code, err = run(ctx, s.host, &host.Command{Args: args, Stdout: &out, Stderr: &out})
+	return code, out.String(), err
 }

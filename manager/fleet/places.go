@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/provider"
@@ -25,6 +26,9 @@ type seat struct {
 	again bool  // another process had it
 	nest  *nest // of its machine; nil: it has none
 	vm    *vm   // where its job runs; nil: on the machine itself
+
+	machine *control.Machine // once the place is made
+	mounted string           // the folder of its volume, if that is a device; empty otherwise
 }
 
 // handle is that of a machine.
@@ -33,6 +37,8 @@ type handle struct {
 	// VM and Addr are those of a virtual machine within it; empty: there is none.
 	VM   string `json:"vm,omitempty"`
 	Addr string `json:"addr,omitempty"`
+	// Mounted is the folder of the job's volume, if that is a device; empty otherwise.
+	Mounted string `json:"mounted,omitempty"`
 }
 
 // SpotLabel is the label by which needs say whether a machine may be one that its cloud can take back: "true" or "false".
@@ -98,7 +104,7 @@ func (s *source) Retake(text json.RawMessage) (*seat, error) {
 	if err := json.Unmarshal(text, &h); err != nil || h.Key == "" {
 		return nil, &executor.Gone{Reason: "its handle cannot be read", Err: err}
 	}
-	at := &seat{key: h.Key, again: true}
+	at := &seat{key: h.Key, again: true, mounted: h.Mounted}
 	if h.VM != "" {
 		at.vm = &vm{VM: client.VM{ID: h.VM, Addr: h.Addr}}
 	}
@@ -121,6 +127,7 @@ func (s *source) End(ctx context.Context, at *seat) error {
 	if at.nest != nil {
 		at.nest.over(at.key)
 	}
+	s.hosts.settle(ctx, at)
 	return nil
 }
 
@@ -134,7 +141,11 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 		Name: nameOf(&slot.Machine), Slot: slot.Number, Life: executor.NewLife(),
 		Volume: slot.Volume, Connect: s.hosts.connector(slot.Machine), Fresh: s.pools[slot.Pool] != nil && s.pools[slot.Pool].fresh,
 	}
+	at.machine = &slot.Machine
 	if m.Volume != "" && !at.again {
+		if path.Dir(m.Volume) == s.hosts.mountFolder() {
+			at.mounted = m.Volume
+		}
 		if err := s.tidy(ctx, slot); err != nil {
 			return nil, err
 		}
@@ -142,7 +153,7 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 	if s.o.Engine != "" {
 		m.Env = []string{"DOCKER_HOST=" + s.o.Engine}
 	}
-	if m.Handle, err = json.Marshal(handle{Key: at.key}); err != nil {
+	if m.Handle, err = json.Marshal(handle{Key: at.key, Mounted: at.mounted}); err != nil {
 		return nil, err
 	}
 	info, err := slot.ConnectInfo(ctx)

@@ -123,7 +123,7 @@ func (h *hosts) lead(ctx context.Context, m *provider.Machine, at *seat, to *vm)
 		return err
 	}
 	m.Name, m.Fresh = outer+"/"+to.ID, true
-	if m.Handle, err = json.Marshal(handle{at.key, to.ID, to.Addr}); err != nil {
+	if m.Handle, err = json.Marshal(handle{Key: at.key, VM: to.ID, Addr: to.Addr}); err != nil {
 		return err
 	}
 	get := func(ctx context.Context) (*shared, error) {

@@ -1,15 +1,12 @@
 package fleet
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 
-	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/group/options"
@@ -83,18 +80,15 @@ done`
 
 // tidy makes a volume one that no job uses, as nobody else has it.
 func (s *source) tidy(ctx context.Context, slot *control.Slot) error {
-	shared, err := s.hosts.get(ctx, &slot.Machine)
-	if err != nil {
-		return err
+	if !path.IsAbs(slot.Volume) {
+		return fmt.Errorf("the volume of the job is in %s, and volumes are for machines with a POSIX shell", slot.Volume)
 	}
-	defer s.hosts.leave(shared)
-	if shared.host.Platform().OS == "windows" || !path.IsAbs(slot.Volume) {
-		return fmt.Errorf("the volume of the job is in %s, and volumes are for machines with a shell of POSIX", slot.Volume)
-	}
-	var said bytes.Buffer
-	code, err := run(ctx, shared.host, &host.Command{Args: []string{"/bin/sh", "-c", tidyScript, "sh", slot.Volume}, Stdout: &said, Stderr: &said})
+	code, said, err := s.hosts.posix(ctx, &slot.Machine, "/bin/sh", "-c", tidyScript, "sh", slot.Volume)
 	if err == nil && code != 0 {
-		err = fmt.Errorf("the volume in %s cannot be used: %s", slot.Volume, strings.ToValidUTF8(strings.TrimSpace(said.String()), "?"))
+		err = errors.New(said)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("the volume in %s cannot be used: %w", slot.Volume, err)
+	}
+	return nil
 }

@@ -53,6 +53,8 @@ type Options struct {
 	Machine func(n int) Fate
 	// Connect changes what ConnectInfo says, so that it lies.
 	Connect func(*group.ConnectInfo)
+	// Device says where machines have a volume, which is a block device; nil: volumes are folders.
+	Device func(volume string) string
 	// File keeps the cloud in a file, below Settings.State, so that it outlives the group; empty is memory alone. Two groups with one file are not for use at once.
 	File string
 }

@@ -84,7 +84,7 @@ func (d *disks) CreateVolume(ctx context.Context, r group.VolumeRequest) (out gr
 }
 
 // AttachVolume implements group.Volumer.
-func (d *disks) AttachVolume(ctx context.Context, a group.Attachment) (folder string, err error) {
+func (d *disks) AttachVolume(ctx context.Context, a group.Attachment) (at string, err error) {
 	err = d.g.call(ctx, Call{Name: "AttachVolume", Instances: []string{a.Instance}}, func() error {
 		d.free()
 		v, err := d.g.cloud.volume(a.Volume)
@@ -100,10 +100,13 @@ func (d *disks) AttachVolume(ctx context.Context, a group.Attachment) (folder st
 		case err != nil || now.State != group.StateRunning:
 			return &group.Error{Kind: group.ErrNotFound, Message: "there is no machine " + a.Instance + " that runs"}
 		}
-		v.Instance, v.Epoch, folder = a.Instance, a.Epoch, "/volumes/"+v.ID
+		v.Instance, v.Epoch, at = a.Instance, a.Epoch, "/volumes/"+v.ID
+		if d.g.o.Device != nil {
+			at = d.g.o.Device(v.ID)
+		}
 		return nil
 	})
-	return folder, err
+	return at, err
 }
 
 // DetachVolume implements group.Volumer.

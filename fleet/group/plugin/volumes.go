@@ -32,13 +32,13 @@ func (g *Group) CreateVolume(ctx context.Context, r group.VolumeRequest) (out gr
 }
 
 // AttachVolume implements group.Volumer.
-func (g *Group) AttachVolume(ctx context.Context, a group.Attachment) (folder string, err error) {
+func (g *Group) AttachVolume(ctx context.Context, a group.Attachment) (at string, err error) {
 	_, err = g.call(ctx, "AttachVolume", func(ctx context.Context, rpc client, _ *pluginhost.Call) error {
 		answer, err := rpc.AttachVolume(ctx, &fleetv1.AttachVolumeRequest{Volume: a.Volume, Instance: a.Instance, Epoch: a.Epoch})
-		folder = answer.GetFolder()
+		at = answer.GetFolder()
 		return err
 	})
-	return folder, err
+	return at, err
 }
 
 // DetachVolume implements group.Volumer.

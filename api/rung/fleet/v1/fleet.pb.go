@@ -2331,7 +2331,7 @@ func (x *AttachVolumeRequest) GetEpoch() uint64 {
 
 type AttachVolumeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Folder        string                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"` // where the instance's user has it
+	Folder        string                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"` // where the instance's user has it; below /dev: a block device, which the host mounts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
