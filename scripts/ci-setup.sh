@@ -37,6 +37,8 @@ need slirp4netns slirp4netns
 need docker-registry docker-registry
 # What reads the units of services.
 need systemd-analyze systemd
+# What boots a machine with systemd, where services are run.
+need systemd-nspawn systemd-container
 # What an API server of Kubernetes keeps its objects in.
 need etcd etcd-server
 # A machine to reach over SSH.
