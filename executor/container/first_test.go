@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rungci/rung/executor/container/engine"
@@ -98,6 +99,23 @@ func TestTheFirstConnectionEndsWhenTheStepRunnerSaysSo(t *testing.T) {
 	if all, err := io.ReadAll(c); err != nil || string(all) != "all of it" {
 		t.Errorf("it has %q, %v", all, err)
 	}
+}
+
+func TestWhatTheEngineSendsLateIsNotCutOffTheFirstConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &firstConn{said: io.Discard}
+		_, _ = io.WriteString(f, takesOver+"all of it")
+		c := f.take()
+		_, _ = io.WriteString(f.hangUps(), hungUp+"\n")
+		go func() {
+			time.Sleep(settleTime / 2)
+			_, _ = io.WriteString(f, ", and the rest")
+		}()
+		if all, err := io.ReadAll(c); err != nil || string(all) != "all of it, and the rest" {
+			t.Errorf("it has %q, %v", all, err)
+		}
+	})
 }
 
 func TestClosingTheFirstConnectionLeavesTheRestOfTheStream(t *testing.T) {
