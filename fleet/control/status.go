@@ -12,9 +12,9 @@ import (
 type Status struct {
 	At       time.Time
 	Pools    []PoolStatus
-	Machines []MachineStatus      // by pool, and then in the order of their making
-	Jobs     []JobStatus          // in the order of their asking
-	Volumes  []scale.VolumeRecord // by name
+	Machines []MachineStatus // by pool, and then in the order of their making
+	Jobs     []JobStatus     // in the order of their asking
+	Volumes  []VolumeStatus  // by name
 	// StoreError is why decisions cannot be recorded, and so nothing is done; empty: they can.
 	StoreError string
 }
@@ -37,6 +37,12 @@ type MachineStatus struct {
 	PreparingError, CheckError string
 	// Interrupted is when its cloud takes it back; zero: that is not known.
 	Interrupted time.Time
+}
+
+// VolumeStatus is a volume.
+type VolumeStatus struct {
+	scale.VolumeRecord
+	Trouble string // why the last call about it had no effect; empty: it had, or there was none
 }
 
 // JobStatus is a job.
@@ -63,7 +69,10 @@ func (f *Fleet) Status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
-	s := Status{At: now, Volumes: f.scale.VolumeRecords()}
+	s := Status{At: now}
+	for _, rec := range f.scale.VolumeRecords() {
+		s.Volumes = append(s.Volumes, VolumeStatus{VolumeRecord: rec, Trouble: f.scale.VolumeTrouble(rec.Name)})
+	}
 	if f.storeErr != nil {
 		s.StoreError = f.storeErr.Error()
 	}

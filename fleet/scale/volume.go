@@ -503,6 +503,14 @@ func (f *volumes) VolumeRecords() (all []VolumeRecord) {
 	return all
 }
 
+// VolumeTrouble is why the last call about a volume had no effect; empty: it had, or there was none.
+func (f *volumes) VolumeTrouble(name string) string {
+	if v := f.all[name]; v != nil {
+		return v.trouble
+	}
+	return ""
+}
+
 // VolumeChanges are the volumes that have changed since the last call, and the names of those that are gone; the first call returns all.
 func (f *volumes) VolumeChanges() (changed []VolumeRecord, gone []string) {
 	names := f.changed

@@ -57,6 +57,7 @@ type VolumeStatus struct {
 	Created time.Time `json:"created"`
 	Used    time.Time `json:"used"`           // by a job, last
 	Jobs    []string  `json:"jobs,omitempty"` // numbers of those that have it
+	Why     string    `json:"why,omitempty"`  // its state lasts: what went wrong last
 }
 
 // Name is what people call it.
@@ -97,7 +98,7 @@ func (p *Provider) Status() *Status {
 		out.Machines = append(out.Machines, machineOf(m, numbers))
 	}
 	for _, v := range s.Volumes {
-		one := VolumeStatus{Name: v.Name, ID: v.ID, State: v.State.String(), Machine: cmp.Or(v.Instance, v.Machine), Zone: v.Zone, Created: v.Created, Used: v.Used}
+		one := VolumeStatus{Name: v.Name, ID: v.ID, State: v.State.String(), Machine: cmp.Or(v.Instance, v.Machine), Zone: v.Zone, Created: v.Created, Used: v.Used, Why: v.Trouble}
 		for _, key := range v.Users {
 			one.Jobs = append(one.Jobs, cmp.Or(numbers[key], "?"))
 		}

@@ -163,10 +163,10 @@ func volumes(w io.Writer, all []one) {
 	if !slices.ContainsFunc(all, func(f one) bool { return len(f.Volumes) > 0 }) {
 		return
 	}
-	fmt.Fprintln(w, "\nVOLUME\tSTATE\tMACHINE\tUSED\tJOBS\tID")
+	fmt.Fprintln(w, "\nVOLUME\tSTATE\tMACHINE\tUSED\tJOBS\tID\tWHY")
 	for _, f := range all {
 		for _, v := range f.Volumes {
-			row(w, v.Name, v.State, orNone(v.Machine), brief(time.Since(v.Used))+" ago", orNone(strings.Join(v.Jobs, ", ")), v.ID)
+			row(w, v.Name, v.State, orNone(v.Machine), brief(time.Since(v.Used))+" ago", orNone(strings.Join(v.Jobs, ", ")), v.ID, v.Why)
 		}
 	}
 }
