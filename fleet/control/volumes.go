@@ -117,11 +117,11 @@ func (c *cloud) volume(rec scale.VolumeRecord, m *machine) (tell func(now time.T
 	case scale.VolumeAttaching:
 		folder, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (string, error) { return c.group.AttachVolume(ctx, at) })
 		if err == nil && group.IsDevice(folder) {
-			folder, err = f.mount(m, rec, folder)
+			folder, err = c.mount(m, rec, folder)
 		}
 		return func(now time.Time) { f.scale.VolumeAttached(now, rec.Name, rec.Epoch, folder) }, err
 	case scale.VolumeDetaching:
-		if err := f.unmount(m, rec); err != nil {
+		if err := c.unmount(m, rec); err != nil {
 			return nil, err
 		}
 		_, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DetachVolume(ctx, at) })
@@ -132,8 +132,9 @@ func (c *cloud) volume(rec scale.VolumeRecord, m *machine) (tell func(now time.T
 }
 
 // mount gives a machine a volume that is a block device, and returns the folder that it is in then.
-func (f *Fleet) mount(m *machine, rec scale.VolumeRecord, device string) (folder string, err error) {
-	of, usable := f.usable(m)
+func (c *cloud) mount(m *machine, rec scale.VolumeRecord, device string) (folder string, err error) {
+	f := c.f
+	of, usable := c.usable(m)
 	switch {
 	case !usable: // the lists tell
 		return "", group.Transient(0, fmt.Errorf("the machine %s is gone or ending", rec.Instance))
@@ -152,8 +153,9 @@ func (f *Fleet) mount(m *machine, rec scale.VolumeRecord, device string) (folder
 }
 
 // unmount takes a volume back from the file system of a machine, if that has it there. What is suspended or ends has shut its operating system down.
-func (f *Fleet) unmount(m *machine, rec scale.VolumeRecord) error {
-	of, usable := f.usable(m)
+func (c *cloud) unmount(m *machine, rec scale.VolumeRecord) error {
+	f := c.f
+	of, usable := c.usable(m)
 	if f.o.Unmount == nil || !usable {
 		return nil
 	}
@@ -161,12 +163,12 @@ func (f *Fleet) unmount(m *machine, rec scale.VolumeRecord) error {
 }
 
 // usable is a machine for who visits it, unless there is none that does what it is told.
-func (f *Fleet) usable(m *machine) (Machine, bool) {
+func (c *cloud) usable(m *machine) (Machine, bool) {
 	if m == nil {
 		return Machine{}, false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
 	return m.public(), m.rec.State < scale.Suspended
 }
 

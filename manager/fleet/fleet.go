@@ -79,6 +79,7 @@ type Provider struct {
 	groups  []*group.Group
 	pools   map[string]*pool
 	hosts   *hosts
+	mounts  *mounts
 	meter   *meter
 	begun   chan struct{}   // closed when control is there
 	life    context.Context // ends with Close
@@ -217,10 +218,11 @@ func (p *Provider) open(ctx context.Context) error {
 		return err
 	}
 	p.hosts = newHosts(p)
+	p.mounts = &mounts{p.hosts, cmp.Or(o.MountFolder, mountFolder)}
 	settings := control.Options{
 		Scale: scale.Config{Name: p.info.Name, ThrottleReservations: true, Volumes: volumesOf(o.Machinery)}, Policy: policy, Pools: map[string]control.Pool{},
 		Store: p.store, Log: o.Log, Observe: p.observe, Prepare: p.hosts.prepare, Check: p.hosts.check,
-		Mount: p.hosts.mount, Unmount: p.hosts.unmount,
+		Mount: p.mounts.mount, Unmount: p.mounts.unmount,
 		RecoverWithin: cmp.Or(o.Setup.Lease, provider.DefaultLease),
 	}
 	for _, m := range made {

@@ -324,18 +324,3 @@ func run(ctx context.Context, on host.Host, command *host.Command) (code int, er
 	}
 	return p.Wait()
 }
-
-// posix runs a command on a machine with a POSIX shell. output is the end of what it prints.
-func (h *hosts) posix(ctx context.Context, m *control.Machine, args ...string) (code int, output string, err error) {
-	s, err := h.get(ctx, m)
-	if err != nil {
-		return -1, "", err
-	}
-	defer h.leave(s)
-	if s.host.Platform().OS == "windows" {
-		return -1, "", errors.New("it has no POSIX shell")
-	}
-	var out said
-	code, err = run(ctx, s.host, &host.Command{Args: args, Stdout: &out, Stderr: &out})
-	return code, out.String(), err
-}

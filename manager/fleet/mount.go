@@ -1,12 +1,12 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
 
+	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/group"
 )
@@ -21,7 +21,11 @@ import (
 // mountFolder is where machines have their volumes.
 const mountFolder = "/var/lib/rung/volumes"
 
-func (h *hosts) mountFolder() string { return cmp.Or(h.p.o.MountFolder, mountFolder) }
+// mounts are the volumes that machines have mounted.
+type mounts struct {
+	*hosts
+	folder string // of all of them, on every machine
+}
 
 // asRoot runs a script ($1) as root. What is after it are the script's arguments, and the last one is whose the command is: UID:GID.
 const asRoot = `script=$1
@@ -67,15 +71,16 @@ chmod 700 "$at"`
 const unmountScript = `while mountpoint -q "$1"; do umount "$1" || exit 1; done
 [ ! -d "$1" ] || rmdir "$1"`
 
-// mountsAt is the folder of a volume that is a device.
-func (h *hosts) mountsAt(volume string) string {
-	return path.Join(h.mountFolder(), path.Base("/"+volume))
-}
+// at is the folder of a volume that is a device.
+func (m *mounts) at(volume string) string { return path.Join(m.folder, path.Base("/"+volume)) }
+
+// has reports whether a folder is that of such a volume.
+func (m *mounts) has(folder string) bool { return path.Dir(folder) == m.folder }
 
 // mount implements control.Options.Mount. What the machine refuses it will refuse again, so that the job does not wait for it: the error is group.ErrUnsupported then.
-func (h *hosts) mount(ctx context.Context, m *control.Machine, volume, device string) (string, error) {
-	at := h.mountsAt(volume)
-	code, said, err := h.asRoot(ctx, m, mountScript, at, fmt.Sprint(deviceTime), device)
+func (m *mounts) mount(ctx context.Context, on *control.Machine, volume, device string) (string, error) {
+	at := m.at(volume)
+	code, said, err := m.asRoot(ctx, on, mountScript, at, fmt.Sprint(deviceTime), device)
 	switch {
 	case err == nil && code == notYet:
 		return "", group.Transient(0, fmt.Errorf("the volume %s is not on its machine yet: %s", volume, said))
@@ -87,15 +92,15 @@ func (h *hosts) mount(ctx context.Context, m *control.Machine, volume, device st
 }
 
 // unmount implements control.Options.Unmount. A machine that cannot be reached is left to its cloud, which does not detach what is still in use.
-func (h *hosts) unmount(ctx context.Context, m *control.Machine, volume, folder string) error {
-	at := h.mountsAt(volume)
+func (m *mounts) unmount(ctx context.Context, on *control.Machine, volume, folder string) error {
+	at := m.at(volume)
 	if folder != "" && folder != at {
 		return nil // it is a folder of its group's
 	}
-	code, said, err := h.asRoot(ctx, m, unmountScript, at)
+	code, said, err := m.asRoot(ctx, on, unmountScript, at)
 	switch {
 	case err != nil:
-		h.p.o.Log.Warn("a volume is detached from a machine that cannot be reached to unmount it", "volume", volume, "machine", nameOf(m), "error", err)
+		m.p.o.Log.Warn("a volume is detached from a machine that cannot be reached to unmount it", "volume", volume, "machine", nameOf(on), "error", err)
 	case code != 0:
 		return group.Transient(0, fmt.Errorf("the volume %s cannot be unmounted: %s", volume, said))
 	}
@@ -103,20 +108,35 @@ func (h *hosts) unmount(ctx context.Context, m *control.Machine, volume, folder 
 }
 
 // settle brings to the device what a job has written to its volume, as the machine may be ended next.
-func (h *hosts) settle(ctx context.Context, at *seat) {
+func (m *mounts) settle(ctx context.Context, at *seat) {
 	if at.mounted == "" {
 		return
 	}
-	code, said, err := h.posix(ctx, at.machine, "sync", "-f", at.mounted)
+	code, said, err := m.posix(ctx, at.machine, "sync", "-f", at.mounted)
 	if err == nil && code != 0 {
 		err = errors.New(said)
 	}
 	if err != nil {
-		h.p.o.Log.Warn("the next job may not find in its volume all that this one has written", "folder", at.mounted, "machine", nameOf(at.machine), "error", err)
+		m.p.o.Log.Warn("the next job may not find in its volume all that this one has written", "folder", at.mounted, "machine", nameOf(at.machine), "error", err)
 	}
 }
 
 // asRoot runs a script on a machine as root.
-func (h *hosts) asRoot(ctx context.Context, m *control.Machine, script string, args ...string) (code int, said string, err error) {
-	return h.posix(ctx, m, append([]string{"/bin/sh", "-c", asRoot, "sh", script}, args...)...)
+func (m *mounts) asRoot(ctx context.Context, on *control.Machine, script string, args ...string) (code int, said string, err error) {
+	return m.posix(ctx, on, append([]string{"/bin/sh", "-c", asRoot, "sh", script}, args...)...)
+}
+
+// posix runs a command on a machine with a POSIX shell. output is the end of what it prints.
+func (m *mounts) posix(ctx context.Context, on *control.Machine, args ...string) (code int, output string, err error) {
+	s, err := m.get(ctx, on)
+	if err != nil {
+		return -1, "", err
+	}
+	defer m.leave(s)
+	if s.host.Platform().OS == "windows" {
+		return -1, "", errors.New("it has no POSIX shell")
+	}
+	var out said
+	code, err = run(ctx, s.host, &host.Command{Args: args, Stdout: &out, Stderr: &out})
+	return code, out.String(), err
 }

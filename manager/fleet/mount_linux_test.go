@@ -246,7 +246,9 @@ func TestAProcessThatUsesAVolumeKeepsItOnItsMachine(t *testing.T) {
 	d.over(p, "1")
 	next := make(chan *provider.Machine, 1)
 	go func() { next <- d.job(p, "2", "app") }()
-	await(t, p, "kept", func(s *fleet.Status) bool { return len(s.Volumes) == 1 && strings.Contains(s.Volumes[0].Why, "cannot be unmounted: umount: ") })
+	await(t, p, "kept", func(s *fleet.Status) bool {
+		return len(s.Volumes) == 1 && strings.Contains(s.Volumes[0].Why, "cannot be unmounted: umount: ")
+	})
 	select {
 	case <-next:
 		t.Error("a job of another project begins on a machine with the volume")

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/provider"
@@ -127,7 +126,7 @@ func (s *source) End(ctx context.Context, at *seat) error {
 	if at.nest != nil {
 		at.nest.over(at.key)
 	}
-	s.hosts.settle(ctx, at)
+	s.mounts.settle(ctx, at)
 	return nil
 }
 
@@ -143,7 +142,7 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 	}
 	at.machine = &slot.Machine
 	if m.Volume != "" && !at.again {
-		if path.Dir(m.Volume) == s.hosts.mountFolder() {
+		if s.mounts.has(m.Volume) {
 			at.mounted = m.Volume
 		}
 		if err := s.tidy(ctx, slot); err != nil {

@@ -83,7 +83,7 @@ func (s *source) tidy(ctx context.Context, slot *control.Slot) error {
 	if !path.IsAbs(slot.Volume) {
 		return fmt.Errorf("the volume of the job is in %s, and volumes are for machines with a POSIX shell", slot.Volume)
 	}
-	code, said, err := s.hosts.posix(ctx, &slot.Machine, "/bin/sh", "-c", tidyScript, "sh", slot.Volume)
+	code, said, err := s.mounts.posix(ctx, &slot.Machine, "/bin/sh", "-c", tidyScript, "sh", slot.Volume)
 	if err == nil && code != 0 {
 		err = errors.New(said)
 	}
