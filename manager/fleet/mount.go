@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
 
 	"github.com/rungci/rung/executor/host"
@@ -13,7 +14,7 @@ import (
 
 // Volumes that are block devices are mounted by the host, so that a plugin need not know what is on a machine:
 //
-//	AttachVolume returns a device ──> mount: a file system, if it has none, at mountFolder/VOLUME ──> jobs ──> settle: what they wrote is on the device
+//	AttachVolume returns a device ──> mount: a file system, if it has none, at mountFolder/id-VOLUME ──> jobs ──> settle: what they wrote is on the device
 //	                                                                       DetachVolume <── unmount <──┘
 //
 // Scripts run as root, by sudo where the machine's user is not root. They can be repeated: a process may have died in the middle of one.
@@ -71,8 +72,8 @@ chmod 700 "$at"`
 const unmountScript = `while mountpoint -q "$1"; do umount "$1" || exit 1; done
 [ ! -d "$1" ] || rmdir "$1"`
 
-// at is the folder of a volume that is a device.
-func (m *mounts) at(volume string) string { return path.Join(m.folder, path.Base("/"+volume)) }
+// at is the folder of a volume that is a device. Its ID is somebody else's text.
+func (m *mounts) at(volume string) string { return path.Join(m.folder, "id-"+url.QueryEscape(volume)) }
 
 // has reports whether a folder is that of such a volume.
 func (m *mounts) has(folder string) bool { return path.Dir(folder) == m.folder }
