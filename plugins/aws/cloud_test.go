@@ -23,7 +23,7 @@ import (
 )
 
 // cloud is an account of moto behind a proxy, which puts faults between a client and the server, and has what moto lacks: tokens of requests, marks of spot requests,
-// lifecycle hooks, consoles and passwords.
+// lifecycle hooks, consoles, passwords, and what EC2 refuses of volumes (cloudvolumes_test.go).
 type cloud struct {
 	t       testing.TB
 	server  *httptest.Server
@@ -35,7 +35,7 @@ type cloud struct {
 	calls  []apiCall
 	faults []*fault
 	last   map[string]answer   // the last true answer by operation
-	tokens map[string]tokenUse // of CreateFleet
+	tokens map[string]tokenUse // of CreateFleet and CreateVolume
 
 	marked    []string          // machines whose spot requests are marked for interruption
 	console   string            // of all machines; empty: moto's
@@ -257,6 +257,13 @@ func parse(r *http.Request, body []byte) apiCall {
 
 // truth is what the cloud answers.
 func (c *cloud) truth(r *http.Request, call apiCall, body []byte) answer {
+	if strings.HasSuffix(call.operation, "tachVolume") {
+		volumesOneByOne.Lock()
+		defer volumesOneByOne.Unlock()
+	}
+	if own, ok := c.volumeCall(call); ok {
+		return own
+	}
 	if own, ok := c.lacks(call); ok {
 		return own
 	}
@@ -268,7 +275,7 @@ func (c *cloud) truth(r *http.Request, call apiCall, body []byte) answer {
 		if a.status == http.StatusInternalServerError { // moto fails for a machine that the group has not
 			a = refused(call, http.StatusBadRequest, "ValidationError", "Instance Id not found - No managed instance found for instance ID: "+call.form.Get("InstanceId"))
 		}
-	case "CreateFleet":
+	case "CreateFleet", "CreateVolume":
 		c.mu.Lock()
 		c.tokens[call.form.Get("ClientToken")] = tokenUse{call.form.Encode(), a}
 		c.mu.Unlock()
@@ -314,7 +321,7 @@ func (c *cloud) lacks(call apiCall) (answer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch call.operation {
-	case "CreateFleet":
+	case "CreateFleet", "CreateVolume":
 		// EC2 answers a token that it knows with what it did then, and refuses another call with it.
 		use, known := c.tokens[call.form.Get("ClientToken")]
 		switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	smithy "github.com/aws/smithy-go"
@@ -27,7 +28,7 @@ var codes = byCode(map[error][]string{
 	instancegroup.ErrQuota: {
 		"InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity", "InsufficientCapacity", "UnfulfillableCapacity", "InstanceLimitExceeded",
 		"VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "MaxSpotFleetRequestCountExceeded", "SpotMaxPriceTooLow", "InsufficientFreeAddressesInSubnet", "VolumeLimitExceeded",
-		"MaxIOPSLimitExceeded", "LimitExceeded", "LimitExceededException", "InsufficientAddressCapacity", "AddressLimitExceeded", "NetworkInterfaceLimitExceeded",
+		"MaxIOPSLimitExceeded", "AttachmentLimitExceeded", "InsufficientVolumeCapacity", "LimitExceeded", "LimitExceededException", "InsufficientAddressCapacity", "AddressLimitExceeded", "NetworkInterfaceLimitExceeded",
 	},
 	instancegroup.ErrUnauthorised: {
 		"UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "AuthException", "InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken",
@@ -36,17 +37,43 @@ var codes = byCode(map[error][]string{
 	instancegroup.ErrNotFound: {
 		"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.NotFoundException",
 		"InvalidLaunchTemplateId.Malformed", "InvalidLaunchTemplateId.VersionNotFound", "InvalidSubnetID.NotFound", "InvalidInstanceType", "EC2InstanceNotFoundException", "InvalidZone.NotFound",
+		"InvalidVolume.NotFound", "InvalidVolumeID.Malformed",
 	},
-	instancegroup.ErrUncertain:   {"IdempotentParameterMismatch", "IdempotentParameterMismatchException"},
-	instancegroup.ErrUnsupported: {"UnsupportedOperation", "Unsupported", "UnsupportedOperationException"},
+	instancegroup.ErrUncertain: {"IdempotentParameterMismatch", "IdempotentParameterMismatchException"},
+	instancegroup.ErrUnsupported: {
+		"UnsupportedOperation", "Unsupported", "UnsupportedOperationException", "InvalidVolume.ZoneMismatch", "VolumeTypeNotAvailableInZone", "UnknownVolumeType", "EncryptedVolumesNotSupported",
+	},
+	instancegroup.ErrInUse: {volumeInUse},
 	errThrottled: {
 		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException", "TooManyRequestsException", "BandwidthLimitExceeded",
 	},
 	instancegroup.ErrTransient: {
 		"ServiceUnavailable", "Unavailable", "InternalError", "InternalFailure", "InternalServerError", "ServiceException", "ResourceContention", "ScalingActivityInProgress", "IncorrectInstanceState",
-		"EC2InstanceStateInvalidException", "EC2InstanceUnavailableException", "RequestTimeout", "RequestTimeoutException",
+		"EC2InstanceStateInvalidException", "EC2InstanceUnavailableException", "ConcurrentTagAccess", "RequestTimeout", "RequestTimeoutException",
 	},
 })
+
+// Codes that say what a volume is. They are not transient, because a call that gets one is not made again before somebody has looked.
+const (
+	incorrectState = "IncorrectState"
+	volumeInUse    = "VolumeInUse"
+	noAttachment   = "InvalidAttachment.NotFound"
+)
+
+// codeOf is the code of an error that AWS has answered with; empty: it is not one.
+func codeOf(err error) string {
+	var said smithy.APIError
+	if errors.As(err, &said) {
+		return said.ErrorCode()
+	}
+	return ""
+}
+
+// isNameTaken reports whether a machine has another device with a name. The code is that of all wrong values, so that EC2's words must tell.
+func isNameTaken(err error) bool {
+	var said smithy.APIError
+	return errors.As(err, &said) && said.ErrorCode() == "InvalidParameterValue" && strings.Contains(said.ErrorMessage(), "already in use")
+}
 
 func byCode(kinds map[error][]string) map[string]error {
 	out := map[string]error{}

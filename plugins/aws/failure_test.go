@@ -29,6 +29,8 @@ func TestErrorsOfAWSHaveTheirKind(t *testing.T) {
 		{400, "InvalidInstanceID.NotFound", group.ErrNotFound}, {400, "InvalidLaunchTemplateName.NotFoundException", group.ErrNotFound},
 		{503, "RequestLimitExceeded", group.ErrTransient}, {400, "Throttling", group.ErrTransient}, {500, "InternalError", group.ErrTransient}, {503, "AnythingElse", group.ErrTransient},
 		{400, "IdempotentParameterMismatch", group.ErrUncertain}, {400, "UnsupportedOperation", group.ErrUnsupported}, {400, "InvalidParameterValue", nil},
+		{400, "VolumeInUse", group.ErrInUse}, {400, "InvalidVolume.NotFound", group.ErrNotFound}, {400, "InvalidVolume.ZoneMismatch", group.ErrUnsupported},
+		{400, "AttachmentLimitExceeded", group.ErrQuota}, {500, "InsufficientVolumeCapacity", group.ErrQuota}, {400, "ConcurrentTagAccess", group.ErrTransient}, {400, "IncorrectState", nil},
 	} {
 		c := newCloud(t, nil)
 		a, err := openAPI(t.Context(), c.options(t))
@@ -46,7 +48,7 @@ func TestErrorsOfAWSHaveTheirKind(t *testing.T) {
 		} {
 			c.fault(service, 1, refuse(one.status, one.code))
 			err := do()
-			for _, kind := range []error{group.ErrQuota, group.ErrUnauthorised, group.ErrNotFound, group.ErrTransient, group.ErrUncertain, group.ErrUnsupported} {
+			for _, kind := range []error{group.ErrQuota, group.ErrUnauthorised, group.ErrNotFound, group.ErrTransient, group.ErrUncertain, group.ErrUnsupported, group.ErrInUse} {
 				if errors.Is(err, kind) != (kind == one.kind) {
 					t.Errorf("%s, %s with status %d: %v", service, one.code, one.status, err)
 				}
@@ -54,7 +56,7 @@ func TestErrorsOfAWSHaveTheirKind(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), service+": "+one.code+": refused by the test") {
 				t.Errorf("the text is %v", err)
 			}
-			if want := one.status >= 500 && one.code != "RequestLimitExceeded"; errors.Is(err, errLost) != want {
+			if want := one.status >= 500 && one.kind == group.ErrTransient && one.code != "RequestLimitExceeded"; errors.Is(err, errLost) != want {
 				t.Errorf("%s: the answer counts as lost: %t", one.code, !want)
 			}
 		}
@@ -80,6 +82,11 @@ func TestWhatIsWrongWithOptionsIsSaid(t *testing.T) {
 		`two shapes have the name "m5.large"`:                                  {LaunchTemplate: "t", Shapes: append(shapes, Shape{Name: "m5.large", InstanceTypes: []string{"x"}})},
 		`is neither "on_demand" nor "spot"`:                                    {LaunchTemplate: "t", Shapes: []Shape{{InstanceTypes: []string{"x"}, OnDemand: &no}}},
 		`has a negative price or disk`:                                         {LaunchTemplate: "t", Shapes: []Shape{{InstanceTypes: []string{"x"}, Price: -1}}},
+		`"volume_type" must be one of [gp2 gp3`:                                {Name: "g", VolumeType: "gp4"},
+		`"volume_type" "io2" requires "volume_iops"`:                           {Name: "g", VolumeType: "io2"},
+		`"volume_iops" requires "volume_type" gp3`:                             {Name: "g", VolumeType: "st1", VolumeIOPS: 100},
+		`"volume_throughput" requires "volume_type"`:                           {Name: "g", VolumeType: "io2", VolumeIOPS: 100, VolumeThroughput: 200},
+		`"volume_throughput" must not be negative`:                             {Name: "g", VolumeThroughput: -1},
 	} {
 		o.Region = "eu-west-1"
 		if _, err := tryOpen(t, o, group.Settings{}); err == nil || !strings.Contains(err.Error(), want) {

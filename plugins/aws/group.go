@@ -21,6 +21,7 @@ type Group struct {
 	source   source
 	reach    *reach
 	notices  *notices
+	disks    *disks
 	looking  chan struct{} // holds a token while nobody looks
 
 	mu     sync.Mutex
@@ -41,6 +42,8 @@ type source interface {
 	request(ctx context.Context, r instancegroup.Request) ([]string, error)
 	// remove deletes machines, as Decrease does. seen are those of the last list.
 	remove(ctx context.Context, ids []string, seen map[string]machine) ([]string, error)
+	// zone is one in which it makes machines.
+	zone(ctx context.Context) (string, error)
 }
 
 // fresh is how long a list is good enough to say where a machine is.
@@ -65,14 +68,14 @@ func (g *Group) Init(ctx context.Context, log instancegroup.Logger, settings ins
 	if info, err = g.source.open(ctx); err != nil {
 		return info, err
 	}
-	g.notices = watchNotices(g)
+	g.notices, g.disks = watchNotices(g), newDisks(g)
 	return info, nil
 }
 
 // Abilities implements group.Abler.
 func (g *Group) Abilities() group.Abilities {
 	can := g.source.can()
-	can.Details, can.Heartbeat, can.Metrics = true, true, true
+	can.Details, can.Heartbeat, can.Metrics, can.Volumes = true, true, true, g.NoVolumes() == nil
 	return can
 }
 

@@ -4,7 +4,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
 // Options are those of plugin_config. The first four are those of fleeting's plugin for AWS.
@@ -29,6 +33,13 @@ type Options struct {
 	// EventsQueue is the URL of an SQS queue with events of EventBridge.
 	EventsQueue      string `json:"events_queue"`
 	DrainOnRebalance bool   `json:"drain_on_rebalance"`
+
+	// VolumeType is that of EBS volumes (default: gp3), and VolumeKMSKey their key (empty: the account's default for EBS). VolumeIOPS and VolumeThroughput (MiB/s) are what
+	// they are to have beyond their type; 0: nothing.
+	VolumeType       string `json:"volume_type"`
+	VolumeIOPS       int    `json:"volume_iops"`
+	VolumeThroughput int    `json:"volume_throughput"`
+	VolumeKMSKey     string `json:"volume_kms_key"`
 
 	HostKeys          string  `json:"host_keys"`
 	InstanceConnect   *bool   `json:"instance_connect"` // nil: unless the credentials are static
@@ -89,7 +100,31 @@ func (o *Options) check() error {
 	if o.LaunchTemplateVersion == "" {
 		o.LaunchTemplateVersion = "$Default"
 	}
+	if err := o.checkVolumes(); err != nil {
+		return err
+	}
 	return o.checkShapes()
+}
+
+func (o *Options) checkVolumes() error {
+	if o.VolumeType == "" {
+		o.VolumeType = string(types.VolumeTypeGp3)
+	}
+	kind := types.VolumeType(o.VolumeType)
+	provisioned := kind == types.VolumeTypeIo1 || kind == types.VolumeTypeIo2
+	switch _, known := sizes[kind]; {
+	case !known:
+		return fmt.Errorf(`the option "volume_type" must be one of %v, not %q`, slices.Sorted(maps.Keys(sizes)), o.VolumeType)
+	case o.VolumeIOPS < 0 || o.VolumeThroughput < 0 || o.VolumeIOPS > math.MaxInt32 || o.VolumeThroughput > math.MaxInt32:
+		return errors.New(`the options "volume_iops" and "volume_throughput" must not be negative, nor beyond what EC2 has`)
+	case provisioned && o.VolumeIOPS == 0:
+		return fmt.Errorf(`the option "volume_type" %q requires "volume_iops"`, o.VolumeType)
+	case !provisioned && kind != types.VolumeTypeGp3 && o.VolumeIOPS > 0:
+		return fmt.Errorf(`the option "volume_iops" requires "volume_type" gp3, io1 or io2, not %q`, o.VolumeType)
+	case kind != types.VolumeTypeGp3 && o.VolumeThroughput > 0:
+		return fmt.Errorf(`the option "volume_throughput" requires "volume_type" gp3, not %q`, o.VolumeType)
+	}
+	return nil
 }
 
 func (o *Options) checkShapes() error {

@@ -71,6 +71,18 @@ func (s *scaling) describe(ctx context.Context) (*types.AutoScalingGroup, error)
 	return &out.AutoScalingGroups[0], nil
 }
 
+// zone is the first of the group's.
+func (s *scaling) zone(ctx context.Context) (string, error) {
+	g, err := s.describe(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(g.AvailabilityZones) == 0 {
+		return "", fmt.Errorf("AWS does not say in which zones the Auto Scaling group %q is", s.Name)
+	}
+	return slices.Min(g.AvailabilityZones), nil
+}
+
 // settleTime is how long AWS may take to show a change of the size, and settleTries how often it is asked.
 const (
 	settleTime  = 30 * time.Second

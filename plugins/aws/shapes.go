@@ -113,6 +113,16 @@ func (a *api) zones(ctx context.Context, subnets []string) (map[string]string, e
 	return out, nil
 }
 
+// zone is that of the first subnet.
+func (s *shapes) zone(context.Context) (string, error) {
+	for _, subnet := range s.Subnets {
+		if zone := s.zones[subnet]; zone != "" {
+			return zone, nil
+		}
+	}
+	return "", errors.New(`a volume must be in the zone of the machines, and there is neither a machine nor the option "subnets": set that`)
+}
+
 // machines are those of the owner.
 func (s *shapes) machines(ctx context.Context) ([]machine, error) {
 	began := time.Now()

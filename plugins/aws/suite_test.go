@@ -66,11 +66,23 @@ func (c *cloud) byShape(t testing.TB) Options {
 	return o
 }
 
+// inOneZone are options for machines of which each can have every volume, as the suite wants it.
+func (c *cloud) inOneZone(t testing.TB) Options {
+	o := c.byShape(t)
+	o.Subnets = o.Subnets[:1]
+	return o
+}
+
 // scaled are options for a new Auto Scaling group of at most so many machines.
 func (c *cloud) scaled(t testing.TB, size int32) Options {
 	t.Helper()
+	return c.scaledIn(t, size, "eu-west-1a", "eu-west-1b")
+}
+
+func (c *cloud) scaledIn(t testing.TB, size int32, zones ...string) Options {
+	t.Helper()
 	_, err := c.api.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: aws.String("runners"), MinSize: aws.Int32(0), MaxSize: aws.Int32(size), AvailabilityZones: []string{"eu-west-1a", "eu-west-1b"},
+		AutoScalingGroupName: aws.String("runners"), MinSize: aws.Int32(0), MaxSize: aws.Int32(size), AvailabilityZones: zones,
 		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("runner"), Version: aws.String("$Default")},
 	})
 	if err != nil {
@@ -81,14 +93,23 @@ func (c *cloud) scaled(t testing.TB, size int32) Options {
 	return o
 }
 
+// volumesWereTried fails the test if the suite passed because it found no volumes.
+func (c *cloud) volumesWereTried(t *testing.T) {
+	t.Helper()
+	if c.count("AttachVolume") == 0 || c.count("DetachVolume") == 0 || c.count("DeleteVolume") == 0 {
+		t.Error("the suite has not tried volumes")
+	}
+}
+
 func TestThePluginPassesTheSuiteByShape(t *testing.T) {
 	c := newCloud(t, motoURL(t))
-	grouptest.Run(t, asPlugin(t, c.byShape(t)))
+	grouptest.Run(t, asPlugin(t, c.inOneZone(t)))
+	c.volumesWereTried(t)
 }
 
 func TestThePluginPassesTheSuiteWithSpotMachines(t *testing.T) {
 	c := newCloud(t, motoURL(t))
-	o := c.byShape(t)
+	o := c.inOneZone(t)
 	no := false
 	o.Shapes = []Shape{{InstanceTypes: []string{"m5.large"}, OnDemand: &no, Spot: true}}
 	grouptest.Run(t, asPlugin(t, o))
@@ -96,5 +117,6 @@ func TestThePluginPassesTheSuiteWithSpotMachines(t *testing.T) {
 
 func TestThePluginPassesTheSuiteWithAnAutoScalingGroup(t *testing.T) {
 	c := newCloud(t, motoURL(t))
-	grouptest.Run(t, asPlugin(t, c.scaled(t, 10)))
+	grouptest.Run(t, asPlugin(t, c.scaledIn(t, 10, "eu-west-1a")))
+	c.volumesWereTried(t)
 }
