@@ -173,7 +173,7 @@ func (f *Fleet) begin() {
 	go f.run()
 	for _, c := range f.clouds {
 		f.busy.Go(c.lists)
-		if c.group.Can().Volumes {
+		if c.group.Can().Volumes && (f.o.Scale.Volumes.Max > 0 || len(f.volumes) > 0) { // who wants none may not be allowed to list any
 			f.busy.Go(c.volumeLists)
 		}
 		if c.group.Can().Watch {
