@@ -201,7 +201,7 @@ func (s *server) answer(id string, in map[string]string, r *http.Request, body [
 	switch id {
 	case "compute.instances.list":
 		s.look()
-		items, next := page(s, id+in["zone"], s.instances(in["zone"], query.Get("filter")), query.Get("pageToken"), stale)
+		items, next := page(s, id+in["zone"]+query.Get("filter"), s.instances(in["zone"], query.Get("filter")), query.Get("pageToken"), stale)
 		return &compute.InstanceList{Items: items, NextPageToken: next}, nil
 	case "compute.zoneOperations.list":
 		var all []*compute.Operation

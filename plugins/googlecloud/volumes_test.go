@@ -374,6 +374,54 @@ func TestAMachineThatEndsLetsItsVolumeGo(t *testing.T) {
 	}
 }
 
+func TestAnInstanceThatItsGroupMakesAgainHasNoVolume(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	f := mustOpen(t, s, modes["a group of a zone"])
+	v := f.volume(group.VolumeRequest{ID: "r"})
+	first, second := f.running(group.Request{ID: "a"}), f.running(group.Request{ID: "b"})
+	f.mustAttach(v, first, 1)
+	s.change(func() {
+		before := s.vms["eu-a/"+first]
+		s.letGo(before)
+		again := before.Instance
+		s.members[zonal][first].vm = s.make("eu-a", first, &again)
+	})
+	f.await(first, is(group.StateFailed))
+	if err := f.detach(v, first, 1); err != nil {
+		t.Fatal(err)
+	}
+	if now := f.listed()[v.ID]; now.Instance != "" {
+		t.Errorf("it is listed as %+v", now)
+	}
+	f.mustAttach(v, second, 2)
+}
+
+func TestTheEndOfAnEarlierAttachmentLeavesTheLaterOne(t *testing.T) {
+	t.Parallel()
+	f := mustOpen(t, newServer(t), modes["single instances"])
+	v := f.volume(group.VolumeRequest{ID: "r"})
+	machine := f.running(group.Request{ID: "a"})
+	at := f.mustAttach(v, machine, 4)
+	if err := f.detach(v, machine, 3); err != nil {
+		t.Error(err)
+	}
+	f.change(func() {
+		if d := f.diskOf(v); len(d.Users) != 1 || d.Labels[fenceLabel] != "0" {
+			t.Errorf("it is on %v, and its labels are %v", d.Users, d.Labels)
+		}
+	})
+	if next := f.mustAttach(v, machine, 5); next != at {
+		t.Errorf("attached with a later epoch where it is, it has moved from %s to %s", at, next)
+	}
+	if _, err := f.attach(v, machine, 4); !errors.Is(err, group.ErrInUse) {
+		t.Error("the attachment before:", err)
+	}
+	if err := f.detach(v, machine, 5); err != nil || f.listed()[v.ID].Instance != "" {
+		t.Errorf("%v; it is listed as %+v", err, f.listed()[v.ID])
+	}
+}
+
 func TestAVolumeStaysOnASuspendedMachine(t *testing.T) {
 	t.Parallel()
 	f := mustOpen(t, newServer(t), modes["single instances"])
