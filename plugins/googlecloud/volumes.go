@@ -94,9 +94,6 @@ func (c *cloud) CreateVolume(ctx context.Context, r instancegroup.VolumeRequest)
 	hash := sha256.Sum256([]byte(c.settings.Owner + "/" + r.ID))
 	name := c.volumePrefix + hex.EncodeToString(hash[:10])
 	zone := cmp.Or(r.Zone, c.zones[0])
-	if !slices.Contains(c.zones, zone) {
-		return none, &instancegroup.Error{Kind: instancegroup.ErrNotFound, Message: "no machine that could have the volume is made in the zone " + zone}
-	}
 	done, err := c.turns.take(ctx, name)
 	if err != nil {
 		return none, err
@@ -126,12 +123,14 @@ func (c *cloud) CreateVolume(ctx context.Context, r instancegroup.VolumeRequest)
 
 // made is the disk of a request; nil: there is none. It is in the zone that the options say now, or, if they have changed since, in another one.
 func (c *cloud) made(ctx context.Context, zone, name string) (*disk, error) {
-	d, err := c.diskIn(ctx, zone, name)
-	if err == nil && d == nil {
-		return nil, fmt.Errorf("the disk %s of %s is in the way, as it has the name of a volume and is none: delete it", name, zone)
-	}
-	if !errors.Is(err, instancegroup.ErrNotFound) {
-		return d, err
+	if slices.Contains(c.zones, zone) {
+		d, err := c.diskIn(ctx, zone, name)
+		if err == nil && d == nil {
+			return nil, fmt.Errorf("the disk %s of %s is in the way, as it has the name of a volume and is none: delete it", name, zone)
+		}
+		if !errors.Is(err, instancegroup.ErrNotFound) {
+			return d, err
+		}
 	}
 	all, err := c.disks(ctx, name)
 	if err != nil || len(all) == 0 {
@@ -142,6 +141,9 @@ func (c *cloud) made(ctx context.Context, zone, name string) (*disk, error) {
 
 // insertDisk makes an empty disk.
 func (c *cloud) insertDisk(ctx context.Context, zone, name string, r instancegroup.VolumeRequest) error {
+	if !slices.Contains(c.zones, zone) {
+		return &instancegroup.Error{Kind: instancegroup.ErrNotFound, Message: "no machine that could have the volume is made in the zone " + zone}
+	}
 	size, err := c.diskSize(ctx, zone, r.Size)
 	if err != nil {
 		return err

@@ -227,6 +227,12 @@ func TestARequestMakesOneVolumeForGood(t *testing.T) {
 	s.guard.Unlock()
 	s.change(func() { clear(s.requests) })
 	again("the request ids are forgotten, and the options have changed", options{"instance_template": "ci", "zones": []string{"eu-b", "eu-a"}})
+	elsewhere := mustOpen(t, s, options{"instance_template": "ci", "zones": []string{"eu-b"}})
+	for _, zone := range []string{"", "eu-a"} {
+		if next := elsewhere.volume(group.VolumeRequest{ID: "r", Zone: zone}); next.ID != v.ID {
+			t.Errorf("its zone is none of the options any more, and it is asked for in %q: %+v", zone, next)
+		}
+	}
 	s.change(func() {
 		if n := len(s.volumeDisks()); n != 1 {
 			t.Errorf("there are %d disks", n)
