@@ -53,6 +53,9 @@ func checkLabels(labels map[string]string) *refusal {
 
 // disk answers what is asked of disks.
 func (s *server) disk(id string, in map[string]string, r *http.Request, body []byte) (any, *refusal) {
+	if in["zone"] != "eu-a" && in["zone"] != "eu-b" {
+		return nil, &refusal{400, "invalid", "Invalid value for field 'zone': '" + in["zone"] + "'. Unknown zone."}
+	}
 	query := r.URL.Query()
 	one := s.disks[in["zone"]+"/"+first(in["disk"], in["resource"], "none")]
 	switch id {
