@@ -36,6 +36,12 @@ type cloud struct {
 	reasons  remembered[event]
 	expiries remembered[time.Time] // of the keys of new instances, by order
 
+	volumePrefix string             // of the names of the disks of this owner's volumes
+	turns        turns              // at volumes
+	touched      recent             // ids of volumes
+	usedUp       remembered[int]    // how many request ids were used up for a call about a disk
+	diskSizes    remembered[string] // of the volume type, by zone
+
 	mu      sync.Mutex
 	key     string            // that was put into the metadata of an instance
 	where   map[string]string // the zones of instances, by name
@@ -68,6 +74,7 @@ func (c *cloud) Open(ctx context.Context, log instancegroup.Logger, settings ins
 	c.where, c.asked, c.pending, c.ending = map[string]string{}, map[string]int{}, map[string]*insert{}, map[string]time.Time{}
 	hash := sha256.Sum256([]byte(settings.Owner))
 	c.prefix = "rung-" + hex.EncodeToString(hash[:4]) + "-"
+	c.volumePrefix = "rung-volume-" + hex.EncodeToString(hash[:4]) + "-" // boot disks have the names of their instances
 	if err := c.connect(ctx); err != nil {
 		return info, err
 	}
@@ -84,6 +91,9 @@ func (c *cloud) Open(ctx context.Context, log instancegroup.Logger, settings ins
 		return info, err
 	}
 	if c.offers, err = c.findOffers(ctx); err != nil {
+		return info, err
+	}
+	if err := c.checkVolumeType(ctx); err != nil {
 		return info, err
 	}
 	return instancegroup.ProviderInfo{

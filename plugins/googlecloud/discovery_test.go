@@ -262,6 +262,19 @@ func TestTheJudgeRefusesWhatTheAPIDoesNotHave(t *testing.T) {
 		{"GET", zone + "/instances/UPPER", ``, "must match"},
 		{"DELETE", zone + "/instances/n", `{}`, "has no body"},
 		{"GET", zone + "/machines", ``, "the API has no GET"},
+		{"POST", zone + "/disks?requestId=x", `{"name": "d", "sizeGb": "10", "labels": {"a": "b"}, "diskEncryptionKey": {"kmsKeyName": "k"}}`, ""},
+		{"POST", zone + "/disks", `{"sizeGb": "10"}`, `lacks "name"`},
+		{"POST", zone + "/disks", `{"name": "d", "sizeGb": 10}`, "must be a text"},
+		{"POST", zone + "/disks", `{"name": "d", "users": ["i"]}`, "users is for output only"},
+		{"POST", zone + "/disks/d/setLabels", `{"labels": {"a": 1}}`, "must be a text"},
+		{"POST", zone + "/disks/UPPER/setLabels", `{}`, "must match"},
+		{"POST", zone + "/instances/i/attachDisk?requestId=x", `{"source": "s", "deviceName": "d", "autoDelete": false, "mode": "READ_WRITE"}`, ""},
+		{"POST", zone + "/instances/i/attachDisk", `{"mode": "WRITE"}`, "must be one of"},
+		{"POST", zone + "/instances/i/detachDisk?deviceName=d", ``, ""},
+		{"POST", zone + "/instances/i/detachDisk", ``, `requires the parameter "deviceName"`},
+		{"DELETE", zone + "/disks/d?requestId=x", ``, ""},
+		{"GET", "/compute/v1/projects/p/aggregated/disks?filter=x&pageToken=y", ``, ""},
+		{"GET", "/compute/v1/projects/p/aggregated/disks?zone=x", ``, `has no parameter "zone"`},
 	} {
 		r, err := http.NewRequest(c.method, c.url, nil)
 		if err != nil {

@@ -27,6 +27,10 @@ type Options struct {
 	Zones            []string      `json:"zones"`
 	MachineTypes     []MachineType `json:"machine_types"`
 
+	// Of volumes.
+	VolumeType   string `json:"volume_type"`
+	VolumeKMSKey string `json:"volume_kms_key"`
+
 	MaxSize         int     `json:"max_size"`
 	OSLogin         bool    `json:"os_login"`
 	OSLoginUser     string  `json:"os_login_user"`
@@ -49,7 +53,11 @@ type MachineType struct {
 // templateName is how a template is named: one of the project, or of a region of it.
 var templateName = regexp.MustCompile(`^(regions/[-a-z0-9]+/instanceTemplates/)?[a-z][-a-z0-9]*$`)
 
+// kmsKey is how a key of Cloud KMS is named, with or without a version.
+var kmsKey = regexp.MustCompile(`^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+(/cryptoKeyVersions/[0-9]+)?$`)
+
 const (
+	defaultVolumeType     = "pd-balanced"
 	defaultMaxSize        = 1000
 	defaultCallsPerSecond = 10
 )
@@ -67,6 +75,12 @@ func (o *Options) check() error {
 	}
 	if o.CallsPerSecond == 0 {
 		o.CallsPerSecond = defaultCallsPerSecond
+	}
+	if o.VolumeKMSKey != "" && !kmsKey.MatchString(o.VolumeKMSKey) {
+		return fmt.Errorf(`the option "volume_kms_key" must be projects/PROJECT/locations/LOCATION/keyRings/RING/cryptoKeys/KEY, not %q`, o.VolumeKMSKey)
+	}
+	if o.Region != "" && (o.VolumeType != "" || o.VolumeKMSKey != "") {
+		return errors.New(`the managed instance group of a region has no volumes: remove "volume_type" and "volume_kms_key", or use the group of a zone`)
 	}
 	group := o.Name != ""
 	switch {

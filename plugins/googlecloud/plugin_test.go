@@ -87,8 +87,8 @@ func TestThePluginPassesTheSuite(t *testing.T) {
 			s := newServer(t)
 			grouptest.Run(t, plugintest.Subject(s.config(t, mode)))
 			s.change(func() {
-				if len(s.vms) > 0 {
-					t.Errorf("%d instances are left", len(s.vms))
+				if len(s.vms)+len(s.disks) > 0 {
+					t.Errorf("%d instances and %d disks are left", len(s.vms), len(s.disks))
 				}
 			})
 		})
@@ -107,9 +107,9 @@ func TestThePluginPassesTheSuiteWhenTheAPIFails(t *testing.T) {
 				case strings.HasSuffix(method, ".insert") || strings.HasSuffix(method, ".createInstances"):
 					makes++
 					f.lost = makes%3 == 0
-				case strings.HasSuffix(method, "nstances.list") || strings.HasSuffix(method, ".listManagedInstances"):
+				case strings.HasSuffix(method, "nstances.list") || strings.HasSuffix(method, ".listManagedInstances") || strings.HasSuffix(method, ".aggregatedList"):
 					f.stale = calls%4 == 0
-				case strings.HasSuffix(method, ".delete") || strings.HasSuffix(method, ".deleteInstances"):
+				case strings.HasSuffix(method, ".delete") || strings.HasSuffix(method, ".deleteInstances") || strings.HasSuffix(method, "Disk") || strings.HasSuffix(method, ".setLabels"):
 					f.lost = calls%3 == 0
 				}
 				switch {
@@ -122,8 +122,8 @@ func TestThePluginPassesTheSuiteWhenTheAPIFails(t *testing.T) {
 			}
 			grouptest.Run(t, plugintest.Subject(s.config(t, mode)))
 			s.change(func() {
-				if len(s.vms) > 0 {
-					t.Errorf("%d instances are left", len(s.vms))
+				if len(s.vms)+len(s.disks) > 0 {
+					t.Errorf("%d instances and %d disks are left", len(s.vms), len(s.disks))
 				}
 			})
 		})
@@ -641,6 +641,10 @@ func TestAConfigurationThatCannotBeIsRefused(t *testing.T) {
 		"another project":       {options{"instance_template": "ci", "zone": "eu-a", "project": "other"}, nil, "the cloud refuses the credentials"},
 		"an unknown option":     {options{"instance_template": "ci", "zoen": "eu-a"}, nil, "zoen"},
 		"a price of nothing":    {options{"instance_template": "ci", "zone": "eu-a", "machine_types": []options{{"name": "x", "price": 1}}}, nil, "currency"},
+		"no such disk type":     {options{"instance_template": "ci", "zones": []string{"eu-a", "eu-b"}, "volume_type": "hyperdisk-balanced"}, nil, `the option "volume_type": not found: the disk type "hyperdisk-balanced" of eu-b`},
+		"no disk type":          {options{"instance_template": "ci", "zone": "eu-a", "volume_type": "PD SSD"}, nil, "volume_type"},
+		"a KMS key of nowhere":  {options{"instance_template": "ci", "zone": "eu-a", "volume_kms_key": "k"}, nil, `must be projects/PROJECT/locations/`},
+		"volumes of a region":   {options{"name": "runners", "region": "eu", "volume_type": "pd-ssd"}, nil, `has no volumes: remove "volume_type"`},
 		"an autoscaler": {
 			modes["a group of a zone"], func(g *compute.InstanceGroupManager) { g.Status.Autoscaler = "x/autoscalers/scaler" }, "has the autoscaler scaler, which removes busy instances",
 		},

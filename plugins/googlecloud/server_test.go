@@ -201,7 +201,7 @@ func (s *server) answer(id string, in map[string]string, r *http.Request, body [
 	switch id {
 	case "compute.instances.list":
 		s.look()
-		items, next := page(s, id+in["zone"], s.instances(in["zone"], query.Get("filter")), query.Get("pageToken"), stale)
+		items, next := page(s, id+in["zone"]+query.Get("filter"), s.instances(in["zone"], query.Get("filter")), query.Get("pageToken"), stale)
 		return &compute.InstanceList{Items: items, NextPageToken: next}, nil
 	case "compute.zoneOperations.list":
 		var all []*compute.Operation
@@ -229,11 +229,16 @@ func (s *server) answer(id string, in map[string]string, r *http.Request, body [
 			return found[compute.InstanceTemplate](nil, "template")
 		}
 		return &compute.InstanceTemplate{Name: in["instanceTemplate"], Properties: p}, nil
+	case "compute.disks.aggregatedList":
+		return s.listDisks(query.Get("filter"), query.Get("pageToken"), stale), nil
 	case "compute.instances.insert":
 		return s.insert(in["zone"], query.Get("sourceInstanceTemplate"), query.Get("requestId"), strict[compute.Instance](s, body))
 	}
 	if strings.HasPrefix(id, "compute.instances.") {
-		return s.instance(id, in, query.Get("queryPath"), body)
+		return s.instance(id, in, r, body)
+	}
+	if strings.HasPrefix(id, "compute.disk") {
+		return s.disk(id, in, r, body)
 	}
 	if strings.HasPrefix(id, "oslogin.") {
 		return s.login(id, in, body)
@@ -242,7 +247,9 @@ func (s *server) answer(id string, in map[string]string, r *http.Request, body [
 }
 
 // instance answers what is asked of one instance.
-func (s *server) instance(id string, in map[string]string, path string, body []byte) (any, *refusal) {
+func (s *server) instance(id string, in map[string]string, r *http.Request, body []byte) (any, *refusal) {
+	query := r.URL.Query()
+	path := query.Get("queryPath")
 	one := s.vms[in["zone"]+"/"+in["instance"]]
 	if one == nil {
 		return nil, &refusal{404, "notFound", "there is no instance " + in["instance"]}
@@ -261,6 +268,10 @@ func (s *server) instance(id string, in map[string]string, path string, body []b
 	case "compute.instances.resume":
 		one.path = []string{"SUSPENDED", "PROVISIONING", "STAGING", "RUNNING"}
 		return s.begin("resume", scope, "", ok), nil
+	case "compute.instances.attachDisk":
+		return s.attachDisk(one, query.Get("requestId"), strict[compute.AttachedDisk](s, body))
+	case "compute.instances.detachDisk":
+		return s.detachDisk(one, query.Get("deviceName"))
 	case "compute.instances.setMetadata":
 		m := strict[compute.Metadata](s, body)
 		if m.Fingerprint != one.Metadata.Fingerprint {

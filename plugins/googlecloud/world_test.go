@@ -30,8 +30,12 @@ type world struct {
 	logins    map[string]string // keys of the OS Login profile, by fingerprint
 	hostKeys  bool              // guest agents publish host keys
 
-	exhausted map[string]string // zones in which instances cannot be made, and why
-	held      bool              // operations do not end
+	disks     map[string]*volumeDisk // by zone/name
+	diskTypes map[string]string      // the sizes that are valid, by zone/name
+
+	exhausted   map[string]string // zones in which instances cannot be made ("disks": disks cannot be), and why
+	unreachable []string          // what the list of disks lacks
+	held        bool              // operations do not end
 }
 
 // vm is an instance, and the states that it goes through.
@@ -66,6 +70,7 @@ func newWorld() *world {
 	w := &world{
 		vms: map[string]*vm{}, groups: map[string]*compute.InstanceGroupManager{}, members: map[string]map[string]*member{}, ops: map[string]*operation{}, requests: map[string]string{},
 		templates: map[string]*compute.InstanceProperties{}, types: map[string]*compute.MachineType{}, logins: map[string]string{}, exhausted: map[string]string{}, hostKeys: true,
+		disks: map[string]*volumeDisk{}, diskTypes: map[string]string{"eu-a/pd-balanced": "10GB-64TB", "eu-b/pd-balanced": "10GB-64TB", "eu-a/hyperdisk-balanced": "4GB-65536GB"},
 	}
 	startup, keys := "#!/bin/sh", "admin:ssh-ed25519 AAAA admin"
 	w.templates["global/ci"] = &compute.InstanceProperties{
@@ -136,6 +141,7 @@ func (w *world) look() {
 			one.Status, one.path = one.path[0], one.path[1:]
 		}
 		if one.Status == "gone" {
+			w.letGo(one)
 			delete(w.vms, key)
 		}
 	}
@@ -192,6 +198,7 @@ func (w *world) make(zone, name string, i *compute.Instance) *vm {
 	one.Metadata.Fingerprint = "Zm9v"
 	one.NetworkInterfaces = []*compute.NetworkInterface{{NetworkIP: fmt.Sprintf("10.0.0.%d", w.next%200+1), AccessConfigs: []*compute.AccessConfig{{NatIP: fmt.Sprintf("203.0.113.%d", w.next%200+1)}}}}
 	w.vms[zone+"/"+name] = one
+	w.boot(zone, one)
 	return one
 }
 
