@@ -26,7 +26,7 @@ import (
 // phase is a point of a job in a container.
 type phase struct {
 	name  string
-	image string                   // empty is the usual one
+	image string                   // in YAML; empty is the usual one
 	call  func(*http.Request) bool // the call of the engine that shows it; nil is the log of the step
 	codes []int                    // how an interrupted job may end
 }
@@ -37,7 +37,8 @@ var phases = []phase{
 	{"pulling", "127.0.0.1:1/no/registry:1", calls(http.MethodPost, "/images/create"), interrupted},
 	{"starting", "", calls(http.MethodPost, "/start"), interrupted},
 	{"sending files", "", execs("unpack"), interrupted},
-	{"before the run", "", execs("proxy"), interrupted},
+	// Whose entrypoint may hold the streams of the container, so that a process in it is the connection.
+	{"before the run", `{name: ` + enginetest.Image + `, entrypoint: [/bin/sh, -c, 'exec "$@"', entry]}`, execs("proxy"), interrupted},
 	{"in a step", "", nil, interrupted},
 	{"fetching files", "", func(r *http.Request) bool {
 		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/archive") && strings.Contains(r.URL.Query().Get("path"), "/store/")
