@@ -47,8 +47,8 @@ type Options struct {
 	Check func(ctx context.Context, m *Machine) error
 	// Mount gives the user of a machine the volume that its group has attached there as a block device, and returns the folder in which that user has it. nil: no volume
 	// that is a device can be used. Unmount takes a volume back before its group is asked to detach it; folder is where the machine had it, or empty if that is not known.
-	// Both are called again after errors; Unmount also for volumes that are not mounted, or are folders of their group, and not for machines that are suspended, ending or gone.
-	// nil: nothing is mounted.
+	// nil: nothing is mounted. Both are called again after errors, and Unmount also for volumes that are not mounted, or are folders of their group. A call of one may begin
+	// while one of the other, that was given up, still goes on.
 	Mount   func(ctx context.Context, m *Machine, volume, device string) (folder string, err error)
 	Unmount func(ctx context.Context, m *Machine, volume, folder string) error
 

@@ -170,10 +170,11 @@ func (f *Fleet) restore() error {
 
 // begin starts what goes on until Close.
 func (f *Fleet) begin() {
+	volumes := f.o.Scale.Volumes.Max > 0 || len(f.volumes) > 0 // who wants none may not be allowed to list any
 	go f.run()
 	for _, c := range f.clouds {
 		f.busy.Go(c.lists)
-		if c.group.Can().Volumes && (f.o.Scale.Volumes.Max > 0 || len(f.volumes) > 0) { // who wants none may not be allowed to list any
+		if volumes && c.group.Can().Volumes {
 			f.busy.Go(c.volumeLists)
 		}
 		if c.group.Can().Watch {

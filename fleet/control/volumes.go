@@ -101,21 +101,17 @@ var volumeCalls = map[scale.VolumeState]scale.Kind{
 
 // volume makes the call that a volume is due for. m is its machine; nil: it has none, or that is gone. tell passes on that it has worked.
 func (c *cloud) volume(rec scale.VolumeRecord, m *machine) (tell func(now time.Time), err error) {
-	if !c.enter(c.creates) {
-		return nil, context.Canceled
-	}
-	defer func() { <-c.creates }()
 	f, at := c.f, group.Attachment{Volume: rec.ID, Instance: rec.Instance, Epoch: rec.Epoch}
 	switch rec.State {
 	case scale.VolumeCreating:
 		r := group.VolumeRequest{ID: rec.Request, Size: f.o.Scale.Volumes.Size, Zone: rec.Zone, Labels: map[string]string{ProjectLabel: rec.Name}}
-		made, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (group.Volume, error) { return c.group.CreateVolume(ctx, r) })
+		made, err := change(c, func(ctx context.Context) (group.Volume, error) { return c.group.CreateVolume(ctx, r) })
 		if whose := made.Labels[ProjectLabel]; err == nil && whose != rec.Name {
 			err = &group.Error{Kind: group.ErrNotFound, Message: fmt.Sprintf("the group answers with the volume %s of %q, which is not the one that was asked for (%s)", made.ID, whose, rec.Request)}
 		}
 		return func(now time.Time) { f.scale.VolumeCreated(now, rec.Name, rec.Request, made.ID, made.Zone) }, err
 	case scale.VolumeAttaching:
-		folder, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (string, error) { return c.group.AttachVolume(ctx, at) })
+		folder, err := change(c, func(ctx context.Context) (string, error) { return c.group.AttachVolume(ctx, at) })
 		if err == nil && group.IsDevice(folder) {
 			folder, err = c.mount(m, rec, folder)
 		}
@@ -124,25 +120,34 @@ func (c *cloud) volume(rec scale.VolumeRecord, m *machine) (tell func(now time.T
 		if err := c.unmount(m, rec); err != nil {
 			return nil, err
 		}
-		_, err := call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DetachVolume(ctx, at) })
+		_, err := change(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DetachVolume(ctx, at) })
 		return func(now time.Time) { f.scale.VolumeDetached(now, rec.Name, rec.Epoch) }, err
 	}
-	_, err = call(f.calls, c, f.o.CallTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DeleteVolume(ctx, rec.ID) })
+	_, err = change(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DeleteVolume(ctx, rec.ID) })
 	return func(now time.Time) { f.scale.VolumeDeleted(now, rec.Name) }, err
 }
 
-// mount gives a machine a volume that is a block device, and returns the folder that it is in then.
+// change makes a call of a group that changes something, as one of so many at once.
+func change[T any](c *cloud, do func(context.Context) (T, error)) (out T, err error) {
+	if !c.enter(c.creates) {
+		return out, context.Canceled
+	}
+	defer func() { <-c.creates }()
+	return call(c.f.calls, c, c.f.o.CallTimeout, do)
+}
+
+// mount gives a machine a volume that is a block device, and returns the folder that it is in then. Its file system may have to be repaired.
 func (c *cloud) mount(m *machine, rec scale.VolumeRecord, device string) (folder string, err error) {
 	f := c.f
-	of, usable := c.usable(m)
+	of, state := c.visited(m)
 	switch {
-	case !usable: // the lists tell
+	case state >= scale.Suspended: // the lists tell
 		return "", group.Transient(0, fmt.Errorf("the machine %s is gone or ending", rec.Instance))
 	case f.o.Mount == nil:
 		return "", errors.New("internal error: the volume is a block device, and nothing mounts those")
 	}
 	var at string
-	err = f.visit(f.calls, m, f.o.CallTimeout, func(ctx context.Context) (err error) {
+	err = f.visit(f.calls, m, f.o.PrepareTimeout, func(ctx context.Context) (err error) {
 		at, err = f.o.Mount(ctx, &of, rec.ID, device)
 		return err
 	})
@@ -152,24 +157,34 @@ func (c *cloud) mount(m *machine, rec scale.VolumeRecord, device string) (folder
 	return at, nil
 }
 
-// unmount takes a volume back from the file system of a machine, if that has it there. What is suspended or ends has shut its operating system down.
+// unmount takes a volume back from the file system of a machine, if that has it there. One that is ending or suspended may not answer any more, or will not
+// need the volume again: it is asked once, for a short time.
 func (c *cloud) unmount(m *machine, rec scale.VolumeRecord) error {
 	f := c.f
-	of, usable := c.usable(m)
-	if f.o.Unmount == nil || !usable {
+	of, state := c.visited(m)
+	if f.o.Unmount == nil || state == scale.Gone {
 		return nil
 	}
-	return f.visit(f.calls, m, f.o.CallTimeout, func(ctx context.Context) error { return f.o.Unmount(ctx, &of, rec.ID, rec.Folder) })
+	limit := f.o.CallTimeout
+	if state >= scale.Suspended {
+		limit = f.o.CheckTimeout
+	}
+	err := f.visit(f.calls, m, limit, func(ctx context.Context) error { return f.o.Unmount(ctx, &of, rec.ID, rec.Folder) })
+	if err != nil && state >= scale.Suspended {
+		f.log.Debug("a volume is not unmounted, as its machine ends or is suspended", "volume", rec.ID, "instance", rec.Instance, "error", err)
+		return nil
+	}
+	return err
 }
 
-// usable is a machine for who visits it, unless there is none that does what it is told.
-func (c *cloud) usable(m *machine) (Machine, bool) {
+// visited is a machine for who visits it, and its state; scale.Gone where there is none.
+func (c *cloud) visited(m *machine) (Machine, scale.State) {
 	if m == nil {
-		return Machine{}, false
+		return Machine{}, scale.Gone
 	}
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
-	return m.public(), m.rec.State < scale.Suspended
+	return m.public(), m.rec.State
 }
 
 // noteVolume puts what was decided about a volume into the history, once. The caller holds the lock.

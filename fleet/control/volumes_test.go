@@ -272,15 +272,16 @@ func TestADeviceIsMountedBeforeItsJobAndUnmountedBeforeItIsDetached(t *testing.T
 	})
 }
 
-func TestAMachineThatEndsIsNotAskedToUnmount(t *testing.T) {
+func TestAMachineThatEndsIsAskedOnceToUnmount(t *testing.T) {
 	t.Parallel()
-	m := &mounts{}
+	m := &mounts{fails: 1}
 	o, set := asDevices(m, fake.Options{Deleting: time.Minute})
 	inWorld(t, o, set, func(w *world) {
 		w.of("a", "web")
 		w.fleet.Release("a", "")
 		w.ends(time.Hour)
-		if want := []string{"AttachVolume fake-0", "mount volume-1 from /dev/volume-1 on fake-0", "DetachVolume fake-0"}; !slices.Equal(m.log, want) {
+		want := []string{"AttachVolume fake-0", "mount volume-1 from /dev/volume-1 on fake-0", "unmount volume-1 from /mounted/volume-1 on fake-0", "DetachVolume fake-0"}
+		if !slices.Equal(m.log, want) {
 			t.Errorf("it did\n%q, want\n%q", m.log, want)
 		}
 	})

@@ -26,8 +26,9 @@ type seat struct {
 	nest  *nest // of its machine; nil: it has none
 	vm    *vm   // where its job runs; nil: on the machine itself
 
-	machine *control.Machine // once the place is made
-	mounted string           // the folder of its volume, if that is a device; empty otherwise
+	slot    *control.Slot // once there is one
+	mounted string        // the folder of its volume, if that is a device; empty otherwise
+	fault   string        // what is wrong with its machine; empty: nothing is known
 }
 
 // handle is that of a machine.
@@ -115,7 +116,7 @@ func (s *source) Give(at *seat, fault string) {
 	if at.vm != nil {
 		fault = ""
 	}
-	s.control.Release(at.key, fault)
+	s.control.Release(at.key, cmp.Or(fault, at.fault))
 }
 
 // End implements places.Source. What was on the machine has ended, and Give gives its slot back.
@@ -140,12 +141,12 @@ func (s *source) Make(ctx context.Context, at *seat, job provider.Job, report ex
 		Name: nameOf(&slot.Machine), Slot: slot.Number, Life: executor.NewLife(),
 		Volume: slot.Volume, Connect: s.hosts.connector(slot.Machine), Fresh: s.pools[slot.Pool] != nil && s.pools[slot.Pool].fresh,
 	}
-	at.machine = &slot.Machine
+	at.slot = slot
 	if m.Volume != "" && !at.again {
 		if s.mounts.has(m.Volume) {
 			at.mounted = m.Volume
 		}
-		if err := s.tidy(ctx, slot); err != nil {
+		if err := s.tidy(ctx, at); err != nil {
 			return nil, err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"path"
 
 	"github.com/rungci/rung/executor/provider"
-	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/group/options"
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/internal/pluginoption"
@@ -78,17 +77,29 @@ for name in * .[!.]*; do
   esac
 done`
 
-// tidy makes a volume one that no job uses, as nobody else has it.
-func (s *source) tidy(ctx context.Context, slot *control.Slot) error {
-	if !path.IsAbs(slot.Volume) {
-		return fmt.Errorf("the volume of the job is in %s, and volumes are for machines with a POSIX shell", slot.Volume)
+// tidy makes a volume one that no job uses, as nobody else has it. One that is a device must be mounted: a machine that was started again, or lost it otherwise, is of no
+// more use.
+func (s *source) tidy(ctx context.Context, at *seat) error {
+	folder := at.slot.Volume
+	if !path.IsAbs(folder) {
+		return fmt.Errorf("the volume of the job is in %s, and volumes are for machines with a POSIX shell", folder)
 	}
-	code, said, err := s.mounts.posix(ctx, &slot.Machine, "/bin/sh", "-c", tidyScript, "sh", slot.Volume)
+	if at.mounted != "" {
+		code, _, err := s.mounts.posix(ctx, &at.slot.Machine, "mountpoint", "-q", folder)
+		switch {
+		case err != nil:
+			return err
+		case code != 0:
+			at.fault = "the volume in " + folder + " is not mounted there any more"
+			return errors.New(at.fault)
+		}
+	}
+	code, said, err := s.mounts.posix(ctx, &at.slot.Machine, "/bin/sh", "-c", tidyScript, "sh", folder)
 	if err == nil && code != 0 {
 		err = errors.New(said)
 	}
 	if err != nil {
-		return fmt.Errorf("the volume in %s cannot be used: %w", slot.Volume, err)
+		return fmt.Errorf("the volume in %s cannot be used: %w", folder, err)
 	}
 	return nil
 }
