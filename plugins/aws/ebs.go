@@ -149,7 +149,8 @@ func pack(labels map[string]string) ([]types.Tag, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("the %d labels of the volume do not fit into the %d tags that EC2 has for one: use fewer or shorter ones", len(labels), maxTags)
+	return nil, &instancegroup.Error{Kind: instancegroup.ErrUnsupported, Message: fmt.Sprintf(
+		"the %d labels of the volume do not fit into the %d tags that EC2 has for one: use fewer or shorter ones", len(labels), maxTags)}
 }
 
 func packInto(tags, labels map[string]string) error {
@@ -270,6 +271,9 @@ var sizes = map[types.VolumeType]struct{ least, most int64 }{
 	types.VolumeTypeSt1: {125, 16384}, types.VolumeTypeSc1: {125, 16384}, types.VolumeTypeStandard: {1, 1024},
 }
 
+// wrongOptions are what EC2 says of a volume that it does not make as it is asked for, now or later.
+var wrongOptions = []string{"InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter", "MissingParameter"}
+
 // create makes a volume, unless there is one of the request.
 func (s *disks) create(ctx context.Context, r instancegroup.VolumeRequest) (none instancegroup.Volume, err error) {
 	give, err := s.turns.take(ctx, "request "+r.ID)
@@ -292,10 +296,13 @@ func (s *disks) create(ctx context.Context, r instancegroup.VolumeRequest) (none
 		return none, err
 	}
 	out, err := call(ctx, s.api, s.api.ec2.CreateVolume, in)
-	if err != nil {
-		if errors.Is(err, errLost) && !errors.Is(err, instancegroup.ErrTransient) { // what EC2 says of the last try is not about the one whose answer did not come
-			err = &instancegroup.Error{Kind: instancegroup.ErrUncertain, Message: err.Error()}
-		}
+	switch {
+	case err == nil:
+	case errors.Is(err, errLost) && !errors.Is(err, instancegroup.ErrTransient): // what EC2 says of the last try is not about the one whose answer did not come
+		return none, &instancegroup.Error{Kind: instancegroup.ErrUncertain, Message: err.Error()}
+	case slices.Contains(wrongOptions, codeOf(err)):
+		return none, &instancegroup.Error{Kind: instancegroup.ErrUnsupported, Message: fmt.Sprintf("%v; check the options of volumes", err)}
+	default:
 		return none, err
 	}
 	v := &ebs{status: out.State, Volume: instancegroup.Volume{

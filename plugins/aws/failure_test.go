@@ -86,6 +86,7 @@ func TestWhatIsWrongWithOptionsIsSaid(t *testing.T) {
 		`"volume_type" "io2" requires "volume_iops"`:                           {Name: "g", VolumeType: "io2"},
 		`"volume_iops" requires "volume_type" gp3`:                             {Name: "g", VolumeType: "st1", VolumeIOPS: 100},
 		`"volume_throughput" requires "volume_type"`:                           {Name: "g", VolumeType: "io2", VolumeIOPS: 100, VolumeThroughput: 200},
+		`must be at least 3000 and 125`:                                        {Name: "g", VolumeIOPS: 1000},
 		`"volume_throughput" must not be negative`:                             {Name: "g", VolumeThroughput: -1},
 	} {
 		o.Region = "eu-west-1"

@@ -106,6 +106,12 @@ func (o *Options) check() error {
 	return o.checkShapes()
 }
 
+// What a gp3 volume has in any case: operations a second, and MiB/s.
+const (
+	leastIOPS       = 3000
+	leastThroughput = 125
+)
+
 func (o *Options) checkVolumes() error {
 	if o.VolumeType == "" {
 		o.VolumeType = string(types.VolumeTypeGp3)
@@ -121,6 +127,8 @@ func (o *Options) checkVolumes() error {
 		return fmt.Errorf(`the option "volume_type" %q requires "volume_iops"`, o.VolumeType)
 	case !provisioned && kind != types.VolumeTypeGp3 && o.VolumeIOPS > 0:
 		return fmt.Errorf(`the option "volume_iops" requires "volume_type" gp3, io1 or io2, not %q`, o.VolumeType)
+	case kind == types.VolumeTypeGp3 && o.VolumeIOPS > 0 && o.VolumeIOPS < leastIOPS, o.VolumeThroughput > 0 && o.VolumeThroughput < leastThroughput:
+		return fmt.Errorf(`the options "volume_iops" and "volume_throughput" must be at least %d and %d, which every gp3 volume has`, leastIOPS, leastThroughput)
 	case kind != types.VolumeTypeGp3 && o.VolumeThroughput > 0:
 		return fmt.Errorf(`the option "volume_throughput" requires "volume_type" gp3, not %q`, o.VolumeType)
 	}

@@ -190,7 +190,7 @@ func (s *disks) learn(d *disk, v *ebs) {
 	switch {
 	case v.Instance != "":
 		d.attaching = time.Time{}
-	case !d.seen && v.epoch > v.fence: // another process may have died in the middle of an attachment
+	case !d.seen && v.epoch > 0 && v.epoch >= v.fence: // another process may have died in the middle of an attachment, or while it waited for the end of one
 		d.attaching = time.Now()
 	}
 	d.seen, d.epoch, d.fence = true, max(d.epoch, v.epoch), max(d.fence, v.fence)
@@ -345,7 +345,7 @@ func (s *disks) ask(ctx context.Context, d *disk, v *ebs, to *types.Instance) er
 		d.attaching = time.Now()
 		_, err := call(ctx, s.api, s.api.ec2.AttachVolume, &ec2.AttachVolumeInput{VolumeId: aws.String(v.ID), InstanceId: aws.String(id), Device: aws.String(name)})
 		code := codeOf(err)
-		if code != "" && !errors.Is(err, errLost) {
+		if d.attaching = time.Now(); code != "" && !errors.Is(err, errLost) {
 			d.attaching = before // it had no effect
 		}
 		switch {

@@ -133,6 +133,22 @@ func TestAQuotaForVolumesIsAQuota(t *testing.T) {
 	g.attach(t, v.ID, ids[0], 1)
 }
 
+func TestWrongOptionsOfVolumesAreNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, motoURL(t))
+	g := open(t, c.inOneZone(t))
+	for _, code := range wrongOptions {
+		c.fault("CreateVolume", 1, refuse(400, code))
+		_, err := g.CreateVolume(t.Context(), volumeRequest(1))
+		wants(t, "CreateVolume with "+code, err, group.ErrUnsupported)
+	}
+	c.fault("CreateVolume", 1, lose)
+	c.fault("CreateVolume", 1, refuse(400, wrongOptions[0]))
+	_, err := g.CreateVolume(t.Context(), volumeRequest(1))
+	wants(t, "CreateVolume after a lost answer", err, group.ErrUncertain)
+	g.volume(t, 1)
+}
+
 func TestCallsAboutVolumesThatAreThrottledAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	c, g, ids := withMachines(t, 1)
@@ -415,10 +431,10 @@ func TestAnotherProcessWaitsForAnAttachmentThatMayCome(t *testing.T) {
 	wants(t, "DetachVolume", g.DetachVolume(t.Context(), a), group.ErrTransient)
 	g.own.disks.late = 0
 	g.detach(t, v.ID, ids[0], 4)
-	// One that another process detached is not waited for.
+	// Another process may have died while it waited: the fence does not say that it was done.
 	next := open(t, c.inOneZone(t))
 	next.own.disks.late = time.Hour
-	next.detach(t, v.ID, ids[0], 4)
+	wants(t, "DetachVolume again", next.DetachVolume(t.Context(), a), group.ErrTransient)
 	wants(t, "AttachVolume", next.tries(t, v.ID, ids[0], 4), group.ErrInUse)
 	next.attach(t, v.ID, ids[0], 5)
 }
