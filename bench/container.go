@@ -89,7 +89,7 @@ func dockerCommand() (command, error) {
 	}
 	version := c
 	version.args = []string{path, "version"}
-	if _, _, err := version.run(); err != nil {
+	if _, err := version.run(); err != nil {
 		return command{}, skipped("no container engine answers; scripts/engine.sh starts one for a command")
 	}
 	return c, nil
@@ -127,7 +127,7 @@ func (w *world) makeImage(docker command) error {
 		return err
 	}
 	docker.args = append(docker.args, "import", "--change", `CMD ["sh"]`, file, benchImage)
-	_, _, err = docker.run()
+	_, err = docker.run()
 	return err
 }
 

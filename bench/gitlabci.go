@@ -111,7 +111,7 @@ func listing(jobs int, memory bool) func(*world) (float64, string, error) {
 		}
 		ours := command{args: []string{w.runner, "local", "--list"}, dir: dir, env: []string{"TMPDIR=" + w.inMemory}}
 		if memory {
-			_, peak, err := ours.run()
+			peak, err := ours.peak()
 			return float64(peak) / 1e3, "the process alone", err
 		}
 		against := ""
@@ -145,11 +145,11 @@ func (w *world) median(c command, against string) (float64, string, error) {
 	loop := command{args: []string{"bash", "-c", fmt.Sprintf("for i in $(seq %d); do bash -c true; done", loops)}, dir: c.dir}
 	var times, bashes []time.Duration
 	for range w.rounds {
-		took, _, err := c.run()
+		took, err := c.run()
 		if err != nil {
 			return 0, "", err
 		}
-		took2, _, err := loop.run()
+		took2, err := loop.run()
 		if err != nil {
 			return 0, "", err
 		}
@@ -169,7 +169,7 @@ func (w *world) besideGitlabCILocal(dir string, args ...string) string {
 	if err != nil {
 		return "no gitlab-ci-local: " + err.Error()
 	}
-	took, _, err := command{args: append(program, args...), dir: dir}.run()
+	took, err := command{args: append(program, args...), dir: dir}.run()
 	if err != nil {
 		return "gitlab-ci-local failed"
 	}

@@ -79,14 +79,14 @@ func logging(secret string) func(*world) (float64, string, error) {
 		var ratios []float64
 		var ours, theirs []time.Duration
 		for range min(w.rounds, 5) {
-			a, _, err := job.run()
+			a, err := job.run()
 			if err != nil {
 				return 0, "", err
 			}
 			if err := os.RemoveAll(filepath.Join(job.dir, ".rung", "traces")); err != nil {
 				return 0, "", err
 			}
-			b, _, err := pipe.run()
+			b, err := pipe.run()
 			if err != nil {
 				return 0, "", err
 			}
@@ -107,7 +107,7 @@ func loggingMemory(w *world) (float64, string, error) {
 		if err != nil {
 			return 0, "", err
 		}
-		_, peak, err := job.run()
+		peak, err := job.peak()
 		if err != nil {
 			return 0, "", err
 		}

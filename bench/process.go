@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -43,10 +42,10 @@ var replayFigures = []figure{{
 		var ratios []float64
 		var a, b time.Duration
 		for range min(w.rounds, 5) {
-			if a, _, err = first.run(); err != nil {
+			if a, err = first.run(); err != nil {
 				return 0, "", err
 			}
-			if b, _, err = again.run(); err != nil {
+			if b, err = again.run(); err != nil {
 				return 0, "", err
 			}
 			ratios = append(ratios, float64(b)/float64(a))
@@ -64,7 +63,7 @@ var memoryFigures = []figure{
 			if err != nil {
 				return 0, "", err
 			}
-			_, peak, err := s.run()
+			peak, err := s.peak()
 			return float64(peak) / 1e3, "the process alone, trace on", err
 		},
 	},
@@ -76,7 +75,7 @@ var memoryFigures = []figure{
 			if err != nil {
 				return 0, "", err
 			}
-			_, peak, err := s.run()
+			peak, err := s.peak()
 			return float64(peak) / 1e3, "the process alone, trace on", err
 		},
 	},
@@ -91,11 +90,11 @@ var memoryFigures = []figure{
 			if err != nil {
 				return 0, "", err
 			}
-			_, less, err := terse.run()
+			less, err := terse.peak()
 			if err != nil {
 				return 0, "", err
 			}
-			_, more, err := loud.run()
+			more, err := loud.peak()
 			return float64(more) / float64(less), fmt.Sprintf("%.1f MB against %.1f MB", float64(more)/1e3, float64(less)/1e3), err
 		},
 	},
@@ -136,7 +135,7 @@ func programStart(w *world) (float64, string, error) {
 		var took [2]time.Duration
 		for range starts {
 			for i, c := range []command{ours, empty} {
-				one, _, err := c.run()
+				one, err := c.run()
 				if err != nil {
 					return 0, "", err
 				}
@@ -160,11 +159,11 @@ func ownMemory(w *world) (float64, string, error) {
 	var own []float64
 	var peaks, bases []float64
 	for range w.rounds {
-		_, peak, err := run.run()
+		peak, err := run.peak()
 		if err != nil {
 			return 0, "", err
 		}
-		_, base, err := version.run()
+		base, err := version.peak()
 		if err != nil {
 			return 0, "", err
 		}
@@ -192,23 +191,28 @@ type command struct {
 	env  []string // over that of this process
 }
 
-// run runs the command once and returns its wall time and peak memory in KiB.
-func (c command) run() (time.Duration, int64, error) {
-	cmd := exec.Command(c.args[0], c.args[1:]...)
+// in is a program that is run in the folder and with the environment of the command.
+func (c command) in(args ...string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = c.dir
 	if c.env != nil {
 		cmd.Env = append(os.Environ(), c.env...)
 	}
+	return cmd
+}
+
+// run runs the command once and returns its wall time.
+func (c command) run() (time.Duration, error) {
+	cmd := c.in(c.args...)
 	var out bytes.Buffer
 	cmd.Stderr = &out
 	start := time.Now()
 	err := cmd.Run()
 	took := time.Since(start)
 	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w\n%s", strings.Join(c.args, " "), err, out.String())
+		return 0, fmt.Errorf("%s: %w\n%s", strings.Join(c.args, " "), err, out.String())
 	}
-	usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return took, usage.Maxrss, nil
+	return took, nil
 }
 
 // stepsOf are the steps of a list, by kind; %d is their number.
@@ -242,11 +246,11 @@ func (w *world) inTurn(kind string, n int, loop string) (mine, theirs []time.Dur
 	}
 	peer := command{args: []string{"bash", "-c", loop}, dir: w.dir}
 	for range w.rounds {
-		a, _, err := ours.run()
+		a, err := ours.run()
 		if err != nil {
 			return nil, nil, err
 		}
-		b, _, err := peer.run()
+		b, err := peer.run()
 		if err != nil {
 			return nil, nil, err
 		}

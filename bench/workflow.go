@@ -114,7 +114,7 @@ func javaScriptCost(w *world) (float64, string, error) {
 	for range max(3, w.rounds/2) {
 		var took [3]time.Duration
 		for i, c := range []command{w.workflowCommand(with), w.workflowCommand(once), node} {
-			if took[i], _, err = c.run(); err != nil {
+			if took[i], err = c.run(); err != nil {
 				return 0, "", err
 			}
 		}
@@ -127,11 +127,11 @@ func javaScriptCost(w *world) (float64, string, error) {
 func (w *world) difference(more, less command) (float64, string, error) {
 	var costs []time.Duration
 	for range w.rounds {
-		a, _, err := more.run()
+		a, err := more.run()
 		if err != nil {
 			return 0, "", err
 		}
-		b, _, err := less.run()
+		b, err := less.run()
 		if err != nil {
 			return 0, "", err
 		}
@@ -182,10 +182,10 @@ func (w *world) besideAct(dir string) string {
 		args: []string{program, "push", "--workflows", ".github/workflows/ci.yml", "--platform", "ubuntu-latest=-self-hosted", "--quiet"},
 		dir:  dir, env: []string{"XDG_CACHE_HOME=" + filepath.Join(w.inMemory, "act"), "HOME=" + w.inMemory},
 	}
-	if _, _, err := peer.run(); err != nil { // it makes its folders
+	if _, err := peer.run(); err != nil { // it makes its folders
 		return "act failed"
 	}
-	took, _, err := peer.run()
+	took, err := peer.run()
 	if err != nil {
 		return "act failed"
 	}
