@@ -88,22 +88,22 @@ func storedFolder(t *testing.T, e *container.Executor, base string) executor.Sto
 }
 
 func TestALinkInAKeptFolderOrInItsPlaceLeadsNowhere(t *testing.T) {
-	outside := t.TempDir()
-	file := filepath.Join(outside, "rung-volume-of-somebody", "file")
-	for name, plant := range map[string]func(folder string) error{
-		"in it": func(folder string) error { return os.Symlink(outside, filepath.Join(folder, "link")) },
-		"in its place": func(folder string) error {
-			return errors.Join(os.RemoveAll(folder), os.Symlink(filepath.Dir(file), folder))
+	const theirs = "rung-volume-of-somebody"
+	for name, plant := range map[string]func(folder, outside string) error{
+		"in it": func(folder, outside string) error { return os.Symlink(outside, filepath.Join(folder, "link")) },
+		"in its place": func(folder, outside string) error {
+			return errors.Join(os.RemoveAll(folder), os.Symlink(filepath.Join(outside, theirs), folder))
 		},
-		"in that around it": func(folder string) error {
+		"in that around it": func(folder, outside string) error {
 			parent := filepath.Dir(folder)
 			return errors.Join(os.RemoveAll(parent), os.Symlink(outside, parent), os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "file"), nil, 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, base := inFolders(t)
-			it := storedFolder(t, e, base)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600), plant(it.ID)); err != nil {
+			it, outside := storedFolder(t, e, base), t.TempDir()
+			file := filepath.Join(outside, theirs, "file")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600), plant(it.ID, outside)); err != nil {
 				t.Fatal(err)
 			}
 			if err := e.Discard(t.Context(), it); err != nil {
