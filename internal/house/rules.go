@@ -253,7 +253,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                      {"sdk/instancegroup", "steps/signature", "steps/source/git/...", "steps/source/sourcetest", "steps/catalog/ssh", "internal/sshclient", "executor/host/ssh", "executor/host/sshd", "executor/host/hosttest", "nesting/nestingtest"},
 	"golang.org/x/mod":                         {"internal/pluginstore", "publish/oci", "local/include", "local/repository"},
 	"golang.org/x/net":                         {"manager/terminal"},
-	"golang.org/x/sys":                         {"internal/...", "cmd/...", "e2e/attacks", "executor/host/brought", "executor/kubernetes/kubetest", "fleet/group/local/machine"},
+	"golang.org/x/sys":                         {"internal/...", "cmd/...", "bench", "e2e/attacks", "executor/host/brought", "executor/kubernetes/kubetest", "fleet/group/local/machine"},
 	"golang.org/x/tools":                       {"internal/house/..."},
 	"golang.org/x/term":                        {"ui/...", "cmd/..."},
 	"google.golang.org/grpc":                   {"api/...", "steps/service/...", "cmd/...", "bench", "executor/executortest/forged", "executor/fake", "executor/plugin/...", "nesting/...", "fleet/group/...", "internal/pluginhost/...", "sdk/executor", "sdk/provider", "sdk/instancegroup", "sdk/internal/pluginserver"},
