@@ -433,7 +433,12 @@ func (c *cloud) DetachVolume(ctx context.Context, a instancegroup.Attachment) er
 	case m.epoch > a.Epoch: // it was attached since, and what comes of an earlier attachment is too late
 		return nil
 	case d.holder() == "":
-		return c.nothingOnItsWay(ctx, d, m.machine)
+		if err := c.nothingOnItsWay(ctx, d, m.machine); err != nil {
+			return err
+		}
+		if d, err = c.disk(ctx, a.Volume); err != nil || d.holder() == "" { // what was on its way may have come since
+			return err
+		}
 	}
 	device, err := c.deviceOn(ctx, d, d.holder())
 	if err != nil {

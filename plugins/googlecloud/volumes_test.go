@@ -498,7 +498,18 @@ func TestAnAttachmentThatIsUnderWayIsWaitedForByTheOneWhoEndsIt(t *testing.T) {
 	if err := next.DetachVolume(t.Context(), end); !errors.Is(err, group.ErrTransient) || !strings.Contains(err.Error(), "is being attached to "+machine) {
 		t.Error("ending what is under way:", err)
 	}
-	s.change(func() { s.held = false })
+	s.guard.Lock()
+	s.fault = func(method string) fault { // it comes between the look at the disk and that at the operations
+		if method == "compute.zoneOperations.list" {
+			s.change(func() {
+				s.held = false
+				s.look()
+				s.look()
+			})
+		}
+		return fault{}
+	}
+	s.guard.Unlock()
 	if err := next.detach(v, machine, 1); err != nil {
 		t.Error(err)
 	}
