@@ -276,7 +276,7 @@ var wrongOptions = []string{"InvalidParameterValue", "InvalidParameterCombinatio
 
 // create makes a volume, unless there is one of the request.
 func (s *disks) create(ctx context.Context, r instancegroup.VolumeRequest) (none instancegroup.Volume, err error) {
-	give, err := s.turns.take(ctx, "request "+r.ID)
+	give, err := s.turns.Take(ctx, "request "+r.ID)
 	if err != nil {
 		return none, err
 	}

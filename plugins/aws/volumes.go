@@ -21,7 +21,7 @@ import (
 // attachment, and the fence, up to which attachments come too late. Calls about one volume follow one another in this process, and who attaches reads the tags again afterwards.
 type disks struct {
 	*Group
-	turns turns
+	turns instancegroup.Turns
 	late  time.Duration // lateTime
 
 	disksMu sync.Mutex
@@ -86,52 +86,12 @@ func (g *Group) DeleteVolume(ctx context.Context, id string) error {
 	return g.disks.with(ctx, id, func(d *disk) error { return g.disks.delete(ctx, d, id) })
 }
 
-// turns lets those follow one another who are about the same thing.
-type turns struct {
-	mu  sync.Mutex
-	all map[string]*turn
-}
-
-type turn struct {
-	token chan struct{}
-	users int
-}
-
-// take waits for the turn of a thing.
-func (t *turns) take(ctx context.Context, what string) (give func(), err error) {
-	t.mu.Lock()
-	one := t.all[what]
-	if one == nil {
-		if t.all == nil {
-			t.all = map[string]*turn{}
-		}
-		one = &turn{token: make(chan struct{}, 1)}
-		t.all[what] = one
-	}
-	one.users++
-	t.mu.Unlock()
-	leave := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if one.users--; one.users == 0 {
-			delete(t.all, what)
-		}
-	}
-	select {
-	case one.token <- struct{}{}:
-		return func() { <-one.token; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, context.Cause(ctx)
-	}
-}
-
 // volumeID is the form of EC2's ids, which are part of the path of a device.
 var volumeID = regexp.MustCompile(`^vol-[0-9a-f]+$`)
 
 // with does something with a volume that nobody else in this process does anything with.
 func (s *disks) with(ctx context.Context, id string, do func(*disk) error) error {
-	give, err := s.turns.take(ctx, id)
+	give, err := s.turns.Take(ctx, id)
 	if err != nil {
 		return err
 	}

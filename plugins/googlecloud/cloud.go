@@ -36,11 +36,11 @@ type cloud struct {
 	reasons  remembered[event]
 	expiries remembered[time.Time] // of the keys of new instances, by order
 
-	volumePrefix string             // of the names of the disks of this owner's volumes
-	turns        turns              // at volumes
-	touched      recent             // ids of volumes
-	usedUp       remembered[int]    // how many request ids were used up for a call about a disk
-	diskSizes    remembered[string] // of the volume type, by zone
+	volumePrefix string              // of the names of the disks of this owner's volumes
+	turns        instancegroup.Turns // at volumes
+	touched      recent              // ids of volumes
+	usedUp       remembered[int]     // how many request ids were used up for a call about a disk
+	diskSizes    remembered[string]  // of the volume type, by zone
 
 	mu      sync.Mutex
 	key     string            // that was put into the metadata of an instance

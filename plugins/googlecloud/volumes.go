@@ -94,7 +94,7 @@ func (c *cloud) CreateVolume(ctx context.Context, r instancegroup.VolumeRequest)
 	hash := sha256.Sum256([]byte(c.settings.Owner + "/" + r.ID))
 	name := c.volumePrefix + hex.EncodeToString(hash[:10])
 	zone := cmp.Or(r.Zone, c.zones[0])
-	done, err := c.turns.take(ctx, name)
+	done, err := c.turns.Take(ctx, name)
 	if err != nil {
 		return none, err
 	}
@@ -257,7 +257,7 @@ func (d *disk) late(m mark, a instancegroup.Attachment) error {
 // AttachVolume implements instancegroup.Volumer. The mark is set before the disk is attached, and read again after that: who has set a fence in between may not have seen
 // that the disk was on its way.
 func (c *cloud) AttachVolume(ctx context.Context, a instancegroup.Attachment) (at string, err error) {
-	done, err := c.turns.take(ctx, a.Volume)
+	done, err := c.turns.Take(ctx, a.Volume)
 	if err != nil {
 		return "", err
 	}
@@ -407,7 +407,7 @@ func (c *cloud) endLeft(ctx context.Context, d *disk, m mark) error {
 
 // DetachVolume implements instancegroup.Volumer. The fence is set first, and only then it is looked where the disk is.
 func (c *cloud) DetachVolume(ctx context.Context, a instancegroup.Attachment) error {
-	done, err := c.turns.take(ctx, a.Volume)
+	done, err := c.turns.Take(ctx, a.Volume)
 	if err != nil {
 		return err
 	}
@@ -501,7 +501,7 @@ func (c *cloud) detach(ctx context.Context, d *disk, machine, device string) err
 
 // DeleteVolume implements instancegroup.Volumer.
 func (c *cloud) DeleteVolume(ctx context.Context, id string) error {
-	done, err := c.turns.take(ctx, id)
+	done, err := c.turns.Take(ctx, id)
 	if err != nil {
 		return err
 	}

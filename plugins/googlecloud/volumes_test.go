@@ -727,38 +727,3 @@ func TestTheGroupOfARegionHasNoVolumes(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestOneCallAtATimeIsAtAVolume(t *testing.T) {
-	t.Parallel()
-	var all turns
-	done, err := all.take(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := all.take(t.Context(), "b")
-	if err != nil {
-		t.Fatal("another volume:", err)
-	}
-	other()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	given := errors.New("given up")
-	cancel(given)
-	if _, err := all.take(ctx, "a"); !errors.Is(err, given) {
-		t.Error("a call that was given up:", err)
-	}
-	next := make(chan func())
-	go func() {
-		done, _ := all.take(context.WithoutCancel(t.Context()), "a")
-		next <- done
-	}()
-	select {
-	case <-next:
-		t.Fatal("two calls are at it")
-	case <-time.After(10 * time.Millisecond):
-	}
-	done()
-	(<-next)()
-	if len(all.all) > 0 {
-		t.Errorf("%d turns are kept", len(all.all))
-	}
-}
