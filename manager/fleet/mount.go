@@ -116,15 +116,12 @@ func (m *mounts) unmount(ctx context.Context, on *control.Machine, volume, folde
 	if folder != "" && folder != at {
 		return nil // it is a folder of its group's
 	}
-	code, said, err := m.posix(ctx, on, "/bin/sh", "-c", isMounted, "sh", at) // for which nobody need be root
+	code, _, err := m.posix(ctx, on, "/bin/sh", "-c", isMounted, "sh", at) // for which nobody need be root
 	if err == nil && code != 0 {
 		return nil
 	}
 	if err == nil {
-		code, said, err = m.asRoot(ctx, on, unmountScript, at)
-	}
-	if err == nil && code != 0 {
-		err = errors.New(said)
+		err = failed(m.asRoot(ctx, on, unmountScript, at))
 	}
 	if err != nil {
 		return group.Transient(0, fmt.Errorf("the volume %s cannot be unmounted: %w", volume, err))
@@ -139,11 +136,7 @@ func (m *mounts) settle(ctx context.Context, at *seat) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	code, said, err := m.posix(ctx, &at.slot.Machine, "sync", "-f", at.mounted)
-	if err == nil && code != 0 {
-		err = errors.New(said)
-	}
-	if err != nil {
+	if err := failed(m.posix(ctx, &at.slot.Machine, "sync", "-f", at.mounted)); err != nil {
 		m.p.o.Log.Warn("the next job may not find in its volume all that this one has written", "folder", at.mounted, "machine", nameOf(&at.slot.Machine), "error", err)
 	}
 }
@@ -151,6 +144,14 @@ func (m *mounts) settle(ctx context.Context, at *seat) {
 // asRoot runs a script on a machine as root.
 func (m *mounts) asRoot(ctx context.Context, on *control.Machine, script string, args ...string) (code int, said string, err error) {
 	return m.posix(ctx, on, append([]string{"/bin/sh", "-c", asRoot, "sh", script}, args...)...)
+}
+
+// failed is the error of a command that did not succeed, with what it has said; nil: it did.
+func failed(code int, said string, err error) error {
+	if err == nil && code != 0 {
+		err = errors.New(said)
+	}
+	return err
 }
 
 // posix runs a command on a machine with a POSIX shell. output is the end of what it prints.

@@ -379,16 +379,23 @@ func TestAMachineThatHasLostTheMountOfItsVolumeIsReplaced(t *testing.T) {
 	}
 }
 
+// leave closes a fleet while the job 1 runs.
+func (d *disks) leave(cloud *fake.Group) *provider.Machine {
+	d.t.Helper()
+	p := d.open(cloud)
+	m := d.job(p, "1", "web")
+	if err := p.Close(); err != nil {
+		d.t.Fatal(err)
+	}
+	return m
+}
+
 func TestTheNextManagerUnmountsWhatTheLastOneMounted(t *testing.T) {
 	t.Parallel()
 	d := withDisks(t)
 	cloud := d.cloud(d.loop(diskSize))
+	m := d.leave(cloud)
 	p := d.open(cloud)
-	m := d.job(p, "1", "web")
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p = d.open(cloud)
 	if _, err := p.Recover(t.Context(), "1", m.Handle); err != nil {
 		t.Fatal(err)
 	}
@@ -404,13 +411,9 @@ func TestAJobWhoseMachineHasGoneMeanwhileIsGivenBack(t *testing.T) {
 	t.Parallel()
 	d := withDisks(t)
 	cloud := d.cloud(d.loop(diskSize))
-	p := d.open(cloud)
-	m := d.job(p, "1", "web")
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	m := d.leave(cloud)
 	before := cloud.Calls("List")
-	p = d.open(cloud)
+	p := d.open(cloud)
 	await(t, p, "listed", func(*fleet.Status) bool { return cloud.Calls("List") > before+1 })
 	if _, err := cloud.Decrease(t.Context(), []string{m.Name}); err != nil {
 		t.Fatal(err)

@@ -66,8 +66,9 @@ func (s *source) own(job provider.Job, n *scale.Needs) {
 }
 
 // tidyScript removes from a volume ($1) what jobs have left there that lost their machine: all but the folders of projects, whose names end with a number, those that containers
-// have, and that of the file system. A link is none: an engine would follow it.
-const tidyScript = `cd -- "$1" || exit
+// have, and that of the file system. A link is none: an engine would follow it. If $2 is not empty, something must be mounted there.
+const tidyScript = `[ -z "$2" ] || mountpoint -q "$1" || exit 76
+cd -- "$1" || exit
 for name in * .[!.]*; do
   [ -L "$name" ] && rm -f -- "$name"
   case $name in
@@ -77,6 +78,9 @@ for name in * .[!.]*; do
   esac
 done`
 
+// notMounted is the exit code of tidyScript where nothing is mounted.
+const notMounted = 76
+
 // tidy makes a volume one that no job uses, as nobody else has it. One that is a device must be mounted: a machine that was started again, or lost it otherwise, is of no
 // more use.
 func (s *source) tidy(ctx context.Context, at *seat) error {
@@ -84,21 +88,12 @@ func (s *source) tidy(ctx context.Context, at *seat) error {
 	if !path.IsAbs(folder) {
 		return fmt.Errorf("the volume of the job is in %s, and volumes are for machines with a POSIX shell", folder)
 	}
-	if at.mounted != "" {
-		code, _, err := s.mounts.posix(ctx, &at.slot.Machine, "mountpoint", "-q", folder)
-		switch {
-		case err != nil:
-			return err
-		case code != 0:
-			at.fault = "the volume in " + folder + " is not mounted there any more"
-			return errors.New(at.fault)
-		}
+	code, said, err := s.mounts.posix(ctx, &at.slot.Machine, "/bin/sh", "-c", tidyScript, "sh", folder, at.mounted)
+	if err == nil && code == notMounted {
+		at.fault = "the volume in " + folder + " is not mounted there any more"
+		return errors.New(at.fault)
 	}
-	code, said, err := s.mounts.posix(ctx, &at.slot.Machine, "/bin/sh", "-c", tidyScript, "sh", folder)
-	if err == nil && code != 0 {
-		err = errors.New(said)
-	}
-	if err != nil {
+	if err := failed(code, said, err); err != nil {
 		return fmt.Errorf("the volume in %s cannot be used: %w", folder, err)
 	}
 	return nil
