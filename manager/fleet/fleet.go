@@ -84,7 +84,7 @@ type Provider struct {
 	begun   chan struct{}   // closed when control is there
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	busy    sync.WaitGroup
+	busy    background
 	closing sync.Once
 	closed  error
 	between time.Duration // attempts to delete a machine at the end
@@ -390,7 +390,7 @@ func (p *Provider) shut(limit time.Duration) error {
 	if p.control != nil {
 		all = append(all, bounded(limit, p.control.Close))
 	}
-	p.busy.Wait()
+	p.busy.end()
 	if p.hosts != nil {
 		p.hosts.close()
 	}

@@ -24,10 +24,9 @@ const connectTime = 30 * time.Second
 type hosts struct {
 	p *Provider
 
-	mu     sync.Mutex
-	open   map[string]*shared // by the request of the machine, or vmKey
-	nests  map[string]*nest   // by the request of the machine
-	closed bool
+	mu    sync.Mutex
+	open  map[string]*shared // by the request of the machine, or vmKey
+	nests map[string]*nest   // by the request of the machine
 }
 
 // shared is a connection that is there, or being made.
@@ -110,13 +109,12 @@ func (h *hosts) join(ctx context.Context, key string, limit time.Duration, dial 
 	h.mu.Lock()
 	s := h.open[key]
 	if s == nil {
-		if h.closed {
+		s = &shared{ready: make(chan struct{}), users: 1}
+		if !h.p.busy.Go(func() { h.make(s, key, limit, dial) }) {
 			h.mu.Unlock()
 			return nil, control.ErrClosed
 		}
-		s = &shared{ready: make(chan struct{}), users: 1}
 		h.open[key] = s
-		h.p.busy.Go(func() { h.make(s, key, limit, dial) })
 	}
 	s.users++
 	h.mu.Unlock()
@@ -180,13 +178,16 @@ func (h *hosts) forget(key string) {
 	delete(h.open, key)
 	delete(h.nests, key)
 	h.mu.Unlock()
-	h.p.busy.Go(func() {
+	leave := func() {
 		if s != nil {
 			<-s.ready
 			h.leave(s)
 		}
 		_ = os.Remove(h.keys(key)) // another machine may have the address
-	})
+	}
+	if !h.p.busy.Go(leave) {
+		leave() // nothing is being made any more
+	}
 }
 
 // leave ends the use of a connection, and the connection with the last of them.
@@ -204,7 +205,7 @@ func (h *hosts) leave(s *shared) {
 func (h *hosts) close() {
 	h.mu.Lock()
 	all := h.open
-	h.open, h.closed = map[string]*shared{}, true
+	h.open = map[string]*shared{}
 	h.mu.Unlock()
 	for _, s := range all {
 		<-s.ready

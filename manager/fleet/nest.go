@@ -68,7 +68,7 @@ func (h *hosts) tend(ctx context.Context, m *control.Machine) error {
 	}
 	if strange && n.making.TryLock() {
 		machine := *m
-		h.p.busy.Go(func() {
+		begun := h.p.busy.Go(func() {
 			defer n.making.Unlock()
 			ctx, cancel := context.WithTimeout(h.p.life, clearTime)
 			defer cancel()
@@ -76,6 +76,9 @@ func (h *hosts) tend(ctx context.Context, m *control.Machine) error {
 				h.p.o.Log.Warn("virtual machines that no job has could not be deleted", "error", err)
 			}
 		})
+		if !begun {
+			n.making.Unlock()
+		}
 	}
 	return nil
 }

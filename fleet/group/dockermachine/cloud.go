@@ -219,6 +219,9 @@ func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return "", context.Cause(c.ctx)
+	}
 	if most := cmp.Or(c.options.MaxSize, DefaultMaxSize); len(c.machines) >= most {
 		return "", &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("there are %d machines already, and max_size is %d", len(c.machines), most)}
 	}
@@ -295,6 +298,9 @@ func (c *cloud) Delete(ctx context.Context, name string) error {
 
 // remove removes a machine, which takes a while. The caller holds the lock.
 func (c *cloud) remove(name string, r *record) {
+	if c.ctx.Err() != nil {
+		return // the next process begins it
+	}
 	r.leaving = true
 	making := r.Making
 	c.busy.Go(func() {
@@ -369,7 +375,9 @@ func (c *cloud) Shutdown(ctx context.Context) error {
 	if c.stop == nil {
 		return nil
 	}
-	c.stop()
+	c.mu.Lock()
+	c.stop() // nothing is begun from now on
+	c.mu.Unlock()
 	over := make(chan struct{})
 	go func() { c.busy.Wait(); close(over) }()
 	select {
