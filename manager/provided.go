@@ -103,7 +103,11 @@ func (e *entry) provides() *config.Provider {
 }
 
 func termsOf(p *config.Provider) supply.Terms {
-	return supply.Terms{Needs: needsOf(p.Needs), Timeout: p.AcquireTimeout}
+	key := "runners.provider.acquire_timeout"
+	if p.Machinery != nil && p.Machinery.Autoscaler != nil {
+		key = "runners.autoscaler.instance_acquire_timeout"
+	}
+	return supply.Terms{Needs: needsOf(p.Needs), Timeout: p.AcquireTimeout, TimeoutKey: key}
 }
 
 func needsOf(n config.MachineNeeds) provider.Needs {

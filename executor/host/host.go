@@ -174,6 +174,8 @@ type Info struct {
 var (
 	// ErrLost says that the connection to a host broke, or that the host cannot be reached.
 	ErrLost = errors.New("the connection to the host is lost")
+	// ErrRefused says that a host answers, and does not let us in, or is not the one that we trust.
+	ErrRefused = errors.New("the host refuses the login, or is not trusted")
 	// ErrKilled is what Wait returns after Kill.
 	ErrKilled = errors.New("the command was killed")
 	// ErrNoSpace says that a disk of the host is full.

@@ -41,7 +41,7 @@ type Options struct {
 	Observe func(store.Entry)
 
 	// Prepare makes a new machine ready: it connects, and runs what is to run there first. It is called again after errors, until it returns nil or the pool's
-	// BootTimeout is over; an error that wraps ErrUseless ends the machine at once. nil: a machine is ready when its group says that it runs.
+	// BootTimeout is over; an error that wraps ErrUseless ends the machine at once, one that wraps ErrRefused once it has come for three minutes. nil: a machine is ready when its group says that it runs.
 	Prepare func(ctx context.Context, m *Machine) error
 	// Check says whether a machine that is ready can be reached, beside the heartbeat of its group. nil: that is enough.
 	Check func(ctx context.Context, m *Machine) error
@@ -94,6 +94,8 @@ type Clock interface {
 var (
 	// ErrUseless is wrapped by errors of Prepare that will not get better.
 	ErrUseless = errors.New("the machine is useless")
+	// ErrRefused is wrapped by errors of Prepare about a machine that answers and lets nobody in, which may get better while it boots.
+	ErrRefused = errors.New("the machine refuses the login, or is not trusted")
 	// ErrClosed says that the fleet is closed.
 	ErrClosed = errors.New("the fleet is closed")
 	// ErrReleased says that a key was released while somebody waited for it.

@@ -14,6 +14,7 @@ import (
 const (
 	preparePause   = time.Second
 	prepareLongest = 15 * time.Second
+	refusedTime    = 3 * time.Minute // for which a machine that boots may refuse us: users and keys come late
 )
 
 // ownFault is how long checks may fail of all machines of a group at once, which is rather this side's fault, before machines have failed.
@@ -52,6 +53,7 @@ func (c *cloud) prepare(m *machine) {
 
 // prepareUntil tries until the machine is ready, has failed, or is not wanted any more.
 func (c *cloud) prepareUntil(ctx context.Context, m *machine) {
+	var refused time.Time // since when it is; zero: it is not
 	for pause := preparePause; ctx.Err() == nil; pause = min(2*pause, prepareLongest) {
 		c.f.mu.Lock()
 		of := m.public()
@@ -59,6 +61,14 @@ func (c *cloud) prepareUntil(ctx context.Context, m *machine) {
 		err := c.f.visit(ctx, m, c.f.o.PrepareTimeout, func(ctx context.Context) error { return c.f.o.Prepare(ctx, &of) })
 		if ctx.Err() != nil {
 			return
+		}
+		switch now := c.f.clock.Now(); {
+		case !errors.Is(err, ErrRefused):
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = now
+		case now.Sub(refused) >= refusedTime:
+			err = fmt.Errorf("%w for %s: %w", ErrUseless, refusedTime, err)
 		}
 		if err == nil || errors.Is(err, ErrUseless) {
 			c.f.tell(func(now time.Time) {

@@ -107,11 +107,14 @@ func (f *Fleet) ask(key string, of Job) (*job, error) {
 		return j, nil
 	}
 	now := f.clock.Now()
-	if err := f.scale.Ask(now, key, of.Needs); err != nil {
+	err := f.scale.Ask(now, key, of.Needs)
+	j = &job{key: key, Job: of, since: now, asked: now, changed: make(chan struct{})}
+	if err != nil {
 		delete(f.jobs, key)
+		f.gaveUp(now, j, err.Error())
+		f.kick()
 		return nil, err
 	}
-	j = &job{key: key, Job: of, since: now, asked: now, changed: make(chan struct{})}
 	f.jobs[key] = j
 	f.follow(now)
 	f.kick()
@@ -245,6 +248,8 @@ func (f *Fleet) Release(key, fault string) {
 		j.note(&e)
 		f.entries = append(f.entries, e)
 		f.pending.over(key)
+	} else if !j.asked.IsZero() {
+		f.gaveUp(now, j, f.scale.Shortage(key))
 	}
 	f.scale.Release(now, key)
 	f.follow(now)
@@ -255,6 +260,13 @@ func (f *Fleet) Release(key, fault string) {
 	j.change()
 	delete(f.jobs, key)
 	f.kick()
+}
+
+// gaveUp notes a job that ends without having had a slot. The caller holds the lock.
+func (f *book) gaveUp(now time.Time, j *job, why string) {
+	e := store.Entry{At: now, Kind: store.GaveUp, Began: j.asked, Why: why}
+	j.note(&e)
+	f.entries = append(f.entries, e)
 }
 
 // adopt takes over the jobs of an earlier process.

@@ -52,6 +52,19 @@ func TestAMachineIsMadeForAJobAndEndsWhenNobodyNeedsIt(t *testing.T) {
 	})
 }
 
+func TestAJobThatEndsWithoutAMachineIsInTheHistory(t *testing.T) {
+	inWorld(t, fake.Options{Boot: time.Hour}, nil, func(w *world) {
+		w.wants("job")
+		time.Sleep(25 * time.Second)
+		w.fleet.Release("job", "")
+		w.until(time.Minute, "an entry of the job", func() bool { return len(w.history(store.GaveUp)) == 1 })
+		e := w.history(store.GaveUp)[0]
+		if e.Key != "job" || e.At.Sub(e.Began) != 25*time.Second || !strings.Contains(e.Why, "has no free slot, and 1 machine on the way") {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 // taskscaler#29, gitlab-runner #37526: machines that are being deleted were replaced by new ones, and those by others.
 func TestChurnMachinesThatGoAreNotReplaced(t *testing.T) {
 	inWorld(t, fake.Options{Boot: time.Minute, Deleting: 20 * time.Minute}, nil, func(w *world) {
@@ -175,6 +188,32 @@ func TestAReadyCommandThatSaysThatAMachineIsUselessEndsItAtOnce(t *testing.T) {
 			t.Error(slot.Instance)
 		}
 		w.until(time.Minute, "one machine", func() bool { return len(w.exist()) == 1 })
+	})
+}
+
+func TestAMachineThatRefusesUsForMinutesIsEnded(t *testing.T) {
+	var second sync.Once
+	var booted time.Time // the second
+	set := func(o *control.Options) {
+		o.Prepare = func(_ context.Context, m *control.Machine) error {
+			if m.Instance == "fake-1" {
+				second.Do(func() { booted = time.Now().Add(2 * time.Minute) })
+				if time.Now().After(booted) {
+					return nil
+				}
+			}
+			return fmt.Errorf("%w: it shows another host key", control.ErrRefused)
+		}
+	}
+	inWorld(t, fake.Options{Boot: time.Minute}, set, func(w *world) {
+		began := time.Now()
+		if slot := w.acquire("job"); slot.Instance != "fake-1" || time.Since(began) > 10*time.Minute {
+			t.Errorf("%s after %s", slot.Instance, time.Since(began))
+		}
+		gone := w.history(store.Delete)
+		if len(gone) != 1 || !strings.Contains(gone[0].Why, "useless for 3m0s: the machine refuses the login, or is not trusted: it shows another host key") {
+			t.Errorf("%+v", gone)
+		}
 	})
 }
 

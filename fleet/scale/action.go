@@ -101,7 +101,7 @@ func (f *Fleet) Created(now time.Time, request, instance string) {
 	default:
 		f.identify(m, instance)
 		if m.state == Requested {
-			m.pool.backoff.succeeded()
+			m.pool.backoff.made()
 			f.become(now, m, Creating, "")
 			f.wait(m, m.created.Add(m.pool.BootTimeout))
 		}
@@ -165,9 +165,7 @@ func (f *Fleet) Failed(now time.Time, request, reason string) {
 	if m == nil {
 		return
 	}
-	if (m.state == Creating || m.state == Requested) && !m.resumed {
-		m.pool.backoff.failed(now, Failure{Err: errors.New(reason)})
-	}
+	m.waste(now, reason)
 	f.fail(now, m, fmt.Sprintf("%s has failed: %s", m.name(), reason))
 }
 
@@ -195,7 +193,7 @@ func (f *Fleet) Retire(now time.Time, request, why string) {
 	case m.state == Suspended:
 		f.remove(now, m, why)
 	case m.state < Ready:
-		f.Failed(now, request, why)
+		f.fail(now, m, fmt.Sprintf("%s is not needed: %s", m.name(), why))
 	}
 }
 

@@ -68,8 +68,8 @@ func (f *Fleet) due(now time.Time) {
 		case m.state == Deleting:
 			f.remove(now, m, m.reason)
 		case late && m.state <= Creating:
+			m.waste(now, fmt.Sprintf("a machine was not ready after %s", m.pool.BootTimeout))
 			f.fail(now, m, fmt.Sprintf("%s is not ready after %s", m.name(), m.pool.BootTimeout))
-			m.pool.backoff.failed(now, Failure{Kind: Transient, Err: fmt.Errorf("a machine was not ready after %s", m.pool.BootTimeout)})
 		case m.state == Requested:
 			f.act(Action{Kind: Create, Pool: m.pool.Name, Request: m.request, Why: "the group has not answered: " + m.pool.backoff.why})
 			f.wait(m, m.begun.Add(m.pool.BootTimeout))

@@ -83,8 +83,22 @@ func (f *Fleet) ExplainJob(now time.Time, key string) string {
 	case d.on != nil:
 		return fmt.Sprintf("%s runs on %s (pool %s), slot %d, since %s", key, d.on.name(), d.on.pool.Name, d.slot, d.since.UTC().Format(time.TimeOnly))
 	}
+	return fmt.Sprintf("%s waits since %s: %s", key, d.since.UTC().Format(time.TimeOnly), d.group.shortage())
+}
+
+// Shortage says why a job that waits for a slot has none; empty if it does not wait for one.
+func (f *Fleet) Shortage(key string) string {
+	d := f.demands[key]
+	if d == nil || d.reserved || d.on != nil {
+		return ""
+	}
+	return d.group.shortage()
+}
+
+// shortage says why none of a group's pools has a free slot.
+func (g *group) shortage() string {
 	var pools []string
-	for _, p := range d.group.pools {
+	for _, p := range g.pools {
 		text := fmt.Sprintf("pool %s has no free slot", p.Name)
 		if n := p.count[Requested] + p.count[Creating]; n > 0 {
 			text += ", and " + count(n, "machine") + " on the way"
@@ -94,7 +108,7 @@ func (f *Fleet) ExplainJob(now time.Time, key string) string {
 		}
 		pools = append(pools, text)
 	}
-	return fmt.Sprintf("%s waits since %s: %s", key, d.since.UTC().Format(time.TimeOnly), strings.Join(pools, "; "))
+	return strings.Join(pools, "; ")
 }
 
 // waitsFor says what a job on a machine is held for.

@@ -165,6 +165,13 @@ func (f *machines) fail(now time.Time, m *instance, reason string) {
 	f.remove(now, m, reason)
 }
 
+// waste is for a machine that is about to fail, or has gone: one that was made and never ready keeps its pool from making the next at once.
+func (m *instance) waste(now time.Time, why string) {
+	if m.state <= Creating && !m.resumed {
+		m.pool.backoff.wasted(now, why)
+	}
+}
+
 // remove asks for the end of a machine without jobs.
 func (f *machines) remove(now time.Time, m *instance, why string) {
 	if m.used > 0 {

@@ -147,15 +147,18 @@ func (f *Fleet) saw(now time.Time, m *instance, s Seen) {
 			f.fail(now, m, m.name()+" was suspended by somebody else")
 		}
 	case GroupFailed:
+		m.waste(now, s.Reason)
 		f.fail(now, m, fmt.Sprintf("%s has failed: %s", m.name(), s.Reason))
 	case GroupDeleting:
 		if m.state < Deleting {
+			m.waste(now, "a machine was removed before it was ready")
 			f.endJobs(now, m, m.name()+" was removed by somebody else")
 			f.unmount(m)
 			f.become(now, m, Deleting, m.name()+" was removed by somebody else")
 			f.wait(m, now.Add(f.config.DeleteRetry))
 		}
 	case GroupDeleted:
+		m.waste(now, "a machine was removed before it was ready")
 		f.forget(now, m, orText(m.state == Deleting, m.reason, m.name()+" was removed by somebody else"))
 	}
 }
@@ -180,6 +183,7 @@ func (f *Fleet) missing(now time.Time, m *instance) {
 	case m.missingSince.IsZero():
 		m.missingSince = now
 	case now.Sub(m.missingSince) >= f.config.MissingAfter:
+		m.waste(now, "a machine was missing from the group's list before it was ready")
 		f.fail(now, m, fmt.Sprintf("%s is missing from the group's list since %s", m.name(), m.missingSince.UTC().Format(time.TimeOnly)))
 	}
 }

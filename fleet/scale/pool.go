@@ -2,6 +2,7 @@ package scale
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -136,12 +137,13 @@ const (
 	refusedLonger = 30 * time.Minute
 )
 
-// backoff keeps a pool from growing for a while after failures.
+// backoff keeps a pool from growing for a while after failures: of creates until one succeeds, of machines that are made and useless until one is ready.
 type backoff struct {
 	failures int
 	until    time.Time
 	why      string
 	refused  bool // the group has said that it gives no machine; else it has not answered, or not well
+	useless  bool // a machine was made and never became ready: to make others proves nothing
 }
 
 // failed notes a failure. Those that were asked for before the pause began do not lengthen it.
@@ -163,6 +165,20 @@ func (b *backoff) failed(now time.Time, e Failure) {
 	b.why, b.refused = e.Error(), e.Kind != Unknown && e.Kind != Transient
 }
 
+// wasted notes a machine that was paid for and never became ready.
+func (b *backoff) wasted(now time.Time, why string) {
+	b.failed(now, Failure{Err: errors.New(why)})
+	b.useless = true
+}
+
+// made notes that a machine was made.
+func (b *backoff) made() {
+	if !b.useless {
+		b.succeeded()
+	}
+}
+
+// succeeded notes that a machine is ready.
 func (b *backoff) succeeded() { *b = backoff{} }
 
 func (b *backoff) blocked(now time.Time) bool { return now.Before(b.until) }

@@ -84,6 +84,58 @@ func TestRunawayOneJobMakesOneMachineHoweverOftenItIsSaid(t *testing.T) {
 	})
 }
 
+// Machines that are made cost money, whether they are of use or not.
+func TestRunawayMachinesThatAreNeverReadyAreMadeLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	ends := map[string]func(c *cloud, m *machine){
+		"their ready command fails": func(c *cloud, m *machine) { c.fleet.Failed(c.now, m.request, "the ready command exited with 7") },
+		"their group says so": func(c *cloud, m *machine) {
+			c.fleet.Observed(c.now, scale.Seen{Instance: m.id, Request: m.request, Pool: m.pool, State: scale.GroupFailed, Reason: "no boot disk"})
+		},
+		"their group removes them": func(c *cloud, m *machine) {
+			c.fleet.Observed(c.now, scale.Seen{Instance: m.id, Request: m.request, Pool: m.pool, State: scale.GroupDeleting})
+		},
+		"they do not answer in time": nil,
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := small()
+			p.BootTimeout = 10 * time.Second
+			c := newCloud(t, adaptive(), p)
+			c.ask("job")
+			c.decide()
+			for c.now.Before(start.Add(time.Hour)) {
+				for _, request := range c.requests() {
+					if m := c.machines[request]; end != nil && m.id != "" && !c.deleting[request] {
+						end(c, m)
+					}
+				}
+				c.pass(time.Second)
+			}
+			if got := c.count(scale.Create); got < 10 || got > 20 { // after 5, 10, 20, 40, 80, 160 and then each 300 seconds
+				t.Errorf("%d machines were made in an hour", got)
+			}
+			if why := c.fleet.ExplainJob(c.now, "job"); !strings.Contains(why, "no machines are asked for until") {
+				t.Error(why)
+			}
+			for len(c.machines) == 0 { // until the next pause is over
+				c.pass(time.Second)
+			}
+			c.boot()
+			c.decide()
+			if c.jobs["job"] == nil {
+				t.Error("a machine that is ready gets no job")
+			}
+			c.ask("another")
+			before := c.count(scale.Create)
+			if c.decide(); c.count(scale.Create) != before+1 {
+				t.Error("the pool still waits, though a machine was ready")
+			}
+		})
+	}
+}
+
 func TestRunawayARepeatedAnswerMakesNoSecondMachine(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t, adaptive(), small())

@@ -11,6 +11,9 @@ import (
 
 // LoadWriter writes the jobs of a history as CSV that `rung fleet simulate` reads. Add is for ReadHistory.
 type LoadWriter struct {
+	// GaveUp is how many jobs the load lacks, as they have never run: nobody knows for how long they would have.
+	GaveUp int
+
 	out  *csv.Writer
 	jobs int
 }
@@ -24,7 +27,12 @@ func NewLoadWriter(w io.Writer) *LoadWriter {
 
 // Add writes the job of an entry, if it is about one that has ended. It returns whether what was written so far could be.
 func (l *LoadWriter) Add(e Entry) bool {
-	if e.Kind != Over && e.Kind != Ended {
+	switch e.Kind {
+	case GaveUp:
+		l.GaveUp++
+		return true
+	case Over, Ended:
+	default:
 		return true
 	}
 	l.jobs++

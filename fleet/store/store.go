@@ -74,7 +74,7 @@ type Entry struct {
 	Project string      `json:",omitempty"`
 	Slot    int         `json:",omitempty"`
 	Needs   scale.Needs `json:",omitzero"`
-	// Began is when what ends with this entry began: Placed, when the job began to wait; Ended and Over, when it was placed; Ready and Gone, when the machine was
+	// Began is when what ends with this entry began: Place and GaveUp, when the job began to wait; Ended and Over, when it was placed; Ready and Gone, when the machine was
 	// asked for.
 	Began time.Time `json:",omitzero"`
 	// Asked is when the job of Ended and Over began to wait.
@@ -102,6 +102,7 @@ const (
 	Place   Kind = "place"   // a job has got a slot
 	Ended   Kind = "ended"   // a job has lost its machine
 	Over    Kind = "over"    // a job has given its slot back
+	GaveUp  Kind = "gave up" // a job has stopped waiting for a slot, or was refused one
 	Ready   Kind = "ready"   // a machine takes jobs
 	Gone    Kind = "gone"    // a machine does not exist any more
 	Failed  Kind = "failed"  // a call of a group failed

@@ -286,6 +286,10 @@ func TestARecordedLoadIsOneThatTheSimulatorReads(t *testing.T) {
 		asked := start.Add(time.Duration(i) * time.Minute)
 		w.Add(store.Entry{At: asked.Add(90 * time.Second), Kind: store.Over, Asked: asked, Began: asked.Add(30 * time.Second), Needs: n})
 		w.Add(store.Entry{At: asked, Kind: store.Place})
+		w.Add(store.Entry{At: asked, Kind: store.GaveUp, Began: asked})
+	}
+	if w.GaveUp != 3 {
+		t.Errorf("%d jobs gave up", w.GaveUp)
 	}
 	if n, err := w.Flush(); n != 3 || err != nil {
 		t.Fatal(n, err)

@@ -256,6 +256,9 @@ func (s *said) String() string {
 // prepare makes a machine ready.
 func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
 	s, err := h.get(ctx, m)
+	if errors.Is(err, host.ErrRefused) {
+		return &refusal{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -265,6 +268,12 @@ func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
 	}
 	return h.clear(ctx, m)
 }
+
+// refusal is a control.ErrRefused.
+type refusal struct{ error }
+
+// Is implements errors.Is.
+func (*refusal) Is(target error) bool { return target == control.ErrRefused }
 
 // ready runs the ready command.
 func (h *hosts) ready(ctx context.Context, s *shared) error {

@@ -51,6 +51,8 @@ type Terms struct {
 	Needs provider.Needs
 	// Timeout is how long a job waits for its machine; 0: the job's own time.
 	Timeout time.Duration
+	// TimeoutKey is the key of the configuration that says so, for errors.
+	TimeoutKey string
 }
 
 // Supply is a provider, and what is reserved of it. Its methods are safe for concurrent use; those of a nil Supply do nothing: there is always
@@ -369,7 +371,7 @@ func (s *Supply) Acquire(ctx context.Context, r *Reservation, job provider.Job, 
 	terms := s.now()
 	if terms.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, terms.Timeout, fmt.Errorf("no machine was ready within %s (runners.provider.acquire_timeout)", terms.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, terms.Timeout, fmt.Errorf("no machine was ready within %s (%s)", terms.Timeout, terms.TimeoutKey))
 		defer cancel()
 	}
 	more := !reflect.DeepEqual(job.Needs, terms.Needs)

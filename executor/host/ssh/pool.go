@@ -179,7 +179,7 @@ func (p *pool) explain(ctx context.Context, err error) error {
 	return lost(p.name, err)
 }
 
-// AccessError says that a host does not let us in, or that we do not trust it.
+// AccessError is a host.ErrRefused with the reason.
 type AccessError struct {
 	Host    string
 	Message string
@@ -193,6 +193,9 @@ func (e *AccessError) Error() string {
 	}
 	return text
 }
+
+// Unwrap is host.ErrRefused.
+func (e *AccessError) Unwrap() error { return host.ErrRefused }
 
 // lost is host.ErrLost with where and why.
 func lost(name string, err error) error {

@@ -238,7 +238,7 @@ func TestHostKeys(t *testing.T) {
 		t.Helper()
 		_, err := ssh.New(t.Context(), o)
 		var e *ssh.AccessError
-		if !errors.As(err, &e) {
+		if !errors.As(err, &e) || !errors.Is(err, host.ErrRefused) {
 			t.Fatalf("got %v", err)
 		}
 		return e
@@ -289,7 +289,7 @@ func TestAUserWhoMayNotLogIn(t *testing.T) {
 	hosttest.WriteKey(t, o.Key)
 	_, err := ssh.New(t.Context(), o)
 	var e *ssh.AccessError
-	if !errors.As(err, &e) || !strings.Contains(e.Hint, "tried "+o.Key) {
+	if !errors.As(err, &e) || !errors.Is(err, host.ErrRefused) || !strings.Contains(e.Hint, "tried "+o.Key) {
 		t.Error(err)
 	}
 }

@@ -25,6 +25,8 @@ import (
 	"github.com/bodgit/ntlmssp"
 	"github.com/masterzen/winrm"
 	"github.com/masterzen/winrm/soap"
+
+	"github.com/rungci/rung/executor/host"
 )
 
 const (
@@ -208,7 +210,15 @@ func (t *transport) introduce(s *session) error {
 	return errRefused
 }
 
-var errRefused = errors.New("the WinRM server refuses the user or the password, or does not allow this way to log in")
+// refusal is a host.ErrRefused.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// Unwrap is host.ErrRefused.
+func (refusal) Unwrap() error { return host.ErrRefused }
+
+const errRefused = refusal("the WinRM server refuses the user or the password, or does not allow this way to log in")
 
 // bound ties a login to the connection that it is for (RFC 5929, 4: the hash is that of the certificate's signature, and SHA-256 for weaker ones).
 func bound(c *x509.Certificate) *ntlmssp.ChannelBindings {

@@ -205,7 +205,7 @@ func recordCommand(p *command.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n := 0
+		n, gaveUp := 0, 0
 		err = p.WriteTo(output, func(to io.Writer) error {
 			l := store.NewLoadWriter(to)
 			for _, f := range folders {
@@ -213,6 +213,7 @@ func recordCommand(p *command.Program) *cobra.Command {
 					return err
 				}
 			}
+			gaveUp = l.GaveUp
 			n, err = l.Flush()
 			return err
 		})
@@ -222,6 +223,9 @@ func recordCommand(p *command.Program) *cobra.Command {
 				what = "job is"
 			}
 			p.Tell(fmt.Sprintf("%d %s in %s", n, what, output))
+		}
+		if err == nil && gaveUp > 0 {
+			p.Tell(fmt.Sprintf("left out: %d that never had a machine, as nobody knows how long they would have run", gaveUp))
 		}
 		return err
 	}

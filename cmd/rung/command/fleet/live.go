@@ -361,6 +361,8 @@ func sentence(e store.Entry) string {
 		text = fmt.Sprintf("%s gets slot %d of %s%s", job, e.Slot, machine, took)
 	case store.Over:
 		text = job + " is done on " + machine + took
+	case store.GaveUp:
+		text = job + " ends without a machine" + took
 	case store.Ended:
 		text = job + " has lost " + machine + took
 	case store.Drain:
