@@ -144,6 +144,10 @@ func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
 		p.last.limit = fmt.Sprintf("no more than %d machines are on their way at once", p.MaxComing)
 		allowed = max(0, p.MaxComing-coming)
 	}
+	if p.backoff.hopeless() {
+		p.last.limit = "one machine at a time is tried: " + p.backoff.why
+		allowed = max(0, min(allowed, 1-p.count[Requested]-p.count[Creating]))
+	}
 	throttled := min(allowed, p.bucket.ready(now))
 	p.bucket.take(throttled)
 	why := ""

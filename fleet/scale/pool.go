@@ -171,6 +171,9 @@ func (b *backoff) wasted(now time.Time, why string) {
 	b.useless = true
 }
 
+// hopeless reports whether what is made has been useless for several times in a row, so that to make several at once is a waste.
+func (b *backoff) hopeless() bool { return b.useless && b.failures >= 3 }
+
 // made notes that a machine was made.
 func (b *backoff) made() {
 	if !b.useless {

@@ -126,6 +126,8 @@ func TestWhoIsNotLetIn(t *testing.T) {
 				t.Error("a wrong password is let in")
 			} else if strings.Contains(err.Error(), "wrong") {
 				t.Errorf("the error holds the password: %v", err)
+			} else if !errors.Is(err, host.ErrRefused) {
+				t.Errorf("it is not a refusal: %v", err)
 			}
 			if s.TLS == nil {
 				return
