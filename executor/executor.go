@@ -115,8 +115,9 @@ type Readier interface {
 
 // Prober is a level that knows whether environments could be prepared now, without preparing one.
 type Prober interface {
-	// Probe asks the host, and finds the step-runner. The error says in one sentence what is missing.
-	Probe(ctx context.Context) error
+	// Probe asks the host, finds the step-runner, and tries what all jobs have in common: least has no more than that. Levels that have no use for least.User
+	// and least.Root ignore them. The error says in one sentence what is missing.
+	Probe(ctx context.Context, least *Job) error
 }
 
 // ServiceStarter is a level that can run services for a job that runs elsewhere on the same host.

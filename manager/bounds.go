@@ -27,21 +27,13 @@ func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 			return nil
 		}
 		if r.rank < executor.Container.Rank() {
-			what.Root, what.User = settings.BuildsDir, otherUser(settings.User)
+			home(m.o.State, settings, what)
 			if r.on != nil { // another machine, which has folders of its own
 				what.Slot = slotGroup(settings, r.on.Level(), r.on.Machine().Slot)
 				if volume := r.on.Machine().Volume; volume != "" {
 					what.Root = volume
 				}
 				return nil
-			}
-			switch {
-			case settings.Executor == "ssh": // another machine, too: its user has a folder there
-			case what.User == "":
-				what.Root = cmp.Or(what.Root, filepath.Join(m.o.State, "builds"))
-				_ = os.MkdirAll(what.Root, 0o755) // the level says what is wrong with it
-			case what.Root == "": // the state folder is closed to others
-				what.Root = config.HomeBuilds(what.User)
 			}
 			what.Slot = slotGroup(settings, r.level, r.slot)
 			return nil
@@ -64,6 +56,19 @@ func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 			docker.Bound(d, docker.Slot{Number: number, Groups: slots, Keeps: owner.Name()}, what)
 		}
 		return nil
+	}
+}
+
+// home is whose a job without a container is, and where its folders are.
+func home(state string, settings *config.Runner, what *executor.Job) {
+	what.Root, what.User = settings.BuildsDir, otherUser(settings.User)
+	switch {
+	case settings.Provider != nil, settings.Executor == "ssh": // another machine: its user has a folder there
+	case what.User == "":
+		what.Root = cmp.Or(what.Root, filepath.Join(state, "builds"))
+		_ = os.MkdirAll(what.Root, 0o755) // the level says what is wrong with it
+	case what.Root == "": // the state folder is closed to others
+		what.Root = config.HomeBuilds(what.User)
 	}
 }
 

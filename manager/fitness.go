@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,8 +85,17 @@ func (e *entry) look(ctx, life context.Context) error {
 	if prober, ok := opened.executor.(executor.Prober); ok {
 		ctx, cancel := context.WithTimeout(life, probeTime)
 		defer cancel()
-		if err := prober.Probe(ctx); err != nil {
+		var least executor.Job
+		if of.Rank() < executor.Container.Rank() {
+			home(e.manager.o.State, e.settings(), &least)
+		}
+		if err := prober.Probe(ctx, &least); err != nil {
 			return fmt.Errorf("the isolation level %s cannot be used: %w", of, err)
+		}
+	}
+	if shell := e.settings().Shell; e.settings().Executor == "shell" && (shell == "pwsh" || shell == "powershell") {
+		if _, err := exec.LookPath(shell); err != nil {
+			return fmt.Errorf("jobs are run by %s, by shell in the configuration, and it is not installed: %w", shell, err)
 		}
 	}
 	return accepts(opened.executor, e.settings())

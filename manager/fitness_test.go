@@ -42,7 +42,7 @@ func (b *broken) Level() executor.Level             { return b.level }
 func (*broken) Capabilities() executor.Capabilities { return executor.Capabilities{} }
 func (*broken) Sweep(context.Context) error         { return nil }
 func (*broken) Close() error                        { return nil }
-func (b *broken) Probe(context.Context) error {
+func (b *broken) Probe(context.Context, *executor.Job) error {
 	if b.answers.Load() {
 		return nil
 	}
@@ -177,7 +177,7 @@ type probed struct {
 	broken *atomic.Bool
 }
 
-func (p probed) Probe(context.Context) error {
+func (p probed) Probe(context.Context, *executor.Job) error {
 	if p.broken.Load() {
 		return errors.New("the engine does not answer")
 	}

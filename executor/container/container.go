@@ -180,7 +180,7 @@ func (e *Executor) begin(ctx context.Context) error {
 }
 
 // Probe implements executor.Prober: the engine answers.
-func (e *Executor) Probe(ctx context.Context) error {
+func (e *Executor) Probe(ctx context.Context, _ *executor.Job) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}

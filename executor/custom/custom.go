@@ -23,6 +23,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -101,6 +102,20 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 
 // Level returns Level.
 func (*Executor) Level() executor.Level { return Level }
+
+// Probe implements executor.Prober: the driver's programs are there.
+func (e *Executor) Probe(context.Context, *executor.Job) error {
+	d := &e.opts.Driver
+	for _, of := range []struct{ key, program string }{{"config_exec", d.ConfigExec}, {"prepare_exec", d.PrepareExec}, {"run_exec", d.RunExec}, {"cleanup_exec", d.CleanupExec}} {
+		if of.program == "" {
+			continue
+		}
+		if _, err := exec.LookPath(of.program); err != nil {
+			return fmt.Errorf("the driver's %s cannot be run: %w", of.key, err)
+		}
+	}
+	return nil
+}
 
 // Rank is that of Options.As.
 func (e *Executor) Rank() int { return e.opts.As.Rank() }

@@ -382,6 +382,22 @@ func TestDriversThatFail(t *testing.T) {
 	}
 }
 
+func TestAProgramOfADriverThatIsMissingIsKnownBeforeThereIsAJob(t *testing.T) {
+	there, missing := program(t, "true"), filepath.Join(t.TempDir(), "missing")
+	for key, d := range map[string]custom.Driver{
+		"":             {ConfigExec: there, RunExec: there},
+		"config_exec":  {ConfigExec: missing, RunExec: there},
+		"prepare_exec": {PrepareExec: missing, RunExec: there},
+		"run_exec":     {RunExec: missing},
+		"cleanup_exec": {RunExec: there, CleanupExec: missing},
+	} {
+		l := open(t, custom.Options{Driver: d})
+		if err := l.Probe(t.Context(), nil); (err == nil) != (key == "") || err != nil && !strings.Contains(err.Error(), "the driver's "+key+" cannot be run") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
 func TestADriverThatEndsInTheJobSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"the system":     {`exit $SYSTEM_FAILURE_EXIT_CODE`, "the job is not the reason"},

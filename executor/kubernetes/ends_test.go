@@ -301,7 +301,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if err := e.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
+	if err := e.Probe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("%v", err)
 	}
 }

@@ -169,7 +169,7 @@ func (e *Executor) begin() error {
 }
 
 // Probe implements executor.Prober: the API server answers.
-func (e *Executor) Probe(ctx context.Context) error {
+func (e *Executor) Probe(ctx context.Context, _ *executor.Job) error {
 	_, err := e.cluster.Pod(ctx, e.opts.Template.Namespace, "rung-probe")
 	if kube.IsGone(err) {
 		return nil

@@ -214,15 +214,36 @@ func (e *Executor) begin(ctx context.Context) error {
 	return err
 }
 
-// Probe implements executor.Prober: the host answers and has the step-runner.
-func (e *Executor) Probe(ctx context.Context) error {
+// Probe implements executor.Prober: the host answers and has the step-runner, and the jobs' user can make folders where they are to be.
+func (e *Executor) Probe(ctx context.Context, least *executor.Job) error {
+	if least.User != "" {
+		other, err := e.as(least.User)
+		if err != nil {
+			return err
+		}
+		own := *least
+		own.User = ""
+		return other.Probe(ctx, &own)
+	}
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
-	if _, err := e.host.Files().Stat(ctx, e.program); err != nil {
+	files := e.host.Files()
+	if _, err := files.Stat(ctx, e.program); err != nil {
 		return fmt.Errorf("the step-runner on the host %s: %w", e.host.Name(), err)
 	}
-	return nil
+	if least.Root == "" {
+		return nil
+	}
+	dir := e.host.Path().Join(least.Root, "rung-probe-"+random())
+	err := files.MkdirAll(ctx, least.Root, 0o755)
+	if err == nil {
+		err = files.Mkdir(ctx, dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("jobs on the host %s can have no folders in %s: %w", e.host.Name(), least.Root, err)
+	}
+	return files.RemoveAll(ctx, dir)
 }
 
 // ledger is what the ledgers of this level are called.

@@ -49,6 +49,47 @@ func TestConformanceAsAnotherUser(t *testing.T) {
 	executortest.Run(t, levelAs(nobody.Username))
 }
 
+// A runner asks before it takes jobs.
+func TestWhatJobsCouldNotHaveIsKnownBeforeThem(t *testing.T) {
+	nobody := other(t)
+	dir, err := os.MkdirTemp("", "rung-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	l := levelAs("")
+	e, err := l.New(dir, executor.Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	open, closed, file := filepath.Join(dir, "open"), filepath.Join(dir, "closed"), filepath.Join(dir, "file")
+	err = errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777), os.Mkdir(closed, 0o755), os.WriteFile(file, nil, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, user, root, want string
+	}{
+		{"this user", "", closed, ""},
+		{"a folder that is a file", "", filepath.Join(file, "builds"), "can have no folders in " + filepath.Join(file, "builds")},
+		{"another user", nobody.Username, open, ""},
+		{"another user's folder", nobody.Username, closed, "can have no folders in " + closed},
+		{"another user's new folder", nobody.Username, filepath.Join(closed, "builds"), "can have no folders in " + filepath.Join(closed, "builds")},
+		{"nobody's user", "rung-nobody-has-this-name", open, `there is no user "rung-nobody-has-this-name"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := e.(executor.Prober).Probe(t.Context(), &executor.Job{User: c.user, Root: c.root})
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if left, err := os.ReadDir(open); err != nil || len(left) != 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
 func TestAJobIsItsUsers(t *testing.T) {
 	nobody := other(t)
 	t.Setenv("RUNG_TEST_SECRET", "of root")

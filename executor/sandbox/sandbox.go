@@ -128,9 +128,9 @@ func (e *Executor) Sweep(ctx context.Context) error {
 }
 
 // Probe implements executor.Prober, for the way that makes environments.
-func (e *Executor) Probe(ctx context.Context) error {
+func (e *Executor) Probe(ctx context.Context, least *executor.Job) error {
 	if prober, ok := e.Executor.(executor.Prober); ok {
-		return prober.Probe(ctx)
+		return prober.Probe(ctx, least)
 	}
 	return nil
 }

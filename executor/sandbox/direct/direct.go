@@ -221,7 +221,7 @@ func (e *Executor) begin(ctx context.Context) error {
 }
 
 // Probe implements executor.Prober.
-func (e *Executor) Probe(ctx context.Context) error { return e.begin(ctx) }
+func (e *Executor) Probe(ctx context.Context, _ *executor.Job) error { return e.begin(ctx) }
 
 // entry is what the ledger holds: the folder of an environment.
 type entry struct {
