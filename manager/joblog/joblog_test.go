@@ -105,6 +105,27 @@ func (w *world) sentRanges() string {
 	return strings.Join(all, " ")
 }
 
+// TestAWriteThatFailsIsReported is case 34. There is no buffer that could be flushed later: the write itself reports it, and nothing of it counts.
+func TestAWriteThatFailsIsReported(t *testing.T) {
+	t.Parallel()
+	f := joblog.InMemory() // which takes 64 KiB
+	whole := strings.Repeat("a", 64<<10)
+	for _, text := range []string{whole[1:], "bc", "b"} {
+		before := f.Size()
+		err := f.Append([]byte(text))
+		switch {
+		case text == "bc" && (err == nil || f.Size() != before):
+			t.Errorf("a write for which there is no room: %v, %d bytes after %d", err, f.Size(), before)
+		case text != "bc" && err != nil:
+			t.Error(err)
+		}
+	}
+	sum, err := f.Checksum()
+	if want := fmt.Sprintf("crc32:%08x", crc32.ChecksumIEEE([]byte(whole[1:]+"b"))); err != nil || sum != want {
+		t.Errorf("%s, %v; want %s", sum, err, want)
+	}
+}
+
 // TestParts is case 35 of the runner API's.
 func TestParts(t *testing.T) {
 	t.Parallel()

@@ -259,6 +259,7 @@ func TestALogThatIsTooLong(t *testing.T) {
 	begin := at[len(at)-1].Bytes
 	s.print("1", event.Stdout, "aé€😀\n"+strings.Repeat("more\n", 100))
 	notice := "\n\x1b[33;1mJob's log exceeded limit of %d bytes.\nJob execution will continue but no more output will be collected.\x1b[0;m\n"
+	// A limit counts from the start, whatever was written before it was known: each of them cuts the same log (C31).
 	for limit, want := range map[int64]string{1: "a", 2: "a", 3: "aé", 5: "aé", 6: "aé€", 9: "aé€", 10: "aé€😀", 11: "aé€😀\n"} { // C29, C30
 		got, _ := render(t, joblog.Options{Limit: begin + limit}, s.events)
 		if want = whole + want + fmt.Sprintf(notice, begin+limit); got != want {
