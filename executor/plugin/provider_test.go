@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -251,7 +252,7 @@ func TestAProviderPluginThatIsWrong(t *testing.T) {
 		}
 	})
 	t.Run("a key does not reach the log", func(t *testing.T) {
-		var log bytes.Buffer
+		var log lockedBuffer
 		c := providing("hosts")
 		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		p, err := plugin.OpenProvider(t.Context(), c, provider.Setup{State: t.TempDir()})
@@ -272,4 +273,22 @@ func TestAProviderPluginThatIsWrong(t *testing.T) {
 			t.Error("it is shown:", text)
 		}
 	})
+}
+
+// lockedBuffer is a log that a plugin may still write to while it is read.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
