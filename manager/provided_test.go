@@ -189,7 +189,7 @@ func TestAJobAsksForMoreOfItsMachine(t *testing.T) {
 	w := newWorld(t)
 	here := provider.Access{Protocol: provider.Local}
 	w.hosts = []hosts.Host{
-		{Name: "small", Slots: 3, Access: here, Has: provider.Needs{CPUs: 2}},
+		{Name: "small", Slots: 8, Access: here, Has: provider.Needs{CPUs: 2}}, // for all that are asked for at once
 		{Name: "large", Slots: 1, Access: here, Has: provider.Needs{CPUs: 8, Labels: map[string]string{"disk": "ssd"}}},
 	}
 	asking := func(name, value string) *gitlabtest.Job {
