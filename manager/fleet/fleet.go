@@ -31,6 +31,7 @@ import (
 	"github.com/rungci/rung/fleet/group"
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/store"
+	"github.com/rungci/rung/internal/background"
 	"github.com/rungci/rung/internal/sharedstate"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/manager/config"
@@ -84,7 +85,7 @@ type Provider struct {
 	begun   chan struct{}   // closed when control is there
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	busy    background
+	busy    background.Group
 	closing sync.Once
 	closed  error
 	between time.Duration // attempts to delete a machine at the end
@@ -390,7 +391,7 @@ func (p *Provider) shut(limit time.Duration) error {
 	if p.control != nil {
 		all = append(all, bounded(limit, p.control.Close))
 	}
-	p.busy.end()
+	p.busy.End()
 	if p.hosts != nil {
 		p.hosts.close()
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/fleet/group/options"
+	"github.com/rungci/rung/internal/background"
 	"github.com/rungci/rung/sdk/instancegroup"
 )
 
@@ -40,7 +41,7 @@ type cloud struct {
 	suffix   string          // ends them
 	ctx      context.Context // of what goes on between calls
 	stop     context.CancelFunc
-	busy     sync.WaitGroup
+	busy     background.Group
 	creating chan struct{} // has room for what may be made at once
 	removing chan struct{}
 
@@ -219,8 +220,8 @@ func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return "", context.Cause(c.ctx)
+	if err := context.Cause(c.ctx); err != nil {
+		return "", err
 	}
 	if most := cmp.Or(c.options.MaxSize, DefaultMaxSize); len(c.machines) >= most {
 		return "", &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("there are %d machines already, and max_size is %d", len(c.machines), most)}
@@ -284,6 +285,9 @@ func (c *cloud) Delete(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
 	r := c.machines[name]
 	if r == nil || r.leaving {
 		return nil
@@ -298,12 +302,8 @@ func (c *cloud) Delete(ctx context.Context, name string) error {
 
 // remove removes a machine, which takes a while. The caller holds the lock.
 func (c *cloud) remove(name string, r *record) {
-	if c.ctx.Err() != nil {
-		return // the next process begins it
-	}
-	r.leaving = true
 	making := r.Making
-	c.busy.Go(func() {
+	r.leaving = c.busy.Go(func() { // else the next process does it
 		err := c.removeNow(name, making)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -376,16 +376,12 @@ func (c *cloud) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	c.mu.Lock()
-	c.stop() // nothing is begun from now on
+	c.stop() // nothing else is begun, or written down
 	c.mu.Unlock()
-	over := make(chan struct{})
-	go func() { c.busy.Wait(); close(over) }()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return errors.Join(errors.New("docker-machine has not ended"), context.Cause(ctx))
+	if err := c.busy.EndWithin(ctx); err != nil {
+		return errors.Join(errors.New("docker-machine has not ended"), err)
 	}
+	return nil
 }
 
 // storePath is where docker-machine keeps machines.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rungci/rung/fleet/group/local/machine"
 	"github.com/rungci/rung/fleet/group/options"
+	"github.com/rungci/rung/internal/background"
 	"github.com/rungci/rung/internal/cgroup"
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/sdk/instancegroup"
@@ -52,7 +53,7 @@ type cloud struct {
 
 	mu       sync.Mutex
 	machines map[string]*record // by id
-	ending   sync.WaitGroup
+	ending   background.Group
 	ctx      context.Context // of what ends machines
 	stop     context.CancelFunc
 }
@@ -270,6 +271,9 @@ func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, 
 	r := &record{ID: "local-" + strings.ToLower(rand.Text()[:10]), Order: order, Created: time.Now().UTC(), Keys: []string{c.credentials.PublicKey}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := context.Cause(c.ctx); err != nil { // the next process has found the machines that there are
+		return "", err
+	}
 	if len(c.machines) >= c.maxSize() {
 		return "", &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("there are %d machines already, and max_size is %d", len(c.machines), c.maxSize())}
 	}
@@ -400,13 +404,8 @@ func (c *cloud) Shutdown(ctx context.Context) error {
 	if c.stop == nil {
 		return nil
 	}
-	c.stop()
-	over := make(chan struct{})
-	go func() { c.ending.Wait(); close(over) }()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	c.mu.Lock()
+	c.stop() // nothing else is begun, or written down
+	c.mu.Unlock()
+	return c.ending.EndWithin(ctx)
 }

@@ -28,6 +28,9 @@ func (c *cloud) Delete(ctx context.Context, id string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
 	r := c.machines[id]
 	if r == nil || r.removing {
 		return nil
@@ -45,8 +48,7 @@ func (c *cloud) Delete(ctx context.Context, id string) error {
 
 // remove ends a machine and removes all of it, which takes a while. The caller holds the lock.
 func (c *cloud) remove(r *record) {
-	r.removing = true
-	c.ending.Go(func() {
+	r.removing = c.ending.Go(func() { // else the next process does it
 		ctx, cancel := context.WithTimeout(c.ctx, endTime)
 		defer cancel()
 		err := end(ctx, c.path(r.ID), r, func() error { return c.storage.takeAllBack(r.ID) })

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/fleet/group/options"
+	"github.com/rungci/rung/internal/background"
 	"github.com/rungci/rung/internal/sshclient"
 	"github.com/rungci/rung/sdk/instancegroup"
 )
@@ -36,7 +37,7 @@ type cloud struct {
 	keys     map[string][]byte // of hosts, by name
 	ctx      context.Context   // of reset commands
 	stop     context.CancelFunc
-	resets   sync.WaitGroup
+	resets   background.Group
 
 	mu    sync.Mutex
 	taken map[string]*use // by host
@@ -177,6 +178,9 @@ func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := context.Cause(c.ctx); err != nil { // the record is the next process's
+		return "", err
+	}
 	if order.Zone != "" || order.Spot {
 		return "", &instancegroup.Error{Kind: instancegroup.ErrNotFound, Message: "the hosts of a list are in no zone, and are not spot machines"}
 	}
@@ -213,6 +217,9 @@ func (c *cloud) Delete(ctx context.Context, id string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
 	for name, u := range c.taken {
 		if u.ID != id || u.resetting {
 			continue
@@ -233,8 +240,7 @@ func (c *cloud) leave(name string, u *use) error {
 		delete(c.taken, name)
 		return c.save()
 	}
-	u.resetting = true
-	c.resets.Go(func() {
+	u.resetting = c.resets.Go(func() { // else the next process does it
 		err := c.reset(h)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -309,13 +315,11 @@ func (c *cloud) Shutdown(ctx context.Context) error {
 	if c.stop == nil {
 		return nil
 	}
-	c.stop()
-	over := make(chan struct{})
-	go func() { c.resets.Wait(); close(over) }()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return errors.Join(errors.New("a reset command has not ended"), context.Cause(ctx))
+	c.mu.Lock()
+	c.stop() // nothing else is begun, or written down
+	c.mu.Unlock()
+	if err := c.resets.EndWithin(ctx); err != nil {
+		return errors.Join(errors.New("a reset command has not ended"), err)
 	}
+	return nil
 }

@@ -217,6 +217,26 @@ func TestTheNextProcessGoesOnWithAReset(t *testing.T) {
 	eventually(t, "the host is free", func() bool { return len(listed(t, next)) == 0 })
 }
 
+// A call that was given up may come so late, and the record is the next process's by then.
+func TestWhatComesAfterTheEndChangesNothing(t *testing.T) {
+	state := t.TempDir()
+	o := static.Options{Hosts: []static.Host{{Name: "a", Address: answering(t)}, {Name: "b", Address: answering(t)}}}
+	g := open(t, state, o)
+	id := take(t, g, group.Request{ID: "r1", Count: 1})
+	if err := g.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := g.Delete(t.Context(), []string{id}); err == nil {
+		t.Errorf("a host is given back: %v", deleted)
+	}
+	if created, err := g.Create(t.Context(), group.Request{ID: "r2", Count: 1}); err == nil {
+		t.Errorf("a host is taken: %v", created)
+	}
+	if all := listed(t, open(t, state, o)); len(all) != 1 || all[id].Request != "r1" {
+		t.Errorf("the next process finds %+v", all)
+	}
+}
+
 func TestAHostThatIsNotListedAnyMoreHasFailed(t *testing.T) {
 	state, address := t.TempDir(), answering(t)
 	g := open(t, state, static.Options{Hosts: []static.Host{{Name: "a", Address: address}}})
