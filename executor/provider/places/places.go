@@ -14,6 +14,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/internal/background"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -48,7 +49,7 @@ type Provider[P comparable] struct {
 	lease  time.Duration
 	life   context.Context // ends with Close
 	end    context.CancelFunc
-	busy   sync.WaitGroup
+	busy   background.Group
 
 	mu      sync.Mutex
 	held    map[string]*holding[P]
@@ -234,7 +235,7 @@ func (p *Provider[P]) Recover(ctx context.Context, key string, handle json.RawMe
 	a := p.begin(key, h, provider.Job{})
 	p.mu.Unlock()
 	machine, err := p.await(ctx, h, a, nil)
-	if err != nil && !known && ctx.Err() == nil {
+	if err != nil && !known && ctx.Err() == nil && p.life.Err() == nil {
 		err = errors.Join(err, p.Release(ctx, key, "")) // there is none: nobody has to give it back
 	}
 	return machine, err
@@ -361,7 +362,7 @@ func (p *Provider[P]) release(key string, h *holding[P], fault string) (ended ch
 	}
 	h.ended = make(chan struct{})
 	ended, attempt := h.ended, h.attempt
-	p.busy.Go(func() {
+	do := func() {
 		defer stop()
 		if attempt != nil {
 			<-attempt.done
@@ -381,7 +382,10 @@ func (p *Provider[P]) release(key string, h *holding[P], fault string) (ended ch
 		delete(p.held, key)
 		p.source.Give(h.place, h.fault)
 		p.change()
-	})
+	}
+	if !p.busy.Go(do) {
+		go do() // Close is over, and only the caller waits
+	}
 	return ended
 }
 
@@ -397,7 +401,7 @@ func (p *Provider[P]) expire() {
 		}
 		p.mu.Lock()
 		for key, h := range p.held {
-			if time.Now().After(h.until) && h.ended == nil {
+			if p.life.Err() == nil && time.Now().After(h.until) && h.ended == nil {
 				p.finished(key)
 				p.release(key, h, "")
 			}
@@ -413,7 +417,7 @@ func (p *Provider[P]) Close() error {
 	p.end()
 	p.mu.Unlock()
 	if !closed {
-		p.busy.Wait()
+		p.busy.End()
 	}
 	return nil
 }
