@@ -37,6 +37,8 @@ func madeOf(r *config.Runner) string {
 type levels struct {
 	make func(context.Context, *config.Runner, executor.Level) (executor.Executor, error)
 	log  *slog.Logger
+	// closing is what nobody waits for but the end of the manager.
+	closing sync.WaitGroup
 
 	mu     sync.Mutex
 	newest map[levelKey]*level // of each kind
@@ -110,7 +112,7 @@ func (s *levels) retire(l *level) {
 	s.old[l] = true
 	if l.jobs == 0 {
 		delete(s.old, l)
-		go s.close(l)
+		s.closing.Go(func() { s.close(l) })
 	}
 }
 

@@ -89,7 +89,8 @@ type Manager struct {
 	working   context.Context // ends when jobs are stopped; its cause says why
 	endWork   context.CancelCauseFunc
 	kill      *job.Kill
-	jobs      sync.WaitGroup
+	jobs      sync.WaitGroup // and what asks for them; begun by one another, or while started, under the lock
+	aside     sync.WaitGroup // what only the end of the manager waits for; begun under the lock, unless closed
 	traces    traces.Folder
 	digest    digest
 	terminals terminals
@@ -103,6 +104,7 @@ type Manager struct {
 	known   []*entry              // those of earlier configurations, too
 	issued  map[string]store.Next // tokens that are not in the configuration yet, by the ID of the runner's records
 	started bool                  // entries may ask for jobs
+	closed  bool                  // nothing begins any more
 	running map[*run]bool
 	freed   chan struct{} // closed when a job has ended, and made again
 	adopted chan struct{} // closed when the jobs of the process before have their environments, or none
@@ -181,6 +183,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 	<-m.asking.Done()
+	m.mu.Lock()
+	m.started = false // no reload begins anything that would be waited for already
+	m.mu.Unlock()
 	m.jobs.Wait()
 	return nil
 }
@@ -204,6 +209,11 @@ func (m *Manager) Kill(reason string) {
 // close closes the levels.
 func (m *Manager) close() {
 	m.terminals.close()
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.aside.Wait()
+	m.levels.closing.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.levels.all() {

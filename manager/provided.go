@@ -90,7 +90,7 @@ func (e *entry) changeSupply(p *config.Provider) {
 		old := *before
 		old.AllowedNeeds = p.AllowedNeeds // which is nothing to the provider
 		if !reflect.DeepEqual(&old, p) {
-			e.manager.jobs.Go(func() { e.supply.Change(termsOf(e.provides())) })
+			e.manager.aside.Go(func() { e.supply.Change(termsOf(e.provides())) })
 		}
 	}
 }

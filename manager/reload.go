@@ -12,10 +12,16 @@ import (
 	"github.com/rungci/rung/manager/store"
 )
 
+// errEnded says that a configuration came too late to be used by this process.
+var errEnded = errors.New("the manager has ended; the next one uses it")
+
 // Reload changes to another configuration. Jobs that run are not touched.
 func (m *Manager) Reload(ctx context.Context, c *config.Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return errEnded
+	}
 	first := m.config == nil
 	var entries []*entry
 	var problems []error
@@ -122,7 +128,7 @@ func (m *Manager) dismiss(e *entry) {
 	}
 	e.gone = true
 	m.levels.dismiss(e)
-	m.jobs.Go(func() { e.closeSupply(true) })
+	m.aside.Go(func() { e.closeSupply(true) })
 }
 
 // Wake lets entries ask for a job at once that rest because GitLab refused them or did not answer.

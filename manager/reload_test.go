@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/executor/provider/fake"
+	"github.com/rungci/rung/executor/provider/hosts"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/gitlab/gitlabtest"
@@ -170,5 +172,30 @@ func TestAChangedRunnerAsksAsItsConfigurationSays(t *testing.T) {
 		r.RequestConcurrency = n
 		w.reload(c, r)
 		asks(n)
+	}
+}
+
+// A configuration may come at any time, also as the last job ends: what was removed is closed, and nothing begins. The race detector judges it, too.
+func TestAManagerThatEndsTakesNoConfiguration(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []hosts.Host{{Access: provider.Access{Protocol: provider.Local}}}
+	const global = "concurrent = 2\ncheck_interval = 1"
+	both := w.configure(global, "", provided)
+	one := w.configure(global, "")
+	w.start(both)
+	var over atomic.Bool
+	var reloads sync.WaitGroup
+	reloads.Go(func() {
+		for !over.Load() {
+			_ = w.manager.Reload(t.Context(), one) // which may be refused by now
+			_ = w.manager.Reload(t.Context(), both)
+		}
+	})
+	w.manager.Drain()
+	w.wait()
+	over.Store(true)
+	reloads.Wait()
+	if err := w.manager.Reload(t.Context(), both); err == nil {
+		t.Error("a manager that has ended has taken a configuration")
 	}
 }

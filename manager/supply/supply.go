@@ -17,6 +17,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/provider"
+	"github.com/rungci/rung/internal/background"
 	"github.com/rungci/rung/internal/sharedstate"
 	"github.com/rungci/rung/manager/fleet"
 	"github.com/rungci/rung/steps/event"
@@ -63,7 +64,7 @@ type Supply struct {
 	end  context.CancelFunc
 	last context.Context // ends closeTime after that, for what is being given back
 	cut  context.CancelFunc
-	busy sync.WaitGroup
+	busy background.Group
 
 	opening  sync.Mutex
 	provider provider.Provider // nil until it is open; under opening
@@ -299,7 +300,7 @@ func (s *Supply) Release(key, fault string) {
 	if s == nil || key == "" {
 		return
 	}
-	s.busy.Go(func() {
+	begun := s.busy.Go(func() {
 		defer s.forget(key)
 		for wait := pause; ; wait = min(2*wait, longPause) {
 			ctx, cancel := context.WithTimeout(s.last, releaseTime)
@@ -315,6 +316,9 @@ func (s *Supply) Release(key, fault string) {
 			sleep(s.life, wait)
 		}
 	})
+	if !begun {
+		s.forget(key) // its lease ends it
+	}
 }
 
 // Close gives up the provider, after what is being given back, or soon. removed says that the entry of the configuration is gone: nobody will come for
@@ -333,7 +337,7 @@ func (s *Supply) Close(removed bool) error {
 	s.end()
 	defer s.cut()
 	defer time.AfterFunc(closeTime, s.cut).Stop()
-	s.busy.Wait()
+	s.busy.End()
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	if s.provider == nil {
