@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
+	processes "github.com/rungci/rung/internal/process"
 )
 
 // Driver are the programs of a driver and how they are called, as [runners.custom] has them. Times of 0 are the defaults.
@@ -116,10 +117,14 @@ type process struct {
 // start starts a program in a process group of its own.
 func (f *folder) start(c call) (*process, error) {
 	_ = os.Remove(f.exitCodeFile()) // of an earlier call
-	cmd := exec.Command(c.program, c.args...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = f.dir, f.environ(), c.stdout, c.stderr, stragglerTime
-	ownGroup(cmd)
-	if err := cmd.Start(); err != nil {
+	var cmd *exec.Cmd
+	err := processes.WhileBusy(func() error {
+		cmd = exec.Command(c.program, c.args...)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = f.dir, f.environ(), c.stdout, c.stderr, stragglerTime
+		ownGroup(cmd)
+		return cmd.Start()
+	})
+	if err != nil {
 		return nil, &Failure{Exec: c.exec, Reason: fmt.Sprintf("cannot be started: %v; check it in [runners.custom]", err), Err: err}
 	}
 	p := &process{folder: f, call: c, cmd: cmd, ended: make(chan struct{})}

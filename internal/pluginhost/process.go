@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/rungci/rung/internal/pluginhost/handshake"
+	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/internal/tempfolder"
 )
 
@@ -37,7 +38,7 @@ type Process struct {
 	client  *goplugin.Client
 	ended   context.Context // for the reason why
 	finish  context.CancelCauseFunc
-	cmd     *exec.Cmd
+	kill    context.CancelFunc
 	output  *head
 	sockets string // the folder of its sockets, which it may leave behind
 	exit    sync.Once
@@ -47,14 +48,21 @@ type Process struct {
 // passed are the variables that every plugin gets of this program's. GORACE is for those that are built with the race detector.
 var passed = []string{"GORACE", "PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "SystemRoot", "SYSTEMROOT", "USERPROFILE", "ComSpec", "PATHEXT"}
 
-// Start starts a process of a plugin of this kind from a file, which Verified gave.
+// Start starts a process of a plugin of this kind from a file, which Verified gave and may just have written.
 func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, error) {
-	cmd := exec.Command(file, c.Args...)
-	for _, name := range passed {
-		if value, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+value)
-		}
+	var p *Process
+	err := process.WhileBusy(func() (err error) {
+		p, err = k.start(ctx, c, file)
+		return err
+	})
+	if p != nil && err != nil {
+		return nil, p.notStarted(err)
 	}
+	return p, err
+}
+
+// start starts a process. With an error there is none, and what is returned beside it may say why.
+func (k *Kind) start(ctx context.Context, c *Config, file string) (*Process, error) {
 	tls, certificate, err := mutualTLS()
 	if err != nil {
 		return nil, err
@@ -63,8 +71,15 @@ func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, err
 	if err != nil {
 		return nil, err
 	}
+	alive, kill := context.WithCancel(context.Background()) // so that it can be killed before, while and after it is started
+	cmd := exec.CommandContext(alive, file, c.Args...)
+	for _, name := range passed {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
 	cmd.Env = append(append(cmd.Env, c.Env...), certificateVariable+"="+certificate, goplugin.EnvUnixSocketDir+"="+sockets)
-	p := &Process{kind: k, name: c.Name, cmd: cmd, output: &head{}, sockets: sockets, exited: make(chan struct{})}
+	p := &Process{kind: k, name: c.Name, kill: kill, output: &head{}, sockets: sockets, exited: make(chan struct{})}
 	p.ended, p.finish = context.WithCancelCause(context.Background())
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
@@ -81,7 +96,7 @@ func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, err
 	}
 	if err != nil {
 		go p.Kill()
-		return nil, p.notStarted(err)
+		return p, err
 	}
 	go p.wait()
 	return p, nil
@@ -152,7 +167,7 @@ func plainly(err error) error {
 func (p *Process) connect() error {
 	protocol, err := p.client.Client()
 	if err != nil {
-		for until := time.Now().Add(exitTime); !p.client.Exited() && time.Now().Before(until); { // what it has written is read then
+		for until := time.Now().Add(exitTime); p.PID() != 0 && !p.client.Exited() && time.Now().Before(until); { // what it has written is read then
 			time.Sleep(exitTime / 100)
 		}
 		return err
@@ -234,6 +249,7 @@ func (p *Process) end() {
 		go func() {
 			defer close(p.exited)
 			p.client.Kill()
+			p.kill() // a context that nobody ends is not collected
 			tempfolder.Remove(p.sockets)
 		}()
 	})
@@ -241,9 +257,7 @@ func (p *Process) end() {
 
 // Kill kills the process and waits until it has ended.
 func (p *Process) Kill() {
-	if p.cmd.Process != nil {
-		_ = p.cmd.Process.Kill() // one that has ended is fine
-	}
+	p.kill()
 	p.end()
 	p.awaitExit()
 }

@@ -17,11 +17,6 @@ import (
 )
 
 const (
-	// busyRetries and busyPause bound how long a start waits for a program file that is still open for writing. It is, for a
-	// moment, when a process that starts at the same time has inherited the file and not yet executed its own program.
-	busyRetries = 10
-	busyPause   = 5 * time.Millisecond
-
 	// groupDelay is how long Run waits for a killed group to be gone. Longer waits do not help: what is left is a zombie
 	// that nobody collects, or stuck in the kernel.
 	groupDelay = 100 * time.Millisecond
@@ -84,13 +79,9 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 	if !spec.Outlives {
 		endTogether(attr.Sys)
 	}
-	for try := 0; ; try++ {
-		err = c.fork(func() (int, error) { return syscall.ForkExec(program, spec.Args, attr) })
-		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {
-			break
-		}
-		time.Sleep(busyPause)
-	}
+	err = WhileBusy(func() error {
+		return c.fork(func() (int, error) { return syscall.ForkExec(program, spec.Args, attr) })
+	})
 	if err != nil {
 		return nil, spec.explain(program, err)
 	}

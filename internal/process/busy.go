@@ -1,0 +1,26 @@
+package process
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// busyRetries and busyPause bound how long a start waits for a program file that is still open for writing. It is, for a
+// moment, when a process that starts at the same time has inherited the file and not yet executed its own program.
+const (
+	busyRetries = 40
+	busyPause   = 5 * time.Millisecond
+)
+
+// WhileBusy starts a process of a program that was just written. It calls start again, for a fifth of a second, while the error says that the file
+// is open for writing: os/exec does not.
+func WhileBusy(start func() error) error {
+	for try := 0; ; try++ {
+		err := start()
+		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {
+			return err
+		}
+		time.Sleep(busyPause)
+	}
+}

@@ -1,0 +1,26 @@
+//go:build unix
+
+package process
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestAProgramThatIsStillOpenForWritingIsStartedOnceItIsClosed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { open.Close() })
+	if err := WhileBusy(func() error { return exec.Command(file).Run() }); err != nil {
+		t.Error(err)
+	}
+}
