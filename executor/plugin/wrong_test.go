@@ -351,9 +351,10 @@ func program(t *testing.T, script string) string {
 
 func TestWhatIsNotAPluginIsNamed(t *testing.T) {
 	for script, want := range map[string]string{
-		"exit 3":            "does not start",
-		"echo hello":        "Unrecognized remote plugin message: hello",
-		"echo '1|9|unix|x'": "it speaks version 9 of the protocol, and this rung version 1; it needs a newer rung, or an older version of the plugin",
+		"exit 3":     "does not start: it ends, or closes its output, before it says where it listens",
+		"echo hello": `does not start: it prints "hello", and not where it listens`,
+		"echo 'ModuleNotFoundError: nosuch' >&2; exit 1": "before it says where it listens; it says:\nModuleNotFoundError: nosuch",
+		"echo '1|9|unix|x'":                          "it speaks version 9 of the protocol, and this rung version 1; it needs a newer rung, or an older version of the plugin",
 		"echo '1|1|tcp|127.0.0.1:1|netrpc'; sleep 5": "unsupported plugin protocol",
 	} {
 		_, err := plugin.Open(t.Context(), plugin.Config{Name: "script", File: program(t, script)}, executor.Setup{})

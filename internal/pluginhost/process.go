@@ -39,7 +39,7 @@ type Process struct {
 	ended   context.Context // for the reason why
 	finish  context.CancelCauseFunc
 	kill    context.CancelFunc
-	output  *head
+	output  *tail
 	sockets string // the folder of its sockets, which it may leave behind
 	exit    sync.Once
 	exited  chan struct{}
@@ -79,7 +79,7 @@ func (k *Kind) start(ctx context.Context, c *Config, file string) (*Process, err
 		}
 	}
 	cmd.Env = append(append(cmd.Env, c.Env...), certificateVariable+"="+certificate, goplugin.EnvUnixSocketDir+"="+sockets)
-	p := &Process{kind: k, name: c.Name, kill: kill, output: &head{}, sockets: sockets, exited: make(chan struct{})}
+	p := &Process{kind: k, name: c.Name, kill: kill, output: &tail{}, sockets: sockets, exited: make(chan struct{})}
 	p.ended, p.finish = context.WithCancelCause(context.Background())
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
@@ -148,19 +148,31 @@ func (p *Process) notStarted(err error) error {
 	if wrong := p.kind.versionError(err); wrong != nil {
 		failure.Err = wrong
 	}
-	if p.output.has(foreignText) {
+	said := p.output.String()
+	if strings.Contains(said, foreignText) {
 		text := "it is one of another program, whose protocol this one does not speak"
 		if p.kind.Advice != "" {
 			text += ": " + p.kind.Advice
 		}
 		failure.Err = errors.New(text)
+	} else if said != "" {
+		failure.Err = fmt.Errorf("%w; it says:\n%s", failure.Err, said)
 	}
 	return failure
 }
 
+// notAPlugin is what go-plugin says of a program whose first line is not that of a plugin.
+const notAPlugin = "Unrecognized remote plugin message:"
+
 // plainly leaves out of go-plugin's errors what is for somebody who writes a program with it.
 func plainly(err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
+	if printed, ok := strings.CutPrefix(text, notAPlugin); ok {
+		if printed = strings.TrimSpace(printed); printed == "" {
+			return errors.New("it ends, or closes its output, before it says where it listens")
+		}
+		return fmt.Errorf("it prints %q, and not where it listens; only the plugin itself may print to standard output", printed)
+	}
 	return errors.New(strings.TrimSpace(text))
 }
 
@@ -281,24 +293,25 @@ func (p *Process) PID() int {
 	return pid
 }
 
-// head keeps the beginning of what a process writes.
-type head struct {
+// tail keeps the end of what a process writes to standard error.
+type tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-const maxHead = 4 << 10
+const maxTail = 4 << 10
 
 // Write implements io.Writer.
-func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.text = append(h.text, p[:min(len(p), maxHead-len(h.text))]...)
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[max(0, len(p)-maxTail):]...)
+	t.text = t.text[max(0, len(t.text)-maxTail):]
 	return len(p), nil
 }
 
-func (h *head) has(text string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.Contains(string(h.text), text)
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?"))
 }
