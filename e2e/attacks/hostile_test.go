@@ -10,9 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest/enginetest"
@@ -40,6 +43,7 @@ func everywhere(v verdict) [4]verdict { return [4]verdict{v, v, v, v} }
 var (
 	inside  = [4]verdict{allowed, allowed, blocked, blocked}
 	limited = [4]verdict{allowed, contained, contained, contained}
+	shared  = [4]verdict{allowed, allowed, allowed, contained} // limits of the kernel that count for all of it
 )
 
 // attack is a hostile job.
@@ -54,6 +58,7 @@ type attack struct {
 	job     func(f *field, j *gitlab.Job) // changes what GitLab hands out
 	next    string                        // the script of the job after it, of the same project
 	nextJob func(f *field, j *gitlab.Job) // changes that job
+	strikes func() bool                   // whether the machine is hit, while the job runs
 	found   func(s *scene) verdict
 	want    [4]verdict
 }
@@ -151,6 +156,9 @@ d=.; n=0; while [ $n -lt 300 ]; do n=$((n+1)); d=$d/deep; done; mkdir -p "$d"`, 
 		group: "Other jobs", tries: "read what a job beside it has in `/tmp` and `/dev/shm`", want: inside,
 		script: `cat /tmp/rung-attack-* /dev/shm/rung-attack-*`, found: leaks(func(s *scene) string { return s.private }),
 	}, {
+		group: "Other jobs", tries: "connect to a server of a job that runs beside it", want: inside,
+		script: `for a in $NEIGHBOUR_AT; do "$ATTACKER" send tcp "$a" hello; done`, found: leaks(func(s *scene) string { return s.private }),
+	}, {
 		group: "Other jobs", tries: "plant hooks and settings for the next job of its project", want: everywhere(blocked),
 		script: `mkdir -p .git/hooks; for f in .git/hooks/post-checkout .git/config "$HOME/.gitconfig" "$HOME/.bashrc" "$HOME/.netrc" "$HOME/.profile"; do echo "planted $MARK" >"$f"; done; ls -A`,
 		next:   `ls -A . "$HOME"; cat .git/hooks/* .git/config "$HOME"/.gitconfig "$HOME/.bashrc" "$HOME/.netrc"; true`,
@@ -235,6 +243,15 @@ d=.; n=0; while [ $n -lt 300 ]; do n=$((n+1)); d=$d/deep; done; mkdir -p "$d"`, 
 		group: "Resources", tries: "use more memory than it may as files in `/dev/shm`", want: limited,
 		script: `head -c 400000000 /dev/zero >"/dev/shm/rung-attack-$MARK" && echo "holds all of $MARK"; rm -f "/dev/shm/rung-attack-$MARK"`, found: exceeds("holds all of "),
 	}, {
+		group: "Resources", tries: "run before all others: a priority of -17, real-time scheduling", want: inside,
+		script: `"$ATTACKER" urgent`, strikes: urgent, found: harms(func(s *scene) bool { return s.struck }),
+	}, {
+		group: "Resources", tries: "take all watchers of files that its user may have (inotify)", harmful: true, want: shared,
+		script: `"$ATTACKER" watchers`, strikes: noWatcher, found: hits,
+	}, {
+		group: "Resources", tries: "take all terminals of the machine", harmful: true, want: shared,
+		script: `"$ATTACKER" terminals`, strikes: noTerminal, found: hits,
+	}, {
 		group: "Resources", tries: "fill the log: 20 MB where 1 MiB is allowed", want: everywhere(contained),
 		script: `yes "$MARK a line of a log without an end" | head -c 20000000`, found: func(s *scene) verdict {
 			if len(s.result.Log) > 3<<19 {
@@ -299,6 +316,37 @@ func harms(is func(*scene) bool) func(*scene) verdict {
 		}
 		return blocked
 	}
+}
+
+// hits is allowed where the machine was hit while the job ran.
+func hits(s *scene) verdict {
+	if s.struck {
+		return allowed
+	}
+	return contained
+}
+
+// urgent reports whether a process of this machine has what `attacker urgent` wants: a priority of -17, or real-time scheduling at 37.
+func urgent() bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/task/*/stat")
+	return slices.ContainsFunc(all, func(name string) bool {
+		text, _ := os.ReadFile(name)
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(rest) // from the third on, proc_pid_stat(5)
+		return len(fields) > 38 && (fields[16] == "-17" || fields[37] == "37")
+	})
+}
+
+func noWatcher() bool {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	_ = unix.Close(fd)
+	return err != nil
+}
+
+func noTerminal() bool {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	_ = unix.Close(fd)
+	return err != nil
 }
 
 // plants is allowed where a file is outside, which is removed.

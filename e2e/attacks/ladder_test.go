@@ -86,6 +86,7 @@ type field struct {
 	met        atomic.Int64
 	neighbour  *gitlabtest.Job
 	place      string // the project folder of the neighbour, as it sees it
+	meet       string // the addresses at which the neighbour says it to everybody who asks
 	private    string // the neighbour's secret
 	mark       int
 	sources    sources // see repository
@@ -98,6 +99,7 @@ type scene struct {
 	next   gitlabtest.Result // of the job after it, if the attack is on that
 	mark   string            // a number that no other attack has
 	before int64             // connections
+	struck bool              // attack.strikes was true while the job ran
 	began  time.Time
 }
 
@@ -364,7 +366,7 @@ func (f *field) state() string { return filepath.Join(f.dir, "state") }
 // settle starts the neighbour.
 func (f *field) settle() {
 	f.t.Helper()
-	job := f.job(`echo "$PRIVATE" >private; cp private "/tmp/rung-attack-$MARK"; cp private "/dev/shm/rung-attack-$MARK"; echo "place=$PWD"
+	job := f.job(`echo "$PRIVATE" >private; cp private "/tmp/rung-attack-$MARK"; cp private "/dev/shm/rung-attack-$MARK"; "$ATTACKER" answer "$PRIVATE" & echo "place=$PWD"; sleep 0.5
 while [ ! -e stop ]; do echo tick; sleep 0.2; done`)
 	job.Info.ProjectID, job.Runner.Timeout = 1, 3600
 	job.Variables = append(job.Variables, gitlab.Variable{Key: "PRIVATE", Value: f.private, Masked: true})
@@ -381,6 +383,8 @@ while [ ! -e stop ]; do echo tick; sleep 0.2; done`)
 	}
 	_, rest, _ := strings.Cut(f.neighbour.Result().Log, "\nplace=")
 	f.place, _, _ = strings.Cut(rest, "\n")
+	_, rest, _ = strings.Cut(f.neighbour.Result().Log, "\nanswers at ")
+	f.meet, _, _ = strings.Cut(rest, "\n")
 }
 
 // neighbourLives reports whether the neighbour goes on. It starts another one if not.
@@ -414,7 +418,7 @@ func (f *field) job(script string) gitlab.Job {
 	for key, value := range map[string]string{
 		"GIT_STRATEGY": "empty", "FF_TIMESTAMPS": "false", "OUTSIDE": f.outside, "STATE": f.state(), "CONFIG": filepath.Join(f.dir, "config.toml"),
 		"PROGRAM": f.program, "HOST_PID": strconv.Itoa(f.host.Process.Pid), "MANAGER_PID": strconv.Itoa(managerPID(f.manager)), "PORT": strconv.Itoa(f.port),
-		"ABSTRACT": "@" + f.secret, "ATTACKER": f.tool, "NEIGHBOUR": f.place, "HANDLE": f.handle(), "MARK": strconv.Itoa(f.mark),
+		"ABSTRACT": "@" + f.secret, "ATTACKER": f.tool, "NEIGHBOUR": f.place, "NEIGHBOUR_AT": f.meet, "HANDLE": f.handle(), "MARK": strconv.Itoa(f.mark),
 		"DISK_MAJOR": strconv.Itoa(int(unix.Major(info.Dev))), "DISK_MINOR": strconv.Itoa(int(unix.Minor(info.Dev))),
 	} {
 		j.Variables = append(j.Variables, gitlab.Variable{Key: key, Value: value, Raw: true, Public: true})
@@ -450,7 +454,12 @@ func (f *field) attack(t *testing.T, a attack) *scene {
 	if a.job != nil {
 		a.job(f, &job)
 	}
-	s.result = f.wait(t, f.server.Enqueue(job))
+	enqueued := f.server.Enqueue(job)
+	for a.strikes != nil && !s.struck && (enqueued.Status().State == gitlab.Pending || enqueued.Status().State == gitlab.Running) {
+		s.struck = a.strikes()
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.result = f.wait(t, enqueued)
 	if a.next != "" {
 		next := f.job(a.next)
 		if a.nextJob != nil {

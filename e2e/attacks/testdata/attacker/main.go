@@ -1,7 +1,7 @@
 //go:build linux
 
 // Attacker does what a shell cannot, for hostile jobs: attacker memory MIB | connect SOCKET | handle FILE TYPE:HEX | ptrace PID | fds | listen SOCKET |
-// send tcp|udp|unix|icmp|link ADDRESS TEXT.
+// answer TEXT | send tcp|udp|unix|icmp|link ADDRESS TEXT | urgent | watchers | terminals.
 package main
 
 import (
@@ -19,7 +19,10 @@ import (
 )
 
 func main() {
-	does := map[string]func(args []string) error{"memory": memory, "connect": connect, "handle": handle, "ptrace": ptrace, "fds": fds, "listen": listen, "send": send}
+	does := map[string]func(args []string) error{
+		"memory": memory, "connect": connect, "handle": handle, "ptrace": ptrace, "fds": fds, "listen": listen, "answer": answer, "send": send,
+		"urgent": urgent, "watchers": watchers, "terminals": terminals,
+	}
 	if err := does[os.Args[1]](os.Args[2:]); err != nil {
 		fmt.Println("withstood:", err)
 		os.Exit(1)
@@ -116,6 +119,69 @@ func listen(args []string) error {
 		err = l.Close()
 	}
 	return err
+}
+
+// answer says at which addresses it listens, and says the text to everybody who asks.
+func answer(args []string) error {
+	l, err := net.Listen("tcp4", ":0")
+	if err != nil {
+		return err
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	text := "answers at"
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
+			text += " " + netip.AddrPortFrom(p.Addr(), uint16(l.Addr().(*net.TCPAddr).Port)).String()
+		}
+	}
+	fmt.Println(text)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		_, _ = c.Read(make([]byte, 1))
+		_, _ = io.WriteString(c, args[0])
+		_ = c.Close()
+	}
+}
+
+// urgent asks for a priority of -17, and for real-time scheduling at 37, and waits a while with what it got.
+func urgent([]string) error {
+	failed := unix.Setpriority(unix.PRIO_PROCESS, 0, -17)
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 37}
+	err := unix.SchedSetAttr(0, &attr, 0)
+	fmt.Println("priority:", failed, "real time:", err)
+	time.Sleep(time.Second)
+	return nil
+}
+
+// watchers takes all inotify instances that it can have, terminals all pseudo-terminals; both wait a while with them.
+func watchers([]string) error {
+	return take(func() (int, error) { return unix.InotifyInit1(unix.IN_CLOEXEC) })
+}
+
+func terminals([]string) error {
+	return take(func() (int, error) { return unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0) })
+}
+
+func take(one func() (int, error)) error {
+	most := uint64(20000)
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most})
+	n := 0
+	for n < int(most) {
+		if _, err := one(); err != nil {
+			fmt.Println("no more:", err)
+			break
+		}
+		n++
+	}
+	fmt.Println("took", n)
+	time.Sleep(time.Second)
+	return nil
 }
 
 // send sends a text, in which \r and \n are written so, and shows what the answer begins with. icmp is an echo with the text in it; link is a
