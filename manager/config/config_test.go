@@ -84,8 +84,10 @@ func TestAFileThatRegisterWroteIsAllUsed(t *testing.T) {
 // entry is the beginning of a file with one entry; what is tested follows.
 const entry = "[[runners]]\n  url = \"https://gitlab.example.com\"\n  token = \"glrt-0123456789abcdefghij\"\n  executor = \"docker\"\n"
 
-// autoscaled is one with a policy.
-const autoscaled = entry + "[runners.autoscaler]\n[[runners.autoscaler.policy]]\n"
+// fleet is one whose machines are made, and autoscaled one with a policy.
+var fleet = strings.Replace(entry, "docker", "instance", 1) + "[runners.autoscaler]\n  plugin = \"local\"\n"
+
+var autoscaled = fleet + "[[runners.autoscaler.policy]]\n"
 
 func TestThePoliciesOfAnAutoscalerAreThoseOfTheFleet(t *testing.T) {
 	t.Parallel()
@@ -196,6 +198,10 @@ func TestFindings(t *testing.T) {
 		"an unknown executor":          {strings.Replace(entry, "docker", "dokcer", 1), `error 4:14 there is no executor "dokcer" (did you mean "docker"?)`},
 		"Kubernetes":                   {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes]\n  image = \"x\"\n", ``},
 		"Kubernetes, in part":          {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes]\n  helper_image = \"x\"\n  dns_policy = \"nobody\"\n[runners.kubernetes.pod_security_context]\n  supplemental_groups = [1, \"two\"]\n[[runners.kubernetes.volumes.pvc]]\n  name = \"x\"\n  mount_pat = \"/x\"\n", `note 6:3 "helper_image" is ignored: there is no helper container; step_runner_image brings the step-runner; error 7:16 dns_policy cannot be "nobody" (write one of none, default, cluster-first, cluster-first-with-host-net); error 9:3 supplemental_groups must be a list of whole numbers, not a list with other values; warning 12:3 unknown key "mount_pat" (did you mean "mount_path"?)`},
+		"an unknown pull policy":       {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes]\n  pull_policy = \"sometimes\"\n  allowed_pull_policies = [\"always\", \"newer\"]\n", `error 6:17 pull_policy cannot be "sometimes" (write one of always, if-not-present, never); error 7:38 allowed_pull_policies cannot be "newer" (did you mean "never"?)`},
+		"an unknown effect":            {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes.node_tolerations]\n  \"example.com/gpu=yes\" = \"NoSchedul\"\n  spot = \"\"\n", `error 6:27 node_tolerations cannot be "NoSchedul" (did you mean "NoSchedule"?)`},
+		"an unknown propagation":       {strings.Replace(entry, "docker", "kubernetes", 1) + "[runners.kubernetes]\n[[runners.kubernetes.volumes.pvc]]\n  name = \"x\"\n  mount_path = \"/x\"\n  mount_propagation = \"Foo\"\n", `error 9:23 mount_propagation cannot be "Foo" (write one of None, HostToContainer, Bidirectional)`},
+		"the images of instances":      {fleet + "[runners.instance]\n  use_common_build_dir = true\n", `note 7:10 "instance" is ignored: virtual machines within machines are always made of vm_isolation.image, and each job has a folder of its own; note 8:3 "use_common_build_dir" is ignored: each job has a folder of its own`},
 		"SSH without a host":           {strings.Replace(entry, "docker", "ssh", 1), `warning 4:14 executor "ssh" needs a host (write host in [runners.ssh])`},
 		"a driver without run":         {strings.Replace(entry, "docker", "custom", 1), `warning 4:14 executor "custom" needs a program that runs scripts (write run_exec in [runners.custom])`},
 		"a plugin without name":        {strings.Replace(entry, "docker", "plugin", 1), `warning 4:14 executor "plugin" needs a plugin (write name or file in [runners.plugin])`},
@@ -205,11 +211,29 @@ func TestFindings(t *testing.T) {
 		"options that are none":        {strings.Replace(entry, "docker", "plugin", 1) + "[runners.plugin]\n  name = \"wrap\"\n  options = \"nice\"\n", `error 7:13 options must be a table, not a text`},
 		"a plugin and a default":       {strings.Replace(entry, "docker", "plugin", 1) + "[runners.plugin]\n  name = \"wrap\"\n[runners.isolation]\n  default = \"none\"\n", `error 8:13 the default of an entry with executor "plugin" is its plugin, not "none" (delete it, or choose another executor)`},
 		"a minimum for a plugin":       {strings.Replace(entry, "docker", "plugin", 1) + "[runners.plugin]\n  name = \"wrap\"\n[runners.isolation]\n  minimum = \"vm\"\n", ``},
-		"an autoscaler's zone":         {autoscaled + "  timezone = \"Mars\"\n", `error 7:14 there is no time zone "Mars" on this machine (write a name such as Europe/Berlin or UTC)`},
-		"an autoscaler's period":       {autoscaled + "  periods = [\"* * *\"]\n", `error 7:3 "* * *" has 3 fields, and an expression of cron has 5 to 7 (write for example "* 9-17 * * mon-fri": minute, hour, day, month, weekday)`},
+		"an autoscaler's zone":         {autoscaled + "  timezone = \"Mars\"\n", `error 8:14 there is no time zone "Mars" on this machine (write a name such as Europe/Berlin or UTC)`},
+		"an autoscaler's period":       {autoscaled + "  periods = [\"* * *\"]\n", `error 8:3 "* * *" has 3 fields, and an expression of cron has 5 to 7 (write for example "* 9-17 * * mon-fri": minute, hour, day, month, weekday)`},
 		"volumes on shared machines":   {strings.Replace(entry, "docker", "instance", 1) + "[runners.autoscaler]\n  plugin = \"local\"\n  capacity_per_instance = 2\n[runners.fleet]\n  volume = \"per-project\"\n", `warning 9:12 a machine that runs several jobs at once gets no volume, because they are not isolated from each other (write capacity_per_instance = 1)`},
 		"volumes of virtual machines":  {strings.Replace(entry, "docker", "instance", 1) + "[runners.autoscaler]\n  plugin = \"local\"\n[runners.autoscaler.vm_isolation]\n  enabled = true\n  image = \"ci\"\n[runners.fleet]\n  volume = \"per-project\"\n", `warning 11:12 jobs in virtual machines within machines get no volumes (delete it)`},
-		"an autoscaler's idle time":    {autoscaled + "  idle_time = \"-1m\"\n", `warning 7:15 idle_time cannot be negative: it counts as not set (write a number above 0, or delete the key)`},
+		"an autoscaler's idle time":    {autoscaled + "  idle_time = \"-1m\"\n", `warning 8:15 idle_time cannot be negative: it counts as not set (write a number above 0, or delete the key)`},
+		"an autoscaler of no fleet":    {entry + "[runners.autoscaler]\n  plugin = \"local\"\n", `warning 5:10 [runners.autoscaler] is not used by executor "docker" (delete it, or write executor = "instance" or "docker-autoscaler")`},
+		"machines of no fleet":         {strings.Replace(entry, "docker", "shell", 1) + "[runners.machine]\n  MachineDriver = \"x\"\n", `warning 5:10 [runners.machine] is not used by executor "shell" (delete it, or write executor = "docker+machine")`},
+		"pods of no cluster":           {entry + "[runners.kubernetes]\n  image = \"x\"\n[runners.ssh]\n  host = \"x\"\n[runners.custom]\n  run_exec = \"x\"\n", `warning 5:10 [runners.kubernetes] is not used by executor "docker" (delete it, or write executor = "kubernetes"); warning 7:10 [runners.ssh] is not used by executor "docker" (delete it, or write executor = "ssh"); warning 9:10 [runners.custom] is not used by executor "docker" (delete it, or write executor = "custom")`},
+		"tables that say nothing":      {entry + "[runners.autoscaler]\n[runners.machine]\n  IdleCount = 0\n[runners.kubernetes]\n  host = \"\"\n", ``},
+		"three sources of machines":    {fleet + "[runners.machine]\n  MachineDriver = \"x\"\n[[runners.provider.hosts]]\n  address = \"x\"\n[runners.fleet]\n  suspend = 1\n", `warning 5:10 [runners.autoscaler] is not used: the machines of this entry come from [runners.provider] (delete one of them); warning 7:10 [runners.machine] is not used by executor "instance" (delete it, or write executor = "docker+machine"); warning 11:10 [runners.fleet] is not used: the machines of this entry come from [runners.provider] (delete one of them)`},
+		"buckets that do not grow":     {fleet + "  instance_creation_time_buckets = [5, 1, 3]\n  instance_life_duration_buckets = [1, 1.0]\n", `error 7:40 instance_creation_time_buckets: buckets must grow, and 1 follows 5 (write them in increasing order, each once); error 8:40 instance_life_duration_buckets: buckets must grow, and 1 follows 1 (write them in increasing order, each once)`},
+		"buckets without a bound":      {fleet + "  instance_deletion_time_buckets = [1, inf]\n", `error 7:40 instance_deletion_time_buckets: +Inf cannot bound a bucket (delete it: the last bucket has no bound by itself)`},
+		"buckets":                      {fleet + "  instance_operation_time_buckets = [0.5, 1, 3]\n", ``},
+		"more than a share":            {fleet + "[runners.fleet]\n  worth = 5\n  patience = 1.5\n", `error 8:11 worth must be a number from 0 to 1, not 5 (write for example 0.02); error 9:14 patience must be a number from 0 to 1, not 1.5 (write for example 0.02)`},
+		"shares":                       {fleet + "[runners.fleet]\n  worth = 1\n  patience = 0\n  hedge = 1.5\n", ``},
+		"no port":                      {fleet + "[runners.autoscaler.connector_config]\n  protocol_port = 99999\n", `error 8:19 there is no port 99999 (write a number from 1 to 65535)`},
+		"the last port":                {fleet + "[runners.autoscaler.connector_config]\n  protocol_port = 65535\n", ``},
+		"no throttle":                  {fleet + "[runners.autoscaler.scale_throttle]\n  limit = -5\n", `warning 8:11 limit = -5 counts as -1: without a limit (write -1 if that is meant)`},
+		"a throttle without limit":     {fleet + "[runners.autoscaler.scale_throttle]\n  limit = -1\n", ``},
+		"the systems of pools":         {fleet + "[[runners.fleet.pools]]\n  name = \"a\"\n  os = \"dos\"\n  arch = \"x86_64\"\n[[runners.fleet.pools]]\n  name = \"b\"\n  os = \"Linux\"\n  arch = \"arm64\"\n", `warning 9:8 no machine has os "dos" (write one of aix, darwin, dragonfly, freebsd, illumos, linux, netbsd, openbsd, plan9, solaris, windows); warning 10:10 no machine has arch "x86_64" (did you mean "amd64"?); warning 13:8 no machine has os "Linux" (did you mean "linux"?)`},
+		"the systems of needs":         {fleet + "[runners.provider.needs]\n  os = \"macos\"\n[runners.provider.allowed_needs]\n  arch = [\"amd64\", \"aarch64\"]\n", `warning 8:8 no machine has os "macos" (did you mean "darwin"?); warning 10:20 no machine has arch "aarch64" (did you mean "arm64"?)`},
+		"slots in one group":           {entry + "  use_slot_cgroups = true\n  slot_cgroup_template = \"ci\"\n", `warning 6:26 slot_cgroup_template has no ${slot}: the jobs of all slots are in one control group (write for example "gitlab-runner/slot-${slot}")`},
+		"services in one group":        {entry + "  use_slot_cgroups = true\n  slot_cgroup_template = \"ci/${slot}\"\n[runners.docker]\n  service_slot_cgroup_template = \"ci/services\"\n", `warning 8:34 service_slot_cgroup_template has no ${slot}: the jobs of all slots are in one control group (write for example "gitlab-runner/slot-${slot}")`},
 		"a period that is none":        {entry + "[[runners.monitoring.job_queuing_durations]]\n  periods = [\"always\"]\n  timezone = \"Mars\"\n", `error 6:3 "always" has 1 fields, and an expression of cron has 5 to 7 (write for example "* * 9-17 * * mon-fri *": second, minute, hour, day, month, weekday, year); error 7:14 there is no time zone "Mars" on this machine (write a name such as Europe/Berlin or UTC)`},
 		"no address, no token":         {"[[runners]]\n  executor = \"shell\"\n", "warning 1:3 this entry has no token, and cannot ask GitLab for jobs (see `rung register`); warning 1:3 this entry has no url, and cannot ask GitLab for jobs (see `rung register`)"},
 		"the second entry":             {entry + strings.Replace(entry, "0123", "1123", 1) + "  limit = true\n", `error 9:11 limit must be a whole number, not true or false`},
@@ -254,6 +278,21 @@ func TestFindings(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestKeysOfTablesThatNothingReadsAreNotUsed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]int{
+		entry: {3, 0},
+		entry + "[runners.autoscaler]\n  plugin = \"local\"\n  [runners.autoscaler.connector_config]\n    os = \"linux\"\n": {3, 2},
+		fleet: {4, 0},
+		fleet + "[[runners.provider.hosts]]\n  address = \"x\"\n[[runners.fleet.pools]]\n  name = \"a\"\n": {4, 2},
+		entry + "[runners.plugin]\n  name = \"wrap\"\n":                                                    {3, 1},
+	} {
+		if r := config.Check("config.toml", []byte(text), none); [2]int{r.Used, r.Ignored} != want {
+			t.Errorf("%s: %d keys are used, and %d not", text, r.Used, r.Ignored)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -59,7 +58,7 @@ func elsewhere(name, at string) string {
 		}
 	}
 	if len(tables) > 1 {
-		around := regexp.MustCompile(`\[\d+\]`).ReplaceAllString(at, "[]")
+		around := numbers.ReplaceAllString(at, "[]")
 		tables = slices.DeleteFunc(tables, func(table string) bool { return !strings.HasPrefix(around, table+".") })
 	}
 	switch {
@@ -87,7 +86,7 @@ func (r *reader) entry(n *node, value any, at string, into reflect.Value) {
 	switch {
 	case isTable:
 	case used, n.Use == Planned && n.isDefault(value):
-		r.report.Used++ // a default is in force without its key
+		r.used = append(r.used, at) // a default is in force without its key
 	default:
 		r.report.Ignored++
 	}
@@ -195,31 +194,42 @@ func (r *reader) accepted(n *node, got any, at string) bool {
 	if n.Values == nil {
 		return true
 	}
-	var all []string
 	switch got := got.(type) {
 	case string:
-		all = []string{got}
+		return r.among(n, got, at)
 	case []string:
-		all = got
+		for i, one := range got {
+			where := at
+			if _, ok := r.doc.vals[fmt.Sprintf("%s[%d]", at, i)]; ok {
+				where = fmt.Sprintf("%s[%d]", at, i)
+			}
+			if !r.among(n, one, where) {
+				return false
+			}
+		}
+	case map[string]string:
+		for _, name := range slices.Sorted(maps.Keys(got)) {
+			if !r.among(n, got[name], join(at, name)) {
+				return false
+			}
+		}
 	case map[string]bool:
 		r.withoutEffect(n, got, at)
 	}
-	for i, one := range all {
-		if one == "" || slices.ContainsFunc(n.Values, func(v string) bool { return strings.EqualFold(v, one) }) {
-			continue
-		}
-		hint := "write one of " + strings.Join(n.Values, ", ")
-		if near := diag.Suggest(one, n.Values); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		where := at
-		if _, ok := r.doc.vals[fmt.Sprintf("%s[%d]", at, i)]; ok {
-			where = fmt.Sprintf("%s[%d]", at, i)
-		}
-		r.found(problem, "config/value", where, r.doc.vals, hint, "%s cannot be %q", n.last(), one)
-		return false
-	}
 	return true
+}
+
+// among checks one value.
+func (r *reader) among(n *node, value, at string) bool {
+	if value == "" || slices.ContainsFunc(n.Values, func(v string) bool { return strings.EqualFold(v, value) }) {
+		return true
+	}
+	hint := "write one of " + strings.Join(n.Values, ", ")
+	if near := diag.Suggest(value, n.Values); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	r.found(problem, "config/value", at, r.doc.vals, hint, "%s cannot be %q", n.last(), value)
+	return false
 }
 
 // withoutEffect names the feature flags that are of GitLab's runner alone.

@@ -204,9 +204,15 @@ func (m *Machinery) slots() int {
 	return most
 }
 
+// provided reports whether the entry's machines come from a list or a provider plugin.
+func (r *Runner) provided() bool {
+	p := r.Provider
+	return p != nil && (p.Name != "" || p.File != "" || len(p.Hosts) > 0)
+}
+
 // machinery is what the entry's fleet is made of; nil if its machines come from elsewhere.
 func (r *Runner) machinery() *Machinery {
-	if p := r.Provider; p != nil && (p.Name != "" || p.File != "" || len(p.Hosts) > 0) {
+	if r.provided() {
 		return nil
 	}
 	m := &Machinery{Executor: r.Executor, Limit: r.Limit, Fleet: r.Fleet, Apart: r.apart()}
@@ -293,6 +299,7 @@ func (r *reader) fleet(e *Runner, path string) {
 	case m.slots() > 1 && !m.Apart:
 		r.found(warning, "config/incomplete", path+".fleet.volume", r.doc.vals, "write capacity_per_instance = 1", "a machine that runs several jobs at once gets no volume, because they are not isolated from each other")
 	}
+	bounds{r}.fleet(m, path)
 	names := map[string]bool{}
 	for i, p := range m.Fleet.Pools {
 		at := fmt.Sprintf("%s.fleet.pools[%d]", path, i)

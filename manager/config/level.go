@@ -118,7 +118,7 @@ func (r *Runner) refused() string {
 	if m := r.machinery(); m != nil {
 		return refusedFleet(m)
 	}
-	if p := r.Provider; p != nil && (p.Name != "" || p.File != "" || len(p.Hosts) > 0) {
+	if r.provided() {
 		return ""
 	}
 	return why

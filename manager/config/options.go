@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/pluginoption"
@@ -60,8 +59,8 @@ func (e *OptionError) Unwrap() []error { return []error{e.Err, e.Problems} }
 // PluginOptions, ProviderOptions, GroupOptions, MachineOptions, FleetOptions or PoolOptions; a TableError says another one.
 func (c *Config) Placed(r *Runner, table string, err error) error {
 	var wrong *pluginoption.Errors
-	i := slices.IndexFunc(c.Runners, func(other Runner) bool { return other.line == r.line })
-	if c.doc == nil || i < 0 || !errors.As(err, &wrong) {
+	i, known := c.index(r)
+	if !known || !errors.As(err, &wrong) {
 		return err
 	}
 	var in *TableError
@@ -83,7 +82,8 @@ func (d *document) option(base string, path []string, key bool) (diag.Span, stri
 	at, found := base, true
 	for _, token := range path {
 		next := at + "[" + token + "]"
-		if _, ok := d.vals[next]; !ok {
+		_, inList := d.vals[next]
+		if _, isTable := d.keys[next]; !inList && !isTable {
 			next = at + "." + token
 		}
 		_, isKey := d.keys[next]

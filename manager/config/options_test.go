@@ -66,6 +66,26 @@ func TestTheErrorOfAnOptionHasItsPlace(t *testing.T) {
 	}
 }
 
+func TestTheErrorOfAKeyOfAPoolHasItsPlace(t *testing.T) {
+	report := Check("config.toml", []byte("[[runners]]\n  executor = \"instance\"\n  [runners.autoscaler]\n    plugin = \"local\"\n  [[runners.fleet.pools]]\n    name = \"a\"\n  [[runners.fleet.pools]]\n    name = \"b\"\n    shape = \"x\"\n"), func(string) string { return "" })
+	r := &report.Config.Runners[0]
+	err := report.Config.Placed(r, FleetOptions, &pluginoption.Errors{Of: "the plugin", All: []*pluginoption.Error{{Pointer: "/pools/1/shape", Err: errors.New("it is wrong")}}})
+	if !strings.Contains(err.Error(), `config.toml:9:13: it is wrong (shape = "x")`) {
+		t.Error(err)
+	}
+	for key, want := range map[string]string{"fleet.pools[1].shape": "config.toml:9:13", "fleet.pools[0].zone": "config.toml:5:19", "docker.image": "config.toml:1:3", "executor": "config.toml:2:14"} {
+		if at, _ := report.Config.Place(r, key); at.String() != want {
+			t.Errorf("%s is at %s", key, at)
+		}
+	}
+	if at, source := (&Config{Path: "config.toml"}).Place(&Runner{line: 3}, "executor"); at.String() != "config.toml:3:1" || source != "" {
+		t.Errorf("without a file: %s, %s", at, source)
+	}
+	if wrong := (&KeyError{Key: "fleet.pools[1].shape", Err: errors.New("it is wrong")}); wrong.Error() != "runners.fleet.pools.shape: it is wrong" {
+		t.Error(wrong)
+	}
+}
+
 func TestOtherErrorsStayAsTheyAre(t *testing.T) {
 	report := Check("config.toml", []byte(withOptions), func(string) string { return "" })
 	plain := errors.New("plain")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -120,6 +121,39 @@ func (d *document) value(path string, v *unstable.Node) {
 		}
 	}
 }
+
+// index is the number of an entry in the file; ok is false where it is in none.
+func (c *Config) index(r *Runner) (i int, ok bool) {
+	i = slices.IndexFunc(c.Runners, func(other Runner) bool { return other.line == r.line })
+	return i, c.doc != nil && i >= 0
+}
+
+// Place is where in the file a key of an entry is: "docker.image", "fleet.pools[0].shape". What is not there has the place of the nearest table around it. source is
+// the line, if that may be shown.
+func (c *Config) Place(r *Runner, key string) (at diag.Span, source string) {
+	i, ok := c.index(r)
+	if !ok {
+		return diag.Span{File: c.Path, Line: r.line, Column: 1, Length: 1}, ""
+	}
+	return c.doc.at(fmt.Sprintf("runners[%d].%s", i, key), c.doc.vals)
+}
+
+// KeyError is an error about one key of an entry, for Place.
+type KeyError struct {
+	Key string
+	Err error
+}
+
+// Error names the key, as the file has it.
+func (e *KeyError) Error() string {
+	return "runners." + numbers.ReplaceAllString(e.Key, "") + ": " + e.Err.Error()
+}
+
+// Unwrap returns the error below.
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// numbers are those of tables and values in a path.
+var numbers = regexp.MustCompile(`\[\d+\]`)
 
 // syntax says that the text is not TOML.
 func (d *document) syntax(err error) diag.Diagnostic {

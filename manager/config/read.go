@@ -135,6 +135,7 @@ func Check(name string, text []byte, getenv func(string) string) *Report {
 	if _, set := doc.values["concurrent"]; set && c.Concurrent < 1 {
 		r.found(warning, "config/value", "concurrent", doc.vals, "write how many jobs may run at once", "no job runs with concurrent = %d", c.Concurrent)
 	}
+	r.report.Used = len(r.used)
 	r.sort()
 	if !r.failed {
 		for i := range c.Runners {
@@ -197,7 +198,8 @@ const (
 type reader struct {
 	doc    *document
 	report *Report
-	failed bool // an error is about more than one entry
+	failed bool     // an error is about more than one entry
+	used   []string // the keys that have an effect
 
 	invalid map[int]*InvalidError // the first error of each entry
 }
@@ -237,6 +239,8 @@ func (r *reader) runner(e *Runner, path string) {
 	r.autoscaler(e, path)
 	r.networks(e, path+".policy")
 	r.provider(e, path)
+	r.unused(e, path)
+	bounds{r}.slots(e, path)
 	if levels, err := e.Levels(); err == nil && levels.Default != PluginLevel && e.Isolation.Minimum != "" && levels.Default.Rank() < levels.Minimum.Rank() {
 		r.found(problem, "config/value", path+".isolation.minimum", r.doc.vals, "write a default that is as strong",
 			"minimum %q is stronger than %q, the default of this entry: no job could run", levels.Minimum, levels.Default)
@@ -269,6 +273,7 @@ func (r *reader) plugin(e *Runner, path string) {
 		return
 	case e.Executor != PluginExecutor:
 		r.found(warning, "config/incomplete", path+".plugin", r.doc.keys, "write executor = \"plugin\"", "[runners.plugin] is not used by executor %q", e.Executor)
+		r.ignore(path + ".plugin")
 	case p == nil || p.Name == "" && p.File == "":
 		r.found(warning, "config/incomplete", path+".executor", r.doc.vals, "write name or file in [runners.plugin]", "executor \"plugin\" needs a plugin")
 	}
@@ -297,6 +302,7 @@ func (r *reader) provider(e *Runner, path string) {
 	case !plugin && len(p.Hosts) == 0:
 		r.found(problem, "config/value", path, r.doc.keys, "write [[runners.provider.hosts]], or name or file of a plugin", "the provider has no machines")
 	}
+	bounds{r}.provider(p, path)
 	for i, h := range p.Hosts {
 		at := fmt.Sprintf("%s.hosts[%d]", path, i)
 		if h.Address == "" {
