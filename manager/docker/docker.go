@@ -71,7 +71,7 @@ func Setup(d *config.Docker, setup executor.Setup) executor.Setup {
 	return setup
 }
 
-// Options are those of the level. An error names the key.
+// Options are those of the level. An error is made of *config.KeyError.
 func Options(d *config.Docker) (container.Options, error) {
 	if d == nil {
 		return container.Options{}, nil
@@ -179,7 +179,7 @@ func slotGroup(template string, slot int) string {
 type reader struct{ wrong []error }
 
 func (r *reader) say(key, format string, args ...any) {
-	r.wrong = append(r.wrong, fmt.Errorf("runners.docker.%s: %s", key, fmt.Sprintf(format, args...)))
+	r.wrong = append(r.wrong, &config.KeyError{Key: "docker." + key, Err: fmt.Errorf(format, args...)})
 }
 
 // patterns refuses those of images that match nothing.

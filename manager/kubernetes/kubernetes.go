@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func Open(ctx context.Context, k *config.Kubernetes, level executor.Level, setup
 	return kubernetes.New(ctx, setup, o)
 }
 
-// Options are those of the level. An error names the key.
+// Options are those of the level. An error is made of *config.KeyError.
 func Options(k *config.Kubernetes) (kubernetes.Options, error) {
 	if k == nil {
 		return kubernetes.Options{}, nil
@@ -75,7 +76,7 @@ func Options(k *config.Kubernetes) (kubernetes.Options, error) {
 type reader struct{ wrong []error }
 
 func (r *reader) say(key, format string, args ...any) {
-	r.wrong = append(r.wrong, fmt.Errorf("runners.kubernetes.%s: %s", key, fmt.Sprintf(format, args...)))
+	r.wrong = append(r.wrong, &config.KeyError{Key: "kubernetes." + key, Err: fmt.Errorf(format, args...)})
 }
 
 // quantity is the value of a key; nil where it is empty.
@@ -137,7 +138,8 @@ var dnsPolicies = map[string]corev1.DNSPolicy{
 // tolerations are those of a table: "key=value", or a key that may have any value, and the effect of the taint.
 func tolerations(table map[string]string) (out []corev1.Toleration) {
 	for _, key := range slices.Sorted(maps.Keys(table)) {
-		t := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(table[key])}
+		effect := cased(table[key], corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+		t := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 		if name, value, both := strings.Cut(key, "="); both {
 			t.Key, t.Value, t.Operator = name, value, corev1.TolerationOpEqual
 		}
@@ -191,14 +193,15 @@ func capabilities(s *corev1.SecurityContext) *corev1.Capabilities {
 
 // volumes adds volumes, and where they are in containers of jobs and services.
 func (r *reader) volumes(v *config.KubernetesVolumes, t *kubernetes.Template) {
-	add := func(name, path, sub, propagation string, readOnly bool, source corev1.VolumeSource) {
+	at := func(kind string, i int) string { return fmt.Sprintf("volumes.%s[%d]", kind, i) }
+	add := func(key, name, path, sub, propagation string, readOnly bool, source corev1.VolumeSource) {
 		if name == "" || path == "" {
-			r.say("volumes", "a volume has no name or mount_path")
+			r.say(key, "a volume has no name or mount_path")
 			return
 		}
 		m := corev1.VolumeMount{Name: name, MountPath: path, SubPath: sub, ReadOnly: readOnly}
 		if propagation != "" {
-			p := corev1.MountPropagationMode(propagation)
+			p := cased(propagation, corev1.MountPropagationNone, corev1.MountPropagationHostToContainer, corev1.MountPropagationBidirectional)
 			m.MountPropagation = &p
 		}
 		t.Build.VolumeMounts = append(t.Build.VolumeMounts, m)
@@ -207,42 +210,58 @@ func (r *reader) volumes(v *config.KubernetesVolumes, t *kubernetes.Template) {
 			t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 		}
 	}
-	for _, one := range v.HostPath {
+	for i, one := range v.HostPath {
 		from := one.HostPath
 		if from == "" {
 			from = one.MountPath
 		}
-		add(one.Name, one.MountPath, one.SubPath, one.MountPropagation, one.ReadOnly, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: from}})
+		add(at("host_path", i), one.Name, one.MountPath, one.SubPath, one.MountPropagation, one.ReadOnly, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: from}})
 	}
-	for _, one := range v.PVC {
+	for i, one := range v.PVC {
 		claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: one.Name}
-		add(one.Name, one.MountPath, one.SubPath, one.MountPropagation, one.ReadOnly, corev1.VolumeSource{PersistentVolumeClaim: claim})
+		add(at("pvc", i), one.Name, one.MountPath, one.SubPath, one.MountPropagation, one.ReadOnly, corev1.VolumeSource{PersistentVolumeClaim: claim})
 	}
-	for _, one := range v.ConfigMap {
+	for i, one := range v.ConfigMap {
 		from := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: one.Name}, Items: items(one.Items)}
-		add(one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{ConfigMap: from})
+		add(at("config_map", i), one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{ConfigMap: from})
 	}
-	for _, one := range v.Secret {
-		add(one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: one.Name, Items: items(one.Items)}})
+	for i, one := range v.Secret {
+		add(at("secret", i), one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: one.Name, Items: items(one.Items)}})
 	}
-	for _, one := range v.EmptyDir {
-		from := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMedium(one.Medium), SizeLimit: r.quantity("volumes.empty_dir.size_limit", one.SizeLimit)}
-		add(one.Name, one.MountPath, one.SubPath, one.MountPropagation, false, corev1.VolumeSource{EmptyDir: from})
+	for i, one := range v.EmptyDir {
+		if !media.MatchString(one.Medium) {
+			r.say(at("empty_dir", i)+".medium", "%q is neither Memory nor HugePages, nor HugePages-SIZE", one.Medium)
+		}
+		from := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMedium(one.Medium), SizeLimit: r.quantity(at("empty_dir", i)+".size_limit", one.SizeLimit)}
+		add(at("empty_dir", i), one.Name, one.MountPath, one.SubPath, one.MountPropagation, false, corev1.VolumeSource{EmptyDir: from})
 	}
-	for _, one := range v.CSI {
+	for i, one := range v.CSI {
 		from := &corev1.CSIVolumeSource{Driver: one.Driver, ReadOnly: &one.ReadOnly, VolumeAttributes: one.Attributes}
 		if one.FSType != "" {
 			from.FSType = &one.FSType
 		}
-		add(one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{CSI: from})
+		add(at("csi", i), one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{CSI: from})
 	}
-	for _, one := range v.NFS {
+	for i, one := range v.NFS {
 		if one.Server == "" || one.Path == "" {
-			r.say("volumes.nfs", "%s has no server or path", one.Name)
+			r.say(at("nfs", i), "%s has no server or path", one.Name)
 		}
 		from := &corev1.NFSVolumeSource{Server: one.Server, Path: one.Path, ReadOnly: one.ReadOnly}
-		add(one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{NFS: from})
+		add(at("nfs", i), one.Name, one.MountPath, one.SubPath, "", one.ReadOnly, corev1.VolumeSource{NFS: from})
 	}
+}
+
+// media are what an empty volume can be on.
+var media = regexp.MustCompile(`^(|Memory|HugePages(-[0-9]+[KMG]i)?)$`)
+
+// cased is one of the cluster's words, whatever the case in which the configuration has it.
+func cased[T ~string](text string, words ...T) T {
+	for _, word := range words {
+		if strings.EqualFold(text, string(word)) {
+			return word
+		}
+	}
+	return T(text)
 }
 
 func items(table map[string]string) (out []corev1.KeyToPath) {
@@ -254,22 +273,25 @@ func items(table map[string]string) (out []corev1.KeyToPath) {
 
 // patches reads the changes to the spec, and tries each of them on an empty one where that can be done.
 func (r *reader) patches(all []config.PodSpecPatch, t *kubernetes.Template) {
-	for _, p := range all {
+	for i, p := range all {
+		key := fmt.Sprintf("pod_spec[%d]", i)
+		of := key + ".patch"
 		text := []byte(p.Patch)
 		if p.PatchPath != "" {
 			if p.Patch != "" {
-				r.say("pod_spec", "%s has both a patch and a patch_path", p.Name)
+				r.say(key, "%s has both a patch and a patch_path", p.Name)
 				continue
 			}
+			of = key + ".patch_path"
 			var err error
 			if text, err = os.ReadFile(p.PatchPath); err != nil {
-				r.say("pod_spec", "%s: %v", p.Name, err)
+				r.say(of, "%s: %v", p.Name, err)
 				continue
 			}
 		}
 		text, err := yaml.YAMLToJSON(text)
 		if err != nil {
-			r.say("pod_spec", "%s is neither YAML nor JSON: %v", p.Name, err)
+			r.say(of, "%s is neither YAML nor JSON: %v", p.Name, err)
 			continue
 		}
 		kind := kubernetes.PatchKind(strings.ToLower(p.PatchType))
@@ -279,7 +301,7 @@ func (r *reader) patches(all []config.PodSpecPatch, t *kubernetes.Template) {
 		patch := kubernetes.Patch{Name: p.Name, Kind: kind, Text: text}
 		if kind != kubernetes.JSONPatch { // which is about what is there
 			if _, err := patch.Apply(&corev1.PodSpec{}); err != nil {
-				r.say("pod_spec", "%v", err)
+				r.say(of, "%v", err)
 				continue
 			}
 		}

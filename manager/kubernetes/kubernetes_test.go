@@ -299,19 +299,41 @@ func TestWhatCannotBeMeantIsToldWithItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, text := range map[string]string{
-		"cpu_limit":                   `cpu_limit = "many"`,
-		"namespace_overwrite_allowed": `namespace_overwrite_allowed = "("`,
-		"allowed_images":              `allowed_images = ["a[b"]`,
-		"pod_spec: ":                  "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"[1\"",
-		"pod_spec: both":              "[[runners.kubernetes.pod_spec]]\nname = \"both\"\npatch = \"a: 1\"\npatch_path = \"/x\"",
-		"pod_spec: file":              "[[runners.kubernetes.pod_spec]]\nname = \"file\"\npatch_path = \"" + file + "\"",
-		"volumes":                     "[[runners.kubernetes.volumes.pvc]]\nname = \"x\"",
-		"volumes.nfs":                 "[[runners.kubernetes.volumes.nfs]]\nname = \"x\"\nmount_path = \"/x\"",
+		"cpu_limit":                                   `cpu_limit = "many"`,
+		"namespace_overwrite_allowed":                 `namespace_overwrite_allowed = "("`,
+		"allowed_images":                              `allowed_images = ["a[b"]`,
+		"pod_spec.patch: x":                           "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"[1\"",
+		"pod_spec: both":                              "[[runners.kubernetes.pod_spec]]\nname = \"both\"\npatch = \"a: 1\"\npatch_path = \"/x\"",
+		"pod_spec.patch_path: file":                   "[[runners.kubernetes.pod_spec]]\nname = \"file\"\npatch_path = \"" + file + "\"",
+		"volumes.pvc: ":                               "[[runners.kubernetes.volumes.pvc]]\nname = \"x\"",
+		"volumes.empty_dir.medium: ":                  "[[runners.kubernetes.volumes.empty_dir]]\nname = \"x\"\nmount_path = \"/x\"\nmedium = \"tape\"",
+		"volumes.nfs":                                 "[[runners.kubernetes.volumes.nfs]]\nname = \"x\"\nmount_path = \"/x\"",
 		"build_container_security_context.proc_mount": "[runners.kubernetes.build_container_security_context]\nproc_mount = \"half\"",
 	} {
 		_, err := level.Options(read(t, "[runners.kubernetes]\n"+text+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "runners.kubernetes."+key) {
 			t.Errorf("%s: %v", key, err)
 		}
+	}
+}
+
+func TestTheWordsOfTheClusterMayBeInAnyCase(t *testing.T) {
+	o, err := level.Options(read(t, `[runners.kubernetes]
+[runners.kubernetes.node_tolerations]
+"a=b" = "noschedule"
+c = ""
+[[runners.kubernetes.volumes.host_path]]
+name = "x"
+mount_path = "/x"
+mount_propagation = "bidirectional"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := o.Template.Spec.Tolerations; all[0].Effect != corev1.TaintEffectNoSchedule || all[1].Effect != "" {
+		t.Errorf("%+v", all)
+	}
+	if mode := o.Template.Build.VolumeMounts[0].MountPropagation; mode == nil || *mode != corev1.MountPropagationBidirectional {
+		t.Errorf("%v", mode)
 	}
 }
