@@ -65,6 +65,35 @@ func OpenProvider(ctx context.Context, config Config, setup provider.Setup) (*Pr
 	return p, nil
 }
 
+// CheckProvider starts a provider plugin, holds the options of a configuration against its schema, and ends it. It is not opened, so that no machine is made, or removed.
+func CheckProvider(ctx context.Context, config *Config) error {
+	file, remove, err := ProviderKind.Verified(config)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	started, err := ProviderKind.Start(ctx, config, file)
+	if err != nil {
+		return err
+	}
+	defer started.Leave()
+	_, err = accepted(ctx, config, started)
+	return err
+}
+
+// accepted are the options of a configuration, which the schema of a process allows.
+func accepted(ctx context.Context, config *Config, started *pluginhost.Process) (options string, err error) {
+	call := started.Begin(ctx, "Describe", limits.silence)
+	d, err := providerv1.NewProviderClient(started.Conn).Describe(call.Ctx, &providerv1.DescribeRequest{})
+	call.End()
+	if err = call.Failed(err); errors.Is(err, errors.ErrUnsupported) {
+		return "", &Failure{Kind: ProviderKind.Name, Plugin: config.Name, Call: "Describe", What: "is a plugin that provides no machines", Err: err}
+	} else if err != nil {
+		return "", err
+	}
+	return ProviderKind.CheckOptions(config, d.GetOptionsSchema())
+}
+
 // PID is that of the plugin's process, for tests of what happens when it ends.
 func (p *Provider) PID() int {
 	p.mu.Lock()
@@ -102,15 +131,7 @@ func (p *Provider) running(ctx context.Context) (*pluginhost.Process, error) {
 
 // configure asks what a process is, and opens it with options that it accepts.
 func (p *Provider) configure(ctx context.Context, started *pluginhost.Process, client providerv1.ProviderClient) error {
-	call := started.Begin(ctx, "Describe", limits.silence)
-	d, err := client.Describe(call.Ctx, &providerv1.DescribeRequest{})
-	call.End()
-	if err = call.Failed(err); errors.Is(err, errors.ErrUnsupported) {
-		return &Failure{Kind: ProviderKind.Name, Plugin: p.config.Name, Call: "Describe", What: "is a plugin that provides no machines", Err: err}
-	} else if err != nil {
-		return err
-	}
-	options, err := ProviderKind.CheckOptions(&p.config, d.GetOptionsSchema())
+	options, err := accepted(ctx, &p.config, started)
 	if err != nil {
 		return err
 	}

@@ -77,6 +77,22 @@ func providing(what string) plugin.Config {
 	return plugin.Config{Name: what, File: os.Args[0], Env: []string{plays + "=provider " + what}, Log: slog.New(slog.DiscardHandler)}
 }
 
+func TestAProviderIsCheckedWithoutBeingOpened(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config plugin.Config
+		want   string // of the error
+	}{
+		"one that cannot be opened": {providing("nothing"), ""},
+		"options that it has not":   {func() plugin.Config { c := providing("fresh"); c.Options = json.RawMessage(`{"a": 1}`); return c }(), "takes no options"},
+		"one that is not there":     {plugin.Config{Name: "no-such-plugin"}, "there is no provider plugin"},
+	} {
+		err := plugin.CheckProvider(t.Context(), &tc.config)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestConformanceOfHostsOverTheWire(t *testing.T) {
 	providertest.Run(t, plugintest.Subject(providing("hosts"), 3))
 }

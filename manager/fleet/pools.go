@@ -43,18 +43,26 @@ type pool struct {
 type Source struct {
 	Pool   string
 	Plugin string
+	// Key is that of the entry which names the plugin: autoscaler.plugin.
+	Key string
 	// Options are those of the plugin, and Table is where the entry has them, as config.TableError says it.
 	Options map[string]any
 	Table   string
+
+	pool   config.Pool
+	number int // of the pool in the configuration
 }
 
 // Sources are those of the pools of an entry.
 func Sources(m *config.Machinery) (all []Source) {
 	for i, of := range poolsOf(m) {
-		s := Source{Pool: of.Name, Plugin: of.Plugin, Options: of.PluginConfig, Table: config.GroupOptions}
+		s := Source{Pool: of.Name, Plugin: of.Plugin, Key: "autoscaler.plugin", Options: of.PluginConfig, Table: config.GroupOptions, pool: of, number: i}
+		if i < len(m.Fleet.Pools) && m.Fleet.Pools[i].Plugin != "" {
+			s.Key = fmt.Sprintf("fleet.pools[%d].plugin", i)
+		}
 		switch {
 		case m.Machine != nil:
-			s.Table = config.MachineOptions
+			s.Table, s.Key = config.MachineOptions, "machine.MachineDriver"
 		case i < len(m.Fleet.Pools) && (m.Fleet.Pools[i].PluginConfig != nil || of.Plugin != m.Autoscaler.Plugin):
 			s.Table = config.PoolOptions(i)
 		}
@@ -63,14 +71,14 @@ func Sources(m *config.Machinery) (all []Source) {
 	return all
 }
 
-// of is the group in errors about options.
-func (s *Source) of() string { return fmt.Sprintf("the instance group %q", s.Plugin) }
+// group is what errors about options call the group.
+func (s *Source) group() string { return fmt.Sprintf("the instance group %q", s.Plugin) }
 
 // WrongOptions is an error of an instance group, with what is wrong with its options as configurations place it. Other errors stay as they are.
 func (s *Source) WrongOptions(err error) error {
 	var wrong options.Errors
 	if errors.As(err, &wrong) {
-		out := &pluginoption.Errors{Of: s.of()}
+		out := &pluginoption.Errors{Of: s.group()}
 		for _, one := range wrong {
 			out.All = append(out.All, &pluginoption.Error{Pointer: s.pointer(one.Pointer), Err: errors.New(one.Message)})
 		}
@@ -281,7 +289,7 @@ func (p *pool) complete(ctx context.Context, alone bool) error {
 	if p.control.Shape == "" {
 		return nil
 	}
-	return fmt.Errorf("the plugin makes no machines of the shape %q; it makes %q", p.control.Shape, names)
+	return fmt.Errorf("the plugin %w", noShape(p.control.Shape, names))
 }
 
 // offered takes what a group says of a shape, where the configuration does not.

@@ -44,7 +44,7 @@ func (s *Source) CheckVolumes(m *config.Machinery, none error) error {
 	if m.Machine != nil {
 		instead = "executor docker-autoscaler with " + instead
 	}
-	return &config.TableError{Table: config.FleetOptions, Err: &pluginoption.Errors{Of: s.of(), All: []*pluginoption.Error{
+	return &config.TableError{Table: config.FleetOptions, Err: &pluginoption.Errors{Of: s.group(), All: []*pluginoption.Error{
 		{Pointer: "/volume", Err: errors.New("it has no volumes: remove volume, or use " + instead)},
 	}}}
 }

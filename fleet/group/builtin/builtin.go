@@ -20,13 +20,14 @@ type Kind struct {
 	// Schema is the JSON schema of its options.
 	Schema string
 
-	make func(text json.RawMessage) (group.Basic, error)
+	make  func(text json.RawMessage) (group.Basic, error)
+	lacks func(text json.RawMessage) error // nil: it needs nothing
 }
 
 // Kinds are all of them, by name.
 func Kinds() []Kind {
 	return []Kind{
-		kind("docker-machine", "machines that docker-machine makes with its drivers", dockermachine.Schema, dockermachine.New),
+		dockerMachine(),
 		kind("local", "machines on this host: processes, containers or sandboxes", local.Schema, local.New),
 		kind("static", "hosts of a list", static.Schema, static.New),
 	}
@@ -43,6 +44,19 @@ func kind[Options any](name, summary, schema string, construct func(Options) (gr
 	}}
 }
 
+// dockerMachine is the kind that needs a program of somebody else.
+func dockerMachine() Kind {
+	k := kind("docker-machine", "machines that docker-machine makes with its drivers", dockermachine.Schema, dockermachine.New)
+	k.lacks = func(text json.RawMessage) error {
+		var o dockermachine.Options
+		if err := options.Decode(dockermachine.Schema, text, &o); err != nil {
+			return err
+		}
+		return dockermachine.Lacks(o)
+	}
+	return k
+}
+
 // Find is the kind of a name.
 func Find(name string) (Kind, bool) {
 	for _, k := range Kinds() {
@@ -56,3 +70,11 @@ func Find(name string) (Kind, bool) {
 // New makes a group, which is not initialised yet, of options: an object of JSON; nil is an empty one. It touches nothing. An error about options is
 // options.Errors, whose pointers lead to them.
 func (k Kind) New(text json.RawMessage) (group.Basic, error) { return k.make(text) }
+
+// Lacks says what a group of options needs of this machine that is not there; nil if nothing is known to be missing. It touches nothing.
+func (k Kind) Lacks(text json.RawMessage) error {
+	if k.lacks == nil {
+		return nil
+	}
+	return k.lacks(text)
+}

@@ -22,6 +22,20 @@ func TestKindsAreFoundByName(t *testing.T) {
 	}
 }
 
+func TestWhatAKindLacksOnThisMachine(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	machine, _ := builtin.Find("docker-machine")
+	if err := machine.Lacks([]byte(`{"driver": "generic", "name": "a-%s"}`)); err == nil || !strings.Contains(err.Error(), "docker-machine was not found") {
+		t.Error(err)
+	}
+	if err := machine.Lacks([]byte(`{"driver": "generic", "name": "a-%s", "program": "/bin/sh"}`)); err != nil {
+		t.Error(err)
+	}
+	if local, _ := builtin.Find("local"); local.Lacks(nil) != nil {
+		t.Error("the group local lacks something")
+	}
+}
+
 func TestEveryOptionIsInTheDocuments(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/fleet.md")
 	if err != nil {

@@ -39,6 +39,12 @@ type program struct {
 	store   string
 }
 
+// Lacks says that docker-machine is not on this machine; nil if it is.
+func Lacks(o Options) error {
+	_, err := find(o)
+	return err
+}
+
 func find(o Options) (*program, error) {
 	path, err := exec.LookPath(cmp.Or(o.Program, "docker-machine"))
 	if err != nil {

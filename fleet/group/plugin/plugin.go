@@ -139,23 +139,48 @@ func (g *Group) running(ctx context.Context) (*pluginhost.Process, error) {
 	return p, nil
 }
 
-// open configures a process with options that it accepts.
-func (g *Group) open(ctx context.Context, p *pluginhost.Process) (opened *fleetv1.OpenResponse, err error) {
-	client := fleetv1.NewInstanceGroupClient(p.Conn)
+// Check starts a plugin, holds the options of a configuration against its schema, and ends it. Its group is not opened, so that nothing is asked of a cloud, or changed there.
+// checked is false where the plugin has no schema: what it takes is only known once its group is open.
+func Check(ctx context.Context, config *Config) (checked bool, err error) {
+	file, remove, err := Kind.Verified(&config.Config)
+	if err != nil {
+		return false, err
+	}
+	defer remove()
+	p, err := Kind.Start(ctx, &config.Config, file)
+	if err != nil {
+		return false, err
+	}
+	defer p.Leave()
+	_, checked, err = accepted(ctx, config, p)
+	return checked, err
+}
+
+// accepted are the options of a configuration, which the schema of a process allows, if it has one.
+func accepted(ctx context.Context, config *Config, p *pluginhost.Process) (options string, checked bool, err error) {
 	call := p.Begin(ctx, "Describe", handshake.Silence)
-	described, err := client.Describe(call.Ctx, &fleetv1.DescribeRequest{})
+	described, err := fleetv1.NewInstanceGroupClient(p.Conn).Describe(call.Ctx, &fleetv1.DescribeRequest{})
 	call.End()
 	if err = call.Failed(err); errors.Is(err, errors.ErrUnsupported) {
-		return nil, &Failure{Kind: Kind.Name, Plugin: p.Name(), Call: "Describe", What: "is a plugin of another kind", Err: err}
+		return "", false, &Failure{Kind: Kind.Name, Plugin: p.Name(), Call: "Describe", What: "is a plugin of another kind", Err: err}
 	} else if err != nil {
+		return "", false, err
+	}
+	schema := described.GetOptionsSchema()
+	if schema == "" {
+		return config.OptionsText(), false, nil
+	}
+	options, err = Kind.CheckOptions(&config.Config, schema)
+	return options, true, err
+}
+
+// open configures a process with options that it accepts.
+func (g *Group) open(ctx context.Context, p *pluginhost.Process) (opened *fleetv1.OpenResponse, err error) {
+	options, _, err := accepted(ctx, &g.config, p)
+	if err != nil {
 		return nil, err
 	}
-	options := g.config.OptionsText()
-	if schema := described.GetOptionsSchema(); schema != "" {
-		if options, err = Kind.CheckOptions(&g.config.Config, schema); err != nil {
-			return nil, err
-		}
-	}
+	client := fleetv1.NewInstanceGroupClient(p.Conn)
 	err = p.Attend(ctx, g.callTime(), func(living context.Context) (func() error, error) {
 		stream, err := client.Open(living, wire.EncodeSettings(g.settings, options))
 		if err != nil {

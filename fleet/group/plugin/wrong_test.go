@@ -22,6 +22,7 @@ import (
 	fleetv1 "github.com/rungci/rung/api/rung/fleet/v1"
 	"github.com/rungci/rung/fleet/group"
 	"github.com/rungci/rung/fleet/group/plugin"
+	"github.com/rungci/rung/internal/pluginhost"
 	"github.com/rungci/rung/internal/pluginhost/handshake"
 	"github.com/rungci/rung/internal/pluginhost/rawplugin"
 )
@@ -336,6 +337,27 @@ func TestLiesAreNotBelieved(t *testing.T) {
 	}
 	if err := g.Heartbeat(t.Context(), "ours"); err != nil {
 		t.Error(err) // it does not say that it can
+	}
+}
+
+// TestTheOptionsOfAPluginAreCheckedWithoutItsGroup has plugins whose groups cannot be opened: they are not.
+func TestTheOptionsOfAPluginAreCheckedWithoutItsGroup(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config  plugin.Config
+		checked bool
+		want    string // of the error
+	}{
+		"what fits":                  {config(t, "liar schema", nil), true, ""},
+		"what does not":              {config(t, "liar schema", options{"colour": "red"}), true, "additional properties 'colour' not allowed"},
+		"a plugin without a schema":  {config(t, "liar id", options{"colour": "red"}), false, ""},
+		"a plugin of another kind":   {config(t, "liar kind", nil), false, "is a plugin of another kind"},
+		"another version":            {config(t, "liar version", nil), false, "version"},
+		"what is not on the machine": {plugin.Config{Config: pluginhost.Config{Name: "no-such-plugin"}}, false, "there is no instance-group plugin"},
+	} {
+		checked, err := plugin.Check(t.Context(), &tc.config)
+		if checked != tc.checked || tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, %v", name, checked, err)
+		}
 	}
 }
 
