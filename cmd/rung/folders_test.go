@@ -38,6 +38,11 @@ func foldersIn(env *testscript.Env) error {
 	return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(self, filepath.Join(dir, foldersPlugin)))
 }
 
+// OptionsSchema implements instancegroup.Schemer.
+func (f *folders) OptionsSchema() string {
+	return `{"type": "object", "additionalProperties": false, "properties": {"address": {"type": "string"}, "root": {"type": "string"}}}`
+}
+
 // ConnectInfo implements group.Basic.
 func (f *folders) ConnectInfo(ctx context.Context, instance string) (group.ConnectInfo, error) {
 	info, err := f.Group.ConnectInfo(ctx, instance)
@@ -86,4 +91,7 @@ func moved(from, to string) error {
 	return nil
 }
 
-var _ instancegroup.Volumer = (*folders)(nil)
+var (
+	_ instancegroup.Volumer = (*folders)(nil)
+	_ instancegroup.Schemer = (*folders)(nil)
+)

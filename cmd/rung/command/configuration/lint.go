@@ -2,9 +2,10 @@
 package configuration
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/cmd/step-runner/command/report"
-	"github.com/rungci/rung/executor/levels"
 	"github.com/rungci/rung/manager/cachestore/kinds"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/docker"
@@ -41,7 +41,7 @@ func lintCommand(p *command.Program) *cobra.Command {
 see of it, such as a token, is not shown.
 
 An error is what gitlab-runner does not accept either, or a mistake in [runners.isolation]. A warning is what has no effect and probably should, such as a
-key that is misspelt, or an entry that cannot be run here. A note is a key that has no meaning here.
+key that is misspelt, a table of another executor, or an entry that cannot be run here, as its plugin is not on this machine. A note is a key that has no meaning here.
 
 ` + exit.ReaderCodesHelp,
 		Example: `  rung config lint
@@ -101,44 +101,103 @@ func tried(found *config.Report, name string) *config.Report {
 		return found
 	}
 	for i := range found.Config.Runners {
-		r := &found.Config.Runners[i]
-		warn := func(rule, format string, args ...any) {
-			span := diag.Span{File: name, Line: r.Line(), Column: 1, Length: 1}
-			found.Problems = append(found.Problems, problems.Problem{Warning: true, Rule: rule, Diagnostic: diag.Diagnostic{Span: span, Message: fmt.Sprintf(format, args...)}})
+		t := &trial{found: found, name: name, entry: &found.Config.Runners[i]}
+		t.keys()
+		t.supplies()
+		t.levels()
+	}
+	slices.SortStableFunc(found.Problems, func(a, b problems.Problem) int { return cmp.Compare(a.Line, b.Line) })
+	return found
+}
+
+// trial is that of one entry.
+type trial struct {
+	found *config.Report
+	name  string // of the file
+	entry *config.Runner
+}
+
+// warn adds a warning about an error, at its key if it has one.
+func (t *trial) warn(rule, what string, err error) {
+	d := diag.Diagnostic{Span: diag.Span{File: t.name, Line: t.entry.Line(), Column: 1, Length: 1}, Message: fmt.Sprintf("%s: %v", what, err)}
+	var key *config.KeyError
+	if errors.As(err, &key) {
+		d.Span, d.Source = t.found.Config.Place(t.entry, key.Key)
+	}
+	t.add(rule, d)
+}
+
+func (t *trial) add(rule string, d diag.Diagnostic) {
+	t.found.Problems = append(t.found.Problems, problems.Problem{Warning: true, Rule: rule, Diagnostic: d})
+}
+
+// each warns of all errors that one is made of, see errors.Join.
+func (t *trial) each(rule, what string, err error) {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range several.Unwrap() {
+			t.warn(rule, what, one)
 		}
-		if _, err := docker.Options(r.Docker); err != nil {
-			warn("config/docker", "jobs of the entry %q cannot be run: %v", r.Name, err)
+	} else if err != nil {
+		t.warn(rule, what, err)
+	}
+}
+
+// keys tries what values of keys mean elsewhere.
+func (t *trial) keys() {
+	r := t.entry
+	name := fmt.Sprintf("the entry %q", r.Name)
+	_, err := docker.Options(r.Docker)
+	t.each("config/docker", "jobs of "+name+" cannot be run", err)
+	if r.Executor == config.KubernetesExecutor {
+		_, err := kubernetes.Options(r.Kubernetes)
+		t.each("config/kubernetes", "jobs of "+name+" cannot be run", err)
+	}
+	if _, err := kinds.Open(r.Cache); err != nil {
+		t.warn("config/cache", "jobs of "+name+" run without caches", err)
+	}
+	if _, err := t.found.Config.Transport(r); err != nil {
+		t.warn("config/tls", name+" is not used", err)
+	}
+	if err := traces.CheckKey(r.Traces.Key); err != nil {
+		t.warn("config/traces", "traces of "+name+" cannot be signed (sign_key)", err)
+	}
+}
+
+// supplies tries where machines come from, and which plugins there are.
+func (t *trial) supplies() {
+	for _, err := range supplies.Check(t.found.Config, t.entry) {
+		var wrong *config.OptionError
+		if !errors.As(err, &wrong) {
+			t.warn("config/missing", fmt.Sprintf("jobs of the entry %q cannot be run on this machine", t.entry.Name), err)
+			continue
 		}
-		if _, err := kubernetes.Options(r.Kubernetes); err != nil {
-			warn("config/kubernetes", "jobs of the entry %q cannot be run: %v", r.Name, err)
-		}
-		if _, err := kinds.Open(r.Cache); err != nil {
-			warn("config/cache", "jobs of the entry %q run without caches: %v", r.Name, err)
-		}
-		if _, err := found.Config.Transport(r); err != nil {
-			warn("config/tls", "the entry %q is not used: %v", r.Name, err)
-		}
-		if err := traces.CheckKey(r.Traces.Key); err != nil {
-			warn("config/traces", "traces of the entry %q cannot be signed (sign_key): %v", r.Name, err)
-		}
-		for _, err := range supplies.CheckGroups(found.Config, r) {
-			var wrong *config.OptionError
-			if !errors.As(err, &wrong) {
-				warn("config/options", "the entry %q is not used: %v", r.Name, err)
-				continue
-			}
-			for _, d := range wrong.Problems {
-				d.Message = fmt.Sprintf("%s does not take its options: %s", wrong.Of, d.Message)
-				found.Problems = append(found.Problems, problems.Problem{Warning: true, Rule: "config/options", Diagnostic: d})
-			}
-		}
-		if wanted, err := r.Levels(); err == nil {
-			for _, level := range wanted.Allowed {
-				if _, known := levels.Find(level); !known && level.Known() {
-					warn("config/isolation", "jobs of the entry %q cannot run on level %s: this program has %s", r.Name, level, strings.Join(levels.Names(), ", "))
-				}
-			}
+		for _, d := range wrong.Problems {
+			d.Message = fmt.Sprintf("%s does not take its options: %s", wrong.Of, d.Message)
+			t.add("config/options", d)
 		}
 	}
-	return found
+}
+
+// levels finds those that no job can have.
+func (t *trial) levels() {
+	wanted, err := t.entry.Levels()
+	if err != nil {
+		return
+	}
+	for _, level := range wanted.Allowed {
+		err := supplies.CheckLevel(t.entry, level)
+		if err == nil {
+			continue
+		}
+		key := "executor"
+		switch l := string(level); {
+		case l == t.entry.Isolation.Default:
+			key = "isolation.default"
+		case slices.Contains(t.entry.Isolation.Allowed, l):
+			key = "isolation.allowed"
+		}
+		d := diag.Diagnostic{Message: fmt.Sprintf("jobs of the entry %q cannot run on level %s: %v", t.entry.Name, level, err)}
+		d.Span, d.Source = t.found.Config.Place(t.entry, key)
+		t.add("config/isolation", d)
+	}
 }

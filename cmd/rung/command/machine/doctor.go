@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/rung/command/place"
-	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
@@ -29,7 +28,6 @@ import (
 	"github.com/rungci/rung/manager/registration"
 	"github.com/rungci/rung/manager/store"
 	"github.com/rungci/rung/manager/traces"
-	"github.com/rungci/rung/steps/event"
 )
 
 // finding is what one check found.
@@ -67,6 +65,9 @@ func doctorCommand(p *command.Program, open Opener, program func(system, arch st
 		Short: "Check what this machine can isolate, and what is missing",
 		Long: `doctor checks the configuration, the levels of isolation that this machine has and those that the configuration wants, and whether GitLab accepts the
 tokens. It says how to get what is missing. Nothing is changed.
+
+Of an entry with machines of a fleet or a provider it checks where they come from: plugins are started, and their options checked against their schemas. No
+machine is made or connected to, and no cloud is asked. The API server of a cluster, and a container engine, must answer.
 
 Exit codes: 0 jobs can run · 2 usage · 5 something that jobs need is missing, or there is no
 configuration with entries`,
@@ -273,16 +274,19 @@ func confinement() finding {
 	return finding{Check: "confine", Status: statusOK, Found: "steps can be confined: namespaces and Landlock work"}
 }
 
-// try opens a level, and says why it cannot be had, or is too weak for the entry.
-func (d *doctor) try(ctx context.Context, r *config.Runner, level executor.Level) error {
-	ctx, cancel := context.WithTimeout(ctx, openTime)
+// try opens a level, and says why it cannot be had, or is too weak for the entry. The engine or the API server that it needs has answered then.
+func (d *doctor) try(ctx context.Context, r *config.Runner, level executor.Level, env ...string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, openTime, fmt.Errorf("it has not answered within %s", openTime))
 	defer cancel()
-	opened, err := d.open(ctx, r, level, executor.Setup{Program: d.program, State: d.temp})
+	opened, err := d.open(ctx, r, level, executor.Setup{Program: d.program, State: d.temp, HostEnv: env})
 	if err != nil {
 		return err
 	}
 	if levels, wrong := r.Levels(); wrong == nil {
 		err = levels.Admit(opened)
+	}
+	if prober, ok := opened.(executor.Prober); ok && err == nil && r.Executor == config.KubernetesExecutor { // others ask when they open, or copy a step-runner first
+		err = prober.Probe(ctx, &executor.Job{})
 	}
 	return errors.Join(err, opened.Close())
 }
@@ -291,61 +295,13 @@ func (d *doctor) try(ctx context.Context, r *config.Runner, level executor.Level
 func (d *doctor) levels(ctx context.Context) (all []finding) {
 	for _, level := range levels.All {
 		f := finding{Check: string(level.Level), Status: statusOK, Found: "jobs can run at this level of isolation"}
-		if err := d.try(ctx, &config.Runner{Executor: "shell"}, level.Level); err != nil {
-			f = finding{string(level.Level), statusWarning, err.Error(), fix(level.Level, err)}
+		shell := &config.Runner{Executor: "shell"}
+		if err := d.try(ctx, shell, level.Level); err != nil {
+			f = finding{string(level.Level), statusWarning, err.Error(), fix(shell, level.Level, err)}
 		}
 		all = append(all, f)
 	}
 	return all
-}
-
-// entries are the levels that the configuration wants.
-func (d *doctor) entries(ctx context.Context, c *config.Config) (all []finding) {
-	if c == nil {
-		return nil
-	}
-	for i := range c.Runners {
-		r := &c.Runners[i]
-		name := fmt.Sprintf("%s (%s)", r.Name, r.Short())
-		wanted, err := r.Levels()
-		if err != nil {
-			all = append(all, finding{"runner", statusProblem, fmt.Sprintf("%s: %v", name, err), "rung config lint"})
-			continue
-		}
-		for _, err := range supplies.CheckGroups(c, r) {
-			all = append(all, finding{"runner", statusProblem, fmt.Sprintf("%s: its machines cannot be made: %v", name, err), "correct the options of the instance group (docs/fleet.md)"})
-		}
-		for _, level := range append([]executor.Level{wanted.Default}, slices.DeleteFunc(slices.Clone(wanted.Allowed), func(l executor.Level) bool { return l == wanted.Default })...) {
-			if err := c.Placed(r, config.PluginOptions, d.try(ctx, r, level)); err != nil {
-				all = append(all, finding{"runner", statusProblem, fmt.Sprintf("%s: its jobs cannot run at level %s: %v", name, level, err), fix(level, err)})
-				continue
-			}
-			all = append(all, finding{Check: "runner", Status: statusOK, Found: fmt.Sprintf("%s: level %s", name, level)})
-		}
-	}
-	return all
-}
-
-// fix is what to do for a level that cannot be opened: what its error says, or else what is missing most often.
-func fix(level executor.Level, err error) string {
-	var told *event.Error
-	if errors.As(err, &told) && told.Hint != "" {
-		return told.Hint
-	}
-	switch level {
-	case executor.CGroup:
-		if runtime.GOOS == "linux" {
-			return "run rung as a service that systemd delegates its control group to (Delegate=yes), or try: systemd-run --user --scope -p Delegate=yes rung run"
-		}
-	case executor.Container:
-		if errors.Is(err, fs.ErrPermission) {
-			return "let this user use the engine: usermod -aG docker USER, and sign in again"
-		}
-		return "install Docker or Podman and start it: systemctl enable --now docker"
-	case executor.Sandbox:
-		return "make runsc, and put it beside rung; with Docker, then: runsc install && systemctl restart docker"
-	}
-	return ""
 }
 
 // reachable asks GitLab whether it accepts the tokens.

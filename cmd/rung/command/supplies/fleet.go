@@ -45,55 +45,6 @@ func Open(p *command.Program, shared *sharedstate.State, connect Connector, log 
 	}
 }
 
-// CheckGroups says what is wrong with the options of those instance groups of an entry that are part of this program, and where jobs want volumes and none of its
-// groups has some, with places in the configuration. It makes nothing, and starts no plugin.
-func CheckGroups(c *config.Config, r *config.Runner) (wrong []error) {
-	if r.Provider == nil || r.Provider.Machinery == nil {
-		return nil
-	}
-	told := map[string]bool{}
-	volumes := false // there may be some
-	var volumeless error
-	for _, from := range fleet.Sources(r.Provider.Machinery) {
-		kind, known := builtin.Find(from.Plugin)
-		if !known {
-			volumes = true // which only the plugin knows
-			continue
-		}
-		if told[from.Table] {
-			continue
-		}
-		told[from.Table] = true
-		made, err := makeGroup(kind, &from)
-		if err != nil {
-			wrong = append(wrong, c.Placed(r, from.Table, err))
-			continue
-		}
-		if err := from.CheckVolumes(r.Provider.Machinery, group.NoVolumes(made)); err == nil {
-			volumes = true
-		} else if volumeless == nil {
-			volumeless = c.Placed(r, from.Table, err)
-		}
-	}
-	if !volumes && volumeless != nil {
-		wrong = append(wrong, volumeless)
-	}
-	return wrong
-}
-
-// makeGroup makes an instance group that is part of this program, to see what is wrong with its options.
-func makeGroup(kind builtin.Kind, from *fleet.Source) (group.Basic, error) {
-	text, err := plugin.Options(from.Options)
-	if err != nil {
-		return nil, from.WrongOptions(err)
-	}
-	made, err := kind.New(text)
-	if err != nil {
-		return nil, from.WrongOptions(err)
-	}
-	return made, nil
-}
-
 // openGroup makes the instance group of a name: one that is part of this program, or a plugin.
 func openGroup(p *command.Program, m *config.Machinery, name string, options map[string]any, log *slog.Logger) (group.Basic, error) {
 	text, err := plugin.Options(options)
