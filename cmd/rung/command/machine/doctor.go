@@ -285,10 +285,22 @@ func (d *doctor) try(ctx context.Context, r *config.Runner, level executor.Level
 	if levels, wrong := r.Levels(); wrong == nil {
 		err = levels.Admit(opened)
 	}
-	if prober, ok := opened.(executor.Prober); ok && err == nil && r.Executor == config.KubernetesExecutor { // others ask when they open, or copy a step-runner first
-		err = prober.Probe(ctx, &executor.Job{})
+	if prober, ok := opened.(executor.Prober); ok && err == nil && probed(r) {
+		if err = prober.Probe(ctx, &executor.Job{User: r.User}); err != nil {
+			err = &unfit{err}
+		}
 	}
 	return errors.Join(err, opened.Close())
+}
+
+// unfit is the error of a level that opens, and could run no job. It says itself what is missing.
+type unfit struct{ error }
+
+func (u *unfit) Unwrap() error { return u.error }
+
+// probed reports whether a level is asked, beyond that it opens: those of other entries ask when they open, or would copy a step-runner to another machine.
+func probed(r *config.Runner) bool {
+	return r.Executor == config.KubernetesExecutor || r.Executor == "custom" || r.Executor == "shell" && r.User != ""
 }
 
 // levels are those of this program, on this machine. One that no entry wants is not a problem.

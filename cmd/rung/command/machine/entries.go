@@ -138,11 +138,14 @@ func (e *entry) machines() string {
 // fix is what to do for a level that cannot be opened: what its error says, or else what is missing most often.
 func fix(r *config.Runner, level executor.Level, err error) string {
 	var told *event.Error
+	var missing *unfit
 	switch {
 	case errors.As(err, &told) && told.Hint != "":
 		return told.Hint
 	case r.Executor == config.KubernetesExecutor:
 		return "let this machine reach the API server of the cluster: with host and ca_file in [runners.kubernetes], or a kubeconfig (KUBECONFIG); the rights that rung needs are in deploy/kubernetes"
+	case errors.As(err, &missing):
+		return ""
 	}
 	switch level {
 	case executor.CGroup:
