@@ -155,6 +155,10 @@ func (f *Fleet) restore() error {
 	now := f.clock.Now()
 	// A group answers a request that it knows with the machine of then. Requests are numbered from the time on, so that they do not come again where the record was lost.
 	state.Fleet.Created = max(state.Fleet.Created, uint64(max(0, now.Unix())))
+	state.Fleet.Began = map[string]time.Time{}
+	for key, j := range state.Jobs {
+		state.Fleet.Began[key] = j.Placed
+	}
 	if err := f.scale.Restore(now, state.Fleet); err != nil {
 		return fmt.Errorf("the state of the fleet: %w", err)
 	}

@@ -248,3 +248,21 @@ func TestIdleMachinesAreSuspendedAndResumed(t *testing.T) {
 		w.acquire("last")
 	})
 }
+
+func TestAJobThatIsAdoptedRunsSinceItGotItsMachine(t *testing.T) {
+	inWorld(t, fake.Options{}, nil, func(w *world) {
+		w.acquire("job")
+		before := w.fleet.Explain("job")
+		if want := ", since " + w.fleet.Status().Jobs[0].Since.UTC().Format(time.TimeOnly); !strings.HasSuffix(before, want) {
+			t.Fatalf("%q does not say%s", before, want)
+		}
+		time.Sleep(2 * time.Minute)
+		w.restart()
+		if _, err := w.fleet.Recover(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		if after := w.fleet.Explain("job"); after != before {
+			t.Errorf("%q after a restart, and before %q", after, before)
+		}
+	})
+}

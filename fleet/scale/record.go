@@ -15,6 +15,8 @@ type Record struct {
 	Created   uint64 // requests so far
 	Instances []InstanceRecord
 	Volumes   []VolumeRecord
+	// Began is when jobs got their machines, by key, if that is known: Restore alone reads it.
+	Began map[string]time.Time `json:"-"`
 }
 
 // InstanceRecord is a machine.
@@ -64,7 +66,7 @@ func (f *Fleet) Restore(now time.Time, r Record) error {
 		if f.requests[one.Request] != nil || one.State >= Gone || one.State < Requested {
 			return fmt.Errorf("the record of machine %q is wrong: it is there twice, or its state is %d", one.Request, one.State)
 		}
-		f.restore(now, one)
+		f.restore(now, one, r.Began)
 	}
 	f.created = max(f.created, r.Created)
 	return f.restoreVolumes(now, r.Volumes)
@@ -114,7 +116,7 @@ func (f *machines) Changes() (created uint64, machines, gone []InstanceRecord) {
 	return f.created, machines, gone
 }
 
-func (f *Fleet) restore(now time.Time, one InstanceRecord) {
+func (f *Fleet) restore(now time.Time, one InstanceRecord, began map[string]time.Time) {
 	p := f.byName[one.Pool]
 	retired := p == nil || p.Retired || len(one.Jobs) != p.Slots
 	if retired {
@@ -139,6 +141,9 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord) {
 			}
 			f.asked++
 			m.slots[i] = &demand{key: key, group: &group{}, number: f.asked, since: now, on: m, slot: i}
+			if at := began[key]; !at.IsZero() && at.Before(now) {
+				m.slots[i].since = at
+			}
 			f.demands[key] = m.slots[i]
 			m.used++
 		}
