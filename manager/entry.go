@@ -40,6 +40,7 @@ type entry struct {
 	feeds   []context.CancelFunc // of the goroutines that ask
 	feeding int                  // those that have not ended
 	gone    bool                 // it is in the configuration no more, and its last job has ended
+	nothing bool                 // and no machine is left, as far as is known
 
 	mu        sync.Mutex
 	api       *gitlab.Client
@@ -68,7 +69,7 @@ func (m *Manager) newEntry(c *config.Config, r *config.Runner, records *store.Ru
 	if err != nil {
 		return nil, err
 	}
-	for slices.ContainsFunc(m.known, func(o *entry) bool { return !o.gone && o.records.ID() == e.records.ID() && o.twin == e.twin }) {
+	for again(e) {
 		e.twin++
 	}
 	if err := e.openSupply(r.Provider); err != nil {
@@ -77,6 +78,11 @@ func (m *Manager) newEntry(c *config.Config, r *config.Runner, records *store.Ru
 	e.life, e.end = context.WithCancel(m.asking)
 	m.known = append(m.known, e)
 	return e, nil
+}
+
+// again reports whether another entry has what this one has in the state folder. The manager's lock is held.
+func again(e *entry) bool {
+	return slices.ContainsFunc(e.manager.known, func(o *entry) bool { return o != e && !o.gone && o.records.ID() == e.records.ID() && o.twin == e.twin })
 }
 
 // connect makes what speaks to GitLab for an entry.

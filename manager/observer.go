@@ -83,7 +83,9 @@ type State struct {
 	Busy       int           `json:"busy"` // slots
 	Draining   bool          `json:"draining"`
 	Entries    []EntryStatus `json:"runners"`
-	Jobs       []Running     `json:"jobs"`
+	// Removed are entries that are not in the configuration any more, and have jobs or machines that are not at their end.
+	Removed []EntryStatus `json:"removed_runners,omitempty"`
+	Jobs    []Running     `json:"jobs"`
 	// Disk is what is stored here for later jobs; nil where the configuration does not bound it.
 	Disk *disk.Status `json:"disk,omitempty"`
 	// Disks are the same of other machines, by their addresses or names: of hosts that are reached over SSH, and those of providers that run more than one job.
@@ -119,6 +121,7 @@ func (e EntryStatus) Healthy() bool {
 func (m *Manager) State() State {
 	m.mu.Lock()
 	entries, concurrent, running := slices.Clone(m.entries), m.o.Config.Concurrent, map[*entry]int{}
+	removed := slices.DeleteFunc(slices.Clone(m.known), func(e *entry) bool { return e.nothing || slices.Contains(entries, e) || again(e) })
 	for r := range m.running {
 		running[r.entry]++
 	}
@@ -129,6 +132,9 @@ func (m *Manager) State() State {
 	s := State{SystemID: m.o.SystemID, Concurrent: concurrent, Busy: m.slots.busy(), Draining: m.asking.Err() != nil, Jobs: m.Running(), Disk: m.disk.Status(), Disks: space{m}.elsewhere(entries)}
 	for _, e := range entries {
 		s.Entries = append(s.Entries, e.status(running[e]))
+	}
+	for _, e := range removed {
+		s.Removed = append(s.Removed, e.status(running[e]))
 	}
 	return s
 }
@@ -153,6 +159,7 @@ func (m *Manager) named(r *config.Runner) Entry {
 func (e *entry) name() Entry { return e.manager.named(e.settings()) }
 
 func (e *entry) status(running int) EntryStatus {
+	machines := e.supply.Status()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := EntryStatus{
@@ -164,7 +171,7 @@ func (e *entry) status(running int) EntryStatus {
 			s.Levels = append(s.Levels, l)
 		}
 	}
-	s.Machines = e.supply.Status()
+	s.Machines = machines
 	if e.resting.After(time.Now()) {
 		s.Resting = e.resting
 	}

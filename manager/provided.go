@@ -29,9 +29,10 @@ func (e *entry) openSupply(p *config.Provider) error {
 		return errors.New("this program has no providers of machines")
 	}
 	e.from = p
-	folder := providers(m, e.records.ID())
-	if e.twin > 0 {
-		folder += "-" + strconv.Itoa(e.twin)
+	folder := folderOf(e)
+	var closed func() *supply.Fleet
+	if p.Machinery != nil {
+		closed = func() *supply.Fleet { return supply.Closed(folder, m.o.Shared, e.provides().Machinery) }
 	}
 	e.supply = supply.New(supply.Options{
 		Open: func(ctx context.Context) (provider.Provider, error) {
@@ -40,7 +41,7 @@ func (e *entry) openSupply(p *config.Provider) error {
 			opened, err := m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder, Vault: &vault{e.records, filepath.Base(folder)}})
 			return opened, placed(m, &settings, config.ProviderOptions, err)
 		},
-		Terms: termsOf(p), Log: e.log,
+		Closed: closed, Terms: termsOf(p), Log: e.log,
 	})
 	e.machines = machines.New(machines.Options{
 		Connect: func(ctx context.Context, to provider.Access) (host.Host, error) { return m.o.Connect(ctx, to) },
@@ -112,6 +113,15 @@ func termsOf(p *config.Provider) supply.Terms {
 
 func needsOf(n config.MachineNeeds) provider.Needs {
 	return provider.Needs{OS: n.OS, Arch: n.Arch, CPUs: n.CPUs, Memory: n.Memory, Disk: n.Disk, GPUs: n.GPUs, Labels: n.Labels}
+}
+
+// folderOf is the folder of what an entry's provider keeps.
+func folderOf(e *entry) string {
+	folder := providers(e.manager, e.records.ID())
+	if e.twin > 0 {
+		folder += "-" + strconv.Itoa(e.twin)
+	}
+	return folder
 }
 
 func (e *entry) closeSupply(removed bool) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/store"
+	"github.com/rungci/rung/manager/supply"
 )
 
 // errEnded says that a configuration came too late to be used by this process.
@@ -128,7 +129,12 @@ func (m *Manager) dismiss(e *entry) {
 	}
 	e.gone = true
 	m.levels.dismiss(e)
-	m.aside.Go(func() { e.closeSupply(true) })
+	m.aside.Go(func() {
+		e.closeSupply(true)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		e.nothing = e.supply == nil || !supply.Left(folderOf(e), m.o.Shared)
+	})
 }
 
 // Wake lets entries ask for a job at once that rest because GitLab refused them or did not answer.

@@ -44,9 +44,19 @@ func Open(folder string) (Store, error) {
 		return nil, fmt.Errorf("the state of the fleet in %s: %w", folder, err)
 	}
 	return &file{
-		folder: folder, lock: lock, history: history{folder: filepath.Join(folder, historyFolder)},
-		journal: journal{path: filepath.Join(folder, journalName), machines: map[string]scale.InstanceRecord{}, jobs: map[string]Job{}, volumes: map[string]scale.VolumeRecord{}},
+		folder: folder, lock: lock, history: history{folder: filepath.Join(folder, historyFolder)}, journal: journalIn(folder),
 	}, nil
+}
+
+// Read is what was committed to the store in a folder, whoever has it open, or nobody. Nothing is written; a folder without a store is one of an empty fleet.
+func Read(folder string) (State, error) {
+	j := journalIn(folder)
+	_, _, err := j.read()
+	return j.state(), err
+}
+
+func journalIn(folder string) journal {
+	return journal{path: filepath.Join(folder, journalName), machines: map[string]scale.InstanceRecord{}, jobs: map[string]Job{}, volumes: map[string]scale.VolumeRecord{}}
 }
 
 // Load implements Store.

@@ -37,11 +37,27 @@ type journal struct {
 
 // load reads the file. A last line that is not whole was never committed. What is damaged is put aside, and what can be read counts.
 func (j *journal) load() (State, error) {
-	text, err := os.ReadFile(j.path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	text, damaged, err := j.read()
+	if err != nil {
 		return State{}, err
 	}
-	var damaged []int
+	s := j.state()
+	if len(damaged) > 0 {
+		aside := j.path + ".damaged"
+		if err := wholefile.WriteSynced(aside, 0o600, text); err != nil {
+			return State{}, err
+		}
+		s.Lost = fmt.Sprintf("%d lines of %s are damaged, the first is line %d; the file was kept as %s", len(damaged), j.path, damaged[0], aside)
+	}
+	return s, j.rewrite()
+}
+
+// read applies what is in the file, which need not be there. damaged are the numbers of the lines that cannot be read.
+func (j *journal) read() (text []byte, damaged []int, err error) {
+	text, err = os.ReadFile(j.path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, err
+	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for i, line := range lines {
 		if len(line) == 0 {
@@ -53,21 +69,19 @@ func (j *journal) load() (State, error) {
 			damaged = append(damaged, i+1)
 		}
 	}
+	return text, damaged, nil
+}
+
+// state is what was applied.
+func (j *journal) state() State {
 	s := State{Fleet: scale.Record{Name: j.name, Created: j.created}, Jobs: maps.Clone(j.jobs)}
-	if len(damaged) > 0 {
-		aside := j.path + ".damaged"
-		if err := wholefile.WriteSynced(aside, 0o600, text); err != nil {
-			return State{}, err
-		}
-		s.Lost = fmt.Sprintf("%d lines of %s are damaged, the first is line %d; the file was kept as %s", len(damaged), j.path, damaged[0], aside)
-	}
 	for _, request := range slices.Sorted(maps.Keys(j.machines)) {
 		s.Fleet.Instances = append(s.Fleet.Instances, j.machines[request])
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.volumes)) {
 		s.Fleet.Volumes = append(s.Fleet.Volumes, j.volumes[name])
 	}
-	return s, j.rewrite()
+	return s
 }
 
 func (j *journal) apply(c Change) {

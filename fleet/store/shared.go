@@ -60,6 +60,11 @@ func Shared(state *sharedstate.State, prefix, folder string, more func() map[str
 	return &shared{state: state, prefix: prefix, folder: filepath.Dir(folder), more: more, history: history{folder: folder}}, nil
 }
 
+// ReadShared is what was committed below a prefix of a shared state, as Shared has it.
+func ReadShared(state *sharedstate.State, prefix string) (State, error) {
+	return (&shared{state: state, prefix: prefix}).Load()
+}
+
 // Load implements Store.
 func (s *shared) Load() (State, error) {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/rungci/rung/fleet/scale"
 	"github.com/rungci/rung/fleet/simulate/scenario"
@@ -317,5 +319,33 @@ func BenchmarkCommit(b *testing.B) {
 		if err := s.Commit(store.Change{Created: uint64(i), Machines: []scale.InstanceRecord{machine(i%1000, "job")}}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestAStoreIsReadBesideWhoHasItOpen(t *testing.T) {
+	folder := t.TempDir()
+	if got, err := store.Read(folder); err != nil || len(got.Fleet.Instances) != 0 {
+		t.Fatalf("an empty folder has %+v, %v", got, err)
+	}
+	s, _ := opened(t, folder)
+	want := committed(t, s)
+	got, err := store.Read(folder)
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	path := filepath.Join(folder, "fleet.journal")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := append([]byte("nothing\n"), text...)
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.Read(folder); err != nil || len(got.Fleet.Instances) != len(want.Fleet.Instances) {
+		t.Errorf("with a damaged line: %+v, %v", got, err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, damaged) {
+		t.Errorf("reading has changed the file: %v", err)
 	}
 }

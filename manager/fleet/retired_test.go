@@ -18,6 +18,7 @@ import (
 	"github.com/rungci/rung/fleet/group/fake"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/fleet"
+	"github.com/rungci/rung/steps/event"
 )
 
 // vault is one in memory.
@@ -198,4 +199,37 @@ func TestMachinesWhosePluginCannotBeStartedStayAndAreEndedOnceItCan(t *testing.T
 	p = s.open(t, pools("a", "one"))
 	s.await(t, p, map[string]int{})
 	await(t, p, "without machines", none)
+}
+
+func TestTheMachinesOfAFleetThatIsNotOpenAreKnown(t *testing.T) {
+	t.Parallel()
+	s := newSky(t, "one", "two")
+	p := s.open(t, pools("a", "one", "b", "two"))
+	if err := p.Reserve(t.Context(), "key", provider.Needs{CPUs: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Acquire(t.Context(), "key", provider.Job{ID: "4711", Project: "7"}, func(event.Preparing) {}); err != nil {
+		t.Fatal(err)
+	}
+	name := acquire(t, p, "b", provider.Needs{CPUs: 2}).Name
+	release(t, p, "b")
+	await(t, p, "with an idle machine", func(s *fleet.Status) bool { return len(s.Jobs) == 1 })
+	was := p.Status()
+	closed(t, p)
+	got := fleet.Closed(s.setup.State, nil, pools("a", "one"))
+	if len(got.Machines) != 2 || got.Machines[0].Slots() != "1/1" || got.Machines[0].Jobs[0] != "4711" || got.Machines[1].Instance != name || got.Machines[1].State != "ready" {
+		t.Errorf("machines: %+v", got.Machines)
+	}
+	if len(got.Jobs) != 1 || got.Jobs[0].Job != "4711" || !got.Jobs[0].Since.Equal(was.Jobs[0].Since) || got.Jobs[0].Why != was.Jobs[0].Why {
+		t.Errorf("jobs: %+v", got.Jobs)
+	}
+	if len(got.Pools) != 2 || got.Pools[0].Most != 1 || got.Pools[0].Instances["ready"] != 1 || got.Pools[1].Name != "b" || got.Pools[1].Instances["ready"] != 1 {
+		t.Errorf("pools, of which the configuration has one no more: %+v", got.Pools)
+	}
+	if !got.Closed || got.Trouble != "" {
+		t.Errorf("%+v", got)
+	}
+	if empty := fleet.Closed(t.TempDir(), nil, pools("a", "one")); len(empty.Machines) != 0 || len(empty.Pools) != 1 || empty.Trouble != "" {
+		t.Errorf("one that had none: %+v", empty)
+	}
 }

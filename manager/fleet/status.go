@@ -17,7 +17,9 @@ type Status struct {
 	Jobs     []JobStatus     `json:"jobs"`
 	Volumes  []VolumeStatus  `json:"volumes,omitempty"`
 	// Trouble is why nothing is decided; empty: it is.
-	Trouble string  `json:"trouble,omitempty"`
+	Trouble string `json:"trouble,omitempty"`
+	// Closed says that this is what the state has: nobody has asked for machines, or seen whether they are still there. There are no metrics then.
+	Closed  bool    `json:"closed,omitempty"`
 	Metrics Metrics `json:"-"`
 }
 

@@ -31,7 +31,7 @@ func (f fleetOf) labels(more ...string) string { return labelsOf(f.entry, more..
 func writeFleets(w *exposition.Writer, s manager.State) {
 	var all []fleetOf
 	for _, e := range s.Entries {
-		if e.Machines != nil && e.Machines.Fleet != nil {
+		if e.Machines != nil && e.Machines.Fleet != nil && !e.Machines.Fleet.Closed {
 			all = append(all, fleetOf{e.Machines.Fleet, e.Entry})
 		}
 	}

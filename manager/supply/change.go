@@ -19,6 +19,12 @@ func (s *Supply) Change(terms Terms) {
 	}
 	s.opening.Lock() // until the one before has let go of what both know
 	defer s.opening.Unlock()
+	defer func() {
+		select {
+		case s.anew <- struct{}{}:
+		default:
+		}
+	}()
 	before := s.provider
 	s.provider = nil
 	var reserved []string

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type Options struct {
 	// Open opens the provider. It is called again if that fails, and after Change.
 	Open func(ctx context.Context) (provider.Provider, error)
 	Terms
+	// Closed is how the fleet is while it is not open; nil: the provider is none.
+	Closed func() *fleet.Status
 	// Lease is that of the provider's Setup; 0 is provider.DefaultLease.
 	Lease time.Duration
 	Log   *slog.Logger
@@ -65,6 +68,7 @@ type Supply struct {
 	last context.Context // ends closeTime after that, for what is being given back
 	cut  context.CancelFunc
 	busy background.Group
+	anew chan struct{} // the provider was changed: it is opened at once, also if that has failed lately
 
 	opening  sync.Mutex
 	provider provider.Provider // nil until it is open; under opening
@@ -96,7 +100,7 @@ func New(o Options) *Supply {
 	if o.Lease <= 0 {
 		o.Lease = provider.DefaultLease
 	}
-	s := &Supply{o: o, held: map[string]*provider.Machine{}, terms: o.Terms, changed: make(chan struct{}), capacity: provider.Capacity{Reason: "the provider is being asked"}}
+	s := &Supply{o: o, held: map[string]*provider.Machine{}, terms: o.Terms, changed: make(chan struct{}), anew: make(chan struct{}, 1), capacity: provider.Capacity{Reason: "the provider is being asked"}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.last, s.cut = context.WithCancel(context.Background())
 	s.busy.Go(s.watch)
@@ -141,6 +145,10 @@ func (s *Supply) update(change func()) {
 // watch follows the capacity of the provider, whatever becomes of that.
 func (s *Supply) watch() {
 	for wait := pause; s.life.Err() == nil; wait = min(2*wait, longPause) {
+		select {
+		case <-s.anew: // which this is
+		default:
+		}
 		p, err := s.open(s.life)
 		if err == nil {
 			err = p.Capacity(s.life, s.now().Needs, func(c provider.Capacity) {
@@ -157,7 +165,13 @@ func (s *Supply) watch() {
 		}
 		s.o.Log.Error("the provider does not report its capacity; no jobs are taken", "error", err, "retry_in", wait)
 		s.update(func() { s.trouble = err })
-		sleep(s.life, wait)
+		rest, cancel := context.WithTimeout(s.life, wait)
+		select {
+		case <-rest.Done():
+		case <-s.anew:
+			wait = pause / 2
+		}
+		cancel()
 	}
 }
 
@@ -198,8 +212,11 @@ func (s *Supply) Status() *Status {
 		return nil
 	}
 	out := &Status{}
-	if f, ok := s.Provider().(*fleet.Provider); ok {
+	now := s.Provider()
+	if f, ok := now.(*fleet.Provider); ok {
 		out.Fleet = f.Status()
+	} else if now == nil && s.o.Closed != nil { // its machines go on, and may cost money
+		out.Fleet = s.o.Closed()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,6 +230,9 @@ func (s *Supply) Status() *Status {
 	}
 	if s.trouble != nil {
 		out.Free, out.Reason = 0, s.trouble.Error()
+	}
+	if out.Fleet != nil && out.Fleet.Closed {
+		out.Fleet.Trouble = strings.Join(slices.DeleteFunc([]string{out.Reason, out.Fleet.Trouble}, func(text string) bool { return text == "" }), "; ")
 	}
 	return out
 }
@@ -348,6 +368,12 @@ func (s *Supply) Close(removed bool) error {
 	}
 	return s.provider.Close()
 }
+
+// Fleet is how a fleet is.
+type Fleet = fleet.Status
+
+// Closed is how the fleet of a folder is while it is not open, see fleet.Closed.
+var Closed = fleet.Closed
 
 // Left reports whether a folder is that of a fleet which may have machines, by what is in it, or in the state that hosts share; nil: there is none.
 func Left(folder string, shared *sharedstate.State) bool { return fleet.Left(folder, shared) }

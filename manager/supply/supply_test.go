@@ -11,6 +11,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/executor/provider/fake"
+	"github.com/rungci/rung/manager/fleet"
 	"github.com/rungci/rung/manager/supply"
 	"github.com/rungci/rung/steps/event"
 )
@@ -127,5 +128,28 @@ func TestClosingDoesNotWaitForAProviderThatHangs(t *testing.T) {
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %s", took)
+	}
+}
+
+func TestAFleetThatCannotBeOpenedHasItsMachinesAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := supply.New(supply.Options{
+		Open: func(context.Context) (provider.Provider, error) {
+			return nil, errors.New("its plugin is not installed")
+		},
+		Closed: func() *fleet.Status {
+			return &fleet.Status{Closed: true, Machines: []fleet.MachineStatus{{Request: "one"}}}
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	t.Cleanup(func() { _ = s.Close(false) })
+	const want = "opening the provider of machines: its plugin is not installed"
+	for until := time.Now().Add(time.Minute); s.Status().Reason != want; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%+v", s.Status())
+		}
+	}
+	if f := s.Status().Fleet; f == nil || f.Trouble != want || len(f.Machines) != 1 {
+		t.Errorf("the fleet is %+v", f)
 	}
 }

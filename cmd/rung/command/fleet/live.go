@@ -44,6 +44,8 @@ func (w *where) complete() (err error) {
 // one is the fleet of an entry.
 type one struct {
 	Runner string `json:"runner"`
+	// Removed says that the entry is not in the configuration any more.
+	Removed bool `json:"removed,omitempty"`
 	*fleet.Status
 }
 
@@ -57,9 +59,9 @@ func (w *where) live(ctx context.Context) ([]one, error) {
 		return nil, exit.Coded(exit.NotFound, "this manager is %s", s.Waiting).Hinted("ask on the host of the manager that holds the lease")
 	}
 	var all []one
-	for _, e := range s.Entries {
+	for i, e := range slices.Concat(s.Entries, s.Removed) {
 		if e.Machines != nil && e.Machines.Fleet != nil && (w.name == "" || w.name == e.Name) {
-			all = append(all, one{e.Name, e.Machines.Fleet})
+			all = append(all, one{e.Name, i >= len(s.Entries), e.Machines.Fleet})
 		}
 	}
 	if len(all) == 0 {
@@ -132,8 +134,8 @@ func show(to io.Writer, clear string, all []one) error {
 				row(w, "", "", "", "", "", "", "its machines cannot be listed: "+p.Trouble)
 			}
 		}
-		if f.Trouble != "" {
-			row(w, f.Runner, "", "", "", "", "", "nothing is decided: "+f.Trouble)
+		for _, text := range f.notes() {
+			row(w, f.Runner, "", "", "", "", "", text)
 		}
 	}
 	fmt.Fprintln(w, "\nMACHINE\tPOOL\tSTATE\tFOR\tSLOTS\tJOBS HAD\tWHY")
@@ -156,6 +158,20 @@ func show(to io.Writer, clear string, all []one) error {
 	}
 	_, err := io.WriteString(to, b.String())
 	return err
+}
+
+// notes are what holds for the fleet as a whole, other than as usual.
+func (f *one) notes() (all []string) {
+	if f.Removed {
+		all = append(all, "the runner is not in the configuration any more: its machines finish their jobs, and are ended")
+	}
+	switch {
+	case f.Closed:
+		all = append(all, "no machine is made or ended, and this is what was so last: "+f.Trouble)
+	case f.Trouble != "":
+		all = append(all, "nothing is decided: "+f.Trouble)
+	}
+	return all
 }
 
 // volumes prints the table of volumes, if there are some.
@@ -255,12 +271,17 @@ there without a manager, too.
 func explain(to io.Writer, all []one) error {
 	var b strings.Builder
 	for _, f := range all {
+		for _, text := range f.notes() {
+			fmt.Fprintf(&b, "%s: %s\n", f.Runner, text)
+		}
 		for _, p := range f.Pools {
 			fmt.Fprintf(&b, "%s, pool %s: %s\n", f.Runner, p.Name, counts(p.Instances))
 			if p.Why != "" {
 				fmt.Fprintf(&b, "  why: %s\n", p.Why)
 			}
-			fmt.Fprintf(&b, "  next: %s\n", p.Next)
+			if p.Next != "" {
+				fmt.Fprintf(&b, "  next: %s\n", p.Next)
+			}
 		}
 		for _, j := range f.Jobs {
 			if j.State == "waiting" {

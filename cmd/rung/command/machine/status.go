@@ -114,6 +114,9 @@ func show(to io.Writer, clear string, s *status.Status) error {
 		}
 		row(w, fmt.Sprintf("%s (%s)", e.Name, e.Token), jobs, strings.Join(levels, ", "), health)
 	}
+	for _, e := range s.Removed {
+		row(w, fmt.Sprintf("%s (%s)", e.Name, e.Token), fmt.Sprint(e.Running), "", "not in the configuration any more: its jobs are finished, and it asks for no more")
+	}
 	showMachines(w, s)
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "JOB\tPROJECT\tNAME\tLEVEL\tTIME\tSTATE")
@@ -140,7 +143,7 @@ func show(to io.Writer, clear string, s *status.Status) error {
 // showMachines prints what the providers of runners have.
 func showMachines(w io.Writer, s *status.Status) {
 	title := "\nMACHINES OF\tUSED\tRESERVED\tFREE\tREASON"
-	for _, e := range s.Entries {
+	for _, e := range slices.Concat(s.Entries, s.Removed) {
 		if m := e.Machines; m != nil {
 			if title != "" {
 				fmt.Fprintln(w, title)
