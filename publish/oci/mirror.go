@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rungci/rung/steps/source/oci/distribution"
 )
@@ -62,37 +63,48 @@ func (l *layout) index() (index distribution.Index, err error) {
 	return index, nil
 }
 
-// Add copies the one image of a layout into another one, which is made if there is none, under a name. What had the name before is named no more.
-func Add(from, to, name string) (err error) {
-	source, root, err := openLayout(from)
+// Add copies the one image of a layout into another one, which is made if there is none, under a name, "REPOSITORY:TAG". unchanged says that it had the name already. What had
+// the name before is named no more; where the tag is a version, that is a *source.DeniedError without force.
+func Add(from, to, name string, force bool) (unchanged bool, err error) {
+	own, root, err := openLayout(from)
 	if err != nil {
-		return err
+		return false, err
 	}
-	defer source.close()
+	defer own.close()
 	if _, err := os.Stat(filepath.Join(to, layoutFile)); errors.Is(err, fs.ErrNotExist) {
 		if err := replaceable(to); err != nil {
-			return err
+			return false, err
 		}
 	}
 	target, index := &layout{dir: to}, distribution.Index{}
 	if _, err := os.Stat(filepath.Join(to, indexFile)); err == nil {
 		if index, err = target.index(); err != nil {
-			return err
+			return false, err
+		}
+	}
+	named := func(d distribution.Descriptor) bool { return d.Annotations[AnnotationRefName] == name }
+	if i := slices.IndexFunc(index.Manifests, named); i >= 0 {
+		tag := name[strings.LastIndexByte(name, ':')+1:]
+		switch there := index.Manifests[i].Digest; {
+		case there == root.Digest:
+			unchanged = true // and written again: one of its files may be damaged
+		case IsVersion(tag) && !force:
+			return false, versionExists(to, tag, there, root.Digest)
 		}
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
+		return false, err
 	}
-	if err := copyGraph(source, target, root, 0); err != nil {
-		return err
+	if err := copyGraph(own, target, root, 0); err != nil {
+		return false, err
 	}
 	root.Annotations = maps.Clone(root.Annotations)
 	if root.Annotations == nil {
 		root.Annotations = map[string]string{}
 	}
 	root.Annotations[AnnotationRefName] = name
-	index.Manifests = slices.DeleteFunc(index.Manifests, func(d distribution.Descriptor) bool { return d.Annotations[AnnotationRefName] == name })
-	return target.finish(append(index.Manifests, root)...)
+	index.Manifests = slices.DeleteFunc(index.Manifests, named)
+	return unchanged, target.finish(append(index.Manifests, root)...)
 }
 
 // copyGraph copies a manifest, and before it all that it names.

@@ -94,12 +94,17 @@ func (p *push) compare(root distribution.Descriptor) (same bool, err error) {
 	case there == root.Digest:
 		return true, nil
 	case IsVersion(p.to.Tag) && !p.to.Force:
-		return false, &source.DeniedError{
-			What: p.to.At.Name, Why: fmt.Sprintf("version %s already exists, with other content: it is %s, and this is %s", p.to.Tag, there, root.Digest),
-			Hint: "publish a new version; --force replaces what others may use already",
-		}
+		return false, versionExists(p.to.At.Name, p.to.Tag, there, root.Digest)
 	}
 	return false, nil
+}
+
+// versionExists says that a version would be replaced.
+func versionExists(where, version string, there, own distribution.Digest) error {
+	return &source.DeniedError{
+		What: where, Why: fmt.Sprintf("version %s already exists, with other content: it is %s, and this is %s", version, there, own),
+		Hint: "publish a new version; --force replaces what others may use already",
+	}
 }
 
 // graph pushes a manifest under its digest, and before it all that it names.

@@ -43,6 +43,7 @@ type Wanted struct {
 // Install brings a plugin into a folder. done is false where what is wanted was there already. The errors are those of package source, those of
 // the folder, and a *pluginstore.ConflictError.
 func Install(ctx context.Context, folder string, w Wanted, from *Place) (r *pluginstore.Record, done bool, err error) {
+	defer func() { err = ofPlugin(err) }()
 	if strings.HasPrefix(w.Reference.Name, pluginstore.ForeignPrefix) {
 		return nil, false, &source.DeniedError{What: w.Reference.String(), Why: "it is a plugin of fleeting, whose protocol is not public", Hint: "build the plugin from its source with the imports of sdk/instancegroup (docs/plugins.md)"}
 	}

@@ -30,7 +30,7 @@ func openMirror(folder, repository, name string) (*mirror, error) {
 	if what == "" {
 		what = name
 	}
-	var first error
+	var first error = &source.NotFoundError{Ref: what, Looked: []string{folder}, Err: errNoMirror(folder)}
 	for i, sub := range []string{"", repository, name} {
 		if i > 0 && (sub == "" || !filepath.IsLocal(filepath.FromSlash(sub))) {
 			continue
@@ -38,7 +38,7 @@ func openMirror(folder, repository, name string) (*mirror, error) {
 		dir := filepath.Join(folder, filepath.FromSlash(sub))
 		layout, err := publish.OpenLayout(dir)
 		if err != nil {
-			if first == nil || !errors.Is(err, publish.ErrNoLayout) {
+			if !errors.Is(err, publish.ErrNoLayout) {
 				first = err
 			}
 			continue
@@ -57,6 +57,14 @@ func openMirror(folder, repository, name string) (*mirror, error) {
 		first = &source.NotFoundError{Ref: what, Looked: []string{dir}, Err: errors.New("the mirror does not have it")}
 	}
 	return nil, first
+}
+
+// errNoMirror says why there are no plugins in a folder.
+func errNoMirror(folder string) error {
+	if _, err := os.Stat(folder); err != nil {
+		return errors.New("the folder does not exist")
+	}
+	return errors.New("it is not a mirror: it has no OCI image layout, which `rung plugin publish --to DIR` makes")
 }
 
 // note takes an image of the layout if it is the plugin's. In a layout of one plugin alone, names need not say which.

@@ -45,6 +45,15 @@ type Place struct {
 // ErrNoRegistry says that nothing says where a plugin comes from.
 var ErrNoRegistry = errors.New("no registry is known for it; write REGISTRY/REPOSITORY, or set " + RegistryVariable)
 
+// ofPlugin lets an error say that there is no plugin, where the packages that are shared with components would say that there is no step.
+func ofPlugin(err error) error {
+	var missing *source.NotFoundError
+	if errors.As(err, &missing) && missing.What == "" {
+		missing.What = "plugin"
+	}
+	return err
+}
+
 // images are those of one plugin.
 type images interface {
 	// versions are the tags that there are.

@@ -248,7 +248,7 @@ func mirrored(t *testing.T) (folder string, blobs []string) {
 		t.Fatal(err)
 	}
 	image := Image{Programs: programs, Kind: kind, Name: "aws", Version: "1.0.0"}
-	if _, err := image.Mirror(t.Context(), folder, "aws:1.0.0"); err != nil {
+	if _, _, err := image.Mirror(t.Context(), folder, "aws:1.0.0", false); err != nil {
 		t.Fatal(err)
 	}
 	blobs, err = filepath.Glob(filepath.Join(folder, "blobs", "sha256", "*"))

@@ -199,15 +199,17 @@ func (i *Image) Push(ctx context.Context, to publish.Target) (*publish.Pushed, e
 		return nil, err
 	}
 	defer done()
-	return publish.Push(ctx, layout, to)
+	pushed, err := publish.Push(ctx, layout, to)
+	return pushed, ofPlugin(err)
 }
 
-// Mirror adds a plugin to a folder with an OCI image layout, under a name "REPOSITORY:VERSION" or "NAME:VERSION", and returns its digest.
-func (i *Image) Mirror(ctx context.Context, folder, name string) (digest string, err error) {
+// Mirror adds a plugin to a folder with an OCI image layout, under a name "REPOSITORY:VERSION" or "NAME:VERSION", see publish.Add.
+func (i *Image) Mirror(ctx context.Context, folder, name string, force bool) (digest string, unchanged bool, err error) {
 	layout, built, done, err := i.build(ctx)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer done()
-	return built.Digest, publish.Add(layout, folder, name)
+	unchanged, err = publish.Add(layout, folder, name, force)
+	return built.Digest, unchanged, err
 }

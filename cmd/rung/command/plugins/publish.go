@@ -70,11 +70,15 @@ Exit codes: 0 success · 2 usage · 3 wrong programs · 4 not allowed · 5 inter
 			return err
 		}
 		if mirror != "" {
-			digest, err := image.Mirror(ctx, mirror, at.URL+":"+at.Rev)
+			digest, unchanged, err := image.Mirror(ctx, mirror, at.URL+":"+at.Rev, force)
 			if err != nil {
 				return published(ctx, err)
 			}
-			_, err = fmt.Fprintf(p.Stdout, "added %s:%s to %s\ndigest %s\n", at.URL, at.Rev, mirror, digest)
+			text := "added %s:%s to %s"
+			if unchanged {
+				text = "unchanged: %s:%s in %s"
+			}
+			_, err = fmt.Fprintf(p.Stdout, text+"\ndigest %s\n", at.URL, at.Rev, mirror, digest)
 			return err
 		}
 		to := oci.Target{At: at, Tag: at.Rev, Force: force, NoFloat: noFloat, Credentials: finder(p)}
@@ -105,6 +109,9 @@ func (f *registryFlags) target(text string, mirror bool) (*source.Location, erro
 	ref, err := pluginstore.Parse(name)
 	if err != nil {
 		return nil, exit.Usage("%v", err)
+	}
+	if _, err := pluginstore.Parse(text); err != nil { // which nobody could install by its name
+		return nil, exit.Usage("%q is not a version: write 1.2.3, or 1.2.3-rc.1 before the release", tag).Hinted("1.2, 1 and latest are for what is replaced again and again; a full version sets them")
 	}
 	if !ref.HasRegistry() && !mirror {
 		base := f.place("").Registry
