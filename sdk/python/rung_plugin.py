@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,8 @@ def serve(pb, name, service, describe):
     """Serves a service of a .proto file to the runner that started this program, until that ends. describe makes a message of an exception."""
     if os.environ.get(COOKIE[0]) != COOKIE[1]:
         sys.exit("This program is a plugin of a Rung runner, which starts it. Its manual is docs/plugins.md.")
+    # A Ctrl-C is sent to all processes of the terminal: the runner obeys it, and ends its plugins. Programs that the plugin starts do not inherit the handler.
+    signal.signal(signal.SIGINT, lambda *_: None)
     folder = tempfile.mkdtemp(dir=os.environ.get("PLUGIN_UNIX_SOCKET_DIR"))
     key, certificate, address = (os.path.join(folder, name) for name in ("key", "cert", "s"))
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3650", "-subj", "/CN=localhost",
