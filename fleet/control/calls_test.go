@@ -90,6 +90,27 @@ func TestCallsThatHangAreGivenUp(t *testing.T) {
 	}
 }
 
+func TestAGroupThatDoesNotAnswerIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWorld(t, fake.Options{Before: fake.On("ConnectInfo", func(context.Context, fake.Call) error { <-release; return nil })})
+		w.options.Prepare = func(ctx context.Context, m *control.Machine) error {
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			_, err := m.ConnectInfo(ctx)
+			return err
+		}
+		w.open()
+		defer func() { close(release); w.process.kill() }()
+		w.wants("job")
+		const want = "the instance group fake: it has not answered in time: 2s"
+		w.until(time.Minute, want, func() bool {
+			all := w.fleet.Status().Machines
+			return len(all) == 1 && all[0].PreparingError == want
+		})
+	})
+}
+
 func TestCallsThatPanicAreErrors(t *testing.T) {
 	act := fake.First(2, fake.Panic)
 	o := fake.Options{Boot: time.Minute, Before: fake.All(fake.On("IncreaseShape", act), fake.On("List", act), fake.On("Decrease", act), fake.On("Heartbeat", act))}

@@ -87,7 +87,12 @@ func call[T any](ctx context.Context, c *cloud, limit time.Duration, do func(con
 		var none T
 		return none, &group.Error{Kind: group.ErrTransient, Message: fmt.Sprintf("%d calls of the group have not returned; nothing is asked of it until some have", maxStuck)}
 	}
-	return limited(ctx, c.f, &c.stuck, limit, do)
+	began := c.f.clock.Now()
+	value, err := limited(ctx, c.f, &c.stuck, limit, do)
+	if errors.Is(err, errTimeout) {
+		err = c.group.Silent(c.f.clock.Now().Sub(began), err)
+	}
+	return value, err
 }
 
 // visit does something on a machine, and gives it up as call does. A machine that hangs takes nothing from its group, and from the others.
@@ -103,7 +108,7 @@ func (f *Fleet) visit(ctx context.Context, m *machine, limit time.Duration, do f
 func limited[T any](ctx context.Context, f *Fleet, given *stuck, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	done := make(chan result[T], 1)
+	began, done := f.clock.Now(), make(chan result[T], 1)
 	go func() {
 		var r result[T]
 		defer func() {
@@ -130,7 +135,11 @@ func limited[T any](ctx context.Context, f *Fleet, given *stuck, limit time.Dura
 	case <-f.clock.After(limit):
 		return giveUp(fmt.Errorf("%w: %s", errTimeout, limit))
 	case <-ctx.Done():
-		return giveUp(context.Cause(ctx))
+		cause := context.Cause(ctx)
+		if errors.Is(cause, context.DeadlineExceeded) {
+			cause = fmt.Errorf("%w: %s", errTimeout, f.clock.Now().Sub(began).Round(time.Millisecond))
+		}
+		return giveUp(cause)
 	}
 }
 

@@ -43,6 +43,12 @@ type Abler interface {
 	Abilities() Abilities
 }
 
+// Silencer is a group that knows why a call has no answer, as one at the other end of a wire.
+type Silencer interface {
+	// Silent is the error of a call that was given up after some time: who does not answer, and what a person can do. It wraps why.
+	Silent(waited time.Duration, why error) error
+}
+
 // Abilities are what a group can do, beyond Basic.
 type Abilities struct {
 	Details   bool // it is a Lister

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -82,6 +83,14 @@ func (g *Group) Info() ProviderInfo {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.info
+}
+
+// Silent is the error of a call that was given up after some time: who does not answer, and what a person can do. It wraps why.
+func (g *Group) Silent(waited time.Duration, why error) error {
+	if s, ok := g.basic.(Silencer); ok {
+		return s.Silent(waited, why)
+	}
+	return fmt.Errorf("the instance group %s: %w", g.Info().ID, why)
 }
 
 // Can says what the group can do, beyond Basic.

@@ -23,6 +23,7 @@ type Call struct {
 
 	process *Process
 	name    string
+	began   time.Time
 	limit   time.Duration
 	cancel  context.CancelCauseFunc
 	caller  context.Context
@@ -31,7 +32,7 @@ type Call struct {
 
 // Begin begins a call. The plugin must do something within the limit, each time that it is waited for.
 func (p *Process) Begin(ctx context.Context, name string, limit time.Duration) *Call {
-	c := &Call{process: p, name: name, limit: limit, caller: ctx}
+	c := &Call{process: p, name: name, began: time.Now(), limit: limit, caller: ctx}
 	c.Ctx, c.cancel = context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(limit, func() {
 		p.suspect(name, limit)
@@ -51,6 +52,24 @@ func (c *Call) End() {
 	c.timer.Stop()
 	c.cancel(nil)
 }
+
+// Silent says of a call that was given up after some time, for a reason, that the plugin does not answer, and what a person can do. name is the call's, and may be empty.
+func (p *Process) Silent(name string, waited time.Duration, why error) error {
+	advice := "its log may say why"
+	if pid := p.PID(); pid > 0 {
+		advice += fmt.Sprintf("; if its process %d hangs, end that, and another one is started", pid)
+	}
+	return &Failure{Kind: p.kind.Name, Plugin: p.name, Call: name, What: "has not answered for " + waited.Round(time.Millisecond).String(), Err: &advised{advice, why}}
+}
+
+// advised is an error that says what to do.
+type advised struct {
+	advice string
+	err    error
+}
+
+func (a *advised) Error() string { return a.advice }
+func (a *advised) Unwrap() error { return a.err }
 
 // suspect asks a plugin that did not answer a call whether it answers at all, and ends it otherwise: that of other jobs goes on.
 func (p *Process) suspect(name string, limit time.Duration) {
@@ -159,7 +178,11 @@ func (c *Call) Failed(err error) error {
 	case c.process.Err() != nil:
 		return c.process.Err()
 	case c.caller.Err() != nil:
-		return context.Cause(c.caller)
+		cause := context.Cause(c.caller)
+		if errors.Is(cause, context.DeadlineExceeded) { // which says nothing of who was asked
+			cause = c.process.Silent(c.name, time.Since(c.began), cause)
+		}
+		return cause
 	case c.Ctx.Err() != nil && errors.As(context.Cause(c.Ctx), &failure):
 		return failure
 	case ok:

@@ -71,6 +71,7 @@ var (
 	_ group.Offerer        = (*Group)(nil)
 	_ group.ShapeIncreaser = (*Group)(nil)
 	_ group.Meter          = (*Group)(nil)
+	_ group.Silencer       = (*Group)(nil)
 )
 
 // New is the group of a plugin, which Init starts.
@@ -100,6 +101,16 @@ func (g *Group) Abilities() group.Abilities {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.can
+}
+
+// Silent implements group.Silencer.
+func (g *Group) Silent(waited time.Duration, why error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.process == nil {
+		return why
+	}
+	return g.process.Silent("", waited, why)
 }
 
 // PID is that of the plugin's process, for tests of what happens when it ends.

@@ -151,8 +151,12 @@ func TestACallThatHangsFailsAndOthersGoOn(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			if err := call(ctx, g); !errors.Is(err, context.DeadlineExceeded) || effects[name] != errors.Is(err, group.ErrUncertain) {
+			err := call(ctx, g)
+			if !errors.Is(err, context.DeadlineExceeded) || effects[name] != errors.Is(err, group.ErrUncertain) {
 				t.Errorf("%s in a context that ends: %v", name, err)
+			}
+			if advice := fmt.Sprintf(`: its log may say why; if its process %d hangs, end that, and another one is started`, pid); !strings.Contains(err.Error(), `the instance-group plugin "fake" has not answered for 3`) || !strings.HasSuffix(err.Error(), advice) {
+				t.Errorf("%s does not say who is silent, and what to do: %v", name, err)
 			}
 			if name == "Watch" { // waits for as long as it is wanted
 				return
