@@ -341,6 +341,11 @@ func (r *run) wanted(runner payload.Runner) error {
 	p, _ := payload.New(r.from, runner) // what is wrong with it is said in its log
 	r.seen(p, levels.Default)
 	r.network, r.keeps = p.Variable(policy.NetworkVariable), p.KeepsProject()
+	for _, v := range r.from.Variables {
+		if err := policy.Known(v.Key); err != nil {
+			return err
+		}
+	}
 	needs, err := policy.Needs(r.entry.settings(), p.Variable)
 	if err != nil {
 		return err

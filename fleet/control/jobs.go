@@ -136,7 +136,7 @@ func (f *Fleet) Acquire(ctx context.Context, key string, of Job, report func(str
 	told := ""
 	for {
 		f.mu.Lock()
-		slot, changed, over, closing, why := j.slot, j.changed, j.over, f.closing, f.scale.ExplainJob(f.clock.Now(), key)
+		slot, changed, over, closing, waits, why := j.slot, j.changed, j.over, f.closing, f.scale.Waits(key), f.scale.ExplainJob(f.clock.Now(), key)
 		f.mu.Unlock()
 		switch {
 		case over:
@@ -145,7 +145,7 @@ func (f *Fleet) Acquire(ctx context.Context, key string, of Job, report func(str
 			return nil, ErrClosed
 		case slot != nil && f.answers(ctx, slot) && f.hand(j, slot):
 			return slot, nil
-		case slot == nil && report != nil && why != told:
+		case waits && report != nil && why != told: // it may have a machine already, which is being recorded
 			report(why)
 			told = why
 		}

@@ -258,7 +258,7 @@ func TestAJobThatIsAdoptedRunsSinceItGotItsMachine(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		w.restart()
-		if _, err := w.fleet.Recover(t.Context(), "job"); err != nil {
+		if _, err := w.fleet.Recover(w.t.Context(), "job"); err != nil {
 			t.Fatal(err)
 		}
 		if after := w.fleet.Explain("job"); after != before {

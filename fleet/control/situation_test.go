@@ -419,3 +419,18 @@ func TestAReservationMakesNoMachine(t *testing.T) {
 		w.acquire("q-0")
 	})
 }
+
+func TestAJobThatFindsAnIdleMachineIsNotSaidToWait(t *testing.T) {
+	inWorld(t, fake.Options{Boot: time.Minute}, nil, func(w *world) {
+		for _, key := range []string{"one", "two"} {
+			var said []string
+			if _, err := w.fleet.Acquire(w.t.Context(), key, control.Job{ID: key}, func(why string) { said = append(said, why) }); err != nil {
+				t.Fatal(err)
+			}
+			if waits := key == "one"; waits != (len(said) > 0) || slices.ContainsFunc(said, func(why string) bool { return strings.Contains(why, "runs on") }) {
+				t.Errorf("job %s waits: %q", key, said)
+			}
+			w.fleet.Release(key, "")
+		}
+	})
+}

@@ -68,6 +68,12 @@ func (f *machines) next(now time.Time, p *pool) string {
 	return text
 }
 
+// Waits reports whether a job waits: for a machine, or on one for its volume.
+func (f *Fleet) Waits(key string) bool {
+	d := f.demands[key]
+	return d != nil && !d.reserved && (d.on == nil || !d.held.IsZero())
+}
+
 // ExplainJob says where a job is, or why it waits.
 func (f *Fleet) ExplainJob(now time.Time, key string) string {
 	d := f.demands[key]
@@ -124,24 +130,4 @@ func (d *demand) waitsFor() string {
 		return "its volume is to be attached"
 	}
 	return fmt.Sprintf("the volume %s of another project is detached first", d.on.volume.Name)
-}
-
-// String says what a job needs.
-func (n Needs) String() string {
-	text := fmt.Sprintf("it needs %g CPUs, %d MiB of memory, %d MiB of disk", n.CPUs, n.Memory>>20, n.Disk>>20)
-	if n.GPUs > 0 {
-		text += ", " + count(n.GPUs, "GPU")
-	}
-	for _, name := range []string{n.OS, n.Arch} {
-		if name != "" {
-			text += ", " + name
-		}
-	}
-	switch n.Spot {
-	case OnlySpot:
-		text += ", on spot"
-	case NoSpot:
-		text += ", not on spot"
-	}
-	return text
 }

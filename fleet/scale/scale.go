@@ -254,7 +254,7 @@ func (f *Fleet) groupOf(n Needs) (*group, error) {
 		}
 	}
 	if made.mask == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrUnfit, n)
+		return nil, unfit(f.pools, n)
 	}
 	if i := slices.IndexFunc(f.groups, func(g *group) bool { return g.mask == made.mask }); i >= 0 {
 		made = f.groups[i]

@@ -695,10 +695,35 @@ func TestAPoolThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 
 func TestAJobThatNoPoolIsEnoughForIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t, adaptive(), small())
-	err := c.fleet.Ask(c.now, "job", scale.Needs{Shape: scale.Shape{CPUs: 64, Memory: 1 << 30, Arch: "arm64"}, Spot: scale.NoSpot})
-	if !errors.Is(err, scale.ErrUnfit) || !strings.Contains(err.Error(), "64 CPUs, 1024 MiB of memory, 0 MiB of disk, arm64, not on spot") {
-		t.Error(err)
+	pool := func(name string, slots int, has scale.Shape) scale.Pool {
+		return scale.Pool{Name: name, Slots: slots, Shape: has}
+	}
+	for name, c := range map[string]struct {
+		pools []scale.Pool
+		needs scale.Needs
+		want  string
+	}{
+		"several things": {
+			[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 64, Memory: 512 << 20, Arch: "amd64"}), {Name: "b", Spot: true, Shape: scale.Shape{Arch: "arm64"}}},
+			scale.Needs{Shape: scale.Shape{CPUs: 2.5, Memory: 1 << 30, GPUs: 1, Arch: "arm64"}, Spot: scale.NoSpot},
+			"it needs 2.5 CPUs, 1GiB of memory, 1 GPU, arm64, not on spot; pool a has amd64; pool b is on spot",
+		},
+		"a system":                              {[]scale.Pool{pool("a", 1, scale.Shape{OS: "linux"}), pool("b", 1, scale.Shape{})}, scale.Needs{Shape: scale.Shape{OS: "windows"}}, "it needs windows; pool a has linux; pool b does not say which it has (its key os)"},
+		"less than a machine, more than a slot": {[]scale.Pool{pool("a", 2, scale.Shape{CPUs: 2})}, scale.Needs{Shape: scale.Shape{CPUs: 2}}, "it needs 2 CPUs; pool a has 1 CPU for each of its 2 slots"},
+		"what is not stated":                    {[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 2})}, scale.Needs{Shape: scale.Shape{CPUs: 1, Memory: 2 << 30}}, "it needs 1 CPU, 2GiB of memory; pool a does not say how much it has (its key memory)"},
+		"too little":                            {[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 2, Disk: 10 << 30})}, scale.Needs{Shape: scale.Shape{Disk: 20 << 30}}, "it needs 20GiB of disk; pool a has 10GiB of disk"},
+		"what only some have":                   {[]scale.Pool{pool("a", 1, scale.Shape{})}, scale.Needs{Shape: scale.Shape{GPUs: 1}, Spot: scale.OnlySpot}, "it needs 1 GPU, on spot; pool a is not on spot"},
+		"graphics":                              {[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 2})}, scale.Needs{Shape: scale.Shape{GPUs: 2}}, "it needs 2 GPUs; pool a has none (its key gpus)"},
+		"many pools": {
+			[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 1}), pool("b", 1, scale.Shape{CPUs: 1}), pool("c", 1, scale.Shape{CPUs: 1}), pool("d", 1, scale.Shape{CPUs: 1}), pool("e", 1, scale.Shape{CPUs: 1}), pool("f", 1, scale.Shape{CPUs: 1}), pool("g", 1, scale.Shape{CPUs: 1})},
+			scale.Needs{Shape: scale.Shape{CPUs: 8}},
+			"it needs 8 CPUs; pool a has 1 CPU; pool b has 1 CPU; pool c has 1 CPU; pool d has 1 CPU; pool e has 1 CPU; and 2 more",
+		},
+	} {
+		w := newCloud(t, adaptive(), c.pools...)
+		if err := w.fleet.Ask(w.now, "job", c.needs); !errors.Is(err, scale.ErrUnfit) || err.Error() != "no pool has a machine for this: "+c.want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rungci/rung/internal/bytesize"
 	"github.com/rungci/rung/internal/glob"
 	"github.com/rungci/rung/manager/config"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -36,13 +38,30 @@ func Needs(r *config.Runner, variable func(name string) string) (config.MachineN
 	n, most := r.Provider.Needs, allowedNeeds(r.Provider)
 	err := cmp.Or(
 		oneOf("os", asked("os"), &n.OS, most.OS), oneOf("arch", asked("arch"), &n.Arch, most.Arch), spot(asked("spot"), &n),
-		atLeast("cpus", asked("cpus"), &n.CPUs, most.CPUs, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
-		atLeast("memory", asked("memory"), &n.Memory, most.Memory, config.ParseSize),
-		atLeast("disk", asked("disk"), &n.Disk, most.Disk, config.ParseSize),
-		atLeast("gpus", asked("gpus"), &n.GPUs, most.GPUs, strconv.Atoi),
+		processors.atLeast("cpus", asked("cpus"), &n.CPUs, most.CPUs),
+		sizes.atLeast("memory", asked("memory"), &n.Memory, most.Memory),
+		sizes.atLeast("disk", asked("disk"), &n.Disk, most.Disk),
+		graphics.atLeast("gpus", asked("gpus"), &n.GPUs, most.GPUs),
 		labels(asked("labels"), &n, most.Labels),
 	)
 	return n, err
+}
+
+// known are the keys of needs, as names of variables end with them.
+var known = []string{"OS", "ARCH", "CPUS", "MEMORY", "DISK", "GPUS", "LABELS", "SPOT", "VOLUME"}
+
+// Known refuses a variable that looks as if it asked for a machine and is none that does: the job would run on any. The error is an *event.Error.
+func Known(variable string) error {
+	key, asks := strings.CutPrefix(variable, NeedsPrefix)
+	if !asks || slices.Contains(known, key) {
+		return nil
+	}
+	err := event.NewError(event.CodeEnvironmentInvalid, "the job has a variable %s, which asks for nothing that a machine can have", variable)
+	err.Hint = "use " + NeedsPrefix + strings.Join(known, ", "+NeedsPrefix)
+	if near := diag.Suggest(strings.ToUpper(key), known); near != "" {
+		err.Hint = "did you mean " + NeedsPrefix + near + "?"
+	}
+	return err
 }
 
 // allowedNeeds are what jobs may ask for. Of a fleet that is what its pools have, where nothing is said: no job gets more than the largest machine.
@@ -88,15 +107,28 @@ func contradicts(key, asked, has string) error {
 	return denied("use another runner", "runners.provider.needs."+key, "the job asks for a machine with %s %q, and those of this runner have %q", key, asked, has)
 }
 
+// unit is what a number is one of: how it is read, what one is, as the end of "must be", and how people read it.
+type unit[N int | int64 | float64] struct {
+	parse func(string) (N, error)
+	like  string
+	text  func(N) string
+}
+
+var (
+	processors = unit[float64]{func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }, "a number, such as 2", func(n float64) string { return fmt.Sprint(n) }}
+	graphics   = unit[int]{strconv.Atoi, "a whole number, such as 1", strconv.Itoa}
+	sizes      = unit[int64]{config.ParseSize, "a size, such as 2GiB", bytesize.Format}
+)
+
 // atLeast raises a need to a number that a job asks for.
-func atLeast[N int | int64 | float64](key, asked string, need *N, most N, parse func(string) (N, error)) error {
+func (u unit[N]) atLeast(key, asked string, need *N, most N) error {
 	if asked == "" {
 		return nil
 	}
-	n, err := parse(asked)
+	n, err := u.parse(asked)
 	switch {
 	case err != nil || n < 0:
-		return invalid(key, asked, "a number, such as 2")
+		return invalid(key, asked, "%s", u.like)
 	case n <= *need:
 		return nil
 	case n <= most: // which NaN is not
@@ -105,7 +137,7 @@ func atLeast[N int | int64 | float64](key, asked string, need *N, most N, parse 
 	case most == 0:
 		return tooMuch("use another runner", key, asked)
 	}
-	return tooMuch(fmt.Sprintf("ask for %v at most, or use another runner", most), key, asked)
+	return tooMuch(fmt.Sprintf("ask for %s at most, or use another runner", u.text(most)), key, asked)
 }
 
 // oneOf sets a need that has one of some names.

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/policy"
+	"github.com/rungci/rung/steps/event"
 )
 
 func TestNeedsOfAJob(t *testing.T) {
@@ -45,8 +47,10 @@ func TestNeedsOfAJob(t *testing.T) {
 		"another label than every job has":  {"LABELS", "zone=us", config.MachineNeeds{}, "runners.provider.needs.labels"},
 		"a label that nobody allows":        {"LABELS", "disk=ssd,owner=me", config.MachineNeeds{}, "runners.provider.allowed_needs.labels"},
 		"what is no label":                  {"LABELS", "ssd", config.MachineNeeds{}, "RUNG_NEEDS_LABELS is"},
-		"less than nothing":                 {"GPUS", "-1", config.MachineNeeds{}, "RUNG_NEEDS_GPUS is"},
-		"what is no size":                   {"MEMORY", "much", config.MachineNeeds{}, "RUNG_NEEDS_MEMORY is"},
+		"less than nothing":                 {"GPUS", "-1", config.MachineNeeds{}, "RUNG_NEEDS_GPUS is \"-1\", and must be a whole number, such as 1"},
+		"what is no size":                   {"MEMORY", "much", config.MachineNeeds{}, "RUNG_NEEDS_MEMORY is \"much\", and must be a size, such as 2GiB"},
+		"what is no size of a disk":         {"DISK", "abc", config.MachineNeeds{}, "RUNG_NEEDS_DISK is \"abc\", and must be a size, such as 2GiB"},
+		"what is no number of processors":   {"CPUS", "two", config.MachineNeeds{}, "RUNG_NEEDS_CPUS is \"two\", and must be a number, such as 2"},
 	} {
 		got, err := policy.Needs(entry, func(v string) string {
 			if v == policy.NeedsPrefix+c.name {
@@ -93,5 +97,42 @@ func TestNeedsOfAJob(t *testing.T) {
 	}
 	if _, err := policy.Needs(&config.Runner{}, func(v string) string { return map[string]string{"RUNG_NEEDS_GPUS": "1"}[v] }); err == nil || !strings.Contains(err.Error(), "(runners.provider)") {
 		t.Error("a runner without machines:", err)
+	}
+}
+
+func TestAMisspeltNeedIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, hint := range map[string]string{
+		"RUNG_NEEDS_MEMROY": "did you mean RUNG_NEEDS_MEMORY?",
+		"RUNG_NEEDS_CPU":    "did you mean RUNG_NEEDS_CPUS?",
+		"RUNG_NEEDS_memory": "did you mean RUNG_NEEDS_MEMORY?",
+		"RUNG_NEEDS_COLOUR": "use RUNG_NEEDS_OS, RUNG_NEEDS_ARCH, RUNG_NEEDS_CPUS, RUNG_NEEDS_MEMORY, RUNG_NEEDS_DISK, RUNG_NEEDS_GPUS, RUNG_NEEDS_LABELS, RUNG_NEEDS_SPOT, RUNG_NEEDS_VOLUME",
+	} {
+		var wrong *event.Error
+		if err := policy.Known(name); !errors.As(err, &wrong) || wrong.Code != event.CodeEnvironmentInvalid || wrong.Hint != hint || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %+v", name, err)
+		}
+	}
+	for _, name := range []string{"RUNG_NEEDS_VOLUME", "RUNG_NEEDS_SPOT", "RUNG_NEEDS_OS", "RUNG_ISOLATION", "MY_RUNG_NEEDS_X", "RUNG_NEEDLES"} {
+		if err := policy.Known(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatIsTooMuchSaysHowMuchIsAllowed(t *testing.T) {
+	t.Parallel()
+	entry := &config.Runner{Provider: &config.Provider{AllowedNeeds: config.AllowedNeeds{Memory: 4 << 30, CPUs: 2.5}}}
+	for name, want := range map[string]string{"MEMORY": "ask for 4GiB at most, or use another runner", "CPUS": "ask for 2.5 at most, or use another runner"} {
+		var refused *event.Error
+		_, err := policy.Needs(entry, func(v string) string {
+			if v == policy.NeedsPrefix+name {
+				return map[string]string{"MEMORY": "8GiB", "CPUS": "8"}[name]
+			}
+			return ""
+		})
+		if !errors.As(err, &refused) || refused.Hint != want {
+			t.Errorf("%s: %+v", name, err)
+		}
 	}
 }
