@@ -74,6 +74,7 @@ const MaxLoadSize = 1 << 30
 // ParseLoad reads a recorded load: CSV with a line of names, of which `created` and `seconds` must be there. The start is that of the load if its times
 // are dates: the midnight before the first job, in UTC. It is zero if they are seconds.
 func ParseLoad(name string, text []byte) (load []simulate.Job, start time.Time, err error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // with which Excel begins a file
 	in := placed.Text{Name: name, Text: text}
 	r := csv.NewReader(bytes.NewReader(text))
 	r.ReuseRecord, r.TrimLeadingSpace, r.Comment = true, true, '#'

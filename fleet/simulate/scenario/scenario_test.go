@@ -181,6 +181,9 @@ created,seconds,cpus,memory,disk,gpus,arch,os,spot
 	if err != nil || !start.IsZero() || len(load) != 1 || load[0].At != 3500*time.Millisecond {
 		t.Error(load, start, err)
 	}
+	if again, _, err := scenario.ParseLoad("l.csv", []byte("\ufeffseconds,created\n60,3.5\n")); err != nil || !cmp.Equal(load, again) {
+		t.Error("with the mark of Excel:", again, err)
+	}
 }
 
 func TestWhatIsWrongWithARecordedLoadHasItsPlace(t *testing.T) {
@@ -188,6 +191,7 @@ func TestWhatIsWrongWithARecordedLoadHasItsPlace(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":             {"", "l.csv: the load is empty"},
 		"an unknown column": {"created,seconds,ram\n", `l.csv:1:17: unknown column "ram"`},
+		"after a mark":      {"\ufeffcreated,seconds,ram\n", `l.csv:1:17: unknown column "ram"`},
 		"a missing column":  {"created,cpus\n", `l.csv:1:1: there is no column "seconds"`},
 		"no time":           {"created,seconds\nsoon,3\n", "l.csv:2:1: created: it must be a time"},
 		"no duration":       {"created,seconds\n3,\n", "l.csv:2:3: seconds:"},
