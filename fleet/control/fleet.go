@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -126,7 +127,12 @@ func (f *Fleet) addPools() {
 			p.Suspend = 0
 		}
 		p.Volumes = p.Volumes && of.Group.Can().Volumes
-		p.Slots, p.Group = max(1, p.Slots), ""
+		p.Slots, p.Group, p.GroupInstances = max(1, p.Slots), "", 0
+		if of.Group != nil {
+			if most := of.Group.Info().MaxSize; most < math.MaxInt32 { // which means that there is no limit
+				p.GroupInstances = most
+			}
+		}
 		switch {
 		case of.Group == nil: // its machines are of no group that there is
 			p.Group = "none"

@@ -23,6 +23,7 @@ type Status struct {
 type PoolStatus struct {
 	scale.Explanation
 	MaxInstances, Slots int
+	GroupInstances      int     // machines of all pools of its group; 0: no limit
 	Price               float64 // of an hour of a machine
 	Group               string  // its ID
 	Listed              time.Time
@@ -77,7 +78,7 @@ func (f *Fleet) Status() Status {
 		s.StoreError = f.storeErr.Error()
 	}
 	for _, e := range f.scale.Explain(now) {
-		p := PoolStatus{Explanation: e, MaxInstances: f.pools[e.Pool].MaxInstances, Slots: f.pools[e.Pool].Slots, Price: f.pools[e.Pool].Price}
+		p := PoolStatus{Explanation: e, MaxInstances: f.pools[e.Pool].MaxInstances, GroupInstances: f.pools[e.Pool].GroupInstances, Slots: f.pools[e.Pool].Slots, Price: f.pools[e.Pool].Price}
 		if c := f.cloudOf(e.Pool); c != nil {
 			p.Group, p.Listed, p.ListError = c.group.Info().ID, c.listed, textOf(c.listErr)
 		}

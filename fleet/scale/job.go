@@ -61,10 +61,20 @@ func (f *Fleet) Room(now time.Time, n Needs) (ready, possible int, err error) {
 // roomFor is how many more jobs of a group there are slots for, and how many could be made. A pool that is refused machines makes none.
 func (f *Fleet) roomFor(now time.Time, g *group) (ready, possible int) {
 	for _, p := range g.pools {
+		if p.quota != nil {
+			p.quota.promised = 0
+		}
+	}
+	for _, p := range g.pools {
 		ready += p.free
 		possible += p.coming() + p.count[Suspended]*p.Slots
 		if !p.backoff.refused || !p.backoff.blocked(now) {
-			possible += p.room() * p.Slots
+			room := p.room()
+			if q := p.quota; q != nil { // what one pool gets another one does not
+				room = min(room, max(0, q.roomFor(g)-q.promised))
+				q.promised += room
+			}
+			possible += room * p.Slots
 		}
 	}
 	return ready - g.reserved - g.waiting, possible

@@ -74,6 +74,12 @@ func newRandom(t *testing.T, seed uint64) *random {
 			{Periods: always, IdleTime: time.Minute, ScaleFactor: dice.Float64(), Preemptive: dice.IntN(2) == 0},
 		}}
 	}
+	if dice.IntN(2) == 0 {
+		most := 1 + dice.IntN(6)
+		for i := range pools {
+			pools[i].GroupInstances = most
+		}
+	}
 	c := newCloud(t, policy, pools...)
 	c.hold = true
 	r := &random{cloud: c, dice: dice, policy: policy, config: scale.Config{Name: "f", Pools: pools}, needs: map[string]scale.Needs{}}

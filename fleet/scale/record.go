@@ -185,5 +185,6 @@ func (f *Fleet) retired(one InstanceRecord) *pool {
 	}
 	p := newPool(of)
 	f.pools = append(f.pools, p)
+	p.join(f.pools)
 	return p
 }

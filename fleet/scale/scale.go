@@ -87,6 +87,8 @@ type Pool struct {
 	Slots int
 	// MaxInstances limits the machines in every state; MaxUses the jobs of one machine. 0 is no limit.
 	MaxInstances, MaxUses int
+	// GroupInstances is how many machines the group can have, of all its pools together: no more jobs are reserved for. It is the group that refuses more. 0 is no limit.
+	GroupInstances int
 	// Suspend is how many idle machines are suspended, and not deleted; they are resumed before others are made. Their group must be able to.
 	Suspend int
 	// MaxComing limits the machines that are on their way at once. 0 is no limit.
@@ -167,11 +169,12 @@ func New(config Config, policy Policy) (*Fleet, error) {
 		if f.byName[p.Name] != nil {
 			return nil, fmt.Errorf("there are two pools %q", p.Name)
 		}
-		if p.Slots < 0 || p.MaxInstances < 0 || p.MaxUses < 0 || p.MaxComing < 0 || p.Price < 0 || p.SuspendedPrice < 0 || p.Suspend < 0 || config.Volumes.Max < 0 {
+		if p.Slots < 0 || p.MaxInstances < 0 || p.GroupInstances < 0 || p.MaxUses < 0 || p.MaxComing < 0 || p.Price < 0 || p.SuspendedPrice < 0 || p.Suspend < 0 || config.Volumes.Max < 0 {
 			return nil, fmt.Errorf("pool %q has a number below 0", p.Name)
 		}
 		f.byName[p.Name] = newPool(p)
 		f.pools = append(f.pools, f.byName[p.Name])
+		f.pools[len(f.pools)-1].join(f.pools)
 	}
 	// Jobs go to the cheapest slots first.
 	slices.SortStableFunc(f.pools, func(a, b *pool) int {

@@ -727,6 +727,42 @@ func TestAJobThatNoPoolIsEnoughForIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
+func TestNoMoreJobsAreReservedForThanAGroupOfSeveralPoolsHasMachinesFor(t *testing.T) {
+	t.Parallel()
+	cheap, large, other := small(), small(), small()
+	large.Name, large.Price, large.Shape.CPUs = "large", 0.5, 8
+	other.Name, other.Price, other.Group, other.MaxInstances = "other", 0.9, "another", 3
+	cheap.GroupInstances, cheap.MaxInstances, large.GroupInstances, large.MaxInstances = 4, 4, 4, 4
+	big := scale.Needs{Shape: scale.Shape{CPUs: 4}}
+	c := newCloud(t, adaptive(), cheap, large, other)
+	room := func(when string, n scale.Needs, want int) {
+		t.Helper()
+		if ready, possible, err := c.fleet.Room(c.now, n); err != nil || ready+possible != want {
+			t.Errorf("%s: there is room for %d jobs, and not for %d; %v", when, ready+possible, want, err)
+		}
+	}
+	room("without a machine", scale.Needs{}, 4+3)
+	room("without a machine, for large jobs", big, 4)
+	for i := range 3 {
+		c.ask(fmt.Sprint("job-", i))
+	}
+	c.decide()
+	c.boot()
+	c.decide()
+	room("with three machines that are busy", scale.Needs{}, 1+3)
+	room("with three machines that are busy, for large jobs", big, 1)
+	if err := c.fleet.Reserve(c.now, "large", big); err != nil {
+		t.Error(err)
+	}
+	if err := c.fleet.Reserve(c.now, "large too", big); !errors.Is(err, scale.ErrNoCapacity) {
+		t.Error("a machine is reserved that the group cannot have:", err)
+	}
+	c.fleet.Release(c.now, "large")
+	c.release("job-0")
+	room("with one that is idle", scale.Needs{}, 2+3)
+	room("with one that is idle, and is another pool's", big, 2)
+}
+
 func TestAMachineThatIsPaidForStaysUntilItsHourIsOver(t *testing.T) {
 	t.Parallel()
 	p := small()

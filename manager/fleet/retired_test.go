@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -231,5 +232,27 @@ func TestTheMachinesOfAFleetThatIsNotOpenAreKnown(t *testing.T) {
 	}
 	if empty := fleet.Closed(t.TempDir(), nil, pools("a", "one")); len(empty.Machines) != 0 || len(empty.Pools) != 1 || empty.Trouble != "" {
 		t.Errorf("one that had none: %+v", empty)
+	}
+}
+
+func TestPoolsOfOneGroupHaveRoomForNoMoreJobsThanItHasMachinesFor(t *testing.T) {
+	t.Parallel()
+	s := newSky(t, "one", "two")
+	s.clouds["one"] = fake.New(fake.Options{Size: 4})
+	m := pools("a", "one", "b", "one", "c", "two")
+	m.Autoscaler.MaxInstances = 0
+	m.Fleet.Pools[2].MaxInstances = 3
+	p := s.open(t, m)
+	for i := range 4 + 3 {
+		if err := p.Reserve(t.Context(), fmt.Sprint("job-", i), provider.Needs{}); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	var full *provider.NoCapacity
+	if err := p.Reserve(t.Context(), "one-more", provider.Needs{}); !errors.As(err, &full) || full.Never {
+		t.Errorf("one more is reserved: %v", err)
+	}
+	if n := p.Status().Metrics.MaxInstances; n != 4+3 {
+		t.Errorf("there may be %d machines", n)
 	}
 }

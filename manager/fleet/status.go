@@ -157,8 +157,13 @@ func (m *Metrics) count(s control.Status) {
 	for state := scale.Requested; state < scale.Gone; state++ {
 		m.Instances[states[state]] += 0
 	}
+	of := map[string]int{} // by group
 	for _, p := range s.Pools {
-		m.MaxInstances += p.MaxInstances
+		before := of[p.Group]
+		if of[p.Group] += p.MaxInstances; p.GroupInstances > 0 {
+			of[p.Group] = min(of[p.Group], p.GroupInstances)
+		}
+		m.MaxInstances += of[p.Group] - before
 		m.MaxTasks = max(m.MaxTasks, p.Slots)
 	}
 	for _, name := range []string{"idle", "pending", "acquired", "reserved", "unavailable", "unhealthy"} {
