@@ -59,7 +59,7 @@ func (p *Process) Silent(name string, waited time.Duration, why error) error {
 	if pid := p.PID(); pid > 0 {
 		advice += fmt.Sprintf("; if its process %d hangs, end that, and another one is started", pid)
 	}
-	return &Failure{Kind: p.kind.Name, Plugin: p.name, Call: name, What: "has not answered for " + waited.Round(time.Millisecond).String(), Err: &advised{advice, why}}
+	return &Failure{Kind: p.kind.Name, Plugin: p.name, Call: name, What: "has not answered for " + waited.Round(10*time.Millisecond).String(), Err: &advised{advice, why}}
 }
 
 // advised is an error that says what to do.

@@ -167,7 +167,7 @@ func (f *one) notes() (all []string) {
 	}
 	switch {
 	case f.Closed:
-		all = append(all, "no machine is made or ended, and this is what was so last: "+f.Trouble)
+		all = append(all, "no machine is made or ended, and this is what was recorded last: "+f.Trouble)
 	case f.Trouble != "":
 		all = append(all, "nothing is decided: "+f.Trouble)
 	}
