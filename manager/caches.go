@@ -14,7 +14,7 @@ import (
 func (r *run) caches(settings *config.Runner) string {
 	m := r.entry.manager
 	root := settings.CacheDir
-	if root == "" || settings.Executor == "custom" || r.reserved != nil || r.rank >= executor.Container.Rank() { // of a container, it is a folder in there
+	if root == "" || r.tried() || settings.Executor == "custom" || r.reserved != nil || r.rank >= executor.Container.Rank() { // of a container, it is a folder in there
 		root = m.ownCaches()
 	}
 	return filepath.Join(root, r.project)
@@ -23,10 +23,10 @@ func (r *run) caches(settings *config.Runner) string {
 // ownCaches is where caches are unless an entry says otherwise.
 func (m *Manager) ownCaches() string { return filepath.Join(m.o.State, "caches") }
 
-// cacheStore are the caches of a job's project in the store of its entry; nil if they are in the folder.
+// cacheStore are the caches of a job's project in the store of its entry; nil if they are in the folder, as those of jobs of Try are.
 func cacheStore(r *run, settings *config.Runner) *cachestore.Project {
 	signer := r.entry.signer()
-	if signer == nil {
+	if signer == nil || r.tried() {
 		return nil
 	}
 	return cachestore.Of(signer, settings.Cache, settings.CacheNamespace(), r.from.Info.ProjectID)

@@ -88,7 +88,11 @@ func again(e *entry) bool {
 // connect makes what speaks to GitLab for an entry.
 func connect(e *entry, c *config.Config, r *config.Runner, level executor.Level) (*gitlab.Client, error) {
 	m := e.manager
-	transport, err := c.Transport(r)
+	to := r
+	if m.o.StandIn != "" {
+		to = &config.Runner{URL: m.o.StandIn}
+	}
+	transport, err := c.Transport(to)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +100,7 @@ func connect(e *entry, c *config.Config, r *config.Runner, level executor.Level)
 		e.log.Debug("GitLab request", "method", a.Method, "endpoint", a.Endpoint, "status", a.Status, "took", a.Duration.Round(time.Millisecond), "repeated", a.Repeated)
 		m.o.Observer.Attempted(e.name(), a)
 	}
-	return gitlab.New(gitlab.Options{URL: r.URL, Transport: transport, Info: m.info(c, r, level), Observe: observe})
+	return gitlab.New(gitlab.Options{URL: to.URL, Transport: transport, Info: m.info(c, r, level), Observe: observe})
 }
 
 func (e *entry) client() *gitlab.Client {

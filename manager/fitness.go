@@ -60,6 +60,7 @@ func (e *entry) fit(ctx, life context.Context) bool {
 	}
 	if before == nil || before.Error() != f.err.Error() {
 		e.log.Error("the runner cannot run jobs and takes none until it can", "error", f.err, "checks_again_every", unfitPause)
+		e.manager.o.Observer.Unable(e.manager.named(e.runner), f.err)
 	}
 	e.unable, e.resting = f.err.Error(), time.Now().Add(unfitPause)
 	return false

@@ -70,6 +70,8 @@ type Options struct {
 	Log               *slog.Logger
 	// Keep is how long jobs go on without a manager; 0 is DefaultKeep.
 	Keep time.Duration
+	// StandIn is the address of what has the place of GitLab for a job of Try; empty: there is none.
+	StandIn string
 	// Telemetry sends the spans of jobs; nil sends none.
 	Telemetry *telemetry.Exporter
 	// Observer is told what the manager does; may be nil.
@@ -116,7 +118,7 @@ func New(o Options) (*Manager, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Observer == nil {
-		o.Observer = nobody{}
+		o.Observer = Unobserved{}
 	}
 	o.Keep = cmp.Or(o.Keep, DefaultKeep)
 	if err := os.MkdirAll(o.State, 0o700); err != nil {
@@ -145,6 +147,9 @@ func New(o Options) (*Manager, error) {
 	uses := usage.New(filepath.Join(o.State, usesFolder))
 	m.levels = newLevels(o.Log, func(ctx context.Context, r *config.Runner, of executor.Level) (executor.Executor, error) {
 		lease := executor.Lease{Owner: m.owner(), Keep: o.Keep, Elsewhere: o.Shared != nil && r.Apart(of)}
+		if o.StandIn != "" { // nobody would go on with the job
+			lease = executor.Lease{}
+		}
 		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: lease, Uses: uses})
 		return opened, placed(m, r, config.PluginOptions, err)
 	})

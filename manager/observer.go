@@ -20,6 +20,8 @@ type Observer interface {
 	Attempted(of Entry, a gitlab.Attempt)
 	// Rests is told that an entry asks for no jobs for a while, because GitLab refused it or did not answer.
 	Rests(of Entry)
+	// Unable is told that an entry cannot run jobs, and why. It asks for none until it can.
+	Unable(of Entry, why error)
 	// Began is told of a job that is in a slot, and what GitLab says of the time before.
 	Began(job Running, waited Waited)
 	// Wrote is told what is added to the log of a job. It must not keep the bytes.
@@ -178,11 +180,23 @@ func (e *entry) status(running int) EntryStatus {
 	return s
 }
 
-// nobody observes nothing.
-type nobody struct{}
+// Unobserved is an Observer that does nothing, to be embedded by those that want to know of some things only.
+type Unobserved struct{}
 
-func (nobody) Attempted(Entry, gitlab.Attempt) {}
-func (nobody) Rests(Entry)                     {}
-func (nobody) Began(Running, Waited)           {}
-func (nobody) Wrote(Running, []byte)           {}
-func (nobody) Ended(Running, End)              {}
+// Attempted implements Observer.
+func (Unobserved) Attempted(Entry, gitlab.Attempt) {}
+
+// Rests implements Observer.
+func (Unobserved) Rests(Entry) {}
+
+// Unable implements Observer.
+func (Unobserved) Unable(Entry, error) {}
+
+// Began implements Observer.
+func (Unobserved) Began(Running, Waited) {}
+
+// Wrote implements Observer.
+func (Unobserved) Wrote(Running, []byte) {}
+
+// Ended implements Observer.
+func (Unobserved) Ended(Running, End) {}

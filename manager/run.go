@@ -102,6 +102,26 @@ func (m *Manager) done(r *run, ended job.Ended) {
 	r.terminal.Close()
 	m.o.Observer.Ended(r.describe(), endOf(r, ended))
 	r.export(ended)
+	if !r.tried() { // who tries it is told
+		r.logEnd(ended)
+	}
+	if ended.Unreported == nil {
+		if err := r.entry.records.Delete(r.from.ID); err != nil {
+			r.entry.log.Error("the record of the job cannot be removed", "job", r.from.ID, "error", err)
+		}
+		wrote(nil)
+	}
+	if unprepared(ended) {
+		r.entry.fitness.doubt.Store(true)
+	}
+	m.levels.leave(r.uses)
+	(space{m}).changed()
+	m.slots.leave(r.entry, r.slot)
+	r.entry.jobEnded()
+}
+
+// logEnd writes into the manager's log how a job ended.
+func (r *run) logEnd(ended job.Ended) {
 	log := r.entry.log.With("job", r.from.ID, "project", r.from.Info.ProjectID, "took", time.Since(r.began).Round(time.Millisecond))
 	switch {
 	case ended.Unreported != nil:
@@ -117,19 +137,6 @@ func (m *Manager) done(r *run, ended job.Ended) {
 	default:
 		log.Info("the job succeeded")
 	}
-	if ended.Unreported == nil {
-		if err := r.entry.records.Delete(r.from.ID); err != nil {
-			log.Error("the record of the job cannot be removed", "error", err)
-		}
-		wrote(nil)
-	}
-	if unprepared(ended) {
-		r.entry.fitness.doubt.Store(true)
-	}
-	m.levels.leave(r.uses)
-	(space{m}).changed()
-	m.slots.leave(r.entry, r.slot)
-	r.entry.jobEnded()
 }
 
 // tell tells the observer of a job that is in its slot.
@@ -155,7 +162,7 @@ func endOf(r *run, ended job.Ended) End {
 }
 
 // run runs a job that was just handed out.
-func (m *Manager) run(ctx context.Context, r *run) {
+func (m *Manager) run(ctx context.Context, r *run) job.Ended {
 	settings := r.entry.settings()
 	runner := m.self(r, settings)
 	var level executor.Executor
@@ -171,6 +178,7 @@ func (m *Manager) run(ctx context.Context, r *run) {
 	ended := job.Run(m.working, m.kill, r.from, runner, o)
 	r.giveBack()
 	m.done(r, ended)
+	return ended
 }
 
 // adoptJob goes on with a job of the process before. taken is called when its environment is this process's, or nobody's.

@@ -14,6 +14,9 @@ import (
 	"github.com/rungci/rung/manager/traces"
 )
 
+// TriedTraces is the folder for the traces of jobs of Try, within that of the others.
+const TriedTraces = "tried"
+
 // tracing says what becomes of the trace of a job; nil makes none.
 func (m *Manager) tracing(r *run, settings *config.Runner) *job.Tracing {
 	t := settings.Traces
@@ -22,6 +25,9 @@ func (m *Manager) tracing(r *run, settings *config.Runner) *job.Tracing {
 		dir := t.Dir
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(m.o.State, dir)
+		}
+		if r.tried() { // GitLab's job of that number has its own
+			dir = filepath.Join(dir, TriedTraces)
 		}
 		of := traces.Of{GitLab: settings.URL, Project: r.from.Info.ProjectID, Job: r.from.ID}
 		out.Keep = func(file string) (string, error) {

@@ -227,6 +227,19 @@ func (r *Runner) machinery() *Machinery {
 	return m
 }
 
+// OnThisMachine is the entry with its jobs on this machine, whatever machines it has otherwise.
+func (r *Runner) OnThisMachine() *Runner {
+	out := *r
+	out.Provider = nil
+	switch r.Executor {
+	case DockerMachineExecutor, DockerAutoscalerExecutor:
+		out.Executor = "docker"
+	case InstanceExecutor:
+		out.Executor = "shell"
+	}
+	return &out
+}
+
 // completeFleet lets the entry's machines come from its fleet, if it has one.
 func (r *Runner) completeFleet(all Machines) {
 	m := r.machinery()

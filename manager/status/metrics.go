@@ -134,6 +134,9 @@ func (b *Board) Rests(of manager.Entry) {
 	b.metrics.rests[labelsOf(of)]++
 }
 
+// Unable implements manager.Observer. How an entry is, State says.
+func (b *Board) Unable(manager.Entry, error) {}
+
 // loaded counts a configuration that was read, or could not be.
 func (m *metrics) loaded(err error) {
 	m.mu.Lock()
