@@ -2,6 +2,7 @@
 package placed
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,6 +38,7 @@ func (t Text) At(line, column int, hint, format string, args ...any) Errors {
 // TOML decodes a text into a struct, strictly: all keys that the struct does not have are errors. A value that its type does not accept is an error,
 // too: types check theirs in UnmarshalTOML, and answer with a Refusal. The error is Errors.
 func (t Text) TOML(into any) error {
+	t.Text = bytes.TrimPrefix(t.Text, []byte("\ufeff")) // the mark of some editors
 	decoder := toml.NewDecoder(strings.NewReader(string(t.Text))).DisallowUnknownFields().EnableUnmarshalerInterface()
 	err := decoder.Decode(into)
 	var unknown *toml.StrictMissingError

@@ -159,11 +159,15 @@ type Runner struct {
 	Fleet                  Fleet             `toml:"fleet"`
 	User                   string            // of jobs on this machine itself, from Config.User; empty is that of the manager
 	line                   int               // of its [[runners]]
+	unset                  string            // see Unset
 	invalid                *InvalidError     // why it cannot be run; nil if nothing is wrong with it
 }
 
 // Line is that of the entry's heading in the file; 0 where it is in none.
 func (r *Runner) Line() int { return r.line }
+
+// Unset is a variable that the entry's address or token names and that is not set, so that they are not what is meant; empty if there is none.
+func (r *Runner) Unset() string { return r.unset }
 
 // Isolation are the levels that jobs of an entry get, by their names in package executor. See Runner.Level.
 type Isolation struct {

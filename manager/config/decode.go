@@ -154,6 +154,8 @@ func (r *reader) scalar(n *node, value any, at string, field reflect.Value) {
 	case errors.As(err, &wrong):
 		r.found(problem, "config/value", at, r.doc.vals, wrong.hint, "%s: %s", n.last(), wrong.text)
 		return
+	case err != nil && r.wrongInside(n, at, value):
+		return
 	case err != nil:
 		r.wrongType(n, at, value)
 		return
@@ -246,6 +248,22 @@ func (r *reader) withoutEffect(n *node, flags map[string]bool, at string) {
 	}
 }
 
+// insideOf is what the values in a table have to be, by the type of the table.
+var insideOf = map[string]string{"map": "string", "flags": "bool", "lists": "list"}
+
+// wrongInside says which values in a table do not have the type of all of them. It reports whether there are any.
+func (r *reader) wrongInside(n *node, at string, value any) (found bool) {
+	all, _ := value.(map[string]any)
+	kind := insideOf[n.Type]
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, err := convert(kind, all[name]); kind != "" && err != nil {
+			r.found(problem, "config/type", join(at, name), r.doc.vals, wanted[kind].hint, "%s: %s must be %s, not %s", n.last(), name, wanted[kind].name, kindOf(all[name]))
+			found = true
+		}
+	}
+	return found
+}
+
 func (r *reader) wrongType(n *node, at string, value any) {
 	kind := kindOf(value)
 	if kind == "a list" && slices.Contains([]string{"list", "words", "floats", "ints"}, n.Type) {
@@ -272,7 +290,7 @@ var wanted = map[string]struct{ name, hint string }{
 	"string": {"a text", "write it in quotes"}, "secret": {"a text", "write it in quotes"},
 	"size": {"a size", `as in "512m" or "4g"`}, "cpus": {"a number in quotes", `as in "2" or "0.5"`},
 	"int": {"a whole number", ""}, "seconds": {"a whole number of seconds", ""}, "kilobytes": {"a whole number of kilobytes", ""},
-	"bool": {"true or false", ""}, "float": {"a number", ""},
+	"bool": {"true or false", "write true or false, without quotes"}, "float": {"a number", ""},
 	"duration": {"a duration", `as in "30s", "10m" or "1h30m"`}, "time": {"a time", "as in 2026-01-31T12:00:00Z, without quotes"},
 	"list": {"a list of texts", `as in ["one", "two"]`}, "words": {"a text or a list of texts", ""}, "floats": {"a list of numbers", ""}, "ints": {"a list of whole numbers", ""},
 	"map": {"a table of texts", ""}, "lists": {"a table of lists", ""}, "object": {"a table", ""}, "flags": {"a table of true and false", ""},

@@ -38,6 +38,7 @@ func (c *Config) complete(getenv func(string) string) {
 	c.RunAs(c.User)
 	for i := range c.Runners {
 		r := &c.Runners[i]
+		r.unset = cmp.Or(unset(r.URL, getenv), unset(r.Token, getenv))
 		r.URL, r.Token = os.Expand(r.URL, getenv), os.Expand(r.Token, getenv)
 		r.complete()
 		r.completeFleet(c.Machine)

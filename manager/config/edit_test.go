@@ -46,6 +46,26 @@ name = "redis"
   session_timeout = 1
 `
 
+func TestAFileWithAMarkIsEditedLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	const mark = "\ufeff"
+	for name, edit := range map[string]func([]byte) ([]byte, error){
+		"a removal": func(text []byte) ([]byte, error) { return config.Remove(text, 1) },
+		"a token": func(text []byte) ([]byte, error) {
+			return config.SetToken(text, 0, config.Token{Token: "new", Obtained: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
+		},
+	} {
+		want, err := edit([]byte(three))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := edit([]byte(mark + three))
+		if diff := cmp.Diff(mark+string(want), string(got)); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+}
+
 func TestOneEntryIsRemovedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for index, cut := range map[int][2]string{

@@ -100,7 +100,7 @@ func Template(name string, text []byte) (Values, error) {
 	var file struct {
 		Runners []map[string]any `toml:"runners"`
 	}
-	if err := toml.Unmarshal(text, &file); err != nil {
+	if err := toml.Unmarshal(unmarked(text), &file); err != nil {
 		return nil, err
 	}
 	if len(file.Runners) != 1 {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -41,6 +42,7 @@ func parse(name string, text []byte) (*document, error) {
 	if len(text) > MaxSize {
 		return d, diag.Diagnostic{Span: diag.Span{File: name}, Message: fmt.Sprintf("the file is larger than %d MiB", MaxSize>>20)}
 	}
+	text = unmarked(text)
 	if err := toml.Unmarshal(text, &d.values); err != nil {
 		return d, d.syntax(err)
 	}
@@ -59,6 +61,18 @@ func parse(name string, text []byte) (*document, error) {
 		return d, d.syntax(err)
 	}
 	return d, nil
+}
+
+// mark is what some editors, those of Windows above all, begin a text with: its byte order, which UTF-8 does not have. gitlab-runner skips it.
+const mark = "\ufeff"
+
+// unmarked is a text with spaces in the place of its mark, so that all else stays where it is.
+func unmarked(text []byte) []byte {
+	rest, marked := bytes.CutPrefix(text, []byte(mark))
+	if !marked {
+		return text
+	}
+	return append(bytes.Repeat([]byte{' '}, len(mark)), rest...)
 }
 
 // join is the path of a key in a table.
@@ -187,6 +201,9 @@ func (d *document) at(path string, places map[string]place) (diag.Span, string) 
 
 // onLine makes the span of a part of a line, which begins at a byte.
 func (d *document) onLine(line string, number, offset, length int) (diag.Span, string) {
+	if rest, marked := strings.CutPrefix(line, mark); marked && number == 1 { // nobody sees it
+		line, offset = rest, offset-len(mark)
+	}
 	line = strings.ToValidUTF8(strings.TrimSuffix(line, "\r"), "?")
 	offset = min(max(offset, 0), len(line))
 	end := min(offset+max(length, 1), len(line))

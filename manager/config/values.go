@@ -61,6 +61,12 @@ func (r *reader) sessionServer(s *SessionServer, warn func(key, hint, format str
 
 // entryValues checks values of an entry that its jobs would fail with, or that mean nothing.
 func (r *reader) entryValues(e *Runner, path string, getenv func(string) string) {
+	for key, text := range map[string]string{"url": e.URL, "token": e.Token} {
+		if name := unset(text, getenv); name != "" {
+			r.found(warning, "config/variable", path+"."+key, r.doc.vals, "set it where rung runs, for its service with EnvironmentFile=",
+				"the variable %s is not set, which %s names: without it, the entry cannot ask GitLab for jobs", name, key)
+		}
+	}
 	if at := os.Expand(e.URL, getenv); at != "" && !isWebAddress(at) {
 		r.found(problem, "config/value", path+".url", r.doc.vals, "write for example \"https://gitlab.example.com\"", "the url of GitLab must begin with https:// or http://, and have a host")
 	}
@@ -87,6 +93,18 @@ func (r *reader) entryValues(e *Runner, path string, getenv func(string) string)
 		r.found(warning, "config/value", path+".policy", r.doc.keys, "write default = \"cgroup\" (Linux) in [runners.isolation], or leave the limits out",
 			"memory, processes and cpus cannot be limited on level none: the jobs of this entry are refused")
 	}
+}
+
+// unset is the first variable in an address or a token that has no value; empty if there is none.
+func unset(text string, getenv func(string) string) (first string) {
+	os.Expand(text, func(name string) string {
+		value := getenv(name)
+		if value == "" && first == "" {
+			first = name
+		}
+		return value
+	})
+	return first
 }
 
 // negative says of numbers that stand for how much or how long that they cannot be negative, where that means nothing of its own.

@@ -44,8 +44,18 @@ func (m *Manager) now() time.Time {
 	return time.Now()
 }
 
+// VariableError says that an entry's address or token is not known: it names a variable that is not set. Nothing was asked of GitLab.
+type VariableError struct{ Name string }
+
+func (e *VariableError) Error() string {
+	return fmt.Sprintf("the variable %s is not set, which the entry's url or token names", e.Name)
+}
+
 // client speaks to the entry's GitLab.
 func (m *Manager) client(r *config.Runner) (*gitlab.Client, error) {
+	if name := r.Unset(); name != "" {
+		return nil, &VariableError{name}
+	}
 	c := &config.Config{Path: m.Path, ConnectionMaxAge: config.DefaultConnectionMaxAge}
 	transport, err := c.Transport(r)
 	if err != nil {

@@ -83,9 +83,12 @@ func (c *Choice) Given() bool { return *c != Choice{} }
 func Failure(err error) error {
 	var server *registration.ServerError
 	var network *gitlab.NetworkError
+	var variable *registration.VariableError
 	switch {
 	case errors.As(err, &server):
 		return exit.Usage("%v", err).Hinted("omit --tag-list, --run-untagged, --locked, --access-level, --maximum-timeout, --paused and --maintenance-note")
+	case errors.As(err, &variable):
+		return exit.Coded(exit.Definition, "%v", err).Hinted("set it for this command as for the service of rung")
 	case gitlab.Status(err) == http.StatusForbidden, gitlab.Status(err) == http.StatusUnauthorized:
 		return exit.Coded(exit.Denied, "%v", err).Hinted("GitLab does not accept the token: it may be mistyped, of another GitLab, expired, or its runner deleted")
 	case gitlab.Status(err) == http.StatusGone, gitlab.Status(err) == http.StatusUnprocessableEntity:
