@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -201,10 +202,35 @@ The move
 	}
 	step("Try the configuration: rung verify -c %[1]s, and rung doctor -c %[1]s", m.own())
 	step("rung service install -c %s, then rung service start", m.own())
-	fmt.Fprintf(b, `
-The way back
-  1. rung service stop, which lets its jobs finish, then rung service uninstall
-  2. systemctl enable --now gitlab-runner. It reads %s as before: rung has changed nothing in it but tokens that GitLab has renewed, and gitlab-runner
-     ignores [runners.isolation].
-`, m.path)
+	b.WriteString("\nThe way back\n")
+	n = 1
+	step("rung service stop, which lets its jobs finish, then rung service uninstall")
+	m.back(step)
+}
+
+// back are the steps after which gitlab-runner has its entries again. Tokens that GitLab has renewed are in the file that rung used.
+func (m *move) back(step func(format string, args ...any)) {
+	renewed := fmt.Sprintf("with the token, token_obtained_at and token_expires_at that they have there.\n"+
+		"     GitLab may have renewed them, and those of %s.before-rung are not valid then", m.path)
+	switch {
+	case len(m.refused) > 0:
+		step("Put the entries that moved (%s) back into %s: copy them from %s, %s.", strings.Join(m.moved(), ", "), m.path, m.own(), renewed)
+		step("gitlab-runner has run all the time with the entries that stayed. It reads the file again by itself, and ignores [runners.isolation].")
+	case m.output != "":
+		step("Take over into %s, from %s, what GitLab has renewed: the entries %s.", m.path, m.output, renewed)
+		step("systemctl enable --now gitlab-runner")
+	default:
+		step("systemctl enable --now gitlab-runner. It reads %s as before: rung has changed nothing in it but tokens that GitLab has renewed, and gitlab-runner\n"+
+			"     ignores [runners.isolation].", m.path)
+	}
+}
+
+// moved are the names of the entries that do not stay.
+func (m *move) moved() (names []string) {
+	for i := range m.found.Config.Runners {
+		if !slices.Contains(m.refused, i) {
+			names = append(names, cleantext.Line(m.found.Config.Runners[i].Name))
+		}
+	}
+	return names
 }
