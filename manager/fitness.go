@@ -21,6 +21,9 @@ const (
 	probeTime = 30 * time.Second
 )
 
+// UnableMessage is what the log says when Observer.Unable is told.
+const UnableMessage = "the runner cannot run jobs and takes none until it can"
+
 // fitFor is how long an entry that could run jobs is believed to be able to.
 var fitFor = 10 * time.Second
 
@@ -59,7 +62,7 @@ func (e *entry) fit(ctx, life context.Context) bool {
 		return true
 	}
 	if before == nil || before.Error() != f.err.Error() {
-		e.log.Error("the runner cannot run jobs and takes none until it can", "error", f.err, "checks_again_every", unfitPause)
+		e.log.Error(UnableMessage, "error", f.err, "checks_again_every", unfitPause)
 		e.manager.o.Observer.Unable(e.manager.named(e.runner), f.err)
 	}
 	e.unable, e.resting = f.err.Error(), time.Now().Add(unfitPause)

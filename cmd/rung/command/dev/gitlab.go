@@ -51,7 +51,7 @@ func (o *runFlags) serve(ctx context.Context, p *command.Program, place Place, f
 	interrupted, kill, end := signals.Handle(ctx, nil)
 	defer end()
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	address, err := o.address()
+	address, err := o.address(ctx, place)
 	if err != nil {
 		stop()
 		return err

@@ -25,6 +25,7 @@ import (
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/store"
+	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/manager"
 	"github.com/rungci/rung/manager/config"
@@ -46,9 +47,10 @@ type runFlags struct {
 	flags
 	stepRunner, isolation, image string
 	concurrency                  int
-	fleet                        int    // machines at most; 0: jobs run on this one
-	machines                     *fleet // nil: there are none
-	sessions                     string // where the runner serves terminals; empty is nowhere
+	fleet                        int        // machines at most; 0: jobs run on this one
+	machines                     *fleet     // nil: there are none
+	unable                       chan error // why the runner cannot run jobs; nil: it waits until it can
+	sessions                     string     // where the runner serves terminals; empty is nowhere
 	manual                       []string
 	quiet                        bool
 }
@@ -150,7 +152,7 @@ func (o *runFlags) run(ctx context.Context, p *command.Program, place Place, fol
 	interrupted, kill, end := signals.Handle(ctx, nil)
 	defer end()
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	address, err := o.address()
+	address, err := o.address(ctx, place)
 	if err != nil {
 		stop()
 		return err
@@ -161,6 +163,7 @@ func (o *runFlags) run(ctx context.Context, p *command.Program, place Place, fol
 		return err
 	}
 	defer func() { stop(); s.close() }()
+	o.unable = make(chan error, 1)
 	id, err := s.Start(ctx, fakegitlab.Selection{Jobs: jobs, Manual: o.manual})
 	if err != nil {
 		return failure(err)
@@ -200,7 +203,7 @@ func (o *runFlags) run(ctx context.Context, p *command.Program, place Place, fol
 }
 
 // address is where the GitLab listens: on loopback, unless jobs are in containers, which have a loopback of their own.
-func (o *runFlags) address() (string, error) {
+func (o *runFlags) address(ctx context.Context, place Place) (string, error) {
 	if o.listen != "" || executor.Level(o.isolation).Rank() < executor.Container.Rank() {
 		return cmp.Or(o.listen, "127.0.0.1:0"), nil
 	}
@@ -208,7 +211,25 @@ func (o *runFlags) address() (string, error) {
 	if ip := cmp.Or(bridge, other); ip != "" {
 		return net.JoinHostPort(ip, "0"), nil
 	}
+	if err := o.tryLevel(ctx, place); err != nil { // then no address is of use
+		return "", err
+	}
 	return "", exit.Usage("the address at which containers reach this machine is unknown").Hinted("use --listen with an address that they can reach, such as 192.168.1.10:0")
+}
+
+// tryLevel says why jobs cannot have the isolation level; nil if they can, as far as that is known before one.
+func (o *runFlags) tryLevel(ctx context.Context, place Place) error {
+	folder, err := tempfolder.Make("dev")
+	if err != nil {
+		return err
+	}
+	defer tempfolder.Remove(folder)
+	level := executor.Level(o.isolation)
+	opened, err := place.Open(ctx, &config.Runner{Name: "dev", Executor: "docker"}, level, executor.Setup{Program: place.Program, State: folder})
+	if err != nil {
+		return exit.Coded(exit.System, "the isolation level %s cannot be used: %v", level, err)
+	}
+	return opened.Close()
 }
 
 // hostAddresses are addresses of this machine that containers on it reach: of a container engine's bridge, and the first private one that is not;
@@ -245,14 +266,18 @@ func (o *runFlags) manager(p *command.Program, place Place, s *server) (*manager
 	if err != nil {
 		return nil, exit.Coded(exit.System, "%v", err)
 	}
-	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	own := slog.Handler(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	if o.unable != nil {
+		own = unlessUnable{own}
+	}
+	log := slog.New(own)
 	systemID, err := config.SystemID(path)
 	if err != nil {
 		return nil, err
 	}
 	options := manager.Options{
 		Config: c, SystemID: systemID, State: filepath.Join(s.folder, "runner"), Open: place.Open, Program: place.Program, Version: p.Version, Revision: command.Revision(), Log: log,
-		Keep: keep,
+		Keep: keep, Observer: observer{unable: o.unable},
 	}
 	if o.fleet > 0 {
 		o.machines = newFleet()
@@ -308,9 +333,42 @@ func (o *runFlags) watch(p *command.Program, s *server, id int, done <-chan erro
 		case <-logs:
 		case err := <-done:
 			return cmp.Or(err, errors.New("the runner has ended"))
+		case err := <-o.unable:
+			s.Cancel(id)
+			return exit.Coded(exit.System, "%v", err)
 		case <-time.After(time.Minute):
 		}
 	}
+}
+
+// observer hears that the runner cannot run jobs.
+type observer struct {
+	manager.Unobserved
+	unable chan error // nil: nobody wants to know
+}
+
+// Unable implements manager.Observer.
+func (o observer) Unable(_ manager.Entry, why error) {
+	select {
+	case o.unable <- why:
+	default:
+	}
+}
+
+// unlessUnable leaves out of a log what the command ends with.
+type unlessUnable struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h unlessUnable) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == manager.UnableMessage {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h unlessUnable) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return unlessUnable{h.Handler.WithAttrs(attrs)}
 }
 
 // result is the exit code of a pipeline.
