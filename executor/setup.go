@@ -23,6 +23,8 @@ type Setup struct {
 	Serve []string
 	// Env is the user's environment, which says where an engine is and where credentials are; nil is this program's.
 	Env []string
+	// EngineFrom is what has put DOCKER_HOST into Env, for people: a key of a configuration. Empty is the user.
+	EngineFrom string
 	// HostEnv is what the environment of the host has beyond what is set there, as NAME=VALUE: DOCKER_HOST.
 	HostEnv []string
 	// State is the folder of the cleanup ledger; empty is ledger.Folder().

@@ -118,7 +118,7 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 	e := &Executor{setup: setup, opts: o, engine: o.Engine}
 	switch {
 	case e.engine == nil:
-		if e.engine, err = DetectOn(ctx, setup.Host, setup.Env, setup.HostEnv); err != nil {
+		if e.engine, err = detectOn(ctx, setup); err != nil {
 			return nil, err
 		}
 	case !isLocal(setup.Host):

@@ -50,13 +50,22 @@ var ErrNoEngine = errors.New("no container engine answers")
 // Detect finds the engine: what DOCKER_HOST, DOCKER_CONTEXT, Docker's current context and CONTAINER_HOST name, else the first
 // that answers where Docker and Podman listen. One that is named is not replaced by another. env is the environment of the user, as
 // NAME=value. The error is ErrNoEngine, with what was tried.
-func Detect(ctx context.Context, env []string) (*Engine, error) {
+func Detect(ctx context.Context, env []string) (*Engine, error) { return detect(ctx, env, "") }
+
+// hostVariable is the variable that names an engine before all others.
+const hostVariable = "DOCKER_HOST"
+
+// detect is Detect, where from is what has set hostVariable; empty is the user.
+func detect(ctx context.Context, env []string, from string) (*Engine, error) {
 	place, err := engine.Named(env)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
 	}
 	if place != nil {
 		named := at(place)
+		if from != "" && named.From == hostVariable {
+			named.From = from
+		}
 		if strings.HasPrefix(named.Host, "ssh://") {
 			if err := named.openSSH(ctx); err != nil {
 				return nil, fmt.Errorf("%w at %s, which %s names: %w", ErrNoEngine, engine.WithoutUser(named.Host), named.From, err)
@@ -64,7 +73,7 @@ func Detect(ctx context.Context, env []string) (*Engine, error) {
 		}
 		if err := named.ping(ctx, namedTime); err != nil {
 			named.close()
-			return nil, fmt.Errorf("%w at %s, which %s names: %w; start it, or correct the name", ErrNoEngine, named.place(), named.From, err)
+			return nil, fmt.Errorf("%w at %s, which %s names: %w; start it, or correct the address", ErrNoEngine, named.place(), named.From, err)
 		}
 		return named, nil
 	}
@@ -86,8 +95,21 @@ func Detect(ctx context.Context, env []string) (*Engine, error) {
 	if len(tried) == 0 {
 		return nil, fmt.Errorf("%w: found no socket of Docker or Podman; start one of them, or set DOCKER_HOST", ErrNoEngine)
 	}
-	return nil, fmt.Errorf("%w: %w", ErrNoEngine, errors.Join(tried...))
+	return nil, fmt.Errorf("%w: %w", ErrNoEngine, several(tried))
 }
+
+// several are errors in one line.
+type several []error
+
+func (s several) Error() string {
+	texts := make([]string, len(s))
+	for i, err := range s {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (s several) Unwrap() []error { return s }
 
 // at is the engine of a place.
 func at(p *engine.Place) *Engine { return &Engine{Host: p.Host, From: p.From, tls: p.Certificates} }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
 )
 
@@ -101,6 +102,18 @@ func TestDetect(t *testing.T) {
 				t.Errorf("%v %v", e, err)
 			}
 		})
+	}
+}
+
+func TestAnEngineThatTheConfigurationNamesIsCalledByItsKey(t *testing.T) {
+	setup := executor.Setup{Env: []string{"DOCKER_HOST=tcp://127.0.0.1:1"}, EngineFrom: "runners.docker.host", State: t.TempDir()}
+	_, err := New(t.Context(), setup, Options{})
+	if !errors.Is(err, ErrNoEngine) || !strings.Contains(err.Error(), "at tcp://127.0.0.1:1, which runners.docker.host names") || strings.Contains(err.Error(), "DOCKER_HOST") {
+		t.Error(err)
+	}
+	setup.HostEnv = []string{"DOCKER_HOST=tcp://127.0.0.1:2"} // it comes first, and no key has named it
+	if _, err = New(t.Context(), setup, Options{}); err == nil || !strings.Contains(err.Error(), "at tcp://127.0.0.1:2, which DOCKER_HOST names") {
+		t.Error(err)
 	}
 }
 

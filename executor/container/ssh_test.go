@@ -143,6 +143,22 @@ func TestTheEngineOfAnotherMachine(t *testing.T) {
 			t.Errorf("%v, %v", e, err)
 		}
 	})
+	t.Run("may be none, which one sentence says", func(t *testing.T) {
+		empty := t.TempDir()
+		s := hosttest.StartSSHD(t, "SetEnv DOCKER_HOST= XDG_RUNTIME_DIR="+empty+" HOME="+empty)
+		h, err := ssh.New(t.Context(), ssh.Options{Address: s.Address, Key: s.Key, KnownHosts: []string{s.KnownHosts}, Config: []string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		_, err = container.DetectOn(t.Context(), h, nil, nil)
+		if err == nil { // that of this machine, which is the same
+			return
+		}
+		if text := err.Error(); !errors.Is(err, container.ErrNoEngine) || strings.Contains(text, "\n") || strings.Contains(text, empty) {
+			t.Errorf("not one sentence without the places that are not there: %s", text)
+		}
+	})
 	t.Run("is the one that DOCKER_HOST names there", func(t *testing.T) {
 		for address, answers := range map[string]bool{"unix://" + socket: true, "unix:///nowhere": false} {
 			s := hosttest.StartSSHD(t, "SetEnv DOCKER_HOST="+address)

@@ -82,7 +82,11 @@ func New(ctx context.Context, setup executor.Setup, o Options) (*Executor, error
 		return nil, errors.Join(context.Cause(ctx), e.Close())
 	}
 	if len(e.ways) == 0 {
-		return nil, fmt.Errorf("no sandbox can be made: %w", errors.Join(missing...))
+		why := missing[0]
+		for _, err := range missing[1:] {
+			why = fmt.Errorf("%w; and %w", why, err)
+		}
+		return nil, fmt.Errorf("no sandbox can be made: %w", why)
 	}
 	e.Executor = e.ways[0]
 	return e, nil

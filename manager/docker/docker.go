@@ -62,6 +62,9 @@ func Setup(d *config.Docker, setup executor.Setup) executor.Setup {
 		return setup
 	}
 	setup.PullPolicies = d.PullPolicy
+	if d.Host != "" {
+		setup.EngineFrom = "runners.docker.host"
+	}
 	setup.Env = slices.Clone(setup.Env)
 	for name, value := range map[string]string{"DOCKER_HOST": d.Host, "DOCKER_CERT_PATH": d.TLSCertPath, "DOCKER_TLS_VERIFY": map[bool]string{true: "1"}[d.TLSVerify]} {
 		if value != "" {

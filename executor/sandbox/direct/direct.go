@@ -164,7 +164,7 @@ func findRunsc(env []string) (string, error) {
 	}
 	path, err := exec.LookPath("runsc")
 	if err != nil {
-		return "", fmt.Errorf("there is no runsc of gVisor: build it with make runsc, and put it beside this program or in PATH, or name it in %s", programVariable)
+		return "", fmt.Errorf("there is no runsc of gVisor: install it beside this program or in PATH, or name it in %s", programVariable)
 	}
 	return path, nil
 }

@@ -158,7 +158,7 @@ func fix(r *config.Runner, level executor.Level, err error) string {
 		}
 		return "install Docker or Podman and start it: systemctl enable --now docker"
 	case executor.Sandbox:
-		return "make runsc, and put it beside rung; with Docker, then: runsc install && systemctl restart docker"
+		return "install runsc of gVisor beside rung or in PATH (https://gvisor.dev/docs/user_guide/install; in a clone of Rung, make runsc builds it); with Docker, then: runsc install && systemctl restart docker"
 	}
 	return ""
 }
