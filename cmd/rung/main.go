@@ -62,6 +62,7 @@ entry asks for.
 	command.Group(root)
 	command.VersionFlag(root, func() string { return command.VersionText(p, "rung") })
 	root.SetFlagErrorFunc(command.FlagError)
+	jobs.LogFlags(root)
 	command.InGroup(root, "Jobs", jobs.Commands(p)...)
 	command.InGroup(root, "Try", dev.Command(p, func(stepRunner string) dev.Place { return dev.Place(jobs.NewPlace(p, stepRunner)) }))
 	command.InGroup(root, "Fleet", fleet.Command(p))

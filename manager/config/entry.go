@@ -32,6 +32,13 @@ func EntryKeys() []Key {
 	})
 }
 
+// IgnoredEntryKeys are the keys of an entry that gitlab-runner has and that have no meaning here, of those that EntryKeys would have.
+func IgnoredEntryKeys() []Key {
+	return slices.DeleteFunc(slices.Clone(Keys()), func(k Key) bool {
+		return k.Use != Ignored || !strings.HasPrefix(k.Name, entryPrefix) || strings.ContainsAny(k.EntryName(), "[*") || k.Type == "table"
+	})
+}
+
 // EntryName is the name of an entry's key as Values have it.
 func (k Key) EntryName() string { return strings.TrimPrefix(k.Name, entryPrefix) }
 

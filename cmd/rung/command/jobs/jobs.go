@@ -2,6 +2,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,13 @@ type shared struct {
 	state    string
 	user     string // of jobs on this machine itself; empty is that of the configuration
 	programs programs
+	log      logFlags
+}
+
+// override changes a configuration to what flags say.
+func (s *shared) override(c *config.Config) {
+	c.RunAs(s.user)
+	c.LogLevel, c.LogFormat = cmp.Or(s.log.level, c.LogLevel), cmp.Or(s.log.format, c.LogFormat)
 }
 
 func (s *shared) flags(cmd *cobra.Command) {
@@ -60,6 +68,7 @@ func runCommand(p *command.Program) *cobra.Command {
 	var s shared
 	var workDir, serviceName string
 	var keep time.Duration
+	var syslog bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Ask GitLab for jobs and run them",
@@ -72,7 +81,10 @@ A manager that is killed leaves its jobs running: the next one with the same sta
   SIGTERM, SIGINT  end the jobs: after_script runs, within shutdown_timeout; a
                    second signal ends them at once
   SIGUSR2          exit at once and leave the jobs to the next manager, which
-                   may be a newer rung`,
+                   may be a newer rung
+
+Flags of gitlab-runner for its log are taken before and after the command: --debug, --log-level LEVEL and --log-format FORMAT come before log_level
+and log_format of the configuration.`,
 		Example: `  rung run
   rung run --config /etc/gitlab-runner/config.toml --state /var/lib/rung`,
 		Args: command.Arguments(0, 0, "no arguments"),
@@ -85,13 +97,22 @@ A manager that is killed leaves its jobs running: the next one with the same sta
 	f.DurationVar(&keep, "keep", manager.DefaultKeep, "how long jobs go on without a manager")
 	f.StringVar(&s.user, "user", "", "run jobs of executor shell as `USER`, before user in the configuration; for managers of root")
 	f.StringVar(&serviceName, "service", "", "")
-	_ = f.MarkHidden("service") // of existing service units
+	f.BoolVar(&syslog, "syslog", false, "")
+	for _, name := range []string{"service", "syslog"} { // of existing service units
+		_ = f.MarkHidden(name)
+	}
 	f.Lookup("state").DefValue = ""
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if workDir != "" {
 			if err := os.Chdir(workDir); err != nil {
 				return exit.Usage("%v", err)
 			}
+		}
+		if err := s.log.read(cmd); err != nil {
+			return err
+		}
+		if syslog {
+			p.Tell("note: --syslog has no effect: the log goes to standard error, which systemd and other managers of services keep")
 		}
 		nameUser()
 		return service.Run(serviceName, func(stop <-chan struct{}) error { return run(cmd.Context(), p, file, &s, keep, stop) })
@@ -128,7 +149,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	case err != nil:
 		return exit.Coded(exit.Definition, "%v", err).Hinted("see `rung config lint`")
 	}
-	c.RunAs(s.user)
+	s.override(c)
 	supplies.FindInstalled(c)
 	if s.state == "" {
 		if s.state, err = place.StateFolder(p); err != nil {
@@ -191,7 +212,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	served.begin(m, s.state, c.ListenAddress)
 	watching, end := context.WithCancel(ctx)
 	defer end()
-	managed := &managed{Manager: m, user: s.user, watcher: watcher, served: served, log: log, level: level, warned: warned, rotated: make(chan struct{}, 1)}
+	managed := &managed{Manager: m, flags: s, watcher: watcher, served: served, log: log, level: level, warned: warned, rotated: make(chan struct{}, 1)}
 	managed.config.Store(c)
 	go managed.rotate(watching, file.Manager())
 	go obey(watching, managed, incoming)
@@ -218,7 +239,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 // managed is a manager with what it is run by.
 type managed struct {
 	*manager.Manager
-	user    string // see shared
+	flags   *shared
 	watcher *config.Watcher
 	served  *listening
 	log     *slog.Logger
@@ -243,7 +264,7 @@ func (m *managed) reload(ctx context.Context, always bool) {
 	if c == nil {
 		return
 	}
-	c.RunAs(m.user)
+	m.flags.override(c)
 	supplies.FindInstalled(c)
 	err = m.Reload(ctx, c)
 	m.served.board.Loaded(err)

@@ -1,6 +1,7 @@
 package runners
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -59,10 +60,10 @@ func kebab(name string) string {
 	return b.String()
 }
 
-// keyFlags are the flags for all keys of an entry.
-func keyFlags() []*keyFlag {
+// keyFlags are the flags for keys of an entry.
+func keyFlags(keys []config.Key) []*keyFlag {
 	var all []*keyFlag
-	for _, k := range config.EntryKeys() {
+	for _, k := range keys {
 		name := k.EntryName()
 		f := &keyFlag{key: k, flag: flagNames[name], env: envNames[name]}
 		if f.flag == "" {
@@ -99,6 +100,22 @@ func declare(set *pflag.FlagSet, all []*keyFlag) {
 		added.Hidden = !shown
 		if f.key.Type == "bool" {
 			added.NoOptDefVal = "true"
+		}
+	}
+}
+
+// declareIgnored adds the flags that gitlab-runner has for keys without a meaning here, as scripts have them. Those that are there already have one.
+func declareIgnored(set *pflag.FlagSet) (ignored []*keyFlag) {
+	ignored = slices.DeleteFunc(keyFlags(config.IgnoredEntryKeys()), func(f *keyFlag) bool { return set.Lookup(f.flag) != nil })
+	declare(set, ignored)
+	return ignored
+}
+
+// tellIgnored says of flags that were given why they have no effect.
+func tellIgnored(p *command.Program, ignored []*keyFlag) {
+	for _, f := range ignored {
+		if len(f.values) > 0 {
+			p.Tell("note: --" + f.flag + " has no effect: " + f.key.Text)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type registering struct {
 
 func registerCommand(p *command.Program) *cobra.Command {
 	var o registering
-	keys := slices.DeleteFunc(keyFlags(), func(f *keyFlag) bool { return slices.Contains(serverKeys, f.key.EntryName()) })
+	keys := slices.DeleteFunc(keyFlags(config.EntryKeys()), func(f *keyFlag) bool { return slices.Contains(serverKeys, f.key.EntryName()) })
 	cmd := &cobra.Command{
 		Use:   "register",
 		Short: "Register this machine as a runner of GitLab",
@@ -73,10 +73,12 @@ Every key of an entry is a flag, and a variable of the environment, as in gitlab
 	f.BoolVar(&o.server.Paused, "paused", false, "make a runner that gets no jobs yet")
 	f.StringVar(&o.server.MaintenanceNote, "maintenance-note", "", "a `NOTE` for administrators")
 	command.Complete(cmd, "access-level", "not_protected", "ref_protected")
+	ignored := declareIgnored(f)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if err := o.environment(p, cmd); err != nil {
 			return err
 		}
+		tellIgnored(p, ignored)
 		values, err := o.values(p, keys)
 		if err != nil {
 			return err
