@@ -472,14 +472,15 @@ func TestPause(t *testing.T) {
 	t.Run("stops the clock of the run", func(t *testing.T) {
 		t.Parallel()
 		j := job{steps: "- {name: a, script: echo a}\n- {name: b, script: sleep 600}\n- {name: c, when: always, script: echo c}\n"}
-		j.opts.Timeout = 700 * time.Millisecond
+		const timeout, longer = 2 * time.Second, 2100 * time.Millisecond
+		j.opts.Timeout = timeout
 		var at time.Time
 		r := paused(t, j, "2", func(c *engine.Control) {
 			at = time.Now()
-			<-time.After(800 * time.Millisecond) // longer than the run has
+			<-time.After(longer) // than the run has
 			c.Resume(false)
-		}).fails(event.ErrorTimeout, "the run timed out after 700ms").logs("a\nc\n")
-		if r.finished("b").Duration == 0 || time.Since(at) < 800*time.Millisecond {
+		}).fails(event.ErrorTimeout, "the run timed out after 2s").logs("a\nc\n")
+		if r.finished("b").Duration == 0 || time.Since(at) < longer {
 			t.Error("the step did not run after the pause")
 		}
 	})
@@ -499,10 +500,10 @@ func TestPause(t *testing.T) {
 func TestTheTimeThatIsLeftMovesWithTheRun(t *testing.T) {
 	t.Parallel()
 	j := job{steps: "- {name: a, script: echo a}\n- {name: b, script: sleep 600}\n", dir: t.TempDir()}
-	j.opts.Timeout = time.Second
+	j.opts.Timeout = 3 * time.Second
 	j.opts.From, _ = stateAt(t, j, "2")
 	j.opts.Timeout = time.Hour
-	j.run(t).fails(event.ErrorTimeout, "the run timed out after 1s")
+	j.run(t).fails(event.ErrorTimeout, "the run timed out after 3s")
 }
 
 func TestAStateThatWasChangedIsRefused(t *testing.T) {

@@ -274,15 +274,15 @@ func TestNothingOfAConfinedStepSurvivesItsEnd(t *testing.T) {
 		`while ! test -s alive; do sleep 0.01; done; echo running; while :; do sleep 0.1; done`
 	files := map[string]string{
 		"c/func.yml":    "spec: {}\n---\nexec: {script: '" + stay + "'}\n",
-		"post/func.yml": "spec: {}\n---\npost: {exec: {script: '" + stay + "', timeout: 500ms}}\nexec: {script: 'true'}\n",
-		"pre/func.yml":  "spec: {}\n---\npre: {exec: {script: '" + stay + "', timeout: 500ms}}\nexec: {script: 'true'}\n",
+		"post/func.yml": "spec: {}\n---\npost: {exec: {script: '" + stay + "', timeout: 3s}}\nexec: {script: 'true'}\n",
+		"pre/func.yml":  "spec: {}\n---\npre: {exec: {script: '" + stay + "', timeout: 3s}}\nexec: {script: 'true'}\n",
 	}
 	for name, test := range map[string]struct {
 		steps  string
 		cancel bool
 	}{
-		"a timeout of the step":      {"- {step: ./c, confine: true, timeout: 500ms}\n", false},
-		"a script's":                 {"- {script: '" + stay + "', confine: true, timeout: 500ms}\n", false},
+		"a timeout of the step":      {"- {step: ./c, confine: true, timeout: 3s}\n", false},
+		"a script's":                 {"- {script: '" + stay + "', confine: true, timeout: 3s}\n", false},
 		"a cancel of the run":        {"- {step: ./c, confine: true}\n", true},
 		"a cancel of a parallel one": {"- parallel: [{name: a, step: ./c, confine: true}, {name: b, script: 'true', confine: true}]\n", true},
 		"a timeout of post":          {"- {step: ./post, confine: true}\n", false},

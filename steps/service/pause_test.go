@@ -123,7 +123,7 @@ func TestPause(t *testing.T) {
 	})
 	t.Run("a run stays paused when its client disconnects, until it is abandoned", func(t *testing.T) {
 		t.Parallel()
-		w := serve(t, func(o *service.Options) { o.Limits.AbandonAfter = 300 * time.Millisecond })
+		w := serve(t, func(o *service.Options) { o.Limits.AbandonAfter = 3 * time.Second })
 		other, err := client.Dial("unix:" + w.socket)
 		if err != nil {
 			t.Fatal(err)
@@ -154,10 +154,10 @@ func TestPause(t *testing.T) {
 	t.Run("the timeout of the run stands still while it is paused", func(t *testing.T) {
 		t.Parallel()
 		w := serve(t)
-		w.run("1", "- script: echo a\n- script: sleep 600\n", pausedRequest, func(r *client.Request) { r.Timeout = 600 * time.Millisecond })
+		w.run("1", "- script: echo a\n- script: sleep 600\n", pausedRequest, func(r *client.Request) { r.Timeout = 2 * time.Second })
 		w.pause("1")
 		since := w.status("1").Paused.Since
-		await(t, "more time than the run has", func() bool { return time.Since(since) > 700*time.Millisecond })
+		await(t, "more time than the run has", func() bool { return time.Since(since) > 2100*time.Millisecond })
 		w.resume("1", false)
 		if st := w.end("1"); st.Error == nil || st.Error.Code != event.CodeRunTimeout || w.log("1") != "a\n" {
 			t.Errorf("%+v: %q", st, w.log("1"))

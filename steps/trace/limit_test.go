@@ -78,7 +78,9 @@ func TestKilledProgram(t *testing.T) {
 		s.at(0, "", started())
 		s.at(0, "1", event.StepStarted{Name: "hello", Kind: event.KindExec})
 		s.print("1", event.Stdout, "before the kill\n")
-		time.Sleep(2 * flushDelay)
+		for until := time.Now().Add(time.Minute); soFar(path) != "before the kill\n" && time.Now().Before(until); {
+			time.Sleep(flushDelay / 10)
+		}
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	path := filepath.Join(t.TempDir(), "trace.json")

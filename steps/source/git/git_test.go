@@ -495,7 +495,7 @@ func TestCancellation(t *testing.T) {
 	t.Run("a server that says nothing any more is given up", func(t *testing.T) {
 		s := serve(t, sourcetest.GitOptions{Repos: repos, Handle: hang})
 		f := newFetcher(t)
-		f.idle = 100 * time.Millisecond
+		f.idle = time.Second // within which the server hears of it
 		_, err := f.Resolve(t.Context(), location(s.URL+"/project.git", "main"))
 		var failed *source.FetchError
 		if !errors.As(err, &failed) || !errors.Is(err, errIdle) {
