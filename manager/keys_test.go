@@ -110,10 +110,7 @@ func TestAJobInTheFolderThatItChooses(t *testing.T) {
 }
 
 func TestAJobBeyondThoseOfItsProjectWaitsWithoutASlot(t *testing.T) {
-	before := manager.HeldEvery(50 * time.Millisecond)
-	w := &world{t: t, dir: t.TempDir(), server: gitlabtest.New(gitlabtest.Options{Requeue: time.Second}), ended: make(chan error, 1)}
-	w.serve()
-	t.Cleanup(func() { manager.HeldEvery(before) })
+	w := requeueing(t, 50*time.Millisecond, 2*time.Second)
 	gate := w.dir + "/go"
 	first := w.server.Enqueue(script("echo begun; while [ ! -e " + gate + " ]; do sleep 0.1; done"))
 	second, third := w.server.Enqueue(script("echo second")), w.server.Enqueue(script("echo third"))
@@ -154,22 +151,23 @@ func (w *world) heldJob(ran, gate string) *gitlabtest.Job {
 	return w.server.Enqueue(script("echo x >>"+ran, "sleep 1"))
 }
 
-// requeueing is a world whose GitLab hands a job out again that it has not heard of for a second.
-func requeueing(t *testing.T, heldEvery time.Duration) *world {
+// requeueing is a world whose GitLab hands a job out again that it has not heard of for some time.
+func requeueing(t *testing.T, heldEvery, requeue time.Duration) *world {
 	before := manager.HeldEvery(heldEvery)
-	w := &world{t: t, dir: t.TempDir(), server: gitlabtest.New(gitlabtest.Options{Requeue: time.Second}), ended: make(chan error, 1)}
+	w := &world{t: t, dir: t.TempDir(), server: gitlabtest.New(gitlabtest.Options{Requeue: requeue}), ended: make(chan error, 1)}
 	w.serve()
 	t.Cleanup(func() { manager.HeldEvery(before) })
 	return w
 }
 
 func TestGitLabHearsOfAHeldJobWhileOthersEnd(t *testing.T) {
-	w := requeueing(t, 400*time.Millisecond)
+	const requeue = 2 * time.Second // many times heldEvery
+	w := requeueing(t, 100*time.Millisecond, requeue)
 	gate, ran := w.dir+"/go", w.dir+"/ran"
 	held := w.heldJob(ran, gate)
 	other := script("true")
 	other.Info.ProjectID = 8
-	for began := time.Now(); time.Since(began) < 3*time.Second; { // one ends every few milliseconds
+	for began := time.Now(); time.Since(began) < 2*requeue; { // one ends every few milliseconds
 		w.result(w.server.Enqueue(other))
 	}
 	if n := held.Status().Handed; n != 1 {
@@ -184,7 +182,7 @@ func TestGitLabHearsOfAHeldJobWhileOthersEnd(t *testing.T) {
 }
 
 func TestAJobThatIsHandedOutTwiceRunsOnce(t *testing.T) {
-	w := requeueing(t, time.Hour)
+	w := requeueing(t, time.Hour, time.Second)
 	gate, ran := w.dir+"/go", w.dir+"/ran"
 	held := w.heldJob(ran, gate)
 	time.Sleep(3500 * time.Millisecond) // it is handed out again, and again

@@ -169,6 +169,16 @@ func script(lines ...string) gitlab.Job {
 	}
 }
 
+// untilThereIs is a command that waits for a file, which make makes.
+func untilThereIs(file string) string { return "until [ -e " + file + " ]; do sleep 0.1; done" }
+
+func (w *world) make(file string) {
+	w.t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) result(j *gitlabtest.Job) gitlabtest.Result {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 3*time.Minute)
@@ -207,7 +217,8 @@ func TestJobsRunOneAfterTheOther(t *testing.T) {
 
 func TestALimitBoundsTheJobsOfARunner(t *testing.T) {
 	w := newWorld(t)
-	first, second := w.server.Enqueue(script("echo begun; sleep 1; echo first")), w.server.Enqueue(script("echo second"))
+	gate := filepath.Join(w.dir, "go")
+	first, second := w.server.Enqueue(script("echo begun; "+untilThereIs(gate))), w.server.Enqueue(script("echo second"))
 	w.start(w.configure("concurrent = 4\ncheck_interval = 1", "limit = 1\nrequest_concurrency = 4"))
 	if err := first.WaitLog(t.Context(), "begun"); err != nil {
 		t.Fatal(err)
@@ -218,18 +229,21 @@ func TestALimitBoundsTheJobsOfARunner(t *testing.T) {
 	if r := second.Result(); r.State != gitlab.Pending {
 		t.Errorf("the second job is %s", r.State)
 	}
+	w.make(gate)
 	w.result(second)
 }
 
 func TestDrainingFinishesWhatRuns(t *testing.T) {
 	w := newWorld(t)
-	runs := w.server.Enqueue(script("echo begun; sleep 1; echo whole"))
+	gate := filepath.Join(w.dir, "go")
+	runs := w.server.Enqueue(script("echo begun; " + untilThereIs(gate) + "; echo whole"))
 	w.start(w.configure("concurrent = 1\ncheck_interval = 1", ""))
 	if err := runs.WaitLog(t.Context(), "begun"); err != nil {
 		t.Fatal(err)
 	}
 	waits := w.server.Enqueue(script("true"))
 	w.manager.Drain()
+	w.make(gate)
 	w.wait()
 	if r := runs.Result(); r.State != gitlab.Success {
 		t.Errorf("%s\n%s", r.State, r.Log)

@@ -51,6 +51,9 @@ func TestADiskBudgetRemovesTheCachesThatWereNotUsedForLongest(t *testing.T) {
 	if err := w.manager.Reload(t.Context(), w.configure("concurrent = 1\ncheck_interval = 1\n[disk]\nbudget = \"2500k\"", "")); err != nil {
 		t.Fatal(err)
 	}
+	for d := w.manager.State().Disk; d == nil || d.Looked.IsZero(); d = w.manager.State().Disk { // before that, GitLab was asked for a job without a budget
+		time.Sleep(10 * time.Millisecond)
+	}
 	if r := w.result(w.server.Enqueue(script("true"))); r.State != gitlab.Success {
 		t.Fatalf("%s\n%s", r.State, r.Log)
 	}
