@@ -81,7 +81,7 @@ func TestServices(t *testing.T) {
 	})
 	t.Run("that do not listen are reported with their log", func(t *testing.T) {
 		o := options(t.TempDir())
-		o.ServiceWait = 300 * time.Millisecond
+		o.ServiceWait = 3 * time.Second // in which it has said something
 		j := job("silent")
 		j.Services = []containers.Service{service("echo I only sleep; /bin/busybox sleep 600", nil)}
 		_, said := open(t, o, j)

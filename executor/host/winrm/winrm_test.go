@@ -340,7 +340,7 @@ func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil 
 func TestAMachineThatIsAwayIsLost(t *testing.T) {
 	s := serve(t, true, true)
 	o := options(s)
-	o.LostAfter = 200 * time.Millisecond
+	o.LostAfter = 2 * time.Second // longer than a busy machine says nothing
 	h, err := winrm.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

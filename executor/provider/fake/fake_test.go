@@ -97,7 +97,7 @@ func TestAMachineThatCannotBeEndedKeepsItsPlace(t *testing.T) {
 			return errors.New("the cloud does not answer")
 		}
 		return nil
-	}}, provider.Setup{Lease: 200 * time.Millisecond})
+	}}, provider.Setup{Lease: 2 * time.Second})
 	defer p.Close()
 	if err := p.Reserve(t.Context(), "one", provider.Needs{}); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestJobsAreSpreadOverTheMachinesThatFit(t *testing.T) {
 }
 
 func TestAMachineWithAFaultIsLeftAloneForAWhile(t *testing.T) {
-	p, err := newProvider(two(), provider.Setup{}, 300*time.Millisecond)
+	p, err := newProvider(two(), provider.Setup{}, 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func TestAMachineIsMadeOnceAlsoWhenTheAnswerGetsLost(t *testing.T) {
 
 func TestACallThatHangsFailsAndOthersGoOn(t *testing.T) {
 	c := config(t, "fake", everywhere("stick"))
-	c.CallTime = time.Second
+	c.CallTime = 3 * time.Second // within which it must be opened, too
 	g := opened(t, c)
 	pid := g.PID()
 	var all sync.WaitGroup
@@ -161,7 +161,7 @@ func TestACallThatHangsFailsAndOthersGoOn(t *testing.T) {
 			if name == "Watch" { // waits for as long as it is wanted
 				return
 			}
-			if err := call(t.Context(), g); err == nil || !strings.Contains(err.Error(), "has not answered for 1s") || effects[name] != errors.Is(err, group.ErrUncertain) {
+			if err := call(t.Context(), g); err == nil || !strings.Contains(err.Error(), "has not answered for 3s") || effects[name] != errors.Is(err, group.ErrUncertain) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -174,7 +174,7 @@ func TestACallThatHangsFailsAndOthersGoOn(t *testing.T) {
 
 func TestAPluginThatIsStoppedIsKilledAndStartedAgain(t *testing.T) {
 	c := config(t, "fake", nil)
-	c.CallTime = 500 * time.Millisecond
+	c.CallTime = 3 * time.Second
 	g := opened(t, c)
 	first := g.PID()
 	stop(t, first)
