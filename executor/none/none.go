@@ -406,7 +406,15 @@ func (e *Executor) takeRunner(ctx context.Context, slot string) (*runner, error)
 		e.discard(s)
 		return e.startRunner(ctx, "")
 	case <-ctx.Done():
-		go e.discard(s)
+		e.mu.Lock()
+		closed := e.closed
+		if !closed {
+			e.discards.Go(func() { e.discard(s) })
+		}
+		e.mu.Unlock()
+		if closed { // and waits for nothing else
+			e.discard(s)
+		}
 		return nil, context.Cause(ctx)
 	}
 }
