@@ -21,6 +21,7 @@ import (
 	"github.com/rungci/rung/executor/ledger"
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/executor/usage"
+	"github.com/rungci/rung/internal/background"
 	"github.com/rungci/rung/manager/disk"
 )
 
@@ -31,6 +32,8 @@ const (
 	answerTime = 10 * time.Second
 	// goneTime is how long may be spent on removing what was on a machine that is gone.
 	goneTime = 5 * time.Second
+	// closeTime is how long Close waits for levels that nobody uses to be closed.
+	closeTime = 10 * time.Second
 )
 
 // Options are those of an Opener.
@@ -54,7 +57,10 @@ type Options struct {
 
 // Opener opens levels on machines. Its methods are safe for concurrent use.
 type Opener struct {
-	o Options
+	o    Options
+	life context.Context // ends with Close
+	end  context.CancelFunc
+	busy background.Group // what Close waits for
 
 	mu   sync.Mutex
 	open map[string]*shared
@@ -72,7 +78,9 @@ type kept struct {
 
 // New makes an opener.
 func New(o Options) *Opener {
-	return &Opener{o: o, open: map[string]*shared{}, kept: map[string]*kept{}}
+	n := &Opener{o: o, open: map[string]*shared{}, kept: map[string]*kept{}}
+	n.life, n.end = context.WithCancel(context.Background())
+	return n
 }
 
 // shared is a level on a machine, for all jobs there.
@@ -222,16 +230,21 @@ func (o *Opener) begin(ctx context.Context, s *shared, m *provider.Machine, leve
 		o.drop(s)
 		return
 	}
-	go func() {
+	o.busy.Go(func() {
 		select {
 		case <-o.o.Adopted:
 		case <-s.host.Done():
 			return
+		case <-o.life.Done():
+			return
 		}
-		if err := errors.Join(ledger.Expire(s.state, setup.Lease.Owner), s.level.Sweep(ctx)); err != nil && s.host.Err() == nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(o.life, cancel)()
+		if err := errors.Join(ledger.Expire(s.state, setup.Lease.Owner), s.level.Sweep(ctx)); err != nil && s.host.Err() == nil && o.life.Err() == nil {
 			o.o.Note(fmt.Errorf("removing what earlier jobs left on %s: %w", m.Name, err))
 		}
-	}()
+	})
 	go func() { // nobody else gets a machine that is lost
 		<-s.host.Done()
 		o.drop(s)
@@ -257,10 +270,13 @@ func (o *Opener) leave(s *shared, m *provider.Machine) {
 	}
 	known := o.open[s.name] == s
 	if known && !m.Fresh && m.Life.Err() == nil && s.rest == nil {
-		s.rest = time.AfterFunc(idle, func() { o.finish(s, false) })
+		s.rest = time.AfterFunc(idle, func() { o.busy.Go(func() { o.finish(s, false) }) }) // else Close does it
 		return
 	}
-	go o.finish(s, m.Fresh)
+	finish := func() { o.finish(s, m.Fresh) }
+	if !o.busy.Go(finish) {
+		go finish() // a job has outlived Close, which knows nothing of it
+	}
 }
 
 // finish closes a level that nobody uses.
@@ -284,23 +300,29 @@ func (o *Opener) finish(s *shared, forGood bool) {
 func (o *Opener) close(s *shared) {
 	s.closing.Do(func() {
 		o.mu.Lock()
-		defer o.mu.Unlock()
 		if s.kept.levels--; s.kept.levels == 0 {
 			delete(o.kept, s.state)
 		}
-	})
-	if s.level != nil {
-		if err := s.level.Close(); err != nil && s.host.Err() == nil {
-			o.o.Note(fmt.Errorf("closing an isolation level: %w", err))
+		o.mu.Unlock()
+		if s.level != nil {
+			if err := s.level.Close(); err != nil && s.host.Err() == nil {
+				o.o.Note(fmt.Errorf("closing an isolation level: %w", err))
+			}
 		}
-	}
-	if s.host != nil {
-		_ = s.host.Close() // nothing is on its way
-	}
+		if s.host != nil {
+			_ = s.host.Close() // nothing is on its way
+		}
+	})
 }
 
-// Close closes what is open. No job uses it any more.
+// Close closes what is open, and waits a while for what is being closed: a machine may hang. No job uses it any more.
 func (o *Opener) Close() {
+	o.end()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		_ = o.busy.EndWithin(ctx) // what goes on has nobody to tell
+	}()
 	o.mu.Lock()
 	all := o.open
 	o.open = map[string]*shared{}

@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/executortest"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/host/hosttest"
+	"github.com/rungci/rung/executor/host/local"
 	"github.com/rungci/rung/executor/host/ssh"
 	"github.com/rungci/rung/executor/none"
 	"github.com/rungci/rung/executor/provider"
@@ -24,6 +27,51 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	executortest.RemoveProgram()
 	os.Exit(code)
+}
+
+// slow is a level that takes its time to sweep and to be closed.
+type slow struct {
+	executor.Executor
+	sweeping      chan struct{}
+	swept, closed atomic.Bool
+}
+
+func (s *slow) Sweep(ctx context.Context) error {
+	close(s.sweeping)
+	<-ctx.Done()
+	time.Sleep(50 * time.Millisecond)
+	s.swept.Store(true)
+	return context.Cause(ctx)
+}
+
+func (s *slow) Close() error {
+	time.Sleep(50 * time.Millisecond)
+	s.closed.Store(true)
+	return nil
+}
+
+func TestCloseWaitsForLevelsThatNobodyUsesAnyMore(t *testing.T) {
+	adopted := make(chan struct{})
+	close(adopted)
+	level := &slow{sweeping: make(chan struct{})}
+	o := machines.New(machines.Options{
+		Connect: func(context.Context, provider.Access) (host.Host, error) { return local.New(), nil },
+		Open:    func(context.Context, executor.Level, executor.Setup) (executor.Executor, error) { return level, nil },
+		Setup:   executor.Setup{State: t.TempDir()}, Adopted: adopted,
+		Note: func(err error) { t.Error(err) },
+	})
+	l, err := o.Level(t.Context(), &provider.Machine{Name: "builder-1", Life: executor.NewLife(), Fresh: true}, executor.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-level.sweeping
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.Close()
+	if !level.swept.Load() || !level.closed.Load() {
+		t.Errorf("sweeping goes on: %v; closing goes on: %v", !level.swept.Load(), !level.closed.Load())
+	}
 }
 
 func TestAFullMachineIsOfNoUseToAJob(t *testing.T) {
