@@ -140,7 +140,7 @@ var importRules = []importRule{
 	{"manager/cachestore/gcs", []string{"manager/cachestore", "manager/config", "internal/sigv4"}, nil, "a store signs addresses"},
 	{"manager/cachestore/azure", []string{"manager/cachestore", "manager/config"}, nil, "a store signs addresses"},
 	{"manager/policy", above("executor", "manager/config", "internal/bytesize", "internal/glob", "internal/egress"), nil, "what jobs may ask for, and nothing is made"},
-	{"manager/docker", []string{"executor", "executor/container", "executor/container/engine", "executor/sandbox", "manager/config", "internal/glob"}, nil, "a table of the configuration, in the words of the levels"},
+	{"manager/docker", []string{"executor", "executor/container", "executor/container/engine", "executor/sandbox", "manager/config", "internal/glob", "internal/lazyregexp"}, nil, "a table of the configuration, in the words of the levels"},
 	{"manager/containers", []string{"executor", "manager/config", "manager/docker", "manager/kubernetes"}, nil, "it chooses"},
 	{"manager/kubernetes", []string{"executor", "executor/kubernetes", "manager/config", "steps/event", "internal/glob"}, nil, "a table of the configuration, in the words of the level"},
 	{"manager/registration", []string{"executor", "internal/scarcity", "manager/config", "manager/gitlab"}, nil, "what is in the file, and what GitLab knows"},

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path"
 	"reflect"
@@ -26,6 +27,7 @@ import (
 	"github.com/rungci/rung/executor/container/engine"
 	"github.com/rungci/rung/executor/sandbox"
 	"github.com/rungci/rung/internal/glob"
+	"github.com/rungci/rung/internal/lazyregexp"
 	"github.com/rungci/rung/manager/config"
 )
 
@@ -117,8 +119,16 @@ func Options(d *config.Docker) (container.Options, error) {
 		o.ServiceDevices[pattern] = r.devices("services_devices", devices)
 	}
 	o.Volumes = r.volumes(d)
+	r.patterns("allowed_images", d.AllowedImages)
+	r.patterns("allowed_services", d.AllowedServices)
 	r.patterns("allowed_privileged_images", d.AllowedPrivilegedImages)
 	r.patterns("allowed_privileged_services", d.AllowedPrivilegedServices)
+	r.texts("extra_hosts", d.ExtraHosts, isExtraHost, "must be NAME:ADDRESS, as in db.example.com:10.0.0.5, or NAME:host-gateway")
+	r.texts("dns", d.DNS, isAddress, "must be an IP address")
+	r.texts("device_cgroup_rules", d.DeviceCgroupRules, isDeviceRule, "must be TYPE MAJOR:MINOR ACCESS, as in c 188:* rmw")
+	r.texts("cpuset_cpus", []string{d.CPUSetCPUs}, isSet, "must be a list of processors, as in 0-3,6")
+	r.texts("service_cpuset_cpus", []string{d.ServiceCPUSetCPUs}, isSet, "must be a list of processors, as in 0-3,6")
+	r.texts("cpuset_mems", []string{d.CPUSetMems}, isSet, "must be a list of memory nodes, as in 0,1")
 	swap(r, "memory_swap", d.Memory, d.MemorySwap)
 	swap(r, "service_memory_swap", d.ServiceMemory, d.ServiceMemorySwap)
 	return o, errors.Join(r.wrong...)
@@ -193,6 +203,34 @@ func (r *reader) patterns(key string, patterns []string) {
 		}
 	}
 }
+
+// texts refuses values that no engine takes. An empty one is not set.
+func (r *reader) texts(key string, texts []string, right func(string) bool, must string) {
+	for _, text := range texts {
+		if text != "" && !right(text) {
+			r.say(key, "%q %s", text, must)
+		}
+	}
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}
+
+func isExtraHost(text string) bool {
+	at := strings.IndexAny(text, ":=") // Docker takes both
+	return at > 0 && (text[at+1:] == "host-gateway" || isAddress(strings.Trim(text[at+1:], "[]")))
+}
+
+var (
+	deviceRule = lazyregexp.New(`^[acb] (\d+|\*):(\d+|\*) [rwm]{1,3}$`)
+	set        = lazyregexp.New(`^\d+(-\d+)?(,\d+(-\d+)?)*$`)
+)
+
+func isDeviceRule(text string) bool { return deviceRule.MatchString(text) }
+
+func isSet(text string) bool { return set.MatchString(text) }
 
 // volumes reads TARGET, a folder that is kept, and SOURCE:TARGET[:OPTIONS].
 func (r *reader) volumes(d *config.Docker) container.Volumes {

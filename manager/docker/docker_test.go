@@ -56,6 +56,8 @@ var elsewhere = []string{"image", "services", "services[].name", "services[].ali
 func TestEveryKeyThatIsUsedHasAnEffect(t *testing.T) {
 	samples := map[string]string{ // where that of the key's type has no meaning
 		"memory_swap": "memory = \"1g\"\nmemory_swap = \"2g\"", "service_memory_swap": "service_memory = \"1g\"\nservice_memory_swap = \"2g\"",
+		"cpuset_cpus": `cpuset_cpus = "0-3,6"`, "service_cpuset_cpus": `service_cpuset_cpus = "1"`, "cpuset_mems": `cpuset_mems = "0,1"`, "dns": `dns = ["10.0.0.53"]`,
+		"device_cgroup_rules": `device_cgroup_rules = ["c 188:* rmw"]`, "extra_hosts": `extra_hosts = ["db.example.com:10.0.0.5"]`,
 		"gpus": `gpus = "all"`, "service_gpus": `service_gpus = "all"`, "devices": `devices = ["/dev/kvm"]`, "ulimit": "[runners.docker.ulimit]\nnofile = \"1:2\"",
 		"services_devices": "[runners.docker.services_devices]\n\"a:*\" = [\"/dev/kvm\"]", "cache_dir": `cache_dir = "/srv/caches"`,
 		"allowed_pull_policies": `allowed_pull_policies = ["never"]`, "pull_policy": `pull_policy = "never"`, "services_limit": "services_limit = 0",
@@ -131,11 +133,24 @@ func TestWhatCannotBeReadNamesItsKey(t *testing.T) {
 		`volumes = ["/a:"]`: "volumes", `volumes = ["/a:/b:zz"]`: "volumes", `volumes = ["/a:/b:ro,wr"]`: "volumes", `volumes = ["a/b:/c"]`: "volumes", `volumes = [":/c"]`: "volumes", `devices = ["kvm"]`: "devices", `devices = ["/a:/b:x"]`: "devices", `devices = ["/a:/b:r:w"]`: "devices",
 		`gpus = "some"`: "gpus", `gpus = "count=1,device=0"`: "gpus", `service_gpus = "color=red"`: "service_gpus", `memory_swap = "1g"`: "memory_swap",
 		"memory = \"2g\"\nmemory_swap = \"1g\"": "memory_swap", "[runners.docker.ulimit]\nnofile = \"2:1\"": "ulimit", "[runners.docker.ulimit]\nnofile = \"many\"": "ulimit",
+		`allowed_images = ["["]`: "allowed_images", `allowed_services = ["{a"]`: "allowed_services", `extra_hosts = ["nohost"]`: "extra_hosts", `extra_hosts = ["db:there"]`: "extra_hosts",
+		`dns = ["not an ip"]`: "dns", `device_cgroup_rules = ["zzz"]`: "device_cgroup_rules", `cpuset_cpus = "0-"`: "cpuset_cpus", `cpuset_mems = "all"`: "cpuset_mems",
 		`allowed_privileged_images = ["a["]`: "allowed_privileged_images", "[runners.docker.services_devices]\n\"{a\" = []": "services_devices", `cache_dir = "caches"`: "cache_dir",
 	} {
 		_, err := docker.Options(read(t, config).Docker)
 		if err == nil || !strings.Contains(err.Error(), "runners.docker."+key+": ") {
 			t.Errorf("%s: %v", config, err)
+		}
+	}
+}
+
+func TestWhatEnginesTakeIsTaken(t *testing.T) {
+	for _, lines := range []string{
+		`extra_hosts = ["db:10.0.0.5", "host.docker.internal:host-gateway", "v6:[2001:db8::1]", "v6:2001:db8::1", "db=10.0.0.5"]`,
+		`dns = ["10.0.0.53", "2001:db8::53"]`, `device_cgroup_rules = ["a *:* rwm", "b 7:0 r"]`, `cpuset_cpus = "0"`, `allowed_images = ["registry.example.com/*/*", "ruby:*", "**"]`,
+	} {
+		if _, err := docker.Options(read(t, lines).Docker); err != nil {
+			t.Errorf("%s: %v", lines, err)
 		}
 	}
 }
