@@ -87,7 +87,7 @@ func doVolume(f *Fleet, a scale.Action) {
 			if errors.Is(err, group.ErrInUse) {
 				failure.Kind = scale.Transient
 			}
-			f.scale.VolumeFailed(now, rec.Name, rec.State, rec.Epoch, failure)
+			f.scale.VolumeFailed(now, rec, failure)
 			if _, later := group.RetryAfter(err); !later {
 				c.note(now, scale.InstanceRecord{Pool: rec.Pool}, fmt.Sprintf("the volume %s of %s is %s", rec.ID, rec.Name, rec.State), err)
 			}
@@ -115,16 +115,16 @@ func (c *cloud) volume(rec scale.VolumeRecord, m *machine) (tell func(now time.T
 		if err == nil && group.IsDevice(folder) {
 			folder, err = c.mount(m, rec, folder)
 		}
-		return func(now time.Time) { f.scale.VolumeAttached(now, rec.Name, rec.Epoch, folder) }, err
+		return func(now time.Time) { f.scale.VolumeAttached(now, rec, folder) }, err
 	case scale.VolumeDetaching:
 		if err := c.unmount(m, rec); err != nil {
 			return nil, err
 		}
 		_, err := change(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DetachVolume(ctx, at) })
-		return func(now time.Time) { f.scale.VolumeDetached(now, rec.Name, rec.Epoch) }, err
+		return func(now time.Time) { f.scale.VolumeDetached(now, rec) }, err
 	}
 	_, err = change(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.group.DeleteVolume(ctx, rec.ID) })
-	return func(now time.Time) { f.scale.VolumeDeleted(now, rec.Name) }, err
+	return func(now time.Time) { f.scale.VolumeDeleted(now, rec) }, err
 }
 
 // change makes a call of a group that changes something, as one of so many at once.

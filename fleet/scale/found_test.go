@@ -110,9 +110,9 @@ func doubtful(t *testing.T) *cloud {
 	c.hold = true
 	c.of("a", "web")
 	v := c.fleet.VolumeRecords()[0]
-	c.fleet.VolumeFailed(c.now, v.Name, v.State, v.Epoch, scale.Failure{Kind: scale.Transient})
+	c.fleet.VolumeFailed(c.now, v, scale.Failure{Kind: scale.Transient})
 	c.pass(10 * time.Second)
-	c.fleet.VolumeFailed(c.now, v.Name, v.State, v.Epoch, scale.Failure{Kind: scale.Quota})
+	c.fleet.VolumeFailed(c.now, v, scale.Failure{Kind: scale.Quota})
 	c.pass(time.Second)
 	if c.jobs["a"] == nil || c.using["a"] != "" {
 		t.Fatalf("the job does not run without a volume: %s", c.fleet.ExplainJob(c.now, "a"))

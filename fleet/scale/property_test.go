@@ -279,6 +279,11 @@ func (r *random) settle() {
 		}
 	}
 	for rounds := 0; len(r.keys) > 0 && rounds < 1000; rounds++ {
+		for _, key := range r.keys {
+			if lost[key] && r.jobs[key] == nil { // it has asked again after a restart; before others are released, one of which could give it a place
+				r.release(key)
+			}
+		}
 		rest := r.keys[:0]
 		for _, key := range r.keys {
 			if r.jobs[key] != nil {

@@ -407,8 +407,8 @@ func (v *volume) why() string {
 }
 
 // answer finds the volume that an answer is about, if that still matters.
-func (f *volumes) answer(name string, epoch uint64, s VolumeState) *volume {
-	if v := f.all[name]; v != nil && v.State == s && v.Epoch == epoch {
+func (f *volumes) answer(of VolumeRecord, s VolumeState) *volume {
+	if v := f.all[of.Name]; v != nil && v.Request == of.Request && v.Epoch == of.Epoch && v.State == s && of.State == s {
 		return v
 	}
 	return nil
@@ -416,23 +416,24 @@ func (f *volumes) answer(name string, epoch uint64, s VolumeState) *volume {
 
 // VolumeCreated says that a group has made the volume of a request.
 func (f *volumes) VolumeCreated(_ time.Time, name, request, id, zone string) {
-	if v := f.answer(name, 0, VolumeCreating); v != nil && v.Request == request && id != "" {
+	if v := f.answer(VolumeRecord{Name: name, Request: request, State: VolumeCreating}, VolumeCreating); v != nil && id != "" {
 		v.ID, v.Zone, v.trouble = id, cmp.Or(zone, v.Zone), ""
 		f.move(v, VolumeFree)
 	}
 }
 
-// VolumeAttached says that a volume is on the machine for which that was asked with an epoch, and in which folder.
-func (f *volumes) VolumeAttached(_ time.Time, name string, epoch uint64, folder string) {
-	if v := f.answer(name, epoch, VolumeAttaching); v != nil {
+// VolumeAttached says that a volume is on the machine for which that was asked, and in which folder. of is what was known when the call was made, as for the
+// following: an answer may be about a volume that is gone, and whose name another one has.
+func (f *volumes) VolumeAttached(_ time.Time, of VolumeRecord, folder string) {
+	if v := f.answer(of, VolumeAttaching); v != nil {
 		v.trouble, v.Folder = "", folder
 		f.move(v, VolumeAttached)
 	}
 }
 
 // VolumeDetached says that a volume is on no machine, and that what was asked for with this epoch or an earlier one will not bring it to one.
-func (f *volumes) VolumeDetached(_ time.Time, name string, epoch uint64) {
-	v := f.answer(name, epoch, VolumeDetaching)
+func (f *volumes) VolumeDetached(_ time.Time, of VolumeRecord) {
+	v := f.answer(of, VolumeDetaching)
 	if v == nil {
 		return
 	}
@@ -447,8 +448,8 @@ func (f *volumes) VolumeDetached(_ time.Time, name string, epoch uint64) {
 }
 
 // VolumeDeleted says that a volume does not exist any more.
-func (f *volumes) VolumeDeleted(_ time.Time, name string) {
-	if v := f.all[name]; v != nil && v.State == VolumeDeleting {
+func (f *volumes) VolumeDeleted(_ time.Time, of VolumeRecord) {
+	if v := f.answer(of, VolumeDeleting); v != nil {
 		f.dropVolume(v)
 	}
 }
@@ -461,10 +462,11 @@ func (f *volumes) dropVolume(v *volume) {
 	f.changedVolume(v)
 }
 
-// VolumeFailed says that a call about a volume has failed, in the state and the epoch in which it was made. It is made again, unless what the group says will not
+// VolumeFailed says that a call about a volume has failed. It is made again, unless what the group says will not
 // change: then the job runs without. NotFound of a volume that was to be detached or deleted is what was wanted.
-func (f *volumes) VolumeFailed(now time.Time, name string, s VolumeState, epoch uint64, err error) {
-	v := f.answer(name, epoch, s)
+func (f *volumes) VolumeFailed(now time.Time, of VolumeRecord, err error) {
+	s := of.State
+	v := f.answer(of, s)
 	if v == nil {
 		return
 	}
@@ -474,9 +476,9 @@ func (f *volumes) VolumeFailed(now time.Time, name string, s VolumeState, epoch 
 	final := e.Kind == Quota || e.Kind == Unauthorized || e.Kind == NotFound
 	switch {
 	case s == VolumeDetaching && e.Kind == NotFound:
-		f.VolumeDetached(now, name, epoch)
+		f.VolumeDetached(now, of)
 	case s == VolumeDeleting && e.Kind == NotFound:
-		f.VolumeDeleted(now, name)
+		f.VolumeDeleted(now, of)
 	case s == VolumeCreating && final && !v.doubted: // there is none
 		f.dropVolume(v)
 		if d := v.wanted; d != nil {

@@ -63,7 +63,7 @@ func (d *disks) apply(c *cloud, rec scale.VolumeRecord) {
 	c.t.Helper()
 	one := d.all[rec.ID]
 	if one == nil && rec.State != scale.VolumeCreating {
-		c.fleet.VolumeFailed(c.now, rec.Name, rec.State, rec.Epoch, scale.Failure{Kind: scale.NotFound})
+		c.fleet.VolumeFailed(c.now, rec, scale.Failure{Kind: scale.NotFound})
 		return
 	}
 	switch rec.State {
@@ -85,14 +85,14 @@ func (d *disks) apply(c *cloud, rec scale.VolumeRecord) {
 		if one.epoch <= rec.Epoch { // else it is about an earlier attachment
 			one.on, one.fence = "", max(one.fence, rec.Epoch)
 		}
-		c.fleet.VolumeDetached(c.now, rec.Name, rec.Epoch)
+		c.fleet.VolumeDetached(c.now, rec)
 	case scale.VolumeDeleting:
 		if one.on != "" {
-			c.fleet.VolumeFailed(c.now, rec.Name, rec.State, rec.Epoch, scale.Failure{})
+			c.fleet.VolumeFailed(c.now, rec, scale.Failure{})
 			return
 		}
 		delete(d.all, one.id)
-		c.fleet.VolumeDeleted(c.now, rec.Name)
+		c.fleet.VolumeDeleted(c.now, rec)
 	}
 }
 
@@ -101,9 +101,9 @@ func (d *disks) attach(c *cloud, one *disk, rec scale.VolumeRecord) {
 	m := c.machines[rec.Machine]
 	switch {
 	case m == nil || m.id == "":
-		c.fleet.VolumeFailed(c.now, rec.Name, rec.State, rec.Epoch, scale.Failure{Kind: scale.NotFound})
+		c.fleet.VolumeFailed(c.now, rec, scale.Failure{Kind: scale.NotFound})
 	case rec.Epoch <= one.fence:
-		c.fleet.VolumeFailed(c.now, rec.Name, rec.State, rec.Epoch, scale.Failure{Kind: scale.Unauthorized})
+		c.fleet.VolumeFailed(c.now, rec, scale.Failure{Kind: scale.Unauthorized})
 	case one.on != "" && one.on != rec.Machine:
 		c.t.Fatalf("%s is to be attached to %s, and is on %s", one.id, rec.Machine, one.on)
 	default:
@@ -113,7 +113,7 @@ func (d *disks) attach(c *cloud, one *disk, rec scale.VolumeRecord) {
 			}
 		}
 		one.on, one.epoch = rec.Machine, rec.Epoch
-		c.fleet.VolumeAttached(c.now, rec.Name, rec.Epoch, "/volumes/"+rec.ID)
+		c.fleet.VolumeAttached(c.now, rec, "/volumes/"+rec.ID)
 	}
 }
 
@@ -189,7 +189,7 @@ func (r *random) answerDisk() {
 	switch r.dice.IntN(5) {
 	case 0: // nobody hears of it
 	case 1:
-		r.fleet.VolumeFailed(r.now, call.Name, call.State, call.Epoch, scale.Failure{Kind: scale.FailureKind(r.dice.IntN(4))})
+		r.fleet.VolumeFailed(r.now, call, scale.Failure{Kind: scale.FailureKind(r.dice.IntN(4))})
 	default:
 		r.disks.apply(r.cloud, call)
 	}
