@@ -145,6 +145,14 @@ type Machinery struct {
 	Installed map[string]Installed
 }
 
+// Schedule is how many machines there are to be, and when.
+func (m *Machinery) Schedule() (schedule.Policies, error) {
+	if m.Autoscaler != nil {
+		return m.Autoscaler.Schedule()
+	}
+	return m.Machine.Schedule()
+}
+
 // Plugins are the names of who makes the machines of Autoscaler and of Fleet.
 func (m *Machinery) Plugins() (names []string) {
 	add := func(name string) {

@@ -16,7 +16,6 @@ import (
 	"github.com/rungci/rung/fleet/group"
 	"github.com/rungci/rung/fleet/group/options"
 	"github.com/rungci/rung/fleet/scale"
-	"github.com/rungci/rung/fleet/schedule"
 	"github.com/rungci/rung/internal/pluginhost"
 	"github.com/rungci/rung/internal/pluginoption"
 	"github.com/rungci/rung/internal/pluginstore"
@@ -304,13 +303,7 @@ func (p *pool) offered(o group.Offer) {
 
 // policyOf is how many machines there are.
 func policyOf(m *config.Machinery) (scale.Policy, error) {
-	var periods schedule.Policies
-	var err error
-	if m.Autoscaler != nil {
-		periods, err = m.Autoscaler.Schedule()
-	} else {
-		periods, err = m.Machine.Schedule()
-	}
+	periods, err := m.Schedule()
 	if err != nil {
 		return nil, err
 	}

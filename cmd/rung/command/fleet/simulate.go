@@ -57,8 +57,8 @@ func simulateCommand(p *command.Program) *cobra.Command {
 		Long: `simulate runs the decisions of the fleet over a load, without machines. FILE describes the machines, with prices and boot times, and the jobs; a
 recorded load is read with --load. No cloud and no GitLab is asked, and the same files and seed give the same numbers.
 
-Policy adaptive is Rung's own, and existing that of gitlab-runner as it is documented, with [runners.autoscaler] of the configuration that --config
-names. With --search, parameters of both are searched for: the cheapest with which 95% of jobs wait no longer than the wait target.
+Policy adaptive is Rung's own, and existing that of gitlab-runner as it is documented, with [runners.autoscaler], or [runners.machine], of the
+configuration that --config names. With --search, parameters of both are searched for: the cheapest with which 95% of jobs wait no longer than the wait target.
 
 ` + exit.ReaderCodesHelp,
 		Example: `  rung fleet simulate fleet.toml
@@ -69,7 +69,7 @@ names. With --search, parameters of both are searched for: the cheapest with whi
 	s.config = place.Flag(p, cmd)
 	f := cmd.Flags()
 	f.StringVar(&s.load, "load", "", "use the jobs in `CSV` instead of those that FILE describes")
-	f.StringVar(&s.name, "name", "", "use [runners.autoscaler] of the entry with this `NAME`")
+	f.StringVar(&s.name, "name", "", "use the machines of the entry with this `NAME`")
 	f.StringSliceVar(&s.policies, "policy", nil, "simulate `POLICY`: existing, adaptive (default: both, if there is a configuration or a search)")
 	f.Uint64Var(&s.seed, "seed", 0, "use another `SEED` than FILE's")
 	f.BoolVar(&s.search, "search", false, "search for the cheapest parameters that meet the wait target")
@@ -111,7 +111,7 @@ func (s *simulation) run(ctx context.Context, seeded bool, path string) error {
 	if err != nil {
 		return err
 	}
-	entry, err := s.autoscaler()
+	entry, err := s.machinery()
 	if err != nil {
 		return err
 	}
@@ -181,8 +181,8 @@ func (s *simulation) jobs(in *scenario.Scenario) ([]simulate.Job, error) {
 	return jobs, nil
 }
 
-// autoscaler is [runners.autoscaler] of the configuration; nil if none was named.
-func (s *simulation) autoscaler() (*config.Autoscaler, error) {
+// machinery is [runners.autoscaler] or [runners.machine] of the configuration; nil if none was named.
+func (s *simulation) machinery() (*config.Machinery, error) {
 	if !s.config.Given() {
 		return nil, nil
 	}
@@ -191,10 +191,11 @@ func (s *simulation) autoscaler() (*config.Autoscaler, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out *config.Autoscaler
+	var out *config.Machinery
 	for i := range found.Runners {
 		r := &found.Runners[i]
-		if r.Autoscaler == nil || s.name != "" && r.Name != s.name {
+		docker := r.Executor == config.DockerMachineExecutor && r.Machine != nil
+		if r.Autoscaler == nil && !docker || s.name != "" && r.Name != s.name {
 			continue
 		}
 		var invalid *config.InvalidError
@@ -202,25 +203,33 @@ func (s *simulation) autoscaler() (*config.Autoscaler, error) {
 			return nil, exit.Coded(exit.Definition, "the entry %q of %s is not valid: %v", r.Name, path, invalid).Hinted("run `rung config lint %s`", path)
 		}
 		if out != nil {
-			return nil, exit.Usage("%s has several entries with [runners.autoscaler]", path).Hinted("choose one with --name NAME")
+			return nil, exit.Usage("%s has several entries with [runners.autoscaler] or [runners.machine]", path).Hinted("choose one with --name NAME")
 		}
-		out = r.Autoscaler
+		if out = (&config.Machinery{Autoscaler: r.Autoscaler}); docker {
+			out = &config.Machinery{Machine: r.Machine, Limit: r.Limit}
+		}
 	}
 	if out == nil {
-		return nil, exit.Coded(exit.NotFound, "%s has no such entry with [runners.autoscaler]", path)
+		return nil, exit.Coded(exit.NotFound, "%s has no such entry with [runners.autoscaler] or [runners.machine]", path)
 	}
 	return out, nil
 }
 
 // configure gives all pools the numbers of an entry, as each would be a group of its own there.
-func configure(setup *simulate.Setup, a *config.Autoscaler) {
-	entry := config.Machinery{Autoscaler: a}
+func configure(setup *simulate.Setup, entry *config.Machinery) {
+	a := entry.Autoscaler
 	for i := range setup.Pools {
 		p := &setup.Pools[i]
+		if m := entry.Machine; m != nil {
+			p.Slots, p.MaxUses, p.MaxInstances, p.MaxComing = 1, max(0, m.MaxBuilds), max(0, entry.Limit), max(0, m.MaxGrowthRate)
+			continue
+		}
 		p.Slots, p.MaxUses, p.MaxInstances = entry.Slots(config.Pool{}), entry.Uses(config.Pool{}), max(0, a.MaxInstances)
 		p.Throttle = scale.Throttle{Limit: float64(a.ScaleThrottle.Limit), Burst: a.ScaleThrottle.Burst}
 	}
-	setup.Poll = cmp.Or(a.UpdateIntervalWhenExpecting, setup.Poll)
+	if a != nil {
+		setup.Poll = cmp.Or(a.UpdateIntervalWhenExpecting, setup.Poll)
+	}
 }
 
 // chosen are the policies of the flag, or those for which there is enough.
@@ -235,7 +244,7 @@ func (s *simulation) chosen(configured bool) []string {
 }
 
 // simulate runs the load on a policy, or on the best of its kind.
-func (s *simulation) simulate(ctx context.Context, in *scenario.Scenario, jobs []simulate.Job, name string, entry *config.Autoscaler) (*report.Outcome, error) {
+func (s *simulation) simulate(ctx context.Context, in *scenario.Scenario, jobs []simulate.Job, name string, entry *config.Machinery) (*report.Outcome, error) {
 	if s.search {
 		space := simulate.Adaptive()
 		if name == existing {
