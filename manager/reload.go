@@ -13,15 +13,15 @@ import (
 	"github.com/rungci/rung/manager/supply"
 )
 
-// errEnded says that a configuration came too late to be used by this process.
-var errEnded = errors.New("the manager has ended; the next one uses it")
+// ErrEnded says that a configuration came too late to be used by this process.
+var ErrEnded = errors.New("the manager has ended; the next one uses it")
 
-// Reload changes to another configuration. Jobs that run are not touched.
+// Reload changes to another configuration. Jobs that run are not touched. The error is an ErrEnded once Run has ended.
 func (m *Manager) Reload(ctx context.Context, c *config.Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return errEnded
+		return ErrEnded
 	}
 	first := m.config == nil
 	var entries []*entry

@@ -266,7 +266,9 @@ func (m *managed) reload(ctx context.Context, always bool) {
 	}
 	m.flags.override(c)
 	supplies.FindInstalled(c)
-	err = m.Reload(ctx, c)
+	if err = m.Reload(ctx, c); errors.Is(err, manager.ErrEnded) { // it is told to stop, too
+		return
+	}
 	m.served.board.Loaded(err)
 	if err != nil {
 		m.log.Error("the configuration cannot be used", "error", err)
