@@ -61,3 +61,27 @@ var wordList = []phrase{
 	row("as far as they are known", "if they are known", `\bas far as (they|it|the machine)\b`),
 	row("made of the repository", "derived from the repository", `\bmade of the (repository|trace)\b`),
 }
+
+// fileNames are words that no Go file has as its name, as nobody would search for them, and what to name instead. A name gets in when a reader could not
+// tell what is in its file.
+var fileNames = map[string]string{
+	"again":     "what is repeated: rerun.go, retry.go",
+	"better":    "what is compared: comparison.go",
+	"early":     "what is opened or begun",
+	"elsewhere": "what is on other machines",
+	"given":     "what is passed: inputs.go, sensitive.go",
+	"gone":      "what has ended",
+	"held":      "what is kept back: heldoutput.go",
+	"kept":      "what is kept: keptproject.go",
+	"lacking":   "what is missing",
+	"left":      "what remains: orphans.go",
+	"legs":      "strategy.go, matrix.go",
+	"made":      "what is made: files.go",
+	"mine":      "whose it is: fileowner.go",
+	"said":      "what is said: output.go, message.go",
+	"seen":      "what is observed: list.go",
+	"spot":      "place.go",
+	"taken":     "what is in use: allocation.go",
+	"talk":      "who talks, or the protocol",
+	"would":     "dryrun.go, preview.go",
+}

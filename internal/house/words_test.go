@@ -136,3 +136,16 @@ func TestTheWordListFindsItsOwnExamplesAndIsOnTheStylePage(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesAreNamedForTheNounInThem holds the names of Go files, without _test and the system, against fileNames.
+func TestFilesAreNamedForTheNounInThem(t *testing.T) {
+	for _, file := range tracked(t) {
+		if path.Ext(file) != ".go" {
+			continue
+		}
+		stem, _, _ := strings.Cut(strings.TrimSuffix(path.Base(file), ".go"), "_")
+		if write, ok := fileNames[stem]; ok {
+			t.Errorf("%s: %q is not a name that anybody searches for: name %s (%s)", file, stem, write, stylePage)
+		}
+	}
+}
