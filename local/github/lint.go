@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -85,8 +86,10 @@ func (l *linter) workflow(s *scope) error {
 		if err := l.pin(s, use); err != nil {
 			return err
 		}
-		if use.Ref != nil {
-			if err := l.action(use.Ref); err != nil {
+	}
+	for _, j := range s.Jobs {
+		for _, use := range j.Actions() {
+			if err := l.action(use.Ref, j.ChecksOutOthers()); err != nil {
 				return err
 			}
 		}
@@ -124,8 +127,9 @@ func (l *linter) call(s *scope, j *definition.Job) error {
 // actionFiles define an action in a folder.
 var actionFiles = []string{"action.yml", "action.yaml"}
 
-// action checks an action of the project, and those of the project that it uses. A folder that does not exist may be made by an earlier step.
-func (l *linter) action(ref *plan.Reference) error {
+// action checks an action of the project, and those of the project that it uses. A folder without an action is reported, unless mayAppear says that its job
+// gets folders from elsewhere.
+func (l *linter) action(ref *plan.Reference, mayAppear bool) error {
 	action, err := plan.ParseAction(ref.Action)
 	folder, inProject := strings.CutPrefix(action.Folder, plan.WorkDirPrefix)
 	if err != nil || !inProject && !action.Own || !filepath.IsLocal(filepath.FromSlash(path.Join(".", folder))) {
@@ -153,13 +157,30 @@ func (l *linter) action(ref *plan.Reference) error {
 			if s.Ref == nil || s.Ref.Kind != plan.RefAction {
 				continue
 			}
-			if err := l.action(s.Ref); err != nil {
+			if err := l.action(s.Ref, mayAppear); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
+	if !mayAppear && !l.isDocker(folder) {
+		l.Found = append(l.Found, diag.Diagnostic{
+			Span: ref.Span, Source: diag.LineOf(l.Texts[ref.Span.File], ref.Span.Line), Code: rules.ComponentNotFound,
+			Message: fmt.Sprintf("there is no action %q: looked for %s and Dockerfile in %s of the project", ref.Text, strings.Join(actionFiles, ", "), path.Join(".", folder)),
+			Hint:    "correct the path, which starts at the top of the project; if an earlier step makes the folder, add the comment # rung: ignore " + rules.ComponentNotFound,
+		})
+	}
 	return nil
+}
+
+// isDocker reports whether a folder of the project is an action by its Dockerfile alone.
+func (l *linter) isDocker(folder string) bool {
+	for _, name := range []string{"Dockerfile", "dockerfile"} {
+		if _, err := projectfile.Read(l.project.Repository.Root, path.Join(folder, name), maxFile); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 // pin finds actions that a lock file should have, and has not.

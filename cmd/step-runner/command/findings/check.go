@@ -17,6 +17,7 @@ import (
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
+	"github.com/rungci/rung/steps/plan"
 )
 
 // Command makes the command `check`.
@@ -130,17 +131,26 @@ func checkGitLab(ctx context.Context, program *command.Program, o *project.Flags
 	if p.Definition != nil && p.Config != nil {
 		warnings = append(warnings, keyword.Lint(p.Definition, p.Config)...)
 	}
+	var inSteps []problems.Problem
 	if wrong == nil && p.Pipeline != nil {
-		wrong = jobProblems(ctx, p)
+		var runs []*plan.Component
+		if wrong, runs = jobProblems(ctx, p); len(runs) > 0 && p.Config != nil {
+			if inSteps, err = ofRuns(ctx, program, &o.From, p, runs); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return ofPipeline(p.Config, wrong, warnings), nil
+	return append(ofPipeline(p.Config, wrong, warnings), inSteps...), nil
 }
 
-// jobProblems are the problems that show when jobs become steps, those of jobs that are not part of the pipeline too.
-func jobProblems(ctx context.Context, p *gitlab.Project) (wrong diag.List) {
+// jobProblems are the problems that show when jobs become steps, those of jobs that are not part of the pipeline too. runs are the jobs with `run`.
+func jobProblems(ctx context.Context, p *gitlab.Project) (wrong diag.List, runs []*plan.Component) {
 	told := map[string]bool{}
 	for _, j := range slices.Concat(p.Pipeline.Jobs, p.Pipeline.Excluded) {
-		_, _, err := project.CompileJob(ctx, p, j, nil)
+		compiled, _, err := project.CompileJob(ctx, p, j, nil)
+		if err == nil && j.Keywords.Run.Exists() {
+			runs = append(runs, compiled)
+		}
 		for _, d := range diag.Of(err) { // what else there is, such as a secret that is not given, is not a problem of the file
 			if key := d.Error(); !told[key] {
 				told[key] = true
@@ -148,5 +158,5 @@ func jobProblems(ctx context.Context, p *gitlab.Project) (wrong diag.List) {
 			}
 		}
 	}
-	return wrong
+	return wrong, runs
 }

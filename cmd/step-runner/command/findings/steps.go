@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/runner"
+	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/steps/check"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
@@ -61,12 +62,37 @@ func ofComponent(ctx context.Context, p *command.Program, from *components.Flags
 	})
 }
 
-// checked checks something with what is in the project and in the cache.
+// ofRuns finds the problems of the steps of jobs with `run`, and of the components that they name. It fetches nothing.
+func ofRuns(ctx context.Context, p *command.Program, from *components.Flags, of *gitlab.Project, jobs []*plan.Component) ([]problems.Problem, error) {
+	return checkedIn(ctx, p, from, of.Repository.Root, func(c *checking) ([]problems.Problem, error) {
+		for _, s := range of.Config.Sources { // whose comments ofPipeline reports
+			c.texts[s.Name] = s.Text()
+		}
+		var all []problems.Problem
+		told := map[string]bool{}
+		for _, job := range jobs {
+			for _, found := range c.definition(job, c.dir, false) {
+				if key := found.Error(); !told[key] { // jobs share their steps by extends, and their components
+					told[key] = true
+					all = append(all, found)
+				}
+			}
+		}
+		return all, nil
+	})
+}
+
+// checked checks something with what is in the current folder and in the cache.
 func checked(ctx context.Context, p *command.Program, from *components.Flags, check func(*checking) ([]problems.Problem, error)) ([]problems.Problem, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, exit.Coded(exit.System, "finding the current folder: %v", err)
 	}
+	return checkedIn(ctx, p, from, dir, check)
+}
+
+// checkedIn checks something with what is in a folder, where relative references start, and in the cache.
+func checkedIn(ctx context.Context, p *command.Program, from *components.Flags, dir string, check func(*checking) ([]problems.Problem, error)) ([]problems.Problem, error) {
 	folder, err := engine.MakeFolder()
 	if err != nil {
 		return nil, exit.Coded(exit.System, "making a folder to work in: %v", err)
@@ -144,17 +170,23 @@ func (c *checking) know(file, shown string, text []byte) {
 
 func (c *checking) enter(found *source.Component) {
 	file := filepath.Join(found.Dir, found.File)
-	shown := file
+	shown := c.relative(file)
 	if found.Origin != nil {
 		shown = found.Ref + "/" + found.File
-	} else if rel, err := filepath.Rel(c.dir, file); err == nil && filepath.IsLocal(rel) {
-		shown = filepath.ToSlash(rel)
 	}
 	name := cmp.Or(found.Plan.Definition.Span.File, file)
 	c.know(name, shown, found.Text)
 	if found.Origin == nil && strings.HasPrefix(found.File, "action.") {
 		c.found = append(c.found, actions.Check(name, found.Text)...)
 	}
+}
+
+// relative is a file as people know it who are in the folder of the check.
+func (c *checking) relative(file string) string {
+	if rel, err := filepath.Rel(c.dir, file); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return file
 }
 
 func (c *checking) definition(component *plan.Component, dir string, called bool) []problems.Problem {
@@ -168,8 +200,11 @@ func (c *checking) definition(component *plan.Component, dir string, called bool
 	for i := range found {
 		if shown, ok := c.shown[found[i].File]; ok {
 			found[i].File = shown
+		} else if filepath.IsAbs(found[i].File) { // a component that is not what its language accepts
+			found[i].File = c.relative(found[i].File)
 		}
-		found[i].Message, found[i].Source = source.MaskUserinfo(found[i].Message), source.MaskUserinfo(found[i].Source)
+		message := strings.ReplaceAll(found[i].Message, c.dir+string(filepath.Separator), "") // reports are compared with those of other machines
+		found[i].Message, found[i].Source = source.MaskUserinfo(message), source.MaskUserinfo(found[i].Source)
 	}
 	return problems.Sorted(found)
 }

@@ -90,6 +90,23 @@ func (j *Job) Actions() []Use {
 	return out
 }
 
+// ChecksOutOthers reports whether a step of the job checks out another repository, or the project into a folder of its own: then files of the job are not
+// those of the project.
+func (j *Job) ChecksOutOthers() bool {
+	for _, n := range j.compiled.nodes {
+		uses, with := get(n, "uses"), get(n, "with")
+		if uses == nil || !strings.Contains(uses.Text, "/checkout@") {
+			continue
+		}
+		for _, e := range entries(with) {
+			if name := strings.ToLower(e.Key.Text); name == "path" || name == "repository" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Diagnostic is what is to be said of a place in the workflow, with the line that it is on.
 func (w *Workflow) Diagnostic(at diag.Span, hint, message string) diag.Diagnostic {
 	return w.parsed.source.Diagnostic(at, hint, message)
