@@ -13,8 +13,8 @@ import (
 type Row struct {
 	ID    string   `json:"id"`
 	Needs []string `json:"needs,omitempty"`
-	// Legs are the names of what runs; one that has the job's name stands for a job without a matrix.
-	Legs []string `json:"legs,omitempty"`
+	// Legs are the names of its matrix jobs; one that has the job's name stands for a job without a matrix.
+	Legs []string `json:"matrix,omitempty"`
 	// Calls is the workflow that the job calls.
 	Calls  string   `json:"calls,omitempty"`
 	RunsOn []string `json:"runs_on,omitempty"`

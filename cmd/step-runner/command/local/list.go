@@ -33,7 +33,7 @@ type listOutput struct {
 func (o *localFlags) printList(p *gitlab.Project, jobs []*pipeline.Job, all bool) error {
 	rows := p.List(jobs, all)
 	if o.asJSON {
-		return command.WriteJSON(o.app.Stdout, listOutput{
+		return o.writeList(listOutput{
 			Name: p.Pipeline.Name, Source: p.Facts.Pipeline.Source, Ref: p.Facts.Pipeline.Ref, Stages: append([]string{}, p.Pipeline.Stages...),
 			Reason: p.Pipeline.Reason(), Jobs: rows, Variables: p.Choices(), IncludeRules: p.IncludeRules(),
 		})
@@ -66,6 +66,15 @@ func (o *localFlags) printList(p *gitlab.Project, jobs []*pipeline.Job, all bool
 		printIncludeRules(w, p.IncludeRules())
 	}
 	return w.Flush()
+}
+
+// writeList prints the list of a file as JSON. Of one of several files it is kept for the array of all.
+func (o *localFlags) writeList(list any) error {
+	if o.named {
+		o.lists = append(o.lists, list)
+		return nil
+	}
+	return command.WriteJSON(o.app.Stdout, list)
 }
 
 // printChoices prints the variables that the file describes.

@@ -47,7 +47,8 @@ type localFlags struct {
 	needs  bool
 	dryRun bool
 	watch  bool
-	named  bool // a list says which file it is of
+	named  bool  // a list says which file it is of
+	lists  []any // of the files so far, for one JSON array
 
 	manual      []string
 	concurrency int
@@ -206,13 +207,17 @@ func (o *localFlags) command(ctx context.Context, args []string) error {
 	return once(ctx, file, names)
 }
 
-// listAll lists the jobs of the project's file, or of each of its workflows.
+// listAll lists the jobs of the project's file, or of each of its workflows: several are one JSON array. A file with mistakes does not keep the others from
+// being listed.
 func (o *localFlags) listAll(ctx context.Context) error {
 	files, err := o.event.Files()
 	if err != nil {
 		return err
 	}
-	for i, file := range files {
+	o.named = len(files) > 1
+	var wrong diag.List
+	printed := false
+	for _, file := range files {
 		once := o.once
 		file, is, err := o.event.WorkflowFile(file)
 		if err != nil {
@@ -221,13 +226,26 @@ func (o *localFlags) listAll(ctx context.Context) error {
 		if is {
 			once = o.onceWorkflow
 		}
-		if i > 0 && !o.asJSON {
+		if printed && !o.asJSON {
 			fmt.Fprintln(o.app.Stdout)
 		}
-		o.named = len(files) > 1
-		if err := once(ctx, file, nil); err != nil {
+		err = once(ctx, file, nil)
+		if found := diag.Of(err); o.named && found != nil {
+			wrong = append(wrong, found...)
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		printed = true
+	}
+	if o.named && o.asJSON {
+		if err := command.WriteJSON(o.app.Stdout, append([]any{}, o.lists...)); err != nil {
+			return err
+		}
+	}
+	if len(wrong) > 0 {
+		return wrong
 	}
 	return nil
 }

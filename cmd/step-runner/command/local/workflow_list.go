@@ -25,7 +25,7 @@ type workflowOutput struct {
 func (o *localFlags) printWorkflow(p *github.Project, chosen *github.Selection) error {
 	rows := p.List(chosen)
 	if o.asJSON {
-		return command.WriteJSON(o.app.Stdout, workflowOutput{Name: p.Title, File: p.File, Starts: p.Starts, Why: p.Why, Jobs: rows})
+		return o.writeList(workflowOutput{Name: p.Title, File: p.File, Starts: p.Starts, Why: p.Why, Jobs: rows})
 	}
 	w := bufio.NewWriter(o.app.Stdout)
 	title := oneLine(p.Title)
