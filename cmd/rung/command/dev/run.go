@@ -23,6 +23,7 @@ import (
 	"github.com/rungci/rung/dev/fakegitlab"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/host"
+	"github.com/rungci/rung/executor/levels"
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/store"
 	"github.com/rungci/rung/internal/tempfolder"
@@ -111,16 +112,13 @@ Exit codes: 0 success, also where a manual job waits · 1 a job failed · 2 usag
 func (o *runFlags) declareRunner(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.stepRunner, "step-runner", "", "run jobs with this step-runner `FILE`, which is else the one beside rung")
-	f.StringVar(&o.isolation, "isolation", "none", "run jobs at the isolation `LEVEL`: none, cgroup, container or sandbox")
+	f.StringVar(&o.isolation, "isolation", "none", "run jobs at the isolation `LEVEL`: "+strings.Join(levels.Names(), ", "))
 	f.StringVar(&o.image, "image", defaultImage, "in containers, use the image `NAME` for jobs that name none")
 	f.StringVar(&o.listen, "listen", "", "let the GitLab listen at `ADDRESS:PORT` (default: a free port on 127.0.0.1, or where containers reach it)")
 	f.IntVarP(&o.concurrency, "concurrency", "j", min(runtime.NumCPU(), maxConcurrency), "run up to `N` jobs at once (default: as many as there are processors, 4 at most)")
 	f.Lookup("concurrency").DefValue = "0"
-	command.Complete(cmd, "isolation", isolations...)
+	command.Complete(cmd, "isolation", levels.Names()...)
 }
-
-// isolations are the levels that a runner of dev has.
-var isolations = []string{"none", "cgroup", "container", "sandbox"}
 
 // valid checks the flags of the runner.
 func (o *runFlags) valid() error {
@@ -132,7 +130,7 @@ func (o *runFlags) valid() error {
 	case o.fleet > 0 && o.isolation != "none":
 		return exit.Usage("--fleet: jobs on machines of this host run at level none, not %q", o.isolation).Hinted("leave out --isolation")
 	}
-	return command.OneOf("--isolation", o.isolation, isolations...)
+	return command.OneOf("--isolation", o.isolation, levels.Names()...)
 }
 
 // failure gives an error of the project its exit code, with a hint that fits these commands.
