@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -132,11 +133,38 @@ func FlagError(cmd *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if near := diag.Suggest(unknown.GetSpecifiedName(), names); near != "" {
-			return wrong.Hinted("did you mean --%s?", near)
+		if near := similarFlags(unknown.GetSpecifiedName(), names); len(near) > 0 {
+			return wrong.Hinted("did you mean --%s?", strings.Join(near, " or --"))
 		}
 	}
 	return wrong.Hinted("see `%s --help`", cmd.CommandPath())
+}
+
+// maxSimilar is how many flags a message suggests.
+const maxSimilar = 3
+
+// similarFlags are the flags that an unknown one may stand for: those that begin with it, or else the one that it is a typo of, or else those of which it is
+// a word. More than a few say nothing.
+func similarFlags(unknown string, names []string) []string {
+	var longer, parts []string
+	for _, name := range names {
+		if strings.HasPrefix(name, unknown) {
+			longer = append(longer, name)
+		}
+		if slices.Contains(strings.Split(name, "-"), unknown) {
+			parts = append(parts, name)
+		}
+	}
+	typo := diag.Suggest(unknown, names)
+	switch {
+	case len(longer) > 0 && len(longer) <= maxSimilar:
+		return longer
+	case typo != "":
+		return []string{typo}
+	case len(parts) <= maxSimilar:
+		return parts
+	}
+	return nil
 }
 
 // OneOf checks the value of a flag that takes one of a few.

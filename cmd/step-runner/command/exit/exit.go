@@ -135,6 +135,7 @@ func explained(err error) (code int, text string) {
 	case errors.As(err, &unsupported):
 		return Definition, d.Render() // as in a list
 	case errors.As(err, &missing), errors.Is(err, fs.ErrNotExist):
+		d.Hint = missingFileHint(err)
 		return NotFound, d.Render()
 	case errors.Is(err, fs.ErrPermission):
 		return Denied, d.Render()

@@ -56,7 +56,7 @@ func ofComponent(ctx context.Context, p *command.Program, from *components.Flags
 		}
 		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 		if err != nil {
-			return nil, exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err)
+			return nil, components.Unknown(arg, err)
 		}
 		return c.reference(ref)
 	})

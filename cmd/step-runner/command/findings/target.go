@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/cmd/step-runner/command/components"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/internal/yamlsource"
@@ -73,7 +74,7 @@ func targetOf(p *command.Program, arg string) ([]target, error) {
 		return nil, err
 	}
 	if _, err := gitlabsteps.ParseStaticReference(arg, diag.Span{}); err != nil {
-		return nil, exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err)
+		return nil, components.Unknown(arg, err)
 	}
 	return []target{{kind: component, name: arg}}, nil
 }

@@ -199,7 +199,7 @@ func (a *lockCommands) lockArgument(ctx context.Context, o *lockOptions, l *lock
 	if info, err := os.Stat(arg); arg != "-" && (err != nil || info.IsDir()) {
 		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 		if err != nil {
-			return exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err)
+			return components.Unknown(arg, err)
 		}
 		return l.Reference(ctx, ref, dir)
 	}

@@ -170,8 +170,7 @@ func (o *runOptions) namedJob(ctx context.Context, s *session.Session, arg strin
 	}
 	ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 	if err != nil {
-		return session.Job{}, exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err).
-			Hinted("write a step in a folder as ./FOLDER, and a file of steps as its path")
+		return session.Job{}, components.Unknown(arg, err)
 	}
 	return o.referenceJob(ctx, s, ref)
 }

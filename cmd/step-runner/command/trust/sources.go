@@ -66,7 +66,7 @@ type sourcesOutput struct {
 func explain(rules *federation.Config, arg, dir string) (*federation.Explanation, error) {
 	ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
 	if err != nil {
-		return nil, exit.Coded(exit.BadUsage, "%q is not a reference: %v", arg, err)
+		return nil, exit.Coded(exit.BadUsage, "%q is not a reference: %v", arg, err).Hinted("write it as in `step:` or `uses:`, such as host/project@revision")
 	}
 	at := source.LocationOf(ref, dir, dir)
 	if at == nil || at.Kind == plan.RefBuiltin {

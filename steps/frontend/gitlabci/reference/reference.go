@@ -3,6 +3,7 @@
 package reference
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -119,15 +120,19 @@ const maxNear = 8
 
 // nearest returns the names that hold the name, or else the one that it may be a slip of the pen of.
 func nearest(all []Keyword, name string) (near []string) {
-	var names []string
+	var names, last []string
+	whole := map[string]string{} // by the last word of a name
 	for _, k := range all {
 		names = append(names, k.Name)
+		word := k.Name[strings.LastIndex(k.Name, ":")+1:]
+		last = append(last, word)
+		whole[word] = cmp.Or(whole[word], k.Name)
 		if strings.Contains(strings.ToLower(k.Name), name) {
 			near = append(near, k.Name)
 		}
 	}
 	if len(near) == 0 {
-		if like := diag.Suggest(name, names); like != "" {
+		if like := cmp.Or(diag.Suggest(name, names), whole[diag.Suggest(name, last)]); like != "" {
 			near = []string{like}
 		}
 	}
