@@ -150,8 +150,8 @@ func (t *scriptTrack) reached() diag.SourceLine {
 	return t.first
 }
 
-// failedAt are the places that the failure of a process is about: the command as its author wrote it and, where that is in a component,
-// the step that called it.
+// failedAt are the places that the failure of a process is about: the command as its author wrote it and, if that is in a component, the steps that
+// called it, up to the one in the run's own list.
 func (x *execution) failedAt(message string) diag.List {
 	var list diag.List
 	add := func(line diag.SourceLine, message string) {
@@ -170,7 +170,7 @@ func (x *execution) failedAt(message string) diag.List {
 		span := x.inv.commandSpan()
 		add(diag.SourceLine{Span: span, Source: x.run.line(span)}, message)
 	}
-	if c := x.authorsCall(); c != nil {
+	for _, c := range x.authorsCalls() {
 		if len(list) > 0 {
 			message = "called by this step"
 		}
@@ -194,6 +194,21 @@ func (s *scope) authorsCall() *call {
 		c = c.from.call
 	}
 	return c
+}
+
+// maxCalls bounds how many calls a failure names: components may call themselves.
+const maxCalls = 10
+
+// authorsCalls are the calls that lead to the scope's component and have a place in a file of the project, the nearest first. Of too many those before
+// the last one are left out.
+func (s *scope) authorsCalls() (calls []*call) {
+	for c := s.authorsCall(); c != nil; c = c.from.authorsCall() {
+		if len(calls) == maxCalls {
+			calls = calls[:maxCalls-1]
+		}
+		calls = append(calls, c)
+	}
+	return calls
 }
 
 // shownSpan is the span of a step of the scope's list for people: a step of a built-in component stands for the one that called it.
