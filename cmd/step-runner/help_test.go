@@ -60,7 +60,8 @@ func TestCompletionOffersValues(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		".gitlab-ci.yml":           "stages: [a, b]\nmake:\n  stage: a\n  script: [make]\ntest it:\n  stage: b\n  script: [make]\n",
-		".github/workflows/ci.yml": "on: push\njobs:\n  docs:\n    runs-on: x\n    steps: [{run: true}]\n",
+		".github/workflows/ci.yml": "on: push\njobs:\n  docs:\n    runs-on: x\n    strategy: {matrix: {os: [a, b]}}\n    steps: [{run: true}]\n",
+		"steps.yml":                "- {name: first, script: echo}\n- {name: second, script: echo}\n",
 	} {
 		commandtest.WritePage(t, dir+"/"+name, text)
 	}
@@ -70,6 +71,9 @@ func TestCompletionOffersValues(t *testing.T) {
 	}{
 		{"local --project-dir DIR --job-name ", "make|test it"},
 		{"local --project-dir DIR ma", "make"},
+		{"local --project-dir DIR DIR/.github/workflows/ci.yml --matrix o", "os:a|os:b"},
+		{"run DIR/steps.yml --pause-before ", "first|second"},
+		{"ci DIR/steps.yml --pause-before s", "second"},
 		{"local --isolation ", "auto|none|container"},
 		{"local --event mer", "merge_request"},
 		{"local --progress ", "auto|tty|plain|quiet|json"},

@@ -22,6 +22,9 @@ type Row struct {
 	Runs bool   `json:"runs"`
 	Why  string `json:"why,omitempty"`
 
+	// Values are those of its matrix that a job can be selected by, as NAME:VALUE.
+	Values []string `json:"-"`
+
 	job     *definition.Job
 	names   []string // of the matrix
 	unknown bool     // the legs depend on what other jobs give
@@ -80,6 +83,9 @@ func (p *Project) rowOf(j *definition.Job, chosen *Selection) *Row {
 		for _, name := range l.Matrix.Keys() {
 			if !slices.Contains(r.names, name) {
 				r.names = append(r.names, name)
+			}
+			if pair := name + ":" + l.Matrix.Fields()[name].Text(); !slices.Contains(r.Values, pair) {
+				r.Values = append(r.Values, pair)
 			}
 		}
 		settings, err := j.Settings(l.Leg, n.contexts())

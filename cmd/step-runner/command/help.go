@@ -181,6 +181,16 @@ func OneOf(flag, given string, choices ...string) error {
 	return err
 }
 
+// Beginning are those of the values that begin with what was typed.
+func Beginning(typed string, values []string) (found []string) {
+	for _, v := range values {
+		if strings.HasPrefix(v, typed) {
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
 // CompleteWith gives a flag its values for completion in a shell.
 func CompleteWith(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {

@@ -175,6 +175,7 @@ func (o *localFlags) complete(cmd *cobra.Command) {
 	for _, flag := range []string{"job-name", "manual"} {
 		command.CompleteWith(cmd, flag, jobs)
 	}
+	command.CompleteWith(cmd, "matrix", o.event.CompleteMatrix(o.app.Program, file))
 	command.Complete(cmd, "isolation", isolations...)
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)
 	command.Complete(cmd, "confine", plan.Confinements...)

@@ -2,11 +2,12 @@ package project
 
 import (
 	"context"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
+	"github.com/rungci/rung/local/github"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/repository"
 )
@@ -19,14 +20,40 @@ func Complete(cmd *cobra.Command) {
 // CompleteJobs completes the names of the jobs of the file that fileOf finds among the arguments; "" is the project's own.
 func (o *Flags) CompleteJobs(p *command.Program, fileOf func(args []string) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		var found []string
-		for _, name := range o.jobs(cmd.Context(), p, fileOf(args)) {
-			if strings.HasPrefix(name, typed) {
-				found = append(found, name)
+		return command.Beginning(typed, o.jobs(cmd.Context(), p, fileOf(args))), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteMatrix completes the values of the matrix of the jobs of a workflow, as NAME:VALUE.
+func (o *Flags) CompleteMatrix(p *command.Program, fileOf func(args []string) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		var pairs []string
+		offline := *o
+		offline.From.Offline = true
+		if file, workflow, err := offline.WorkflowFile(fileOf(args)); err == nil && workflow {
+			for _, row := range offline.rows(cmd.Context(), p, file) {
+				for _, pair := range row.Values {
+					if !slices.Contains(pairs, pair) {
+						pairs = append(pairs, pair)
+					}
+				}
 			}
 		}
-		return found, cobra.ShellCompDirectiveNoFileComp
+		return command.Beginning(typed, pairs), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// rows are the jobs of a workflow; nil if it has errors.
+func (o *Flags) rows(ctx context.Context, p *command.Program, file string) []github.Row {
+	opened, err := o.OpenWorkflow(ctx, p, file, nil)
+	if err != nil {
+		return nil
+	}
+	all, err := opened.Select(nil, nil, false)
+	if err != nil {
+		return nil
+	}
+	return opened.List(all)
 }
 
 // jobs are the names of the jobs in a file; nil if it has errors, of which completion cannot tell. Nothing is fetched.
@@ -38,15 +65,7 @@ func (o *Flags) jobs(ctx context.Context, p *command.Program, file string) (name
 	case err != nil:
 		return nil
 	case workflow:
-		opened, err := offline.OpenWorkflow(ctx, p, file, nil)
-		if err != nil {
-			return nil
-		}
-		all, err := opened.Select(nil, nil, false)
-		if err != nil {
-			return nil
-		}
-		for _, row := range opened.List(all) {
+		for _, row := range offline.rows(ctx, p, file) {
 			names = append(names, row.ID)
 		}
 		return names

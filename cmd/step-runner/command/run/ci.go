@@ -71,6 +71,7 @@ With --port, gRPC clients on this machine that present a token can follow and ca
 	command.Complete(cmd, "step-results-format", "json", "prototext")
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)
 	command.Complete(cmd, "confine", plan.Confinements...)
+	command.CompleteWith(cmd, "pause-before", a.completeSteps)
 	return cmd
 }
 

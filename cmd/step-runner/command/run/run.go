@@ -83,7 +83,23 @@ Set job variables with --job. Steps see the same part of your environment as wit
 	command.Complete(cmd, "step-results-format", "json", "prototext")
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)
 	command.Complete(cmd, "confine", plan.Confinements...)
+	command.CompleteWith(cmd, "pause-before", a.completeSteps)
 	return cmd
+}
+
+// completeSteps completes the names of the steps of the list that the first argument names.
+func (a *app) completeSteps(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if len(args) > 0 && args[0] != "-" {
+		if name, text, err := a.Read(args[0]); err == nil {
+			if list, err := gitlabsteps.ParseSteps(name, text); err == nil && components.IsList(list) {
+				for _, s := range list.Definition.Steps {
+					names = append(names, s.Name)
+				}
+			}
+		}
+	}
+	return command.Beginning(typed, names), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) runStep(ctx context.Context, s *session.Session, o *runOptions, args []string) error {
