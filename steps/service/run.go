@@ -47,7 +47,8 @@ type run struct {
 	heard time.Time // when a client last named the run, or when it ended
 	state state
 
-	record []byte // the sink's buffer
+	runtime event.Runtime // of the engine, once that is known
+	record  []byte        // the sink's buffer
 }
 
 // state is what Status tells of a run.
@@ -68,6 +69,9 @@ func (r *run) execute(req *request) {
 	if err != nil && err.Kind != event.ErrorCancelled {
 		r.service.opts.Log(fmt.Sprintf("run %q: %s", r.id, err.Message))
 	}
+	if err != nil && err.Code != event.CodeMoved {
+		r.conclude(req, err)
+	}
 	r.finish(err)
 	engine.RemoveFolder(folder)
 }
@@ -85,8 +89,9 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 		return "", system("creating the run's folder: %v", err)
 	}
 	opts := r.service.opts.Engine()
+	r.runtime = opts.Runtime
 	if opts.Source, err = r.service.opts.Sources(folder, req.workDir, req.lock); err != nil {
-		return folder, system("%v", err)
+		return folder, failureOf(err)
 	}
 	if err := req.writeVariables(folder); err != nil {
 		return folder, system("%v", err)
@@ -114,6 +119,36 @@ func (r *run) unfinished() bool {
 
 func system(format string, args ...any) *event.Error {
 	return event.NewError(event.CodeInternalError, format, args...)
+}
+
+// failureOf makes what keeps a run from starting its failure: the server's own, unless it says whose it is.
+func failureOf(err error) *event.Error {
+	var own *event.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	return system("%v", err)
+}
+
+// conclude gives the last event of a run whose engine gave none, and its first where there is none: followers are told by events, and by
+// nothing else, how a run ended. The first says nothing of the steps, as only the engine knows what is to be masked.
+func (r *run) conclude(req *request, failure *event.Error) {
+	if !r.unfinished() {
+		return
+	}
+	last := r.current().events
+	tell := func(body event.Body) {
+		last++
+		r.Event(event.Event{Seq: last, Time: time.Now().UTC(), Body: body})
+	}
+	if last == 0 {
+		tell(event.RunStarted{ID: r.id, Runtime: r.runtime, WorkDir: req.workDir, Env: map[string]string{}})
+	}
+	status := event.Failure
+	if failure.Kind == event.ErrorCancelled {
+		status = event.Cancelled
+	}
+	tell(event.RunFinished{Status: status, Error: failure, Duration: time.Since(r.started)})
 }
 
 // Event implements event.Sink. The events of a run come one at a time.

@@ -35,7 +35,8 @@ type Options struct {
 	// Engine returns the engine options that all runs share. The variables of a request go over their Env.
 	Engine func() engine.Options
 	// Sources makes the source of one run's components, which lays out in folder what it fetches. The run's work directory is
-	// workDir; lock is what the client says that references are locked to; nil is what the server finds.
+	// workDir; lock is what the client says that references are locked to; nil is what the server finds. An error that is an *event.Error is
+	// how the run ends; any other is the server's own.
 	Sources func(folder, workDir string, lock *lock.File) (source.Source, error)
 	// RuntimeDigest returns the digest of the program for traces. It may be nil.
 	RuntimeDigest func() string

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -24,6 +25,8 @@ import (
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/service/client"
+	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/steps/value"
 )
@@ -186,6 +189,47 @@ exec:
 		w.run("late", "- {name: a, script: sleep 600, timeout: 50ms}\n")
 		if e := w.end("late").Error; e.Code != event.CodeStepTimeout || e.Timeout == nil || *e.Timeout != (event.Timeout{Of: event.TimeoutStep, Limit: plan.Duration(50 * time.Millisecond)}) {
 			t.Errorf("a step that exceeds its time limit: %+v", e)
+		}
+	})
+	t.Run("what keeps a run from starting is told by its events, as to all who ask", func(t *testing.T) {
+		t.Parallel()
+		wrong := event.NewError(event.CodeDefinitionInvalid, "sources.toml:1:3: [[rule]] is not known here")
+		wrong.Hint = "begin with [[source]]"
+		for name, test := range map[string]struct {
+			change func(*service.Options)
+			want   *event.Error
+		}{
+			"sources that say whose fault it is": {func(o *service.Options) {
+				o.Sources = func(string, string, *lock.File) (source.Source, error) { return nil, fmt.Errorf("opening: %w", wrong) }
+			}, wrong},
+			"sources that do not": {func(o *service.Options) {
+				o.Sources = func(string, string, *lock.File) (source.Source, error) { return nil, errors.New("no such disk") }
+			}, event.NewError(event.CodeInternalError, "no such disk")},
+			"a bug": {func(o *service.Options) { o.Engine = func() engine.Options { panic("a bug") } },
+				event.NewError(event.CodeInternalError, "internal error; the server's log has the details")},
+		} {
+			w := serve(t, test.change)
+			w.run("1", script("echo never"))
+			var told []event.Event
+			if _, err := w.client.FollowSteps(soon(t), "1", client.StepOptions{Logs: true}, func(e event.Event) error {
+				told = append(told, e)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if len(told) != 2 || told[0].Seq != 1 || told[1].Seq != 2 {
+				t.Fatalf("%s: the events are %+v, want the first and the last of a run", name, told)
+			}
+			if _, first := told[0].Body.(event.RunStarted); !first {
+				t.Errorf("%s: the first event is %+v", name, told[0])
+			}
+			end, last := told[1].Body.(event.RunFinished)
+			if diff := cmp.Diff(test.want, end.Error); !last || end.Status != event.Failure || diff != "" {
+				t.Errorf("%s: the last event is %+v (-want +got):\n%s", name, told[1], diff)
+			}
+			if got := w.status("1"); got.State != event.Failure || got.Error.Message != test.want.Message {
+				t.Errorf("%s: its status is %+v", name, got)
+			}
 		}
 	})
 	t.Run("survives a bug in what it stands on", func(t *testing.T) {

@@ -117,6 +117,10 @@ func (c *Config) read(path string, project bool) error {
 		root = filepath.Dir(root)
 	}
 	text, err := projectfile.ReadPath(root, path, MaxFileSize)
+	var refused *projectfile.Error
+	if errors.As(err, &refused) && refused.Err == nil { // it could be read, and is not: the project has to change
+		return diag.List{{Span: diag.Span{File: path}, Message: FileName + " " + refused.Why, Hint: "make it a plain file in the project, or remove it"}}
+	}
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,10 @@ func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Servi
 			if err == nil && o.rulesOf != "" {
 				from.Rules, err = o.From.Rules(p, o.rulesOf)
 			}
-			return from, err
+			if err != nil {
+				return nil, exit.AsEvent(err)
+			}
+			return from, nil
 		},
 		RuntimeDigest: runner.Digest,
 		Log:           func(line string) { fmt.Fprintln(p.Stderr, "step-runner:", line) },

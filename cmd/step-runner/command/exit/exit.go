@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/internal/yamlsource"
@@ -158,6 +159,34 @@ func signatureCode(err error) int {
 		return Definition
 	}
 	return OK
+}
+
+// AsEvent makes an error that keeps a run from starting that of the run: its exit code, its place and what to do about it are data. The lines of
+// files stay here, as whoever reads the job's log need not be allowed to read a file of the machine's.
+func AsEvent(err error) *event.Error {
+	var ended *event.Error
+	if errors.As(err, &ended) {
+		return ended
+	}
+	code, _ := explained(err)
+	kind := event.ErrorSystem
+	for _, of := range []event.ErrorKind{event.ErrorDefinition, event.ErrorDenied, event.ErrorNotFound} {
+		if of.ExitCode() == code {
+			kind = of
+		}
+	}
+	out := event.NewError(kind.Code(), "%s", source.MaskUserinfo(err.Error()))
+	var own *Error
+	if errors.As(err, &own) {
+		out.Hint = own.hint
+	}
+	if list := diag.Of(err); list != nil {
+		out.Message, out.Hint, out.Diagnostics = source.MaskUserinfo(list[0].Error()), list[0].Hint, slices.Clone(list)
+		for i := range out.Diagnostics {
+			out.Diagnostics[i].Source = ""
+		}
+	}
+	return out
 }
 
 // maxShownDiagnostics bounds how many diagnostics of one input are shown.

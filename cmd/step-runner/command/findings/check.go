@@ -61,14 +61,21 @@ Exit codes: 0 no errors · 2 usage · 3 errors, or with --strict warnings · 4 p
 			if err != nil {
 				return err
 			}
-			var all []problems.Problem
+			from, err := ofSources(p, &o, targets)
+			if err != nil {
+				return err
+			}
+			all := from.found
 			var unloaded *gitlab.LoadError
 			for _, t := range targets {
+				if from.steps && t.looksUp() {
+					continue // where its components are is not known
+				}
 				found, err := t.check(cmd.Context(), p, &o)
 				if err != nil && !errors.As(err, &unloaded) {
 					return err
 				}
-				all = append(all, found...)
+				all = append(all, from.without(found)...)
 			}
 			err = flags.Write(p, "step-runner", all)
 			if unloaded != nil { // which is not a problem of the file

@@ -327,7 +327,7 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 	if o.outputFile != "" && len(jobs) > 1 {
 		return exit.Usage("--output-file is for one job, but there are %d", len(jobs)).Hinted("use --job-name, or --output-dir DIR for the traces of all")
 	}
-	if err := o.checkTraces(); err != nil {
+	if err := o.checkEarly(p.Repository.Root); err != nil {
 		return err
 	}
 	secrets, err := values.ReadSecrets(o.secrets, o.app.LookupEnv)
@@ -455,6 +455,15 @@ func (o *localFlags) introduce(p *gitlab.Project, view *jobsView) {
 	for _, note := range notes {
 		view.Say("", note)
 	}
+}
+
+// checkEarly finds out before any job what every job would fail with: traces that cannot be written, and sources.toml files that are wrong.
+func (o *localFlags) checkEarly(root string) error {
+	if err := o.checkTraces(); err != nil {
+		return err
+	}
+	_, err := o.event.From.Rules(o.app.Program, root)
+	return err
 }
 
 // checkTraces finds out early that traces could not be written in the end.

@@ -78,7 +78,7 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	if o.outputFile != "" && several {
 		return exit.Usage("--output-file is for one job, but there are several").Hinted("use --job-name, or --output-dir DIR for the traces of all")
 	}
-	if err := o.checkTraces(); err != nil {
+	if err := o.checkEarly(p.Repository.Root); err != nil {
 		return err
 	}
 	shown, err := o.view(names, several)
