@@ -57,9 +57,10 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 		Dir:  dir, Env: c.env, Stdout: out, Stderr: complaint, Grace: stopGrace,
 	})
 	var output *process.OutputError
+	var start *process.StartError
 	switch {
-	case errors.Is(err, process.ErrNotFound):
-		return nil, fmt.Errorf("listing the files of %s: %w; install git: it knows what the project ignores", dir, err)
+	case errors.As(err, &start) && start.Path != "": // what the error of any program says to do is not all that is to be done
+		return nil, fmt.Errorf("listing the files of %s: there is no git in PATH, %s; install git: it knows what the project ignores", dir, start.Path)
 	case errors.As(err, &output):
 		return nil, fmt.Errorf("listing the files of %s: more than %d bytes of names", dir, MaxListing)
 	case err != nil:

@@ -550,7 +550,7 @@ func TestWhatIsNotCopied(t *testing.T) {
 		{"into a folder that is not empty", r.dir, full, nil, nil, "is not empty"},
 		{"onto itself", full, full, nil, nil, "is not empty"},
 		{"a repository that moved away", broken, "", nil, nil, "names a repository that does not exist: /nowhere"},
-		{"without git", r.dir, "", nil, []string{"PATH=" + t.TempDir()}, "install git"},
+		{"without git", r.dir, "", nil, []string{"PATH=/no/such/folder"}, "there is no git in PATH, /no/such/folder; install git: it knows what the project ignores"},
 		{"after a cancel", r.dir, "", stopped, nil, "context canceled"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -27,6 +27,16 @@ func (p *Project) Unlocked(ctx context.Context, o RunOptions) diag.List {
 	return u.found
 }
 
+// NeedsGit reports whether a job of the run is known to copy the project, for which git is asked what belongs to it: its actions/checkout has no
+// condition. Workflows that are called are not looked into.
+func (p *Project) NeedsGit(o RunOptions) bool {
+	return !o.RealCheckout && slices.ContainsFunc(p.root(o.Selection).nodes, func(n *node) bool {
+		return slices.ContainsFunc(n.job.Actions(), func(use definition.Use) bool {
+			return !use.Conditional && strings.HasPrefix(use.Ref.Action, "actions/checkout@")
+		})
+	})
+}
+
 // Images are the images of the containers and services of all jobs, whether they would run or not, also in the workflows that are called, and
 // those of .rung/runners.yml; actions are not among them. What a job gives to others, and what differs with the commit, is not known; unknown
 // says of which jobs that leaves out all.

@@ -16,6 +16,7 @@ import (
 	"github.com/rungci/rung/steps/catalog/release"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 )
 
 // coverageRef refers to the built-in step that finds the coverage.
@@ -32,7 +33,7 @@ func (a *attempt) deliver(compiled *Compiled, steps *local.Steps) error {
 	if a.layout.Shared {
 		return nil
 	}
-	if wantsTree(job) {
+	if wantsTree(job.Variables) {
 		strategy, _ := job.Variables.Lookup("GIT_SUBMODULE_STRATEGY")
 		steps.Tree = &local.Tree{
 			From: a.runner.project.Repository.Root, To: a.layout.Project, Submodules: strategy == "normal" || strategy == "recursive",
@@ -55,9 +56,9 @@ func (a *attempt) deliver(compiled *Compiled, steps *local.Steps) error {
 	return nil
 }
 
-// wantsTree reports whether the job works on the project's files.
-func wantsTree(job *compile.Job) bool {
-	switch strategy, _ := job.Variables.Lookup("GIT_STRATEGY"); strategy {
+// wantsTree reports whether a job with these variables works on the project's files.
+func wantsTree(vars *variable.Collection) bool {
+	switch strategy, _ := vars.Lookup("GIT_STRATEGY"); strategy {
 	case "none", "empty":
 		return false
 	}

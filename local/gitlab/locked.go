@@ -45,6 +45,22 @@ func (p *Project) Unlocked(o RunOptions) diag.List {
 	return found
 }
 
+// NeedsGit reports whether a job of a run with these options gets a copy of the project, for which git is asked what belongs to it. Child
+// pipelines are not looked into.
+func (p *Project) NeedsGit(o RunOptions) bool {
+	if o.InPlace {
+		return false
+	}
+	r := p.runner(&o, local.NewRunner(o.Options))
+	return slices.ContainsFunc(o.Jobs, func(j *pipeline.Job) bool {
+		if j.Keywords.Trigger != nil || j.When == "manual" && !r.startsByHand(j) {
+			return false
+		}
+		vars, err := p.dry(j, o, p.Repository.Root).variables(nil)
+		return err == nil && wantsTree(vars) // otherwise the job does not start, and tells why
+	})
+}
+
 // varied is the value of variables that differ from run to run when it is asked what does not. No image has it in its name.
 const varied = "\x00"
 

@@ -350,6 +350,8 @@ func (r opening) withoutGit(err error) {
 	switch {
 	case errors.As(err, &start):
 		r.readFolder()
+		_, folder := findFolder(r.Root)
+		r.NoGit = folder != "" && errors.Is(err, process.ErrNotFound)
 		if r.Branch != "" || r.Commit != nil {
 			r.note("git cannot be run (" + start.Reason + "): commit messages, tags and changes are unknown")
 		} else {

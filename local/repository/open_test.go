@@ -276,7 +276,7 @@ func TestWithoutGit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Git || r.Branch != "main" || r.SHA() != sha || r.Server.FQDN() != "gitlab.example.com:8443" || r.Project != "group/name" || !noted(r.Notes, "git cannot be run") {
+			if r.Git || !r.NoGit || r.Branch != "main" || r.SHA() != sha || r.Server.FQDN() != "gitlab.example.com:8443" || r.Project != "group/name" || !noted(r.Notes, "git cannot be run") {
 				t.Errorf("%s: got %+v", how, r)
 			}
 			if strings.Contains(r.RemoteURL, "secret") {

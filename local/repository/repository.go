@@ -24,6 +24,8 @@ type Repository struct {
 	Root string
 	// Git says that there is a repository, and a git program to ask about it.
 	Git bool
+	// NoGit says that it is a repository all the same, but that no program is there to ask: git is not in PATH.
+	NoGit bool
 	// Shallow says that the history ends somewhere, because it was not fetched whole.
 	Shallow bool
 	// ObjectFormat is sha1 or sha256.

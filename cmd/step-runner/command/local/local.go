@@ -29,6 +29,7 @@ import (
 	"github.com/rungci/rung/local/limits"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
+	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/service"
@@ -350,6 +351,9 @@ func (o *localFlags) run(ctx context.Context, p *gitlab.Project, jobs []*pipelin
 	if found := p.Unlocked(options); found != nil {
 		return errors.Join(unlocked(found), view.Close())
 	}
+	if err := o.checkMachine(options.Options, p.Repository.NoGit && p.NeedsGit(options)); err != nil {
+		return errors.Join(err, view.Close())
+	}
 	o.introduce(p, view)
 	began := time.Now()
 	results := p.Run(ctx, options)
@@ -464,6 +468,26 @@ func (o *localFlags) checkEarly(root string) error {
 	}
 	_, err := o.event.From.Rules(o.app.Program, root)
 	return err
+}
+
+// checkMachine finds out before any job what this machine lacks for all of them: the level that was asked for, or git.
+func (o *localFlags) checkMachine(options local.Options, noGit bool) error {
+	r := local.NewRunner(options)
+	var missing *event.Error
+	switch options.Isolation {
+	case local.IsolateContainer:
+		_, missing = r.Container()
+	case local.IsolateNone:
+		_, missing = r.ThisMachine()
+	}
+	switch {
+	case missing != nil:
+		return missing
+	case noGit:
+		return exit.Coded(exit.System, "there is no git in PATH, and the project cannot be copied to jobs without it: it knows what the project ignores").
+			Hinted("install git, or add its folder to PATH")
+	}
+	return nil
 }
 
 // checkTraces finds out early that traces could not be written in the end.

@@ -93,6 +93,9 @@ func (o *localFlags) runWorkflow(ctx context.Context, p *github.Project, chosen 
 	if found := p.Unlocked(ctx, options); found != nil {
 		return errors.Join(unlocked(found), shown.Close())
 	}
+	if err := o.checkMachine(options.Options, p.Repository.NoGit && p.NeedsGit(options)); err != nil {
+		return errors.Join(err, shown.Close())
+	}
 	o.introduceWorkflow(p, shown)
 	began := time.Now()
 	results := p.Run(ctx, options)
