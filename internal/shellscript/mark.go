@@ -1,6 +1,7 @@
 package shellscript
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,8 @@ import (
 // output, whatever its shell traces; they set no variable, trap or option. A mark resets $?, so a statement that may read it has none.
 // Bodies of loops and functions have none either: they may run often. The line of the loop, or of the call, is recorded.
 //
-// A text that does not parse, and one in a language that has no marks, is returned as it is.
+// A text that does not parse is marked up to where a shell stops reading it, as bash and sh run what is before that; see Broken. One in a
+// language that has no marks is returned as it is.
 func Mark(text string, d Dialect, file string, wanted func(line int) bool) string {
 	if d != Bash && d != Sh && d != Zsh || strings.Contains(text, "verbose") { // `set -o verbose` prints the text of the script, marks included
 		return text
@@ -25,8 +27,11 @@ func Mark(text string, d Dialect, file string, wanted func(line int) bool) strin
 		return text
 	}
 	tree, _, err := parseText(text)
-	if err != nil {
+	if err != nil && d == Zsh {
 		return text
+	}
+	if err != nil {
+		tree = &syntax.File{Stmts: readable(text)}
 	}
 	m := marker{mark: "{ command printf %d, >>" + Quote(file, Sh) + " || :; } 2>/dev/null; ", wanted: wanted, readers: map[string]bool{}}
 	if d == Zsh { // there `command` runs a program, and noclobber keeps >> from making a file
@@ -47,6 +52,42 @@ func Mark(text string, d Dialect, file string, wanted func(line int) bool) strin
 	}
 	m.list(tree.Stmts)
 	return apply(text, m.edits)
+}
+
+// Broken returns the line of a script for bash or sh at which the shell stops reading it, because nothing that it could mean begins there or because
+// what begins there has no end, and the line of the last statement before it that Mark marks, both 0 where there is none. A script that has
+// recorded that line and ended as shells do at such a text (2) has failed at the first.
+func Broken(text string, d Dialect, wanted func(line int) bool) (line, before int) {
+	if d != Bash && d != Sh {
+		return 0, 0
+	}
+	_, _, err := parseText(text)
+	var parse syntax.ParseError
+	if !errors.As(err, &parse) {
+		return 0, 0
+	}
+	m := marker{wanted: wanted, readers: map[string]bool{}}
+	for _, s := range readable(text) {
+		if f, is := s.Cmd.(*syntax.FuncDecl); is {
+			m.readers[f.Name.Value] = m.readsStatus(f.Body)
+		}
+		marks := len(m.edits)
+		if m.list([]*syntax.Stmt{s}); len(m.edits) > marks && s.Pos().Line() < parse.Pos.Line() { // a shell runs nothing of a line that it cannot read
+			before = int(s.Pos().Line())
+		}
+	}
+	return int(parse.Pos.Line()), before
+}
+
+// readable are the statements before the first that no shell can read.
+func readable(text string) (out []*syntax.Stmt) {
+	for s, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(strings.NewReader(text)) {
+		if err != nil {
+			break
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // marker collects the marks of a script.

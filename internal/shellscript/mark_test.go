@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -114,6 +115,48 @@ func TestMarksFindTheFailingLineAndChangeNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestATextThatNoShellCanReadToItsEndFailsWhereThatBegins(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		script       string
+		line, before int
+	}{
+		"what has no end":                  {"echo a\necho b\nif true; then\n  echo c\n", 3, 2},
+		"a quote that has none":            {"set -e\necho a\necho 'x\necho b\n", 3, 2},
+		"what means nothing":               {"echo a\nif then\necho b\n", 2, 1},
+		"after what has lines of its own":  {"if true; then\n  echo a\nfi\n)\n", 4, 1},
+		"after what has no mark":           {"echo a\nf() { true; }\nfi\n", 3, 1},
+		"a line of which nothing is run":   {"echo a\necho b; )\n", 2, 1},
+		"the first line":                   {"fi\necho a\n", 1, 0},
+		"nothing: it can be read":          {"echo a\n[[ -n x ]]\n", 0, 0},
+		"nothing: only some shells can it": {"echo a\nfunction f() { true; }\n", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := func(int) bool { return true }
+			if line, before := Broken(test.script, Bash, all); line != test.line || before != test.before {
+				t.Errorf("it is broken at %d after %d, want %d after %d", line, before, test.line, test.before)
+			}
+			if line, _ := Broken(test.script, Zsh, all); line != 0 {
+				t.Errorf("zsh has a language of its own, and line %d", line)
+			}
+			if test.line == 0 {
+				return
+			}
+			file := filepath.Join(t.TempDir(), "line")
+			var exit *exec.ExitError
+			if err := exec.Command("bash", "-c", Mark(test.script, Bash, file, all)).Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 {
+				t.Fatalf("it ends with %v", err)
+			}
+			got, _ := os.ReadFile(file)
+			marks := strings.Split(strings.TrimSuffix(string(got), ","), ",")
+			if last, _ := strconv.Atoi(marks[len(marks)-1]); last < test.before || last >= test.line {
+				t.Errorf("it records %s, want at least %d", got, test.before)
+			}
+		})
 	}
 }
 

@@ -118,13 +118,18 @@ func (c *compact) told(err *event.Error, name string, code *int) *event.Error {
 	if err.Kind == event.ErrorStep && code != nil && *code > 0 {
 		out.Message = fmt.Sprintf("%s failed with exit code %d", name, *code)
 	}
-	if n := c.node(name); err.Kind == event.ErrorStep && len(err.Diagnostics) > 0 { // the command that failed
+	if n := c.node(name); len(err.Diagnostics) > 0 && ofCommand(err) { // the command that failed
 		out.Diagnostics = slices.Clone(err.Diagnostics)
 		out.Diagnostics[0].Message = out.Message
 	} else if n.Exists() {
 		out.Diagnostics = diag.List{n.Diagnostic(out.Hint, out.Message)}
 	}
 	return &out
+}
+
+// ofCommand reports whether an error came while a command ran, so that its place is that command's. That of any other may be within a built-in step.
+func ofCommand(err *event.Error) bool {
+	return err.Kind == event.ErrorStep || err.Kind == event.ErrorTimeout || err.Code == event.CodeDiskFull
 }
 
 // toldOfRun is told for the error of the run.

@@ -121,7 +121,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		o.err.Hint = x.missed(argv)
 	}
 	if o.err.Diagnostics == nil {
-		o.err.Diagnostics = x.failedAt(o.err.Message)
+		o.err.Diagnostics = x.failedAt(o.err.Message, result.ExitCode)
 	}
 	stopped := failed(o.err)
 	stopped.exitCode = o.exitCode

@@ -65,6 +65,9 @@ type scriptTrack struct {
 	first  diag.SourceLine
 	file   string // holds the line that the script has reached; "" when the script does not say
 	passed bool   // the places are those of a text that the caller passed to the component
+	// broken is where the shell stops reading, and before the line that it has reached then; both are zero for a text that it can read.
+	broken diag.SourceLine
+	before int
 }
 
 // marked returns the text of a script as it is to run: where it has several lines whose places are known, it records the one it has reached.
@@ -90,6 +93,8 @@ func (x *execution) marked(script *plan.Script, text string, dialect shellscript
 	}
 	file := x.files.name("line")
 	wanted := func(line int) bool { return t.places[line].Line > 0 }
+	line, before := shellscript.Broken(text, dialect, wanted)
+	t.broken, t.before = t.upTo(line), before
 	if marked := shellscript.Mark(text, dialect, file, wanted); marked != text {
 		t.file = file
 		x.files.scripts = append(x.files.scripts, file)
@@ -132,27 +137,50 @@ func (t *scriptTrack) find(text string, known sourceText) {
 	}
 }
 
-// reached is the place of the line that the script has reached.
-func (t *scriptTrack) reached() diag.SourceLine {
+// upTo is the place of a line, or of the nearest before it that has one.
+func (t *scriptTrack) upTo(line int) diag.SourceLine {
+	for ; line > 0; line-- {
+		if place, ok := t.places[line]; ok {
+			return place
+		}
+	}
+	return diag.SourceLine{}
+}
+
+// unreadable is the exit code of shells that cannot read a script on.
+const unreadable = 2
+
+// reached is the place of the line that a script has reached which ended with the exit code: that from which it could not be read, if it has
+// come so far.
+func (t *scriptTrack) reached(code int) diag.SourceLine {
+	place, line := t.recorded()
+	if code == unreadable && t.broken.Line > 0 && line >= t.before {
+		return t.broken
+	}
+	return place
+}
+
+// recorded is the line of the text that a script says it has reached, 0 if it says nothing, and its place.
+func (t *scriptTrack) recorded() (diag.SourceLine, int) {
 	if t.file == "" {
-		return t.first
+		return t.first, 0
 	}
 	const most = 20 // bytes of a mark, at most
 	if info, err := os.Lstat(t.file); err != nil || !info.Mode().IsRegular() || info.Size() > int64(most*len(t.places)) {
-		return t.first
+		return t.first, 0
 	}
 	data, _ := os.ReadFile(t.file)
 	marks := strings.Split(strings.TrimSuffix(string(data), ","), ",")
 	line, _ := strconv.Atoi(marks[len(marks)-1])
 	if place, ok := t.places[line]; ok {
-		return place
+		return place, line
 	}
-	return t.first
+	return t.first, 0
 }
 
 // failedAt are the places that the failure of a process is about: the command as its author wrote it and, if that is in a component, the steps that
 // called it, up to the one in the run's own list.
-func (x *execution) failedAt(message string) diag.List {
+func (x *execution) failedAt(message string, code int) diag.List {
 	var list diag.List
 	add := func(line diag.SourceLine, message string) {
 		if line.Line > 0 {
@@ -162,7 +190,7 @@ func (x *execution) failedAt(message string) diag.List {
 	track := x.files.track
 	switch {
 	case track != nil && (track.passed || !x.isBuiltin()):
-		add(track.reached(), message)
+		add(track.reached(code), message)
 		if track.passed {
 			return list
 		}
