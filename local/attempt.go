@@ -195,12 +195,15 @@ func (a *attempt) inside(ctx context.Context, out *Ended) (err error) {
 		return err
 	}
 	began := time.Now()
-	outcome, err := a.record(ctx, file)
+	outcome, lost, err := a.record(ctx, file)
 	if outcome.Started {
 		out.Outcome, out.Trace = outcome, file
 		defer func() { err = errors.Join(err, a.handOver(out)) }()
 	}
 	switch {
+	case lost != nil:
+		out.Err = lost // the end of the run has said it
+		return nil
 	case err != nil:
 		return err
 	case outcome.End == nil:
@@ -221,17 +224,18 @@ func (a *attempt) inside(ctx context.Context, out *Ended) (err error) {
 	return nil
 }
 
-// record runs the steps; what happens goes to the trace and to the Observer.
-func (a *attempt) record(ctx context.Context, file string) (*session.Outcome, error) {
-	outcome := &session.Outcome{}
+// record runs the steps; what happens goes to the trace and to the Observer. An environment that ends in the middle of the run cannot say
+// how it ended: lost is what is said of it here, to both.
+func (a *attempt) record(ctx context.Context, file string) (outcome *session.Outcome, lost *event.Error, err error) {
+	outcome = &session.Outcome{}
 	record, err := trace.NewRecorder(file, trace.Options{RuntimeDigest: a.RuntimeDigest, Volatile: true})
 	if err != nil {
-		return outcome, err
+		return outcome, nil, err
 	}
 	logFile := ""
 	if a.env.Layout().Shared { // the step-runner writes the log where the trace keeps it
 		if logFile, err = record.SharedLog(); err != nil {
-			return outcome, errors.Join(err, record.Close())
+			return outcome, nil, errors.Join(err, record.Close())
 		}
 	}
 	described := session.Describe(a.place.Level.Level(), a.place.Job, a.env, a.brought, a.Hide)
@@ -244,16 +248,24 @@ func (a *attempt) record(ctx context.Context, file string) (*session.Outcome, er
 	}
 	identity := a.Identity().Hide(a.Hide)
 	shown := a.View(a.Observer.Run(a.Name()))
-	s := a.steps
+	s, unfinished := a.steps, &session.Unfinished{}
+	all := sinks{unfinished, outcome, session.Described(record, described, &identity), shown}
 	err = session.Run(ctx, session.KillOn(a.Kill), a.env, client.Request{
 		ID: a.place.Job.ID, Component: s.Plan, WorkDir: s.Project, Env: a.stepEnv(), Variables: s.Variables, Secrets: s.Secrets,
 		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock, LogFile: logFile, InheritEnv: a.InheritEnv, Confine: a.Confine,
-	}, sinks{outcome, session.Described(record, described, &identity), shown})
+	}, all)
+	if err != nil && unfinished.Begun() {
+		lost = session.AsError(ctx, err)
+		lost.Message, lost.Hint = a.Hide(lost.Message), a.Hide(lost.Hint)
+		for _, e := range unfinished.Ends(session.EndOf(lost)) {
+			all.Event(e)
+		}
+	}
 	_ = shown.Close() // what cannot be shown is still recorded
 	if closeErr := record.Close(); closeErr != nil {
 		a.Observer.Warn(a.Name(), closeErr.Error(), "")
 	}
-	return outcome, err
+	return outcome, lost, err
 }
 
 // stepEnv is the environment of every step, beyond what it has by itself.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rungci/rung/executor/session"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/trace"
@@ -51,9 +52,10 @@ type tracer struct {
 	left int64 // how many more bytes of log it takes; negative is none
 	most int64 // 0 is any number
 
-	recorder     *trace.Recorder // nil before the run
-	begun, ended bool
-	kept         string // where the trace is, when it is finished
+	recorder   *trace.Recorder // nil before the run
+	unfinished session.Unfinished
+	begun      bool
+	kept       string // where the trace is, when it is finished
 }
 
 func newTracer(o Options, from *gitlab.Job, ref gitlab.Ref) *tracer {
@@ -93,12 +95,12 @@ func (t *tracer) Event(e event.Event) {
 			}
 		}
 	case event.RunFinished:
-		if t.ended {
+		if !t.unfinished.Begun() {
 			return
 		}
-		t.ended = true
 	}
 	if t.begun && t.recorder != nil {
+		t.unfinished.Event(e)
 		t.recorder.Event(e)
 	}
 }
@@ -109,7 +111,9 @@ func (t *tracer) finish(ctx context.Context, end *event.RunFinished, artifacts b
 		return
 	}
 	if end != nil {
-		t.Event(event.Event{Time: time.Now().UTC(), Body: *end}) // unless the run has said it
+		for _, e := range t.unfinished.Ends(*end) { // none if the run has said it
+			t.recorder.Event(e)
+		}
 	}
 	if err := t.recorder.Close(); err != nil {
 		t.note(err)

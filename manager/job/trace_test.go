@@ -3,6 +3,7 @@
 package job_test
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/executor/fake"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/gitlab/gitlabtest"
 	"github.com/rungci/rung/manager/job"
@@ -25,6 +28,12 @@ func (w *world) traced(from gitlab.Job) (gitlabtest.Result, *trace.Trace, string
 
 func (w *world) tracedWith(o job.Options, from gitlab.Job) (gitlabtest.Result, *trace.Trace, string) {
 	w.t.Helper()
+	return w.tracedWhile(o, from, func(*gitlabtest.Job) {})
+}
+
+// tracedWhile does something else while the job runs.
+func (w *world) tracedWhile(o job.Options, from gitlab.Job, do func(*gitlabtest.Job)) (gitlabtest.Result, *trace.Trace, string) {
+	w.t.Helper()
 	kept := filepath.Join(w.dir, "kept.json")
 	o.Trace = &job.Tracing{
 		Digest: func() string { return "sha256:test" },
@@ -38,6 +47,7 @@ func (w *world) tracedWith(o job.Options, from gitlab.Job) (gitlabtest.Result, *
 		},
 	}
 	theirs, ours := w.take(from)
+	go do(theirs)
 	ended := job.Run(w.t.Context(), nil, ours, w.self(), o)
 	w.clean()
 	text, err := os.ReadFile(kept)
@@ -100,6 +110,31 @@ func TestAJobThatFailsHasATrace(t *testing.T) {
 	result, got, _ := newWorld(t).traced(script("exit 42"))
 	if result.ExitCode != 42 || got == nil || got.Run.Status != event.Failure {
 		t.Errorf("%+v\n%s", got, result.Log)
+	}
+}
+
+func TestTheTraceOfAJobWhoseEnvironmentDiesSaysSo(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	level := &fake.Executor{Run: func(ctx context.Context, r *fake.Run) event.Status {
+		r.Event(fake.Step, event.StepStarted{Name: "script", Kind: event.KindExec})
+		r.Log("begun\n")
+		<-ctx.Done()
+		return event.Failure
+	}}
+	o.Level = level
+	from := script("true")
+	from.Image = &gitlab.Image{Name: "node:99"}
+	result, got, _ := w.tracedWhile(o, from, func(theirs *gitlabtest.Job) {
+		if theirs.WaitLog(t.Context(), "begun") == nil {
+			level.Environments()[0].Finish(&executor.Gone{Reason: "the machine was taken away"})
+		}
+	})
+	if got == nil || got.Incomplete || got.Run.Status != event.Failure || got.Run.Error.Fault() != event.FaultSystem {
+		t.Fatalf("%+v\n%s", got, result.Log)
+	}
+	if s := got.Steps[0]; s.Status != event.Failure || s.Error.Code != event.CodeEnvironmentGone || got.Run.Counts != (event.Counts{Failure: 1}) {
+		t.Errorf("the step ends %+v with %v of %+v", s.Status, s.Error, got.Run.Counts)
 	}
 }
 

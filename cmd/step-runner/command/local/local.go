@@ -440,7 +440,7 @@ func (o *localFlags) suggest(results []local.Result) {
 			continue
 		}
 		fmt.Fprintf(o.app.Stderr, "hint: step-runner trace show --logs %s\n", r.Trace)
-		if !o.shell {
+		if !o.shell && (r.Error == nil || r.Error.Fault() != event.FaultSystem) { // which no look at the job's files mends
 			fmt.Fprintln(o.app.Stderr, "hint: run it again with --shell for a shell in the failed job")
 		}
 		return
