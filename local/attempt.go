@@ -239,7 +239,7 @@ func (a *attempt) record(ctx context.Context, file string) (outcome *session.Out
 		}
 	}
 	described := session.Describe(a.place.Level.Level(), a.place.Job, a.env, a.brought, a.Hide)
-	described.Prepared, described.Project = a.prepared, a.steps.Source
+	described.Prepared, described.Project, described.IgnoredImage = a.prepared, a.steps.Source, a.Hide(a.place.Ignored)
 	if layout := a.env.Layout(); layout.Shared {
 		described.Programs = layout.Bin
 	}

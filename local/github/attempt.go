@@ -113,6 +113,7 @@ func (a *attempt) Identity() event.Identity {
 	id := event.Identity{
 		Project: p.github["repository"].Text(), Ref: p.github["ref_name"].Text(), Commit: p.github["sha"].Text(),
 		Pipeline: p.github["workflow"].Text(), PipelineID: a.ID, Job: a.leg.name,
+		AllowFailure: a.leg.Settings != nil && a.leg.ContinueOnError,
 	}
 	if group := from.scope.prefix() + from.job.ID; group != id.Job {
 		id.Group = group

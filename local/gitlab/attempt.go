@@ -61,6 +61,7 @@ func (a *attempt) Identity() event.Identity {
 	id := event.Identity{
 		Project: text("CI_PROJECT_PATH"), Ref: p.Facts.Pipeline.Ref, Commit: text("CI_COMMIT_SHA"),
 		Pipeline: cmp.Or(p.Pipeline.Name, p.File), PipelineID: a.ID, Job: a.Prefix + a.job.Name, Stage: a.job.Stage, StageIndex: a.job.StageIndex,
+		AllowFailure: a.job.AllowFailure.Always, AllowFailureExitCodes: a.job.AllowFailure.ExitCodes,
 	}
 	if a.job.Group != a.job.Name {
 		id.Group = a.Prefix + a.job.Group

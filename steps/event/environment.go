@@ -11,9 +11,11 @@ import (
 // values are [MASKED].
 type Environment struct {
 	// Level is the level of isolation, as executors name it: none, container, ….
-	Level    string    `json:"level"`
-	Image    *Image    `json:"image,omitempty"` // nil if the level has no images
-	Services []Service `json:"services,omitempty"`
+	Level string `json:"level"`
+	Image *Image `json:"image,omitempty"` // nil if the level has no images
+	// IgnoredImage is the image that the job asks for and did not run in; "" if it ran as it asks.
+	IgnoredImage string    `json:"ignored_image,omitempty"`
+	Services     []Service `json:"services,omitempty"`
 	// Variables are the job variables that services got.
 	Variables map[string]string `json:"variables,omitempty"`
 	Files     []File            `json:"files,omitempty"`

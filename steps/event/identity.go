@@ -1,5 +1,7 @@
 package event
 
+import "slices"
+
 // Identity says which job a run executes, in the words of the forge and of the file that defines it. It contains no secrets. Fields
 // that are unknown are empty.
 type Identity struct {
@@ -20,6 +22,14 @@ type Identity struct {
 	StageIndex int `json:"stage_index,omitempty"`
 	// Needs are the jobs or groups that had to end first, if the file names them.
 	Needs []string `json:"needs,omitempty"`
+	// AllowFailure says that the pipeline goes on if the job fails, AllowFailureExitCodes that it does if it fails with one of these.
+	AllowFailure          bool  `json:"allow_failure,omitempty"`
+	AllowFailureExitCodes []int `json:"allow_failure_exit_codes,omitempty"`
+}
+
+// Allows reports whether the job may fail with an exit code; nil is a failure without one. Nil allows nothing.
+func (i *Identity) Allows(exitCode *int) bool {
+	return i != nil && (i.AllowFailure || exitCode != nil && slices.Contains(i.AllowFailureExitCodes, *exitCode))
 }
 
 // Hide returns the identity with each text passed through hide, which removes secrets.

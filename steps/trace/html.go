@@ -52,7 +52,7 @@ func writeHTML(w io.Writer, t *Trace) error {
 		return fmt.Errorf("encoding the trace: %w", err)
 	}
 	parts := map[string]string{
-		"title":  xmlText(t.Title() + " · " + string(t.Run.Status)),
+		"title":  xmlText(t.Title() + " · " + t.ended()),
 		"policy": "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(pageJS),
 		"style":  pageCSS,
 		"script": pageJS,

@@ -21,6 +21,33 @@ func (t *Trace) Identity() event.Identity {
 	}
 }
 
+// Allowed reports whether the job failed and was allowed to, so that its pipeline goes on.
+func (t *Trace) Allowed() bool {
+	return t.Run.Status == event.Failure && t.Run.Identity.Allows(t.Run.ExitCode)
+}
+
+// allowedText is how the end of a job is called that failed and was allowed to.
+const allowedText = "allowed to fail"
+
+// ended says how the run ended: its status, or that it was allowed to fail.
+func (t *Trace) ended() string {
+	if t.Allowed() {
+		return allowedText
+	}
+	return string(t.Run.Status)
+}
+
+// ignoredImage is the image that the job asks for and did not run in; "" if it ran as it asks.
+func (t *Trace) ignoredImage() string {
+	if t.Run.Environment == nil {
+		return ""
+	}
+	return t.Run.Environment.IgnoredImage
+}
+
+// ignoredText says so.
+func ignoredText(image string) string { return "the job ran without its image " + oneLine(image) }
+
 // Title names the run in one line, for a heading: its job and project, or its ID.
 func (t *Trace) Title() string {
 	id := t.Identity()
@@ -41,12 +68,12 @@ func identityKnown(id event.Identity) bool { return id.Job != "" || id.Project !
 
 // identityText says in one line which job was run.
 func identityText(id event.Identity) string {
-	return named([2]string{"job", id.Job}, [2]string{"project", id.Project}, [2]string{"ref", id.Ref})
+	return named([2]string{"job", id.Job}, [2]string{"pipeline", id.Pipeline}, [2]string{"project", id.Project}, [2]string{"ref", id.Ref})
 }
 
 // identityDetails says in one line the rest of what is known of the job.
 func identityDetails(id event.Identity) string {
-	return named([2]string{"pipeline", strings.TrimSpace(id.Pipeline + " " + id.PipelineID)}, [2]string{"stage", id.Stage}, [2]string{"commit", id.Commit})
+	return named([2]string{"pipeline ID", id.PipelineID}, [2]string{"stage", id.Stage}, [2]string{"commit", id.Commit})
 }
 
 // named joins pairs of a name and a text, without those that have no text.

@@ -27,7 +27,7 @@ func TestATraceKnowsItsJob(t *testing.T) {
 				s.run("1", "hello", "hello\n", 0, 50)
 			}))
 			for format, want := range map[string][]string{
-				"text":  {"job test: [linux] · project group/project · ref main\n", "pipeline .gitlab-ci.yml 42 · stage test · commit 0123456789abcdef\n"},
+				"text":  {"job test: [linux] · pipeline .gitlab-ci.yml · project group/project · ref main\n", "pipeline ID 42 · stage test · commit 0123456789abcdef\n"},
 				"junit": {`<testsuites name="test: [linux] · group/project · main"`, `<testsuite name="test: [linux]"`, `<property name="pipeline_id" value="42"/>`},
 				"html":  {"<title>test: [linux] · group/project · main · ", `"identity":{"project":"group/project"`},
 			} {
@@ -43,6 +43,33 @@ func TestATraceKnowsItsJob(t *testing.T) {
 			}
 		})
 	}
+	t.Run("every form tells a job that may fail, and the image that it did not run in", func(t *testing.T) {
+		for allows, id := range map[string]event.Identity{
+			"allowed to fail": {Job: "lint", AllowFailure: true}, "allowed to fail with this code": {Job: "lint", AllowFailureExitCodes: []int{2, 3}},
+			"": {Job: "lint", AllowFailureExitCodes: []int{2}},
+		} {
+			tr := read(t, record(t, func(s *script) {
+				s.at(0, "", event.RunStarted{ID: "r1", Identity: &id, Environment: &event.Environment{Level: "none", IgnoredImage: "alpine:3"}})
+				s.run("1", "lint", "bad\n", 3, 50)
+				code := 3
+				s.at(0, "", event.RunFinished{Status: event.Failure, ExitCode: &code})
+			}))
+			if tr.Allowed() != (allows != "") {
+				t.Fatalf("%q: it is allowed: %v", allows, tr.Allowed())
+			}
+			for format, want := range map[string][2]string{
+				"text":     {"failure (exit 3), allowed to fail in ", "  the job ran without its image alpine:3\n"},
+				"markdown": {": failure, allowed to fail (exit 3) in ", "without its image <code>alpine&#58;3</code>"},
+				"junit":    {`<property name="allowed_to_fail" value="true"/>`, `<property name="ignored_image" value="alpine:3"/>`},
+				"html":     {"<title>lint · allowed to fail</title>", `"ignored_image":"alpine:3"`},
+			} {
+				got := string(export(t, tr, format))
+				if strings.Contains(got, want[0]) != (allows != "") || !strings.Contains(got, want[1]) {
+					t.Errorf("%q: %s is\n%.1000s", allows, format, got)
+				}
+			}
+		}
+	})
 	t.Run("a trace that knows no job is named by its run", func(t *testing.T) {
 		tr := read(t, record(t, example))
 		if got := tr.Title(); got != "run run-7f3a" {

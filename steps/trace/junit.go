@@ -24,7 +24,10 @@ func writeJUnit(w io.Writer, t *Trace) error {
 	if err != nil {
 		return err
 	}
-	j := &junit{out: bufio.NewWriter(w), tails: tails, job: t.Identity()}
+	j := &junit{out: bufio.NewWriter(w), tails: tails, job: t.Identity(), facts: []attr{{"ignored_image", t.ignoredImage()}}}
+	if t.Allowed() {
+		j.facts = append(j.facts, attr{"allowed_to_fail", "true"})
+	}
 	var all suite
 	t.Walk(func(s *Step, _ int) { all.count(s) })
 	j.out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
@@ -111,6 +114,7 @@ type junit struct {
 	out   *bufio.Writer
 	tails map[string][]byte
 	job   event.Identity
+	facts []attr // of the job, for the properties of its suites
 }
 
 // open writes a start tag on a line of its own.
@@ -154,10 +158,10 @@ func (j *junit) properties() {
 		return
 	}
 	j.open("properties", 4)
-	for _, p := range []attr{
+	for _, p := range append([]attr{
 		{"project", j.job.Project}, {"ref", j.job.Ref}, {"commit", j.job.Commit}, {"pipeline", j.job.Pipeline},
 		{"pipeline_id", j.job.PipelineID}, {"job", j.job.Job}, {"stage", j.job.Stage},
-	} {
+	}, j.facts...) {
 		if p.value != "" {
 			j.tag("property", 6, attr{"name", p.name}, attr{"value", p.value})
 			j.out.WriteString("/>\n")

@@ -62,6 +62,9 @@ func (m *markdownPrinter) header() {
 	if m.trace.Incomplete {
 		m.out.WriteString(", the trace ends before the run")
 	}
+	if m.trace.Allowed() {
+		m.out.WriteString(", " + allowedText)
+	}
 	if r.ExitCode != nil && *r.ExitCode != 0 {
 		fmt.Fprintf(m.out, " (exit %d)", *r.ExitCode)
 	}
@@ -74,6 +77,9 @@ func (m *markdownPrinter) header() {
 		facts = append(facts, markdownCode(strings.TrimSpace(id.Ref+" "+id.Commit[:min(len(id.Commit), markdownCommit)]), markdownName))
 	}
 	facts = append(facts, r.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if image := m.trace.ignoredImage(); image != "" {
+		facts = append(facts, "without its image "+markdownCode(image, markdownName))
+	}
 	fmt.Fprintf(m.out, "%s\n", strings.Join(slices.DeleteFunc(facts, func(s string) bool { return s == "" }), " · "))
 }
 

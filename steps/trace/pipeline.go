@@ -148,14 +148,30 @@ func (p *pipelinePage) title() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
 
-// status is that of the job that ended worst.
+// status is that of the job that ended worst. One that was allowed to fail did not end badly.
 func (p *pipelinePage) status() event.Status {
+	var traces []*Trace
+	for _, j := range p.jobs {
+		traces = append(traces, j.Trace)
+	}
+	return pipelineStatus(traces)
+}
+
+func pipelineStatus(traces []*Trace) event.Status {
 	for _, status := range []event.Status{event.Running, event.Failure, event.Cancelled} {
-		if slices.ContainsFunc(p.jobs, func(j *pipelineJob) bool { return j.Run.Status == status }) {
+		if slices.ContainsFunc(traces, func(t *Trace) bool { return t.Run.Status == status && !t.Allowed() }) {
 			return status
 		}
 	}
 	return event.Success
+}
+
+// standing is the class of how a job ended: its status, or "allowed".
+func (j *pipelineJob) standing() string {
+	if j.Allowed() {
+		return "allowed"
+	}
+	return string(j.Run.Status)
 }
 
 // span is when the first job began and the last one ended.
@@ -171,13 +187,14 @@ func (p *pipelinePage) span() (from, to time.Time) {
 	return from, to
 }
 
-func statusBadge(s event.Status) string {
-	return fmt.Sprintf(`<span class="badge s-%s"><span aria-hidden="true">%s</span>%s</span>`, s, symbols[s], s)
+// statusBadge shows a status as a text in the colours of a class.
+func statusBadge(s event.Status, class, text string) string {
+	return fmt.Sprintf(`<span class="badge s-%s"><span aria-hidden="true">%s</span>%s</span>`, class, symbols[s], text)
 }
 
 func (p *pipelinePage) header() {
 	from, to := p.span()
-	fmt.Fprintf(p.out, "<header id=\"run\"><div class=\"run-top\">%s<h1>%s</h1></div>\n<div class=\"facts\">", statusBadge(p.status()),
+	fmt.Fprintf(p.out, "<header id=\"run\"><div class=\"run-top\">%s<h1>%s</h1></div>\n<div class=\"facts\">", statusBadge(p.status(), string(p.status()), string(p.status())),
 		xmlText(cmp.Or(p.each(func(id event.Identity) string { return id.Pipeline }), "Pipeline")))
 	for _, fact := range [][2]string{
 		{"project", p.each(func(id event.Identity) string { return id.Project })}, {"ref", p.each(func(id event.Identity) string { return id.Ref })},
@@ -218,9 +235,9 @@ func (p *pipelinePage) graph() {
 	for _, j := range p.jobs {
 		x, y := at(j)
 		fmt.Fprintf(p.out, `<a href="#%s"><title>%s, %s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6"/>`,
-			j.anchor, xmlText(j.name), j.Run.Status, x, y, graphWidth, graphBox)
+			j.anchor, xmlText(j.name), j.ended(), x, y, graphWidth, graphBox)
 		fmt.Fprintf(p.out, `<text class="s-%s" x="%d" y="%d">%s</text><text x="%d" y="%[3]d">%[6]s</text></a>`+"\n",
-			j.Run.Status, x+8, y+20, symbols[j.Run.Status], x+26, xmlText(cut(oneLine(j.name), graphName)))
+			j.standing(), x+8, y+20, symbols[j.Run.Status], x+26, xmlText(cut(oneLine(j.name), graphName)))
 	}
 	p.out.WriteString("</svg></div></section>\n")
 }
@@ -235,7 +252,7 @@ func (p *pipelinePage) timeline() {
 	p.out.WriteString("<section aria-label=\"Timeline\"><h2>Timeline</h2>\n")
 	for _, j := range p.jobs {
 		fmt.Fprintf(p.out, `<div class="time"><a href="#%s">%s</a><span class="num">%s</span><svg class="s-%s" aria-hidden="true"><rect x="%s" y="4" width="%s" height="10" rx="3"/></svg></div>`+"\n",
-			j.anchor, xmlText(j.name), shortDuration(j.Run.Duration), j.Run.Status, share(j.Run.Started.Sub(from)), share(j.Run.Duration))
+			j.anchor, xmlText(j.name), shortDuration(j.Run.Duration), j.standing(), share(j.Run.Started.Sub(from)), share(j.Run.Duration))
 	}
 	p.out.WriteString("</section>\n")
 }
@@ -243,11 +260,14 @@ func (p *pipelinePage) timeline() {
 // job writes why a job failed, and the logs of its steps.
 func (p *pipelinePage) job(j *pipelineJob) {
 	open := ""
-	if j.Run.Status == event.Failure || j.Incomplete || len(p.jobs) == 1 {
+	if j.Run.Status == event.Failure && !j.Allowed() || j.Incomplete || len(p.jobs) == 1 {
 		open = " open"
 	}
 	fmt.Fprintf(p.out, "<details class=\"box\" id=\"%s\"%s><summary><h2>%s</h2>%s<span class=\"count\">%s</span></summary>\n",
-		j.anchor, open, xmlText(j.name), statusBadge(j.Run.Status), shortDuration(j.Run.Duration))
+		j.anchor, open, xmlText(j.name), statusBadge(j.Run.Status, j.standing(), j.ended()), shortDuration(j.Run.Duration))
+	if image := j.ignoredImage(); image != "" {
+		fmt.Fprintf(p.out, "<div class=\"notice warn\">%s</div>\n", xmlText(ignoredText(image)))
+	}
 	if j.Run.Error != nil {
 		fmt.Fprintf(p.out, "<div class=\"notice bad\">%s", xmlText(j.Run.Error.Error()))
 		for _, d := range j.Run.Error.Diagnostics {

@@ -15,6 +15,11 @@ func TestThePageOfAPipeline(t *testing.T) {
 		return read(t, record(t, func(s *script) {
 			s.at(0, "", event.RunStarted{ID: id.Job, Identity: &id})
 			s.run("1", "say "+id.Job, "log of "+id.Job+" "+evil+"\n", exit, 50)
+			status := event.Success
+			if exit != 0 {
+				status = event.Failure
+			}
+			s.at(0, "", event.RunFinished{Status: status, ExitCode: &exit})
 		}))
 	}
 	export := func(traces ...*Trace) string {
@@ -42,6 +47,18 @@ func TestThePageOfAPipeline(t *testing.T) {
 			if !strings.Contains(page, want) {
 				t.Errorf("it does not have %q", want)
 			}
+		}
+	})
+	t.Run("a job that was allowed to fail does not fail the pipeline", func(t *testing.T) {
+		page := export(job(event.Identity{Pipeline: "ci.yml", Job: "lint", AllowFailure: true}, 3), job(event.Identity{Pipeline: "ci.yml", Job: "build"}, 0))
+		for _, want := range []string{"<title>ci.yml · success</title>", `<span class="badge s-allowed"><span aria-hidden="true">✗</span>allowed to fail</span>`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("it does not have %q", want)
+			}
+		}
+		failed := export(job(event.Identity{Pipeline: "ci.yml", Job: "lint", AllowFailure: true}, 3), job(event.Identity{Pipeline: "ci.yml", Job: "build"}, 1))
+		if !strings.Contains(failed, "<title>ci.yml · failure</title>") {
+			t.Error("one that was not does not fail it")
 		}
 	})
 	t.Run("needs are lines, those of a group to each of its jobs", func(t *testing.T) {

@@ -124,7 +124,10 @@ func (p *textPrinter) header() {
 	case r.ExitCode != nil && *r.ExitCode != 0:
 		head += fmt.Sprintf(" (exit %d)", *r.ExitCode)
 	}
-	fmt.Fprintf(p.out, "%s %s in %s\n", p.symbol(r.Status, false), p.color(colorBold, head), shortDuration(r.Duration))
+	if p.trace.Allowed() {
+		head += ", " + allowedText
+	}
+	fmt.Fprintf(p.out, "%s %s in %s\n", p.symbol(r.Status, p.trace.Allowed()), p.color(colorBold, head), shortDuration(r.Duration))
 	about := []string{countText(r.Counts), r.Started.UTC().Format("2006-01-02 15:04:05 UTC")}
 	if rt := p.trace.Runtime; rt.Version != "" || rt.OS != "" {
 		about = append(about, strings.TrimSpace(rt.Version+" "+rt.OS+"/"+rt.Arch))
@@ -136,6 +139,9 @@ func (p *textPrinter) header() {
 	id := p.trace.Identity()
 	if identityKnown(id) {
 		p.line(2, colorDim, identityText(id))
+	}
+	if image := p.trace.ignoredImage(); image != "" {
+		p.line(2, colorYellow, ignoredText(image))
 	}
 	if p.trace.Incomplete {
 		p.line(2, colorYellow, "the trace ends before the run does: it was killed, or it is still running")

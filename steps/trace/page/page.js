@@ -98,19 +98,21 @@
     const title = job.job || described || "Run";
     const known = [["project", job.project], ["ref", job.ref], ["commit", (job.commit || "").slice(0, 10)], ["pipeline", [job.pipeline, job.pipeline_id].filter(Boolean).join(" ")],
       ["stage", job.stage]].filter(([, text]) => text);
+    const allowed = run.status === "failure" && (job.allow_failure || (job.allow_failure_exit_codes || []).includes(run.exit_code));
     const c = run.counts || {};
     const counts = [["success", "ok"], ["failure", "failed"], ["allowed", "failed as allowed"], ["cancelled", "cancelled"], ["skipped", "skipped"]]
       .filter(([k]) => c[k]).map(([k, w]) => h("span", { class: "s-" + k }, c[k] + " " + w));
     const rt = trace.runtime || {};
     const failed = firstFailure();
     $("run").append(
-      h("div", { class: "run-top" }, badge(run.status), h("h1", {}, title), h("span", { class: "run-id" }, run.id), h("span", { class: "spacer" }),
+      h("div", { class: "run-top" }, badge(allowed ? "allowed" : run.status), h("h1", {}, title), h("span", { class: "run-id" }, run.id), h("span", { class: "spacer" }),
         h("button", { id: "theme", type: "button", onclick: toggleTheme, "aria-keyshortcuts": "t" })),
       known.length ? h("div", { class: "facts", id: "job" }, known.map(([what, text]) => h("span", {}, what + " ", h("b", {}, text)))) : "",
       h("div", { class: "facts" }, h("span", {}, h("b", {}, duration(run.duration_ns / 1e6))), ...counts,
         run.exit_code ? h("span", {}, "exit " + run.exit_code) : null, ...counted(everything()).map(([k, n]) => h("span", { class: "a-" + k }, plural(n, k))),
         h("time", { datetime: run.started }, clock(run.started)),
         rt.os && h("span", {}, [rt.version, rt.os + "/" + rt.arch].filter(Boolean).join(" · "))),
+      (run.environment || NO_ENTRIES).ignored_image ? h("div", { class: "notice warn" }, "The job ran without its image " + run.environment.ignored_image) : "",
       trace.incomplete ? h("div", { class: "notice warn" }, "The trace ends before the run does: it was killed, or it is still running.") : "",
       run.stopping ? h("div", { class: "notice warn" }, "Asked to stop: " + run.stopping.reason) : "",
       run.error ? problem(run.error, "", failed && h("button", { type: "button", onclick: () => select(failed, true) }, "Show the step")) : "",
