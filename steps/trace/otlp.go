@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/rungci/rung/internal/otlp"
@@ -32,14 +34,15 @@ func WriteSpans(w io.Writer, traces []*Trace, parent SpanParent) error {
 		parent.Trace = otlp.ID(16, parts...)
 	}
 	var all otlp.Traces
-	if len(traces) > 1 {
-		o := &spanWriter{trace: traces[0], id: parent.Trace}
+	several := len(traces) > 1
+	if several {
+		o := newSpanWriter(traces[0], parent.Trace)
 		parent.Span = o.wholePipeline(traces, parts, parent.Span)
 		all.ResourceSpans = append(all.ResourceSpans, o.document())
 	}
 	for _, t := range traces {
-		o := &spanWriter{trace: t, id: parent.Trace}
-		o.run(parent.Span)
+		o := newSpanWriter(t, parent.Trace)
+		o.run(parent.Span, several)
 		for _, s := range t.Steps {
 			o.step(s, o.spans[0])
 		}
@@ -50,8 +53,13 @@ func WriteSpans(w io.Writer, traces []*Trace, parent SpanParent) error {
 
 type spanWriter struct {
 	trace *Trace
+	job   event.Identity
 	id    string // of the trace that all spans are in
 	spans []*otlp.Span
+}
+
+func newSpanWriter(t *Trace, id string) *spanWriter {
+	return &spanWriter{trace: t, job: t.Identity(), id: id}
 }
 
 func (o *spanWriter) document() otlp.ResourceSpans {
@@ -64,38 +72,64 @@ func (o *spanWriter) document() otlp.ResourceSpans {
 
 // wholePipeline adds the span that the jobs of a pipeline are below, and returns its ID.
 func (o *spanWriter) wholePipeline(traces []*Trace, parts []string, parent string) string {
-	began, ended := traces[0].Run.Started, traces[0].Run.Started
+	began, last := traces[0].Run.Started, traces[0].Run.Started
 	for _, t := range traces {
 		if t.Run.Started.Before(began) {
 			began = t.Run.Started
 		}
-		if end := t.Run.Started.Add(t.Run.Duration); end.After(ended) {
-			ended = end
+		if end := t.Run.Started.Add(t.Run.Duration); end.After(last) {
+			last = end
 		}
 	}
-	span := o.add("", nil, cmp.Or(o.pipeline(), "pipeline"), began, ended.Sub(began))
+	span := o.add("", nil, cmp.Or(o.pipeline(), "pipeline"), began, last.Sub(began))
 	span.SpanID, span.Parent, span.Kind = otlp.ID(8, append(parts, "pipeline")...), parent, otlp.Server
-	return span.SpanID // without a status: a job that failed may have been allowed to
+	status := pipelineStatus(traces)
+	span.Attributes = otlp.Texts("cicd.pipeline.result", otlpResult(status, firstError(traces)))
+	ended(span, status, nil, "")
+	return span.SpanID
+}
+
+// firstError is the error of the first job that failed, and was not allowed to.
+func firstError(traces []*Trace) *event.Error {
+	for _, t := range traces {
+		if t.Run.Status == event.Failure && !t.Allowed() {
+			return t.Run.Error
+		}
+	}
+	return nil
 }
 
 // resource says what ran the steps and for which commit.
 func (o *spanWriter) resource() []otlp.Attribute {
 	job, rt := o.trace.Run.Job, o.trace.Runtime
+	owner, name := path.Split(o.job.Project)
 	return otlp.Texts("service.name", "step-runner", "service.version", rt.Version, "os.type", rt.OS, "host.arch", rt.Arch,
-		"cicd.pipeline.name", o.pipeline(), "cicd.pipeline.run.id", cmp.Or(job["CI_PIPELINE_ID"], o.trace.Run.ID), "cicd.pipeline.run.url.full", job["CI_PIPELINE_URL"],
-		"vcs.repository.url.full", job["CI_PROJECT_URL"], "vcs.ref.head.name", job["CI_COMMIT_REF_NAME"], "vcs.ref.head.revision", job["CI_COMMIT_SHA"])
+		"cicd.pipeline.name", o.pipeline(), "cicd.pipeline.run.id", cmp.Or(o.job.PipelineID, o.trace.Run.ID), "cicd.pipeline.run.url.full", job["CI_PIPELINE_URL"],
+		"vcs.repository.url.full", job["CI_PROJECT_URL"], "vcs.repository.name", name, "vcs.owner.name", strings.TrimSuffix(owner, "/"),
+		"vcs.ref.head.name", o.job.Ref, "vcs.ref.head.revision", o.job.Commit)
 }
 
-func (o *spanWriter) pipeline() string {
-	job := o.trace.Run.Job
-	return cmp.Or(job["CI_PIPELINE_NAME"], job["CI_PROJECT_PATH"])
-}
+// pipeline names the pipeline; the project stands for one that has no name.
+func (o *spanWriter) pipeline() string { return cmp.Or(o.job.Pipeline, o.job.Project) }
 
-func (o *spanWriter) run(parent string) {
+// run adds the span of a job, or of any run. Of several, the result of the pipeline is that of all.
+func (o *spanWriter) run(parent string, several bool) {
 	r := o.trace.Run
-	span := o.add("", nil, cmp.Or(r.Job["CI_JOB_NAME"], "run"), r.Started, r.Duration)
+	span := o.add("", nil, cmp.Or(o.job.Job, "run"), r.Started, r.Duration)
 	span.Kind, span.Parent = otlp.Server, parent
-	span.Attributes = otlp.Texts("cicd.pipeline.result", otlpResult(r.Status, r.Error), "rung.run.id", r.ID)
+	result := otlpResult(r.Status, r.Error)
+	if !several {
+		span.Attributes = otlp.Texts("cicd.pipeline.result", result)
+	}
+	if o.job.Job != "" {
+		span.Attributes = append(span.Attributes, otlp.Texts("cicd.pipeline.task.name", o.job.Job, "cicd.pipeline.task.run.id", r.ID, "cicd.pipeline.task.run.result", result)...)
+	}
+	span.Attributes = append(span.Attributes, otlp.Texts("rung.run.id", r.ID)...)
+	if allowed := o.trace.Allowed(); allowed {
+		span.Attributes = append(span.Attributes, otlp.Attribute{Key: "rung.job.allowed_to_fail", Value: otlp.Value{Bool: &allowed}})
+		ended(span, event.Success, r.Error, "")
+		return
+	}
 	ended(span, r.Status, r.Error, message(r.Error, ""))
 }
 

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -139,6 +140,9 @@ func TestOTLPOfAPipeline(t *testing.T) {
 		t.Fatalf("%d traces, and %d spans of a pipeline and its runs", len(traces), len(roots))
 	}
 	pipeline := roots[0]
+	if pipeline.Status.GetCode() != spans.Status_STATUS_CODE_ERROR || otlpText(pipeline.Attributes, "cicd.pipeline.result") != "failure" {
+		t.Errorf("the pipeline is %v", pipeline)
+	}
 	for _, run := range roots[1:] {
 		if string(run.ParentSpanId) != string(pipeline.SpanId) || run.StartTimeUnixNano < pipeline.StartTimeUnixNano || run.EndTimeUnixNano > pipeline.EndTimeUnixNano {
 			t.Errorf("the run is not in its pipeline: %v", run)
@@ -146,5 +150,55 @@ func TestOTLPOfAPipeline(t *testing.T) {
 	}
 	if ids[string(pipeline.ParentSpanId)] || len(pipeline.ParentSpanId) == 0 {
 		t.Errorf("the pipeline is below %q", pipeline.ParentSpanId)
+	}
+}
+
+func TestOTLPTellsWhichJobsOfWhichPipeline(t *testing.T) {
+	job := func(name string, exit int) *Trace {
+		return read(t, record(t, func(s *script) {
+			s.at(0, "", event.RunStarted{ID: "run-of-" + name, Identity: &event.Identity{
+				Project: "group/sub/project", Ref: "main", Commit: "abc", Pipeline: "ci.yml", PipelineID: "p42", Job: name, AllowFailure: name == "lint",
+			}})
+			s.run("1", "script", "", exit, 50)
+			status := event.Success
+			if exit != 0 {
+				status = event.Failure
+			}
+			s.at(0, "", event.RunFinished{Status: status, ExitCode: &exit})
+		}))
+	}
+	var document bytes.Buffer
+	if err := WriteSpans(&document, []*Trace{job("build", 0), job("lint", 3)}, SpanParent{}); err != nil {
+		t.Fatal(err)
+	}
+	var request spans.TracesData
+	if err := protojson.Unmarshal(document.Bytes(), &request); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range request.ResourceSpans {
+		for key, want := range map[string]string{
+			"cicd.pipeline.name": "ci.yml", "cicd.pipeline.run.id": "p42", "vcs.repository.name": "project", "vcs.owner.name": "group/sub",
+			"vcs.ref.head.name": "main", "vcs.ref.head.revision": "abc",
+		} {
+			if got := otlpText(r.Resource.Attributes, key); got != want {
+				t.Errorf("%s is %q, not %q", key, got, want)
+			}
+		}
+		for _, s := range r.ScopeSpans[0].Spans {
+			if s.Kind != spans.Span_SPAN_KIND_SERVER {
+				continue
+			}
+			names = append(names, s.Name)
+			if s.Status.GetCode() != spans.Status_STATUS_CODE_OK {
+				t.Errorf("%s has failed, though what failed was allowed to: %v", s.Name, s)
+			}
+			if task := otlpText(s.Attributes, "cicd.pipeline.task.name"); s.Name != "ci.yml" && task != s.Name {
+				t.Errorf("%s is the job %q", s.Name, task)
+			}
+		}
+	}
+	if got := strings.Join(names, " "); got != "ci.yml build lint" {
+		t.Errorf("the spans are %s", got)
 	}
 }
