@@ -249,7 +249,7 @@ func (a *attempt) record(ctx context.Context, file string) (outcome *session.Out
 	identity := a.Identity().Hide(a.Hide)
 	shown := a.View(a.Observer.Run(a.Name()))
 	s, unfinished := a.steps, &session.Unfinished{}
-	all := sinks{unfinished, outcome, session.Described(record, described, &identity), shown}
+	all := sinks{unfinished, outcome, session.Described(record, described, &identity), session.Described(shown, nil, &identity)}
 	err = session.Run(ctx, session.KillOn(a.Kill), a.env, client.Request{
 		ID: a.place.Job.ID, Component: s.Plan, WorkDir: s.Project, Env: a.stepEnv(), Variables: s.Variables, Secrets: s.Secrets,
 		Timeout: s.Timeout, Grace: a.Grace, Lock: s.Lock, LogFile: logFile, InheritEnv: a.InheritEnv, Confine: a.Confine,

@@ -189,6 +189,10 @@ func (r *reporter) lastLine(b event.RunFinished) string {
 	default:
 		word, of, decided = r.look.paint(styleError, "FAILED"), total, c.Failure
 	}
+	allowed := ""
+	if r.run.allowed(b) {
+		word, allowed = r.look.paint(styleWarn, "FAILED"), ", allowed to fail"
+	}
 	steps := ""
 	switch {
 	case b.Status == event.Success && decided == of:
@@ -198,7 +202,7 @@ func (r *reporter) lastLine(b event.RunFinished) string {
 	case total > 0:
 		steps = " after " + plural(total-c.Skipped, "step")
 	}
-	text := word + steps + countsText(b.Status, c) + " in " + exact(b.Duration) + r.run.noted.text()
+	text := word + steps + countsText(b.Status, c) + " in " + exact(b.Duration) + allowed + r.run.noted.text()
 	if r.o.TraceFile != "" && (b.Status != event.Success || r.o.Verbose > 0) {
 		text += "   trace: " + cleanText(r.o.TraceFile)
 	}

@@ -121,8 +121,8 @@ func (f *folds) repeated(lines []string) []string {
 	return lines
 }
 
-// failure returns the command that makes GitHub show an error beside the line that failed, in the changes of a pull request.
-func (f *folds) failure(at failure) string {
+// failure returns the command that makes GitHub show an error, or a warning, beside the line that failed, in the changes of a pull request.
+func (f *folds) failure(at failure, level string) string {
 	if f.kind != FoldGitHub {
 		return ""
 	}
@@ -140,7 +140,7 @@ func (f *folds) failure(at failure) string {
 	if span.Line > 0 {
 		properties = fmt.Sprintf("file=%s,line=%d,col=%d,%s", githubProperty(cleanText(span.File)), span.Line, max(span.Column, 1), properties)
 	}
-	return "::error " + properties + "::" + githubData.Replace(cleanLines(message)) + "\n"
+	return "::" + level + " " + properties + "::" + githubData.Replace(cleanLines(message)) + "\n"
 }
 
 // githubData escapes what follows a command of GitHub's, as its toolkit does; githubProperty a value before it.
@@ -150,14 +150,18 @@ func githubProperty(s string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(githubData.Replace(s))
 }
 
-// failureCommands are those of all failures that are remembered.
-func (f *folds) failureCommands(list []failure, b event.RunFinished) string {
+// failureCommands are those of all failures that are remembered. Those of a job that was allowed to fail are warnings.
+func (f *folds) failureCommands(list []failure, b event.RunFinished, allowed bool) string {
 	if b.Status != event.Failure {
 		return ""
 	}
+	level := "error"
+	if allowed {
+		level = "warning"
+	}
 	var text strings.Builder
 	for _, at := range list {
-		text.WriteString(f.failure(at))
+		text.WriteString(f.failure(at, level))
 	}
 	return text.String()
 }

@@ -200,7 +200,7 @@ func (r *reporter) find(path string) *step {
 }
 
 func (r *reporter) runStarted(b event.RunStarted, now time.Time) {
-	r.run.started, r.run.source = now, b.Source
+	r.run.started, r.run.source, r.run.job = now, b.Source, b.Identity
 	r.folds.run = b.ID[:min(len(b.ID), maxFoldRun)]
 	if b.Component != nil {
 		r.run.file = b.Component.Definition.Span.File
@@ -343,5 +343,5 @@ func (r *reporter) runFinished(b event.RunFinished) {
 	r.out.ended(&r.stray)
 	r.run.running, r.run.progress, r.run.leaves = nil, nil, 0
 	clear(r.run.byPath)
-	r.insist(r.folds.endTo(0, r.o.Now()) + r.folds.failureCommands(r.run.failures, b) + r.ending(b))
+	r.insist(r.folds.endTo(0, r.o.Now()) + r.folds.failureCommands(r.run.failures, b, r.run.allowed(b)) + r.ending(b))
 }

@@ -22,6 +22,7 @@ type run struct {
 	started  time.Time
 	source   string // the text the run was started with
 	file     string // the name that spans know that text by
+	job      *event.Identity
 	running  []*step
 	byPath   map[string]*step
 	leaves   int // running steps without running children: those that work
@@ -194,6 +195,11 @@ func (r *run) forget(path string) {
 
 func (r *run) hasFailureIn(path string) bool {
 	return slices.ContainsFunc(r.failures, func(f failure) bool { return isUnder(f.path, path) })
+}
+
+// allowed reports whether the run is a job that failed and was allowed to.
+func (r *run) allowed(b event.RunFinished) bool {
+	return b.Status == event.Failure && r.job.Allows(b.ExitCode)
 }
 
 func (r *run) addFailure(f failure) {
