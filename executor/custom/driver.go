@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/executor"
-	processes "github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/textbusy"
 )
 
 // Driver are the programs of a driver and how they are called, as [runners.custom] has them. Times of 0 are the defaults.
@@ -118,7 +118,7 @@ type process struct {
 func (f *folder) start(c call) (*process, error) {
 	_ = os.Remove(f.exitCodeFile()) // of an earlier call
 	var cmd *exec.Cmd
-	err := processes.WhileBusy(func() error {
+	err := textbusy.Retry(func() error {
 		cmd = exec.Command(c.program, c.args...)
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = f.dir, f.environ(), c.stdout, c.stderr, stragglerTime
 		ownGroup(cmd)

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/rungci/rung/internal/pluginhost/handshake"
-	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/internal/tempfolder"
+	"github.com/rungci/rung/internal/textbusy"
 )
 
 const (
@@ -51,7 +51,7 @@ var passed = []string{"GORACE", "PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPD
 // Start starts a process of a plugin of this kind from a file, which Verified gave and may just have written.
 func (k *Kind) Start(ctx context.Context, c *Config, file string) (*Process, error) {
 	var p *Process
-	err := process.WhileBusy(func() (err error) {
+	err := textbusy.Retry(func() (err error) {
 		p, err = k.start(ctx, c, file)
 		return err
 	})

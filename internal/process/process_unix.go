@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rungci/rung/internal/confine"
+	"github.com/rungci/rung/internal/textbusy"
 )
 
 const (
@@ -79,7 +80,7 @@ func start(spec *Spec, in *input, out *output) (*child, error) {
 	if !spec.Outlives {
 		endTogether(attr.Sys)
 	}
-	err = WhileBusy(func() error {
+	err = textbusy.Retry(func() error {
 		return c.fork(func() (int, error) { return syscall.ForkExec(program, spec.Args, attr) })
 	})
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package process
+package textbusy_test
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rungci/rung/internal/textbusy"
 )
 
 func TestAProgramThatIsStillOpenForWritingIsStartedOnceItIsClosed(t *testing.T) {
@@ -20,7 +22,7 @@ func TestAProgramThatIsStillOpenForWritingIsStartedOnceItIsClosed(t *testing.T) 
 		t.Fatal(err)
 	}
 	time.AfterFunc(20*time.Millisecond, func() { open.Close() })
-	if err := WhileBusy(func() error { return exec.Command(file).Run() }); err != nil {
+	if err := textbusy.Retry(func() error { return exec.Command(file).Run() }); err != nil {
 		t.Error(err)
 	}
 }
