@@ -90,7 +90,7 @@ func (e *entry) look(ctx, life context.Context) error {
 		ctx, cancel := context.WithTimeout(life, probeTime)
 		defer cancel()
 		var least executor.Job
-		if of.Rank() < executor.Container.Rank() {
+		if of.Rank() < executor.Container.Rank() && !opened.executor.Capabilities().Driver { // whose folders are in its place
 			home(e.manager.o.State, e.settings(), &least)
 		}
 		if err := prober.Probe(ctx, &least); err != nil {
