@@ -146,7 +146,7 @@ func TestAJobIsASpanWithItsStepsBelow(t *testing.T) {
 			t.Errorf("%s is in trace %s", s.Name, id(s.TraceId))
 		}
 	}
-	if steps, script := c.spans["step-runner run"], c.spans["step-runner script"]; steps == nil || script == nil || id(steps.ParentSpanId) != id(run.SpanId) {
+	if steps, script := c.spans["step-runner test"], c.spans["step-runner script"]; steps == nil || script == nil || id(steps.ParentSpanId) != id(run.SpanId) {
 		t.Errorf("the steps are not below the run of the job: %v", c.spans)
 	}
 	if whole.Status.Code != spans.Status_STATUS_CODE_ERROR || attribute(whole.Attributes, "cicd.pipeline.task.run.result") != "failure" || attribute(whole.Attributes, "error.type") != "script_failure" {
