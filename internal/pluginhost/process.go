@@ -16,6 +16,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
+	"github.com/rungci/rung/internal/lastoutput"
 	"github.com/rungci/rung/internal/pluginhost/handshake"
 	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/internal/textbusy"
@@ -39,7 +40,7 @@ type Process struct {
 	ended   context.Context // for the reason why
 	finish  context.CancelCauseFunc
 	kill    context.CancelFunc
-	output  *tail
+	output  *lastoutput.Buffer
 	sockets string // the folder of its sockets, which it may leave behind
 	exit    sync.Once
 	exited  chan struct{}
@@ -79,7 +80,7 @@ func (k *Kind) start(ctx context.Context, c *Config, file string) (*Process, err
 		}
 	}
 	cmd.Env = append(append(cmd.Env, c.Env...), certificateVariable+"="+certificate, goplugin.EnvUnixSocketDir+"="+sockets)
-	p := &Process{kind: k, name: c.Name, kill: kill, output: &tail{}, sockets: sockets, exited: make(chan struct{})}
+	p := &Process{kind: k, name: c.Name, kill: kill, output: &lastoutput.Buffer{Max: maxSaid}, sockets: sockets, exited: make(chan struct{})}
 	p.ended, p.finish = context.WithCancelCause(context.Background())
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
@@ -293,25 +294,5 @@ func (p *Process) PID() int {
 	return pid
 }
 
-// tail keeps the end of what a process writes to standard error.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-const maxTail = 4 << 10
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p[max(0, len(p)-maxTail):]...)
-	t.text = t.text[max(0, len(t.text)-maxTail):]
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?"))
-}
+// maxSaid is how much of what a process writes to standard error is kept, in bytes.
+const maxSaid = 4 << 10

@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/executor/provider"
 	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/internal/lastoutput"
 )
 
 // connectTime bounds an attempt to connect, where the configuration does not.
@@ -236,22 +237,8 @@ func (l *lent) Close() error {
 	return nil
 }
 
-// maxSaid is how much of the output of a command is kept, in bytes.
+// maxSaid is how much of the output of a command on a machine is kept, in bytes: jobs may have replaced it by what prints for ever.
 const maxSaid = 2000
-
-// said is the end of what a command on a machine has printed: jobs may have replaced it by what prints for ever.
-type said struct{ text []byte }
-
-// Write implements io.Writer.
-func (s *said) Write(p []byte) (int, error) {
-	s.text = append(s.text, p[max(0, len(p)-maxSaid):]...)
-	s.text = s.text[max(0, len(s.text)-maxSaid):]
-	return len(p), nil
-}
-
-func (s *said) String() string {
-	return strings.ToValidUTF8(strings.TrimSpace(string(s.text)), "?")
-}
 
 // prepare makes a machine ready.
 func (h *hosts) prepare(ctx context.Context, m *control.Machine) error {
@@ -281,7 +268,7 @@ func (h *hosts) ready(ctx context.Context, s *shared) error {
 	if a == nil || a.InstanceReadyCommand == "" {
 		return nil
 	}
-	var out said
+	out := lastoutput.Buffer{Max: maxSaid}
 	code, err := run(ctx, s.host, &host.Command{Args: readyCommand(s.host.Platform(), a.InstanceReadyCommand), Stdout: &out, Stderr: &out})
 	switch {
 	case ctx.Err() != nil:

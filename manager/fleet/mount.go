@@ -11,6 +11,7 @@ import (
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/fleet/control"
 	"github.com/rungci/rung/fleet/group"
+	"github.com/rungci/rung/internal/lastoutput"
 )
 
 // Volumes that are block devices are mounted by the host, so that a plugin need not know what is on a machine:
@@ -164,7 +165,7 @@ func (m *mounts) posix(ctx context.Context, on *control.Machine, args ...string)
 	if s.host.Platform().OS == "windows" {
 		return -1, "", errors.New("it has no POSIX shell")
 	}
-	var out said
+	out := lastoutput.Buffer{Max: maxSaid}
 	code, err = run(ctx, s.host, &host.Command{Args: args, Stdout: &out, Stderr: &out})
 	return code, out.String(), err
 }
