@@ -115,8 +115,10 @@ type Snapshot struct {
 	Changed bool
 }
 
-// left out of a snapshot: what local runs keep, unless it is committed.
-const stateFolder = ".rung"
+const (
+	stateFolder = ".rung"                       // what local runs keep: left out of a snapshot, unless Git tracks it
+	sourcesFile = stateFolder + "/sources.toml" // a setting of the project in it
+)
 
 // Snapshot makes a commit of the work tree, and the refs of a pipeline: its own, those of the folder's repository, and branch or tag, which are
 // where the pipeline is. Both may be empty.
@@ -134,6 +136,9 @@ func (r *Repository) Snapshot(ctx context.Context, pipeline int, branch, tag str
 	}
 	quiet := []string{"-c", "core.splitIndex=false", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.bare=false"}
 	if _, err := r.git(ctx, env, r.folder, append(quiet, "add", "--all", "--", ".", ":(exclude,top)"+stateFolder)...); err != nil {
+		return nil, fmt.Errorf("making a commit of the work tree: %w", err)
+	}
+	if err := r.addState(ctx, env, quiet); err != nil {
 		return nil, fmt.Errorf("making a commit of the work tree: %w", err)
 	}
 	tree, err := r.git(ctx, env, r.folder, append(quiet, "write-tree")...)
@@ -156,6 +161,21 @@ func (r *Repository) Snapshot(ctx context.Context, pipeline int, branch, tag str
 		out.Changed = true
 	}
 	return out, r.setRefs(ctx, out.Commit, pipeline, branch, tag)
+}
+
+// addState adds what belongs to the project in the folder of local runs.
+func (r *Repository) addState(ctx context.Context, env, options []string) error {
+	if _, err := os.Lstat(filepath.Join(r.folder, stateFolder)); err != nil {
+		return nil
+	}
+	if _, err := r.git(ctx, env, r.folder, append(options, "add", "--update", ".")...); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(r.folder, sourcesFile)); err != nil {
+		return nil
+	}
+	_, err := r.git(ctx, env, r.folder, append(options, "add", "--force", "--", sourcesFile)...)
+	return err
 }
 
 // index is a copy of the index, which knows what has not changed: to read all files again would take long. It is a new file.

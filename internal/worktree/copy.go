@@ -120,11 +120,8 @@ func (c *copying) files(from, to, rel string, depth int, names []string) error {
 	return err
 }
 
-// ours reports whether a name belongs to us: the project's state, or the copy itself.
+// ours reports whether a name belongs to the copy itself.
 func (t *treeCopy) ours(name string) bool {
-	if t.rel == "" && (name == stateFolder || strings.HasPrefix(name, stateFolder+"/")) {
-		return true
-	}
 	full := filepath.Join(t.from, filepath.FromSlash(name))
 	return full == t.copying.to || strings.HasPrefix(full, t.copying.to+string(filepath.Separator))
 }

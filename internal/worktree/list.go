@@ -83,7 +83,15 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 	if len(names) > MaxFiles {
 		return nil, fmt.Errorf("%s has more than %d files", dir, MaxFiles)
 	}
+	if rel == "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return untracked[name] && isState(name) })
+	}
 	return withoutRecords(dir, names, untracked), nil
+}
+
+// isState reports whether a name in a project is of our own state there, if it is not tracked.
+func isState(name string) bool {
+	return name != sourcesFile && (name == stateFolder || strings.HasPrefix(name, stateFolder+"/"))
 }
 
 // folder copies a folder that is not a work tree, with all that is in it.
@@ -123,7 +131,7 @@ func (c *copying) walk(from, rel string) ([]string, error) {
 		if path == from {
 			return nil
 		}
-		if path == c.to || entry.Name() == ".git" || rel == "" && path == filepath.Join(from, stateFolder) {
+		if path == c.to || entry.Name() == ".git" {
 			return skip(entry)
 		}
 		name, err := filepath.Rel(from, path)
@@ -131,6 +139,12 @@ func (c *copying) walk(from, rel string) ([]string, error) {
 			return err
 		}
 		name = filepath.ToSlash(name)
+		if rel == "" && name == stateFolder && entry.IsDir() {
+			if _, err := os.Lstat(filepath.Join(from, sourcesFile)); err == nil {
+				names = append(names, stateFolder+"/", sourcesFile)
+			}
+			return fs.SkipDir
+		}
 		if entry.IsDir() {
 			if isRepository(path) {
 				names = append(names, name+"/")

@@ -14,7 +14,8 @@
 //	  index ────────────── as it is ────────────────>  index
 //	  objects/ <───────────── read from ─────────────  objects/info/alternates
 //
-// Where a folder is not a Git work tree, all of it is copied. The folder .rung of the project, which holds our own state, is never.
+// Where a folder is not a Git work tree, all of it is copied. Of the project's folder .rung, which holds our own state, only what Git tracks is,
+// and what says where components come from, which the job's steps need.
 //
 // Files share their blocks with the originals where the file system can do that (reflinks), and are copied where it cannot. They
 // are never hard links: a write to one must not reach the other.
@@ -48,8 +49,10 @@ const (
 	MaxIndex   = 2 << 30   // of a repository's index, in bytes
 )
 
-// stateFolder holds our own state of a project.
-const stateFolder = ".rung"
+const (
+	stateFolder = ".rung"                       // holds our own state of a project
+	sourcesFile = stateFolder + "/sources.toml" // is a setting of the project in it
+)
 
 // maxWorkers bounds how many files are copied at the same time by default. Disks do not get faster by more.
 const maxWorkers = 8

@@ -81,6 +81,7 @@ func TestTheCopyHasWhatAPersonSees(t *testing.T) {
 	r.write("gone", "gone")
 	r.write("gonefolder/gone", "gone")
 	r.write("forced.log", "tracked although it is ignored")
+	r.write(".rung/tracked", "what Git tracks")
 	r.write(".gitignore", "*.log\n/ignored/\n")
 	r.write("program", "#!/bin/sh\n")
 	if err := os.Chmod(r.path("program"), 0o755); err != nil {
@@ -104,6 +105,7 @@ func TestTheCopyHasWhatAPersonSees(t *testing.T) {
 	r.write("debug.log", "ignored")
 	r.write("ignored/file", "ignored")
 	r.write(".rung/cache/file", "our own state")
+	r.write(".rung/sources.toml", "a setting of the project")
 	r.write("sub/.rung/file", "somebody else's")
 
 	// A folder that became a link: what Git knows in it is deleted, not what the link leads to.
@@ -123,15 +125,16 @@ func TestTheCopyHasWhatAPersonSees(t *testing.T) {
 		"folder/deep/tracked": "-rw-r--r-- deep", "forced.log": "-rw-r--r-- tracked although it is ignored", "program": "-rwxr-xr-x #!/bin/sh\n",
 		"staged": "-rw-r--r-- staged", "untracked": "-rw-r--r-- untracked", "new/": "", "new/untracked": "-rw-r--r-- ",
 		"sub/": "", "sub/.rung/": "", "sub/.rung/file": "-rw-r--r-- somebody else's",
+		".rung/": "", ".rung/sources.toml": "-rw-r--r-- a setting of the project", ".rung/tracked": "-rw-r--r-- what Git tracks",
 		"replaced": "-> " + outside, "link": "-> tracked.txt", "dangling": "-> nowhere", "upward": "-> ../..",
 	}
 	if diff := cmp.Diff(want, filesOf(t, copied.dir)); diff != "" {
 		t.Errorf("files of the copy (-want +got):\n%s", diff)
 	}
-	if s.Files != 9 || s.Links != 4 || !s.Repository || s.Branch != "main" || s.Commit != strings.TrimSpace(r.git("rev-parse", "HEAD")) {
+	if s.Files != 11 || s.Links != 4 || !s.Repository || s.Branch != "main" || s.Commit != strings.TrimSpace(r.git("rev-parse", "HEAD")) {
 		t.Errorf("summary: %+v", s)
 	}
-	before := strings.ReplaceAll(r.git("status", "--porcelain=v2", "--branch"), "? .rung/\n", "")
+	before := strings.ReplaceAll(r.git("status", "--porcelain=v2", "--branch"), "? .rung/cache/\n", "")
 	if diff := cmp.Diff(before, copied.git("status", "--porcelain=v2", "--branch")); diff != "" {
 		t.Errorf("git status (-original +copy):\n%s", diff)
 	}
@@ -451,6 +454,7 @@ func TestAFolderThatIsNoRepository(t *testing.T) {
 	r.write(".gitignore", "*.o\n")
 	r.write("x.o", "not ignored: there is no Git")
 	r.write(".rung/state", "x")
+	r.write(".rung/sources.toml", "x")
 	r.write("empty/file", "x")
 	if err := os.Remove(r.path("empty/file")); err != nil {
 		t.Fatal(err)
@@ -460,7 +464,7 @@ func TestAFolderThatIsNoRepository(t *testing.T) {
 	}
 	want := filesOf(t, r.dir)
 	for name := range want {
-		if strings.HasPrefix(name, ".rung") {
+		if name == ".rung/state" {
 			delete(want, name)
 		}
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/service/client"
 	"github.com/rungci/rung/steps/source"
-	"github.com/rungci/rung/steps/source/lock"
 )
 
 // world is a server on a unix socket, and the ways to it.
@@ -83,7 +82,7 @@ func options() service.Options {
 				Runtime:        event.Runtime{Version: "test", OS: runtime.GOOS, Arch: runtime.GOARCH},
 			}
 		},
-		Sources: func(string, string, *lock.File) (source.Source, error) {
+		Sources: func(service.SourcesOf) (source.Source, error) {
 			return &source.Local{Parse: gitlabsteps.ParseFile}, nil
 		},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -90,7 +91,8 @@ func (r *run) runEngine(req *request) (folder string, failure *event.Error) {
 	}
 	opts := r.service.opts.Engine()
 	r.runtime = opts.Runtime
-	if opts.Source, err = r.service.opts.Sources(folder, req.workDir, req.lock); err != nil {
+	of := SourcesOf{Folder: folder, WorkDir: req.workDir, Lock: req.lock, ChecksOut: req.from == nil && source.ChecksOut(req.component.Definition.Steps)}
+	if opts.Source, err = r.service.opts.Sources(of); err != nil {
 		return folder, failureOf(err)
 	}
 	if err := req.writeVariables(folder); err != nil {

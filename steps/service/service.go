@@ -28,16 +28,22 @@ import (
 	"github.com/rungci/rung/steps/source/lock"
 )
 
+// SourcesOf says for which run Options.Sources makes a source.
+type SourcesOf struct {
+	Folder    string     // where what is fetched is laid out: the run's own
+	WorkDir   string     // of the run
+	Lock      *lock.File // what the client says that references are locked to; nil is what the server finds
+	ChecksOut bool       // a step of the run brings the project: what is in WorkDir before is not the job's
+}
+
 // Options configure a service. Parse, Engine and Sources are required.
 type Options struct {
 	// Parse compiles a job from text. Its errors are diag.Lists. name is what diagnostics call the text.
 	Parse func(name string, text []byte) (*plan.Component, error)
 	// Engine returns the engine options that all runs share. The variables of a request go over their Env.
 	Engine func() engine.Options
-	// Sources makes the source of one run's components, which lays out in folder what it fetches. The run's work directory is
-	// workDir; lock is what the client says that references are locked to; nil is what the server finds. An error that is an *event.Error is
-	// how the run ends; any other is the server's own.
-	Sources func(folder, workDir string, lock *lock.File) (source.Source, error)
+	// Sources makes the source of one run's components. An error that is an *event.Error is how the run ends; any other is the server's own.
+	Sources func(of SourcesOf) (source.Source, error)
 	// RuntimeDigest returns the digest of the program for traces. It may be nil.
 	RuntimeDigest func() string
 	// Log receives messages for the operator of the server, one line each, without a line end. Nil discards them.

@@ -26,7 +26,6 @@ import (
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/service/client"
 	"github.com/rungci/rung/steps/source"
-	"github.com/rungci/rung/steps/source/lock"
 	"github.com/rungci/rung/steps/trace"
 	"github.com/rungci/rung/steps/value"
 )
@@ -200,10 +199,10 @@ exec:
 			want   *event.Error
 		}{
 			"sources that say whose fault it is": {func(o *service.Options) {
-				o.Sources = func(string, string, *lock.File) (source.Source, error) { return nil, fmt.Errorf("opening: %w", wrong) }
+				o.Sources = func(service.SourcesOf) (source.Source, error) { return nil, fmt.Errorf("opening: %w", wrong) }
 			}, wrong},
 			"sources that do not": {func(o *service.Options) {
-				o.Sources = func(string, string, *lock.File) (source.Source, error) { return nil, errors.New("no such disk") }
+				o.Sources = func(service.SourcesOf) (source.Source, error) { return nil, errors.New("no such disk") }
 			}, event.NewError(event.CodeInternalError, "no such disk")},
 			"a bug": {func(o *service.Options) { o.Engine = func() engine.Options { panic("a bug") } },
 				event.NewError(event.CodeInternalError, "internal error; the server's log has the details")},

@@ -58,6 +58,8 @@ type Resolver struct {
 	// Lock says what names point to; nil asks their servers. With Locked, what is not in it is refused.
 	Lock   *lock.File
 	Locked bool
+	// Project is set where a step of the run brings the project: what it says about components is not known before.
+	Project *Project
 	// Recorded says that Lock was made from a trace and not read from a file: errors name what it is.
 	Recorded bool
 	// Offline uses what is at hand only.
@@ -90,6 +92,9 @@ type pinning struct {
 
 // Load implements Source.
 func (r *Resolver) Load(ctx context.Context, ref *plan.Reference, from string) (*Component, error) {
+	if err := r.Project.await(ctx, r, ref); err != nil {
+		return nil, err
+	}
 	c, err := r.load(ctx, ref, from)
 	if err != nil {
 		return nil, err
@@ -148,6 +153,9 @@ func (r *Resolver) load(ctx context.Context, ref *plan.Reference, from string) (
 
 // Check implements Checker.
 func (r *Resolver) Check(ref *plan.Reference, from string) error {
+	if r.Project.awaited() && ref.Kind != plan.RefBuiltin {
+		return nil
+	}
 	switch {
 	case isImage(ref):
 		_, err := r.LockedImage(ref.Text, strings.TrimPrefix(ref.Action, plan.ImagePrefix))

@@ -170,13 +170,14 @@ func (r *Renderer) finished(at time.Time, b event.RunFinished) {
 		r.say(at, green+"Job succeeded"+reset+"\n")
 		return
 	}
-	if b.Error != nil {
+	said := b.Error == nil || b.Error.Message == r.troubled // by the step
+	if !said {
 		for _, d := range b.Error.Diagnostics {
 			r.say(at, plain(d.Error())+"\n")
 		}
 	}
 	r.say(at, red+"ERROR: Job failed"+failure(b, r.stopped)+"\n"+reset+"\n")
-	if b.Error != nil && b.Error.Hint != "" {
+	if !said && b.Error.Hint != "" {
 		r.say(at, "hint: "+plain(b.Error.Hint)+"\n")
 	}
 }

@@ -75,6 +75,7 @@ type Renderer struct {
 	introduced bool    // the first line is written
 	ending     bool    // a step has failed, or the run was stopped
 	stopped    string  // why the run was stopped, as was said last
+	troubled   string  // the message of the error of a step that was said last
 }
 
 // New begins a log.

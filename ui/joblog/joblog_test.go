@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rungci/rung/steps/containers"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/ui/joblog"
 )
@@ -527,5 +528,21 @@ func TestAJobWithoutSourcesSaysSo(t *testing.T) {
 	s.at("2", event.StepSkipped{Name: "get_sources", Reason: "an earlier step failed"})
 	if log, _ := render(t, joblog.Options{}, s.events); strings.Contains(log, "Skipping") {
 		t.Errorf("the log is %q", log)
+	}
+}
+
+func TestWhatAStepSaidIsNotSaidAgain(t *testing.T) {
+	s := &script{}
+	wrong := &event.Error{Kind: event.ErrorDenied, Step: "1", Message: "hello is denied", Hint: "use another",
+		Diagnostics: []diag.Diagnostic{{Span: diag.Span{File: "run", Line: 1, Column: 25}, Message: "hello is denied"}}}
+	s.at("", event.RunStarted{})
+	s.at("1", event.StepStarted{Name: "hello", Kind: event.KindComponent, Ref: "host/hello"})
+	s.at("1", event.StepFinished{Status: event.Failure, Error: wrong})
+	s.at("", event.RunFinished{Status: event.Failure, Error: wrong})
+	got, _ := render(t, joblog.Options{}, s.events)
+	_, got, _ = strings.Cut(got, "hello\x1b[0;m\x1b[0;m\n")
+	want := "\x1b[31;1mERROR: run:1:25: hello is denied\x1b[0;m\nhint: use another\n\x1b[31;1mERROR: Job failed: hello is denied\n\x1b[0;m\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -248,15 +248,23 @@ func (r *Renderer) end(at time.Time, path string, b event.StepFinished) {
 	}
 }
 
-// trouble says what went wrong in a step, beyond its exit code.
+// trouble says what went wrong in a step, beyond its exit code. An error whose first diagnostic is the same sentence is said with its place.
 func (r *Renderer) trouble(at time.Time, s *step, err *event.Error) {
-	r.say(at, s.prefix()+red+"ERROR: "+plain(err.Message)+reset+"\n")
-	for _, d := range err.Diagnostics {
-		r.say(at, s.prefix()+plain(d.Error())+"\n")
+	lines, rest := []string{err.Message}, err.Diagnostics
+	if len(rest) > 0 && rest[0].Message == err.Message {
+		lines, rest = []string{rest[0].Error()}, rest[1:]
+	}
+	for _, d := range rest {
+		lines = append(lines, d.Error())
+	}
+	r.say(at, s.prefix()+red+"ERROR: "+plain(lines[0])+reset+"\n")
+	for _, line := range lines[1:] {
+		r.say(at, s.prefix()+plain(line)+"\n")
 	}
 	if err.Hint != "" {
 		r.say(at, s.prefix()+"hint: "+plain(err.Hint)+"\n")
 	}
+	r.troubled = err.Message
 }
 
 // warn writes a warning; s may be nil.

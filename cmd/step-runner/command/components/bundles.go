@@ -10,7 +10,6 @@ import (
 	"github.com/rungci/rung/publish/bundle"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/replay"
-	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/lock"
 )
 
@@ -23,38 +22,42 @@ func OpenBundle(path string) (*bundle.Bundle, error) {
 	return b, err
 }
 
-// addBundles lets a resolver use the components in bundles. References that the lock file does not have are what they were in the
-// bundles' runs, unless only what the lock file has may be used.
-func addBundles(r *source.Resolver, o *Flags) error {
+// openBundles opens the bundles that the flags name.
+func openBundles(o *Flags) ([]*bundle.Bundle, error) {
+	out := []*bundle.Bundle{}
 	for _, path := range o.Bundles {
 		b, err := OpenBundle(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.Stores = append(r.Stores, b)
-		if o.Locked {
-			continue
-		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// lockBundled adds to a lock file, nil for none, what references were in the runs of bundles: those that it does not have.
+func lockBundled(locked *lock.File, bundles []*bundle.Bundle) (*lock.File, error) {
+	for _, b := range bundles {
 		t, err := b.Trace()
 		if err != nil {
-			return exit.Coded(exit.Definition, "%v", err)
+			return nil, exit.Coded(exit.Definition, "%v", err)
 		}
 		known, err := replay.Lock(t, t.Runtime.OS == runtime.GOOS && t.Runtime.Arch == runtime.GOARCH)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		merged := &lock.File{Version: lock.Version}
-		if r.Lock != nil {
-			merged.Packages = r.Lock.Packages
+		if locked != nil {
+			merged.Packages = locked.Packages
 		}
 		for _, p := range known.Packages {
 			if merged.Find(p.Kind, p.URL, p.Rev) == nil {
 				merged.Packages = append(merged.Packages, p)
 			}
 		}
-		r.Lock = merged
+		locked = merged
 	}
-	return nil
+	return locked, nil
 }
 
 // IsArchive reports whether a name is that of an archive.

@@ -86,6 +86,20 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 // Open makes the source of one run's components. What is fetched is laid out in folder, which is the run's own; local
 // components are seen from workDir.
 func (o *Flags) Open(p *command.Program, folder, workDir string) (*source.Resolver, error) {
+	r, err := o.OpenAhead(p, folder, workDir)
+	if err != nil {
+		return nil, err
+	}
+	r.Lock, r.Rules, err = r.Project.Read()
+	r.Project = nil
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// OpenAhead is Open for a run that checks its project out in workDir: the lock file and the sources.toml of the project are read after that.
+func (o *Flags) OpenAhead(p *command.Program, folder, workDir string) (*source.Resolver, error) {
 	kept, err := o.OpenCache(p, folder)
 	if err != nil {
 		return nil, err
@@ -99,15 +113,30 @@ func (o *Flags) Open(p *command.Program, folder, workDir string) (*source.Resolv
 		Folder:  folder,
 		WorkDir: workDir,
 	}
-	if r.Lock, err = readLock(o, workDir); err != nil {
+	bundles, err := openBundles(o)
+	if err != nil {
 		return nil, err
 	}
-	if err := addBundles(r, o); err != nil {
+	for _, b := range bundles {
+		r.Stores = append(r.Stores, b)
+	}
+	if r.Rules, err = o.Rules(p, ""); err != nil { // a mistake in the user's own is said at once
 		return nil, err
 	}
-	if r.Rules, err = o.Rules(p, workDir); err != nil {
-		return nil, err
-	}
+	r.Project = &source.Project{Read: func() (*lock.File, source.Rules, error) {
+		locked, err := readLock(o, workDir)
+		if err == nil && !o.Locked { // with it, only what the lock file has may be used
+			locked, err = lockBundled(locked, bundles)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		rules, err := o.Rules(p, workDir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return locked, rules, nil
+	}}
 	home, _ := os.UserHomeDir() // without one there are no credentials in it
 	found := &credentials.Finder{Env: p.Env, Home: home}
 	r.Fetchers = map[plan.RefKind]source.Fetcher{

@@ -79,11 +79,8 @@ func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Servi
 	svc, err := service.New(service.Options{
 		Parse:  gitlabsteps.ParseSteps,
 		Engine: func() engine.Options { return o.engineOptions(p) },
-		Sources: func(folder, workDir string, given *lock.File) (source.Source, error) {
-			from, err := o.From.Locking(given).Open(p, folder, workDir)
-			if err == nil && o.rulesOf != "" {
-				from.Rules, err = o.From.Rules(p, o.rulesOf)
-			}
+		Sources: func(of service.SourcesOf) (source.Source, error) {
+			from, err := o.sources(p, of)
 			if err != nil {
 				return nil, exit.AsEvent(err)
 			}
@@ -98,6 +95,32 @@ func (o *ServiceFlags) Open(p *command.Program, followOnly bool) (*service.Servi
 		return nil, exit.Coded(exit.System, "%v", err)
 	}
 	return svc, nil
+}
+
+// sources are those of one run. A client that says what references are locked to, or which project's rules count, has the project: nothing waits
+// for the run's own.
+func (o *ServiceFlags) sources(p *command.Program, of service.SourcesOf) (*source.Resolver, error) {
+	flags := o.From.Locking(of.Lock)
+	if of.ChecksOut && of.Lock == nil && o.rulesOf == "" {
+		from, err := flags.OpenAhead(p, of.Folder, of.WorkDir)
+		if err != nil {
+			return nil, err
+		}
+		read := from.Project.Read
+		from.Project.Read = func() (*lock.File, source.Rules, error) {
+			locked, rules, err := read()
+			if err != nil {
+				return nil, nil, exit.AsEvent(err)
+			}
+			return locked, rules, nil
+		}
+		return from, nil
+	}
+	from, err := flags.Open(p, of.Folder, of.WorkDir)
+	if err == nil && o.rulesOf != "" {
+		from.Rules, err = o.From.Rules(p, o.rulesOf)
+	}
+	return from, err
 }
 
 // engineOptions are those of every run.
