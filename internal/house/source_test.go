@@ -202,6 +202,17 @@ func obvious(fn *ast.FuncDecl) bool {
 	return ok && !id.IsExported() || slices.Contains([]string{"Error", "Unwrap", "Is", "String", "Len", "Less", "Swap"}, fn.Name.Name)
 }
 
+// maxTracked bounds a file of the repository, in bytes: what is larger is a program or data that was added by mistake.
+const maxTracked = 512 << 10
+
+func TestFilesAreSmall(t *testing.T) {
+	for _, name := range tracked(t) {
+		if info, err := os.Lstat(filepath.Join(root(), name)); err == nil && info.Size() > maxTracked {
+			t.Errorf("%s has %d bytes, more than %d: make it in the test, or let a script fetch it", name, info.Size(), maxTracked)
+		}
+	}
+}
+
 // maxScanned bounds the files that are searched for banned text, in bytes.
 const maxScanned = 4 << 20
 
