@@ -16,7 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -174,6 +176,25 @@ func TestJUnit(t *testing.T) {
 	}
 	if n := bytes.Count(got, []byte("\nline ")) + 1; n != junitLogLines {
 		t.Errorf("%d lines of the log are shown", n)
+	}
+}
+
+func TestJUnitNamesTheFileOfTheProjectThatCallsAFetchedComponent(t *testing.T) {
+	got := string(export(t, read(t, record(t, func(s *script) {
+		in := func(file string, line int) diag.Span { return diag.Span{File: file, Line: line, Column: 1} }
+		s.at(0, "", event.RunStarted{ID: "run"})
+		s.at(0, "1", event.StepStarted{Name: "call", Kind: event.KindComponent, Ref: "octo/comp@v1", Span: in("ci.yml", 6)})
+		s.at(0, "1", event.StepResolved{Ref: "octo/comp@v1", File: "action.yml", Origin: &plan.Origin{Kind: plan.RefGit}})
+		s.at(0, "1.1", event.StepStarted{Name: "bad", Kind: event.KindScript, Span: in("octo/comp/action.yml", 10)})
+		wrong := &event.Error{Kind: event.ErrorStep, Message: "exit status 3", Diagnostics: []diag.Diagnostic{{Span: in("octo/comp/action.yml", 11), Message: "exit status 3"}}}
+		s.at(1, "1.1", event.StepFinished{Status: event.Failure, Error: wrong})
+		s.at(1, "1", event.StepFinished{Status: event.Failure, Error: wrong})
+		s.at(1, "", event.RunFinished{Status: event.Failure, Error: wrong})
+	})), "junit"))
+	for _, want := range []string{`file="ci.yml" line="6"`, `message="exit status 3 (octo/comp/action.yml:11:1)"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %s in\n%s", want, got)
+		}
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
+	"github.com/rungci/rung/steps/plan"
 )
 
 // A failing test case shows the end of its step's log, at most this much of it.
@@ -24,7 +26,7 @@ func writeJUnit(w io.Writer, t *Trace) error {
 	if err != nil {
 		return err
 	}
-	j := &junit{out: bufio.NewWriter(w), tails: tails, job: t.Identity(), facts: []attr{{"ignored_image", t.ignoredImage()}}}
+	j := &junit{out: bufio.NewWriter(w), tails: tails, calls: calls(t.Steps, nil, map[string]diag.Span{}), job: t.Identity(), facts: []attr{{"ignored_image", t.ignoredImage()}}}
 	if t.Allowed() {
 		j.facts = append(j.facts, attr{"allowed_to_fail", "true"})
 	}
@@ -78,6 +80,22 @@ func (t *Trace) tails() (map[string][]byte, error) {
 	return tails, err
 }
 
+// calls adds the steps that are written, or fail, in a component that was fetched: where the file of the project calls it, since no other file is one
+// that readers of a report have. call is that of the steps' own component, nil for the project's.
+func calls(steps []*Step, call *diag.Span, to map[string]diag.Span) map[string]diag.Span {
+	for _, s := range steps {
+		at := call
+		if at == nil && s.Resolved != nil && s.Resolved.Origin != nil && s.Resolved.Origin.Kind != plan.RefBuiltin {
+			at = &s.Span
+		}
+		if at != nil {
+			to[s.ID] = *at
+		}
+		calls(s.Steps, at, to)
+	}
+	return to
+}
+
 // suite counts the test cases of a suite.
 type suite struct{ tests, failures, errors, skipped int }
 
@@ -113,6 +131,7 @@ type attr struct{ name, value string }
 type junit struct {
 	out   *bufio.Writer
 	tails map[string][]byte
+	calls map[string]diag.Span // by the ID of a step
 	job   event.Identity
 	facts []attr // of the job, for the properties of its suites
 }
@@ -171,9 +190,12 @@ func (j *junit) properties() {
 }
 
 func (j *junit) testCase(suite string, s *Step) {
-	place := s.Span
+	place, inner := s.Span, ""
 	if s.Error != nil && len(s.Error.Diagnostics) > 0 {
 		place = s.Error.Diagnostics[0].Span
+	}
+	if call, fetched := j.calls[s.ID]; fetched && call.File != place.File {
+		place, inner = call, fmt.Sprintf(" (%s)", place)
 	}
 	attrs := []attr{{"name", s.label()}, {"classname", suite}, {"time", seconds(s.Duration)}, {"file", place.File}}
 	if place.Line > 0 {
@@ -199,7 +221,7 @@ func (j *junit) testCase(suite string, s *Step) {
 		kind = "error"
 	}
 	j.out.WriteString(">\n")
-	j.tag(kind, 6, attr{"message", text}, attr{"type", errorCode(s)})
+	j.tag(kind, 6, attr{"message", text + inner}, attr{"type", errorCode(s)})
 	if tail := lastLines(j.tails[s.ID]); tail != "" {
 		fmt.Fprintf(j.out, ">%s</%s>\n", xmlText(tail), kind)
 	} else {
