@@ -62,8 +62,8 @@ func WithDialer(dial func(context.Context) (net.Conn, error)) Option {
 const (
 	// window is how much may be under way to a client before it has read it, in bytes: of one stream, and of all together.
 	window, connWindow = 4 << 20, 16 << 20
-	// readBuffer is how much is taken from a connection at once, in bytes.
-	readBuffer = 64 << 10
+	// readBuffer is how much is taken from a connection at once, in bytes. Each connection has one, and a manager a connection for each job.
+	readBuffer = 32 << 10
 	// retryFirst and retryMost bound the time between two attempts to connect.
 	retryFirst, retryMost = 50 * time.Millisecond, 2 * time.Second
 	// aliveAfter and aliveWithin find out that a server is gone whose connection was not closed.
@@ -78,7 +78,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	}
 	dialOpts := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(connWindow), grpc.WithReadBufferSize(readBuffer),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(connWindow), grpc.WithReadBufferSize(readBuffer), grpc.WithSharedWriteBuffer(true),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveAfter, Timeout: aliveWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
