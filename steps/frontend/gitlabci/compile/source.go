@@ -10,7 +10,8 @@ import (
 	"github.com/rungci/rung/steps/value"
 )
 
-// sources appends the step that brings the job's files.
+// sources appends the step that brings the job's files. A job whose files are there has none: to start a process that has nothing to do takes
+// long where starting one does.
 func (c *compiler) sources() {
 	src := c.job.Source
 	in := inputs{}
@@ -20,7 +21,8 @@ func (c *compiler) sources() {
 		if strategy == "clone" || strategy == "empty" {
 			c.note("GIT_STRATEGY is %s; ignored: the job runs in the folder as it is", strategy)
 		}
-		in.add("strategy", value.OfString("none"))
+		c.clonePath()
+		return
 	case strategy == "none":
 		c.clonePath()
 		c.call("get_sources", "git/checkout", nil).If = &plan.Field{Value: value.OfString("false")} // without a process: the log says that it was skipped
