@@ -4,6 +4,7 @@ package login
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/rungci/rung/executor"
@@ -25,12 +26,14 @@ func Find(ctx context.Context, job *executor.Job, env []string, home, image stri
 	name := containers.ParseName(image)
 	registry, repository := name.Registry, name.Repository
 	if config := job.Variables["DOCKER_AUTH_CONFIG"]; config != "" {
-		own := &credentials.Finder{Env: []string{"DOCKER_AUTH_CONFIG=" + config}}
+		own := &credentials.Finder{Env: []string{"DOCKER_AUTH_CONFIG=" + config}, NoHelpers: true}
 		user, password, ok, ownErr := own.Registry(ctx, registry, repository)
 		if ok {
 			return &Login{registry, user, password, "the job's DOCKER_AUTH_CONFIG"}, nil
 		}
-		err = ownErr
+		if ownErr != nil {
+			err = fmt.Errorf("the job's DOCKER_AUTH_CONFIG: %w", ownErr)
+		}
 	}
 	if r := registryFor(job.Registries, registry, repository); r != nil {
 		return &Login{registry, r.Username, r.Password, "the job"}, nil

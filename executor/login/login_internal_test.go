@@ -1,8 +1,10 @@
 package login
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/steps/containers"
 )
 
@@ -18,5 +20,15 @@ func TestTheMostPreciseCredentialsOfAJobAreUsed(t *testing.T) {
 	}
 	if r := registryFor(all[1:], "r.example.com", "x"); r != nil {
 		t.Errorf("a repository that none is for gets %+v", r)
+	}
+}
+
+func TestAJobNamesNoCredentialHelper(t *testing.T) {
+	for _, config := range []string{`{"credsStore": "x"}`, `{"credHelpers": {"registry.example.com": "x"}}`} {
+		job := &executor.Job{Variables: map[string]string{"DOCKER_AUTH_CONFIG": config}}
+		found, err := Find(t.Context(), job, []string{"PATH=/bin"}, t.TempDir(), "registry.example.com/a:1")
+		if found != nil || err == nil || !strings.Contains(err.Error(), "the job's DOCKER_AUTH_CONFIG: it names the credential helper docker-credential-x") {
+			t.Errorf("%s: %v, %v", config, found, err)
+		}
 	}
 }

@@ -152,7 +152,7 @@ var importRules = []importRule{
 	{"manager/machines", above("executor", "executor/host", "executor/host/local", "executor/ledger", "executor/provider", "executor/usage", "internal/background", "manager/disk"), nil, "it is given what opens levels and connections"},
 	{"manager", above("manager/...", "executor", "executor/host", "executor/provider", "executor/ledger", "executor/usage", "internal/cgroup", "internal/otlp"), nil, "it is given what opens levels"},
 	{"manager/traces", above("steps/trace", "steps/signature", "publish/provenance", "internal/wholefile"), nil, "a trace is a file that came from a job"},
-	{"manager/status", above("manager", "manager/fleet", "manager/disk", "manager/supply", "manager/gitlab", "executor", "internal/exposition"), nil, "it shows what a manager says of itself"},
+	{"manager/status", above("manager", "manager/fleet", "manager/disk", "manager/supply", "manager/gitlab", "executor", "internal/cleantext", "internal/exposition"), nil, "it shows what a manager says of itself"},
 	{"manager/telemetry", above("steps/trace", "manager/gitlab", "internal/otlp"), nil, "it is handed what it sends"},
 	{"manager/terminal", []string{"executor", "manager/gitlab"}, nil, "it is given the shells that it opens"},
 	{"manager/service", []string{}, nil, "it describes the program to the system"},

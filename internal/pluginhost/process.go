@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -148,6 +149,9 @@ func (p *Process) notStarted(err error) error {
 	failure := &Failure{Kind: p.kind.Name, Plugin: p.name, What: "does not start", Err: plainly(err)}
 	if wrong := p.kind.versionError(err); wrong != nil {
 		failure.Err = wrong
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		failure.Err = fmt.Errorf("%w: this user may not run it, or its folder is on a file system that is mounted noexec; a plugin whose digest is pinned is copied to $TMPDIR, which can be set to another folder", err)
 	}
 	said := p.output.String()
 	if strings.Contains(said, foreignText) {

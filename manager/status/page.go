@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/manager"
 )
 
@@ -16,6 +17,7 @@ import (
 var pageText string
 
 var page = template.Must(template.New("").Funcs(template.FuncMap{
+	"line":  cleantext.Line, // of what projects chose
 	"since": func(t time.Time) string { return time.Since(t).Round(time.Second).String() },
 	"at":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
 	"brief": func(d time.Duration) string { return d.Round(10 * time.Millisecond).String() },
@@ -49,7 +51,7 @@ func (b *Board) show(w http.ResponseWriter, name string, data any) {
 // control are the escape sequences and marks of GitLab's log.
 var control = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|section_(?:start|end):[0-9]+:[^\r\n]*\r|[\x00-\x08\x0b-\x1f\x7f]`)
 
-// readable is a log without what only GitLab and terminals understand.
+// readable is a log without what only GitLab and terminals understand. What would turn or hide text is shown as its code point.
 func readable(log []byte) string {
-	return control.ReplaceAllString(strings.ToValidUTF8(string(log), "�"), "")
+	return cleantext.Text(control.ReplaceAllString(strings.ToValidUTF8(string(log), "�"), ""))
 }

@@ -202,12 +202,14 @@ func (b *Board) pages() http.Handler {
 	return mux
 }
 
-// find is the job of a request; it answers the request if there is none.
+// find is the job of a request; it answers the request if there is none. Two GitLabs may have the same number: then the token of the runner, as it
+// is shown, says which job is meant.
 func (b *Board) find(w http.ResponseWriter, r *http.Request) (Job, bool) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err == nil {
+		runner := r.URL.Query().Get("runner")
 		for _, j := range b.Jobs() {
-			if j.Running.Job == id {
+			if j.Running.Job == id && (runner == "" || runner == j.Entry.Token) {
 				return j, true
 			}
 		}

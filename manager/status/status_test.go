@@ -275,6 +275,17 @@ func TestLogsNeedTheKey(t *testing.T) {
 	}
 }
 
+func TestThePageOfAJobShowsWhatTurnsOrHidesText(t *testing.T) {
+	t.Parallel()
+	b := status.New(status.Options{})
+	b.Began(running(1), manager.Waited{})
+	b.Wrote(running(1), []byte("good \u202eevil\u200b\n"))
+	b.Ended(running(1), manager.End{State: gitlab.Success})
+	if _, text := get(t, b.Private(func() string { return "" }), "/jobs/1"); !strings.Contains(text, `good \u202eevil\u200b`) {
+		t.Error(text)
+	}
+}
+
 func TestWithoutAKeyNobodySeesLogs(t *testing.T) {
 	t.Parallel()
 	if code, _ := get(t, board(t, status.Options{}).Public(), "/?key="); code != http.StatusForbidden {
@@ -323,13 +334,24 @@ func TestTwoGitLabsMayHaveTheSameNumber(t *testing.T) {
 	b := status.New(status.Options{})
 	for i := range 2 {
 		job := running(1)
-		job.Entry.URL = fmt.Sprint("https://", i)
+		job.Entry.URL, job.Entry.Token = fmt.Sprint("https://", i), fmt.Sprint("token", i)
 		b.Began(job, manager.Waited{})
 		b.Wrote(job, []byte(job.Entry.URL))
 		b.Ended(job, manager.End{State: gitlab.Success})
 	}
-	if _, text := get(t, b.Private(func() string { return "" }), "/jobs/1/log"); text != "https://1" {
-		t.Error(text)
+	h := b.Private(func() string { return "" })
+	_, overview := get(t, h, "/")
+	for i := range 2 {
+		path := fmt.Sprint("/jobs/1?runner=token", i)
+		if !strings.Contains(overview, `href="`+path+`"`) {
+			t.Errorf("%s is not in %s", path, overview)
+		}
+		if _, text := get(t, h, path); !strings.Contains(text, fmt.Sprint("<pre>https://", i)) {
+			t.Error(text)
+		}
+		if _, text := get(t, h, fmt.Sprint("/jobs/1/log?runner=token", i)); text != fmt.Sprint("https://", i) {
+			t.Error(text)
+		}
 	}
 }
 

@@ -42,6 +42,8 @@ type Finder struct {
 	Env []string
 	// Home is the user's home folder; "" has none.
 	Home string
+	// NoHelpers runs no credential helpers: what names them is not the user's own configuration.
+	NoHelpers bool
 }
 
 // Git returns the credentials for a repository over HTTP: from netrc, else from git's credential helpers, else from an askpass

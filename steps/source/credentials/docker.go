@@ -209,6 +209,10 @@ func (f *Finder) askDockerHelper(ctx context.Context, helper, server string) (us
 	if helper == "" || strings.ContainsAny(helper, "/\\ \t\n") {
 		return "", "", false, errors.New("the credential helper that Docker's configuration names is not the name of a program")
 	}
+	if f.NoHelpers {
+		return "", "", false, fmt.Errorf("it names the credential helper %s, and helpers are run for your own configuration only: "+
+			"give name and password in `auths`, or name the helper in ~/.docker/config.json", program)
+	}
 	out, err := f.run(ctx, []string{program, "get"}, server+"\n")
 	if errors.Is(err, errSilent) {
 		answer := strings.ToLower(out)

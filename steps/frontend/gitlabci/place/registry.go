@@ -40,3 +40,14 @@ func ParseAuthConfig(text string) []containers.Registry {
 	}
 	return out
 }
+
+// namesHelpersOnly reports whether Docker's configuration holds no credentials, and names programs that do. What pulls images says that these are
+// not run.
+func namesHelpersOnly(text string) bool {
+	var config struct {
+		Auths       json.RawMessage
+		CredsStore  string
+		CredHelpers map[string]string
+	}
+	return json.Unmarshal([]byte(text), &config) == nil && config.Auths == nil && (config.CredsStore != "" || len(config.CredHelpers) > 0)
+}
