@@ -126,7 +126,7 @@ func TestARunThatMovesAtEveryBoundaryLeavesTheTraceOfOneThatStays(t *testing.T) 
 func comparable(t *testing.T, tr *trace.Trace) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := trace.Export(&b, tr, "comparable"); err != nil {
+	if err := trace.Export(&b, "comparable", tr); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -24,7 +24,7 @@ func (r *run) sendTrace(ctx context.Context, incomplete bool, send func([]byte) 
 		return err
 	}
 	out := bufio.NewWriterSize(sender(send), maxChunk)
-	if err = trace.Export(out, t, "json"); err == nil {
+	if err = trace.Export(out, "json", t); err == nil {
 		err = out.Flush()
 	}
 	if ctx.Err() != nil {

@@ -90,7 +90,7 @@ func TestALogThatWasChangedIsNotRead(t *testing.T) {
 	for name, look := range map[string]func() error{
 		"reading":   func() error { return got.Chunks(func(Chunk) error { return nil }) },
 		"showing":   func() error { return WriteText(&strings.Builder{}, got, TextOptions{Logs: true}) },
-		"exporting": func() error { return Export(&strings.Builder{}, got, "json") },
+		"exporting": func() error { return Export(&strings.Builder{}, "json", got) },
 	} {
 		if err := look(); !errors.Is(err, ErrLogChanged) {
 			t.Errorf("%s it: the error is %v", name, err)

@@ -16,29 +16,60 @@ type ExportFormat struct {
 	Extension string // of files in it, with the dot
 
 	write func(w io.Writer, t *Trace) error
+	// several writes the traces of the jobs of a pipeline as one document; nil where the form has none.
+	several func(w io.Writer, traces []*Trace) error
 }
 
+// Several reports whether the form takes several traces.
+func (f *ExportFormat) Several() bool { return f.several != nil }
+
 var exportFormats = []ExportFormat{
-	{"html", "one page for a browser, with timeline, steps and logs", ".html", writeHTML},
-	{"text", "the tree of steps, for a terminal", ".txt",
-		func(w io.Writer, t *Trace) error { return WriteText(w, t, TextOptions{Verbose: 1, Logs: true}) }},
-	{"json", "the trace document itself", ".json", write},
-	{"comparable", "the document without what varies between two runs of the same job", ".json", writeComparable},
-	{"chrome", "Chrome trace events, for Perfetto (ui.perfetto.dev)", ".json", writeChrome},
-	{"junit", "a JUnit test report, a test case for every step", ".xml", writeJUnit},
-	{"markdown", "a summary for GitHub's step summary or a comment on a merge request", ".md", writeMarkdown},
-	{"otlp", "spans of the run, its steps and attempts, for OpenTelemetry collectors (OTLP/JSON)", ".json", writeOTLP},
+	{"html", "one page for a browser, with timeline, steps and logs", ".html", writeHTML, WritePipeline},
+	{"text", "the tree of steps, for a terminal", ".txt", writeWholeText, inTurn(writeWholeText)},
+	{"json", "the trace document itself", ".json", write, nil},
+	{"comparable", "the document without what varies between two runs of the same job", ".json", writeComparable, nil},
+	{"chrome", "Chrome trace events, for Perfetto (ui.perfetto.dev)", ".json", writeChrome, nil},
+	{"junit", "a JUnit test report, a test case for every step", ".xml", func(w io.Writer, t *Trace) error { return writeJUnit(w, []*Trace{t}) }, writeJUnit},
+	{"markdown", "a summary for GitHub's step summary or a comment on a merge request", ".md", writeMarkdown, inTurn(writeMarkdown)},
+	{"otlp", "spans of the run, its steps and attempts, for OpenTelemetry collectors (OTLP/JSON)", ".json", writeOTLP,
+		func(w io.Writer, traces []*Trace) error { return WriteSpans(w, traces, SpanParent{}) }},
+}
+
+func writeWholeText(w io.Writer, t *Trace) error {
+	return WriteText(w, t, TextOptions{Verbose: 1, Logs: true})
+}
+
+// inTurn writes one trace after another, with an empty line between them.
+func inTurn(write func(w io.Writer, t *Trace) error) func(io.Writer, []*Trace) error {
+	return func(w io.Writer, traces []*Trace) error {
+		for i, t := range traces {
+			if i > 0 {
+				if _, err := io.WriteString(w, "\n"); err != nil {
+					return err
+				}
+			}
+			if err := write(w, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // Formats returns the forms that Export knows, in the order in which help texts list them.
 func Formats() []ExportFormat { return append([]ExportFormat(nil), exportFormats...) }
 
-// Export writes the trace in the named form.
-func Export(w io.Writer, t *Trace, format string) error {
+// Export writes traces in the named form. Several are the jobs of a pipeline, which not every form takes.
+func Export(w io.Writer, format string, traces ...*Trace) error {
 	var names []string
 	for _, f := range exportFormats {
-		if f.Name == format {
-			return f.write(w, t)
+		switch {
+		case f.Name == format && len(traces) == 1:
+			return f.write(w, traces[0])
+		case f.Name == format && f.several != nil:
+			return f.several(w, traces)
+		case f.Name == format:
+			return fmt.Errorf("%s takes one trace, not %d", format, len(traces))
 		}
 		names = append(names, f.Name)
 	}

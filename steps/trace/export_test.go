@@ -40,7 +40,7 @@ func golden(t *testing.T, name string, got []byte) {
 func export(t *testing.T, tr *Trace, format string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Export(&out, tr, format); err != nil {
+	if err := Export(&out, format, tr); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -64,13 +64,13 @@ func TestExport(t *testing.T) {
 			})
 		}
 		t.Run("a failing disk is reported by "+f.Name, func(t *testing.T) {
-			if err := Export(failing{}, tr, f.Name); !errors.Is(err, errFailing) {
+			if err := Export(failing{}, f.Name, tr); !errors.Is(err, errFailing) {
 				t.Errorf("the error is %v", err)
 			}
 		})
 	}
 	t.Run("an unknown format is named with what there is", func(t *testing.T) {
-		err := Export(io.Discard, tr, "chorme")
+		err := Export(io.Discard, "chorme", tr)
 		if err == nil || !strings.Contains(err.Error(), `did you mean "chrome"?`) {
 			t.Errorf("the error is %v", err)
 		}

@@ -21,19 +21,42 @@ const (
 )
 
 // writeJUnit writes a test suite for every list of steps and a test case for every step that is not itself a list.
-func writeJUnit(w io.Writer, t *Trace) error {
-	tails, err := t.tails()
-	if err != nil {
-		return err
-	}
-	j := &junit{out: bufio.NewWriter(w), tails: tails, calls: calls(t.Steps, nil, map[string]diag.Span{}), job: t.Identity(), facts: []attr{{"ignored_image", t.ignoredImage()}}}
-	if t.Allowed() {
-		j.facts = append(j.facts, attr{"allowed_to_fail", "true"})
-	}
+func writeJUnit(w io.Writer, traces []*Trace) error {
+	out := bufio.NewWriter(w)
 	var all suite
-	t.Walk(func(s *Step, _ int) { all.count(s) })
-	j.out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
-	j.open("testsuites", 0, append([]attr{{"name", t.Title()}}, all.attrs(t.Run.Duration)...)...)
+	began, ended, title := time.Time{}, time.Time{}, traces[0].Title()
+	for _, t := range traces {
+		t.Walk(func(s *Step, _ int) { all.count(s) })
+		if end := t.Run.Started.Add(t.Run.Duration); end.After(ended) {
+			ended = end
+		}
+		if began.IsZero() || t.Run.Started.Before(began) {
+			began = t.Run.Started
+		}
+	}
+	if len(traces) > 1 {
+		title = pipelineTitle(traces)
+	}
+	out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
+	whole := &junit{out: out}
+	whole.open("testsuites", 0, append([]attr{{"name", title}}, all.attrs(ended.Sub(began))...)...)
+	for _, t := range traces {
+		tails, err := t.tails()
+		if err != nil {
+			return err
+		}
+		j := &junit{out: out, tails: tails, calls: calls(t.Steps, nil, map[string]diag.Span{}), job: t.Identity(), facts: []attr{{"ignored_image", t.ignoredImage()}}}
+		if t.Allowed() {
+			j.facts = append(j.facts, attr{"allowed_to_fail", "true"})
+		}
+		j.trace(t)
+	}
+	out.WriteString("</testsuites>\n")
+	return out.Flush()
+}
+
+// trace writes the suites of one trace.
+func (j *junit) trace(t *Trace) {
 	j.suite(cmp.Or(j.job.Job, "run"), t.Run.Started, t.Run.Duration, t.Steps)
 	t.Walk(func(s *Step, _ int) {
 		if isList(s) {
@@ -44,8 +67,6 @@ func writeJUnit(w io.Writer, t *Trace) error {
 			j.suite(strings.Join(path, " / "), s.Started, s.Duration, s.Steps)
 		}
 	})
-	j.out.WriteString("</testsuites>\n")
-	return j.out.Flush()
 }
 
 // isList reports whether a step is only what is in it.

@@ -35,7 +35,7 @@ func long(s *script) {
 func asJSON(t *testing.T, tr *Trace) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Export(&out, tr, "json"); err != nil {
+	if err := Export(&out, "json", tr); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -134,7 +134,7 @@ func TestMarkdown(t *testing.T) {
 				t.Errorf("it does not say %q", want)
 			}
 		}
-		if err := Export(io.Discard, killedRun(t), "markdown"); err != nil {
+		if err := Export(io.Discard, "markdown", killedRun(t)); err != nil {
 			t.Error(err)
 		}
 	})

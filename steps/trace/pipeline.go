@@ -140,6 +140,15 @@ func (p *pipelinePage) each(of func(event.Identity) string) string {
 	return strings.Join(texts, ", ")
 }
 
+// pipelineTitle names the pipeline whose jobs have these traces.
+func pipelineTitle(traces []*Trace) string {
+	p := &pipelinePage{}
+	for _, t := range traces {
+		p.jobs = append(p.jobs, &pipelineJob{Trace: t, id: t.Identity()})
+	}
+	return p.title()
+}
+
 func (p *pipelinePage) title() string {
 	parts := []string{
 		cmp.Or(p.each(func(id event.Identity) string { return id.Pipeline }), "Pipeline"),

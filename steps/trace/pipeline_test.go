@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -76,4 +77,46 @@ func TestThePageOfAPipeline(t *testing.T) {
 			t.Error("the style has no dark theme")
 		}
 	})
+}
+
+func TestSeveralTracesAreOneDocument(t *testing.T) {
+	var traces []*Trace
+	for i, name := range []string{"build", "test"} {
+		id := event.Identity{Project: "group/project", Pipeline: "ci.yml", Job: name}
+		traces = append(traces, read(t, record(t, func(s *script) {
+			s.at(0, "", event.RunStarted{ID: name, Identity: &id})
+			s.run("1", "step of "+name, "log\n", i, 50)
+			s.at(0, "", event.RunFinished{Status: event.Success})
+		})))
+	}
+	for _, f := range Formats() {
+		t.Run(f.Name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := Export(&out, f.Name, traces...)
+			if !f.Several() {
+				if err == nil {
+					t.Error("it is written")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"step of build", "step of test"} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is missing", want)
+				}
+			}
+			switch f.Name {
+			case "junit":
+				if !strings.Contains(out.String(), `<testsuites name="ci.yml · group/project" tests="2" failures="1"`) || strings.Count(out.String(), "<?xml") != 1 {
+					t.Error(out.String())
+				}
+			case "otlp":
+				if !json.Valid(out.Bytes()) {
+					t.Error(out.String())
+				}
+			}
+		})
+	}
 }

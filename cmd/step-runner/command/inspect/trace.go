@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,7 @@ TRACE.events.
 				return err
 			}
 			if asJSON {
-				return trace.Export(screen.JSON(a.Stdout), t, "json")
+				return trace.Export(screen.JSON(a.Stdout), "json", t)
 			}
 			o.Color = screen.Color(a.Program, a.Stdout)
 			o.ASCII = screen.ASCIIOnly(a.Getenv)
@@ -77,17 +78,17 @@ func (a *app) traceExportCommand() *cobra.Command {
 		Use:   "export --format FORMAT TRACE...",
 		Short: "Write a trace in another format",
 		Long: "export writes a trace in another format:\n\n" + formatHelp() +
-			"\nSeveral traces and --format html make one page of a pipeline: graph, timeline\nand logs of all jobs.\n\n" + exit.ReaderCodesHelp,
+			"\n" + command.Wrap("Several traces are the jobs of a pipeline. "+strings.Join(tracefile.FormatsOfSeveral(), ", ")+" take them; html makes one page of graph, timeline and logs of all jobs.", command.HelpWidth) + "\n\n" + exit.ReaderCodesHelp,
 		Example: `  step-runner trace export --format html -o trace.html trace.json
   step-runner trace export --format html -o pipeline.html traces/*.json
-  step-runner trace export --format junit trace.json > report.xml`,
+  step-runner trace export --format junit traces/*.json > report.xml`,
 		Args: command.Arguments(1, -1, "the trace"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := command.OneOf("--format", format, names...); err != nil {
 				return err
 			}
-			if len(args) > 1 && format != "html" {
-				return exit.Usage("--format %s takes one trace, not %d", format, len(args)).Hinted("several traces can be exported as html")
+			if several := tracefile.FormatsOfSeveral(); len(args) > 1 && !slices.Contains(several, format) {
+				return exit.Usage("--format %s takes one trace, not %d", format, len(args)).Hinted("several traces can be exported as %s", strings.Join(several, ", "))
 			}
 			var traces []*trace.Trace
 			for _, arg := range args {
@@ -102,7 +103,7 @@ func (a *app) traceExportCommand() *cobra.Command {
 					w = screen.JSON(a.Stdout)
 				}
 				if len(traces) > 1 {
-					return trace.WritePipeline(w, traces)
+					return trace.Export(w, format, traces...)
 				}
 				return tracefile.Export(w, traces[0], format)
 			})

@@ -76,7 +76,7 @@ func (l *Loaded) Open() (io.ReadCloser, error) {
 		return l.file()
 	}
 	in, out := io.Pipe()
-	go func() { out.CloseWithError(trace.Export(out, l.Trace, "json")) }()
+	go func() { out.CloseWithError(trace.Export(out, "json", l.Trace)) }()
 	return in, nil
 }
 

@@ -41,6 +41,17 @@ func IsJSON(format string) bool {
 	return slices.ContainsFunc(Formats(), func(f trace.ExportFormat) bool { return f.Name == format && f.Extension == ".json" })
 }
 
+// FormatsOfSeveral are the names of those that take several traces.
+func FormatsOfSeveral() []string {
+	var names []string
+	for _, f := range Formats() {
+		if f.Several() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // FormatNames are the names of Formats.
 func FormatNames() []string {
 	var names []string
@@ -59,7 +70,7 @@ func Export(w io.Writer, t *trace.Trace, format string) error {
 		return exportAnnotations(w, t, format)
 	case FormatResults, FormatResultsText:
 	default:
-		return trace.Export(w, t, format)
+		return trace.Export(w, format, t)
 	}
 	result, err := stepproto.FromTrace(t)
 	if err != nil {
