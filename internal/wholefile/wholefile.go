@@ -2,6 +2,7 @@
 package wholefile
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -35,6 +36,28 @@ func WriteText(path string, mode fs.FileMode, text []byte) error {
 // WriteSynced is WriteText for a file that has to be whole after a loss of power, too, old or new: the disk has the text before that gets its name.
 func WriteSynced(path string, mode fs.FileMode, text []byte) error {
 	return Write(path, mode, func(w io.Writer) error {
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return w.(*os.File).Sync()
+	})
+}
+
+// Edit is WriteSynced for a file that people look after: it keeps its owner, where this process may, and what most lets through of its mode. A new one
+// gets mode.
+func Edit(path string, mode, most fs.FileMode, text []byte) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		mode = info.Mode().Perm() & most
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return Write(path, mode, func(w io.Writer) error {
+		if info != nil {
+			if err := own(w.(*os.File), info); err != nil {
+				return err
+			}
+		}
 		if _, err := w.Write(text); err != nil {
 			return err
 		}

@@ -52,6 +52,30 @@ func TestASyncedFileReplacesAnother(t *testing.T) {
 	}
 }
 
+func TestAnEditedFileKeepsItsMode(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs modes of files")
+	}
+	for before, want := range map[os.FileMode]os.FileMode{0: 0o600, 0o600: 0o600, 0o640: 0o640, 0o664: 0o640, 0o400: 0o400} {
+		path := filepath.Join(t.TempDir(), "a.txt")
+		if before != 0 {
+			if err := os.WriteFile(path, nil, before); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(path, before); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := wholefile.Edit(path, 0o600, 0o640, []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%o became %o, want %o; %v", before, info.Mode().Perm(), want, err)
+		}
+	}
+}
+
 func TestTheMode(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -17,11 +17,13 @@ import (
 	"github.com/rungci/rung/steps/diag"
 )
 
-// fileMode is that of a file with tokens.
-const fileMode = 0o600
+const (
+	fileMode     = 0o600 // of a new file with tokens
+	fileMostMode = 0o640 // what remains of the mode of one that is edited
+)
 
-// Edit replaces the file at path by what change makes of its text, which is empty if there is none. The file is written whole or not at all, is
-// readable by its owner only, and what change makes must be a valid configuration. Two programs that edit it wait for each other.
+// Edit replaces the file at path by what change makes of its text, which is empty if there is none. The file is written whole or not at all and
+// keeps its owner and its group's right to read, a new one is readable by its owner only, and what change makes must be a valid configuration. Two programs that edit it wait for each other.
 func Edit(path string, change func(text []byte) ([]byte, error)) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -49,7 +51,7 @@ func Edit(path string, change func(text []byte) ([]byte, error)) error {
 	if err := Check(path, changed, os.Getenv).Err(); len(diag.Of(err)) > len(diag.Of(before.Err())) {
 		return fmt.Errorf("the changed configuration would not be valid, and %s stays as it was: %w", path, err)
 	}
-	return wholefile.WriteText(path, fileMode, changed)
+	return wholefile.Edit(path, fileMode, fileMostMode, changed)
 }
 
 // Add appends an entry, which is TOML that begins with [[runners]].

@@ -41,7 +41,7 @@ func SystemID(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return id, err
 	}
-	return id, wholefile.WriteText(file, fileMode, []byte(id))
+	return id, wholefile.WriteSynced(file, fileMode, []byte(id))
 }
 
 func newSystemID() string {

@@ -54,7 +54,7 @@ func (f *File) Manager() *registration.Manager {
 type Choice struct {
 	Name, URL string
 	ID        int64
-	Token     string
+	Token     string // the whole of it, or what is shown of it
 	All       bool
 }
 
@@ -63,7 +63,7 @@ func (c *Choice) Of(all []config.Runner, path string) ([]*config.Runner, error) 
 	var out []*config.Runner
 	for i := range all {
 		r := &all[i]
-		if c.All || (c.Name == "" || c.Name == r.Name) && (c.URL == "" || c.URL == r.URL) && (c.Token == "" || c.Token == r.Token) && (c.ID == 0 || c.ID == r.ID) {
+		if c.All || (c.Name == "" || c.Name == r.Name) && (c.URL == "" || c.URL == r.URL) && (c.Token == "" || c.Token == r.Token || c.Token == r.Short()) && (c.ID == 0 || c.ID == r.ID) {
 			out = append(out, r)
 		}
 	}

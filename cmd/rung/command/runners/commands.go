@@ -179,7 +179,7 @@ configuration whose token GitLab refuses, and no others.
 func chooseFlags(cmd *cobra.Command, choice *place.Choice, what string) {
 	cmd.Flags().StringVarP(&choice.Name, "name", "n", "", what+" the entry with this `NAME`")
 	cmd.Flags().StringVarP(&choice.URL, "url", "u", "", what+" entries of the GitLab at `URL`")
-	cmd.Flags().StringVarP(&choice.Token, "token", "t", "", what+" the entry with this `TOKEN`")
+	cmd.Flags().StringVarP(&choice.Token, "token", "t", "", what+" the entry with this `TOKEN`, or with what \"rung list\" shows of it")
 }
 
 func unregisterCommand(p *command.Program) *cobra.Command {
@@ -227,6 +227,7 @@ token and keeps its jobs; --state says where it keeps them, if it was started wi
 	file := place.Flag(p, cmd)
 	cmd.Flags().StringVarP(&choice.Name, "name", "n", "", "reset the token of the entry with this `NAME`")
 	cmd.Flags().StringVarP(&choice.URL, "url", "u", "", "reset those of entries of the GitLab at `URL`")
+	cmd.Flags().StringVarP(&choice.Token, "token", "t", "", "reset this `TOKEN`, or the one of which \"rung list\" shows this")
 	cmd.Flags().Int64VarP(&choice.ID, "id", "i", 0, "reset that of the runner with this `ID`")
 	cmd.Flags().BoolVar(&choice.All, "all-runners", false, "reset those of all entries")
 	cmd.Flags().StringVar(&personal, "pat", "", "ask with a personal access `TOKEN` instead of the entry's own")
@@ -267,6 +268,13 @@ func each(p *command.Program, file *place.File, choice *place.Choice, do func(*r
 	chosen, err := choice.Of(c.Runners, file.Path())
 	if err != nil {
 		return err
+	}
+	if choice.Name != "" && len(chosen) > 1 { // a name is that of one entry, and what is done cannot be taken back
+		var all []string
+		for _, r := range chosen {
+			all = append(all, r.Short())
+		}
+		return exit.Usage("%d entries have the name %q; their tokens begin with %s", len(chosen), choice.Name, strings.Join(all, ", ")).Hinted("choose one of them with --token")
 	}
 	for _, r := range chosen {
 		what := label(r)
