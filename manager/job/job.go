@@ -329,6 +329,9 @@ func (j *job) prepare(ctx context.Context) (*compile.Compiled, error) {
 	if text := j.trace.unwanted(hasArchive(j.GitLab())); text != "" {
 		compiled.Notes = append(compiled.Notes, text)
 	}
+	if can := j.o.Level.Capabilities(); !can.Image && !can.Driver && len(j.GitLab().Services) > 0 { // they are often those of a whole pipeline
+		compiled.Notes = append(compiled.Notes, fmt.Sprintf("the services of the job are not started: it runs at level %s, which has none", j.record.Level))
+	}
 	for _, text := range compiled.Notes {
 		j.before(event.Warning{Message: text})
 	}

@@ -161,14 +161,14 @@ func TestHowJobsEnd(t *testing.T) {
 			j.Runner.Timeout = 1
 			return j
 		}(), gitlab.Failed, "job_execution_timeout", 0, []string{"execution took longer than 1s"}},
-		{"services are refused on a host", func() gitlab.Job {
+		{"services are not started on a host, and it is said", func() gitlab.Job {
 			j := script("true")
 			j.Services = []gitlab.Image{{Name: "postgres"}}
 			return j
-		}(), gitlab.Failed, "script_failure", 0, []string{"the job has services, and runs on a host directly"}},
+		}(), gitlab.Success, "", 0, []string{"WARNING: the services of the job are not started: it runs at level none, which has none"}},
 		{"a reason that this GitLab knows", func() gitlab.Job {
 			j := script("true")
-			j.Services = []gitlab.Image{{Name: "postgres"}}
+			j.Run = "[]"
 			j.Features.FailureReasons = []string{"runner_configuration_error"}
 			return j
 		}(), gitlab.Failed, "runner_configuration_error", 0, nil},

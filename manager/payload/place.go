@@ -15,15 +15,12 @@ import (
 )
 
 // Place is what the job asks of the place that it runs in. withImages is whether that place knows images: a job that names one and runs
-// on a host directly ignores it, as gitlab-runner's shell executor does, and services are refused.
+// on a host directly ignores it and its services, as gitlab-runner's shell executor does.
 func (j *Job) Place(withImages bool) (*executor.Job, error) {
 	out := &executor.Job{ID: j.EnvironmentID(), ProjectName: j.projectName()}
 	out.Variables, _ = place.Public(j.vars)
 	out.Masked = j.masked
 	if !withImages {
-		if len(j.gitlab.Services) > 0 {
-			return nil, wrong("give the job to a runner with containers, or start the services in its script", "the job has services, and runs on a host directly")
-		}
 		return out, nil
 	}
 	out.ImageEnv = true
