@@ -14,6 +14,7 @@ import (
 
 	"github.com/rungci/rung/local/gitlab"
 	api "github.com/rungci/rung/manager/gitlab"
+	"github.com/rungci/rung/manager/gitlab/gitlabtest"
 	"github.com/rungci/rung/steps/catalog/dotenv"
 	"github.com/rungci/rung/steps/containers"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
@@ -126,6 +127,15 @@ func (s *sender) server() []variable.Variable {
 		{Name: "CI_SERVER_PROTOCOL", Value: at.Scheme}, {Name: "CI_API_V4_URL", Value: s.URL + "/api/v4"}, {Name: "CI_API_GRAPHQL_URL", Value: s.URL + "/api/graphql"},
 		{Name: "CI_PROJECT_URL", Value: s.URL + "/" + string(s.Repository.Project)},
 	}
+}
+
+// accept refuses a dotenv report that GitLab cannot read. How many variables it may have is for the plan of a GitLab, so that there is no limit here.
+func accept(a gitlabtest.Artifact) error {
+	if a.Type != "dotenv" {
+		return nil
+	}
+	_, err := dotenv.ParseReport(a.Data, dotenv.Limits{Bytes: maxDotenv})
+	return err
 }
 
 // dependencies are the jobs whose artifacts a job gets. What their dotenv reports say becomes a part of what is sent.

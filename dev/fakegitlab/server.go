@@ -73,7 +73,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		opts: o, git: git, changed: make(chan struct{}),
 		pageToken: rand.Text(), runnerToken: "glrt-" + rand.Text(), registration: "GR1348941" + rand.Text(),
 	}
-	s.api = gitlabtest.New(gitlabtest.Options{LongPoll: longPoll, Watched: 1, Unwatched: 1, Registration: s.registration, Migrations: o.Migrations})
+	s.api = gitlabtest.New(gitlabtest.Options{LongPoll: longPoll, Watched: 1, Unwatched: 1, Registration: s.registration, Migrations: o.Migrations, Accept: accept})
 	s.api.AddRunner(s.runnerToken)
 	keys := gitlab.NewKeys(func(jwks any) { s.jwks = jwks }) // while a payload is made, with the lock held
 	s.board = board{sender: &sender{Options: &s.opts, keys: keys}, api: s.api}

@@ -432,9 +432,14 @@ func (s *Server) uploadArtifacts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.mu.Unlock()
-	j.artifacts = append(j.artifacts, Artifact{
-		Type: r.FormValue("artifact_type"), Format: r.FormValue("artifact_format"), ExpireIn: r.FormValue("expire_in"), Filename: header.Filename, Data: data,
-	})
+	a := Artifact{Type: r.FormValue("artifact_type"), Format: r.FormValue("artifact_format"), ExpireIn: r.FormValue("expire_in"), Filename: header.Filename, Data: data}
+	if s.opts.Accept != nil {
+		if err := s.opts.Accept(a); err != nil {
+			refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+	}
+	j.artifacts = append(j.artifacts, a)
 	s.change()
 	answerJSON(w, http.StatusCreated, json.RawMessage("201"))
 }

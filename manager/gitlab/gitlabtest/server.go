@@ -39,6 +39,8 @@ type Options struct {
 	MaxLog int64
 	// KeepLog is how much of a log is kept, in bytes from its beginning; 0 is all. The rest is checked as it comes, as all is.
 	KeepLog int
+	// Accept says why an artifact is refused as it is uploaded, with 400 as GitLab does; nil takes all.
+	Accept func(Artifact) error
 	// Registration is the token that makes runners; empty is RegistrationToken.
 	Registration string
 }

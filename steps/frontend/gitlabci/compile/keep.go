@@ -275,10 +275,14 @@ func (c *compiler) metadata() value.Value {
 }
 
 // dotenv appends the step that reads the variables which a job gives to others. They are outputs of the step; this job's own later
-// steps do not get them, as a variable called PATH or LD_PRELOAD would be theirs too.
+// steps do not get them, as a variable called PATH or LD_PRELOAD would be theirs too. A report that is sent to a GitLab is for that to read: how
+// many variables it takes, its plan and its administrator say.
 func (c *compiler) dotenv() {
 	for i := range c.job.Artifacts {
 		a := &c.job.Artifacts[i]
+		if a.URL != "" {
+			continue
+		}
 		paths := c.patterns("artifacts:reports:dotenv", a.Paths)
 		if a.Type != "dotenv" || len(paths) == 0 {
 			continue
