@@ -43,14 +43,15 @@ func WriteSynced(path string, mode fs.FileMode, text []byte) error {
 	})
 }
 
-// Edit is WriteSynced for a file that people look after: it keeps its owner, where this process may, and what most lets through of its mode. A new one
-// gets mode.
+// Edit is WriteSynced for a file that people look after: it keeps its owner, where this process may, and its mode. A new one, and one whose mode allows
+// more than most, gets mode.
 func Edit(path string, mode, most fs.FileMode, text []byte) error {
 	info, err := os.Stat(path)
-	if err == nil {
-		mode = info.Mode().Perm() & most
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if info != nil && info.Mode().Perm()&^most == 0 {
+		mode = info.Mode().Perm()
 	}
 	return Write(path, mode, func(w io.Writer) error {
 		if info != nil {

@@ -19,11 +19,11 @@ import (
 
 const (
 	fileMode     = 0o600 // of a new file with tokens
-	fileMostMode = 0o640 // what remains of the mode of one that is edited
+	fileMostMode = 0o640 // that one which is edited may keep
 )
 
 // Edit replaces the file at path by what change makes of its text, which is empty if there is none. The file is written whole or not at all and
-// keeps its owner and its group's right to read, a new one is readable by its owner only, and what change makes must be a valid configuration. Two programs that edit it wait for each other.
+// keeps its owner and its group's right to read, a new one, and one that everybody could read, is readable by its owner only, and what change makes must be a valid configuration. Two programs that edit it wait for each other.
 func Edit(path string, change func(text []byte) ([]byte, error)) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -44,6 +44,9 @@ func Edit(path string, change func(text []byte) ([]byte, error)) error {
 	if err := before.Unusable(); err != nil {
 		return err
 	}
+	if err := editable(path, text); err != nil {
+		return err
+	}
 	changed, err := change(slices.Clone(text))
 	if err != nil || bytes.Equal(changed, text) {
 		return err
@@ -52,6 +55,19 @@ func Edit(path string, change func(text []byte) ([]byte, error)) error {
 		return fmt.Errorf("the changed configuration would not be valid, and %s stays as it was: %w", path, err)
 	}
 	return wholefile.Edit(path, fileMode, fileMostMode, changed)
+}
+
+// editable refuses a file whose entries are not tables of their own: runners = [{name = "a"}, …].
+func editable(path string, text []byte) error {
+	doc, err := parse(path, text)
+	if err != nil {
+		return err
+	}
+	if _, ok := doc.keys["runners"]; !ok || doc.tables["runners"] > 0 {
+		return nil
+	}
+	span, source := doc.at("runners", doc.keys)
+	return diag.Diagnostic{Span: span, Source: source, Message: "entries in `runners = […]` cannot be changed or added to", Hint: "write each of them as a table, below a line [[runners]]"}
 }
 
 // Add appends an entry, which is TOML that begins with [[runners]].

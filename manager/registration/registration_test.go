@@ -279,7 +279,7 @@ func TestNoTokenIsAskedForThatCouldNotBeKept(t *testing.T) {
 	if err := os.WriteFile(m.Path, []byte(`runners = [{ url = "`+url+`", token = "`+token+`", executor = "shell" }]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.ResetToken(t.Context(), &config.Runner{URL: url, Token: token}, ""); err == nil || !strings.Contains(err.Error(), "by hand") || s.Runner(token) == nil {
+	if err := m.ResetToken(t.Context(), &config.Runner{URL: url, Token: token}, ""); err == nil || !strings.Contains(err.Error(), "cannot be changed") || s.Runner(token) == nil {
 		t.Errorf("%v, and GitLab has %v", err, s.Runner(token))
 	}
 }

@@ -54,7 +54,7 @@ func (l *listening) open(state string) {
 		err = os.Chmod(path, 0o600)
 	}
 	if err != nil {
-		l.log.Warn("`rung status` does not reach this process", "error", err)
+		l.log.Warn("`rung status` does not reach this process", "error", place.SocketError(state, err))
 		return
 	}
 	l.private = server(l.board.Private(l.page))

@@ -37,6 +37,9 @@ func Ask(ctx context.Context, state string) (*status.Status, error) {
 		return nil, err
 	}
 	answer, err := client.Do(req)
+	if long := SocketError(state, err); long != err {
+		return nil, long
+	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, exit.Coded(exit.Denied, "the manager with the state folder %s is another user's", state).Hinted("run this command as that user")

@@ -1,8 +1,10 @@
 package place
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
@@ -25,3 +27,12 @@ func StateFolder(p *command.Program) (string, error) {
 
 // Socket is where the manager with a state folder answers `rung status`.
 func Socket(state string) string { return filepath.Join(state, "manager.sock") }
+
+// SocketError says so where the path of the socket is longer than the system allows (104 bytes on some, 108 on Linux), which it calls an invalid argument.
+func SocketError(state string, err error) error {
+	const shortest = 103
+	if path := Socket(state); errors.Is(err, syscall.EINVAL) && len(path) > shortest {
+		return exit.Usage("the path of the manager's socket is too long, with %d bytes: %s", len(path), path).Hinted("name a shorter folder with --state")
+	}
+	return err
+}
