@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -332,39 +331,6 @@ func (c *checkout) forget(ctx context.Context, sha string) error {
 		return nil
 	}
 	return err
-}
-
-// forgetTracked removes what would change how git compares and writes the files of the commit, wherever those are: attributes, which would hold for them
-// although they are not of the commit, the list of submodules, and the .git of every submodule's work tree. What is of the commit is made again.
-func (c *checkout) forgetTracked(ctx context.Context) error {
-	const gitlink = "160000 "
-	text, err := c.ask(ctx, "ls-files", "-z", "--stage")
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(c.folder)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	remove := func(name string) { _ = root.RemoveAll(filepath.FromSlash(name)) } // behind a link that leads out, git does not go either
-	remove(".gitattributes")
-	remove(".gitmodules")
-	seen := map[string]bool{".": true}
-	for line := range strings.SplitSeq(text, "\x00") {
-		_, name, ok := strings.Cut(line, "\t")
-		if !ok {
-			continue
-		}
-		if strings.HasPrefix(line, gitlink) {
-			remove(name + "/.git")
-		}
-		for dir := path.Dir(name); !seen[dir]; dir = path.Dir(dir) {
-			seen[dir] = true
-			remove(dir + "/.gitattributes")
-		}
-	}
-	return nil
 }
 
 // pullLarge runs Git LFS if it exists.

@@ -29,7 +29,9 @@ func cleanRepository(git string, config bool) error {
 		}
 		kind := entry.Type()
 		switch {
-		case kind.IsDir() && path != git && config && isGitDir(path): // a submodule's, whose index can say that a changed file has not changed
+		case kind.IsDir() && path != git && config && has(path, "commondir") && !has(path, "objects"): // the configuration and the hooks would be those of another
+			return removeAll(path)
+		case kind.IsDir() && path != git && config && has(path, "objects"): // a submodule's, whose index can say that a changed file has not changed
 			return errors.Join(disarm(path), removeAll(filepath.Join(path, "index")))
 		case kind.IsDir(), kind.IsRegular() && !strings.HasSuffix(entry.Name(), ".lock"), kind == fs.ModeSymlink && !config:
 			return nil
@@ -51,9 +53,10 @@ func disarm(git string) error {
 	return nil
 }
 
-// isGitDir reports whether a folder is a repository: the main one, or a submodule's below modules/. A branch can be called config.
-func isGitDir(folder string) bool {
-	_, err := os.Lstat(filepath.Join(folder, "objects"))
+// has reports whether a folder has a file or folder of some name. Git takes one with objects for a repository, as those of submodules below modules/,
+// and one with a commondir, which says where the objects are. A branch can be called config.
+func has(folder, name string) bool {
+	_, err := os.Lstat(filepath.Join(folder, name))
 	return err == nil
 }
 

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -216,6 +217,153 @@ func TestFilesThatAreThoseOfTheCommitAreNotWrittenAgain(t *testing.T) {
 	j.must(in)
 	if info, err := os.Stat(filepath.Join(j.dir, "a")); err != nil || !info.ModTime().Equal(old) {
 		t.Errorf("a is of %v, %v, not of %v", info.ModTime(), err, old)
+	}
+}
+
+// serveNested adds a repository to a server that has inner as a submodule, which has nested as one.
+func serveNested(t *testing.T, s *server) (url string) {
+	t.Helper()
+	base := t.TempDir()
+	of := s.project()
+	for _, level := range []struct{ name, submodule string }{{"middle", "nested"}, {"outer", "inner"}} {
+		dir := filepath.Join(base, level.name)
+		gitIn(t, base, "init", "--quiet", "--initial-branch=main", dir)
+		gitIn(t, dir, "-c", "protocol.allow=always", "submodule", "--quiet", "add", of, level.submodule)
+		writeFile(t, filepath.Join(dir, "folder", "b"), "b")
+		gitIn(t, dir, "add", "folder")
+		gitIn(t, dir, "commit", "--quiet", "--message", "one")
+		gitIn(t, dir, "clone", "--quiet", "--bare", dir, filepath.Join(s.repos, level.name+".git"))
+		of = s.URL + "/" + level.name + ".git"
+	}
+	return of
+}
+
+func TestAHostileEarlierJobInSubmodulesOfSubmodules(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs scripts of a POSIX shell")
+	}
+	s := serve(t, sourcetest.GitOptions{})
+	url := serveNested(t, s)
+	const modules, nested = ".git/modules/inner", ".git/modules/inner/modules/nested"
+	// arm makes a repository one that runs a program.
+	arm := func(j *job, dir string) {
+		gitIn(t, j.dir, "config", "--file", filepath.Join(dir, "config"), "core.fsmonitor", j.hook("../evil")+"; false")
+		for _, name := range []string{"post-checkout", "reference-transaction", "post-index-change"} {
+			j.link(j.hook("../evil"), strings.TrimPrefix(filepath.Join(dir, "hooks", name), j.dir+"/"))
+		}
+	}
+	move := func(from, to string) {
+		if err := errors.Join(os.RemoveAll(to), os.MkdirAll(filepath.Dir(to), 0o777), os.Rename(from, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// elsewhere moves the configuration and the objects of a repository.
+	elsewhere := func(dir string) func(*job) {
+		return func(j *job) {
+			other := filepath.Join(filepath.Dir(j.dir), "other")
+			move(filepath.Join(j.dir, dir), other)
+			gitIn(t, j.dir, "config", "--file", filepath.Join(other, "config"), "--unset", "core.worktree")
+			if err := os.MkdirAll(filepath.Join(other, "hooks"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			program := j.hook("../evil")
+			gitIn(t, j.dir, "config", "--file", filepath.Join(other, "config"), "core.fsmonitor", program+"; false")
+			for _, name := range []string{"post-checkout", "reference-transaction"} {
+				if err := os.Symlink(program, filepath.Join(other, "hooks", name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text, err := os.ReadFile(filepath.Join(other, "HEAD"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.write(dir+"/HEAD", string(text))
+			j.write(dir+"/commondir", other+"\n")
+		}
+	}
+	// inside moves a repository of .git/modules to the work tree that it is of.
+	inside := func(dir, workTree string) func(*job) {
+		return func(j *job) {
+			git := filepath.Join(j.dir, workTree, ".git")
+			move(filepath.Join(j.dir, dir), git)
+			gitIn(t, j.dir, "config", "--file", filepath.Join(git, "config"), "--unset", "core.worktree")
+			arm(j, git)
+		}
+	}
+	for name, leave := range map[string]func(*job){
+		"a submodule's configuration elsewhere":                  elsewhere(modules),
+		"a configuration elsewhere, of a submodule of submodule": elsewhere(nested),
+		"a repository in a submodule":                            inside(modules, "inner"),
+		"a repository in a submodule's submodule":                inside(nested, "inner/nested"),
+		"a repository in a submodule of a folder for reading only": func(j *job) {
+			inside(nested, "inner/nested")(j)
+			for _, name := range []string{"inner/nested/.git", "inner/nested", "inner"} {
+				if err := os.Chmod(filepath.Join(j.dir, name), 0o500); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"a file that names another repository": func(j *job) {
+			other := filepath.Join(filepath.Dir(j.dir), "other")
+			inside(nested, "inner/nested")(j)
+			move(filepath.Join(j.dir, "inner/nested/.git"), other)
+			j.write("inner/nested/.git", "gitdir: "+other+"\n")
+		},
+		"a link to another repository": func(j *job) {
+			other := filepath.Join(filepath.Dir(j.dir), "other")
+			inside(nested, "inner/nested")(j)
+			move(filepath.Join(j.dir, "inner/nested/.git"), other)
+			j.link(other, "inner/nested/.git")
+		},
+		"hooks and settings": func(j *job) { arm(j, filepath.Join(j.dir, modules)); arm(j, filepath.Join(j.dir, nested)) },
+		"a list of worktrees": func(j *job) {
+			gitIn(t, filepath.Join(j.dir, "inner"), "worktree", "add", "-q", filepath.Join(filepath.Dir(j.dir), "w"))
+		},
+		"settings of one work tree": func(j *job) {
+			gitIn(t, filepath.Join(j.dir, "inner"), "config", "extensions.worktreeConfig", "true")
+			gitIn(t, filepath.Join(j.dir, "inner"), "config", "--worktree", "core.fsmonitor", j.hook("../evil"))
+		},
+		"objects elsewhere": func(j *job) { j.write(nested+"/objects/info/alternates", "/nowhere\n") },
+		"attributes":        func(j *job) { j.write("inner/nested/folder/.gitattributes", "* working-tree-encoding=UTF-16LE\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, flags := range [][]string{{"-ffdx"}, {}} {
+				j := newJob(t)
+				in := map[string]any{"url": url, "ref": "main", "submodules": "recursive", "clean_flags": flags}
+				j.must(in)
+				leave(j)
+				j.must(in)
+				if _, err := os.Stat(filepath.Join(filepath.Dir(j.dir), "ran")); err == nil {
+					t.Errorf("clean flags %q: it ran what the earlier job left:\n%s", flags, j.output.String())
+				}
+				for name, want := range map[string]string{"folder/b": "b", "inner/folder/b": "b", "inner/nested/a": "2", "inner/nested/folder/b": "b"} {
+					if text, err := os.ReadFile(filepath.Join(j.dir, name)); err != nil || string(text) != want {
+						t.Errorf("clean flags %q: %s is %q, %v", flags, name, text, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsBuiltInASubmoduleStays(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sourcetest.GitOptions{})
+	j := newJob(t)
+	in := map[string]any{"url": serveNested(t, s), "ref": "main", "submodules": "recursive", "clean_flags": []string{}}
+	j.must(in)
+	j.write("inner/built", "x")
+	j.write("inner/nested/built", "x")
+	j.must(in)
+	for _, name := range []string{"inner/built", "inner/nested/built"} {
+		if _, err := os.Stat(filepath.Join(j.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if strings.Contains(j.output.String(), "WARNING") {
+		t.Errorf("it began again:\n%s", j.output.String())
 	}
 }
 

@@ -66,7 +66,7 @@ func (r *remote) sshForms() []string {
 // settings are those of every git command. The helpers of the system are asked nothing: they would keep the job's token. The folder may
 // belong to somebody else: what could be dangerous in its configuration has been removed.
 func (c *checkout) settings() []string {
-	out := []string{"-c", "safe.directory=*", "-c", "submodule.recurse=false", "-c", "advice.detachedHead=false"}
+	out := []string{"-c", "safe.directory=*", "-c", "submodule.recurse=false", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false"}
 	if c.remote.env() != nil {
 		out = append(out, "-c", "credential.helper=", "-c", "credential."+c.remote.base+".helper="+helper)
 	}
