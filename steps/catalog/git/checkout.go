@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/internal/worktree"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
@@ -192,7 +193,7 @@ func (c *checkout) run(ctx context.Context) (string, error) {
 	switch {
 	case c.in.Strategy == strategyNone:
 		c.say("Skipping Git repository setup")
-		return c.head(ctx)
+		return checkedOut(c.folder), nil
 	case c.in.Strategy == strategyEmpty:
 		c.say("Skipping Git repository setup and creating an empty folder")
 		return "", clearFolder(c.folder)
@@ -245,9 +246,9 @@ func (c *checkout) bring(ctx context.Context, again bool) (sha string, err error
 		if err := c.checkOut(ctx, sha); err != nil {
 			return "", err
 		}
-	}
-	if err := c.submodules(ctx); err != nil {
-		return "", err
+		if err := c.submodules(ctx); err != nil {
+			return "", err
+		}
 	}
 	c.trust(ctx)
 	return c.head(ctx)
@@ -343,17 +344,48 @@ func (c *checkout) head(ctx context.Context) (string, error) {
 	if errors.As(err, &exit) {
 		return "", nil
 	}
-	if c.in.Strategy == strategyNone && errors.Is(err, process.ErrNotFound) {
-		return detached(c.folder), nil
-	}
 	return strings.TrimSpace(text), err
 }
 
-// detached is the commit that is checked out as the detached HEAD of the repository in a folder, "" where there is none.
-func detached(folder string) string {
-	text, err := os.ReadFile(filepath.Join(folder, ".git", "HEAD"))
-	if sha := strings.TrimSpace(string(text)); err == nil && len(sha) >= sha1Digits && isCommit(sha) {
-		return sha
+// Limits of the files that say what is checked out, in bytes.
+const (
+	maxRefFile    = 4 << 10
+	maxPackedRefs = 64 << 20
+)
+
+// checkedOut is the commit that is checked out in a folder that nobody has cleaned, "" where that cannot be told. Git is not asked: it would run the
+// programs that an earlier job has named in the configuration.
+func checkedOut(folder string) string {
+	text, err := projectfile.Read(folder, ".git/HEAD", maxRefFile)
+	if err != nil {
+		return ""
+	}
+	ref, symbolic := strings.CutPrefix(string(text), "ref:")
+	if ref = strings.TrimSpace(ref); !symbolic {
+		return wholeCommit(ref)
+	}
+	if !strings.HasPrefix(ref, "refs/") || !filepath.IsLocal(filepath.FromSlash(ref)) {
+		return ""
+	}
+	if text, err := projectfile.Read(folder, ".git/"+ref, maxRefFile); err == nil {
+		return wholeCommit(strings.TrimSpace(string(text)))
+	}
+	packed, err := projectfile.Read(folder, ".git/packed-refs", maxPackedRefs)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(packed)) {
+		if commit, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == ref {
+			return wholeCommit(commit)
+		}
+	}
+	return ""
+}
+
+// wholeCommit is a text that is the whole name of a commit, or "".
+func wholeCommit(text string) string {
+	if len(text) >= sha1Digits && isCommit(text) {
+		return text
 	}
 	return ""
 }

@@ -367,6 +367,50 @@ func TestWhatIsBuiltInASubmoduleStays(t *testing.T) {
 	}
 }
 
+func TestNothingRunsWithTheStrategyNone(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs scripts of a POSIX shell")
+	}
+	s := serve(t, sourcetest.GitOptions{})
+	in := map[string]any{"url": s.project(), "ref": "main"}
+	none := map[string]any{"strategy": "none"}
+	for name, c := range map[string]struct {
+		leave func(*job)
+		want  string
+	}{
+		"a commit that a server has": {func(j *job) {
+			program := j.hook("../evil")
+			for _, pair := range [][2]string{
+				{"core.repositoryFormatVersion", "1"}, {"extensions.partialClone", "origin"}, {"remote.origin.promisor", "true"}, {"remote.origin.uploadpack", program},
+				{"core.fsmonitor", program}, {"remote.origin.url", "file://" + j.dir},
+			} {
+				j.git("config", pair[0], pair[1])
+			}
+			j.write(".git/HEAD", strings.Repeat("1", 40)+"\n")
+		}, strings.Repeat("1", 40)},
+		"a branch":                    {func(j *job) { j.git("checkout", "--quiet", "-b", "x") }, s.main},
+		"a branch with others":        {func(j *job) { j.git("checkout", "--quiet", "-b", "x"); j.git("pack-refs", "--all") }, s.main},
+		"a branch without commits":    {func(j *job) { j.git("checkout", "--quiet", "--orphan", "x") }, ""},
+		"a name outside":              {func(j *job) { j.write(".git/HEAD", "ref: refs/../../evil\n"); j.write("evil", s.main+"\n") }, ""},
+		"a link in the place of HEAD": {func(j *job) { j.link("/etc/hostname", ".git/HEAD") }, ""},
+		"a pipe in the place of HEAD": {func(j *job) { j.pipe(".git/HEAD") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t)
+			j.must(in)
+			c.leave(j)
+			if got := j.must(none); got != c.want {
+				t.Errorf("sha %q", got)
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(j.dir), "ran")); err == nil {
+				t.Errorf("it ran what the earlier job left:\n%s", j.output.String())
+			}
+		})
+	}
+}
+
 func TestASubmoduleOfAHostileEarlierJob(t *testing.T) {
 	t.Parallel()
 	s := serve(t, sourcetest.GitOptions{})
