@@ -172,6 +172,12 @@ d=.; n=0; while [ $n -lt 300 ]; do n=$((n+1)); d=$d/deep; done; mkdir -p "$d"`, 
 		group: "Other jobs", tries: "make git run commands in the next job of its project, by what it leaves in a kept folder (`GIT_STRATEGY: fetch`)", want: everywhere(blocked),
 		able: hasGit, job: of(9, false, "fetch"), script: poison, nextJob: of(9, false, "fetch"), next: asCommitted, found: spoils(),
 	}, {
+		group: "Other jobs", tries: "the same, by a submodule's repository whose configuration is elsewhere (`commondir`)", want: everywhere(blocked),
+		able: hasGit, job: withSubmodules, script: poisonElsewhere, nextJob: withSubmodules, next: submodulesAsCommitted, found: spoils(),
+	}, {
+		group: "Other jobs", tries: "the same, by a repository in the work tree of a submodule's submodule", want: everywhere(blocked),
+		able: hasGit, job: withSubmodules, script: poisonNested, nextJob: withSubmodules, next: submodulesAsCommitted, found: spoils(),
+	}, {
 		group: "Other jobs", tries: "leave files in a kept folder for a job of a protected ref", want: everywhere(blocked),
 		able: hasGit, job: of(9, false, "fetch"), script: "echo evil >left", nextJob: of(9, true, "none"), next: nothingLeft, found: spoils(),
 	}, {

@@ -290,7 +290,7 @@ func (f *field) serve() {
 	f.server = gitlabtest.New(gitlabtest.Options{Unwatched: 1, LongPoll: 5 * time.Second, Holds: true})
 	mux := http.NewServeMux()
 	mux.Handle("/", f.server)
-	mux.Handle(sourcesPath+"/", &f.sources)
+	mux.Handle(sourcesGroup, &f.sources)
 	server := httptest.NewUnstartedServer(mux)
 	at := addresses()
 	if address := enginetest.Address(); address != "" {
