@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/rungci/rung/internal/gitquery"
 )
 
 // Repository is the temporary repository. Its methods are safe for concurrent use.
@@ -86,14 +88,14 @@ func New(ctx context.Context, o Options) (*Repository, error) {
 
 // cleanEnv is an environment in which git looks at nothing but what it is told to.
 func cleanEnv(env []string) []string {
-	out := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"}
+	out := []string{"LC_ALL=C"}
 	for _, pair := range env {
 		name, _, _ := strings.Cut(pair, "=")
 		if !strings.HasPrefix(name, "GIT_") && name != "LC_ALL" {
 			out = append(out, pair)
 		}
 	}
-	return out
+	return gitquery.Environment(out)
 }
 
 // borrow lets the repository use the objects of another one.
@@ -134,7 +136,7 @@ func (r *Repository) Snapshot(ctx context.Context, pipeline int, branch, tag str
 	if r.own != "" { // its own patterns of what to ignore, and its filters
 		env = append(env, "GIT_DIR="+r.own)
 	}
-	quiet := []string{"-c", "core.splitIndex=false", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.bare=false"}
+	quiet := []string{"-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.bare=false"}
 	if _, err := r.git(ctx, env, r.folder, append(quiet, "add", "--all", "--", ".", ":(exclude,top)"+stateFolder)...); err != nil {
 		return nil, fmt.Errorf("making a commit of the work tree: %w", err)
 	}
@@ -258,7 +260,8 @@ func (r *Repository) git(ctx context.Context, env []string, dir string, args ...
 }
 
 func (r *Repository) command(ctx context.Context, env []string, dir string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
+	command := append(gitquery.Command("-c", "gc.auto=0", "-c", "maintenance.auto=false"), args...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Env = dir, append(append([]string(nil), r.env...), env...)
 	return cmd
 }

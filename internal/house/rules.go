@@ -159,7 +159,7 @@ var importRules = []importRule{
 	{"manager/store", []string{"internal/scarcity", "internal/sharedstate", "internal/wholefile"}, nil, "it keeps bytes"},
 	{"manager/payload", above("manager/gitlab", "executor", "steps/frontend/...", "internal/mask"), nil, "it reads what GitLab sent, and makes nothing"},
 	{"manager/job", above("manager/cachestore", "manager/disk", "manager/gitlab", "manager/joblog", "manager/payload", "manager/supply", "manager/terminal", "executor", "executor/session", "steps/frontend/gitlabci/compile", "steps/service/client", "steps/trace", "ui/joblog"), nil, "it is given the level that a job runs in"},
-	{"dev/gitserver", []string{}, nil, "a work tree becomes commits, whoever fetches them"},
+	{"dev/gitserver", []string{"internal/gitquery"}, nil, "a work tree becomes commits, whoever fetches them"},
 	{"dev/fakegitlab", above("internal/cleantext", "dev/gitserver", "local/gitlab", "local/repository", "manager/gitlab", "manager/gitlab/gitlabtest", "steps/frontend/gitlabci/...", "steps/catalog/dotenv"), nil, "it is GitLab, and knows no runner"},
 	{"snapshot/...", nil, []string{"manager/...", "fleet/..."}, "nor does a snapshot"},
 	{"nesting/nestingtest", []string{"api/...", "executor/host", "executor/host/local", "executor/host/sshd"}, nil, "a host of tests, which is reached as hosts are"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/gitquery"
 	"github.com/rungci/rung/internal/process"
 )
 
@@ -24,7 +25,7 @@ const maxComplaint = 4 << 10
 // elsewhere are the variables by which git would look at another repository than that of its folder.
 var elsewhere = []string{
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_TRACE", "GIT_TRACE_SETUP",
+	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_LITERAL_PATHSPECS", "GIT_TRACE", "GIT_TRACE_SETUP",
 }
 
 // gitEnv is the environment of git. It must not write to the user's repository, not even to refresh the index.
@@ -36,7 +37,7 @@ func gitEnv(env []string) []string {
 		name, _, _ := strings.Cut(pair, "=")
 		return slices.Contains(elsewhere, name)
 	})
-	return append(out, "GIT_OPTIONAL_LOCKS=0")
+	return gitquery.Environment(out)
 }
 
 // list returns the names of all files of a work tree, tracked or not, that Git does not ignore, with slashes, in order, but for records. Those of
@@ -48,7 +49,7 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 		return names, err
 	}
 	out, complaint := &bounded{limit: MaxListing}, &bounded{limit: maxComplaint, cut: true}
-	args := []string{"git", "-c", "core.fsmonitor=false"}
+	args := gitquery.Command()
 	if c.excludes != "" {
 		args = append(args, "-c", "core.excludesFile="+c.excludes)
 	}

@@ -3,11 +3,13 @@ package repository
 import (
 	"context"
 	"fmt"
-	"github.com/rungci/rung/internal/projectfile"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rungci/rung/internal/gitquery"
+	"github.com/rungci/rung/internal/projectfile"
 )
 
 // StateFolder is the folder of a project in which local runs keep what they made. What is not committed of it is not part of the
@@ -180,13 +182,18 @@ func (r *Repository) Changed(ctx context.Context, from string) ([]string, error)
 	return names, nil
 }
 
-// diff lists the tracked files that are not as in a commit, or as in the index where there is none.
+// diff lists the tracked files that are not as in a commit, or as in the index where there is none. Of submodules only their commit counts: a git
+// in them would run what their configuration names.
 func (r *Repository) diff(ctx context.Context, commit string) ([]string, error) {
-	args := []string{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-color", "--no-relative"}
+	config, err := r.git(ctx, "config", "--list", "--name-only", "-z")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--ignore-submodules=dirty"}
 	if commit != "" {
 		args = append(args, commit)
 	}
-	out, err := r.git(ctx, append(args, "--")...)
+	out, err := r.gitWith(ctx, gitquery.WithoutFilters(strings.Split(config, "\x00")), append(args, "--")...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/internal/gitquery"
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/source"
 )
@@ -25,7 +27,7 @@ const grace = time.Second
 // whatever the folder is.
 var inherited = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 	"GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_LITERAL_PATHSPECS",
-	"GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_CONFIG", "LC_ALL", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT"}
+	"GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_CONFIG", "LC_ALL"}
 
 // gitEnvironment is the environment that git runs in: it asks nobody, changes nothing, and says what is wrong in English.
 func gitEnvironment(env []string) []string {
@@ -36,7 +38,7 @@ func gitEnvironment(env []string) []string {
 			out = append(out, v)
 		}
 	}
-	return append(out, "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0")
+	return gitquery.Environment(append(out, "LC_ALL=C"))
 }
 
 func contains(list []string, text string) bool {
@@ -79,12 +81,15 @@ func (b *buffer) Write(p []byte) (int, error) {
 }
 
 // git runs git in the project's folder and returns what it printed, also where the error says that it failed.
-//
-// The file system monitor is off: it would be a daemon, and a daemon that we start ends with us.
 func (r *Repository) git(ctx context.Context, args ...string) (string, error) {
+	return r.gitWith(ctx, nil, args...)
+}
+
+// gitWith is git with more options before the subcommand.
+func (r *Repository) gitWith(ctx context.Context, options []string, args ...string) (string, error) {
 	out, said := &buffer{limit: maxOutput}, &buffer{limit: maxErrors}
 	result, err := process.Run(ctx, nil, process.Spec{
-		Args:   append([]string{"git", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"}, args...),
+		Args:   slices.Concat(gitquery.Command("--literal-pathspecs", "-c", "core.quotePath=false"), options, args),
 		Dir:    r.Root,
 		Env:    r.env,
 		Stdout: out,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/gitquery"
 	"github.com/rungci/rung/internal/glob"
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/steps/catalog/program"
@@ -77,7 +78,8 @@ func Warn(call *program.Call, format string, args ...any) {
 // untracked asks Git for the files that it does not track. The folder can be somebody else's, as in containers; Git is told that it is
 // meant all the same.
 func untracked(ctx context.Context, call *program.Call) ([]string, error) {
-	out, err := call.Read(ctx, "", nil, "git", "-c", "safe.directory="+filepath.ToSlash(call.WorkDir), "ls-files", "--others", "-z")
+	// The job has written the configuration, and this step may have secrets that the job has not.
+	out, err := call.Read(ctx, "", gitquery.Environment(nil), gitquery.Command("-c", "safe.directory="+filepath.ToSlash(call.WorkDir), "ls-files", "--others", "-z")...)
 	if errors.Is(err, process.ErrNotFound) {
 		return walkUntracked(ctx, call.WorkDir)
 	}

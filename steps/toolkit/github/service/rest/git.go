@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/rungci/rung/internal/gitquery"
 	"github.com/rungci/rung/internal/process"
 )
 
@@ -38,8 +39,8 @@ func (r repository) run(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	out, errs := &bounded{max: MaxBlob}, &bounded{max: 4096}
-	args = append([]string{"git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false", "--no-pager", "--literal-pathspecs"}, args...)
-	env := []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C"}
+	args = append(gitquery.Command("-c", "safe.directory=*", "-c", "log.showSignature=false", "--no-pager", "--literal-pathspecs"), args...)
+	env := gitquery.Environment([]string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "LC_ALL=C"})
 	if runtime.GOOS == "windows" {
 		env = append(env, "SYSTEMROOT="+os.Getenv("SYSTEMROOT"))
 	}
