@@ -122,3 +122,26 @@ func FuzzIndex(f *testing.F) {
 		_, _ = parseIndex(data, sha1Size)
 	})
 }
+
+func TestUntrackedFilesStartNoMonitorOfTheJob(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skipf("needs git: %v", err)
+	}
+	dir, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")
+	programtest.Write(t, dir, map[string]string{"a": "a"})
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "a"}, {"config", "core.fsmonitor", "touch '" + ran + "'; false"}} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	programtest.Write(t, dir, map[string]string{"b": "b"})
+	var log bytes.Buffer
+	names, err := untracked(t.Context(), &program.Call{WorkDir: dir, Env: os.Environ(), Stdout: &log, Stderr: &log})
+	if err != nil || !slices.Equal(names, []string{"b"}) {
+		t.Errorf("%q, %v: %s", names, err, log.String())
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("it ran what the job configured")
+	}
+}
