@@ -136,6 +136,9 @@ func (r *Reply) Cancelled() bool { return r.JobStatus == Canceling }
 // It has to end at once, and nothing more of it can be reported.
 var ErrJobGone = errors.New("GitLab has ended the job")
 
+// ErrPending says that GitLab waits to hear that the job runs, and takes nothing else of it before.
+var ErrPending = errors.New("GitLab has not been told that the job runs")
+
 // ErrOffset says that a part of the log does not begin where the log that GitLab has ends.
 type ErrOffset struct{ Size int64 } // what GitLab has, in bytes
 
@@ -161,6 +164,8 @@ func (c *Client) UpdateJob(ctx context.Context, job Ref, u Update) (*Reply, erro
 	switch {
 	case Status(err) == http.StatusPreconditionFailed:
 		return nil, ErrChecksum
+	case Status(err) == http.StatusForbidden && u.State != Success && u.State != Failed: // a pending job, too, is not this runner's then
+		return nil, fmt.Errorf("%w: %w", ErrJobGone, err)
 	case err == nil && u.State != Running:
 		r := readReply(got)
 		r.Again = got.status == http.StatusAccepted
@@ -210,9 +215,11 @@ func readReply(got *answer) *Reply {
 	return r
 }
 
-// reply is readReply, with ErrJobGone if the answer ends the job.
+// reply is readReply, with ErrJobGone if the answer ends the job, and ErrPending if GitLab waits for another one before.
 func reply(got *answer, err error) (*Reply, error) {
 	switch status := Status(err); {
+	case status == http.StatusForbidden && readReply(got).JobStatus == Pending:
+		return readReply(got), fmt.Errorf("%w: %w", ErrPending, err)
 	case status == http.StatusForbidden || status == http.StatusNotFound:
 		return readReply(got), fmt.Errorf("%w: %w", ErrJobGone, err)
 	case err != nil:

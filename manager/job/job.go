@@ -269,12 +269,12 @@ func (j *job) send(ctx context.Context) bool {
 	case errors.Is(err, gitlab.ErrJobGone):
 		return false
 	case err != nil:
-		j.o.Note(fmt.Errorf("telling GitLab that the job %d runs: %w", j.GitLab().ID, err)) // a sign of life repeats it
+		j.o.Note(fmt.Errorf("telling GitLab that the job %d runs: %w", j.GitLab().ID, err))
 	case reply.Cancelled():
 		j.stop(canceled)
 	}
 	o := j.o.Sender
-	o.Debug, o.Note = j.Debug(), j.o.Note
+	o.Pending, o.Debug, o.Note = err != nil, j.Debug(), j.o.Note
 	o.Cancelled = func() { j.stop(canceled) }
 	o.Gone = func(error) { j.stop(errGivenUp); j.kill.Now(errGivenUp.Reason) }
 	j.sender = joblog.Send(j.life, j.o.API, j.Ref(), j.log, o)

@@ -233,6 +233,35 @@ func TestACancelledJobRunsItsAfterScript(t *testing.T) {
 	}
 }
 
+// The acknowledgement of a job is a request like every other. GitLab takes nothing else of the job before it has come.
+func TestAJobWhoseAcknowledgementIsLostRuns(t *testing.T) {
+	const put = "PUT /jobs/{id}"
+	const soon, late = time.Millisecond, time.Hour // when the log is sent first: before the job ends, or then
+	for name, c := range map[string]struct {
+		first time.Duration
+		fail  func(*gitlabtest.Server)
+	}{
+		"the connection is closed":            {soon, func(s *gitlabtest.Server) { s.Drop(1, put) }},
+		"it is refused":                       {soon, func(s *gitlabtest.Server) { s.Fail(1, put, http.StatusBadRequest) }},
+		"there is a conflict":                 {soon, func(s *gitlabtest.Server) { s.Fail(1, put, http.StatusConflict) }},
+		"GitLab is away":                      {soon, func(s *gitlabtest.Server) { s.Fail(6, put, http.StatusServiceUnavailable) }},
+		"it is repeated when the job is over": {late, func(s *gitlabtest.Server) { s.Drop(2, put) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			theirs, ours := w.take(script("echo begun; sleep 0.5; echo over"))
+			o := w.options()
+			o.Sender.First, o.Sender.Backoff = c.first, 10*time.Millisecond
+			c.fail(w.server)
+			ended := job.Run(t.Context(), nil, ours, w.self(), o)
+			w.clean()
+			if got := theirs.Result(); got.State != gitlab.Success || ended.Gone || !strings.Contains(got.Log, "over") {
+				t.Errorf("%s %+v\n%s", got.State, ended, got.Log)
+			}
+		})
+	}
+}
+
 // longer is what no end of a job takes that waits for nothing: its scripts go on for twice as long, as do the times that it is given.
 const longer = 5 * time.Minute
 

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -268,6 +269,24 @@ func TestCancellation(t *testing.T) {
 				t.Errorf("%q", got.Log)
 			}
 		})
+	}
+}
+
+// A job that GitLab still has as pending is acknowledged again, and has not been given up.
+func TestAJobThatIsStillPendingIsAcknowledgedAgain(t *testing.T) {
+	t.Parallel()
+	for _, endpoint := range []string{"PATCH /jobs/{id}/trace", "PUT /jobs/{id}"} {
+		w := newWorld(t, gitlabtest.Options{})
+		s := w.send(joblog.SenderOptions{})
+		w.server.Fail(1, endpoint, http.StatusForbidden, "Job-Status", "pending")
+		w.append("all of it")
+		if err := s.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+			t.Fatal(err)
+		}
+		got := w.finished(gitlab.Success)
+		if want := []gitlab.State{gitlab.Running, gitlab.Running, gitlab.Success}; !slices.Equal(got.Updates, want) || got.Log != "all of it" {
+			t.Errorf("%s: %v %q", endpoint, got.Updates, got.Log)
+		}
 	}
 }
 

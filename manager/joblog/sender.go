@@ -34,6 +34,7 @@ type SenderOptions struct {
 	Part     int64         // the most bytes of one part
 	Attempts int           // of the final update, each of which may repeat its request
 	Backoff  time.Duration // after the first attempt of it; doubles
+	Pending  bool          // GitLab has not taken yet that the job runs: it hears that before anything else
 	Debug    bool          // the log shows what it should not show to everybody (CI_DEBUG_TRACE)
 	// Cancelled is called once, when somebody cancels the job: its script ends and its after_script runs.
 	Cancelled func()
@@ -56,6 +57,7 @@ type Sender struct {
 	once    sync.Once // closes stop
 
 	// The following belong to the goroutine of run, and then to Finish.
+	pending  bool  // GitLab takes nothing before it has heard that the job runs
 	sent     int64 // how much of the log GitLab has
 	backward int   // how often it had less than before
 	interval time.Duration
@@ -63,7 +65,7 @@ type Sender struct {
 	gone     error
 }
 
-// Send starts to send the log of a job that GitLab believes to run. It goes on until Finish, until GitLab gives up the job, or until ctx ends.
+// Send starts to send the log of a job. It goes on until Finish, until GitLab gives up the job, or until ctx ends.
 func Send(ctx context.Context, api *gitlab.Client, job gitlab.Ref, log *File, o SenderOptions) *Sender {
 	set(&o.First, DefaultFirst)
 	set(&o.Interval, DefaultInterval)
@@ -75,7 +77,7 @@ func Send(ctx context.Context, api *gitlab.Client, job gitlab.Ref, log *File, o 
 		o.Note = func(error) {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Sender{cancel: cancel, api: api, job: job, log: log, opts: o, stop: make(chan struct{}), stopped: make(chan struct{}), interval: o.Interval, sent: log.begins()}
+	s := &Sender{cancel: cancel, api: api, job: job, log: log, opts: o, stop: make(chan struct{}), stopped: make(chan struct{}), interval: o.Interval, pending: o.Pending, sent: log.begins()}
 	go s.run(ctx)
 	return s
 }
@@ -102,7 +104,12 @@ func (s *Sender) run(ctx context.Context) {
 		case <-next.C:
 		}
 		before := s.sent
-		spoke, err := s.part(ctx)
+		spoke, err := s.pending, s.acknowledge(ctx)
+		if err == nil {
+			var sent bool
+			sent, err = s.part(ctx)
+			spoke = spoke || sent
+		}
 		if !spoke && err == nil && time.Since(quietSince) >= s.opts.Touch {
 			spoke, err = true, s.touch(ctx)
 		}
@@ -120,6 +127,9 @@ func (s *Sender) run(ctx context.Context) {
 			s.opts.Note(err)
 		}
 		wait := min(s.interval, s.opts.Touch)
+		if s.pending {
+			wait = min(wait, s.opts.Backoff) // GitLab gives the job to another runner otherwise
+		}
 		if s.sent > before && s.log.Size()-s.sent >= s.opts.Part {
 			wait = 0 // GitLab is behind: a log of many megabytes would not arrive in time otherwise
 		}
@@ -154,6 +164,7 @@ func (s *Sender) part(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	if err != nil {
+		s.pending = s.pending || errors.Is(err, gitlab.ErrPending)
 		return true, err
 	}
 	if size <= s.sent || size > s.log.Size() {
@@ -162,6 +173,18 @@ func (s *Sender) part(ctx context.Context) (bool, error) {
 	s.sent = size
 	s.heard(reply)
 	return true, nil
+}
+
+// acknowledge tells GitLab that the job runs if it has not taken that yet.
+func (s *Sender) acknowledge(ctx context.Context) error {
+	if !s.pending {
+		return nil
+	}
+	if err := s.touch(ctx); err != nil {
+		return fmt.Errorf("telling GitLab that the job runs: %w", err)
+	}
+	s.pending = false
+	return nil
 }
 
 // touch tells GitLab that the job runs.
@@ -203,7 +226,10 @@ func (s *Sender) Finish(ctx context.Context, final gitlab.Update) error {
 	resends, pause := 0, s.opts.Backoff
 	for attempt := 1; ; {
 		before := s.sent
-		err := s.rest(ctx)
+		err := s.acknowledge(ctx)
+		if err == nil {
+			err = s.rest(ctx)
+		}
 		if s.sent > before {
 			attempt, pause = 1, s.opts.Backoff // attempts count without progress
 		}
@@ -216,6 +242,7 @@ func (s *Sender) Finish(ctx context.Context, final gitlab.Update) error {
 		var reply *gitlab.Reply
 		if err == nil {
 			reply, err = s.api.UpdateJob(ctx, s.job, final)
+			s.pending = errors.Is(err, gitlab.ErrPending)
 		}
 		wait := pause
 		switch {

@@ -307,6 +307,8 @@ func (s *Server) updateJob(w http.ResponseWriter, r *http.Request) {
 	case gitlab.Success, gitlab.Failed:
 		if j.state == gitlab.Pending {
 			s.violation("job %d ended before it was said to run", j.payload.ID)
+			refuse(w, http.StatusForbidden, "403 Forbidden - Job is not running")
+			return
 		}
 		if req.Output.Checksum != "" {
 			if want := fmt.Sprintf("crc32:%08x", j.sum); req.Output.Checksum != want || req.Output.Bytesize != j.size {
@@ -377,6 +379,8 @@ func (s *Server) patchTrace(w http.ResponseWriter, r *http.Request) {
 		return
 	case j.state == gitlab.Pending:
 		s.violation("a part of the log of job %d came before it was said to run", j.payload.ID)
+		refuse(w, http.StatusForbidden, "403 Forbidden - Job is not running")
+		return
 	case len(body) == 0:
 		s.violation("an empty part of the log of job %d", j.payload.ID)
 	}

@@ -145,22 +145,33 @@ func (s *Server) Break(f Breaker) (repair func()) {
 
 // Fail answers the next n requests with this endpoint, as "PATCH /jobs/{id}/trace", with a status. More headers may follow, as name and value.
 func (s *Server) Fail(n int, endpoint string, status int, header ...string) {
+	next(s, n, endpoint, func(w http.ResponseWriter) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		refuse(w, status, "broken on purpose")
+	})
+}
+
+// Drop closes the connection of the next n requests with this endpoint without an answer. They have no effect.
+func (s *Server) Drop(n int, endpoint string) {
+	next(s, n, endpoint, func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
+}
+
+// next lets answer have the next n requests with an endpoint.
+func next(s *Server, n int, endpoint string, answer func(http.ResponseWriter)) {
 	s.Break(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 		if r.Method+" "+gitlab.Endpoint(strings.TrimPrefix(r.URL.Path, "/api/v4")) != endpoint {
 			return false
 		}
 		s.mu.Lock()
 		n--
-		fails := n >= 0
+		meant := n >= 0
 		s.mu.Unlock()
-		if !fails {
-			return false
+		if meant {
+			answer(w)
 		}
-		for i := 0; i+1 < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		refuse(w, status, "broken on purpose")
-		return true
+		return meant
 	})
 }
 
