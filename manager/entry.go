@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/machines"
+	"github.com/rungci/rung/manager/payload"
 	"github.com/rungci/rung/manager/registration"
 	"github.com/rungci/rung/manager/store"
 	"github.com/rungci/rung/manager/supply"
@@ -44,6 +45,7 @@ type entry struct {
 
 	mu        sync.Mutex
 	api       *gitlab.Client
+	tls       payload.TLS // what jobs get of the configuration's
 	config    *config.Config
 	runner    *config.Runner
 	levels    config.Levels
@@ -85,22 +87,39 @@ func again(e *entry) bool {
 	return slices.ContainsFunc(e.manager.known, func(o *entry) bool { return o != e && !o.gone && o.records.ID() == e.records.ID() && o.twin == e.twin })
 }
 
-// connect makes what speaks to GitLab for an entry.
-func connect(e *entry, c *config.Config, r *config.Runner, level executor.Level) (*gitlab.Client, error) {
+// connect makes what speaks to GitLab for an entry, and what its jobs speak to GitLab with.
+func connect(e *entry, c *config.Config, r *config.Runner, level executor.Level) (*gitlab.Client, payload.TLS, error) {
 	m := e.manager
 	to := r
 	if m.o.StandIn != "" {
 		to = &config.Runner{URL: m.o.StandIn}
 	}
+	with, err := c.Certificates(to)
+	if err != nil {
+		return nil, payload.TLS{}, err
+	}
 	transport, err := c.Transport(to)
 	if err != nil {
-		return nil, err
+		return nil, payload.TLS{}, err
 	}
 	observe := func(a gitlab.Attempt) {
 		e.log.Debug("GitLab request", "method", a.Method, "endpoint", a.Endpoint, "status", a.Status, "took", a.Duration.Round(time.Millisecond), "repeated", a.Repeated)
 		m.o.Observer.Attempted(e.name(), a)
 	}
-	return gitlab.New(gitlab.Options{URL: to.URL, Transport: transport, Info: m.info(c, r, level), Observe: observe})
+	api, err := gitlab.New(gitlab.Options{URL: to.URL, Transport: transport, Info: m.info(c, r, level), Observe: observe})
+	return api, payload.TLS{CA: with.CA, Certificate: with.Certificate, Key: with.Key}, err
+}
+
+// certificates are those of jobs for GitLab. Without a file of the configuration, they get what GitLab's certificate was verified with here: the
+// images of jobs need not have what this machine has.
+func certificates(e *entry) payload.TLS {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := e.tls
+	if out.CA == "" {
+		out.CA = e.api.Chain()
+	}
+	return out
 }
 
 func (e *entry) client() *gitlab.Client {

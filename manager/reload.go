@@ -154,14 +154,14 @@ func (e *entry) configure(c *config.Config, r *config.Runner) error {
 	if err != nil {
 		return err
 	}
-	api, err := connect(e, c, r, levels.Default)
+	api, tls, err := connect(e, c, r, levels.Default)
 	if err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.runner
-	e.api, e.config, e.runner, e.levels = api, c, r, levels
+	e.api, e.tls, e.config, e.runner, e.levels = api, tls, c, r, levels
 	if before == nil || !reflect.DeepEqual(before, r) {
 		e.keepSettings(r)
 	}

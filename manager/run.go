@@ -312,6 +312,7 @@ func (m *Manager) self(r *run, settings *config.Runner) payload.Runner {
 		PreBuild: settings.PreBuildScript, PostBuild: settings.PostBuildScript, Shell: settings.Shell, NoDebugTrace: settings.DebugTraceDisabled,
 		Sources:      payload.Sources{Timeout: settings.GetSourcesTimeout, Trusted: yes(settings.SafeDirectoryCheckout, contained), KeepConfig: !yes(settings.CleanGitConfig, true)},
 		Uploads:      payload.Uploads{Timeout: settings.Artifact.UploadTimeout, ResponseTimeout: settings.Artifact.ResponseHeaderTimeout},
+		TLS:          certificates(r.entry),
 		ClonePath:    yes(settings.CustomBuildDir.Enabled, contained),
 		FeatureFlags: settings.FeatureFlags, Slot: r.slot, ProjectSlot: r.projectSlot,
 	}

@@ -14,8 +14,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +26,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -69,6 +72,8 @@ type Client struct {
 	base string // ends in /api/v4
 	opts Options
 	http *http.Client
+
+	verified atomic.Pointer[[]*x509.Certificate] // from GitLab's certificate to the one that is trusted, at the last answer; nil without TLS
 }
 
 // New returns a client. The error says what is wrong with the address.
@@ -126,6 +131,24 @@ func baseURL(address string) (string, error) {
 
 // URL is the address of the API, ending in /api/v4.
 func (c *Client) URL() string { return c.base }
+
+// Chain is what GitLab's certificate was verified with when it answered last, in PEM: all certificates up to the one that this machine trusts, which
+// is GitLab's own if nobody else has signed it. It is empty without TLS, and before the first answer.
+func (c *Client) Chain() string {
+	chain := c.verified.Load()
+	if chain == nil {
+		return ""
+	}
+	signers := *chain
+	if len(signers) > 1 {
+		signers = signers[1:]
+	}
+	var out []byte
+	for _, s := range signers {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Raw})...)
+	}
+	return string(out)
+}
 
 // request is one call.
 type request struct {
@@ -223,6 +246,9 @@ func (c *Client) attempt(ctx context.Context, r request, header http.Header, bod
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.TLS != nil && len(resp.TLS.VerifiedChains) > 0 {
+		c.verified.Store(&resp.TLS.VerifiedChains[0])
+	}
 	seen.Status = resp.StatusCode
 	read, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	if err != nil {

@@ -3,6 +3,7 @@ package gitlab_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -218,6 +219,23 @@ func TestASilentServer(t *testing.T) {
 }
 
 // TestARedirectKeepsTheRequest follows a load balancer that answers 307, but not to another host, out of encryption, or with another method.
+func TestTheChainIsWhatTheCertificateWasVerifiedWith(t *testing.T) {
+	t.Parallel()
+	s := gitlabtest.New(gitlabtest.Options{})
+	server := httptest.NewTLSServer(s)
+	t.Cleanup(server.Close)
+	c, err := gitlab.New(gitlab.Options{URL: server.URL, Transport: server.Client().Transport})
+	if err != nil || c.Chain() != "" {
+		t.Fatal(err, c.Chain())
+	}
+	if _, err := c.Verify(t.Context(), gitlab.Runner{Token: s.NewRunner(), SystemID: "s_0123456789ab"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})); c.Chain() != want { // it has signed itself
+		t.Errorf("got %q", c.Chain())
+	}
+}
+
 func TestARedirectKeepsTheRequest(t *testing.T) {
 	t.Parallel()
 	s := gitlabtest.New(gitlabtest.Options{})

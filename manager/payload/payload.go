@@ -60,6 +60,8 @@ type Runner struct {
 	// Sources and Uploads are how those steps are done.
 	Sources Sources
 	Uploads Uploads
+	// TLS is how jobs speak to GitLab.
+	TLS TLS
 	// ClonePath lets jobs choose their folder, by GIT_CLONE_PATH.
 	ClonePath bool
 	// Slot tells jobs apart that run here at once, ProjectSlot those of one project.
@@ -73,6 +75,12 @@ type Sources struct {
 	Timeout    time.Duration // 0 is the job's
 	Trusted    bool          // git trusts the folder in all steps, whoever owns it
 	KeepConfig bool          // the configuration of a repository that is there stays
+}
+
+// TLS are certificates in PEM for connections to GitLab. Each may be empty.
+type TLS struct {
+	CA               string // what GitLab's certificate is signed by
+	Certificate, Key string // of the runner
 }
 
 // Uploads are how a job sends artifacts. 0 is what the step does by itself.
@@ -214,6 +222,7 @@ func (j *Job) variables(folders *Folders) *variable.Collection {
 		vars.Set("CI_BUILDS_DIR", folders.Builds)
 		vars.Set("CI_PROJECT_DIR", folders.Project)
 	}
+	j.runner.TLS.add(vars)
 	for _, v := range j.gitlab.Variables {
 		vars.Add(variable.Variable{Name: v.Key, Value: v.Value, Raw: v.Raw, File: v.File, Masked: v.Masked})
 	}
@@ -244,6 +253,18 @@ func (j *Job) variables(folders *Folders) *variable.Collection {
 		}
 	}
 	return vars
+}
+
+// add adds the certificates as variables that are files, with the names that gitlab-runner gives them.
+func (t TLS) add(vars *variable.Collection) {
+	for _, v := range []variable.Variable{
+		{Name: "CI_SERVER_TLS_CA_FILE", Value: t.CA}, {Name: "CI_SERVER_TLS_CERT_FILE", Value: t.Certificate}, {Name: "CI_SERVER_TLS_KEY_FILE", Value: t.Key, Masked: true},
+	} {
+		if v.Value != "" {
+			v.File, v.Raw = true, true
+			vars.Add(v)
+		}
+	}
 }
 
 // inputPrefix begins the names of variables that sensitive inputs are, so that what a job is compiled to does not hold them.

@@ -169,6 +169,38 @@ func TestHowSourcesAndArtifactsMove(t *testing.T) {
 	}
 }
 
+func TestTheCertificatesOfAJob(t *testing.T) {
+	r := runner
+	r.TLS = payload.TLS{CA: "the CA", Certificate: "the certificate", Key: "the key $HOME"}
+	for _, scheme := range []string{"https://", "http://"} {
+		r.API = scheme + "gitlab.example.com/api/v4"
+		got, err := mustRead(t, strings.ReplaceAll(full, "https://", scheme), r).Compile(payload.Where{Folders: payload.Folders{Project: "/p", Temp: "/p.tmp"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		with := map[string]string{}
+		for _, s := range got.Plan.Definition.Steps {
+			for _, input := range []string{"ca_file", "cert_file", "key_file"} {
+				if f, ok := s.Inputs[input]; ok {
+					with[s.Name+" "+input] = strings.TrimPrefix(f.Value.Str(), "${{ work_dir }}.tmp/CI_SERVER_TLS_")
+				}
+			}
+		}
+		want := map[string]string{}
+		if scheme == "https://" {
+			for _, name := range []string{"get_sources", "download_artifacts", "upload_artifacts"} {
+				want[name+" ca_file"], want[name+" cert_file"], want[name+" key_file"] = "CA_FILE", "CERT_FILE", "KEY_FILE"
+			}
+		}
+		if diff := cmp.Diff(want, with); diff != "" {
+			t.Error(diff)
+		}
+		if key := got.Files["/p.tmp/CI_SERVER_TLS_KEY_FILE"]; key.Value != "the key $HOME" || !key.Masked || got.Files["/p.tmp/CI_SERVER_TLS_CA_FILE"].Value != "the CA" {
+			t.Errorf("the files are %+v", got.Files)
+		}
+	}
+}
+
 func TestTheFolderThatAJobChooses(t *testing.T) {
 	in := payload.Folders{Project: "/builds/web", Builds: "/builds", Temp: "/builds/web.tmp"}
 	for _, c := range []struct{ asks, want, wrong string }{

@@ -35,12 +35,16 @@ const (
 // clientHook changes the client of the tests.
 var clientHook = func(*transfer.Client) {}
 
-func client(call *program.Call) *transfer.Client {
-	c := &transfer.Client{Attempts: uploadAttempts, BusyAttempts: uploadBusyAttempts, Again: func(err error, wait time.Duration) {
+func client(call *program.Call, with transfer.Certificates) (*transfer.Client, error) {
+	transport, err := with.Transport()
+	if err != nil {
+		return nil, err
+	}
+	c := &transfer.Client{Transport: transport, Attempts: uploadAttempts, BusyAttempts: uploadBusyAttempts, Again: func(err error, wait time.Duration) {
 		selection.Warn(call, "%v; trying again in %v", err, wait.Round(time.Second/10))
 	}}
 	clientHook(c)
-	return c
+	return c, nil
 }
 
 func absolute(call *program.Call, name string) string {

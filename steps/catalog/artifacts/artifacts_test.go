@@ -8,9 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -413,6 +415,29 @@ func TestAnUploadToASilentServerIsGivenUp(t *testing.T) {
 		r := upload(t, project(t), inputs{"url": silent.URL, "token": token, "paths": []string{"out"}, limit: 0.05})
 		if r.Err == nil || !strings.Contains(r.Err.Error(), want) {
 			t.Errorf("%s: %v", limit, r.Err)
+		}
+	}
+}
+
+func TestAGitLabWithACAOfItsOwn(t *testing.T) {
+	t.Parallel()
+	g := &gitlab{t: t}
+	g.Server = httptest.NewUnstartedServer(g)
+	g.Config.ErrorLog = log.New(io.Discard, "", 0)
+	g.StartTLS()
+	t.Cleanup(g.Close)
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"": "certificate", ca: "", filepath.Join(dir, "none"): "ca_file: open "} {
+		r := upload(t, project(t), inputs{"url": g.address(), "token": token, "paths": []string{"out"}, "ca_file": file})
+		if r.Err == nil {
+			r = programtest.Run(t, Download, t.TempDir(), inputs{"from": []inputs{{"name": "build", "url": g.address(), "token": token}}, "attempts": 1, "ca_file": file})
+		}
+		if (r.Err == nil) != (want == "") || r.Err != nil && !strings.Contains(r.Err.Error(), want) {
+			t.Errorf("%q: %v", file, r.Err)
 		}
 	}
 }

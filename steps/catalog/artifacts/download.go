@@ -22,6 +22,8 @@ const maxRounds = 10
 type downloadInputs struct {
 	From     []dependency `json:"from"`
 	Attempts float64      `json:"attempts"`
+
+	transfer.Certificates
 }
 
 // dependency is another job whose artifacts are wanted.
@@ -44,9 +46,13 @@ func Download(ctx context.Context, call *program.Call) error {
 			return fmt.Errorf("from[%d] (%q) must have a file or a url, and not both", i, d.Name)
 		}
 	}
+	c, err := client(call, in.Certificates)
+	if err != nil {
+		return err
+	}
 	files := 0
 	for _, d := range in.From {
-		n, err := d.fetch(ctx, call, min(max(int(in.Attempts), 1), maxRounds))
+		n, err := d.fetch(ctx, call, c, min(max(int(in.Attempts), 1), maxRounds))
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -61,9 +67,9 @@ func Download(ctx context.Context, call *program.Call) error {
 }
 
 // fetch brings in the artifacts of a job, and returns how many entries they have. What may be better next time is tried as often as asked.
-func (d *dependency) fetch(ctx context.Context, call *program.Call, rounds int) (int, error) {
+func (d *dependency) fetch(ctx context.Context, call *program.Call, c *transfer.Client, rounds int) (int, error) {
 	for round := 1; ; round++ {
-		n, err := d.once(ctx, call)
+		n, err := d.once(ctx, call, c)
 		var damaged *pack.FormatError
 		var network *transfer.NetworkError
 		var status *transfer.StatusError
@@ -78,9 +84,9 @@ func (d *dependency) fetch(ctx context.Context, call *program.Call, rounds int) 
 // maxWarnings is how many entries that are left out are named.
 const maxWarnings = 20
 
-func (d *dependency) once(ctx context.Context, call *program.Call) (int, error) {
+func (d *dependency) once(ctx context.Context, call *program.Call, c *transfer.Client) (int, error) {
 	fmt.Fprintf(call.Stdout, "Downloading artifacts of %s...\n", d.Name)
-	f, done, err := d.open(ctx, call)
+	f, done, err := d.open(ctx, call, c)
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +111,7 @@ func (d *dependency) once(ctx context.Context, call *program.Call) (int, error) 
 }
 
 // open returns the archive, and what gives it up.
-func (d *dependency) open(ctx context.Context, call *program.Call) (*os.File, func(), error) {
+func (d *dependency) open(ctx context.Context, call *program.Call, c *transfer.Client) (*os.File, func(), error) {
 	if d.File != "" {
 		f, err := os.Open(absolute(call, d.File))
 		if err != nil {
@@ -131,7 +137,7 @@ func (d *dependency) open(ctx context.Context, call *program.Call) (*os.File, fu
 	if d.Token != "" {
 		header.Set(tokenHeader, d.Token)
 	}
-	if _, _, err := client(call).Download(ctx, transfer.Request{URL: u.String(), Header: header, Secret: []string{tokenHeader}}, f); err != nil {
+	if _, _, err := c.Download(ctx, transfer.Request{URL: u.String(), Header: header, Secret: []string{tokenHeader}}, f); err != nil {
 		done()
 		return nil, nil, explain(err)
 	}

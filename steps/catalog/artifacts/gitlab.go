@@ -45,7 +45,10 @@ func (in *uploadInputs) send(ctx context.Context, call *program.Call, entries []
 		return nil, err
 	}
 	fmt.Fprintf(call.Stdout, "Uploading %s: %s, %d bytes\n", in.what(), selection.Count(r.files, "entry", "entries"), r.bytes)
-	c := client(call)
+	c, err := client(call, in.Certificates)
+	if err != nil {
+		return nil, err
+	}
 	c.Limit, c.Stall = seconds(in.Timeout), seconds(in.ResponseTimeout)
 	resp, err := c.Do(ctx, transfer.Request{
 		Method: http.MethodPost, URL: target, Secret: []string{tokenHeader}, Body: body, Size: size,

@@ -14,6 +14,7 @@ import (
 	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
+	"github.com/rungci/rung/steps/catalog/transfer"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -34,6 +35,8 @@ type uploadInputs struct {
 	// In seconds; 0 is none, and that of transfer.
 	Timeout         float64 `json:"timeout"`
 	ResponseTimeout float64 `json:"response_timeout"`
+
+	transfer.Certificates
 }
 
 // result is what the step gives.

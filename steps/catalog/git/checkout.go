@@ -23,6 +23,7 @@ import (
 	"github.com/rungci/rung/internal/worktree"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
+	"github.com/rungci/rung/steps/catalog/transfer"
 	"github.com/rungci/rung/steps/source/git/clone"
 	"github.com/rungci/rung/steps/value"
 )
@@ -77,6 +78,8 @@ type inputs struct {
 	UserAgent     string `json:"user_agent"`
 	CleanConfig   bool   `json:"clean_config"`
 	SafeDirectory bool   `json:"safe_directory"`
+
+	transfer.Certificates
 }
 
 // count is a whole number from 0.

@@ -22,9 +22,9 @@ func (c *checkout) template() string {
 [gc]
 	autoDetach = false
 [remote "origin"]
-	url = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(c.remote.url) + `"
+	url = ` + quoted(c.remote.url) + `
 	fetch = +refs/heads/*:refs/remotes/origin/*
-`
+` + certificates(c).section()
 }
 
 // fetch brings the repository up to date and returns the commit to check out, "" when it has none.
@@ -137,6 +137,9 @@ func (c *checkout) prepare(ctx context.Context) error {
 	if err := c.git(ctx, args...); err != nil {
 		return fmt.Errorf("making a repository in %s: %w", c.folder, err)
 	}
+	if c.again && !c.in.CleanConfig {
+		return certificates(c).renew(ctx, c.git)
+	}
 	return nil
 }
 
@@ -182,7 +185,8 @@ func (c *checkout) clone(ctx context.Context) error {
 	if c.in.Depth > 0 {
 		args = append(args, "--depth", strconv.Itoa(int(c.in.Depth)))
 	}
-	args = append(append(args, c.in.CloneFlags...), "--", c.remote.url, ".")
+	args = append(append(args, certificates(c).flags("--config")...), c.in.CloneFlags...)
+	args = append(args, "--", c.remote.url, ".")
 	if err := c.git(ctx, args...); err != nil {
 		return fmt.Errorf("cloning %s: %w", c.remote.url, err)
 	}

@@ -232,5 +232,6 @@ func (g *gitless) client() (*http.Client, error) {
 	}
 	// As for git it is enough that the variable is there, whatever it says.
 	transport.TLSClientConfig.InsecureSkipVerify = g.call.Getenv("GIT_SSL_NO_VERIFY") != "" //nolint:gosec // the author of the job asks for it
-	return &http.Client{Transport: transport}, nil
+	certified, err := g.certified(transport)
+	return &http.Client{Transport: certified}, err
 }

@@ -70,6 +70,7 @@ func (c *checkout) settings() []string {
 	if c.remote.env() != nil {
 		out = append(out, "-c", "credential.helper=", "-c", "credential."+c.remote.base+".helper="+helper)
 	}
+	out = append(out, certificates(c).flags("-c")...)
 	if c.in.UserAgent != "" {
 		out = append(out, "-c", "http.userAgent="+c.in.UserAgent)
 	}

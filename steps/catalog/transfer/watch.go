@@ -18,7 +18,9 @@ const (
 )
 
 // shared returns the transport of all clients that have none.
-var shared = sync.OnceValue(func() http.RoundTripper {
+var shared = sync.OnceValue(func() http.RoundTripper { return transport() })
+
+func transport() *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext,
@@ -27,7 +29,7 @@ var shared = sync.OnceValue(func() http.RoundTripper {
 		DisableCompression:  true, // archives are compressed, and their size is compared with what is announced
 		IdleConnTimeout:     DefaultStall,
 	}
-})
+}
 
 // watch ends a transfer in which nothing moves.
 type watch struct {

@@ -159,7 +159,7 @@ func (c *compiler) downloadArtifacts() {
 	if len(c.job.Dependencies) == 0 {
 		return
 	}
-	remote := false
+	remote, in := false, inputs{}
 	from := make([]value.Value, len(c.job.Dependencies))
 	for i, d := range c.job.Dependencies {
 		fields := map[string]value.Value{"name": c.text(d.Name)}
@@ -168,6 +168,7 @@ func (c *compiler) downloadArtifacts() {
 		}
 		if d.URL != "" {
 			remote = true
+			c.certified(in, d.URL)
 			fields["url"] = c.text(d.URL)
 			fields["token"] = c.secret("ARTIFACTS_TOKEN", d.Token).Value
 		}
@@ -176,7 +177,6 @@ func (c *compiler) downloadArtifacts() {
 		}
 		from[i] = value.OfStruct(fields)
 	}
-	in := inputs{}
 	in.add("from", value.OfArray(from))
 	in.number("attempts", int64(c.attempts("ARTIFACT_DOWNLOAD_ATTEMPTS")), 1)
 	s := c.call("download_artifacts", "artifacts/download", in)
@@ -219,6 +219,7 @@ func (c *compiler) uploadArtifacts() {
 		c.addText(in, "access", a.Access)
 		c.addText(in, "location", a.Location)
 		c.addText(in, "url", a.URL)
+		c.certified(in, a.URL)
 		if a.Token != "" {
 			in["token"] = c.secret("ARTIFACTS_TOKEN", a.Token)
 		}

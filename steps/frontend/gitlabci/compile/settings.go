@@ -137,6 +137,23 @@ func (c *settings) choice(name, byDefault string, words ...string) string {
 // networkNames are the variables that say how to reach servers.
 var networkNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
+// certificates are the inputs of steps that talk to GitLab, and the job's variables that they come from: files, as GitLab's runner has them.
+var certificates = [][2]string{{"ca_file", "CI_SERVER_TLS_CA_FILE"}, {"cert_file", "CI_SERVER_TLS_CERT_FILE"}, {"key_file", "CI_SERVER_TLS_KEY_FILE"}}
+
+// certified gives a step the certificates for an address of GitLab.
+func (c *settings) certified(in inputs, address string) {
+	if !strings.HasPrefix(address, "https://") {
+		return
+	}
+	for _, of := range certificates {
+		v, _ := c.vars.Get(of[1])
+		if v.File && v.Value != "" {
+			v.Value = c.path(v.Name)
+		}
+		c.addText(in, of[0], v.Value)
+	}
+}
+
 // network is the environment of a step that talks to servers.
 func (c *settings) network() map[string]plan.Field {
 	return c.some(func(name string) bool { return slices.Contains(networkNames, strings.ToUpper(name)) })

@@ -82,6 +82,7 @@ func (c *compiler) repository(in inputs, src Source) {
 		}
 	}
 	c.addText(in, "url", address)
+	c.certified(in, address)
 	if token != "" {
 		in["token"] = c.secret("SOURCE_TOKEN", token)
 	}
