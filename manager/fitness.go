@@ -24,7 +24,7 @@ const (
 // UnableMessage is what the log says when Observer.Unable is told.
 const UnableMessage = "the runner cannot run jobs and takes none until it can"
 
-// fitFor is how long an entry that could run jobs is believed to be able to.
+// fitFor is how long an entry that could run jobs is believed to be able to, while its state folder has room.
 var fitFor = 10 * time.Second
 
 // unfitPause is how long an entry that cannot run jobs rests before it looks again.
@@ -44,7 +44,8 @@ func (e *entry) fit(ctx, life context.Context) bool {
 	f := &e.fitness
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if doubt := f.doubt.Swap(false); f.err == nil && !doubt && time.Since(f.looked) < fitFor {
+	believed := !f.doubt.Swap(false) && f.err == nil && time.Since(f.looked) < fitFor
+	if believed && store.HasRoom(e.manager.o.State) == nil { // one job fills a disk in a moment
 		return true
 	}
 	before := f.err
@@ -120,7 +121,7 @@ func accepts(level executor.Executor, settings *config.Runner) error {
 	return nil
 }
 
-// unprepared reports whether a job has failed before its environment was there, and not by its own fault.
-func unprepared(ended job.Ended) bool {
-	return ended.Prepared.IsZero() && ended.Err != nil && ended.Err.Kind == event.ErrorSystem
+// doubtful reports whether a job has failed as others may, and not by its own fault: before its environment was there, or because a disk is full.
+func doubtful(ended job.Ended) bool {
+	return ended.Err != nil && ended.Err.Kind == event.ErrorSystem && (ended.Prepared.IsZero() || ended.Err.Code == event.CodeDiskFull)
 }

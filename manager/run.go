@@ -111,7 +111,7 @@ func (m *Manager) done(r *run, ended job.Ended) {
 		}
 		wrote(nil)
 	}
-	if unprepared(ended) {
+	if doubtful(ended) {
 		r.entry.fitness.doubt.Store(true)
 	}
 	m.levels.leave(r.uses)
