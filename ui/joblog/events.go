@@ -150,6 +150,7 @@ func (r *Renderer) skipped(at time.Time, path string, b event.StepSkipped) {
 func (r *Renderer) stopping(at time.Time, b event.Stopping) {
 	r.ending, r.stopped = true, plain(b.Reason)
 	if b.Force {
+		r.killed = true
 		r.warn(at, nil, "the job is killed: %s", plain(b.Reason))
 		return
 	}
@@ -194,10 +195,16 @@ func failure(b event.RunFinished, stopped string) string {
 		return ""
 	case err.Kind == event.ErrorTimeout && err.Timeout != nil && err.Timeout.Of == event.TimeoutRun:
 		return fmt.Sprintf(": execution took longer than %s seconds", time.Duration(err.Timeout.Limit))
-	case err.Kind == event.ErrorStep && b.ExitCode != nil:
-		return fmt.Sprintf(": exit code %d", *b.ExitCode)
 	case err.Kind == event.ErrorSystem:
 		return " (system failure): " + plain(err.Message)
 	}
-	return ": " + plain(err.Message)
+	return ": " + reason(err, b.ExitCode)
+}
+
+// reason is the exit code of a process that failed, or else what went wrong: a process that succeeds can leave what cannot be used.
+func reason(err *event.Error, code *int) string {
+	if err.Kind == event.ErrorStep && code != nil && *code != 0 {
+		return fmt.Sprintf("exit code %d", *code)
+	}
+	return plain(err.Message)
 }

@@ -74,6 +74,7 @@ type Renderer struct {
 	prepare    bool    // the section of the preparation is open
 	introduced bool    // the first line is written
 	ending     bool    // a step has failed, or the run was stopped
+	killed     bool    // the run was asked to end at once: what begins after that has no time
 	stopped    string  // why the run was stopped, as was said last
 	troubled   string  // the message of the error of a step that was said last
 }

@@ -149,6 +149,7 @@ func TestHowAJobEnds(t *testing.T) {
 	for want, end := range map[string]event.RunFinished{
 		"\x1b[32;1mJob succeeded\x1b[0;m\n":                                                  {Status: event.Success},
 		"ERROR: Job failed: exit code 7\n":                                                   {Status: event.Failure, ExitCode: &code, Error: &event.Error{Kind: event.ErrorStep}},
+		"ERROR: Job failed: the output is not a line of JSON\n":                              {Status: event.Failure, ExitCode: new(int), Error: &event.Error{Kind: event.ErrorStep, Message: "the output is not a line of JSON"}},
 		"ERROR: Job failed (system failure): no disk\n":                                      {Status: event.Failure, Error: &event.Error{Kind: event.ErrorSystem, Message: "no disk"}},
 		"ERROR: Job failed: canceled\n":                                                      {Status: event.Cancelled, Error: &event.Error{Kind: event.ErrorCancelled}},
 		"ERROR: Job failed: aborted: the runner ends\n":                                      {Status: event.Cancelled, Error: event.NewError(event.CodeTerminated, "the runner ends")},
@@ -180,9 +181,37 @@ func TestStepsBesideOthersHaveTheirNamesBeforeTheirLines(t *testing.T) {
 	got, _ := render(t, joblog.Options{}, s.events)
 	_, got, _ = strings.Cut(got, "checks\x1b[0;m\x1b[0;m\n")
 	want := "lint | one\nlint | two\nUnit tests | a\nUnit tests | finished\n" +
-		"lint | \x1b[0;33mWARNING: lint failed, and may: exit code 1\x1b[0;m\nlint | failed\n\x1b[32;1mJob succeeded\x1b[0;m\n"
+		"lint | \x1b[0;33mWARNING: lint failed, but the job goes on: exit code 1\x1b[0;m\nlint | failed\n\x1b[32;1mJob succeeded\x1b[0;m\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAnAfterScriptThatFailsIsSaidAsByGitLabRunner(t *testing.T) {
+	s, code := &script{}, 3
+	s.at("", event.RunStarted{})
+	s.at("1", event.StepStarted{Name: "after_script", Kind: event.KindComponent, Ref: "builtin://script"})
+	s.at("1", event.StepFinished{Status: event.Failure, Allowed: true, ExitCode: &code, Error: event.NewError(event.CodeExitStatus, "exec: exit status 3")})
+	s.at("", event.RunFinished{Status: event.Success})
+	got, _ := render(t, joblog.Options{}, s.events)
+	if want := "WARNING: after_script failed, but job will continue unaffected: exit code 3\x1b[0;m\n"; !strings.Contains(got, want) {
+		t.Errorf("%q has no %q", got, want)
+	}
+}
+
+func TestNothingBeginsInTheLogOfAJobThatIsKilled(t *testing.T) {
+	s := &script{}
+	s.at("", event.RunStarted{})
+	s.at("1", event.StepStarted{Name: "script", Kind: event.KindComponent, Ref: "builtin://script"})
+	s.at("", event.Stopping{Reason: "the runner ends"})
+	s.at("", event.Stopping{Reason: "the runner ends now", Force: true})
+	s.at("1", event.StepFinished{Status: event.Cancelled})
+	s.at("2", event.StepStarted{Name: "after_script", Kind: event.KindComponent, Ref: "builtin://script"})
+	s.at("2", event.StepFinished{Status: event.Cancelled})
+	s.at("", event.RunFinished{Status: event.Cancelled, Error: event.NewError(event.CodeTerminated, "the runner ends now")})
+	got, _ := render(t, joblog.Options{Sections: true}, s.events)
+	if strings.Contains(got, "after_script") || !strings.Contains(got, "the job is killed: the runner ends now") {
+		t.Errorf("%q", got)
 	}
 }
 

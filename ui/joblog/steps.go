@@ -110,7 +110,7 @@ func (r *Renderer) begin(at time.Time, path string, b event.StepStarted) {
 	if strings.HasPrefix(b.Ref, builtinPrefix) {
 		s.kind = catalogKind
 	}
-	if s.inner || s.aside {
+	if s.inner || s.aside || r.killed {
 		return
 	}
 	// Steps that still run beside this one lose their sections: sections nest, and do not overlap.
@@ -234,7 +234,11 @@ func (r *Renderer) end(at time.Time, path string, b event.StepFinished) {
 	if b.Status == event.Failure && b.Error != nil {
 		switch {
 		case b.Allowed:
-			r.warn(at, s, "%s failed, and may: %s", s.name, plain(b.Error.Message))
+			what := "%s failed, but the job goes on: %s"
+			if s.name == afterScript {
+				what = "%s failed, but job will continue unaffected: %s" // gitlab-runner's words, which tools look for
+			}
+			r.warn(at, s, what, s.name, reason(b.Error, b.ExitCode))
 		case b.Error.Kind != event.ErrorStep && (b.Error.Step == "" || b.Error.Step == path):
 			r.trouble(at, s, b.Error)
 		}
