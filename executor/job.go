@@ -54,8 +54,9 @@ type Job struct {
 
 // DriverFacts are what a driver of GitLab's custom executor is told of a job. They hold secrets.
 type DriverFacts struct {
-	// Variables are all of the job's, expanded, by their names without a prefix.
-	Variables map[string]string
+	// Variables are all of the job's, expanded, by their names without a prefix. builds is the folder in the place below which jobs have theirs; ""
+	// is not known yet. The map is the caller's.
+	Variables func(builds string) map[string]string
 	// Response is the job as GitLab sent it, in JSON.
 	Response []byte
 }

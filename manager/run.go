@@ -248,10 +248,10 @@ func (m *Manager) options(r *run, settings *config.Runner) job.Options {
 			}
 			return err
 		},
-		Title:        fmt.Sprintf("rung %s\non %s %s, system ID: %s", m.o.Version, settings.Name, settings.Short(), m.o.SystemID),
-		Trace:        m.tracing(r, settings),
-		Terminal:     r.terminal,
-		DriverBuilds: settings.BuildsDir, LogLimit: settings.OutputLimit, Grace: DefaultGrace, PrepareTimeout: settings.PrepareTimeout, Sender: joblog.SenderOptions{Attempts: settings.FinalUpdateRetryLimit},
+		Title:    fmt.Sprintf("rung %s\non %s %s, system ID: %s", m.o.Version, settings.Name, settings.Short(), m.o.SystemID),
+		Trace:    m.tracing(r, settings),
+		Terminal: r.terminal,
+		LogLimit: settings.OutputLimit, Grace: DefaultGrace, PrepareTimeout: settings.PrepareTimeout, Sender: joblog.SenderOptions{Attempts: settings.FinalUpdateRetryLimit},
 		Output: func(log []byte) { m.o.Observer.Wrote(seen, log) },
 		Note:   r.note, Left: r.left, Elsewhere: m.o.Shared != nil,
 	}

@@ -134,9 +134,11 @@ func facts(id string) *executor.Job {
 		ID: id, ProjectName: "project", Masked: []string{"hunter2hunter2"},
 		Variables: map[string]string{"CI_JOB_ID": "17", "CI_RUNNER_ID": "3", "CI_PROJECT_ID": "5", "CI_CONCURRENT_PROJECT_ID": "0"},
 		Driver: &executor.DriverFacts{
-			Variables: map[string]string{
-				"CI_JOB_ID": "17", "CI_RUNNER_ID": "3", "CI_PROJECT_ID": "5", "CI_CONCURRENT_PROJECT_ID": "0", "SECRET": "hunter2hunter2",
-				"PATH": "/nowhere", "BUILD_FAILURE_EXIT_CODE": "77", "CI_JOB_SERVICES": `[{"name":"redis"}]`,
+			Variables: func(builds string) map[string]string {
+				return map[string]string{
+					"CI_JOB_ID": "17", "CI_RUNNER_ID": "3", "CI_PROJECT_ID": "5", "CI_CONCURRENT_PROJECT_ID": "0", "SECRET": "hunter2hunter2",
+					"PATH": "/nowhere", "BUILD_FAILURE_EXIT_CODE": "77", "CI_JOB_SERVICES": `[{"name":"redis"}]`, "A_FILE": builds + "/A_FILE",
+				}
 			},
 			Response: []byte(`{"id":17,"token":"glcbt-token"}`),
 		},
@@ -285,7 +287,7 @@ func TestWhatADriverIsTold(t *testing.T) {
 			`{"id":17,"token":"glcbt-token"}mode 600`,
 		}
 		if i > 0 {
-			want = append(want, "FROM_CONFIG=yes", "CUSTOM_ENV_CI_PROJECT_DIR="+project, "CUSTOM_ENV_CI_BUILDS_DIR="+filepath.Dir(filepath.Dir(project)))
+			want = append(want, "FROM_CONFIG=yes", "CUSTOM_ENV_CI_PROJECT_DIR="+project, "CUSTOM_ENV_CI_BUILDS_DIR="+filepath.Dir(filepath.Dir(project)), "CUSTOM_ENV_A_FILE="+filepath.Dir(filepath.Dir(project))+"/A_FILE")
 		}
 		for _, line := range want {
 			if !slices.Contains(lines, line) {

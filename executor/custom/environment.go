@@ -66,13 +66,9 @@ type environment struct {
 }
 
 func newEnvironment(e *Executor, job *executor.Job, dir string, report executor.Reporter) *environment {
-	variables := job.Variables
-	if job.Driver != nil {
-		variables = job.Driver.Variables
-	}
 	v := &environment{
 		executor: e, secrets: mask.NewSet(job.Masked...), Life: executor.NewLife(), closed: make(chan struct{}),
-		folder: &folder{dir: dir, driver: e.opts.Driver, base: e.setup.Env, custom: maps.Clone(variables)},
+		folder: &folder{dir: dir, driver: e.opts.Driver, base: e.setup.Env, custom: maps.Clone(job.Variables)},
 	}
 	if v.folder.custom == nil {
 		v.folder.custom = map[string]string{}
@@ -92,8 +88,12 @@ func newEnvironment(e *Executor, job *executor.Job, dir string, report executor.
 	return v
 }
 
-// folders tells the driver where the job's folders are.
+// folders tells the driver where the job's folders are, and its variables, which may name them. CI_BUILDS_DIR is the folder that the driver names; the
+// job has the one of its own in it.
 func (v *environment) folders(job *executor.Job, builds, cache string) {
+	if job.Driver != nil {
+		v.folder.custom = job.Driver.Variables(builds)
+	}
 	if builds != "" {
 		v.folder.custom["CI_BUILDS_DIR"], v.folder.custom["CI_PROJECT_DIR"] = builds, path.Join(builds, job.ID, job.ProjectName)
 	}

@@ -48,8 +48,6 @@ type Options struct {
 	CacheStore *cachestore.Project
 	// Trace says what becomes of the job's trace; nil makes none.
 	Trace *Tracing
-	// DriverBuilds is the folder for builds of places that a driver makes, as the configuration has it.
-	DriverBuilds string
 	// Terminal is the job's terminal, for people; nil is none. Ending the job ends it.
 	Terminal *terminal.Session
 	// Bounds adds to what a job says itself what the operator says, or refuses the job with an *event.Error.
@@ -358,7 +356,7 @@ func acquire(ctx context.Context, j *job, report executor.Reporter) error {
 func (j *job) place() (*executor.Job, error) {
 	can := j.o.Level.Capabilities()
 	if can.Driver {
-		return j.DriverPlace(j.o.DriverBuilds)
+		return j.DriverPlace()
 	}
 	return j.Place(can.Image)
 }

@@ -374,20 +374,21 @@ func FuzzNew(f *testing.F) {
 }
 
 func TestThePlaceOfADriver(t *testing.T) {
-	text := strings.Replace(full, `{"key": "VERSION"`, `{"key": "KUBECONFIG", "value": "content", "file": true}, {"key": "WHERE", "value": "$KUBECONFIG of $SECRET"}, {"key": "VERSION"`, 1)
-	got, err := mustRead(t, text, runner).DriverPlace("/builds")
+	text := strings.Replace(full, `{"key": "VERSION"`, `{"key": "KUBECONFIG", "value": "content", "file": true}, {"key": "WHERE", "value": "$KUBECONFIG of $SECRET"}, {"key": "CACHED", "value": "$CI_PROJECT_DIR/cache"}, {"key": "VERSION"`, 1)
+	got, err := mustRead(t, text, runner).DriverPlace()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Image != nil || got.Services != nil || got.Variables["SECRET"] != "" {
 		t.Errorf("the level is asked for what its driver decides: %+v", got)
 	}
+	told := got.Driver.Variables("/builds") // of config_exec
 	for name, want := range map[string]string{
-		"SECRET": "hunter2hunter2", "KUBECONFIG": "/builds/job-12-3/web.tmp/KUBECONFIG", "WHERE": "/builds/job-12-3/web.tmp/KUBECONFIG of hunter2hunter2",
+		"SECRET": "hunter2hunter2", "CACHED": "/builds/job-12-3/web/cache", "RUNNER_TEMP_PROJECT_DIR": "/builds/job-12-3/web.tmp", "KUBECONFIG": "/builds/job-12-3/web.tmp/KUBECONFIG", "WHERE": "/builds/job-12-3/web.tmp/KUBECONFIG of hunter2hunter2",
 		"FROM_CONFIG": "yes", "OVERRIDDEN": "by the job", "CI_JOB_IMAGE": "node:20",
 		"CI_JOB_SERVICES": `[{"name":"postgres:$VERSION","alias":"db","entrypoint":null,"command":["-c","x"],"variables":[{"key":"A","value":"v$VERSION","public":false,"masked":false},{"key":"B","value":"$VERSION","public":false,"masked":false,"raw":true}]}]`,
 	} {
-		if value := got.Driver.Variables[name]; value != want {
+		if value := told[name]; value != want {
 			t.Errorf("%s is %s, want %s", name, value, want)
 		}
 	}

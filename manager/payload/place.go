@@ -68,31 +68,49 @@ func (j *Job) KeepsProject() bool {
 }
 
 // DriverPlace is what the job says of the place that a driver makes for it. The driver is told everything, and does with images and services
-// what it will. builds is the folder in the place below which jobs have theirs, as far as it is known.
-func (j *Job) DriverPlace(builds string) (*executor.Job, error) {
+// what it will.
+func (j *Job) DriverPlace() (*executor.Job, error) {
 	out := &executor.Job{ID: j.EnvironmentID(), ProjectName: j.projectName(), Masked: j.masked}
 	out.Variables, _ = place.Public(j.vars)
-	temp := path.Join(builds, out.ID, out.ProjectName) + ".tmp"
-	expanded, err := j.vars.ExpandForJob(func(name string) string { return path.Join(temp, name) })
-	if err != nil {
+	if _, err := driverVariables(j, ""); err != nil {
 		return nil, wrong("", "%v", err)
 	}
-	facts := &executor.DriverFacts{Variables: map[string]string{}}
-	for _, v := range expanded.Effective() {
-		facts.Variables[v.Name] = v.Value
-		if v.File {
-			facts.Variables[v.Name] = path.Join(temp, v.Name)
-		}
-	}
-	services, err := json.Marshal(driverServices(j.gitlab.Services))
-	if err == nil {
-		facts.Variables["CI_JOB_SERVICES"] = string(services)
-		facts.Response, err = json.Marshal(j.gitlab)
-	}
+	services, err := driverServices(j.gitlab.Services)
 	if err != nil {
 		return nil, err
 	}
-	out.Driver = facts
+	response, err := json.Marshal(j.gitlab)
+	if err != nil {
+		return nil, err
+	}
+	out.Driver = &executor.DriverFacts{Response: response, Variables: func(builds string) map[string]string {
+		variables, _ := driverVariables(j, builds) // which does not fail for another folder
+		variables["CI_JOB_SERVICES"] = services
+		return variables
+	}}
+	return out, nil
+}
+
+// driverVariables are the job's as its scripts have them in a place with this folder for builds; "" is none that is known.
+func driverVariables(j *Job, builds string) (map[string]string, error) {
+	in := Folders{Builds: path.Join(builds, j.EnvironmentID())}
+	in.Project = path.Join(in.Builds, j.projectName())
+	in.Temp = in.Project + ".tmp"
+	vars := j.vars
+	if builds != "" {
+		vars = j.variables(&in)
+	}
+	out := map[string]string{}
+	expanded, err := vars.ExpandForJob(func(name string) string { return path.Join(in.Temp, name) })
+	if err != nil {
+		return out, err
+	}
+	for _, v := range expanded.Effective() {
+		out[v.Name] = v.Value
+		if v.File {
+			out[v.Name] = path.Join(in.Temp, v.Name)
+		}
+	}
 	return out, nil
 }
 
@@ -142,13 +160,18 @@ type driverService struct {
 	Variables  []gitlab.Variable `json:"variables,omitempty"`
 }
 
-func driverServices(from []gitlab.Image) []driverService {
-	out := []driverService{}
+// driverServices are services as a driver is told them: a JSON array, and nothing where there are none, for which drivers test.
+func driverServices(from []gitlab.Image) (string, error) {
+	if len(from) == 0 {
+		return "", nil
+	}
+	var out []driverService
 	for _, s := range from {
 		alias, _, _ := strings.Cut(strings.ReplaceAll(s.Alias, ",", " "), " ")
 		out = append(out, driverService{Name: s.Name, Alias: alias, Entrypoint: s.Entrypoint, Command: s.Command, Variables: s.Variables})
 	}
-	return out
+	text, err := json.Marshal(out)
+	return string(text), err
 }
 
 // image is an image with its variables expanded.
