@@ -98,10 +98,8 @@ func (e *entry) look(ctx, life context.Context) error {
 			return fmt.Errorf("the isolation level %s cannot be used: %w", of, err)
 		}
 	}
-	if shell := e.settings().Shell; e.settings().Executor == "shell" && (shell == "pwsh" || shell == "powershell") {
-		if _, err := exec.LookPath(shell); err != nil {
-			return fmt.Errorf("jobs are run by %s, by shell in the configuration, and it is not installed: %w", shell, err)
-		}
+	if err := e.settings().NoShell(of, exec.LookPath); err != nil {
+		return err
 	}
 	return accepts(opened.executor, e.settings())
 }

@@ -154,6 +154,7 @@ func TestWhatKeepsARunnerFromAsking(t *testing.T) {
 		"limits that the level cannot keep":    {"[runners.policy]\nmemory = \"1g\"\nprocesses = 100\ncpus = \"2\"", "", "does not support resource limits"},
 		"a network that the level cannot keep": {"[runners.policy]\nnetwork = \"none\"", "", "does not support the network policy"},
 		"no step-runner":                       {"", "missing", "missing: no such file or directory"},
+		"no shell":                             {"shell = \"cmd\"", "", "jobs are run by cmd, by shell in the configuration, and it is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -61,6 +62,9 @@ func (e *entry) ok(format string, args ...any) finding {
 func (e *entry) here(ctx context.Context, level executor.Level) finding {
 	if err := e.config.Placed(e.runner, config.PluginOptions, e.try(ctx, e.runner, level)); err != nil {
 		return e.problem(fix(e.runner, level, err), "its jobs cannot run at level %s: %v", level, err)
+	}
+	if err := e.runner.NoShell(level, exec.LookPath); err != nil {
+		return e.problem("install "+e.runner.Shell+", or change shell of the entry", "its jobs cannot run at level %s: %v", level, err)
 	}
 	return e.ok("level %s", level)
 }
