@@ -616,3 +616,13 @@ func TestWhichJobsAnotherHostReaches(t *testing.T) {
 		}
 	}
 }
+
+// A shell that the steps of jobs do not know would fail every job.
+func TestAShellThatNoJobCanHave(t *testing.T) {
+	t.Parallel()
+	text := "[[runners]]\nname = \"a\"\nurl = \"https://gitlab.example.com\"\ntoken = \"glrt-x\"\nexecutor = \"shell\"\nshell = \"zsh\"\n"
+	r := config.Check("", []byte(text), none)
+	if len(r.Problems) == 0 || !strings.Contains(r.Problems[0].Render(), `shell cannot be "zsh"`) {
+		t.Errorf("%v", r.Problems)
+	}
+}
