@@ -78,7 +78,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	}
 	dialOpts := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(connWindow), grpc.WithReadBufferSize(readBuffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(connWindow), grpc.WithReadBufferSize(readBuffer),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveAfter, Timeout: aliveWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
