@@ -25,8 +25,9 @@ const (
 	defaultResetTimeout = 5 * time.Minute
 	// maxSaid bounds what is told of the output of a reset command, in bytes.
 	maxSaid = 2000
-	// record is what the record of hosts that are in use is called.
-	record = "taken"
+	// record is what the record of hosts that are in use is called, and leftRecord that of how others were given back.
+	record     = "taken"
+	leftRecord = "left"
 )
 
 // cloud is the list, and who has which host.
@@ -41,6 +42,14 @@ type cloud struct {
 
 	mu    sync.Mutex
 	taken map[string]*use // by host
+	left  map[string]left // by host
+}
+
+// left is how a host was given back the last time, as it is on disk.
+type left struct {
+	At time.Time `json:"at"`
+	// Failed says that nobody has answered there.
+	Failed bool `json:"failed,omitempty"`
 }
 
 // use is a host in use, as it is on disk.
@@ -48,6 +57,8 @@ type use struct {
 	ID      string              `json:"id"`
 	Order   instancegroup.Order `json:"order"`
 	Created time.Time           `json:"created"`
+	// Answered says that somebody has answered there.
+	Answered bool `json:"answered,omitempty"`
 	// Leaving says that it is on its way back to the list.
 	Leaving bool `json:"leaving,omitempty"`
 	// Reason is why it could not be reset.
@@ -81,6 +92,7 @@ func newCloud(o Options) (*cloud, error) {
 // Open implements instancegroup.Cloud.
 func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings instancegroup.Settings) (info instancegroup.ProviderInfo, err error) {
 	c.log, c.settings, c.keys, c.taken = log, settings, map[string][]byte{}, map[string]*use{}
+	c.left = map[string]left{}
 	for i, h := range c.options.Hosts {
 		if h.KeyFile == "" {
 			continue
@@ -89,9 +101,13 @@ func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings insta
 			return info, options.At("its key cannot be read: "+err.Error(), "hosts", i, "key_file")
 		}
 	}
-	if err := instancegroup.Load(settings, record, &c.taken); err != nil {
+	if err := errors.Join(instancegroup.Load(settings, record, &c.taken), instancegroup.Load(settings, leftRecord, &c.left)); err != nil {
 		return info, err
 	}
+	maps.DeleteFunc(c.left, func(name string, _ left) bool {
+		_, listed := c.host(name)
+		return !listed
+	})
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +187,7 @@ func address(h Host, to *instancegroup.ConnectorConfig) string {
 	return instancegroup.ConnectInfo{ConnectorConfig: *to, InternalAddr: h.Address}.Addr(false)
 }
 
-// Create implements instancegroup.Cloud: it takes a free host, the one of the shape that comes first in the list.
+// Create implements instancegroup.Cloud: it takes a free host of the shape.
 func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, error) {
 	if err := context.Cause(ctx); err != nil {
 		return "", err
@@ -184,27 +200,56 @@ func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, 
 	if order.Zone != "" || order.Spot {
 		return "", &instancegroup.Error{Kind: instancegroup.ErrNotFound, Message: "the hosts of a list are in no zone, and are not spot machines"}
 	}
-	fits := 0
-	for _, h := range c.options.Hosts {
-		if order.Shape != "" && h.Shape != order.Shape {
-			continue
-		}
-		fits++
-		if c.taken[h.Name] != nil {
-			continue
-		}
-		u := &use{ID: h.Name + "-" + strings.ToLower(rand.Text()[:8]), Order: order, Created: time.Now().UTC()}
-		c.taken[h.Name] = u
-		if err := c.save(); err != nil {
-			delete(c.taken, h.Name)
-			return "", err
-		}
-		return u.ID, nil
-	}
-	if fits == 0 {
+	fits := c.fitting(order.Shape)
+	if len(fits) == 0 {
 		return "", &instancegroup.Error{Kind: instancegroup.ErrNotFound, Message: fmt.Sprintf("the list has no host of the shape %q", order.Shape)}
 	}
-	return "", &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("all %d hosts of the list that could be are in use", fits)}
+	i := slices.IndexFunc(fits, func(h Host) bool { return c.taken[h.Name] == nil })
+	if i < 0 {
+		return "", &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("all %d hosts of the list that could be are in use", len(fits))}
+	}
+	name := fits[i].Name
+	u := &use{ID: name + "-" + strings.ToLower(rand.Text()[:8]), Order: order, Created: time.Now().UTC()}
+	c.taken[name] = u
+	if err := c.save(); err != nil {
+		delete(c.taken, name)
+		return "", err
+	}
+	return u.ID, nil
+}
+
+// fitting are the hosts of a shape: those where nobody answered the last time come last, so that a dead host keeps nobody waiting while there are others, and of the rest
+// the one that was given back longest ago is first: what else may be wrong with a host is not known here. The caller holds the lock.
+func (c *cloud) fitting(shape string) (out []Host) {
+	for _, h := range c.options.Hosts {
+		if shape == "" || h.Shape == shape {
+			out = append(out, h)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Host) int {
+		last, next := c.left[a.Name], c.left[b.Name]
+		if last.Failed != next.Failed {
+			if last.Failed {
+				return 1
+			}
+			return -1
+		}
+		return last.At.Compare(next.At)
+	})
+	return out
+}
+
+// Connect implements instancegroup.Connecter. The runner connects to hosts that run: somebody has answered there.
+func (c *cloud) Connect(ctx context.Context, m instancegroup.Machine, _ string, _ *instancegroup.ConnectInfo) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.taken {
+		if u.ID == m.ID && !u.Answered && c.ctx.Err() == nil {
+			u.Answered = true
+			_ = c.save() // it is tried again with the next change, and no reason not to connect
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // save writes down who has which host. The caller holds the lock.
@@ -237,27 +282,34 @@ func (c *cloud) Delete(ctx context.Context, id string) error {
 func (c *cloud) leave(name string, u *use) error {
 	h, listed := c.host(name)
 	if c.options.Reset == "" || !listed {
-		delete(c.taken, name)
-		return c.save()
+		return c.free(name)
 	}
 	u.resetting = c.resets.Go(func() { // else the next process does it
 		err := c.reset(h)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		u.resetting = false
+		write := c.save
 		switch {
 		case c.ctx.Err() != nil: // the next process begins it again
 		case err != nil:
 			u.Reason = fmt.Sprintf("the host %q was not reset, and is not used until that is done: %v", name, err)
 			c.log.Error("a host was not reset", "host", name, "error", err)
 		default:
-			delete(c.taken, name)
+			write = func() error { return c.free(name) }
 		}
-		if err := c.save(); err != nil {
+		if err := write(); err != nil {
 			c.log.Error("the record of hosts in use was not written", "error", err)
 		}
 	})
 	return nil
+}
+
+// free says that a host is in the list again. The caller holds the lock.
+func (c *cloud) free(name string) error {
+	c.left[name] = left{At: time.Now().UTC(), Failed: !c.taken[name].Answered}
+	delete(c.taken, name)
+	return errors.Join(instancegroup.Save(c.settings, leftRecord, c.left), c.save())
 }
 
 // reset runs the command that makes a host as it was.

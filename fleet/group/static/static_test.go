@@ -253,6 +253,56 @@ func TestAHostThatIsNotListedAnyMoreHasFailed(t *testing.T) {
 	}
 }
 
+// name is that of the host that an instance is.
+func name(id string) string { return id[:strings.LastIndex(id, "-")] }
+
+// once takes a host, connects to it or not, and gives it back. It returns the host's name.
+func once(t *testing.T, g *group.Group, request string, connects bool) string {
+	t.Helper()
+	created, err := g.Create(t.Context(), group.Request{ID: request, Count: 1})
+	if err != nil || len(created.Instances) != 1 {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	id := created.Instances[0]
+	if connects {
+		if _, err := g.ConnectInfo(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.Delete(t.Context(), []string{id}); err != nil {
+		t.Fatal(err)
+	}
+	return name(id)
+}
+
+func TestADeadHostKeepsNobodyWaitingWhileThereAreOthers(t *testing.T) {
+	state := t.TempDir()
+	o := static.Options{Hosts: []static.Host{{Name: "dead", Address: "127.0.0.1:1"}, {Name: "one", Address: "127.0.0.1:2"}, {Name: "two", Address: "127.0.0.1:3"}}}
+	g := open(t, state, o)
+	for n, want := range []string{"dead", "one", "two", "one", "two"} {
+		if n == 3 { // another process knows it, too
+			if err := g.Shutdown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			g = open(t, state, o)
+		}
+		if got := once(t, g, fmt.Sprint("r", n), want != "dead"); got != want {
+			t.Errorf("host %d is %q, want %q", n, got, want)
+		}
+	}
+	var all []string
+	for n := range o.Hosts {
+		created, err := g.Create(t.Context(), group.Request{ID: fmt.Sprint("last", n), Count: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, name(created.Instances[0]))
+	}
+	if want := "one two dead"; strings.Join(all, " ") != want {
+		t.Errorf("the hosts are %v, want %s", all, want)
+	}
+}
+
 func TestAKeyThatIsNotThereIsAMistakeOfItsOption(t *testing.T) {
 	basic, err := static.New(static.Options{Hosts: []static.Host{{Address: "a"}, {Address: "b", KeyFile: "/nowhere/key"}}})
 	if err != nil {
