@@ -115,10 +115,19 @@ type unit[N int | int64 | float64] struct {
 }
 
 var (
-	processors = unit[float64]{func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }, "a number, such as 2", func(n float64) string { return fmt.Sprint(n) }}
+	processors = unit[float64]{finite, "a number, such as 2", func(n float64) string { return fmt.Sprint(n) }}
 	graphics   = unit[int]{strconv.Atoi, "a whole number, such as 1", strconv.Itoa}
 	sizes      = unit[int64]{config.ParseSize, "a size, such as 2GiB", bytesize.Format}
 )
+
+// finite is a number that there is: neither NaN nor without end.
+func finite(text string) (float64, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0, strconv.ErrSyntax
+	}
+	return n, err
+}
 
 // atLeast raises a need to a number that a job asks for.
 func (u unit[N]) atLeast(key, asked string, need *N, most N) error {
@@ -131,7 +140,7 @@ func (u unit[N]) atLeast(key, asked string, need *N, most N) error {
 		return invalid(key, asked, "%s", u.like)
 	case n <= *need:
 		return nil
-	case n <= most: // which NaN is not
+	case n <= most:
 		*need = n
 		return nil
 	case most == 0:

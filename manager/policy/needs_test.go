@@ -40,7 +40,9 @@ func TestNeedsOfAJob(t *testing.T) {
 		"the system that every job has":     {"OS", "linux", entry.Provider.Needs, ""},
 		"labels":                            {"LABELS", "disk=ssd, zone=eu", change(func(n *config.MachineNeeds) { n.Labels["disk"] = "ssd" }), ""},
 		"too many processors":               {"CPUS", "9", config.MachineNeeds{}, "runners.provider.allowed_needs.cpus"},
-		"what is no number":                 {"CPUS", "NaN", config.MachineNeeds{}, "runners.provider.allowed_needs.cpus"},
+		"what is no number":                 {"CPUS", "NaN", config.MachineNeeds{}, "RUNG_NEEDS_CPUS is \"NaN\", and must be a number, such as 2"},
+		"what has no end":                   {"CPUS", "Inf", config.MachineNeeds{}, "RUNG_NEEDS_CPUS is \"Inf\", and must be a number, such as 2"},
+		"what is too large for a number":    {"CPUS", "1e400", config.MachineNeeds{}, "RUNG_NEEDS_CPUS is \"1e400\", and must be a number, such as 2"},
 		"what nobody allows":                {"DISK", "1g", config.MachineNeeds{}, "runners.provider.allowed_needs.disk"},
 		"another system than every job has": {"OS", "darwin", config.MachineNeeds{}, "runners.provider.needs.os"},
 		"an architecture that is not there": {"ARCH", "riscv64", config.MachineNeeds{}, "runners.provider.allowed_needs.arch"},
@@ -80,7 +82,7 @@ func TestNeedsOfAJob(t *testing.T) {
 		"machines that can be taken back":   {map[string]string{"RUNG_NEEDS_SPOT": "only"}, config.MachineNeeds{Labels: map[string]string{"spot": "true"}}, ""},
 		"any machine":                       {map[string]string{"RUNG_NEEDS_SPOT": "any"}, config.MachineNeeds{}, ""},
 		"what is neither":                   {map[string]string{"RUNG_NEEDS_SPOT": "maybe"}, config.MachineNeeds{}, "only, never or any"},
-		"more processors than there can be": {map[string]string{"RUNG_NEEDS_CPUS": "Inf"}, config.MachineNeeds{}, "allowed_needs.cpus"},
+		"more processors than there can be": {map[string]string{"RUNG_NEEDS_CPUS": "Inf"}, config.MachineNeeds{}, "RUNG_NEEDS_CPUS is \"Inf\", and must be a number, such as 2"},
 	} {
 		got, err := policy.Needs(fleet, func(v string) string { return c.asked[v] })
 		switch {
