@@ -83,11 +83,13 @@ func (k *Kind) start(ctx context.Context, c *Config, file string) (*Process, err
 	cmd.Env = append(append(cmd.Env, c.Env...), certificateVariable+"="+certificate, goplugin.EnvUnixSocketDir+"="+sockets)
 	p := &Process{kind: k, name: c.Name, kill: kill, output: &lastoutput.Buffer{Max: maxSaid}, sockets: sockets, exited: make(chan struct{})}
 	p.ended, p.finish = context.WithCancelCause(context.Background())
+	log := c.logger()
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
 		VersionedPlugins: k.versions(),
-		Cmd:              cmd, SkipHostEnv: true, TLSConfig: tls, AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, Stderr: p.output,
-		StartTimeout: startTime, Logger: c.logger(), GRPCDialOptions: handshake.DialOptions(),
+		RunnerFunc:       run(cmd, log, p.output), UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: sockets},
+		SkipHostEnv: true, TLSConfig: tls, AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		StartTimeout: startTime, Logger: log, GRPCDialOptions: handshake.DialOptions(),
 	})
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
@@ -166,6 +168,9 @@ func (p *Process) notStarted(err error) error {
 	return failure
 }
 
+// maxPrinted bounds what is told of a line that a program prints which is no plugin, in bytes.
+const maxPrinted = 200
+
 // notAPlugin is what go-plugin says of a program whose first line is not that of a plugin.
 const notAPlugin = "Unrecognized remote plugin message:"
 
@@ -175,6 +180,9 @@ func plainly(err error) error {
 	if printed, ok := strings.CutPrefix(text, notAPlugin); ok {
 		if printed = strings.TrimSpace(printed); printed == "" {
 			return errors.New("it ends, or closes its output, before it says where it listens")
+		}
+		if len(printed) > maxPrinted {
+			printed = strings.ToValidUTF8(printed[:maxPrinted], "") + "…"
 		}
 		return fmt.Errorf("it prints %q, and not where it listens; only the plugin itself may print to standard output", printed)
 	}

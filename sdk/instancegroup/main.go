@@ -68,7 +68,7 @@ func command(args []string, version VersionInfo, stdout, stderr io.Writer) int {
 }
 
 // Serve serves a group to the runner that started this program, and ends the program with it. What is written to the logger of Init, and to standard error, is in the
-// runner's log. Standard output is not for the plugin.
+// runner's log. So is what it prints, once it serves.
 func Serve(g Basic) {
 	serve(g, VersionInfo{Name: strings.TrimPrefix(filepath.Base(os.Args[0]), "group-plugin-")})
 }

@@ -77,6 +77,11 @@ def serve(pb, name, service, describe):
     """Serves a service of a .proto file to the runner that started this program, until that ends. describe makes a message of an exception."""
     if os.environ.get(COOKIE[0]) != COOKIE[1]:
         sys.exit("This program is a plugin of a Rung runner, which starts it. Its manual is docs/plugins.md.")
+    # What this program and those that it starts print goes to the runner's log. The runner reads one line of standard output.
+    to_runner = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout.flush()
+    sys.stdout = sys.stderr
     # A Ctrl-C is sent to all processes of the terminal: the runner obeys it, and ends its plugins. Programs that the plugin starts do not inherit the handler.
     signal.signal(signal.SIGINT, lambda *_: None)
     folder = tempfile.mkdtemp(dir=os.environ.get("PLUGIN_UNIX_SOCKET_DIR"))
@@ -100,7 +105,7 @@ def serve(pb, name, service, describe):
     server.add_secure_port(f"unix:{address}", grpc.ssl_server_credentials([pair], os.environ["PLUGIN_CLIENT_CERT"].encode(), True))
     server.start()
     der = base64.b64encode(base64.b64decode("".join(pair[1].decode().splitlines()[1:-1]))).decode().rstrip("=")
-    print(f"1|1|unix|{address}|grpc|{der}", flush=True)
+    os.write(to_runner, f"1|1|unix|{address}|grpc|{der}\n".encode())
     threading.Timer(30, lambda: service.opened or os._exit(1)).start()
     over.wait()
     shutil.rmtree(folder, ignore_errors=True)

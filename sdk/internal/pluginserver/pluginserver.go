@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,9 +20,12 @@ import (
 // unattended is how long a plugin waits for the runner that started it.
 const unattended = 30 * time.Second
 
+// stderr is where the runner's log is.
+var stderr = os.Stderr
+
 // End ends the program of a plugin.
 func End(why string) {
-	fmt.Fprintln(os.Stderr, "[INFO] the plugin ends:", why)
+	fmt.Fprintln(stderr, "[INFO] the plugin ends:", why)
 	os.Exit(1)
 }
 
@@ -41,10 +45,27 @@ func Serve(name string, services map[int]func(*grpc.Server), opened func() bool)
 		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
 		VersionedPlugins: versions,
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(handshake.ServerOptions(options...)...)
+			return grpc.NewServer(append(handshake.ServerOptions(options...), logged()...)...)
 		},
-		Logger: hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Warn, JSONFormat: true, Output: os.Stderr}),
+		Logger: hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Warn, JSONFormat: true, Output: stderr}),
 	})
+}
+
+// logged has what the plugin's code prints go to the runner's log from the first call on: go-plugin puts pipes in place of standard output and standard error when it
+// begins to serve, whose other ends nobody reads.
+func logged() []grpc.ServerOption {
+	var once sync.Once
+	restore := func() { os.Stdout, os.Stderr = stderr, stderr }
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			once.Do(restore)
+			return handle(ctx, request)
+		}),
+		grpc.ChainStreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			once.Do(restore)
+			return handle(server, stream)
+		}),
+	}
 }
 
 // served is the plugin as go-plugin knows it.
@@ -66,7 +87,7 @@ func (*served) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientCon
 
 // Logger is what a plugin writes to: its lines are in the runner's log, with their levels.
 func Logger(name string) hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Debug, JSONFormat: true, Output: os.Stderr})
+	return hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Debug, JSONFormat: true, Output: stderr})
 }
 
 // ErrPanic is what the error of code that has panicked wraps.

@@ -47,8 +47,13 @@ func names(service string, versions ...int) map[int]string {
 func describing(to *grpc.Server, name string) {
 	to.RegisterService(&grpc.ServiceDesc{ServiceName: name, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "Describe",
-		Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			return &emptypb.Empty{}, decode(&emptypb.Empty{})
+		Handler: func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+			return intercept(ctx, &emptypb.Empty{}, &grpc.UnaryServerInfo{FullMethod: "/" + name + "/Describe"}, func(_ context.Context, request any) (any, error) {
+				if os.Getenv(chats) != "" {
+					chat()
+				}
+				return &emptypb.Empty{}, decode(request)
+			})
 		},
 	}}}, struct{}{})
 }
