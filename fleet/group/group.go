@@ -44,6 +44,7 @@ type InstanceGroup interface {
 // Heartbeater is a group that knows whether an instance is of use.
 type Heartbeater interface {
 	// Heartbeat returns ErrInstanceUnhealthy for an instance that must get no more work, and nil for one that is well. Without it all instances are well.
+	// A plugin may return an error without a kind for that, as those of fleeting do; ErrTransient, ErrUnauthorised and their like say nothing of the instance.
 	Heartbeat(ctx context.Context, instance string) error
 }
 

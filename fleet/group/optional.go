@@ -63,7 +63,7 @@ type Abilities struct {
 
 // Instance is what there is to know of one machine.
 type Instance struct {
-	// ID is the cloud's, and never used again.
+	// ID is the cloud's. It may be another instance's once no list has this one.
 	ID    string
 	State State
 	// Reason says why the instance is in its state, for people: why it failed.

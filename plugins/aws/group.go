@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -195,8 +196,11 @@ func (g *Group) ConnectInfo(ctx context.Context, id string) (instancegroup.Conne
 // Heartbeat implements instancegroup.Heartbeater.
 func (g *Group) Heartbeat(ctx context.Context, id string) error {
 	m, err := g.find(ctx, id, func(machine) bool { return true })
-	if err != nil {
+	if errors.Is(err, instancegroup.ErrNotFound) {
 		return err
+	}
+	if err != nil { // without a kind it would say that the machine is unhealthy
+		return instancegroup.Transient(0, err)
 	}
 	switch m.State {
 	case instancegroup.StateCreating, instancegroup.StateRunning:

@@ -350,6 +350,9 @@ func TestAMachineThatItsGroupCallsUnhealthyGetsNoMoreJobs(t *testing.T) {
 	if err := g.Heartbeat(t.Context(), id); err != nil {
 		t.Error(err)
 	}
+	wants(t, "Heartbeat of none", g.Heartbeat(t.Context(), "i-none"), group.ErrNotFound)
+	c.fault("DescribeAutoScalingGroups", 1, refuse(400, "InvalidParameterValue"))
+	wants(t, "Heartbeat without an answer", g.Heartbeat(t.Context(), "i-none"), group.ErrTransient)
 	c.mu.Lock()
 	c.health[id] = "Unhealthy"
 	c.mu.Unlock()

@@ -244,7 +244,11 @@ func (s *server) ConnectInfo(ctx context.Context, r *fleetv1.ConnectInfoRequest)
 // Heartbeat implements fleetv1.InstanceGroupServer.
 func (s *server) Heartbeat(ctx context.Context, r *fleetv1.HeartbeatRequest) (*fleetv1.HeartbeatResponse, error) {
 	return &fleetv1.HeartbeatResponse{}, s.having(func(can group.Abilities) bool { return can.Heartbeat }, func() error {
-		return s.group.(Heartbeater).Heartbeat(ctx, r.GetInstance())
+		err := pluginserver.Guard(func() error { return s.group.(Heartbeater).Heartbeat(ctx, r.GetInstance()) })
+		if errors.Is(err, pluginserver.ErrPanic) { // which says nothing of the instance, as a plain error does
+			return Transient(0, err)
+		}
+		return err
 	})
 }
 

@@ -112,7 +112,8 @@ class Order:
 
 class Cloud:
     """What a subclass says of a cloud. Its methods are called from many threads. It may also have offers() with a list of Offer messages of fleet.proto, and
-    heartbeat(id), which raises unhealthy(why); suspend(ids) and resume(ids), which return the ids that were asked for; and shutdown()."""
+    heartbeat(id), which raises unhealthy(why), or transient(why) if the cloud does not answer: an exception without a kind means that the machine is unhealthy;
+    suspend(ids) and resume(ids), which return the ids that were asked for; and shutdown()."""
 
     name = version = ""
     schema = None  # JSON schema of the options; None leaves checking them to open

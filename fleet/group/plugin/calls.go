@@ -146,12 +146,19 @@ func (g *Group) ConnectInfo(ctx context.Context, instance string) (info group.Co
 	return info, nil
 }
 
-// Heartbeat implements group.Heartbeater.
+// Heartbeat implements group.Heartbeater. An error to which the plugin gives no kind is ErrInstanceUnhealthy: plugins of fleeting know no other.
 func (g *Group) Heartbeat(ctx context.Context, instance string) error {
+	plain := false
 	_, err := g.call(ctx, "Heartbeat", func(ctx context.Context, rpc client, _ *pluginhost.Call) error {
 		_, err := rpc.Heartbeat(ctx, &fleetv1.HeartbeatRequest{Instance: instance})
+		said, ok := wire.FromStatus(err)
+		plain = ok && wire.EncodeError(said).GetCode() == fleetv1.Code_CODE_INTERNAL
 		return err
 	})
+	var failure *Failure // that it ends meanwhile says nothing of the instance, nor does that the time is over
+	if plain && ctx.Err() == nil && !errors.As(err, &failure) {
+		return &group.Error{Kind: group.ErrInstanceUnhealthy, Message: err.Error(), Err: err}
+	}
 	return err
 }
 

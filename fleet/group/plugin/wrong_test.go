@@ -111,6 +111,22 @@ func TestAPluginThatCrashesInACallFailsItAndIsStartedAgain(t *testing.T) {
 	}
 }
 
+// Plugins of fleeting know no kinds of errors.
+func TestAPlainErrorOfHeartbeatSaysThatTheInstanceIsUnhealthy(t *testing.T) {
+	for act, unhealthy := range map[string]bool{"plain": true, "unhealthy": true, "transient": false, "unauthorised": false, "not found": false, "panic": false, "die": false} {
+		t.Run(act, func(t *testing.T) {
+			t.Parallel()
+			g := opened(t, config(t, "fake", everywhere(act)))
+			if err := g.Heartbeat(t.Context(), "i"); err == nil || errors.Is(err, group.ErrInstanceUnhealthy) != unhealthy {
+				t.Errorf("Heartbeat: %v", err)
+			}
+			if _, err := g.ConnectInfo(t.Context(), "i"); err == nil || act != "unhealthy" && errors.Is(err, group.ErrInstanceUnhealthy) {
+				t.Errorf("another call: %v", err)
+			}
+		})
+	}
+}
+
 func TestACallThatPanicsFailsAndOthersGoOn(t *testing.T) {
 	g := opened(t, config(t, "fake", everywhere("panic")))
 	pid := g.PID()
