@@ -188,7 +188,7 @@ func (f *Fleet) shrink(now time.Time, p *pool, n, surplus int) time.Time {
 			why = f.policy.Sentence(&p.last.view, p.last.plan)
 		}
 		surplus -= m.freeSlots()
-		if p.count[Suspended] < p.Suspend && m.id != "" && (p.MaxUses == 0 || m.uses < p.MaxUses) {
+		if p.count[Suspended] < p.Suspend && m.id != "" && !m.spent() {
 			f.suspend(now, m, why)
 		} else {
 			f.remove(now, m, why)

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -59,7 +60,14 @@ type instance struct {
 
 // takes reports whether another job may run here.
 func (m *instance) takes() bool {
-	return m.state == Ready && m.used < m.pool.Slots && (m.pool.MaxUses == 0 || m.uses < m.pool.MaxUses)
+	return m.state == Ready && m.used < m.pool.Slots && !m.spent()
+}
+
+// spent reports whether it has had as many jobs as it may.
+func (m *instance) spent() bool { return m.pool.MaxUses > 0 && m.uses >= m.pool.MaxUses }
+
+func (m *instance) whySpent() string {
+	return fmt.Sprintf("%s has run %s, and its limit is %d", m.name(), count(m.uses, "job"), m.pool.MaxUses)
 }
 
 // freeSlots is how many more jobs it takes now.

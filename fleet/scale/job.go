@@ -1,9 +1,6 @@
 package scale
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // demand is a job: reserved for, waiting, or on a machine.
 type demand struct {
@@ -171,8 +168,8 @@ func (f *machines) place(now time.Time, d *demand, m *instance) {
 		m.uses++
 	})
 	d.on = m
-	if m.pool.MaxUses > 0 && m.uses >= m.pool.MaxUses {
-		f.become(now, m, Draining, fmt.Sprintf("%s has run %d jobs, its limit", m.name(), m.uses))
+	if m.spent() {
+		f.become(now, m, Draining, m.whySpent())
 	}
 	if !f.hold(now, d, m) {
 		f.begun(now, d)

@@ -148,8 +148,15 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord, began map[string]time
 			m.used++
 		}
 	})
-	if retired && one.State <= Creating { // nobody needs it, and it may exist
-		f.remove(now, m, fmt.Sprintf("%s is of a pool that has changed", m.name()))
+	why := ""
+	switch {
+	case retired:
+		why = fmt.Sprintf("%s is of a pool that has changed", m.name())
+	case m.spent(): // it was allowed more before, and would wait for jobs that it does not take
+		why = m.whySpent()
+	}
+	if why != "" && one.State <= Creating { // nobody needs it, and it may exist
+		f.remove(now, m, why)
 		return
 	}
 	switch one.State {
@@ -158,14 +165,14 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord, began map[string]time
 	case Creating:
 		f.wait(m, m.begun.Add(p.BootTimeout))
 	case Suspended:
-		if retired {
-			f.remove(now, m, fmt.Sprintf("%s is of a pool that has changed", m.name()))
+		if why != "" {
+			f.remove(now, m, why)
 		}
 	case Failed:
 		f.remove(now, m, m.reason)
 	case Ready:
-		if retired {
-			f.drain(now, m, fmt.Sprintf("%s is of a pool that has changed", m.name()))
+		if why != "" {
+			f.drain(now, m, why)
 		}
 	case Draining:
 		f.freed(now, m)
