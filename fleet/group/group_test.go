@@ -71,6 +71,8 @@ func TestStatesOnlyGoForward(t *testing.T) {
 		"suspended creating running":               "suspended creating running",
 		"running made-up running":                  "running running running",
 		"made-up":                                  "creating",
+		"deleting - creating running":              "deleting - creating running",
+		"deleted - running":                        "deleted - running",
 		"running - - - - - - - - - - - - creating": "running - - - - - - - - - - - - creating",
 	} {
 		t.Run(said, func(t *testing.T) {

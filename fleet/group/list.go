@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// remembered is for how many lists an instance is remembered that none of them has: lists of a cloud lag behind, and show again what is gone.
+// remembered is for how many lists an instance is remembered that none of them has: lists of a cloud lag behind, and show again what is gone. One that was about to
+// go is gone with the first list that does not have it: the next with its id may be another one.
 const remembered = 10
 
 // seen is what a group has said of its instances.
@@ -46,7 +47,7 @@ func (g *Group) List(ctx context.Context) ([]Instance, error) {
 	defer g.mu.Unlock()
 	g.seen.lists++
 	for id, s := range g.seen.last {
-		if g.seen.lists-s.list > remembered {
+		if missed := g.seen.lists - s.list - 1; missed >= remembered || missed > 0 && s.state.ends() {
 			delete(g.seen.last, id)
 		}
 	}

@@ -28,6 +28,9 @@ var after = map[State][]State{
 	StateDeleted:    {},
 }
 
+// ends reports whether only the end of an instance can come after the state.
+func (s State) ends() bool { return !s.CanBecome(StateRunning) }
+
 // Known reports whether the contract has the state.
 func (s State) Known() bool {
 	_, ok := after[s]

@@ -159,7 +159,7 @@ func (f *machines) forget(now time.Time, m *instance, reason string) {
 	delete(f.requests, m.request)
 	if m.id != "" {
 		delete(f.ids, m.pool.named(m.id))
-		f.gone.add(now, m.pool.named(m.id))
+		f.gone.add(now, m)
 	}
 }
 
@@ -230,30 +230,4 @@ func (f *machines) drain(now time.Time, m *instance, why string) {
 		return
 	}
 	f.act(Action{Kind: Drain, Pool: m.pool.Name, Request: m.request, Instance: m.id, Why: why})
-}
-
-// tombstones are ids of machines that are gone, as a list may still have them.
-type tombstones struct {
-	ids   map[named]time.Time
-	queue []named
-}
-
-// remembered is how long a list may be behind.
-const remembered = 10 * time.Minute
-
-func (t *tombstones) add(now time.Time, id named) {
-	if t.ids == nil {
-		t.ids = map[named]time.Time{}
-	}
-	for len(t.queue) > 0 && now.Sub(t.ids[t.queue[0]]) > remembered {
-		delete(t.ids, t.queue[0])
-		t.queue = t.queue[1:]
-	}
-	t.ids[id] = now
-	t.queue = append(t.queue, id)
-}
-
-func (t *tombstones) has(now time.Time, id named) bool {
-	at, ok := t.ids[id]
-	return ok && now.Sub(at) <= remembered
 }

@@ -49,9 +49,9 @@ func (f *machines) listedOf(names []string) (found []*pool) {
 
 // Listed says what machines the groups of pools have: all of them. Without names it is about all pools.
 func (f *Fleet) Listed(now time.Time, list []Seen, pools ...string) {
-	about := map[*pool]bool{}
+	about, groups := map[*pool]bool{}, map[string]bool{}
 	for _, p := range f.listedOf(pools) {
-		p.listErr, about[p] = "", true
+		p.listErr, about[p], groups[p.Group] = "", true, true
 	}
 	f.listing++
 	for _, s := range list {
@@ -65,6 +65,7 @@ func (f *Fleet) Listed(now time.Time, list []Seen, pools ...string) {
 			f.missing(now, m)
 		}
 	}
+	f.gone.listed(f.listing, groups)
 }
 
 // Observed is Listed for one machine: a group that watches says what changes.
@@ -83,7 +84,7 @@ func (f *Fleet) match(now time.Time, s Seen) *instance {
 		f.identify(m, s.Instance)
 		return m
 	}
-	if s.State == GroupDeleted || s.State == GroupDeleting || f.gone.has(now, f.poolOf(s.Pool).named(s.Instance)) {
+	if s.State == GroupDeleted || s.State == GroupDeleting || f.gone.hides(now, f.poolOf(s.Pool).named(s.Instance), f.listing, f.config.MissingAfter) {
 		return nil
 	}
 	if s.Request == "" {
