@@ -16,6 +16,7 @@ func (f *Fleet) Decide(now time.Time) Decision {
 	f.due(now)
 	f.drive(now) // who is let go frees, or needs, slots
 	f.route(now)
+	makeWay(f, now)
 	wake := f.policy.Next(now)
 	for _, p := range f.pools {
 		if p.bit == 0 {
@@ -91,18 +92,13 @@ func (f *Fleet) route(now time.Time) {
 			take := min(left, p.load.unallocated)
 			p.waiting, p.load.unallocated, left = p.waiting+take, p.load.unallocated-take, left-take
 		}
-		for _, p := range g.pools {
-			if left == 0 {
-				break
+		for _, yields := range []bool{false, true} {
+			for _, p := range g.pools {
+				if left > 0 && !p.backoff.blocked(now) {
+					take := min(left, max(0, (p.growth(now, yields)+p.count[Suspended])*p.Slots+p.coming()-p.waiting))
+					p.waiting, left = p.waiting+take, left-take
+				}
 			}
-			if p.backoff.blocked(now) || p.room()+p.count[Suspended] == 0 {
-				continue
-			}
-			take := left
-			if p.MaxInstances > 0 {
-				take = min(left, max(0, (p.room()+p.count[Suspended])*p.Slots+p.coming()-p.waiting))
-			}
-			p.waiting, left = p.waiting+take, left-take
 		}
 		g.pools[0].waiting += left // who waits for a limit or the end of a pause
 	}
@@ -140,6 +136,12 @@ func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
 		return p.backoff.until
 	}
 	allowed := min(n, p.room())
+	if q := p.quota; q != nil {
+		allowed = q.allow(now, p, allowed)
+		if p.last.limit == "" && allowed < n {
+			p.last.limit = "jobs wait for machines of other pools of its group, which can have no more than " + count(q.most, "machine")
+		}
+	}
 	if coming := p.count[Requested] + p.count[Creating]; p.MaxComing > 0 && allowed > p.MaxComing-coming {
 		p.last.limit = fmt.Sprintf("no more than %d machines are on their way at once", p.MaxComing)
 		allowed = max(0, p.MaxComing-coming)

@@ -61,46 +61,6 @@ func (p *pool) instances() int {
 	return n
 }
 
-// quota is the limit of a group, and its pools.
-type quota struct {
-	most     int
-	pools    []*pool
-	promised int // machines, while roomFor counts
-}
-
-// join finds out which of all pools share the limit of its group with a pool.
-func (p *pool) join(all []*pool) {
-	for _, other := range all {
-		if other.Group == p.Group && other.quota != nil {
-			p.quota = other.quota
-		}
-	}
-	if p.quota == nil && p.GroupInstances > 0 {
-		p.quota = &quota{most: p.GroupInstances}
-		for _, other := range all {
-			if other != p && other.Group == p.Group {
-				other.quota = p.quota
-				p.quota.pools = append(p.quota.pools, other)
-			}
-		}
-	}
-	if p.quota != nil {
-		p.quota.pools = append(p.quota.pools, p)
-	}
-}
-
-// roomFor is how many machines the group may have for jobs of a group beside those that these jobs can have. Idle ones of other pools are not for long.
-func (q *quota) roomFor(g *group) int {
-	n := q.most
-	for _, p := range q.pools {
-		n -= p.instances()
-		if p.bit&g.mask == 0 {
-			n += p.idle.Len()
-		}
-	}
-	return max(0, n)
-}
-
 // room is how many machines the limit allows beside those that exist.
 func (p *pool) room() int {
 	if p.MaxInstances == 0 {
@@ -116,6 +76,8 @@ func (p *pool) limit(now time.Time, n int) string {
 		return "no machines are asked for until " + p.backoff.until.UTC().Format(time.TimeOnly) + ": " + p.backoff.why
 	case p.room() < n:
 		return "the pool has its " + count(p.MaxInstances, "machine")
+	case p.quota != nil && p.quota.left() < n:
+		return "its group has its " + count(p.quota.most, "machine")
 	}
 	return ""
 }

@@ -87,7 +87,8 @@ type Pool struct {
 	Slots int
 	// MaxInstances limits the machines in every state; MaxUses the jobs of one machine. 0 is no limit.
 	MaxInstances, MaxUses int
-	// GroupInstances is how many machines the group can have, of all its pools together: no more jobs are reserved for. It is the group that refuses more. 0 is no limit.
+	// GroupInstances is how many machines the group can have, of all its pools together: no more are asked for, and no more jobs are reserved for. Idle ones make way for jobs of
+	// other pools. 0 is no limit.
 	GroupInstances int
 	// Suspend is how many idle machines are suspended, and not deleted; they are resumed before others are made. Their group must be able to.
 	Suspend int
