@@ -59,6 +59,12 @@ type Ender interface {
 	End(removed bool) error
 }
 
+// Queuer is a provider in which jobs wait their turn.
+type Queuer interface {
+	// Queue is Reserve for a job that exists. If there is no room now, it may succeed all the same: Acquire waits then, in the order of asking.
+	Queue(ctx context.Context, key string, needs Needs) error
+}
+
 // Capacity is how much room there is.
 type Capacity struct {
 	// Free is how many more jobs can be reserved for.

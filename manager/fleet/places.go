@@ -84,6 +84,14 @@ func (s *source) Take(needs provider.Needs) (*seat, error) {
 	return at, s.room(s.control.Reserve(at.key, n), n)
 }
 
+// Queue implements places.Queue. Make asks the loop, which knows who waits and why.
+func (s *source) Queue(needs provider.Needs) (*seat, error) {
+	if _, err := needsOf(needs); err != nil {
+		return nil, err
+	}
+	return &seat{key: rand.Text()}, nil
+}
+
 // room makes an error of the loop one of a provider.
 func (s *source) room(err error, n scale.Needs) error {
 	switch {

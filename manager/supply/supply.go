@@ -269,7 +269,7 @@ func (s *Supply) Reserve(ctx context.Context) (key string, ok bool) {
 	}
 	p, err := s.open(ctx)
 	if err == nil {
-		key, err = s.reserve(ctx, p, s.now().Needs)
+		key, err = s.reserve(ctx, p.Reserve, s.now().Needs)
 	}
 	var none *provider.NoCapacity
 	switch {
@@ -284,11 +284,11 @@ func (s *Supply) Reserve(ctx context.Context) (key string, ok bool) {
 	return "", false
 }
 
-// reserve makes a key, and reserves with it.
-func (s *Supply) reserve(ctx context.Context, p provider.Provider, needs provider.Needs) (string, error) {
+// reserve makes a key, and reserves with it, by a call of the provider.
+func (s *Supply) reserve(ctx context.Context, call func(context.Context, string, provider.Needs) error, needs provider.Needs) (string, error) {
 	key := rand.Text()
 	s.hold(key, nil) // whatever comes of the call: it is given back then
-	if err := p.Reserve(ctx, key, needs); err != nil {
+	if err := call(ctx, key, needs); err != nil {
 		var none *provider.NoCapacity
 		if errors.As(err, &none) {
 			s.forget(key)
@@ -395,8 +395,8 @@ type Reservation struct {
 }
 
 // Acquire gets a machine for a job, and uses it: where use fails, the machine is of no use, and the job gets another one. The reservation is that
-// of the machine then; it may have another key than before. A job that needs more than every job gives its place back, and waits for one that is enough;
-// others are asked for meanwhile.
+// of the machine then; it may have another key than before. A job that needs more than every job gives its place back, and waits for one that is enough:
+// in the order of the provider's jobs if that is a Queuer. Others are asked for meanwhile.
 func (s *Supply) Acquire(ctx context.Context, r *Reservation, job provider.Job, report executor.Reporter, use func(*provider.Machine) error) error {
 	terms := s.now()
 	if terms.Timeout > 0 {
@@ -442,10 +442,12 @@ func (s *Supply) Acquire(ctx context.Context, r *Reservation, job provider.Job, 
 				s.awaitRoom(ctx, none)
 			}
 			continue
-		case errors.Is(err, provider.ErrNotReserved) && try < tries:
+		case errors.Is(err, errChanged), errors.Is(err, provider.ErrNotReserved) && try < tries:
 			s.forget(r.Key)
 			*r = Reservation{}
-			try++
+			if !errors.Is(err, errChanged) {
+				try++
+			}
 			continue
 		}
 		s.o.Log.Warn("cannot get a machine for a job", "job", job.ID, "try", try, "error", err)
@@ -463,6 +465,9 @@ func (s *Supply) Acquire(ctx context.Context, r *Reservation, job provider.Job, 
 		sleep(ctx, pause)
 	}
 }
+
+// errChanged says that a job has lost its place because the provider was changed. It asks the new one, however often that happens.
+var errChanged = errors.New("the provider was changed")
 
 // awaitRoom waits, for a job that has no place, until it is worth another try. No other job is asked for meanwhile.
 func (s *Supply) awaitRoom(ctx context.Context, none *provider.NoCapacity) {
@@ -502,13 +507,20 @@ func (s *Supply) machine(ctx context.Context, r *Reservation, job provider.Job, 
 		return m, err
 	}
 	if r.Key == "" {
-		if r.Key, err = s.reserve(ctx, p, job.Needs); err != nil {
+		call := p.Reserve
+		if q, ok := p.(provider.Queuer); ok { // no job that comes later gets the place first
+			call = q.Queue
+		}
+		if r.Key, err = s.reserve(ctx, call, job.Needs); err != nil {
 			return nil, err
 		}
 	}
 	s.hold(r.Key, nil) // it may be that of a record, and a machine takes longer than a lease
 	m, err := p.Acquire(ctx, r.Key, job, report)
-	if err != nil {
+	switch {
+	case errors.Is(err, provider.ErrNotReserved) && !s.is(p):
+		return nil, errChanged
+	case err != nil:
 		return nil, err
 	}
 	s.hold(r.Key, m)

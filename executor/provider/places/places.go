@@ -36,6 +36,13 @@ type Source[P comparable] interface {
 	End(ctx context.Context, place P) error
 }
 
+// Queue is a Source whose Make waits for a place in the order of asking, if there is none yet.
+type Queue[P comparable] interface {
+	Source[P]
+	// Queue is Take without a place. The error is a *provider.NoCapacity where there will never be one.
+	Queue(needs provider.Needs) (P, error)
+}
+
 const (
 	// endTime bounds one attempt to end a machine.
 	endTime = 5 * time.Minute
@@ -152,6 +159,18 @@ func (p *Provider[P]) Capacity(ctx context.Context, needs provider.Needs, tell f
 
 // Reserve implements provider.Provider.
 func (p *Provider[P]) Reserve(ctx context.Context, key string, needs provider.Needs) error {
+	return p.reserve(ctx, key, needs, p.source.Take)
+}
+
+// Queue implements provider.Queuer.
+func (p *Provider[P]) Queue(ctx context.Context, key string, needs provider.Needs) error {
+	if q, ok := p.source.(Queue[P]); ok {
+		return p.reserve(ctx, key, needs, q.Queue)
+	}
+	return p.Reserve(ctx, key, needs)
+}
+
+func (p *Provider[P]) reserve(ctx context.Context, key string, needs provider.Needs, take func(provider.Needs) (P, error)) error {
 	if err := cmp.Or(provider.CheckKey(key), context.Cause(ctx)); err != nil {
 		return err
 	}
@@ -166,7 +185,7 @@ func (p *Provider[P]) Reserve(ctx context.Context, key string, needs provider.Ne
 		h.until = time.Now().Add(p.lease)
 		return nil
 	}
-	place, err := p.source.Take(needs)
+	place, err := take(needs)
 	if err != nil {
 		return err
 	}
