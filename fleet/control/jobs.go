@@ -107,6 +107,7 @@ func (f *Fleet) ask(key string, of Job) (*job, error) {
 		return j, nil
 	}
 	now := f.clock.Now()
+	f.replaced(now, of)
 	err := f.scale.Ask(now, key, of.Needs)
 	j = &job{key: key, Job: of, since: now, asked: now, changed: make(chan struct{})}
 	if err != nil {
@@ -232,11 +233,24 @@ func (f *Fleet) Recover(ctx context.Context, key string) (*Slot, error) {
 func (f *Fleet) Release(key, fault string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	j := f.jobs[key]
-	if j == nil {
-		return
+	if j := f.jobs[key]; j != nil {
+		f.release(f.clock.Now(), j, fault)
 	}
-	now := f.clock.Now()
+}
+
+// replaced gives back what an earlier process had of a job that asks again: it had not begun to run there. The caller holds the lock.
+func (f *book) replaced(now time.Time, of Job) {
+	for _, j := range f.jobs {
+		if j.old && of.ID != "" && j.ID == of.ID && j.Project == of.Project {
+			f.log.Info("a job of an earlier process, which had not begun to use its machine, asks for another one; its slot is free again", "job", j.ID, "instance", j.slot.Instance)
+			f.release(now, j, "")
+		}
+	}
+}
+
+// release is Release of a job. The caller holds the lock.
+func (f *book) release(now time.Time, j *job, fault string) {
+	key := j.key
 	if j.request != "" {
 		if fault != "" {
 			f.scale.Retire(now, j.request, fault)
