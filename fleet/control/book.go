@@ -102,6 +102,9 @@ type machine struct {
 	unnamed  time.Time // since when lists are looked at for it, while nobody knows its id
 	looks    int       // lists since then
 
+	deleteErr   error // of the last attempt to delete it
+	deleteTries int   // with that error, in a row
+
 	preparing  context.CancelFunc // nil: nobody does
 	prepareErr error
 	health     health

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -281,6 +282,7 @@ func (c *cloud) delete(ids []string, byID map[string]*machine) {
 		done, err = call(c.f.calls, c, c.f.o.CallTimeout, func(ctx context.Context) ([]string, error) { return c.group.Delete(ctx, ids) })
 		<-c.deletes
 	}
+	of := errorsOf(err, ids)
 	c.f.tell(func(now time.Time) {
 		for _, id := range ids {
 			m := byID[id]
@@ -296,11 +298,67 @@ func (c *cloud) delete(ids []string, byID map[string]*machine) {
 					failure.Kind = scale.Unknown // which of them was not found is not known
 				}
 				c.f.scale.DeleteFailed(now, m.rec.Request, failure)
-				c.note(now, m.rec, "it could not be deleted", err)
+				c.noteDelete(now, m, of[id])
 			}
 		}
 	})
 	c.soon()
+}
+
+// noteDelete records that a machine could not be deleted. The same error is recorded again after two attempts, after four, after eight. The caller holds the lock.
+func (c *cloud) noteDelete(now time.Time, m *machine, err error) {
+	if textOf(m.deleteErr) != err.Error() {
+		m.deleteErr, m.deleteTries = err, 0
+	}
+	what := "it could not be deleted"
+	if m.deleteTries++; m.deleteTries > 1 {
+		what += fmt.Sprintf(" %d times in a row", m.deleteTries)
+	}
+	if m.deleteTries&(m.deleteTries-1) == 0 {
+		c.note(now, m.rec, what, err)
+	}
+}
+
+// errorsOf is what an error of a call about several machines says of each: the lines that name it, and those that name none of them.
+func errorsOf(err error, ids []string) map[string]error {
+	if err == nil {
+		return nil
+	}
+	lines, of := strings.Split(err.Error(), "\n"), map[string][]string{}
+	for _, line := range lines {
+		about := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !names(line, id) })
+		if len(about) == 0 {
+			about = ids
+		}
+		for _, id := range about {
+			of[id] = append(of[id], line)
+		}
+	}
+	all := map[string]error{}
+	for _, id := range ids {
+		if all[id] = err; len(of[id]) > 0 && len(of[id]) < len(lines) {
+			all[id] = errors.New(strings.Join(of[id], "\n"))
+		}
+	}
+	return all
+}
+
+// names reports whether a line has an id, and not as a part of another one.
+func names(line, id string) bool {
+	part := func(r byte) bool {
+		return r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	for from := 0; ; {
+		i := strings.Index(line[from:], id)
+		if i < 0 {
+			return false
+		}
+		begin, end := from+i, from+i+len(id)
+		if (begin == 0 || !part(line[begin-1])) && (end == len(line) || !part(line[end])) {
+			return true
+		}
+		from = begin + 1
+	}
 }
 
 // power suspends or resumes a machine, as the decision has it, unless that is under way. The caller holds the lock.

@@ -82,6 +82,7 @@ func (c *cloud) prepareUntil(ctx context.Context, m *machine) {
 		}
 		c.f.mu.Lock()
 		m.prepareErr = err
+		c.f.scale.Unready(of.Request, err.Error())
 		c.f.mu.Unlock()
 		of.access.forget(ctx)
 		c.f.log.Debug("a machine is not ready yet", "instance", of.Instance, "error", err)

@@ -159,6 +159,13 @@ func (f *Fleet) Ready(now time.Time, request string) {
 	f.fill(now, m)
 }
 
+// Unready says why a machine cannot be reached yet. It changes nothing; if the machine never can, that is the reason.
+func (f *Fleet) Unready(request, why string) {
+	if m := f.requests[request]; m != nil && m.state == Creating {
+		m.unready = why
+	}
+}
+
 // Failed says that a machine is of no use: its ready command failed, or it cannot be reached any more. Its jobs end, and then itself.
 func (f *Fleet) Failed(now time.Time, request, reason string) {
 	m := f.requests[request]

@@ -69,8 +69,9 @@ func (f *Fleet) due(now time.Time) {
 		case m.state == Deleting:
 			f.remove(now, m, m.reason)
 		case late && m.state <= Creating:
-			m.waste(now, fmt.Sprintf("a machine was not ready after %s", m.pool.BootTimeout))
-			f.fail(now, m, fmt.Sprintf("%s is not ready after %s", m.name(), m.pool.BootTimeout))
+			why := m.late()
+			m.waste(now, "a machine was "+why)
+			f.fail(now, m, m.name()+" is "+why)
 		case m.state == Requested:
 			f.act(Action{Kind: Create, Pool: m.pool.Name, Request: m.request, Why: "the group has not answered: " + m.pool.backoff.why})
 			f.wait(m, m.begun.Add(m.pool.BootTimeout))

@@ -36,6 +36,7 @@ type instance struct {
 	id      string // what the group calls it, once that is known
 	state   State
 	reason  string
+	unready string // why it could not be reached the last time that it was tried, while it is being made
 
 	created, since, idleSince time.Time
 	begun                     time.Time // when it was asked to run: created, or resumed
@@ -123,8 +124,20 @@ func (f *machines) change(m *instance, do func()) {
 
 // become moves a machine to another state.
 func (f *machines) become(now time.Time, m *instance, s State, reason string) {
-	f.change(m, func() { m.state, m.reason, m.since = s, reason, now })
+	f.change(m, func() { m.state, m.reason, m.since, m.unready = s, reason, now, "" })
 	f.timers.remove(m)
+}
+
+// late says why a machine was not ready in time.
+func (m *instance) late() string {
+	why := fmt.Sprintf("not ready after %s", m.pool.BootTimeout)
+	switch {
+	case m.unready != "":
+		why += ": " + m.unready
+	case m.state == Creating && m.id == "":
+		why += ": no list of its group has it"
+	}
+	return why
 }
 
 // wait sets when a machine is looked at again.

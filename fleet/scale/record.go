@@ -120,7 +120,7 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord, began map[string]time
 	p := f.byName[one.Pool]
 	retired := p == nil || p.Retired || len(one.Jobs) != p.Slots
 	if retired {
-		p = f.retired(one)
+		p = retiredPool(f, one)
 	}
 	m := f.add(now, p, one.Request, one.State, one.Reason)
 	m.created = one.Created
@@ -179,8 +179,8 @@ func (f *Fleet) restore(now time.Time, one InstanceRecord, began map[string]time
 	}
 }
 
-// retired is the pool of machines that are no longer as the configuration has them. It is enough for nobody.
-func (f *Fleet) retired(one InstanceRecord) *pool {
+// retiredPool is the pool of machines that are no longer as the configuration has them. It is enough for nobody.
+func retiredPool(f *Fleet, one InstanceRecord) *pool {
 	for _, p := range f.pools {
 		if p.bit == 0 && p.Name == one.Pool && p.Slots == len(one.Jobs) {
 			return p
