@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rungci/rung/fleet/control"
@@ -28,6 +29,20 @@ func TestAMachineThatIsNotReadyInTimeSaysWhy(t *testing.T) {
 		want = "a machine was not ready after 15m0s: " + reason
 		if got := w.fleet.Explain("job"); !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)
+		}
+	})
+}
+
+func TestAMachineThatNoListHasSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fake.Options{Lag: 20 * time.Second})
+		w.counts = true
+		w.open()
+		defer func() { w.process.kill() }()
+		w.wants("job")
+		time.Sleep(10 * time.Second)
+		if got := w.fleet.Status().Machines; len(got) != 1 || got[0].PreparingError != "its group has accepted to make it, and no list has it yet" {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -87,7 +87,9 @@ func (f *Fleet) Status() Status {
 	for _, m := range f.machines {
 		one := MachineStatus{InstanceRecord: m.rec, Since: m.since, CheckError: textOf(m.health.err)}
 		if m.rec.State == scale.Creating {
-			one.PreparingError = textOf(m.prepareErr)
+			if one.PreparingError = textOf(m.prepareErr); m.rec.Instance == "" {
+				one.PreparingError = "its group has accepted to make it, and no list has it yet"
+			}
 		}
 		if i := m.seen.Interruption; i != nil {
 			one.Interrupted = i.At
