@@ -96,6 +96,13 @@ func separates(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(
 // masked stands for what is not shown, as in logs.
 const masked = "[MASKED]"
 
+// namesVersion reports whether an @ in what is not a URL is followed by a version or a digest, not by the host of a password: in the text
+// of an action, in image:tag@sha256:…, and in host:group/project@v1.
+func namesVersion(before, after string) bool {
+	_, password, _ := strings.Cut(before, ":")
+	return strings.HasPrefix(before, "action:") || strings.HasPrefix(after, "sha256:") || strings.Contains(password, "/") && !strings.Contains(after, "/")
+}
+
 func maskWord(word string) string {
 	scheme, rest, ok := strings.Cut(word, "://")
 	if ok {
@@ -104,7 +111,7 @@ func maskWord(word string) string {
 		scheme, rest = "", word
 	}
 	n := userinfo(rest)
-	if n == 0 {
+	if n == 0 || scheme == "" && namesVersion(rest[:n-1], rest[n:]) {
 		return word
 	}
 	user, _, hasPassword := strings.Cut(rest[:n-1], ":")

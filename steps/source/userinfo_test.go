@@ -39,6 +39,9 @@ func TestMaskUserinfo(t *testing.T) {
 		"ssh://git@host/p and ssh://git:secret@host/p":             "ssh://git@host/p and ssh://git:[MASKED]@host/p",
 		"host/p/-/x@v1, git@host:p and https://host:80/p@v1":       "host/p/-/x@v1, git@host:p and https://host:80/p@v1",
 		"registry.example:5000/x/y:1@sha256 and a.example/b:1.2":   "registry.example:5000/x/y:1@sha256 and a.example/b:1.2",
+		"action:octo/nothere@v1 and action:octo/a/b@topic/x":       "action:octo/nothere@v1 and action:octo/a/b@topic/x",
+		"alpine:3.19@sha256:00ff and host:group/project@v1":        "alpine:3.19@sha256:00ff and host:group/project@v1",
+		"user:se/cret@host/p@v1":                                   "user:[MASKED]@host/p@v1",
 		"file:///srv/x@y  --> steps.yml:2:3":                       "file:///srv/x@y  --> steps.yml:2:3",
 	} {
 		if got := source.MaskUserinfo(text); got != want {
