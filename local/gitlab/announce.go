@@ -71,7 +71,7 @@ func (r *runner) deployed(j *pipeline.Job, vars *variable.Collection, left *stor
 	}
 	expand := r.expander(vars)
 	if left != nil {
-		reported, err := dotenvOf(j.Name, left)
+		reported, err := r.dotenvOf(j, j.Name, left)
 		if err != nil {
 			r.Observer.Warn(j.Name, err.Error(), "")
 		}

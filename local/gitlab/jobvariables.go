@@ -1,6 +1,7 @@
 package gitlab
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -158,7 +159,7 @@ func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
 		if m == nil {
 			continue
 		}
-		read, err := dotenvOf(from.Name, m)
+		read, err := r.dotenvOf(j, from.Name, m)
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +170,7 @@ func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
 		return nil, err
 	}
 	for _, f := range upstream {
-		read, err := dotenvOf(f.name, f.Manifest)
+		read, err := r.dotenvOf(j, f.name, f.Manifest)
 		if err != nil {
 			return nil, err
 		}
@@ -178,11 +179,16 @@ func (r *runner) dotenv(j *pipeline.Job) ([]variable.Variable, error) {
 	return out, nil
 }
 
-// dotenvOf are the variables in the reports of one job.
-func dotenvOf(job string, m *store.Manifest) ([]variable.Variable, error) {
+// dotenvOf are the variables for j in the reports of another job. One that GitLab would have refused is ignored: its own job has failed
+// for it, and those that run nevertheless, such as with `when: always`, are there to clean up.
+func (r *runner) dotenvOf(j *pipeline.Job, job string, m *store.Manifest) ([]variable.Variable, error) {
 	var out []variable.Variable
 	for _, path := range m.ReportPaths("dotenv") {
 		variables, err := readDotenv(path)
+		if refused, ok := errors.AsType[*refusedReport](err); ok {
+			r.consumer(j).warnOnce(path, fmt.Sprintf("the dotenv report of the job %s is ignored: %v", job, refused.err), "")
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the dotenv report of the job %s: %w", job, err)
 		}
@@ -190,6 +196,11 @@ func dotenvOf(job string, m *store.Manifest) ([]variable.Variable, error) {
 	}
 	return out, nil
 }
+
+// refusedReport is what is wrong in a report.
+type refusedReport struct{ err error }
+
+func (e *refusedReport) Error() string { return e.err.Error() }
 
 // readDotenv reads a report, which is compressed with gzip.
 func readDotenv(path string) ([]variable.Variable, error) {
@@ -206,7 +217,7 @@ func readDotenv(path string) ([]variable.Variable, error) {
 	}
 	parsed, err := dotenv.ParseReport(data, dotenv.Limits{Bytes: maxDotenv})
 	if err != nil {
-		return nil, err
+		return nil, &refusedReport{err}
 	}
 	out := make([]variable.Variable, len(parsed))
 	for i, v := range parsed {
