@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -99,7 +98,7 @@ func (a *attempt) Steps(ctx context.Context, env executor.Environment) (*local.S
 		return nil, err
 	}
 	var err error
-	if a.vars, err = a.variables(&a.layout); err != nil {
+	if err = a.enter(); err != nil {
 		return nil, err
 	}
 	lock, err := a.runner.project.lock.Text()
@@ -177,11 +176,8 @@ func (a *attempt) variables(layout *executor.Layout) (*variable.Collection, erro
 	predefined := append(p.Facts.RunVariables(facts), byHand(facts.Manual)...)
 	if layout != nil {
 		runner := repository.Runner{
-			Project: a.project, Builds: filepath.Dir(a.project), Temp: layout.Temp, Slot: a.slot, Shared: layout.Shared,
+			Project: a.project, Builds: a.builds(layout), Temp: layout.Temp, Slot: a.slot, Shared: layout.Shared,
 			Version: a.Version, Revision: a.Revision, Tags: a.job.Keywords.Tags,
-		}
-		if !layout.Shared {
-			runner.Builds = path.Dir(a.project)
 		}
 		predefined = append(predefined, runner.Variables()...)
 	}

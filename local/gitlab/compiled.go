@@ -47,7 +47,7 @@ func (a *attempt) compiled(ctx context.Context) (*Compiled, error) {
 	job.Timeout, job.Project = a.timeout, a.project
 	compiled, err := compile.Compile(job)
 	if err != nil {
-		return nil, err
+		return nil, a.uncompiled(err)
 	}
 	for _, note := range slices.Concat(notes, compiled.Notes) {
 		a.note(note)
@@ -100,9 +100,8 @@ func (p *Project) Compile(ctx context.Context, j *pipeline.Job, o RunOptions, pr
 	notes := &local.Notes{}
 	o.Observer = notes
 	a := p.dry(j, o, project)
-	var err error
-	if a.vars, err = a.variables(&a.layout); err != nil {
-		return nil, err
+	if err := a.enter(); err != nil {
+		return nil, fmt.Errorf("the job %s: %w", j.Name, err)
 	}
 	out, err := a.compiled(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func (a *attempt) deliver(compiled *Compiled, steps *local.Steps) error {
 	if wantsTree(job.Variables) {
 		strategy, _ := job.Variables.Lookup("GIT_SUBMODULE_STRATEGY")
 		steps.Tree = &local.Tree{
-			From: a.runner.project.Repository.Root, To: a.layout.Project, Submodules: strategy == "normal" || strategy == "recursive",
+			From: a.runner.project.Repository.Root, To: a.project, Submodules: strategy == "normal" || strategy == "recursive",
 		}
 	}
 	for _, d := range job.Dependencies {

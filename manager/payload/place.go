@@ -3,7 +3,6 @@ package payload
 import (
 	"encoding/json"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -125,28 +124,14 @@ func (j *Job) Clone(in Folders) (string, error) {
 	if err != nil {
 		return "", wrong("", "GIT_CLONE_PATH: %v", err)
 	}
-	clean, relative := path.Clean, func(folder string) (string, bool) {
-		return strings.CutPrefix(folder, strings.TrimSuffix(in.Builds, "/")+"/")
-	}
-	if in.Shared {
-		clean = filepath.Clean
-		relative = func(folder string) (string, bool) {
-			below, err := filepath.Rel(in.Builds, folder)
-			return below, err == nil && below != "." && filepath.IsLocal(below)
-		}
-	}
-	if folder = clean(folder); folder == clean(in.Project) {
-		return in.Project, nil
-	}
-	if !j.runner.ClonePath {
+	folder, reason, hint := place.Folders{Project: in.Project, Builds: in.Builds, Temp: in.Temp, Shared: in.Shared}.Clone(folder)
+	switch {
+	case folder == in.Project:
+		return folder, nil
+	case !j.runner.ClonePath:
 		return "", wrong("delete the variable, or use a runner with enabled = true in [runners.custom_build_dir]", "GIT_CLONE_PATH is %q, and jobs of this runner cannot choose their folder", folder)
-	}
-	below, inside := relative(folder)
-	if !inside || below == ".." || strings.HasPrefix(below, "../") {
-		return "", wrong("begin it with $CI_BUILDS_DIR/", "GIT_CLONE_PATH is %q, which is not in %s", folder, in.Builds)
-	}
-	if first, _, _ := strings.Cut(filepath.ToSlash(below), "/"); first == path.Base(filepath.ToSlash(in.Temp)) {
-		return "", wrong("choose another name", "GIT_CLONE_PATH is %q, where the runner has files of the job", folder)
+	case reason != "":
+		return "", wrong(hint, "GIT_CLONE_PATH is %q, %s", folder, reason)
 	}
 	return folder, nil
 }

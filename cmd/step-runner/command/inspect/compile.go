@@ -188,8 +188,8 @@ func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) erro
 func compiledHead(c *gitlab.Compiled, folder string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The steps of the job %q, in stage %q. To run them:\n", c.Job.Name, c.Job.Stage)
-	fmt.Fprintf(&b, "#   mkdir -p %q %q\n", folder, folder+".tmp")
-	command := fmt.Sprintf("step-runner run FILE --work-dir %q", folder)
+	fmt.Fprintf(&b, "#   mkdir -p %q %q\n", c.Job.Project, folder+".tmp")
+	command := fmt.Sprintf("step-runner run FILE --work-dir %q", c.Job.Project)
 	for _, v := range c.Variables {
 		if v.Masked {
 			command += " --job " + v.Name + "=…"

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/local/gitlab"
+	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabci/pipeline"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -166,24 +168,30 @@ func (o *localFlags) printPlan(ctx context.Context, p *gitlab.Project, jobs []*p
 		return err
 	}
 	var out []planOutput
+	var wrong diag.List // shown after the plan, which other jobs have
 	for _, j := range jobs {
 		entry := planOutput{Job: j.Name, Stage: j.Stage, When: string(j.When)}
 		if j.Keywords.Trigger != nil {
 			entry.Steps = []string{"another pipeline"}
 		} else {
 			component, notes, err := project.CompileJob(ctx, p, j, secrets, jobs...)
-			if err != nil {
+			switch found := diag.Of(err); {
+			case found != nil:
+				wrong = append(wrong, found...)
+				notes = []string{"it has mistakes, and would fail"}
+			case err != nil:
 				return err
+			default:
+				for _, s := range component.Definition.Steps {
+					entry.Steps = append(entry.Steps, stepText(s))
+				}
 			}
 			entry.Notes = notes
-			for _, s := range component.Definition.Steps {
-				entry.Steps = append(entry.Steps, stepText(s))
-			}
 		}
 		out = append(out, entry)
 	}
 	if o.asJSON {
-		return command.WriteJSON(o.app.Stdout, out)
+		return cmp.Or(command.WriteJSON(o.app.Stdout, out), wrong.Err())
 	}
 	w := bufio.NewWriter(o.app.Stdout)
 	stage := ""
@@ -200,7 +208,7 @@ func (o *localFlags) printPlan(ctx context.Context, p *gitlab.Project, jobs []*p
 			fmt.Fprintf(w, "    note: %s\n", cleantext.Line(n))
 		}
 	}
-	return w.Flush()
+	return cmp.Or(w.Flush(), wrong.Err())
 }
 
 // stepText is a step in one line.

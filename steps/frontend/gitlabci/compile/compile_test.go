@@ -278,7 +278,6 @@ func TestWhatCannotBeDoneIsAnError(t *testing.T) {
 		"an unknown shell":     {compile.Job{Shell: "fish"}, `the shell "fish" is not known`},
 		"a strategy":           {compile.Job{Variables: vars("GIT_STRATEGY=pull")}, `GIT_STRATEGY is "pull"`},
 		"a submodule strategy": {compile.Job{Source: fromGitLab(), Variables: vars("GIT_SUBMODULE_STRATEGY=all")}, `GIT_SUBMODULE_STRATEGY is "all"`},
-		"another folder":       {compile.Job{Variables: vars("GIT_CLONE_PATH=/elsewhere", "CI_PROJECT_DIR=/p")}, "GIT_CLONE_PATH"},
 		"a cache policy":       {compile.Job{Cache: []compile.Cache{{Paths: []string{"a"}, Policy: "push-pull"}}}, `cache:policy is "push-pull"`},
 		"when":                 {compile.Job{Artifacts: []compile.Artifact{{Paths: []string{"a"}, When: "never"}}}, "`when` is \"never\""},
 		"a file without a folder": {compile.Job{Variables: func() *variable.Collection {

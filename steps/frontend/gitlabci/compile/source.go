@@ -15,16 +15,14 @@ import (
 func (c *compiler) sources() {
 	src := c.job.Source
 	in := inputs{}
-	strategy := c.strategy()
+	strategy, submodules := c.strategy(), c.submoduleStrategy()
 	switch {
 	case src.None:
 		if strategy == "clone" || strategy == "empty" {
 			c.note("GIT_STRATEGY is %s; ignored: the job runs in the folder as it is", strategy)
 		}
-		c.clonePath()
 		return
 	case strategy == "none":
-		c.clonePath()
 		c.call("get_sources", "git/checkout", nil).If = &plan.Field{Value: value.OfString("false")} // without a process: the log says that it was skipped
 		return
 	case strategy == "empty":
@@ -32,15 +30,17 @@ func (c *compiler) sources() {
 	case src.WorkTree != "":
 		c.addText(in, "work_tree", src.WorkTree)
 		c.addText(in, "excludes_file", src.Excludes)
+		c.addText(in, "submodules", submodules)
 	default:
 		c.repository(in, src)
 		if strategy == "clone" || strategy == "" && !src.AllowFetch {
 			in.add("strategy", value.OfString("clone"))
 		}
 		c.gitOptions(in, src)
-		c.submodules(in, src)
+		if submodules != "" {
+			c.submodules(in, src, submodules)
+		}
 	}
-	c.clonePath()
 	s := c.call("get_sources", "git/checkout", in)
 	if _, ok := in["url"]; ok {
 		s.Env = c.some(forGit)
@@ -55,15 +55,6 @@ func (c *settings) strategy() string {
 		c.fail("GIT_STRATEGY is %q, and can be fetch, clone, none or empty", text)
 	}
 	return text
-}
-
-// clonePath refuses another folder for the project: where a job runs is for whoever runs it to say.
-func (c *compiler) clonePath() {
-	path, ok := c.setting("GIT_CLONE_PATH")
-	dir, _ := c.setting("CI_PROJECT_DIR")
-	if ok && path != dir {
-		c.fail("GIT_CLONE_PATH is %q: a job cannot choose its folder here; delete the variable, or set it to $CI_PROJECT_DIR", path)
-	}
 }
 
 // repository gives what is fetched, and the way in. A password in an address is taken out of it.
@@ -110,16 +101,21 @@ func (c *compiler) gitOptions(in inputs, src Source) {
 	in.yes("safe_directory", src.Trusted)
 }
 
-func (c *compiler) submodules(in inputs, src Source) {
-	strategy, _ := c.setting("GIT_SUBMODULE_STRATEGY")
-	switch strategy {
+// submoduleStrategy reads GIT_SUBMODULE_STRATEGY; "" when it asks for no submodules.
+func (c *settings) submoduleStrategy() string {
+	switch strategy, _ := c.setting("GIT_SUBMODULE_STRATEGY"); strategy {
 	case "", "none":
-		return
+		return ""
 	case "normal", "recursive":
-		in.add("submodules", value.OfString(strategy))
+		return strategy
 	default:
 		c.fail("GIT_SUBMODULE_STRATEGY is %q, and can be none, normal or recursive", strategy)
+		return ""
 	}
+}
+
+func (c *compiler) submodules(in inputs, src Source, strategy string) {
+	in.add("submodules", value.OfString(strategy))
 	c.flags(in, "submodule_paths", "GIT_SUBMODULE_PATHS", "")
 	in.number("submodule_depth", int64(c.count("GIT_SUBMODULE_DEPTH", c.count("GIT_DEPTH", src.Depth))), 0)
 	c.flags(in, "submodule_update_flags", "GIT_SUBMODULE_UPDATE_FLAGS", "")
