@@ -105,12 +105,16 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 		r.schedule(n)
 		return
 	}
-	if n == nil || n.Kind == yamlsource.Null {
+	if !isSet(n) {
 		return
 	}
 	keys := kind.keys()
 	if len(keys) == 0 {
 		r.note(rules.IgnoredKey, n.Span, "write `"+name+":` and nothing below it", "the event %s takes no filters: GitHub ignores what is below it", name)
+		return
+	}
+	if n.Kind == yamlsource.Sequence && len(n.Items) == 0 {
+		r.note(rules.IgnoredKey, n.Span, "write `"+name+":` and nothing below it", "the event %s has an empty list, which GitHub ignores", name)
 		return
 	}
 	if name != "workflow_call" && n.Kind == yamlsource.Mapping { // GitHub's schema of a run takes anything else
@@ -121,6 +125,8 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 	for _, e := range n.Entries {
 		switch key := e.Key.Text; {
 		case !slices.Contains(keys, key):
+		case name != "workflow_call" && key != "inputs" && e.Value.Kind == yamlsource.Null:
+			r.note(rules.IgnoredKey, e.Key.Span, "delete it, or name what starts the workflow", "%q of the event %s is empty and filters nothing", key, name)
 		case key == "types":
 			event.types = r.types(name, kind, e.Value)
 		case key == "workflows":
@@ -138,7 +144,7 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 		}
 	}
 	for _, key := range []string{"branches", "tags", "paths"} {
-		if ignore := n.Get(key + "-ignore"); ignore != nil && n.Get(key) != nil {
+		if ignore := n.Get(key + "-ignore"); isSet(ignore) && isSet(n.Get(key)) {
 			r.report(ignore.Span, `write "`+key+`", and patterns that begin with ! in it`, `%q and %q exclude each other`, key, key+"-ignore")
 		}
 	}
@@ -146,6 +152,9 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 		r.report(n.Span, "add `workflows: [NAME]`", "workflow_run must name the workflows that it waits for")
 	}
 }
+
+// isSet reports whether a filter says something: one that is empty is none.
+func isSet(n *yamlsource.Node) bool { return n != nil && n.Kind != yamlsource.Null }
 
 // types reads the types of activity.
 func (r *triggers) types(name string, kind eventKind, n *yamlsource.Node) []string {
