@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"strings"
+
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/plan"
@@ -26,23 +28,39 @@ func (s *view) skip(st *plan.Step) (reason string, err *event.Error) {
 		return "an earlier step failed", nil
 	}
 	holds, err := s.truth(st.If, condition)
-	switch {
-	case holds || err != nil:
+	if holds || err != nil {
 		return "", err
-	case condition == nil:
-		return "if: " + st.If.Value.Text(), nil
-	default:
-		return "if: " + st.If.Value.Text() + " is false", nil
 	}
+	return s.unmet(st.If, condition), nil
 }
 
-// holds evaluates a condition. None holds.
-func (s *view) holds(f *plan.Field) (bool, *event.Error) {
+// holds evaluates a condition. None holds. The reason says why one does not.
+func (s *view) holds(f *plan.Field) (holds bool, reason string, err *event.Error) {
 	condition, err := s.condition(f)
 	if err != nil {
-		return false, err
+		return false, "", err
 	}
-	return s.truth(f, condition)
+	if holds, err = s.truth(f, condition); holds || err != nil {
+		return holds, "", err
+	}
+	return false, s.unmet(f, condition), nil
+}
+
+// unmet says that a condition does not hold, in the language that it was written in.
+func (s *view) unmet(f *plan.Field, condition *expr.Expr) string {
+	text := f.Value.Text()
+	if condition != nil {
+		if function, own := condition.Wrapped(); s.run.opts.Functions[function] != nil {
+			text = own
+		}
+	}
+	if condition == nil || text == "false" {
+		return "if: " + text
+	}
+	if strings.Contains(text, "\n") {
+		text = strings.Join(strings.Fields(text), " ")
+	}
+	return "if: " + text + " is false"
 }
 
 // condition parses a condition; nil where it is none, or a value as it is.

@@ -143,12 +143,12 @@ func comparePlaces(a, b string) int {
 func (r *run) runHook(ctx context.Context, s *scope, id, group, stage string, h *plan.Hook, of *invocation) *outcome {
 	st := r.hooks.step(stage, h, of)
 	path := joined(group, st.Name)
-	holds, err := s.holds(h.If)
+	holds, reason, err := s.holds(h.If)
 	if err != nil {
 		return r.report.stillborn(id, path, st, err)
 	}
 	if !holds {
-		return r.report.skipped(id, st, "if: "+h.If.Value.Text()+" is false")
+		return r.report.skipped(id, st, reason)
 	}
 	inv := &invocation{id: id, path: path, step: st, spec: &st.Inline.Spec, def: &st.Inline.Definition, given: of.given, state: of.state}
 	defer r.dirs.removeHome(s.env.vars["HOME"].text)

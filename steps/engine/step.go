@@ -150,7 +150,7 @@ func (s *scope) forgive(allow *plan.AllowFailure, o *outcome) {
 		return
 	}
 	var err *event.Error
-	if o.allowed, err = s.holds(allow.If); err != nil {
+	if o.allowed, _, err = s.holds(allow.If); err != nil {
 		o.err = err
 	}
 }

@@ -242,6 +242,28 @@ run:
 	})
 }
 
+func TestAStepIsSkippedForTheConditionThatItsAuthorWrote(t *testing.T) {
+	t.Parallel()
+	functions := map[string]engine.Function{
+		"foreign": func(engine.FunctionScope, []value.Value) (value.Value, error) { return value.OfBool(false), nil },
+	}
+	r := job{opts: engine.Options{Functions: functions}, steps: `
+- {name: one, script: echo, if: "foreign('a.b == \\'c\\'')"}
+- {name: lines, script: echo, if: "foreign('a &&\n  b')"}
+- {name: never, script: echo, if: "foreign('false')"}
+- {name: own, script: echo, if: "!true"}
+- {name: more, script: echo, if: "foreign('a') && true"}
+`}.run(t)
+	for name, want := range map[string]string{
+		"one": "if: a.b == 'c' is false", "lines": "if: a && b is false", "never": "if: false", "own": "if: !true is false",
+		"more": "if: foreign('a') && true is false",
+	} {
+		if got := r.skipped(name); got != want {
+			t.Errorf("%s was skipped because %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestFunctionsSeeSecretsAndHowStepsWent(t *testing.T) {
 	t.Parallel()
 	functions := map[string]engine.Function{

@@ -109,6 +109,20 @@ func ParseCondition(text string) (*Expr, error) {
 // String returns the expression as it was written, without ${{ }} and the space around it.
 func (e *Expr) String() string { return strings.TrimSpace(e.source[e.start:e.end]) }
 
+// Wrapped returns the text that an expression in another language has, where the whole expression is a call with that text: what frontends of
+// such languages make of theirs.
+func (e *Expr) Wrapped() (function, text string) {
+	c, ok := e.root.(*call)
+	if !ok || len(c.args) != 1 {
+		return "", ""
+	}
+	l, ok := c.args[0].(*literal)
+	if !ok || l.value.Kind() != value.String {
+		return "", ""
+	}
+	return c.name, l.value.Str()
+}
+
 // Eval evaluates the expression. A nil scope has no names and no functions. Its errors are of type *Error.
 func (e *Expr) Eval(s Scope) (value.Value, error) {
 	if s == nil {

@@ -344,7 +344,7 @@ func TestAJobWithoutSourcesSkipsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := compiled.Plan.Definition.Steps[0]
-	if s.Name != "get_sources" || s.If == nil || s.If.Value.Str() != "false" || len(s.Inputs) > 0 {
+	if s.Name != "get_sources" || s.Title != "get_sources (GIT_STRATEGY is none)" || s.If == nil || s.If.Value.Str() != "false" || len(s.Inputs) > 0 {
 		t.Errorf("the first step is %+v", s)
 	}
 }

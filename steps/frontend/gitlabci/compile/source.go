@@ -23,7 +23,8 @@ func (c *compiler) sources() {
 		}
 		return
 	case strategy == "none":
-		c.call("get_sources", "git/checkout", nil).If = &plan.Field{Value: value.OfString("false")} // without a process: the log says that it was skipped
+		s := c.call("get_sources", "git/checkout", nil) // without a process: the log says that it was skipped, and why
+		s.Title, s.If = "get_sources (GIT_STRATEGY is none)", &plan.Field{Value: value.OfString("false")}
 		return
 	case strategy == "empty":
 		in.add("strategy", value.OfString(strategy))
