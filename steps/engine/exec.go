@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		o.err.Hint = x.missed(argv)
 	}
 	if o.err.Diagnostics == nil {
-		o.err.Diagnostics = x.failedAt(o.err.Message, result.ExitCode)
+		o.err.Diagnostics = x.failedAt(o.err.Message, result.ExitCode, cmp.Or(terr, ferr))
 	}
 	stopped := failed(o.err)
 	stopped.exitCode = o.exitCode

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -160,6 +163,18 @@ func (t *scriptTrack) reached(code int) diag.SourceLine {
 	return place
 }
 
+// saying is the place of the line that said what is wrong in a script that ended well; the zero SourceLine if that is unknown.
+func (t *scriptTrack) saying(wrong error) diag.SourceLine {
+	if said, ok := errors.AsType[*SaidError](wrong); ok {
+		for _, line := range slices.Sorted(maps.Keys(t.places)) {
+			if place := t.places[line]; strings.Contains(place.Source, said.Said) {
+				return place
+			}
+		}
+	}
+	return diag.SourceLine{}
+}
+
 // recorded is the line of the text that a script says it has reached, 0 if it says nothing, and its place.
 func (t *scriptTrack) recorded() (diag.SourceLine, int) {
 	if t.file == "" {
@@ -179,8 +194,8 @@ func (t *scriptTrack) recorded() (diag.SourceLine, int) {
 }
 
 // failedAt are the places that the failure of a process is about: the command as its author wrote it and, if that is in a component, the steps that
-// called it, up to the one in the run's own list.
-func (x *execution) failedAt(message string, code int) diag.List {
+// called it, up to the one in the run's own list. Of a process that ended well, what it said is wrong: the last command that ran is not.
+func (x *execution) failedAt(message string, code int, said error) diag.List {
 	var list diag.List
 	add := func(line diag.SourceLine, message string) {
 		if line.Line > 0 {
@@ -189,6 +204,12 @@ func (x *execution) failedAt(message string, code int) diag.List {
 	}
 	track := x.files.track
 	switch {
+	case code == 0 && said != nil && track != nil && !x.isBuiltin():
+		add(track.saying(said), message)
+		if span := x.inv.step.Span; len(list) == 0 {
+			add(diag.SourceLine{Span: span, Source: x.run.line(span)}, message)
+		}
+	case code == 0 && said != nil && track != nil:
 	case track != nil && (track.passed || !x.isBuiltin()):
 		add(track.reached(code), message)
 		if track.passed {

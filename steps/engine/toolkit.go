@@ -61,6 +61,17 @@ type ToolkitResult struct {
 	State   map[string]string // for later processes of the same step (plan.Hook)
 }
 
+// SaidError is a mistake in a line that a process printed.
+type SaidError struct {
+	Said string // the beginning of the line, as a script may have it: "::set-env"
+	Err  error
+}
+
+func (e *SaidError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *SaidError) Unwrap() error { return e.Err }
+
 // Function is a function that expressions can call beyond those of the language: what frontends of other languages compile theirs to.
 type Function = func(scope FunctionScope, args []value.Value) (value.Value, error)
 

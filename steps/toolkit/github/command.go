@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/mask"
+	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/value"
 )
@@ -133,7 +134,7 @@ func (f *filter) carryOut(c command) {
 		err = h.run(f, c)
 	}
 	if err != nil {
-		s.fail(f, err)
+		s.fail(f, &engine.SaidError{Said: "::" + c.name, Err: err})
 	}
 }
 
