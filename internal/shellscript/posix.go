@@ -29,6 +29,10 @@ var variants = []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX, syntax.La
 
 func parsePosix(src *source) (*Script, error) {
 	file, variant, err := parseText(src.text)
+	if _, open := openHeredoc(err); open {
+		src.text = ended(src.text)
+		file, variant, err = parseText(src.text)
+	}
 	if err != nil {
 		return nil, src.syntaxError(err)
 	}

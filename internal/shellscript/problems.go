@@ -91,7 +91,7 @@ func Unclosed(text string) (offset int, message string, ok bool) {
 	var first syntax.ParseError
 	for i, variant := range variants {
 		_, err := syntax.NewParser(syntax.Variant(variant)).Parse(strings.NewReader(text), "")
-		if err == nil || !syntax.IsIncomplete(err) {
+		if _, open := openHeredoc(err); err == nil || !open && !syntax.IsIncomplete(err) { // the parser calls no quoted one incomplete
 			return 0, "", false
 		}
 		if i == 0 && !errors.As(err, &first) {

@@ -30,6 +30,9 @@ func TestUnclosed(t *testing.T) {
 		"if true; then\necho x\n": 0,
 		"echo fine":               -1,
 		"cat <<E\nx\nE\n":         -1,
+		"cat <<E\nx\n":            4,
+		"cat <<'E' x E":           4,
+		"true\ncat <<-\\E\nx\n E": 9,
 		"if (Test-Path x) { y }":  -1, // another shell
 		"echo )":                  -1,
 	} {
