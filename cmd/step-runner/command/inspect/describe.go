@@ -142,6 +142,11 @@ func (d *describer) page(ctx context.Context, arg string) (*describe.Page, error
 	if ref.Kind == plan.RefLocal && (ref.Path[len(ref.Path)-1] == "." || ref.Path[len(ref.Path)-1] == "..") {
 		name = filepath.Base(component.Dir)
 	}
+	if ref.Kind == plan.RefLocal && component.Origin == nil { // whose digest may be that of the definition alone
+		if digest, err := tree.Digest(component.Dir); err == nil {
+			component.Digest = digest
+		}
+	}
 	page := describe.Of(name, component)
 	page.Reference = source.WithoutUserinfo(page.Reference)
 	page.Signed, err = d.signers(component)
@@ -161,13 +166,7 @@ func (d *describer) signers(c *source.Component) ([]describe.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source.SignatureFile, err)
 	}
-	digest := c.Digest
-	if c.Origin == nil { // which may be that of the definition alone
-		if digest, err = tree.Digest(c.Dir); err != nil {
-			return nil, err
-		}
-	}
-	covers := envelope.CoversComponent(digest) == nil
+	covers := envelope.CoversComponent(c.Digest) == nil
 	checks, _ := envelope.Verify(d.keys, 1) // the statuses say it all
 	var signers []describe.Signer
 	for _, check := range checks {

@@ -19,7 +19,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/internal/wholefile"
-	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/frontend/actions/lockfile"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -197,9 +196,9 @@ func (a *lockCommands) lockArgument(ctx context.Context, o *lockOptions, l *lock
 		return l.Image(ctx, image)
 	}
 	if info, err := os.Stat(arg); arg != "-" && (err != nil || info.IsDir()) {
-		ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
+		ref, err := components.Reference(arg)
 		if err != nil {
-			return components.Unknown(arg, err)
+			return err
 		}
 		return l.Reference(ctx, ref, dir)
 	}

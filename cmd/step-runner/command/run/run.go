@@ -18,7 +18,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/session"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/internal/cleantext"
-	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
@@ -184,9 +183,9 @@ func (o *runOptions) namedJob(ctx context.Context, s *session.Session, arg strin
 	if _, err := os.Stat(arg); err == nil && components.IsArchive(arg) && !filepath.IsAbs(arg) && !strings.HasPrefix(arg, ".") {
 		arg = "./" + arg
 	}
-	ref, err := gitlabsteps.ParseStaticReference(arg, diag.Span{})
+	ref, err := components.Reference(arg)
 	if err != nil {
-		return session.Job{}, components.Unknown(arg, err)
+		return session.Job{}, err
 	}
 	return o.referenceJob(ctx, s, ref)
 }
