@@ -195,6 +195,45 @@ func TestTheComponentRunsStepsChecksThePipelineAndKeepsTheTrace(t *testing.T) {
 	}
 }
 
+func TestTheComponentDownloadsWithWhatItsImageHasOrSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a POSIX shell")
+	}
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("needs sh")
+	}
+	template, err := os.ReadFile("../templates/step-runner/template.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(template), "  before_script:\n    - |\n")
+	script, _, ok := strings.Cut(script, "    - step-runner version\n")
+	if !ok {
+		t.Fatal("the template has another before_script")
+	}
+	for _, c := range []struct{ has, want string }{
+		{"", "step-runner cannot be downloaded: the image slim:1 has neither curl nor wget; use the input image of the component"},
+		{"curl", "curl -fsSL -o .step-runner-install.sh https://example.com/releases/download/v1/install.sh"},
+		{"wget", "wget -q -O .step-runner-install.sh https://example.com/releases/download/v1/install.sh"},
+	} {
+		bin := t.TempDir()
+		if c.has != "" {
+			if err := os.WriteFile(filepath.Join(bin, c.has), []byte("#!"+sh+"\necho "+c.has+" \"$@\"\nexit 1\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(sh, "-e", "-c", script)
+		cmd.Dir = t.TempDir()
+		cmd.Env = []string{"PATH=" + bin, "STEP_RUNNER_URL=https://example.com/releases", "STEP_RUNNER_VERSION=v1", "CI_JOB_IMAGE=slim:1", "CI_PROJECT_DIR=" + cmd.Dir}
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("with %q: %v, %s", c.has, err, out)
+		}
+	}
+}
+
 // uploadArtifact is as much of actions/upload-artifact@v4 as our action uses, on the protocol that it speaks: the files of a folder, in a zip
 // archive whose names begin in that folder.
 const uploadArtifact = `const fs = require('fs'), path = require('path'), zlib = require('zlib'), crypto = require('crypto')
