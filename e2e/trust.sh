@@ -27,7 +27,7 @@ spec:
 ---
 run:
   - name: say
-    script: echo '{"name":"greeting","value":"hello ${{ inputs.name }}"}' >>${{ output_file }}
+    script: echo '{"name":"greeting","value":"hello ${{ inputs.name }}"}' >>"${{ output_file }}"
 outputs:
   greeting: ${{ steps.say.outputs.greeting }}
 EOF
