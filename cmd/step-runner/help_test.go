@@ -59,7 +59,7 @@ func TestCompletionOffersValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		".gitlab-ci.yml":           "stages: [a, b]\nmake:\n  stage: a\n  script: [make]\ntest it:\n  stage: b\n  script: [make]\n",
+		".gitlab-ci.yml":           "stages: [a, b]\nmake:\n  stage: a\n  script: [make]\ntest it:\n  stage: b\n  script: [make]\nship:\n  stage: b\n  when: manual\n  script: [make]\n",
 		".github/workflows/ci.yml": "on: push\njobs:\n  docs:\n    runs-on: x\n    strategy: {matrix: {os: [a, b]}}\n    steps: [{run: true}]\n",
 		"steps.yml":                "- {name: first, script: echo}\n- {name: second, script: echo}\n",
 	} {
@@ -69,7 +69,8 @@ func TestCompletionOffersValues(t *testing.T) {
 		args string
 		want string
 	}{
-		{"local --project-dir DIR --job-name ", "make|test it"},
+		{"local --project-dir DIR --job-name ", "make|test it|ship"},
+		{"local --project-dir DIR --manual ", "ship"},
 		{"local --project-dir DIR ma", "make"},
 		{"local --project-dir DIR DIR/.github/workflows/ci.yml --matrix o", "os:a|os:b"},
 		{"run DIR/steps.yml --pause-before ", "first|second"},

@@ -198,13 +198,16 @@ func checkProgram(name, fix string) finding {
 func (a *app) checkEngine(removeKept []string) []finding {
 	l := levels.New(a.Program, &components.Flags{}, "")
 	defer l.Close()
+	names := []string{string(executor.None)}
+	for _, level := range []executor.Level{executor.CGroup, executor.Container, executor.Sandbox} {
+		if _, err := l.Open(level); err == nil {
+			names = append(names, string(level))
+		}
+	}
+	found := strings.Join(names, ", ")
 	level, err := l.OpenContainer()
 	if err != nil {
-		return []finding{{"levels", findingWarning, fmt.Sprintf("none, but not container: %v", err), "start Docker or Podman to run jobs in their images"}}
-	}
-	found := "none, container"
-	if _, err := l.OpenSandbox(); err == nil {
-		found += ", sandbox"
+		return []finding{{"levels", findingWarning, fmt.Sprintf("%s, but not container: %v", found, err), "start Docker or Podman to run jobs in their images"}}
 	}
 	all := []finding{{Check: "levels", Status: findingOK, Found: found}}
 	if keeper, ok := level.(executor.Keeper); ok {

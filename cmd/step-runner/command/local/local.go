@@ -173,9 +173,8 @@ func (o *localFlags) complete(cmd *cobra.Command) {
 		}
 		return found, cobra.ShellCompDirectiveDefault
 	}
-	for _, flag := range []string{"job-name", "manual"} {
-		command.CompleteWith(cmd, flag, jobs)
-	}
+	command.CompleteWith(cmd, "job-name", jobs)
+	command.CompleteWith(cmd, "manual", o.event.CompleteManualJobs(o.app.Program, file))
 	command.CompleteWith(cmd, "matrix", o.event.CompleteMatrix(o.app.Program, file))
 	command.Complete(cmd, "isolation", isolations...)
 	command.Complete(cmd, "env-policy", values.EnvPolicies...)

@@ -10,6 +10,7 @@ import (
 	"github.com/rungci/rung/local/github"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/repository"
+	"github.com/rungci/rung/steps/frontend/gitlabci/when"
 )
 
 // Complete completes the values of the flags.
@@ -20,7 +21,14 @@ func Complete(cmd *cobra.Command) {
 // CompleteJobs completes the names of the jobs of the file that fileOf finds among the arguments; "" is the project's own.
 func (o *Flags) CompleteJobs(p *command.Program, fileOf func(args []string) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return command.Beginning(typed, o.jobs(cmd.Context(), p, fileOf(args))), cobra.ShellCompDirectiveNoFileComp
+		return command.Beginning(typed, o.jobs(cmd.Context(), p, fileOf(args), false)), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteManualJobs completes the names of manual jobs, which workflows do not have.
+func (o *Flags) CompleteManualJobs(p *command.Program, fileOf func(args []string) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return command.Beginning(typed, o.jobs(cmd.Context(), p, fileOf(args), true)), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -56,13 +64,15 @@ func (o *Flags) rows(ctx context.Context, p *command.Program, file string) []git
 	return opened.List(all)
 }
 
-// jobs are the names of the jobs in a file; nil if it has errors, of which completion cannot tell. Nothing is fetched.
-func (o *Flags) jobs(ctx context.Context, p *command.Program, file string) (names []string) {
+// jobs are the names of the jobs in a file, or of the manual ones; nil if it has errors, of which completion cannot tell. Nothing is fetched.
+func (o *Flags) jobs(ctx context.Context, p *command.Program, file string, manual bool) (names []string) {
 	offline := *o
 	offline.From.Offline = true
 	file, workflow, err := offline.WorkflowFile(file)
 	switch {
 	case err != nil:
+		return nil
+	case workflow && manual:
 		return nil
 	case workflow:
 		for _, row := range offline.rows(ctx, p, file) {
@@ -79,7 +89,9 @@ func (o *Flags) jobs(ctx context.Context, p *command.Program, file string) (name
 		return nil
 	}
 	for _, j := range opened.Pipeline.Jobs {
-		names = append(names, j.Name)
+		if !manual || j.When == when.Manual {
+			names = append(names, j.Name)
+		}
 	}
 	return names
 }
