@@ -25,5 +25,22 @@ func Open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(handle), path), nil
 }
 
+// Lock does nothing: a file that is open cannot be removed on Windows, which tells that it is in use.
+func Lock(*os.File) error { return nil }
+
 // Close lets go of a lock and closes its file.
 func Close(lock *os.File) error { return lock.Close() }
+
+// Discard removes a file that nobody has open. The error is ErrInUse where somebody has.
+func Discard(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, errSharing) {
+		return ErrInUse
+	}
+	return err
+}
+
+// CloseRemoved closes a file and removes it. The error is ErrInUse if somebody else has it open.
+func CloseRemoved(file *os.File, path string) error {
+	return errors.Join(file.Close(), Discard(path))
+}

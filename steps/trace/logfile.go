@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/rungci/rung/internal/lockedfile"
 	"github.com/rungci/rung/internal/wholefile"
 )
 
@@ -118,7 +119,7 @@ func (l *logWriter) close() {
 // remove removes the name that the file has while the run goes on.
 func (l *logWriter) remove() {
 	if l.file != nil {
-		removeOwn(l.file, l.path)
+		_ = lockedfile.CloseRemoved(l.file, l.path)
 	}
 }
 

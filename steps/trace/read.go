@@ -31,9 +31,8 @@ func readPath(path string, summed bool) (*Trace, string, error) {
 		t, err := readEvents(path)
 		return t, "", err
 	}
-	events := path + EventsSuffix
-	info, err := os.Lstat(events)
-	if err != nil || info.Mode().IsRegular() && info.Size() == 0 { // it has not begun
+	events, info := unfinishedEvents(path)
+	if events == "" {
 		return readDocument(path, summed)
 	}
 	if !info.Mode().IsRegular() {
@@ -52,14 +51,14 @@ func readPath(path string, summed bool) (*Trace, string, error) {
 	case derr != nil:
 		return nil, "", derr
 	}
-	return t, sum, agree(path, t, log)
+	return t, sum, agree(path, events, t, log)
 }
 
 // agree says whether a document and the event log beside it are of one run, and say the same of it.
-func agree(path string, document, log *Trace) error {
+func agree(path, events string, document, log *Trace) error {
 	if document.Run.ID != log.Run.ID {
 		return fmt.Errorf("%s is the trace of the run %s, and %s of the run %s, which goes on or was killed: "+
-			"to read that, name %[2]s; to read the finished one, move or remove %[2]s", path, document.Run.ID, path+EventsSuffix, log.Run.ID)
+			"to read that, name %[2]s; to read the finished one, move or remove %[2]s", path, document.Run.ID, events, log.Run.ID)
 	}
 	log.Runtime.Digest = document.Runtime.Digest // the last thing that is found out, by no event
 	a, err := json.Marshal(document)
@@ -69,7 +68,7 @@ func agree(path string, document, log *Trace) error {
 	b, err := json.Marshal(log)
 	if err == nil && !bytes.Equal(a, b) {
 		err = fmt.Errorf("%s and %s do not say the same of the run %s: somebody changed one of them; move or remove the one that you do not trust",
-			path, path+EventsSuffix, document.Run.ID)
+			path, events, document.Run.ID)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rungci/rung/internal/lockedfile"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -36,8 +37,9 @@ type Options struct {
 // Recorder is an event.Sink that writes a trace. Close may be called while a late event arrives; otherwise events come one at
 // a time, as event.Sink requires.
 type Recorder struct {
-	path string
-	opts Options
+	path   string
+	events string // the name of the event log
+	opts   Options
 
 	mu      sync.Mutex
 	file    *os.File // the event log
@@ -53,27 +55,21 @@ type Recorder struct {
 	err     error // the first failure; nothing is recorded after it
 }
 
-// NewRecorder starts a trace at path. The folder must exist. An existing trace at path stays until Close replaces it; the remains of an
-// unfinished run at path are removed.
+// NewRecorder starts a trace at path. The folder must exist. An existing trace at path stays until Close replaces it; what a
+// run that was killed has left at path is removed. A run that still writes there is not disturbed: the trace is that of whichever ends last.
 func NewRecorder(path string, opts Options) (*Recorder, error) {
 	if err := checkTarget(path); err != nil {
 		return nil, err
 	}
-	events := path + EventsSuffix
-	// A recorder that is still writing there keeps its own files: only their names are removed.
-	for _, old := range []string{events, events + LogSuffix} {
-		if opts.Adopt && old != events {
-			continue
-		}
-		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("cannot record the trace: %w; is another run writing it?", err)
-		}
+	claim := claimEvents
+	if opts.Adopt {
+		claim = adoptEvents
 	}
-	file, err := os.OpenFile(events, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	file, events, err := claim(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot record the trace: %w", err)
 	}
-	r := &Recorder{path: path, opts: opts, file: file, tree: newBuilder(), log: logWriter{path: events + LogSuffix}, embed: MaxEmbeddedLog}
+	r := &Recorder{path: path, events: events, opts: opts, file: file, tree: newBuilder(), log: logWriter{path: events + LogSuffix}, embed: MaxEmbeddedLog}
 	r.timer = time.AfterFunc(time.Hour, r.flushLate)
 	r.timer.Stop()
 	return r, nil
@@ -222,7 +218,7 @@ func (r *Recorder) flushLate() {
 // fail records the first failure and stops the recording.
 func (r *Recorder) fail(err error) {
 	r.buf = nil
-	r.err = fmt.Errorf("the trace ends early: %w; what was recorded until then is in %s", err, r.path+EventsSuffix)
+	r.err = fmt.Errorf("the trace ends early: %w; what was recorded until then is in %s", err, r.events)
 }
 
 // Err returns the first failure, nil when the recording is whole so far.
@@ -246,25 +242,16 @@ func (r *Recorder) Close() error {
 	defer r.log.close()
 	if r.err == nil && r.started {
 		if err := r.writeDocument(); err != nil {
-			r.err = fmt.Errorf("cannot write the trace: %w; what was recorded is in %s", err, r.path+EventsSuffix)
+			r.err = fmt.Errorf("cannot write the trace: %w; what was recorded is in %s", err, r.events)
 		}
 	}
 	if r.err != nil {
-		r.file.Close()
+		_ = lockedfile.Close(r.file)
 		return r.err
 	}
 	r.log.remove()
-	removeOwn(r.file, r.path+EventsSuffix)
+	_ = lockedfile.CloseRemoved(r.file, r.events) // the last: as long as it is locked, the names are this run's
 	return nil
-}
-
-// removeOwn closes a file and removes its name, unless the name belongs to another file by now.
-func removeOwn(file *os.File, path string) {
-	mine, err := file.Stat()
-	file.Close()
-	if now, statErr := os.Stat(path); err == nil && statErr == nil && os.SameFile(mine, now) {
-		os.Remove(path)
-	}
 }
 
 // writeDocument replaces the trace at once, or not at all. A log of up to MaxEmbeddedLog bytes becomes part of the document; the file of a

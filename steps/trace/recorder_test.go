@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,31 +167,75 @@ func TestRecorderTarget(t *testing.T) {
 			t.Errorf("left %v", got)
 		}
 	})
-	t.Run("two runs with one trace do not mix", func(t *testing.T) {
-		path := filepath.Join(dir, "shared")
-		first, _ := NewRecorder(path, Options{})
-		newScript(first).at(0, "", event.RunStarted{ID: "first"})
-		second, err := NewRecorder(path, Options{})
+}
+
+func TestRunsThatWriteOneTraceAtTheSameTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.json")
+	begin := func(id string) (*Recorder, string) {
+		t.Helper()
+		r, err := NewRecorder(path, Options{})
 		if err != nil {
-			t.Skip("the system keeps open files in their place:", err)
-		}
-		newScript(second).at(0, "", event.RunStarted{ID: "second"})
-		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "of the run first") || !strings.Contains(err.Error(), "of the run second") {
-			t.Errorf("while the second still runs, the error is %v", err)
-		}
-		if got := read(t, path+EventsSuffix).Run.ID; got != "second" {
-			t.Errorf("while the second still runs, its record is that of %s", got)
-		}
-		if err := second.Close(); err != nil {
+		log, err := r.SharedLog()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got := read(t, path).Run.ID; got != "second" {
-			t.Errorf("the trace is that of %s", got)
+		newScript(r).at(0, "", event.RunStarted{ID: id})
+		return r, log
+	}
+	end := func(r *Recorder, log, text string) { // as a step-runner that opens the log by its name
+		t.Helper()
+		os.WriteFile(log, []byte(text), 0o600)
+		s := newScript(r)
+		s.at(0, "1", event.StepStarted{Name: "hello", Kind: event.KindExec})
+		s.print("1", event.Stdout, text)
+		s.at(0, "1", event.StepFinished{Status: event.Success, LogBytes: int64(len(text))})
+		s.at(0, "", event.RunFinished{Status: event.Success})
+		if err := r.Close(); err != nil {
+			t.Error(err)
 		}
-	})
+	}
+	first, firstLog := begin("first")
+	second, secondLog := begin("second")
+	if got := read(t, path).Run.ID; got != "first" {
+		t.Errorf("while both run, the record is that of %s", got)
+	}
+	end(first, firstLog, "of the first\n")
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "of the run first") || !strings.Contains(err.Error(), "of the run second") {
+		t.Errorf("while the second still runs, the error is %v", err)
+	}
+	third, thirdLog := begin("third")
+	end(second, secondLog, "of the second\n")
+	end(third, thirdLog, "of the third\n")
+	if tr := read(t, path); tr.Run.ID != "third" || logOf(t, tr, "1") != "of the third\n" {
+		t.Errorf("the trace is that of %s, with the log %q", tr.Run.ID, logOf(t, tr, "1"))
+	}
+	if left, _ := filepath.Glob(path + "?*"); left != nil {
+		t.Errorf("they left %v", left)
+	}
+}
+
+func TestWhatKilledRunsLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.json")
+	started, err := json.Marshal(event.Event{Seq: 1, Body: event.RunStarted{ID: "killed"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := eventsFile(path, 2)
+	os.WriteFile(late, append(started, '\n'), 0o600)
+	os.WriteFile(late+LogSuffix, nil, 0o600)
+	if tr := read(t, path); tr.Run.ID != "killed" || !tr.Incomplete {
+		t.Errorf("of the later of two runs that were killed, it is %+v", tr.Run)
+	}
+	r, err := NewRecorder(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if left, _ := filepath.Glob(path + "?*"); !slices.Equal(left, []string{path + EventsSuffix}) {
+		t.Errorf("a new run leaves %v there", left)
+	}
 }
 
 func TestKilledRun(t *testing.T) {

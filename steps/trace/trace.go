@@ -22,9 +22,6 @@ const Format = FormatName + "/v1"
 // FormatName is the part of Format that every version shares.
 const FormatName = "rung.trace"
 
-// EventsSuffix is what the name of the event log of a run that is not finished has beyond the trace's own name.
-const EventsSuffix = ".events"
-
 // How much a step can say about files, so that one that says ten thousand things a second does not make its trace unreadable.
 const (
 	MaxAnnotations    = 1000     // of one step

@@ -111,7 +111,7 @@ func (s *Session) Hidden(traceFile string) []string {
 		hidden = append(hidden, s.Components.Cache.Dir())
 	}
 	if path, err := filepath.Abs(traceFile); err == nil && traceFile != "" {
-		hidden = append(hidden, path, path+trace.EventsSuffix, path+trace.EventsSuffix+trace.LogSuffix)
+		hidden = append(hidden, trace.Files(path)...)
 	}
 	return hidden
 }
