@@ -79,7 +79,7 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 		Stdout:  x.talk.output(log.stdout),
 		Stderr:  x.talk.output(log.stderr),
 		Grace:   r.opts.Grace,
-		Tidy:    argv[0] == ownProgram && r.opts.Program != "" && len(argv) > 1 && argv[1] == "builtin",
+		Tidy:    r.opts.builtIn(argv),
 		Confine: x.view(args),
 	})
 	terr := x.talk.end(inv)
@@ -89,16 +89,15 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal, Program: ran(), Image: image.ran()})
 
 	o := &outcome{status: event.Success}
-	if result.ExitCode >= 0 {
+	full := result.ExitCode == scarcity.DiskFullExit && r.opts.builtIn(argv)
+	if result.ExitCode >= 0 && !full { // that code says nothing to a person
 		o.exitCode = &result.ExitCode
 	}
 	switch {
 	case perr != nil:
 		o.err = confineError(ctx, perr)
-	case result.Signal != "":
-		o.err = event.NewError(event.CodeKilledBySignal, "exec: killed by %s", result.Signal)
-	case result.ExitCode != 0:
-		o.err = event.NewError(event.CodeExitStatus, "exec: exit status %d", result.ExitCode)
+	case result.Signal != "" || result.ExitCode != 0:
+		o.err = exitError(result, full)
 	case terr != nil && ctx.Err() != nil: // it had to end before it was through
 		o.err = interrupted(ctx)
 	case terr != nil:
@@ -161,6 +160,22 @@ func put[V any](m *map[string]V, key string, v V) {
 
 // ownProgram is the name by which commands call this program.
 const ownProgram = "step-runner"
+
+// exitError is the error of a command that was killed, or ended with an exit code, by which a built-in step says that a disk is full.
+func exitError(result process.Result, full bool) *event.Error {
+	switch {
+	case result.Signal != "":
+		return event.NewError(event.CodeKilledBySignal, "exec: killed by %s", result.Signal)
+	case full:
+		return hinted(event.NewError(event.CodeDiskFull, "exec: a disk is full"), event.HintDisk)
+	}
+	return event.NewError(event.CodeExitStatus, "exec: exit status %d", result.ExitCode)
+}
+
+// builtIn reports whether a command is the code of a built-in step.
+func (o *Options) builtIn(argv []string) bool {
+	return argv[0] == ownProgram && o.Program != "" && len(argv) > 1 && argv[1] == "builtin"
+}
 
 // program returns the arguments of a command with this program's own file in the place of its name, and its environment.
 func (o *Options) program(argv, env []string) (args, vars []string) {

@@ -1,11 +1,13 @@
 package engine_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 )
@@ -115,6 +117,24 @@ func TestACommandCalledStepRunnerIsThisProgram(t *testing.T) {
 	}
 	if got := strings.Join(r.command(), " "); got != "step-runner builtin x" {
 		t.Errorf("the trace shows %q: where the program is differs from machine to machine", got)
+	}
+}
+
+func TestABuiltInStepSaysThatADiskIsFull(t *testing.T) {
+	t.Parallel()
+	fake := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(fake, fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", scarcity.DiskFullExit), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]event.Code{
+		"step-runner, builtin, x": event.CodeDiskFull,
+		"step-runner, run, x":     event.CodeExitStatus,
+		fake:                      event.CodeExitStatus,
+	} {
+		r := job{steps: "- {name: a, exec: {command: [" + command + "]}}", opts: engine.Options{Program: fake}}.run(t)
+		if r.Error == nil || r.Error.Code != want || (r.ExitCode == nil) != (want == event.CodeDiskFull) {
+			t.Errorf("%s: the error is %+v", command, r.Error)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/catalog/artifacts"
 	"github.com/rungci/rung/steps/catalog/cache"
@@ -128,7 +129,7 @@ func takeInputs(inputs, outputs string) ([]byte, error) {
 	return text, err
 }
 
-// builtinError shows the error of a built-in step, whose exit code is that of what it ran, where that is why.
+// builtinError shows the error of a built-in step. Its exit code is that of what the step ran, where that is why, and tells the engine of a full disk.
 func builtinError(ctx context.Context, err error) error {
 	var failed *program.ExitError
 	switch {
@@ -139,6 +140,8 @@ func builtinError(ctx context.Context, err error) error {
 	case errors.As(err, &failed) && failed.Code > 0:
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return exit.Shown(failed.Code)
+	case scarcity.DiskFull(err):
+		return exit.Coded(scarcity.DiskFullExit, "%v", err)
 	}
 	return exit.Coded(exit.StepsFailed, "%v", err)
 }
