@@ -1,6 +1,7 @@
 package service
 
 import (
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -31,6 +32,21 @@ func (s *Service) FillDisk(id string) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	r.log.write = func([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
+}
+
+// FillLogFile makes the file of the client's that takes the log of the run with the id take no more, and the log keep what it has.
+func (s *Service) FillLogFile(id string) error {
+	s.mu.Lock()
+	r := s.runs[id]
+	s.mu.Unlock()
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	readable, err := os.Open(r.log.file.Name())
+	if err == nil {
+		err = r.log.file.Close()
+		r.log.file = readable
+	}
+	return err
 }
 
 // Prepare takes a request to the point where it could be run.

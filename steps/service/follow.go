@@ -152,7 +152,7 @@ type logForm int
 const (
 	noLogs logForm = iota
 	logData
-	logPlaces // where the data is in the file that the client keeps
+	logPlaces // where the data is in the file that the client keeps, or what that could not take
 )
 
 // followEvents sends the events after one until the run ends.
@@ -200,7 +200,8 @@ func (r *run) eventOf(kind byte, body []byte, after int64, logs logForm) (*runne
 		log := &runnerv1.Log{Stream: stream, Offset: p.offset}
 		if logs == logPlaces {
 			log.At, log.Size = p.at, p.size
-		} else {
+		}
+		if logs != logPlaces || r.log.diverted(p.at) {
 			log.Data = make([]byte, p.size)
 			if err := r.read(log.Data, p.at); err != nil {
 				return nil, err

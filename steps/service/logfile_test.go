@@ -99,6 +99,56 @@ func TestATraceSharesTheLogOfTheService(t *testing.T) {
 	}
 }
 
+func TestALogGoesOnWhereTheFileTakesNoMore(t *testing.T) {
+	t.Parallel()
+	w := serve(t)
+	path, goOn := filepath.Join(w.dir, "trace.json"), filepath.Join(w.dir, "go-on")
+	record, err := trace.NewRecorder(path, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := record.SharedLog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run("1", script("seq 20000; "+waitFor(goOn)+"; seq 20000; echo the end"), withLogFile(shared))
+	full := false
+	if _, err := w.client.FollowSteps(soon(t), "1", client.StepOptions{Logs: true, LogFile: shared}, func(e event.Event) error {
+		record.Event(e)
+		if log, is := e.Body.(event.Log); is && bytes.HasSuffix(log.Data, []byte("\n20000\n")) && !full {
+			full = true
+			defer touch(t, goOn)
+			return w.service.FillLogFile("1")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	log, last := w.log("1"), "\n20000\n"
+	if text, err := os.ReadFile(shared); err != nil || !strings.HasPrefix(log, string(text)) || strings.Count(string(text), last) != 1 || strings.Count(log, last) != 2 {
+		t.Errorf("the file has %d bytes, the log %d: %v", len(text), len(log), err)
+	}
+	if diff := cmp.Diff(w.followed("1", client.StepOptions{}), w.followed("1", client.StepOptions{LogFile: shared})); diff != "" {
+		t.Errorf("events whose data is read from the file are other ones: %s", diff)
+	}
+	if err := record.Close(); err == nil || !strings.Contains(err.Error(), "is the disk full?") {
+		t.Errorf("the trace is whole: %v", err)
+	}
+	left, err := trace.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := left.CheckLogs(); err != nil || !left.Incomplete {
+		t.Errorf("what was recorded until then: %v", err)
+	}
+	if err := w.client.Close(soon(t), "1"); err != nil {
+		t.Fatal(err)
+	}
+	if logs, _ := filepath.Glob(filepath.Join(w.service.Folder(), "*.log")); len(logs) > 0 {
+		t.Error("left:", logs)
+	}
+}
+
 func TestAnotherProcessTakesOverTheTraceOfARunThatGoesOn(t *testing.T) {
 	t.Parallel()
 	w := serve(t)

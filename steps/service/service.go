@@ -171,7 +171,7 @@ func (s *Service) newRun(req *request) *run {
 		started: time.Now(), heard: time.Now(),
 	}
 	if req.logFile != nil {
-		r.log = newSpoolIn(req.logFile, s.limits.LogBytes)
+		r.log = newSpoolIn(req.logFile, path+".log", s.limits.LogBytes)
 	}
 	r.state.status = running
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())

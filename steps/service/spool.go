@@ -20,6 +20,8 @@ type spool struct {
 	mu      sync.Mutex
 	memory  []byte   // all there is, while there is no file
 	file    *os.File // nil until there is more than maxInMemory
+	rest    *os.File // of our own: what a given file could not take; nil is nothing
+	restAt  int64    // where rest begins
 	closed  bool
 	size    int64         // how much can be read
 	cut     error         // why nothing was added after that
@@ -41,9 +43,9 @@ func newSpool(path string, limit int64) *spool {
 	return s
 }
 
-// newSpoolIn makes a spool of an empty file that somebody else keeps.
-func newSpoolIn(file *os.File, limit int64) *spool {
-	s := newSpool(file.Name(), limit)
+// newSpoolIn makes a spool of an empty file that somebody else keeps. What that cannot take, as on a full disk, goes to a file at path.
+func newSpoolIn(file *os.File, path string, limit int64) *spool {
+	s := newSpool(path, limit)
 	s.file, s.given = file, true
 	return s
 }
@@ -69,7 +71,36 @@ func (s *spool) store(data []byte, at int64) (int, error) {
 		}
 		s.file, s.memory = file, nil
 	}
-	return s.file.WriteAt(data, at)
+	if s.rest != nil {
+		return s.rest.WriteAt(data, at-s.restAt)
+	}
+	n, err := s.file.WriteAt(data, at)
+	if err != nil && s.given && s.divert(data, at) {
+		return len(data), nil
+	}
+	return n, err
+}
+
+// divert puts data, which a given file could not take, into a file of our own, and all that follows. The caller holds the lock.
+func (s *spool) divert(data []byte, at int64) bool {
+	rest, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false
+	}
+	if _, err := rest.WriteAt(data, 0); err != nil {
+		_ = rest.Close()
+		_ = os.Remove(s.path)
+		return false
+	}
+	s.rest, s.restAt = rest, at
+	return true
+}
+
+// diverted reports whether what is at a place of a given file is elsewhere, as the file could not take it.
+func (s *spool) diverted(at int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rest != nil && at >= s.restAt
 }
 
 // ReadAt implements io.ReaderAt, for what extent says can be read.
@@ -87,8 +118,19 @@ func (s *spool) ReadAt(p []byte, at int64) (int, error) {
 		}
 		return n, nil
 	}
+	rest, before := s.rest, s.restAt-at
 	s.mu.Unlock()
-	return file.ReadAt(p, at)
+	switch {
+	case rest == nil || int64(len(p)) <= before:
+		return file.ReadAt(p, at)
+	case before <= 0:
+		return rest.ReadAt(p, -before)
+	}
+	if n, err := file.ReadAt(p[:before], at); err != nil {
+		return n, err
+	}
+	n, err := rest.ReadAt(p[before:], 0)
+	return n + int(before), err
 }
 
 // append adds data and returns where it stands. Once something could not be added, nothing is: what follows a gap would be
@@ -169,5 +211,9 @@ func (s *spool) remove() {
 		if !s.given {
 			_ = os.Remove(s.path)
 		}
+	}
+	if s.rest != nil {
+		_ = s.rest.Close()
+		_ = os.Remove(s.path)
 	}
 }

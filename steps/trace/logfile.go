@@ -30,6 +30,7 @@ type logWriter struct {
 	file   *os.File
 	buf    []byte // not written yet
 	size   int64  // all that was added
+	held   int64  // how much of it the file was seen to hold, if shared
 }
 
 func (l *logWriter) create() (err error) {
@@ -41,7 +42,10 @@ func (l *logWriter) create() (err error) {
 func (l *logWriter) add(data []byte) (at int64, err error) {
 	at = l.size
 	l.size += int64(len(data))
-	if l.shared || len(data) == 0 {
+	if l.shared {
+		return at, l.look()
+	}
+	if len(data) == 0 {
 		return at, nil
 	}
 	if len(l.buf)+len(data) > flushSize {
@@ -54,6 +58,27 @@ func (l *logWriter) add(data []byte) (at int64, err error) {
 		return at, nil
 	}
 	return at, l.write(data)
+}
+
+// look makes sure that a file which somebody else appends to holds what was added.
+func (l *logWriter) look() error {
+	if l.size <= l.held {
+		return nil
+	}
+	info, err := l.file.Stat()
+	if err == nil {
+		l.held = info.Size()
+		err = l.whole(l.held)
+	}
+	return err
+}
+
+// whole says that a file of so many bytes does not hold what was added.
+func (l *logWriter) whole(bytes int64) error {
+	if bytes < l.size {
+		return fmt.Errorf("%s has %d bytes, and the steps logged %d: the step-runner did not keep the rest; is the disk full?", l.path, bytes, l.size)
+	}
+	return nil
 }
 
 // flush writes what is in memory.
@@ -85,8 +110,8 @@ func (l *logWriter) settle(sync bool) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() < l.size {
-		return fmt.Errorf("%s has %d bytes, and the steps logged %d: the step-runner did not keep the rest", l.path, info.Size(), l.size)
+	if err := l.whole(info.Size()); err != nil {
+		return err
 	}
 	if info.Size() > l.size { // what follows belongs to no event
 		if err := l.file.Truncate(l.size); err != nil {

@@ -137,7 +137,12 @@ func (r *Recorder) Event(e event.Event) {
 	if log, ok := e.Body.(event.Log); ok {
 		at, err := r.log.add(log.Data)
 		if err != nil {
-			r.fail(err)
+			if r.log.shared {
+				r.flush() // the pieces before, which are there
+			}
+			if r.err == nil {
+				r.fail(err)
+			}
 			return
 		}
 		r.buf = appendLogLine(r.buf, &e, &log, at)

@@ -143,14 +143,18 @@ type pieceReader struct {
 	buf   []byte
 }
 
-// fill adds the data to a piece that came without it. Pieces follow each other in the file without gaps.
+// fill adds the data to a piece that came without it: all but those that the file could not take. Pieces follow each other in the file without gaps.
 func (p *pieceReader) fill(l *runnerv1.Log) error {
 	if p == nil || l == nil {
 		return nil
 	}
-	at, size := l.GetAt(), l.GetSize()
-	if (p.known || p.first) && at != p.next || at < 0 || size <= 0 || size > maxPiece || len(l.GetData()) > 0 {
+	at, size, data := l.GetAt(), l.GetSize(), int64(len(l.GetData()))
+	if (p.known || p.first) && at != p.next || at < 0 || size <= 0 || size > maxPiece || data > 0 && data != size {
 		return fmt.Errorf("the step-runner does not keep the log in %s: a piece of %d bytes is at %d", p.file.Name(), size, at)
+	}
+	p.known, p.next = true, at+size
+	if data > 0 { // the file could not take it
+		return nil
 	}
 	if int64(cap(p.buf)) < size {
 		p.buf = make([]byte, size)
@@ -159,7 +163,6 @@ func (p *pieceReader) fill(l *runnerv1.Log) error {
 	if _, err := p.file.ReadAt(l.Data, at); err != nil {
 		return fmt.Errorf("reading the log: %w", err)
 	}
-	p.known, p.next = true, at+size
 	return nil
 }
 

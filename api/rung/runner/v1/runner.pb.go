@@ -1748,7 +1748,8 @@ type Log struct {
 	// Where data begins in the step's log, in bytes, both streams counted together.
 	Offset int64  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	Data   []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// Where the data is in the run's log_file, and how many bytes it has, when log_places was asked for; data is empty then.
+	// Where the data is in the run's log_file, and how many bytes it has, when log_places was asked for. data is empty then, but for pieces that
+	// the file could not take, as on a full disk; at goes on counting.
 	At            int64 `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
 	Size          int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
 	unknownFields protoimpl.UnknownFields
