@@ -18,12 +18,14 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/tempfolder"
 )
 
 func main() { os.Exit(run()) }
 
 // run is main with an exit code, so that tests can call it.
 func run() int {
+	tempfolder.Settle()
 	_ = process.Conceal() // where it fails, processes of the same user can look
 	p := &command.Program{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Env: os.Environ(), Version: command.Version(buildVersion),

@@ -26,6 +26,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/serve"
 	"github.com/rungci/rung/cmd/step-runner/command/trust"
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/tempfolder"
 )
 
 const (
@@ -69,6 +70,7 @@ func main() { os.Exit(run()) }
 
 // run is main with an exit code, so that tests can call it.
 func run() int {
+	tempfolder.Settle()
 	name := ""
 	if len(os.Args) > 1 {
 		name = os.Args[1]

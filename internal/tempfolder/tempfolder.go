@@ -23,6 +23,17 @@ const lockName = ".in-use"
 // locks are the locks of this program's folders, by path.
 var locks sync.Map
 
+// Settle makes a relative TMPDIR absolute, for this program and those that it starts, which may be in other folders.
+func Settle() {
+	dir := os.Getenv("TMPDIR")
+	if dir == "" || filepath.IsAbs(dir) {
+		return
+	}
+	if absolute, err := filepath.Abs(dir); err == nil {
+		_ = os.Setenv("TMPDIR", absolute)
+	}
+}
+
 // Make makes a folder that only this user may enter. purpose is part of its name, which ends with a number.
 func Make(purpose string) (string, error) {
 	path, err := os.MkdirTemp("", namePrefix+purpose)

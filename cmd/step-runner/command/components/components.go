@@ -161,8 +161,13 @@ func (o *Flags) Rules(p *command.Program, workDir string) (*federation.Config, e
 	return rules, err
 }
 
-// OpenCache opens the cache that runs use; folder is the run's own.
+// OpenCache opens the cache that runs use; folder is the run's own, "" without a run.
 func (o *Flags) OpenCache(p *command.Program, folder string) (*cache.Cache, error) {
+	if cmp.Or(folder, o.CacheDir, p.Getenv("STEP_RUNNER_CACHE")) == "" {
+		if _, err := os.UserCacheDir(); err != nil {
+			return nil, exit.Coded(exit.NotFound, "you have no cache folder: %v (set HOME or STEP_RUNNER_CACHE, or use --cache)", err) // in a diagnostic it has no hint
+		}
+	}
 	return OpenCache(o.CacheFolder(p, folder))
 }
 

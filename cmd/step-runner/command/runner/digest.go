@@ -35,12 +35,15 @@ type remembered struct {
 	Digest   string    `json:"digest"`
 }
 
-// fileDigest returns the digest of a file, computed or remembered in the folder cache. A cache folder that does not exist is
+// fileDigest returns the digest of a file, computed or remembered in the folder cache; "" is none. A cache folder that does not exist is
 // not made: a run in a bare environment leaves nothing there.
 func fileDigest(path, cache string) string {
 	info, err := os.Stat(path)
 	if err != nil {
 		return ""
+	}
+	if cache == "" {
+		return ComputeDigest(path)
 	}
 	entry := filepath.Join(cache, "step-runner", "program.json")
 	now := remembered{Path: path, Size: info.Size(), Modified: info.ModTime().UTC()}
