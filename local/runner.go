@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rungci/rung/executor/session"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/event"
 )
@@ -95,4 +96,9 @@ func (r *Runner) end(ctx context.Context, job, otherwise string, remove func(con
 	if err := session.End(ctx, remove); err != nil {
 		r.Observer.Warn(job, otherwise+": "+err.Error(), "")
 	}
+}
+
+// CommandOf is the command that runs a job of the project in a folder.
+func CommandOf(dir, job string) string {
+	return "step-runner local --project-dir " + shellword.Of(dir) + " " + shellword.Of(job)
 }

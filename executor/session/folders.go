@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/shellword"
 )
 
 // GitCeiling is the variable that keeps Git from looking for a repository above a folder: a project without one is copied to where
@@ -29,7 +30,7 @@ func WhereKept(layout executor.Layout) string {
 		return "its folder is kept: " + layout.Project
 	}
 	return fmt.Sprintf("its container is kept, stopped: %s (docker cp %s:%s . copies its files; docker rm %s, docker volume rm %s remove it)",
-		layout.Name, layout.Name, layout.Project, layout.Name, layout.Name)
+		layout.Name, layout.Name, shellword.Of(layout.Project), layout.Name, layout.Name)
 }
 
 // EnvironmentID is the name of a job's environment: letters, digits and dashes, no two alike.

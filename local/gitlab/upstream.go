@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/store"
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
@@ -70,7 +71,7 @@ func (r consumer) projectLeft(project, ref, job string) []foreign {
 		return nil
 	}
 	m, err := store.Open(dir).Latest(job)
-	how := fmt.Sprintf("step-runner local --project-dir %s %q makes them", dir, job)
+	how := local.CommandOf(dir, job) + " makes them"
 	if m = r.kept(name, m, err, ref, "it has not run in "+dir, how); m == nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/value"
 )
@@ -70,7 +71,7 @@ func Run(ctx context.Context, call *program.Call) (err error) {
 	}
 	h := newHost(l)
 	defer h.close(ended{text: "the job is over", code: -1})
-	fmt.Fprintf(call.Stdout, "A terminal waits for %v at most. Attach to it, on this machine, with:\n\n  step-runner terminal %s\n\n", wait, quoted(path))
+	fmt.Fprintf(call.Stdout, "A terminal waits for %v at most. Attach to it, on this machine, with:\n\n  step-runner terminal %s\n\n", wait, shellword.Of(path))
 	attached, err := h.first(ctx, wait)
 	if err != nil {
 		return err
@@ -173,15 +174,5 @@ func parseTime(name, text string) (time.Duration, error) {
 	}
 	return d, nil
 }
-
-// quoted is a path as a line for a shell can hold it.
-func quoted(path string) string {
-	if strings.IndexFunc(path, func(r rune) bool { return !strings.ContainsRune(plain, r) }) < 0 {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+:@,"
 
 var _ io.Writer = (*host)(nil)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
+
+	"github.com/rungci/rung/internal/shellword"
 )
 
 // maxIncludes bounds how deep git's configuration files can include each other.
@@ -72,7 +74,7 @@ func (c *gitConfig) read(f *Finder, file string, depth int) error {
 	}
 	parsed := config.New()
 	if err := config.NewDecoder(bytes.NewReader(text)).Decode(parsed); err != nil {
-		return fmt.Errorf("%s cannot be read as a git configuration file; git config --file %s --list says where it is wrong", file, file)
+		return fmt.Errorf("%s cannot be read as a git configuration file; git config --file %s --list says where it is wrong", file, shellword.Of(file))
 	}
 	var includes []string
 	for _, section := range parsed.Sections {

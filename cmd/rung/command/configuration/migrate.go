@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/quantity"
 	"github.com/rungci/rung/internal/cleantext"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/steps/source"
 )
@@ -187,10 +188,10 @@ The move
 		fmt.Fprintf(b, "  %d. %s\n", n, fmt.Sprintf(format, args...))
 		n++
 	}
-	step("Keep a copy: cp -p %s %s.before-rung", m.path, m.path)
+	step("Keep a copy: cp -p %s %s", shellword.Of(m.path), shellword.Of(m.path+".before-rung"))
 	if len(m.refused) > 0 {
 		if m.output == "" {
-			step("Write the configuration for rung: rung config migrate %s --output NEW.toml", m.path)
+			step("Write the configuration for rung: rung config migrate %s --output NEW.toml", shellword.Of(m.path))
 		} else {
 			step("%s is the configuration for rung: the same file without the entries that stay with gitlab-runner.", m.output)
 		}
@@ -200,8 +201,8 @@ The move
 			"     systemctl edit --runtime gitlab-runner, with the lines [Service] and Restart=no; systemctl kill --signal QUIT gitlab-runner;\n" +
 			"     when systemctl is-active gitlab-runner says inactive: systemctl disable --now gitlab-runner")
 	}
-	step("Try the configuration: rung verify -c %[1]s, and rung doctor -c %[1]s", m.own())
-	step("rung service install -c %s, then rung service start", m.own())
+	step("Try the configuration: rung verify -c %[1]s, and rung doctor -c %[1]s", shellword.Of(m.own()))
+	step("rung service install -c %s, then rung service start", shellword.Of(m.own()))
 	b.WriteString("\nThe way back\n")
 	n = 1
 	step("rung service stop, which lets its jobs finish, then rung service uninstall")

@@ -13,6 +13,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/signals"
+	"github.com/rungci/rung/internal/shellword"
 )
 
 func gitlabCommand(p *command.Program, place func(string) Place) *cobra.Command {
@@ -77,7 +78,7 @@ func (o *runFlags) serve(ctx context.Context, p *command.Program, place Place, f
 	fmt.Fprintf(p.Stdout, "Page:         %s\nRunner token: %s\n", s.PageURL(), s.RunnerToken())
 	if !withRunner {
 		_, entry, _ := strings.Cut(o.configuration(s), "\n\n")
-		fmt.Fprintf(p.Stdout, "\nA runner for it:\n  rung run --config %s --state %s\nor any other runner, with this in its config.toml:\n\n%s", path, filepath.Join(s.folder, "runner"), entry)
+		fmt.Fprintf(p.Stdout, "\nA runner for it:\n  rung run --config %s --state %s\nor any other runner, with this in its config.toml:\n\n%s", shellword.Of(path), shellword.Of(filepath.Join(s.folder, "runner")), entry)
 		<-interrupted.Done()
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rungci/rung/fleet/simulate"
 	"github.com/rungci/rung/fleet/simulate/report"
 	"github.com/rungci/rung/fleet/simulate/scenario"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/manager/config"
 )
 
@@ -200,7 +201,7 @@ func (s *simulation) machinery() (*config.Machinery, error) {
 		}
 		var invalid *config.InvalidError
 		if _, err := r.Levels(); errors.As(err, &invalid) {
-			return nil, exit.Coded(exit.Definition, "the entry %q of %s is not valid: %v", r.Name, path, invalid).Hinted("run `rung config lint %s`", path)
+			return nil, exit.Coded(exit.Definition, "the entry %q of %s is not valid: %v", r.Name, path, invalid).Hinted("run `rung config lint %s`", shellword.Of(path))
 		}
 		if out != nil {
 			return nil, exit.Usage("%s has several entries with [runners.autoscaler] or [runners.machine]", path).Hinted("choose one with --name NAME")

@@ -17,6 +17,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/project"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/internal/cleantext"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/store"
@@ -188,8 +189,8 @@ func (a *app) compileJob(ctx context.Context, o *compileFlags, file string) erro
 func compiledHead(c *gitlab.Compiled, folder string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The steps of the job %q, in stage %q. To run them:\n", c.Job.Name, c.Job.Stage)
-	fmt.Fprintf(&b, "#   mkdir -p %q %q\n", c.Job.Project, folder+".tmp")
-	command := fmt.Sprintf("step-runner run FILE --work-dir %q", c.Job.Project)
+	fmt.Fprintf(&b, "#   mkdir -p %s %s\n", shellword.Of(c.Job.Project), shellword.Of(folder+".tmp"))
+	command := "step-runner run FILE --work-dir " + shellword.Of(c.Job.Project)
 	for _, v := range c.Variables {
 		if v.Masked {
 			command += " --job " + v.Name + "=…"

@@ -18,6 +18,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/cmd/step-runner/command/screen"
 	"github.com/rungci/rung/cmd/step-runner/command/values"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/steps/signature"
 )
 
@@ -75,7 +76,7 @@ func readPrivateFile(path string) ([]byte, error) {
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 		return nil, exit.Coded(exit.Denied, "users other than its owner can read the private key %s (mode %04o)", path, info.Mode().Perm()).
-			Hinted("chmod 600 %s", path)
+			Hinted("chmod 600 %s", shellword.Of(path))
 	}
 	return text, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command/values"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/internal/cleantext"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/local"
 	"github.com/rungci/rung/local/gitlab"
 	"github.com/rungci/rung/local/limits"
@@ -438,7 +439,7 @@ func (o *localFlags) suggest(results []local.Result) {
 		if r.Status != local.Failed || r.Trace == "" || r.Apart {
 			continue
 		}
-		fmt.Fprintf(o.app.Stderr, "hint: step-runner trace show --logs %s\n", r.Trace)
+		fmt.Fprintf(o.app.Stderr, "hint: step-runner trace show --logs %s\n", shellword.Of(r.Trace))
 		if !o.shell && (r.Error == nil || r.Error.Fault() != event.FaultSystem) { // which no look at the job's files mends
 			fmt.Fprintln(o.app.Stderr, "hint: run it again with --shell for a shell in the failed job")
 		}
