@@ -13,7 +13,7 @@ import (
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*.tmp") // mode 0600
 	if err != nil {
-		return err
+		return Named(err, "", path)
 	}
 	defer os.Remove(temp.Name()) // when it did not get its name
 	if err = write(temp); err == nil && mode != 0o600 {
@@ -22,10 +22,26 @@ func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if cerr := temp.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
 	}
-	return os.Rename(temp.Name(), path)
+	return Named(err, temp.Name(), path)
+}
+
+// Named is an error of a temporary file that was to replace path, with that name: nobody has heard of the other one. temp is "" if it could
+// not be made. Other errors stay as they are.
+func Named(err error, temp, path string) error {
+	switch of := err.(type) { //nolint:errorlint // the text of one that is wrapped has the name already
+	case *os.LinkError:
+		if of.Old == temp {
+			return &fs.PathError{Op: of.Op, Path: path, Err: of.Err}
+		}
+	case *fs.PathError:
+		if of.Path == temp || temp == "" {
+			return &fs.PathError{Op: of.Op, Path: path, Err: of.Err}
+		}
+	}
+	return err
 }
 
 // WriteText is Write for a text that is at hand.
@@ -75,7 +91,7 @@ func Place(from, to string) error {
 	}
 	if os.Link(from, temp) == nil {
 		defer os.Remove(temp) // when it did not get its name, or the name was one of the same file
-		return os.Rename(temp, to)
+		return Named(os.Rename(temp, to), temp, to)
 	}
 	in, err := os.Open(from)
 	if err != nil {
@@ -93,7 +109,7 @@ func Place(from, to string) error {
 func tempName(path string) (string, error) {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*.tmp")
 	if err != nil {
-		return "", err
+		return "", Named(err, "", path)
 	}
 	temp.Close()
 	return temp.Name(), os.Remove(temp.Name())

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/rungci/rung/internal/wholefile"
@@ -33,6 +34,32 @@ func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("%d files are left", len(entries))
+	}
+}
+
+func TestErrorsNameTheFileThatWasMeant(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder, source, missing := filepath.Join(dir, "folder"), filepath.Join(dir, "source"), filepath.Join(dir, "none", "a")
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(source, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for path, err := range map[string]error{
+		missing: wholefile.WriteText(missing, 0o600, nil),
+		folder:  wholefile.WriteText(folder, 0o600, nil),
+	} {
+		if err == nil || !strings.Contains(err.Error(), path+":") || strings.Contains(err.Error(), ".new-") {
+			t.Errorf("%s: the error is %v", path, err)
+		}
+	}
+	for _, to := range []string{missing, folder} {
+		if err := wholefile.Place(source, to); err == nil || !strings.Contains(err.Error(), to+":") || strings.Contains(err.Error(), ".new-") {
+			t.Errorf("%s: the error is %v", to, err)
+		}
+	}
+	other := &os.PathError{Op: "read", Path: source, Err: errors.New("broken")}
+	if err := wholefile.Write(filepath.Join(dir, "a"), 0o600, func(io.Writer) error { return other }); !errors.Is(err, other) {
+		t.Errorf("the error of another file is %v", err)
 	}
 }
 

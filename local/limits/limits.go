@@ -14,8 +14,10 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/internal/egress"
@@ -159,7 +161,12 @@ func read(root, file string) ([]byte, error) {
 	}
 	defer folder.Close()
 	info, err := folder.Lstat(file)
+	var of *fs.PathError
 	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, fmt.Errorf("%s is not a folder; move it away, as files of the project and of its runs are kept in a folder of this name", path.Dir(file))
+	case errors.As(err, &of) && !errors.Is(err, fs.ErrNotExist):
+		return nil, &fs.PathError{Op: "opening", Path: file, Err: of.Err}
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():

@@ -71,6 +71,17 @@ func TestTheSchemaOfLimitsAndTheParserAgree(t *testing.T) {
 	}
 }
 
+func TestAFileInPlaceOfTheFolder(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, ".rung"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limits.Read(root, ".rung/limits.yml"); err == nil || !strings.Contains(err.Error(), ".rung is not a folder; move it away") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestTheFileIsReadInItsProjectOnly(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

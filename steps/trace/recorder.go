@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/internal/lockedfile"
+	"github.com/rungci/rung/internal/wholefile"
 	"github.com/rungci/rung/steps/event"
 	"github.com/rungci/rung/steps/plan"
 )
@@ -280,10 +281,10 @@ func (r *Recorder) writeDocument() (err error) {
 	t.setLogs(source)
 	tmp, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+".*.tmp") // mode 0600
 	if err != nil {
-		return err
+		return wholefile.Named(err, "", r.path)
 	}
 	defer func() {
-		if err != nil {
+		if err = wholefile.Named(err, tmp.Name(), r.path); err != nil {
 			tmp.Close()
 			os.Remove(tmp.Name())
 		}
@@ -296,7 +297,10 @@ func (r *Recorder) writeDocument() (err error) {
 	if err == nil && !r.opts.Volatile {
 		err = tmp.Sync()
 	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
 		return err
 	}
 	if beside {

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/steps/diag"
@@ -84,7 +85,7 @@ func Load(o Options) (*Config, error) {
 			all = append(all, list...)
 		} else if err != nil && !f.project && outOfReach(f.dir) {
 			c.unread = fmt.Errorf("%w; set HOME or XDG_CONFIG_HOME to a folder that can be read, or use --sources", err)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) { // .rung is a file
 			return nil, err
 		}
 	}
