@@ -198,6 +198,39 @@ func TestEntrypoints(t *testing.T) {
 	})
 }
 
+func TestAnImageWhoseUserHasNoTemporaryFolderRunsSteps(t *testing.T) {
+	t.Parallel()
+	enginetest.Busybox(t)
+	enginetest.Import(t, enginetest.Client(t), "rung-test/no-temp:1", []enginetest.File{
+		{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"},
+		{Name: "etc/passwd", Mode: 0o644, Content: []byte("root:x:0:0:root:/root:/bin/sh\nworker:x:1234:1235::/home/worker:/bin/sh\n")},
+		{Name: "tmp/", Mode: 0o755}, {Name: "home/worker/", Mode: 0o755},
+	})
+	for user, temp := range map[string]string{"worker": "", "": "/no/such/folder"} {
+		j := job("no-temp")
+		j.Image.Name, j.Image.User = "rung-test/no-temp:1", user
+		if temp != "" {
+			enginetest.Import(t, enginetest.Client(t), "rung-test/no-temp:2", []enginetest.File{
+				{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"},
+			}, "ENV TMPDIR="+temp)
+			j.Image.Name = "rung-test/no-temp:2"
+		}
+		env, _ := open(t, options(t.TempDir()), j)
+		steps, err := stepclient.Dial("environment", stepclient.WithDialer(env.Connect))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		_, err = steps.Execute(t.Context(), stepclient.Request{
+			ID: "no-temp", WorkDir: env.Layout().Project, Env: env.Layout().Env, Text: `- script: 'echo kept >"$TMPDIR/file"; read text <"$TMPDIR/file"; echo "it is $text"'`,
+		}, &log)
+		_ = steps.Disconnect()
+		if text := log.String(); err != nil || !strings.Contains(text, "it is kept\n") {
+			t.Errorf("user %q, TMPDIR %q: %v, %q", user, temp, err, text)
+		}
+	}
+}
+
 func TestTheEntrypointWrapsTheStepsOfAJobThatAsksForItsEnvironment(t *testing.T) {
 	t.Parallel()
 	enginetest.Busybox(t)

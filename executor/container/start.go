@@ -10,6 +10,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/container/engine"
+	"github.com/rungci/rung/steps/event"
 )
 
 const (
@@ -70,7 +71,7 @@ func (v *preparation) run(ctx context.Context) error {
 	case <-ended:
 		return v.endedError(calling)
 	case <-late.C:
-		return v.notReady(fmt.Sprintf("the step-runner in the job's container did not start within %s", startTime))
+		return v.notReady(-1, fmt.Sprintf("the step-runner in the job's container did not start within %s", startTime))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -98,22 +99,27 @@ func (v *preparation) endedError(ctx context.Context) error {
 	if found, err := v.executor.client.Containers.Inspect(ctx, v.container); err == nil {
 		code = found.State.ExitCode
 	}
-	return v.notReady(fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code))
+	return v.notReady(code, fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code))
 }
 
 // notReady is the error of a container whose step-runner does not listen: most often because of the image's entrypoint, which
-// must run the command that it is given.
-func (v *preparation) notReady(what string) error {
+// must run the command that it is given. code is that with which the container has ended, -1 if it has not.
+func (v *preparation) notReady(code int, what string) error {
 	said := v.said.String()
 	if said != "" {
 		what += "; it said:\n" + said
 	}
 	entrypoint := v.image.entrypointOf(v.job.Image)
-	if entrypoint == nil {
+	if entrypoint == nil || ownError(code, said) {
 		return errors.New(what)
 	}
 	return &executor.UserError{
 		Message: fmt.Sprintf("image %s: %s", v.job.Image.Name, what),
 		Hint:    fmt.Sprintf("the image's entrypoint %q must run the command that it is given; entrypoint: [\"\"] does without it", entrypoint),
 	}
+}
+
+// ownError reports whether a container has ended with an error of the step-runner's own, so that its entrypoint has run it.
+func ownError(code int, said string) bool {
+	return code >= event.ExitUsage && code <= event.ExitNotFound && strings.Contains("\n"+said, "\nerror: ")
 }

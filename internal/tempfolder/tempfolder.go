@@ -34,6 +34,17 @@ func Settle() {
 	}
 }
 
+// Fallback makes dir the folder for temporary files, if nothing can be written in that of the environment: the TMPDIR of an image may not exist, and
+// its user may not write to /tmp.
+func Fallback(dir string) {
+	probe, err := os.MkdirTemp("", namePrefix+"probe")
+	if err == nil {
+		_ = os.Remove(probe)
+		return
+	}
+	_ = os.Setenv("TMPDIR", dir) // what cannot be written there, either, is an error soon
+}
+
 // Make makes a folder that only this user may enter. purpose is part of its name, which ends with a number.
 func Make(purpose string) (string, error) {
 	path, err := os.MkdirTemp("", namePrefix+purpose)

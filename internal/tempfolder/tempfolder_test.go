@@ -62,3 +62,24 @@ func TestFoldersOfKilledProgramsAreRemoved(t *testing.T) {
 		t.Error("Remove left the folder")
 	}
 }
+
+func TestAFolderInPlaceOfOneThatDoesNotExist(t *testing.T) {
+	own := t.TempDir()
+	for temp, want := range map[string]string{filepath.Join(own, "none"): own, filepath.Dir(own): filepath.Dir(own)} {
+		t.Setenv("TMPDIR", temp)
+		if Fallback(own); os.TempDir() != want {
+			t.Errorf("with %s it is %s, not %s", temp, os.TempDir(), want)
+		}
+	}
+}
+
+func TestARelativeFolderIsMadeAbsolute(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for temp, want := range map[string]string{"a": filepath.Join(dir, "a"), "/b": "/b"} {
+		t.Setenv("TMPDIR", temp)
+		if Settle(); os.TempDir() != want {
+			t.Errorf("%s is %s, not %s", temp, os.TempDir(), want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/service"
 	"github.com/rungci/rung/steps/source"
 )
@@ -115,6 +116,7 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		endpoints = append(endpoints, &Endpoint{Name: listener.Addr().String(), Listener: listener, Access: access})
 	}
 	if o.socket != "" {
+		tempfolder.Fallback(filepath.Dir(o.socket)) // of the job's own, in a container
 		listener, err := service.ListenUnix(o.socket)
 		if err != nil {
 			return endpoints, ListenError(err)
