@@ -53,8 +53,11 @@ func (l *listening) open(state string) {
 	if err == nil {
 		err = os.Chmod(path, 0o600)
 	}
+	if long := place.SocketError(state, err); long != nil {
+		err = long
+	}
 	if err != nil {
-		l.log.Warn("`rung status` does not reach this process", "error", place.SocketError(state, err))
+		l.log.Warn("`rung status` does not reach this process", "error", err)
 		return
 	}
 	l.private = server(l.board.Private(l.page))

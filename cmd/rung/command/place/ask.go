@@ -37,7 +37,7 @@ func Ask(ctx context.Context, state string) (*status.Status, error) {
 		return nil, err
 	}
 	answer, err := client.Do(req)
-	if long := SocketError(state, err); long != err {
+	if long := SocketError(state, err); long != nil {
 		return nil, long
 	}
 	switch {

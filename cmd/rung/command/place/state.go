@@ -28,11 +28,13 @@ func StateFolder(p *command.Program) (string, error) {
 // Socket is where the manager with a state folder answers `rung status`.
 func Socket(state string) string { return filepath.Join(state, "manager.sock") }
 
-// SocketError says so where the path of the socket is longer than the system allows (104 bytes on some, 108 on Linux), which it calls an invalid argument.
+// SocketError says that the path of the socket is longer than the system allows (104 bytes on some, 108 on Linux), which it calls an invalid argument.
+// It returns nil for any other error.
 func SocketError(state string, err error) error {
 	const shortest = 103
-	if path := Socket(state); errors.Is(err, syscall.EINVAL) && len(path) > shortest {
-		return exit.Usage("the path of the manager's socket is too long, with %d bytes: %s", len(path), path).Hinted("name a shorter folder with --state")
+	path := Socket(state)
+	if !errors.Is(err, syscall.EINVAL) || len(path) <= shortest {
+		return nil
 	}
-	return err
+	return exit.Usage("the path of the manager's socket is too long, with %d bytes: %s", len(path), path).Hinted("name a shorter folder with --state")
 }
