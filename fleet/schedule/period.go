@@ -36,7 +36,9 @@ func Zone(name string) (*time.Location, error) {
 }
 
 // Parse reads expressions of cron with 5 fields (minute to day of the week), 6 (a year after them) or 7 (a second before them). The days of the week
-// and months have names, too; 0 and 7 are Sunday. If the day of the month and the day of the week are both limited, either is enough, as in cron.
+// and months have names, too; 0 and 7 are Sunday. If the day of the month and the day of the week are both limited, either is enough, as in cron. A
+// range whose end is before its beginning goes on over the end of the hour, day, month, week or year: 22-6 are the hours from 22 to 6. Each field is about the
+// time alone, so the hours from 0 to 6 of "* 22-6 * * fri" are those of Friday, and not the ones after its night.
 func Parse(timezone string, expressions ...string) (Periods, error) {
 	zone, err := Zone(timezone)
 	if err != nil {
@@ -65,8 +67,12 @@ func parse(text string) (*cronexpr.Expression, error) {
 	if len(fields) < allFields {
 		fields = append(fields, "*")
 	}
-	if days := strings.ToLower(fields[5]); !strings.Contains(days, "/") {
-		fields[5] = untilSunday.Replace(days)
+	for i, of := range fieldsOf {
+		written, err := of.spell(fields[i])
+		if err != nil {
+			return nil, fmt.Errorf("%q is not an expression of cron: %w", text, err)
+		}
+		fields[i] = written
 	}
 	expression, err := cronexpr.Parse(strings.Join(fields, " "))
 	if err != nil {
@@ -75,11 +81,11 @@ func parse(text string) (*cronexpr.Expression, error) {
 	return expression, nil
 }
 
-// untilSunday rewrites ranges of days that end with a Sunday, which cronexpr takes for the first day of the week only.
-var untilSunday = strings.NewReplacer(
-	"mon-sun", "*", "1-7", "*", "tue-sun", "2-6,0", "2-7", "2-6,0", "wed-sun", "3-6,0", "3-7", "3-6,0",
-	"thu-sun", "4-6,0", "4-7", "4-6,0", "fri-sun", "5-6,0", "5-7", "5-6,0", "sat-sun", "6,0", "6-7", "6,0",
-)
+// Never reports whether an expression holds at no time, such as the 31st of February. It is false of what is not an expression.
+func Never(expression string) bool {
+	e, err := parse(expression)
+	return err == nil && e.Next(time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC)).IsZero() // the library's years begin after it
+}
 
 // Contains reports whether a time is in one of the periods.
 func (p Periods) Contains(t time.Time) bool {

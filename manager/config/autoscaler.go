@@ -128,6 +128,16 @@ func (r *reader) periods(at, zoneKey, periodsKey, timezone string, periods []str
 	} else if _, err := always(timezone, periods); err != nil {
 		r.found(problem, "config/value", at+"."+periodsKey, r.doc.vals, `write for example "* 9-17 * * mon-fri": minute, hour, day, month, weekday`, "%v", err)
 	}
+	r.never(at+"."+periodsKey, periods)
+}
+
+// never warns of periods that are of no use.
+func (r *reader) never(at string, periods []string) {
+	for i, p := range periods {
+		if schedule.Never(p) {
+			r.found(warning, "config/value", fmt.Sprintf("%s[%d]", at, i), r.doc.vals, "delete it, or write a day that there is", "the period %q never holds: no such day exists", p)
+		}
+	}
 }
 
 // autoscaler checks what makes the machines of an entry.

@@ -43,6 +43,7 @@ func (r *reader) queuing(e *Runner, path string) {
 		if _, err := within(d.Periods, "UTC", time.Time{}); err != nil {
 			r.found(problem, "config/value", at+".periods", r.doc.vals, `write for example "* * 9-17 * * mon-fri *": second, minute, hour, day, month, weekday, year`, "%v", err)
 		}
+		r.never(at+".periods", d.Periods)
 		if _, err := regexp.Compile(d.JobsRunningForProject); err != nil {
 			r.found(problem, "config/value", at+".jobs_running_for_project", r.doc.vals, "", "%v", err)
 		}
