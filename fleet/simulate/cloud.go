@@ -108,6 +108,8 @@ func (r *run) happen(e event) {
 		job.running, job.done = false, true
 		r.busy--
 		r.left--
+		r.last = r.now
+		r.result.waits = append(r.result.waits, job.waited)
 		r.fleet.Release(now, job.key)
 	case accepted:
 		r.fleet.Created(now, m.request, m.request)

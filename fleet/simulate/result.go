@@ -13,17 +13,24 @@ type Result struct {
 	Machine time.Duration `json:"-"` // time that machines were paid for, of all together
 	// Utilization is the share of paid slots in which a job ran.
 	Utilization float64 `json:"utilization"`
-	Creates     int     `json:"creates"` // machines that were asked for
-	Peak        int     `json:"peak"`    // most machines at once
-	Lost        int     `json:"lost"`    // times that a job lost its machine, and began again
-	Refused     int     `json:"refused"` // jobs that no machine is enough for
+	Creates     int     `json:"creates"`                   // machines that were asked for
+	Peak        int     `json:"peak"`                      // most machines at once
+	Lost        int     `json:"lost"`                      // times that a job lost its machine, and began again
+	Refused     int     `json:"refused"`                   // jobs that no machine is enough for
+	Unfinished  int     `json:"unfinished"`                // jobs that had not ended when the simulation did
+	Stalled     float64 `json:"stalled_seconds,omitempty"` // for how long none had, then
 	Pools       []Cost  `json:"pools"`
 	Series      []Point `json:"series"`
 
 	waits []time.Duration
 }
 
-// Wait is how long jobs waited for a slot, in seconds.
+// Meets reports whether all jobs have ended, and 95 % of them waited no longer than a limit.
+func (r *Result) Meets(limit time.Duration) bool {
+	return r.Unfinished == 0 && r.Wait.P95 <= limit.Seconds()
+}
+
+// Wait is how long jobs waited for a slot, in seconds: of each job all its waits together, and of one that has not ended those until then.
 type Wait struct {
 	P50  float64 `json:"p50"`
 	P95  float64 `json:"p95"`
@@ -94,6 +101,7 @@ func (r *run) finish() *Result {
 			r.bill(m)
 		}
 	}
+	r.leave(end)
 	out, slots := &r.result, 0.0
 	for _, p := range r.setup.Pools {
 		s := r.pools[p.Name]
@@ -109,6 +117,22 @@ func (r *run) finish() *Result {
 	out.Wait = waitOf(out.waits)
 	out.Series = r.recorder.points
 	return out
+}
+
+// leave counts the jobs that have not ended, with their waits so far.
+func (r *run) leave(end time.Duration) {
+	for i := range r.jobs {
+		job := &r.jobs[i]
+		if job.done {
+			continue
+		}
+		if !job.running {
+			job.waited += max(0, end-max(job.since, r.load[i].At))
+		}
+		r.result.waits = append(r.result.waits, job.waited)
+		r.result.Unfinished++
+		r.result.Stalled = (end - r.last).Seconds()
+	}
 }
 
 // waitOf sorts waits, and reads them.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -49,17 +50,19 @@ func (c *Choice) String() string {
 // Better says whether a result is better than another.
 type Better func(a, b *Result) bool
 
-// Cheapest prefers the lowest cost among results whose 95th percentile of waits is within a limit, and the shortest wait while there is none.
+// Cheapest prefers the lowest cost among results whose jobs have all ended and whose 95th percentile of waits is within a limit. While there is none, it
+// prefers the one in which the most jobs have ended, and then the shortest wait.
 func Cheapest(limit time.Duration) Better {
 	return func(a, b *Result) bool {
-		aMeets, bMeets := a.Wait.P95 <= limit.Seconds(), b.Wait.P95 <= limit.Seconds()
+		aMeets := a.Meets(limit)
+		byWait := cmp.Compare(a.Wait.P95, b.Wait.P95)
 		switch {
-		case aMeets != bMeets:
+		case aMeets != b.Meets(limit):
 			return aMeets
 		case !aMeets:
-			return a.Wait.P95 < b.Wait.P95 || a.Wait.P95 == b.Wait.P95 && a.Cost < b.Cost
+			return cmp.Or(cmp.Compare(a.Unfinished, b.Unfinished), byWait, cmp.Compare(a.Cost, b.Cost)) < 0
 		}
-		return a.Cost < b.Cost || a.Cost == b.Cost && a.Wait.P95 < b.Wait.P95
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), byWait) < 0
 	}
 }
 
@@ -84,6 +87,7 @@ func mean(ctx context.Context, trials []Trial, policy func() scale.Policy) (*Res
 		}
 		n := float64(i + 1)
 		out.Cost += (r.Cost - out.Cost) / n
+		out.Unfinished += r.Unfinished
 		out.Wait.P95 += (r.Wait.P95 - out.Wait.P95) / n
 	}
 	return out, nil

@@ -41,7 +41,7 @@ type Pool struct {
 // Setup is what a load runs on.
 type Setup struct {
 	Start time.Time // of the load: policies have periods
-	// Length is how long machines are paid for at least; a load that takes longer is simulated to its end.
+	// Length is how long machines are paid for at least; a load that takes longer is simulated to its end, or until none of its jobs has ended for more than a day.
 	Length time.Duration
 	Pools  []Pool
 	Seed   uint64
@@ -56,6 +56,7 @@ const (
 	noticeTime   = 2 * time.Minute // between the notice of an interruption and the machine's end
 	listInterval = time.Minute     // between lists of all machines
 	maxLength    = 400 * 24 * time.Hour
+	stallTime    = 24 * time.Hour // how long no job may end, beyond what one takes, once all are there
 	never        = time.Duration(math.MaxInt64)
 )
 
@@ -115,6 +116,8 @@ type jobState struct {
 	tries   int
 	running bool
 	done    bool
+	since   time.Duration // when it began to wait, if it does
+	waited  time.Duration // before that: a job whose machine is lost waits again
 }
 
 // run is a simulation that runs.
@@ -138,6 +141,8 @@ type run struct {
 
 	left, busy int
 	queued     int
+	last       time.Duration // when a job came or ended
+	stall      time.Duration // for how long after that others may
 	result     Result
 	recorder   recorder
 }
@@ -168,6 +173,7 @@ func Run(ctx context.Context, setup Setup, load []Job, policy scale.Policy) (*Re
 		r.advance(at)
 		for next < len(load) && load[next].At == at {
 			r.arrive(next)
+			r.last = at
 			next++
 		}
 		for first, ok := r.events.peek(); ok && first.at == at; first, ok = r.events.peek() {
@@ -191,7 +197,7 @@ func prepare(setup Setup, load []Job, policy scale.Policy) (*run, error) {
 		setup: setup, load: load, dice: rand.New(rand.NewPCG(setup.Seed, 1)), wake: never, left: len(load), jobs: make([]jobState, len(load)),
 		pools: map[string]*poolState{}, machines: map[string]*machine{}, outside: map[scale.Needs][]int{},
 	}
-	config := scale.Config{Name: "m"}
+	config, boot := scale.Config{Name: "m"}, time.Duration(0)
 	for _, p := range setup.Pools {
 		p.Slots = max(1, p.Slots)
 		if p.BootTime <= 0 || p.BootTime > MaxBootTime {
@@ -199,7 +205,13 @@ func prepare(setup Setup, load []Job, policy scale.Policy) (*run, error) {
 		}
 		config.Pools = append(config.Pools, p.Pool)
 		r.pools[p.Name] = &poolState{Pool: p}
+		boot = max(boot, p.BootTime)
 	}
+	longest := time.Duration(0)
+	for i := range load {
+		longest = max(longest, load[i].Run)
+	}
+	r.stall = (stallTime + 2*boot + longest).Round(time.Second)
 	var err error
 	if r.fleet, err = scale.New(config, policy); err != nil {
 		return nil, err
@@ -209,10 +221,13 @@ func prepare(setup Setup, load []Job, policy scale.Policy) (*run, error) {
 	return r, nil
 }
 
-// end is when the simulation ends: at its length, or after the last job.
+// end is when the simulation ends: at its length, or after the last job. If none has ended for long, those that are left never will.
 func (r *run) end(next int) time.Duration {
-	if r.left > 0 || next < len(r.load) {
-		return max(r.setup.Length, maxLength)
+	switch most := max(r.setup.Length, maxLength); {
+	case next < len(r.load):
+		return most
+	case r.left > 0:
+		return min(most, max(r.setup.Length, r.last+r.stall))
 	}
 	return max(r.setup.Length, r.now)
 }
@@ -231,8 +246,9 @@ func (r *run) advance(at time.Duration) {
 	r.now = at
 }
 
-// arrive is a job that is created. One that no machine can run is refused.
+// arrive is a job that is created, or has lost its machine.
 func (r *run) arrive(i int) {
+	r.jobs[i].since = r.now
 	n := r.load[i].Needs
 	if _, known := r.outside[n]; !known {
 		r.outside[n] = nil
@@ -312,9 +328,7 @@ func (r *run) carryOut(a scale.Action) {
 		job.running = true
 		r.busy++
 		r.queued--
-		if job.tries == 0 {
-			r.result.waits = append(r.result.waits, r.now-r.load[i].At)
-		}
+		job.waited += r.now - job.since
 		r.plan(r.now+r.load[i].Run, event{kind: jobEnds, job: i, machine: r.machines[a.Request]})
 	case scale.End:
 		i := jobOf(a.Key)

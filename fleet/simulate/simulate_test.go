@@ -79,6 +79,47 @@ func TestASuspendedMachineCostsLessAndIsReadySooner(t *testing.T) {
 	}
 }
 
+func TestJobsThatNeverEndMeetNoTarget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change     func(*simulate.Setup)
+		unfinished int
+	}{
+		"machines that are given up before they are ready": {func(s *simulate.Setup) { s.Pools[0].BootTimeout = 30 * time.Second }, 2},
+		"a cloud that refuses all":                         {func(s *simulate.Setup) { s.Pools[0].CreateFailures = 1 }, 2},
+		"machines that never become ready":                 {func(s *simulate.Setup) { s.Pools[0].BootFailures = 1 }, 2},
+		"machines that are seen too late":                  {func(s *simulate.Setup) { s.Poll = 100 * time.Hour }, 2},
+		"machines that are all lost":                       {func(s *simulate.Setup) { s.Pools[0].Interruptions = 500 }, 1},
+	} {
+		setup := simulate.Setup{Start: monday, Length: time.Hour, Pools: []simulate.Pool{pool("p", 2, 1)}}
+		c.change(&setup)
+		got := run(t, setup, []simulate.Job{{Run: time.Second}, {Run: time.Hour}}, nothing())
+		// It ends a day, the longest job and two boots after the last job that ended, or an hour with none.
+		stall := 25*time.Hour + 2*time.Minute
+		if got.Unfinished != c.unfinished || got.Meets(1000*time.Hour) || math.Abs(got.Stalled-stall.Seconds()) > 60 {
+			t.Errorf("%s: %d have not ended, stalled for %g s, meets any target: %v", name, got.Unfinished, got.Stalled, got.Meets(1000*time.Hour))
+		}
+		if got.Wait.Max < 3600 {
+			t.Errorf("%s: the longest wait is %g s", name, got.Wait.Max)
+		}
+	}
+	ended, not := &simulate.Result{Cost: 100}, &simulate.Result{Unfinished: 1}
+	if better := simulate.Cheapest(time.Minute); !better(ended, not) || better(not, ended) {
+		t.Error("a result in which a job never ended is the better one")
+	}
+}
+
+func TestAJobWhoseMachineIsLostWaitsAgain(t *testing.T) {
+	t.Parallel()
+	p := pool("p", 2, 1)
+	p.Interruptions = 10
+	setup := simulate.Setup{Start: monday, Length: time.Hour, Pools: []simulate.Pool{p}, Seed: 1}
+	got := run(t, setup, []simulate.Job{{Run: 15 * time.Minute}}, nothing())
+	if got.Lost == 0 || got.Unfinished != 0 || got.Wait.Max < 62*float64(got.Lost) {
+		t.Errorf("lost %d times, and waited %g s", got.Lost, got.Wait.Max)
+	}
+}
+
 func TestASimulationIsRepeatable(t *testing.T) {
 	t.Parallel()
 	p := pool("p", 4, 0.2)

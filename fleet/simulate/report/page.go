@@ -25,6 +25,7 @@ const (
 // plot is what a policy did over time.
 type plot struct {
 	Outcome
+	Notes  []string
 	Lines  []line
 	Days   []mark // where days begin
 	Levels []mark
@@ -51,7 +52,7 @@ func (r *Report) Page(w io.Writer) error {
 	}
 	var plots []plot
 	for _, o := range r.Outcomes {
-		p := plot{Outcome: o, Lines: []line{
+		p := plot{Outcome: o, Notes: r.notes(o), Lines: []line{
 			{"machines", "machines", points(o.Series, last, most, func(p simulate.Point) int { return p.Machines })},
 			{"jobs that run", "busy", points(o.Series, last, most, func(p simulate.Point) int { return p.Busy })},
 			{"jobs that wait", "waiting", points(o.Series, last, most, func(p simulate.Point) int { return p.Waiting })},

@@ -39,30 +39,40 @@ func seconds(s float64) string {
 }
 
 // header and row are the cells of the table.
-var header = []string{"policy", "cost", "wait p50", "p95", "p99", "in use", "most machines", "created", "jobs lost", "refused"}
+var header = []string{"policy", "cost", "wait p50", "p95", "p99", "in use", "most machines", "created", "jobs lost", "refused", "not ended"}
 
 func row(o Outcome) []string {
 	return []string{
 		o.Policy, fmt.Sprintf("%.2f", o.Cost), seconds(o.Wait.P50), seconds(o.Wait.P95), seconds(o.Wait.P99), fmt.Sprintf("%.0f%%", 100*o.Utilization),
-		fmt.Sprint(o.Peak), fmt.Sprint(o.Creates), fmt.Sprint(o.Lost), fmt.Sprint(o.Refused),
+		fmt.Sprint(o.Peak), fmt.Sprint(o.Creates), fmt.Sprint(o.Lost), fmt.Sprint(o.Refused), fmt.Sprint(o.Unfinished),
 	}
 }
 
 // Summary is the load in a sentence.
 func (r *Report) Summary() string {
-	text := fmt.Sprintf("%d jobs in %s from %s", r.Jobs, hours(r.Hours), r.Start.Format("Mon 2006-01-02 15:04 MST"))
+	text := fmt.Sprintf("%s in %s from %s", jobs(r.Jobs), hours(r.Hours), r.Start.Format("Mon 2006-01-02 15:04 MST"))
 	if r.Target > 0 {
 		text += fmt.Sprintf("; the cheapest of each kind with a p95 wait of at most %s", seconds(r.Target))
 	}
 	return text
 }
 
-// missed says that a search has found nothing that meets the target.
-func (r *Report) missed(o Outcome) string {
-	if r.Target > 0 && o.Wait.P95 > r.Target {
-		return " (does not meet the target; it is the shortest wait that was found)"
+// notes are what makes an outcome other than it was asked for.
+func (r *Report) notes(o Outcome) (all []string) {
+	if r.Target > 0 && !o.Meets(time.Duration(r.Target*float64(time.Second))) {
+		all = append(all, "does not meet the target; it is the best that was found")
 	}
-	return ""
+	if o.Unfinished > 0 {
+		all = append(all, fmt.Sprintf("%s had not ended when the simulation stopped, %s after the last one that came or ended; waits until then count", jobs(o.Unfinished), seconds(o.Stalled)))
+	}
+	return all
+}
+
+func jobs(n int) string {
+	if n == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", n)
 }
 
 func hours(h float64) string { return fmt.Sprintf("%g h", h) }
@@ -90,7 +100,11 @@ func (r *Report) Table(w io.Writer) error {
 	}
 	b.WriteString("\n")
 	for _, o := range r.Outcomes {
-		fmt.Fprintf(&b, "%s: %s%s\n", o.Policy, o.Parameters, r.missed(o))
+		fmt.Fprintf(&b, "%s: %s", o.Policy, o.Parameters)
+		for _, note := range r.notes(o) {
+			fmt.Fprintf(&b, " (%s)", note)
+		}
+		b.WriteString("\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -38,15 +39,35 @@ func TestTheTableIsAligned(t *testing.T) {
 	}
 	want := `10 jobs in 24 h from Mon 2026-03-02 00:00 UTC; the cheapest of each kind with a p95 wait of at most 30s
 
-policy       cost  wait p50  p95  p99  in use  most machines  created  jobs lost  refused
-existing  1234.50        0s  30s  13m     25%              7       12          1        2
-adaptive     7.00        0s  31s  13m     25%              7       12          1        2
+policy       cost  wait p50  p95  p99  in use  most machines  created  jobs lost  refused  not ended
+existing  1234.50        0s  30s  13m     25%              7       12          1        2          0
+adaptive     7.00        0s  31s  13m     25%              7       12          1        2          0
 
 existing: idle_count=3
-adaptive: worth=0.02 (does not meet the target; it is the shortest wait that was found)
+adaptive: worth=0.02 (does not meet the target; it is the best that was found)
 `
 	if out.String() != want {
 		t.Errorf("%s", out.String())
+	}
+}
+
+func TestJobsThatNeverEndedAreSaid(t *testing.T) {
+	t.Parallel()
+	r := example()
+	r.Jobs, r.Outcomes = 1, r.Outcomes[:1]
+	r.Outcomes[0].Unfinished, r.Outcomes[0].Stalled = 1, 90000
+	var table, page bytes.Buffer
+	if err := errors.Join(r.Table(&table), r.Page(&page)); err != nil {
+		t.Fatal(err)
+	}
+	const note = "1 job had not ended when the simulation stopped, 25h0m after the last one that came or ended; waits until then count"
+	for _, want := range []string{"1 job in 24 h", "         1\n", "existing: idle_count=3 (does not meet the target; it is the best that was found) (" + note + ")\n"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, table.String())
+		}
+	}
+	if !strings.Contains(page.String(), "<p>"+note+".</p>") {
+		t.Errorf("the page does not say so")
 	}
 }
 
