@@ -13,7 +13,7 @@ import (
 // Source: GitLab's documentation of [runners.autoscaler], its runbooks, and the fields of the log line "required scaling change".
 type Classic struct {
 	Policies schedule.Policies
-	// RoundUp rounds the machines that there are up, and not down, where some slots of them are of no use.
+	// RoundUp counts all slots of machines of which only some are of use, as jobs have taken the others for good.
 	RoundUp bool
 
 	force inForce
@@ -23,9 +23,12 @@ func (c *Classic) at(now time.Time) *schedule.Policy { return c.force.at(now, c.
 
 // Plan is the documented formula, but that slots which are reserved are not in demand. Whether they are beside those to keep idle is not documented; with either, a
 // question to GitLab makes a machine that nobody may need, and questions that follow one another keep it for ever.
+//
+// A machine that takes no more jobs is in neither side of it, and one that takes fewer than it has slots has only these. Where some slots of machines are not there, only
+// the difference may be rounded: rounded by itself, each side makes a machine that no job needs.
 func (c *Classic) Plan(now time.Time, v *View) Plan {
 	policy, slots := c.at(now), v.Pool.Slots
-	p := Plan{Spare: policy.IdleCount, Surplus: math.MaxInt}
+	p := Plan{Spare: policy.IdleCount}
 	if policy.ScaleFactor > 0 {
 		scaled := int(math.Ceil(policy.ScaleFactor * float64(v.Busy)))
 		if policy.ScaleFactorLimit > 0 {
@@ -33,20 +36,25 @@ func (c *Classic) Plan(now time.Time, v *View) Plan {
 		}
 		p.Spare = max(p.Spare, scaled)
 	}
-	demand := v.Busy + v.Waiting + p.Spare
-	supply := v.Ready*slots + v.Coming + v.Draining // what is free on machines that take no more is of no use
-	have := supply / slots
-	if c.RoundUp {
-		have = (supply + slots - 1) / slots
+	demand, have := v.Busy-v.Draining+v.Waiting+p.Spare, c.slots(v)
+	if p.Surplus = have - demand; p.Surplus > 0 {
+		p.Change = -v.Idle
+		return p
 	}
-	p.Change = max((demand+slots-1)/slots-have, -v.Idle)
+	if c.RoundUp {
+		have = (have + slots - 1) / slots * slots
+	}
+	p.Change = (max(0, demand-have) + slots - 1) / slots
 	return p
 }
+
+// slots are those that jobs have and can have, now or soon.
+func (c *Classic) slots(v *View) int { return v.Busy - v.Draining + v.Free + v.Coming }
 
 // Sentence says what the formula was about.
 func (c *Classic) Sentence(v *View, p Plan) string {
 	return fmt.Sprintf("pool %s has %s for %s, %s and %d to keep idle", v.Pool.Name,
-		count(v.Ready*v.Pool.Slots+v.Coming+v.Draining, "slot"), count(v.Busy, "running job"), count(v.Waiting, "waiting job"), p.Spare)
+		count(c.slots(v), "slot"), count(v.Busy-v.Draining, "running job"), count(v.Waiting, "waiting job"), p.Spare)
 }
 
 // Order is that of being idle.
