@@ -111,11 +111,11 @@ type Throttle struct {
 
 // fits reports whether a slot of the pool is enough.
 func (p *Pool) fits(n Needs) bool {
-	slots, has := float64(p.Slots), p.Shape
+	slots, has := max(1, p.Slots), p.Shape // shares of a machine are compared, as a product could overflow
 	switch {
 	case n.Spot == OnlySpot && !p.Spot, n.Spot == NoSpot && p.Spot,
 		n.Arch != "" && n.Arch != has.Arch, n.OS != "" && n.OS != has.OS,
-		n.CPUs*slots > has.CPUs+1e-9, n.Memory*int64(p.Slots) > has.Memory, n.Disk*int64(p.Slots) > has.Disk, n.GPUs*p.Slots > has.GPUs:
+		n.CPUs*float64(slots) > has.CPUs+1e-9, n.Memory > has.Memory/int64(slots), n.Disk > has.Disk/int64(slots), n.GPUs > has.GPUs/slots:
 		return false
 	}
 	return true

@@ -714,6 +714,10 @@ func TestAJobThatNoPoolIsEnoughForIsRefusedWithTheReason(t *testing.T) {
 		"too little":                            {[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 2, Disk: 10 << 30})}, scale.Needs{Shape: scale.Shape{Disk: 20 << 30}}, "it needs 20GiB of disk; pool a has 10GiB of disk"},
 		"what only some have":                   {[]scale.Pool{pool("a", 1, scale.Shape{})}, scale.Needs{Shape: scale.Shape{GPUs: 1}, Spot: scale.OnlySpot}, "it needs 1 GPU, on spot; pool a is not on spot"},
 		"graphics":                              {[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 2})}, scale.Needs{Shape: scale.Shape{GPUs: 2}}, "it needs 2 GPUs; pool a has none (its key gpus)"},
+		"more than can be multiplied": {
+			[]scale.Pool{pool("a", 4, scale.Shape{Memory: 8 << 30, GPUs: 4})}, scale.Needs{Shape: scale.Shape{Memory: 1 << 62, GPUs: 1 << 62}},
+			"it needs 4194304TiB of memory, 4.612e+18 GPUs; pool a has 2GiB of memory for each of its 4 slots",
+		},
 		"many pools": {
 			[]scale.Pool{pool("a", 1, scale.Shape{CPUs: 1}), pool("b", 1, scale.Shape{CPUs: 1}), pool("c", 1, scale.Shape{CPUs: 1}), pool("d", 1, scale.Shape{CPUs: 1}), pool("e", 1, scale.Shape{CPUs: 1}), pool("f", 1, scale.Shape{CPUs: 1}), pool("g", 1, scale.Shape{CPUs: 1})},
 			scale.Needs{Shape: scale.Shape{CPUs: 8}},

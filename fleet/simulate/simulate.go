@@ -199,7 +199,9 @@ func prepare(setup Setup, load []Job, policy scale.Policy) (*run, error) {
 	}
 	config, boot := scale.Config{Name: "m"}, time.Duration(0)
 	for _, p := range setup.Pools {
-		p.Slots = max(1, p.Slots)
+		if p.Slots = max(1, p.Slots); p.MaxUses > 0 {
+			p.Slots = min(p.Slots, p.MaxUses) // as a manager has it: a machine for one job is that job's own
+		}
 		if p.BootTime <= 0 || p.BootTime > MaxBootTime {
 			return nil, fmt.Errorf("the boot time of pool %q must be more than 0 and at most %s", p.Name, MaxBootTime)
 		}

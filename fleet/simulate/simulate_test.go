@@ -109,6 +109,17 @@ func TestJobsThatNeverEndMeetNoTarget(t *testing.T) {
 	}
 }
 
+func TestAMachineHasNoMoreSlotsThanItRunsJobs(t *testing.T) {
+	t.Parallel()
+	p := pool("p", 5, 3600)
+	p.Slots, p.MaxUses = 5, 1
+	setup := simulate.Setup{Start: monday, Length: time.Hour, Pools: []simulate.Pool{p}}
+	job := simulate.Job{Run: 5 * time.Minute, Needs: scale.Needs{Shape: scale.Shape{CPUs: 5}}}
+	if got := run(t, setup, []simulate.Job{job, job, job, job}, nothing()); got.Creates != 4 || got.Refused != 0 || !near(got.Wait.Max, 62) {
+		t.Errorf("%d machines were made for 4 jobs, %d were refused, the longest wait is %g s", got.Creates, got.Refused, got.Wait.Max)
+	}
+}
+
 func TestAJobWhoseMachineIsLostWaitsAgain(t *testing.T) {
 	t.Parallel()
 	p := pool("p", 2, 1)

@@ -84,6 +84,10 @@ func ParseLoad(name string, text []byte) (load []simulate.Job, start time.Time, 
 	}
 	names = slices.Clone(names)
 	for i, column := range names {
+		if slices.Contains(names[:i], column) {
+			line, at := r.FieldPos(i)
+			return nil, start, in.At(line, at, "", "there are two columns %q", column)
+		}
 		if columns[column] == nil {
 			line, at := r.FieldPos(i)
 			return nil, start, in.At(line, at, "the columns are created, seconds, cpus, memory, disk, gpus, arch, os and spot", "unknown column %q", column)

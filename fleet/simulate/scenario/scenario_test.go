@@ -191,6 +191,7 @@ func TestWhatIsWrongWithARecordedLoadHasItsPlace(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":             {"", "l.csv: the load is empty"},
 		"an unknown column": {"created,seconds,ram\n", `l.csv:1:17: unknown column "ram"`},
+		"a column twice":    {"created,seconds,cpus,seconds\n3,4,1,5\n", `l.csv:1:22: there are two columns "seconds"`},
 		"after a mark":      {"\ufeffcreated,seconds,ram\n", `l.csv:1:17: unknown column "ram"`},
 		"a missing column":  {"created,cpus\n", `l.csv:1:1: there is no column "seconds"`},
 		"no time":           {"created,seconds\nsoon,3\n", "l.csv:2:1: created: it must be a time"},
