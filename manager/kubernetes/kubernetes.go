@@ -60,6 +60,7 @@ func Options(k *config.Kubernetes) (kubernetes.Options, error) {
 		o.Grace = &grace
 	}
 	o.Template = r.template(k)
+	r.admitted(k)
 	o.Adapt = r.overwrites(k).adapt
 	for key, patterns := range map[string][]string{"allowed_images": k.AllowedImages, "allowed_services": k.AllowedServices} {
 		for _, p := range patterns {
@@ -84,9 +85,17 @@ func (r *reader) quantity(key, text string) *resource.Quantity {
 	if text == "" {
 		return nil
 	}
+	q := r.known(text)
+	if q == nil {
+		r.say(key, `%q is not a quantity, such as "500m" or "2Gi"`, text)
+	}
+	return q
+}
+
+// known is a quantity; nil if the text is not one.
+func (*reader) known(text string) *resource.Quantity {
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
-		r.say(key, `%q is not a quantity, such as "500m" or "2Gi"`, text)
 		return nil
 	}
 	return &q
@@ -195,20 +204,12 @@ func capabilities(s *corev1.SecurityContext) *corev1.Capabilities {
 func (r *reader) volumes(v *config.KubernetesVolumes, t *kubernetes.Template) {
 	at := func(kind string, i int) string { return fmt.Sprintf("volumes.%s[%d]", kind, i) }
 	add := func(key, name, path, sub, propagation string, readOnly bool, source corev1.VolumeSource) {
-		if name == "" || path == "" {
-			r.say(key, "a volume has no name or mount_path")
-			return
-		}
 		m := corev1.VolumeMount{Name: name, MountPath: path, SubPath: sub, ReadOnly: readOnly}
 		if propagation != "" {
 			p := cased(propagation, corev1.MountPropagationNone, corev1.MountPropagationHostToContainer, corev1.MountPropagationBidirectional)
 			m.MountPropagation = &p
 		}
-		t.Build.VolumeMounts = append(t.Build.VolumeMounts, m)
-		t.Services.VolumeMounts = append(t.Services.VolumeMounts, m)
-		if !slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }) { // one volume may be in several places
-			t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
-		}
+		r.volume(t, key, corev1.Volume{Name: name, VolumeSource: source}, m)
 	}
 	for i, one := range v.HostPath {
 		from := one.HostPath

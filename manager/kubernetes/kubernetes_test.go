@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -299,16 +300,26 @@ func TestWhatCannotBeMeantIsToldWithItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, text := range map[string]string{
-		"cpu_limit":                                   `cpu_limit = "many"`,
-		"namespace_overwrite_allowed":                 `namespace_overwrite_allowed = "("`,
-		"allowed_images":                              `allowed_images = ["a[b"]`,
-		"pod_spec.patch: x":                           "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"[1\"",
-		"pod_spec: both":                              "[[runners.kubernetes.pod_spec]]\nname = \"both\"\npatch = \"a: 1\"\npatch_path = \"/x\"",
-		"pod_spec.patch_path: file":                   "[[runners.kubernetes.pod_spec]]\nname = \"file\"\npatch_path = \"" + file + "\"",
-		"volumes.pvc: ":                               "[[runners.kubernetes.volumes.pvc]]\nname = \"x\"",
-		"volumes.empty_dir.medium: ":                  "[[runners.kubernetes.volumes.empty_dir]]\nname = \"x\"\nmount_path = \"/x\"\nmedium = \"tape\"",
-		"volumes.nfs":                                 "[[runners.kubernetes.volumes.nfs]]\nname = \"x\"\nmount_path = \"/x\"",
-		"build_container_security_context.proc_mount": "[runners.kubernetes.build_container_security_context]\nproc_mount = \"half\"",
+		"cpu_limit":                                     `cpu_limit = "many"`,
+		"namespace_overwrite_allowed":                   `namespace_overwrite_allowed = "("`,
+		"allowed_images":                                `allowed_images = ["a[b"]`,
+		"pod_spec.patch: x":                             "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"[1\"",
+		"pod_spec: both":                                "[[runners.kubernetes.pod_spec]]\nname = \"both\"\npatch = \"a: 1\"\npatch_path = \"/x\"",
+		"pod_spec.patch_path: file":                     "[[runners.kubernetes.pod_spec]]\nname = \"file\"\npatch_path = \"" + file + "\"",
+		"volumes.pvc: ":                                 "[[runners.kubernetes.volumes.pvc]]\nname = \"x\"",
+		"volumes.empty_dir.medium: ":                    "[[runners.kubernetes.volumes.empty_dir]]\nname = \"x\"\nmount_path = \"/x\"\nmedium = \"tape\"",
+		"volumes.nfs":                                   "[[runners.kubernetes.volumes.nfs]]\nname = \"x\"\nmount_path = \"/x\"",
+		"volumes.empty_dir.name: another volume":        volume("host_path", "x", "/x", "") + volume("empty_dir", "x", "/y", ""),
+		"volumes.empty_dir.name: \"a.b\"":               volume("empty_dir", "a.b", "/x", ""),
+		"volumes.secret.mount_path: another volume":     volume("config_map", "x", "/x", "") + volume("secret", "y", "/x", ""),
+		"volumes.empty_dir.sub_path: \"/a\"":            volume("empty_dir", "x", "/x", "/a"),
+		"volumes.pvc.sub_path: \"a/../..\"":             volume("pvc", "x", "/x", "a/../.."),
+		"host_aliases.ip: \"1.2.3.400\"":                "[[runners.kubernetes.host_aliases]]\nip = \"1.2.3.400\"\nhostnames = [\"x\"]",
+		"host_aliases.hostnames: \"X_Y\"":               "[[runners.kubernetes.host_aliases]]\nip = \"::1\"\nhostnames = [\"X_Y\"]",
+		"cpu_request: 3 is more than cpu_limit, 2":      "cpu_limit = \"2\"\ncpu_request = \"3\"",
+		"pod_memory_request: 2Gi is more than pod_":     "pod_memory_limit = \"1024Mi\"\npod_memory_request = \"2Gi\"",
+		"service_ephemeral_storage_request: 1G is more": "service_ephemeral_storage_limit = \"999M\"\nservice_ephemeral_storage_request = \"1G\"",
+		"build_container_security_context.proc_mount":   "[runners.kubernetes.build_container_security_context]\nproc_mount = \"half\"",
 	} {
 		_, err := level.Options(read(t, "[runners.kubernetes]\n"+text+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "runners.kubernetes."+key) {
@@ -335,5 +346,27 @@ mount_propagation = "bidirectional"
 	}
 	if mode := o.Template.Build.VolumeMounts[0].MountPropagation; mode == nil || *mode != corev1.MountPropagationBidirectional {
 		t.Errorf("%v", mode)
+	}
+}
+
+// volume is the table of a volume.
+func volume(kind, name, path, sub string) string {
+	return fmt.Sprintf("[[runners.kubernetes.volumes.%s]]\nname = %q\nmount_path = %q\nsub_path = %q\n", kind, name, path, sub)
+}
+
+func TestWhatAPodMayHaveIsNotRefused(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"a volume in two places":        volume("pvc", "x", "/x", "a") + volume("pvc", "x", "/y", "b"),
+		"variables of the job":          volume("pvc", "Cache_$CI_PROJECT_ID", "/x", "$SUB") + volume("pvc", "x", "/$A", "") + volume("pvc", "y", "/$B", ""),
+		"a path that begins at no root": volume("empty_dir", "x", "x", ""), // nodes take it as below /
+		"a request that is the limit":   "cpu_limit = \"1\"\ncpu_request = \"1000m\"",
+		"a request that jobs may lower": "cpu_limit = \"1\"\ncpu_request = \"2\"\ncpu_request_overwrite_max_allowed = \"3\"",
+		"a request that is patched":     "cpu_limit = \"1\"\ncpu_request = \"2\"\n[[runners.kubernetes.pod_spec]]\npatch = \"nodeName: a\"",
+		"an alias":                      "[[runners.kubernetes.host_aliases]]\nip = \"fe80::1\"\nhostnames = [\"a.b\", \"c\"]",
+	} {
+		if _, err := level.Options(read(t, "[runners.kubernetes]\n"+text+"\n")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
