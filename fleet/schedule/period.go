@@ -59,7 +59,7 @@ func Parse(timezone string, expressions ...string) (Periods, error) {
 func parse(text string) (*cronexpr.Expression, error) {
 	fields := strings.Fields(text)
 	if len(fields) < withoutYear || len(fields) > allFields {
-		return nil, fmt.Errorf("%q has %d fields, and an expression of cron has 5 to 7", text, len(fields))
+		return nil, fmt.Errorf("%q has %s, and an expression of cron has 5 to 7", text, numbered(len(fields), "field"))
 	}
 	if len(fields) <= withoutSeconds {
 		fields = append([]string{"*"}, fields...)
@@ -79,6 +79,14 @@ func parse(text string) (*cronexpr.Expression, error) {
 		return nil, fmt.Errorf("%q is not an expression of cron: %w", text, err)
 	}
 	return expression, nil
+}
+
+// numbered is a number of things.
+func numbered(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // Never reports whether an expression holds at no time, such as the 31st of February. It is false of what is not an expression.

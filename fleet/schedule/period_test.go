@@ -120,8 +120,8 @@ func TestOneOfSeveralExpressionsIsEnough(t *testing.T) {
 func TestWhatIsNoPeriodIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ zone, period, want string }{
-		"words":            {"UTC", "always", `"always" has 1 fields`},
-		"an alias":         {"UTC", "@daily", "fields"},
+		"words":            {"UTC", "always", `"always" has 1 field`},
+		"an alias":         {"UTC", "@daily", `"@daily" has 1 field`},
 		"too many fields":  {"UTC", "* * * * * * * *", "has 8 fields"},
 		"an hour too late": {"UTC", "* 24 * * *", `"* 24 * * *" is not an expression of cron`},
 		"an alias inside":  {"UTC", "@daily * * * *", `the minute "@daily" is not *, a number, or a range such as 0-1`},

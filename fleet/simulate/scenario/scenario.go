@@ -180,7 +180,7 @@ func (f *file) check(in placed.Text) (all placed.Errors) {
 		case j.P95 != 0 && j.P95 < j.Median:
 			all = append(all, in.Table("jobs", i, "", "p95 is shorter than the median")...)
 		case len(j.Hours) != 0 && len(j.Hours) != 24 && len(j.Hours) != 168:
-			all = append(all, in.Table("jobs", i, "write 24 factors for the hours of a day, or 168 for those of a week, from Monday", "hours has %d factors", len(j.Hours))...)
+			all = append(all, in.Table("jobs", i, "write 24 factors for the hours of a day, or 168 for those of a week, from Monday", "hours must have 24 or 168 factors, not %d", len(j.Hours))...)
 		}
 	}
 	return all

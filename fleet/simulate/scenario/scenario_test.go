@@ -130,7 +130,7 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 		"no rate":            {pool + "[[jobs]]\nmedian = \"1m\"", "f.toml:4:1: the jobs have no rate"},
 		"no duration":        {pool + "[[jobs]]\nrate = 1", "f.toml:4:1: the jobs have no median duration"},
 		"p95 below median":   {pool + "[[jobs]]\nrate = 1\nmedian = \"5m\"\np95 = \"1m\"", "f.toml:4:1: p95 is shorter"},
-		"hours of no day":    {pool + "[[jobs]]\nrate = 1\nmedian = \"5m\"\nhours = [1, 2]", "f.toml:4:1: hours has 2 factors"},
+		"hours of no day":    {pool + "[[jobs]]\nrate = 1\nmedian = \"5m\"\nhours = [1, 2]", "f.toml:4:1: hours must have 24 or 168 factors, not 2"},
 		"too long":           {"length = \"10000h\"\n" + pool, "length is longer than a year"},
 		"no TOML":            {"[[pools", "f.toml:1:"},
 		"two mistakes shown": {"[[pools]]\nname = \"a\"\n[[pools]]\n", "the pool has no boot_time\nf.toml:3:1: the pool has no name"},
