@@ -26,6 +26,7 @@ type Said struct {
 	text  []byte
 	ready chan struct{} // closed when the step-runner listens; nil if nobody waits for it
 	heard bool
+	cut   bool // something was said before text
 }
 
 // Ready is closed when the step-runner listens. It is called before anything is said.
@@ -48,16 +49,21 @@ func (s *Said) Write(p []byte) (int, error) {
 		close(s.ready)
 	}
 	if extra := len(s.text) - MaxSaid; extra > 0 {
-		s.text = append(s.text[:0], s.text[extra:]...)
+		s.text, s.cut = append(s.text[:0], s.text[extra:]...), true
 	}
 	return len(p), nil
 }
 
-// String is what was said, without white space around it.
+// String is what was said, without white space around it. It begins with a whole line, if there is one: of a secret that is cut at its
+// beginning, no mask knows the rest.
 func (s *Said) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.TrimSpace(string(s.text))
+	text := strings.TrimSpace(string(s.text))
+	if _, whole, more := strings.Cut(text, "\n"); s.cut && more {
+		return whole
+	}
+	return text
 }
 
 // LastWords are what an error ends with that tells why the step-runner has; they are empty if nothing else was said than that it listens.

@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rungci/rung/steps/event"
@@ -24,5 +25,14 @@ func TestWhatAnEntrypointSaysIsReportedInWhateverOrderItsStreamsArrive(t *testin
 		if got != tt.want {
 			t.Errorf("of %q it reports %q, not %q", tt.said, got, tt.want)
 		}
+	}
+}
+
+func TestWhatIsKeptBeginsWithAWholeLine(t *testing.T) {
+	t.Parallel()
+	var s Said
+	fmt.Fprintf(&s, "a long secret\n%s\nthe end\n", strings.Repeat("x", MaxSaid-len("secret\n\nthe end\n")))
+	if got := s.String(); strings.Contains(got, "secret") || !strings.HasSuffix(got, "x\nthe end") {
+		t.Errorf("%.40q", got)
 	}
 }

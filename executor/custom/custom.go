@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -340,7 +341,11 @@ func (f *folder) configure(ctx context.Context, errs io.Writer) (*config, error)
 		return out, nil
 	}
 	if err := json.Unmarshal(said.text, out); err != nil {
-		return nil, &Failure{Exec: "config_exec", Reason: fmt.Sprintf("has printed %q, which is not its configuration in JSON: %v", said.text[:min(len(said.text), maxShown)], err), Err: err}
+		shown := string(said.text)
+		if len(shown) > maxShown {
+			shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
+		}
+		return nil, &Failure{Exec: "config_exec", Reason: fmt.Sprintf("has printed %q, which is not its configuration in JSON: %v", shown, err), Err: err}
 	}
 	return out, nil
 }

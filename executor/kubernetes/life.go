@@ -59,7 +59,7 @@ func (v *environment) lastWords(ctx context.Context, name string) string {
 	}
 	defer stream.Close()
 	said := &container.Said{}
-	_, _ = io.Copy(said, io.LimitReader(stream, container.MaxSaid))
+	_, _ = io.Copy(said, stream)
 	return said.LastWords()
 }
 

@@ -12,6 +12,9 @@
 // secret inside an escape sequence, such as a window title, is found as well: a sequence is read both as a sequence and as
 // text. A sequence ends at the latest after maxSequence bytes or at a line break; what follows is text again.
 //
+// Who cuts a text for a message does not know what is secret in it, so the beginning of a secret is masked too where an ellipsis (…) says
+// that the text was cut there; quotes and brackets may stand between. One that may come out at the end of a line (see below) may come out there.
+//
 // Not recognised are forms of forms (base64 of hexadecimal), compressed or encrypted secrets, and secrets that are cut in
 // pieces with text between them.
 //

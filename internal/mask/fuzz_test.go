@@ -19,6 +19,7 @@ func FuzzWriter(f *testing.F) {
 	f.Add("\x1b[1mbold\x1b[0mtext", "\x1b[1mbold\x1b[0mtext\x1b[1mboldtext", []byte{1})
 	f.Add(strings.Repeat("0123456789abcdef", 20), "x"+strings.Repeat("0123456789abcdef", 21), []byte{40})
 	f.Add("\x1b]0;abcd\x07", "\x1b]0;ab\x1b\x1b[cd\x1bP\x18abcd\x1b(abcd", []byte{1})
+	f.Add("hunter2-hunter2\x00"+strings.Repeat("0123456789", 20), "\"hunter2-h\"… hunt… hunter2-\\\")…"+strings.Repeat("0123456789", 8)+"…", []byte{1})
 	f.Fuzz(func(t *testing.T, secrets, text string, cuts []byte) {
 		if len(secrets) > 400 || len(text) > 600 {
 			t.Skip("too long for the reference")
@@ -61,7 +62,7 @@ func checkAgainstReference(t *testing.T, secrets []string, text string, cuts []b
 // TestRandomAgainstReference makes texts of few letters, so that beginnings of secrets are everywhere.
 func TestRandomAgainstReference(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	letters := []string{"a", "b", "a", "b", "m", "\n", "\x1b[", "m", "\x1b]", "\x07", "\x1b", "[", "\r"}
+	letters := []string{"a", "b", "a", "b", "m", "\n", "\x1b[", "m", "\x1b]", "\x07", "\x1b", "[", "\r", "…", "\"", "\xe2\x80"}
 	random := func(n int, from []string) string {
 		var b strings.Builder
 		for range n {

@@ -97,6 +97,7 @@ func referenceMask(patterns []pattern, text string) string {
 			}
 		}
 	}
+	referenceCut(patterns, text, all, hidden, inside)
 	var out strings.Builder
 	masked := false // the last thing a reader saw was a mask
 	for i := range len(text) {
@@ -110,4 +111,38 @@ func referenceMask(patterns []pattern, text string) string {
 		}
 	}
 	return out.String()
+}
+
+// referenceCut marks the beginnings of secrets before an ellipsis.
+func referenceCut(patterns []pattern, text string, all []kind, hidden, inside []bool) {
+	var at []int
+	var read strings.Builder
+	for i := range len(text) {
+		if all[i] == textByte {
+			at = append(at, i)
+			read.WriteByte(text[i])
+		}
+	}
+	from := 0
+	for _, piece := range strings.SplitAfter(read.String(), ellipsis) {
+		shown, isCut := strings.CutSuffix(piece, ellipsis)
+		for k := 0; k < maxClosers && shown != "" && strings.ContainsAny(shown[len(shown)-1:], "\"'`\\)]}>"); k++ {
+			shown = shown[:len(shown)-1]
+		}
+		for i := 0; isCut && i+MinLength <= len(shown); i++ {
+			shortest := 0
+			for _, p := range patterns {
+				if len(p.text) > len(shown)-i && strings.HasPrefix(p.text, shown[i:]) && (shortest == 0 || len(p.text) < shortest) {
+					shortest = len(p.text)
+				}
+			}
+			if o := (opening{size: len(shown) - i, shortest: shortest}); shortest > 0 && !o.releasable() {
+				for _, k := range at[from+i : from+len(shown)] {
+					hidden[k], inside[k] = true, true
+				}
+				break
+			}
+		}
+		from += len(piece)
+	}
 }

@@ -188,6 +188,7 @@ func (w *Writer) search(m *matcher) {
 			w.open = append(w.open, opening{v.rawAt(i), len(text) - i, f.shortest, i})
 		}
 	}
+	w.searchCut(m)
 	inText := len(w.matches)
 	for _, q := range v.seqs {
 		w.searchHidden(m, q)

@@ -23,7 +23,7 @@ func EchoCmd(text string) string {
 	for i, r := range []rune(text) {
 		switch {
 		case i == maxEcho:
-			b.WriteString("...")
+			b.WriteString("…")
 			return b.String()
 		case r < ' ' && r != '\x1b' || r == 0x7f:
 			b.WriteByte(' ')

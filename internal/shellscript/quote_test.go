@@ -3,6 +3,8 @@ package shellscript
 import (
 	"strings"
 	"testing"
+
+	"github.com/rungci/rung/internal/mask/masktest"
 )
 
 func TestQuote(t *testing.T) {
@@ -29,7 +31,7 @@ func TestEchoCmd(t *testing.T) {
 		`a & b | c > d < e (f) "g"!`: `a ^& b ^| c ^> d ^< e ^(f^) ^"g^"^!`,
 		"%PATH% ^":                   "%%PATH%% ^^",
 		"a\r\ndel x\x1a":             "a  del x ",
-		strings.Repeat("ä", 2001):    strings.Repeat("ä", 2000) + "...",
+		strings.Repeat("ä", 2001):    strings.Repeat("ä", 2000) + "…",
 	} {
 		if got := EchoCmd(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
@@ -61,3 +63,5 @@ func FuzzQuoteCmd(f *testing.F) {
 		}
 	})
 }
+
+func TestEchoShowsNoPartOfASecret(t *testing.T) { masktest.Shortens(t, maxEcho, EchoCmd) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/internal/yamlsource"
 	"github.com/rungci/rung/steps/diag"
 )
@@ -347,3 +348,5 @@ func walk(t *testing.T, f *yamlsource.File, n *yamlsource.Node) {
 		walk(t, f, e.Value)
 	}
 }
+
+func TestShortenShowsNoPartOfASecret(t *testing.T) { masktest.Shortens(t, 60, yamlsource.Shorten) }

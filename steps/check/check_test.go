@@ -10,11 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/steps/check"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/source"
+	"github.com/rungci/rung/steps/value"
 )
 
 // found checks steps with the components in files, and returns the findings: rule, place and message.
@@ -155,5 +157,13 @@ func TestAThousandStepsAreCheckedInAnInstant(t *testing.T) {
 		}
 	case <-time.After(time.Minute): // the figure is in the bench; this is about its order
 		t.Error("it takes more than a minute")
+	}
+}
+
+func TestShortShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	masktest.Shortens(t, 60, func(text string) string { return check.Short(value.OfString(text)) })
+	if got := check.Short(value.OfArray([]value.Value{value.OfString("hidden").Mark(true)})); got != "(sensitive)" {
+		t.Error(got)
 	}
 }

@@ -47,6 +47,9 @@ func Refuses(in plan.Input, v value.Value) (what, hint string) {
 
 // Short returns a value as an error shows it.
 func Short(v value.Value) string {
+	if v.Sensitive() {
+		return "(sensitive)"
+	}
 	text := []rune(string(v.AppendJSON(nil)))
 	if len(text) > 60 {
 		return string(text[:60]) + "…"

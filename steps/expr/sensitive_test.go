@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/steps/expr"
 	"github.com/rungci/rung/steps/value"
 )
@@ -117,5 +118,17 @@ func TestAttributeCostsThePathOnly(t *testing.T) {
 	// Time is not asserted, but a walk of the whole value for each of these would take minutes.
 	for range 200_000 {
 		eval(s)()
+	}
+}
+
+func TestAnErrorShowsNoPartOfASecretThatNobodyCalledSensitive(t *testing.T) {
+	for _, text := range []string{"num(text)", "({a: 1})[text]"} {
+		masktest.Shortens(t, 60, func(given string) string {
+			e, err := expr.Parse(text)
+			if err == nil {
+				_, err = e.Eval(scope{expr.Values{"text": value.OfString(given)}})
+			}
+			return err.Error()
+		})
 	}
 }

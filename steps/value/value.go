@@ -143,7 +143,7 @@ func ParseNumber(text string) (Value, error) {
 
 func shorten(s string) string {
 	if len(s) > 40 {
-		return s[:40] + "…"
+		return strings.ToValidUTF8(s[:40], "") + "…"
 	}
 	return s
 }

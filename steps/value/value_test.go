@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -81,5 +82,12 @@ func FuzzParseJSON(f *testing.F) {
 		if err != nil || !value.Equal(v, again) {
 			t.Fatalf("%q is written as %q, which reads as something else (%v)", data, v.AppendJSON(nil), err)
 		}
+	})
+}
+
+func TestAnErrorShowsNoPartOfASecret(t *testing.T) {
+	masktest.Shortens(t, 40, func(text string) string {
+		_, err := value.ParseNumber(text)
+		return err.Error()
 	})
 }

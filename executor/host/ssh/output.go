@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -93,6 +94,9 @@ func (c *complaint) collect() {
 func (c *complaint) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.said) == maxComplaint {
+		return strings.ToValidUTF8(string(c.said), "") + "…"
+	}
 	return string(c.said)
 }
 

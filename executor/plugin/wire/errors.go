@@ -149,7 +149,7 @@ func (e *named) Unwrap() error { return e.is }
 // clip bounds a text, and makes it one that a message can hold.
 func clip(text string) string {
 	if len(text) > maxText {
-		text = text[:maxText] + "…"
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/host"
 	"github.com/rungci/rung/executor/plugin/wire"
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/steps/event"
 )
 
@@ -142,4 +143,9 @@ func TestDurationsOfALeaseAreExact(t *testing.T) {
 	if s.Lease.Keep != 90*time.Minute+1 {
 		t.Errorf("it is %s", s.Lease.Keep)
 	}
+}
+
+func TestLongErrorsShowNoPartOfASecret(t *testing.T) {
+	t.Parallel()
+	masktest.Shortens(t, 16<<10, func(text string) string { return wire.Decode(wire.Encode(errors.New(text))).Error() })
 }

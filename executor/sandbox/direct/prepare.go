@@ -265,8 +265,9 @@ func (b *box) complaint() string {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.Size() > container.MaxSaid {
-		_, _ = file.Seek(-container.MaxSaid, io.SeekEnd)
+		_, _ = file.Seek(-container.MaxSaid-1, io.SeekEnd)
 	}
-	text, _ := io.ReadAll(io.LimitReader(file, container.MaxSaid))
-	return strings.TrimSpace(string(text))
+	said := &container.Said{}
+	_, _ = io.Copy(said, io.LimitReader(file, 2*container.MaxSaid))
+	return said.String()
 }

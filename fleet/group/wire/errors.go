@@ -117,7 +117,7 @@ func DecodeError(e *fleetv1.Error) error {
 // clip bounds a text.
 func clip(text string) string {
 	if len(text) > maxText {
-		text = text[:maxText] + "…"
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
 	}
 	return strings.ToValidUTF8(text, "�")
 }

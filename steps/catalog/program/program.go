@@ -10,6 +10,7 @@ package program
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,28 +86,28 @@ func appendEntry(path, name string, v value.Value) error {
 // Run runs a command with the call's environment, and with more variables over it, in dir; "" is the work directory. What it
 // writes goes to the step's log. A command that fails gives an *ExitError.
 func (c *Call) Run(ctx context.Context, dir string, more []string, args ...string) error {
-	return c.run(ctx, dir, more, c.Stdout, args)
+	return c.run(ctx, c.spec(dir, more, c.Stdout, args))
 }
 
 // Read is like Run, and returns what the command writes to its standard output.
 func (c *Call) Read(ctx context.Context, dir string, more []string, args ...string) (string, error) {
 	var out bytes.Buffer
-	err := c.run(ctx, dir, more, &out, args)
+	err := c.run(ctx, c.spec(dir, more, &out, args))
 	return out.String(), err
 }
 
-func (c *Call) run(ctx context.Context, dir string, more []string, stdout io.Writer, args []string) error {
-	if dir == "" {
-		dir = c.WorkDir
-	}
-	result, err := process.Run(ctx, nil, process.Spec{
-		Args: args, Dir: dir, Env: overlaid(c.Env, more), Stdout: stdout, Stderr: c.Stderr, Grace: childGrace,
-	})
+func (c *Call) spec(dir string, more []string, stdout io.Writer, args []string) process.Spec {
+	return process.Spec{Args: args, Dir: cmp.Or(dir, c.WorkDir), Env: overlaid(c.Env, more), Stdout: stdout}
+}
+
+func (c *Call) run(ctx context.Context, spec process.Spec) error {
+	spec.Stderr, spec.Grace = c.Stderr, childGrace
+	result, err := process.Run(ctx, nil, spec)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", args[0], err)
+		return fmt.Errorf("%s: %w", spec.Args[0], err)
 	case result.ExitCode != 0 || result.Signal != "":
-		return &ExitError{Program: args[0], Code: result.ExitCode, Signal: result.Signal}
+		return &ExitError{Program: spec.Args[0], Code: result.ExitCode, Signal: result.Signal}
 	}
 	return nil
 }

@@ -74,18 +74,15 @@ func Agent(ctx context.Context, call *program.Call) (err error) {
 	return runScript(ctx, call, folder, env, in.Shell, in.Script)
 }
 
-// runScript runs the text from a file, since the arguments of a process are for everybody to see.
+// runScript runs the text from a file, since the arguments of a process are for everybody to see, and the text may hold secrets.
 func runScript(ctx context.Context, call *program.Call, folder string, env []string, shell, text string) error {
 	file := filepath.Join(folder, "script")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("handing the script over: %w", err)
-	}
 	if shell != "" {
-		return call.Run(ctx, "", env, shell, file)
+		return call.RunScript(ctx, env, text, file, shell)
 	}
-	err := call.Run(ctx, "", env, "bash", file)
+	err := call.RunScript(ctx, env, text, file, "bash")
 	if errors.Is(err, process.ErrNotFound) {
-		err = call.Run(ctx, "", env, "sh", file)
+		err = call.RunScript(ctx, env, text, file, "sh")
 	}
 	return err
 }

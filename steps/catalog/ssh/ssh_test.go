@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -214,6 +215,16 @@ func TestTheScript(t *testing.T) {
 		t.Parallel()
 		r := programtest.Run(t, Agent, t.TempDir(), withKeys("echo 'a  b' \"$((1+1))\" \\$x; cat", k))
 		if r.Err != nil || !strings.Contains(r.Log, "a  b 2 $x\n") {
+			t.Errorf("%v\n%s", r.Err, r.Log)
+		}
+	})
+	t.Run("is on no disk, on Linux", func(t *testing.T) {
+		t.Parallel()
+		if runtime.GOOS != "linux" {
+			t.Skip("needs files in memory")
+		}
+		r := programtest.Run(t, Agent, t.TempDir(), withKeys(`find "${0%/*}" -type f -exec echo on disk: {} +; readlink "$0"`, k))
+		if r.Err != nil || strings.Contains(r.Log, "on disk") || !strings.Contains(r.Log, "/proc/self/fd/") {
 			t.Errorf("%v\n%s", r.Err, r.Log)
 		}
 	})

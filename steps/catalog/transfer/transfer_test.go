@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rungci/rung/internal/mask/masktest"
 )
 
 // quick is a client that waits for nothing, and notes how long it would have waited.
@@ -253,4 +255,8 @@ func TestACancelledRequestIsNotRepeated(t *testing.T) {
 	if _, err := client.Do(ctx, Request{URL: "http://" + address}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestWhatAServerSaysShowsNoPartOfASecret(t *testing.T) {
+	masktest.Shortens(t, maxErrorMessage, line)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	ghexpr "github.com/rungci/rung/steps/expr/github"
 )
 
@@ -45,4 +46,12 @@ func TestATreeIsTheExpressionTakenApart(t *testing.T) {
 			t.Errorf("%s is %s, want %s", source, got, want)
 		}
 	}
+}
+
+func TestErrorsShowNoPartOfASecret(t *testing.T) {
+	t.Parallel()
+	masktest.Shortens(t, 60, func(text string) string {
+		_, err := ghexpr.Parse("f("+text+")", nil)
+		return fmt.Sprint(err)
+	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/sourcetest"
 	"github.com/rungci/rung/steps/source/tree"
@@ -447,4 +448,8 @@ func TestHostileTrees(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestWhatAServerSaysShowsNoPartOfASecret(t *testing.T) {
+	masktest.Shortens(t, maxRemoteText, clean)
 }

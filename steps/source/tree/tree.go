@@ -74,7 +74,7 @@ func CheckPath(name string) error {
 	case name == "":
 		return &PathError{name, "is empty"}
 	case len(name) > MaxPath:
-		return &PathError{name[:40] + "…", fmt.Sprintf("is longer than %d bytes", MaxPath)}
+		return &PathError{strings.ToValidUTF8(name[:40], "") + "…", fmt.Sprintf("is longer than %d bytes", MaxPath)}
 	case strings.HasPrefix(name, "/"):
 		return &PathError{name, "is absolute"}
 	case !utf8.ValidString(name):

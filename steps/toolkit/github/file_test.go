@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 )
@@ -240,4 +241,9 @@ func FuzzPairs(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestMessagesShowNoPartOfASecret(t *testing.T) {
+	masktest.Shortens(t, 60, shorten)
+	masktest.Shortens(t, MaxAnnotation, cut)
 }

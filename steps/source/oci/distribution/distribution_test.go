@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/internal/mask/masktest"
 	"github.com/rungci/rung/steps/source"
 )
 
@@ -158,4 +159,11 @@ func TestDigests(t *testing.T) {
 			t.Errorf("%q is taken for a digest", bad)
 		}
 	}
+}
+
+func TestWhatARegistrySaysShowsNoPartOfASecret(t *testing.T) {
+	t.Parallel()
+	masktest.Shortens(t, maxSaid, func(text string) string {
+		return said(strings.NewReader(fmt.Sprintf(`{"errors": [{"message": %q}]}`, text)))
+	})
 }
