@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/cleantext"
+	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/event"
 )
@@ -158,7 +159,7 @@ func (l look) diagnosticText(severity string, d diag.Diagnostic) string {
 			return '\uFFFD' // the carets keep their place
 		}
 		return c
-	}, d.Source)
+	}, mask.Queries(d.Source))
 	text := d.Render()
 	if severity != "error" {
 		text = severity + strings.TrimPrefix(text, "error")

@@ -27,7 +27,7 @@ var importRules = []importRule{
 	{"steps/frontend/gitlabci/rule", []string{}, nil, "conditions are a language of their own"},
 	{"steps/frontend/gitlabci/variable", []string{}, nil, "variables are texts"},
 	{"steps/frontend/...", above("steps/frontend/gitlabci/...", "steps/frontend/gitlabsteps", "steps/frontend/actions/...", "steps/expr/github", "steps/catalog/cachekey", "internal/yamlsource", "internal/lazyregexp", "internal/shellscript", "internal/mask", "steps/source/credentials", "steps/diag/rules"), nil, "a frontend turns text into a plan; it runs nothing"},
-	{"steps/source", above("steps/source/tree", "steps/source/cache", "steps/source/lock"), nil, "a source is given the parser that it uses, and what fetches"},
+	{"steps/source", above("steps/source/tree", "steps/source/cache", "steps/source/lock", "internal/mask"), nil, "a source is given the parser that it uses, and what fetches"},
 	{"steps/source/tree", []string{"internal/pack"}, nil, "files and their digest are a leaf, and internal/pack reads what is packed"},
 	{"steps/source/cache", []string{"steps/source/tree"}, nil, "the cache keeps trees, wherever they are from"},
 	{"steps/source/lock", []string{"steps/plan", "steps/containers", "internal/projectfile"}, nil, "a lock file is data"},

@@ -3,7 +3,7 @@
 // # What is recognised
 //
 // A secret is found as it is, and in the forms in which programs print it: JSON strings, URLs, base64 (at any alignment
-// inside a longer encoding), hexadecimal with and without separators, JSON in JSON strings, shell traces and quotes, HTML and XML, and the pieces that PowerShell prints of it
+// inside a longer encoding), hexadecimal with and without separators, UTF-16, JSON in JSON strings, shell traces and quotes, HTML and XML, and the pieces that PowerShell prints of it
 // (see forms). White space around a secret does not belong to it. Each line of a secret of several lines is a secret too, white space around it left out. A form of
 // 2*partSize bytes or more is cut in parts of partSize bytes, and every part is masked wherever it occurs, so that the cost
 // of a secret and the text held back for it have a bound.

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"html"
 	"strconv"
@@ -15,6 +16,7 @@ func forms(secret string) []string {
 	all := quotedForms(secret)
 	all = append(all, base64Forms(secret)...)
 	all = append(all, jsonInJSON(secret)...)
+	all = append(all, wideForms(secret)...)
 	return append(all, hexForms(secret)...)
 }
 
@@ -39,6 +41,17 @@ func hexForms(secret string) []string {
 		}
 	}
 	return all
+}
+
+// wideForms returns the secret in UTF-16, which programs write on Windows: PowerShell 5 into files. The zero at the end of one byte order, and at the
+// beginning of the other, is left out: a secret in ASCII is the same in both then.
+func wideForms(secret string) []string {
+	var little, big []byte
+	for _, unit := range utf16.Encode([]rune(secret)) {
+		little = binary.LittleEndian.AppendUint16(little, unit)
+		big = binary.BigEndian.AppendUint16(big, unit)
+	}
+	return []string{strings.TrimSuffix(string(little), "\x00"), strings.TrimPrefix(string(big), "\x00")}
 }
 
 // jsonInJSON returns the secret as it appears in a JSON string that is in another one, as a log of messages has them.
@@ -98,7 +111,17 @@ func urlForms(secret string) []string {
 			all = append(all, percentEncode(secret, safe, "+", digits))
 		}
 	}
-	return all
+	return append(all, urlInURL(secret)...)
+}
+
+// urlInURL returns the secret as it appears in a URL that is a parameter of another one, where both are encoded by the same common encoder.
+func urlInURL(secret string) []string {
+	const digits = "0123456789ABCDEF"
+	var all []string
+	for _, safe := range []string{safeRFC3986, safeComponent} {
+		all = append(all, percentEncode(percentEncode(secret, safe, "%20", digits), safe, "", digits))
+	}
+	return append(all, percentEncode(percentEncode(secret, safeRFC3986, "+", digits), safeRFC3986, "", digits))
 }
 
 // percentEncode encodes all bytes but ASCII letters, digits and the safe ones, as %XX with the given digits.

@@ -209,7 +209,7 @@ func stripped(text string) string {
 			b.WriteByte(text[i])
 		}
 	}
-	return strings.ReplaceAll(b.String(), Replacement, "\x00")
+	return strings.ReplaceAll(b.String(), Replacement, "\xff")
 }
 
 func TestNoPieceOfASecretSurvives(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -52,8 +53,9 @@ func CollectorOf(getenv func(string) string, signal, base string) (*Collector, e
 	} else if base != "" {
 		from = "the endpoint for OpenTelemetry"
 	}
-	if endpoint == "" && base != "" {
-		endpoint = strings.TrimSuffix(base, "/") + "/v1/" + signal
+	path := "" // below the endpoint
+	if endpoint == "" {
+		endpoint, path = base, "v1/"+signal
 	}
 	if endpoint == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_"+name+"_EXPORTER") == "none" {
 		return nil, nil
@@ -65,7 +67,10 @@ func CollectorOf(getenv func(string) string, signal, base string) (*Collector, e
 	if first("PROTOCOL") == "grpc" {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not supported: use http/json or http/protobuf, and the collector's port for HTTP (4318)")
 	}
-	c := &Collector{endpoint: endpoint, headers: http.Header{}, timeout: defaultTimeout}
+	if path != "" {
+		at = at.JoinPath(path)
+	}
+	c := &Collector{endpoint: at.String(), headers: http.Header{}, timeout: defaultTimeout}
 	for key, value := range Pairs(first("HEADERS")) {
 		c.headers.Set(key, value)
 	}
@@ -114,7 +119,7 @@ func (c *Collector) Post(ctx context.Context, body []byte) error {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(request)
 	if err != nil {
-		return err
+		return c.plain(err)
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
@@ -122,6 +127,16 @@ func (c *Collector) Post(ctx context.Context, body []byte) error {
 		return fmt.Errorf("the collector answered %s: %q", answer.Status, strings.TrimSpace(string(text)))
 	}
 	return nil
+}
+
+// plain names the collector in an error without the user, password and query of its address, which may hold a token.
+func (c *Collector) plain(err error) error {
+	var of *url.Error
+	at, wrong := url.Parse(c.endpoint)
+	if wrong != nil || !errors.As(err, &of) {
+		return err
+	}
+	return fmt.Errorf("%s://%s%s: %w", at.Scheme, at.Host, at.EscapedPath(), of.Err)
 }
 
 // Parent is a span that others are below, in hexadecimal; the zero value is none.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/plan"
 )
 
@@ -55,7 +56,7 @@ func (e *NotFoundError) Error() string {
 	if e.Err != nil {
 		msg += ": " + e.Err.Error()
 	}
-	return msg
+	return mask.Queries(msg)
 }
 
 func (e *NotFoundError) Unwrap() error { return e.Err }
@@ -80,7 +81,7 @@ type DeniedError struct {
 	Hint string // what to do; may be empty
 }
 
-func (e *DeniedError) Error() string { return e.What + ": " + e.Why }
+func (e *DeniedError) Error() string { return mask.Queries(e.What + ": " + e.Why) }
 
 // FetchError says that fetching did not work although it may work another time: a network, a server or a disk failed.
 type FetchError struct {
@@ -89,7 +90,9 @@ type FetchError struct {
 	Hint string // what to do; may be empty
 }
 
-func (e *FetchError) Error() string { return fmt.Sprintf("cannot fetch %s: %v", e.What, e.Err) }
+func (e *FetchError) Error() string {
+	return mask.Queries(fmt.Sprintf("cannot fetch %s: %v", e.What, e.Err))
+}
 
 func (e *FetchError) Unwrap() error { return e.Err }
 

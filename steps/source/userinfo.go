@@ -3,6 +3,8 @@ package source
 import (
 	"strings"
 	"unicode"
+
+	"github.com/rungci/rung/internal/mask"
 )
 
 // WithoutUserinfo returns a URL without the credentials that may be in it. The user of an SSH URL stays: it is part of the place.
@@ -67,9 +69,10 @@ func userinfo(rest string) int {
 	return strings.IndexByte(rest, '@') + 1
 }
 
-// MaskUserinfo returns a text for people in which the credentials of URLs are masked: a reference that cannot be read or followed
-// is shown as it was written, but for those.
+// MaskUserinfo returns a text for people in which the credentials of URLs, and the values in their queries, are masked: a reference that
+// cannot be read or followed is shown as it was written, but for those.
 func MaskUserinfo(text string) string {
+	text = mask.Queries(text)
 	if !strings.Contains(text, "@") {
 		return text
 	}

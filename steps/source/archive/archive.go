@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/rungci/rung/internal/lazyregexp"
+	"github.com/rungci/rung/internal/mask"
 	"github.com/rungci/rung/steps/source"
 	"github.com/rungci/rung/steps/source/archive/download"
 	"github.com/rungci/rung/steps/source/archive/unpack"
@@ -224,7 +225,7 @@ func (f *Fetcher) download(ctx context.Context, at *source.Location, where *url.
 	plain.User = nil
 	req := &download.Request{
 		URL: &plain, Client: at.Access.HTTP, Username: user, Password: password, MaxSize: MaxSize, Policy: f.Policy,
-		Meter: download.NewMeter(ctx, "fetch "+at.Name, "fetching "+at.Name),
+		Meter: download.NewMeter(ctx, "fetch "+filepath.Base(path), "fetching "+mask.Queries(at.Name)),
 	}
 	err = req.To(ctx, path)
 	if err == nil {

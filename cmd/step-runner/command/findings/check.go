@@ -18,6 +18,7 @@ import (
 	"github.com/rungci/rung/steps/diag/problems"
 	"github.com/rungci/rung/steps/frontend/gitlabci/keyword"
 	"github.com/rungci/rung/steps/plan"
+	"github.com/rungci/rung/steps/source"
 )
 
 // Command makes the command `check`.
@@ -76,6 +77,9 @@ Exit codes: 0 no errors · 2 usage · 3 errors, or with --strict warnings · 4 p
 					return err
 				}
 				all = append(all, from.without(found)...)
+			}
+			for i := range all {
+				all[i].Message, all[i].Source = source.MaskUserinfo(all[i].Message), source.MaskUserinfo(all[i].Source)
 			}
 			err = flags.Write(p, "step-runner", all)
 			if unloaded != nil { // which is not a problem of the file

@@ -203,8 +203,8 @@ func (c *checking) definition(component *plan.Component, dir string, called bool
 		} else if filepath.IsAbs(found[i].File) { // a component that is not what its language accepts
 			found[i].File = c.relative(found[i].File)
 		}
-		message := strings.ReplaceAll(found[i].Message, c.dir+string(filepath.Separator), "") // reports are compared with those of other machines
-		found[i].Message, found[i].Source = source.MaskUserinfo(message), source.MaskUserinfo(found[i].Source)
+		// Reports are compared with those of other machines.
+		found[i].Message = strings.ReplaceAll(found[i].Message, c.dir+string(filepath.Separator), "")
 	}
 	return problems.Sorted(found)
 }
