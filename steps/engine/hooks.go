@@ -54,7 +54,7 @@ func (h *hooks) push(s *scope, env *environ, inv *invocation) {
 	early := h.early[inv.id]
 	if inv.def.Pre != nil && early == nil && !h.told[inv.id] {
 		s.run.out.emit(inv.id, event.Warning{
-			Message: "`pre` of the component did not run: it runs only for fetched components whose reference is known before the run starts",
+			Message: "`pre` of the component did not run: it runs only for fetched components whose reference is known before the run starts, and not in a job that checks its project out, whose lock file and sources.toml count",
 		})
 	}
 	if inv.def.Post == nil {

@@ -100,10 +100,22 @@ func separates(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(
 const masked = "[MASKED]"
 
 // namesVersion reports whether an @ in what is not a URL is followed by a version or a digest, not by the host of a password: in the text
-// of an action, in image:tag@sha256:…, and in host:group/project@v1.
+// of an action, in image:tag@sha256:…, and in host.example:group/project@v1. A password may have slashes, too: where both are possible, it is one.
 func namesVersion(before, after string) bool {
-	_, password, _ := strings.Cut(before, ":")
-	return strings.HasPrefix(before, "action:") || strings.HasPrefix(after, "sha256:") || strings.Contains(password, "/") && !strings.Contains(after, "/")
+	name, rest, _ := strings.Cut(before, ":")
+	switch {
+	case strings.HasPrefix(after, "sha256:"):
+		return true
+	case name == "action":
+		return !strings.Contains(rest, ":")
+	}
+	return strings.Contains(name, ".") && strings.Contains(rest, "/") && !strings.ContainsAny(after, "/:") && !isHost(after)
+}
+
+// isHost reports whether a text looks like the name of a host with a domain: v1.2 does not.
+func isHost(text string) bool {
+	dot := strings.LastIndexByte(text, '.')
+	return dot > 0 && len(text)-dot > 2 && strings.IndexFunc(text[dot+1:], func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
 func maskWord(word string) string {

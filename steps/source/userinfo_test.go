@@ -40,7 +40,10 @@ func TestMaskUserinfo(t *testing.T) {
 		"host/p/-/x@v1, git@host:p and https://host:80/p@v1":       "host/p/-/x@v1, git@host:p and https://host:80/p@v1",
 		"registry.example:5000/x/y:1@sha256 and a.example/b:1.2":   "registry.example:5000/x/y:1@sha256 and a.example/b:1.2",
 		"action:octo/nothere@v1 and action:octo/a/b@topic/x":       "action:octo/nothere@v1 and action:octo/a/b@topic/x",
-		"alpine:3.19@sha256:00ff and host:group/project@v1":        "alpine:3.19@sha256:00ff and host:group/project@v1",
+		"alpine:3.19@sha256:00ff and a.example:group/x@v1.2":       "alpine:3.19@sha256:00ff and a.example:group/x@v1.2",
+		"user:se/cret@proxy.example.com:3128":                      "user:[MASKED]@proxy.example.com:3128",
+		"first.last:ab/cd==@git.example.com":                       "first.last:[MASKED]@git.example.com",
+		"action:tok:en@host/p":                                     "action:[MASKED]@host/p",
 		"user:se/cret@host/p@v1":                                   "user:[MASKED]@host/p@v1",
 		"file:///srv/x@y  --> steps.yml:2:3":                       "file:///srv/x@y  --> steps.yml:2:3",
 	} {

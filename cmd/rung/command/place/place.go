@@ -3,12 +3,16 @@ package place
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
+	"github.com/rungci/rung/internal/cleantext"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/registration"
@@ -63,7 +67,7 @@ func (c *Choice) Of(all []config.Runner, path string) ([]*config.Runner, error) 
 	var out []*config.Runner
 	for i := range all {
 		r := &all[i]
-		if c.All || (c.Name == "" || c.Name == r.Name) && (c.URL == "" || c.URL == r.URL) && (c.Token == "" || c.Token == r.Token || c.Token == r.Short()) && (c.ID == 0 || c.ID == r.ID) {
+		if c.All || (c.Name == "" || c.Name == r.Name) && (c.URL == "" || c.URL == r.URL) && (c.Token == "" || c.Token == r.Token || c.byBeginning(r)) && (c.ID == 0 || c.ID == r.ID) {
 			out = append(out, r)
 		}
 	}
@@ -74,6 +78,24 @@ func (c *Choice) Of(all []config.Runner, path string) ([]*config.Runner, error) 
 		return nil, exit.Coded(exit.NotFound, "%s has no such entry", path).Hinted("see `rung list`")
 	}
 	return out, nil
+}
+
+// byBeginning reports whether an entry is chosen by what is shown of its token; of a short token that is nothing.
+func (c *Choice) byBeginning(r *config.Runner) bool {
+	return c.Token == r.Short() && strings.Trim(c.Token, "*") != ""
+}
+
+// One returns an error where an entry is named, and it is not clear which: what is done cannot be taken back.
+func (c *Choice) One(chosen []*config.Runner) error {
+	named := c.Name != "" || slices.ContainsFunc(chosen, func(r *config.Runner) bool { return c.Token != "" && c.Token != r.Token })
+	if !named || len(chosen) < 2 {
+		return nil
+	}
+	var all []string
+	for _, r := range chosen {
+		all = append(all, fmt.Sprintf("%s (%s)", cleantext.Line(r.Name), r.Short()))
+	}
+	return exit.Usage("%d entries are meant: %s", len(chosen), strings.Join(all, ", ")).Hinted("choose one of them with --token: what is shown of it, or all of it")
 }
 
 // Given reports whether anything was chosen.

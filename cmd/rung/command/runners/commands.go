@@ -269,12 +269,8 @@ func each(p *command.Program, file *place.File, choice *place.Choice, do func(*r
 	if err != nil {
 		return err
 	}
-	if choice.Name != "" && len(chosen) > 1 { // a name is that of one entry, and what is done cannot be taken back
-		var all []string
-		for _, r := range chosen {
-			all = append(all, r.Short())
-		}
-		return exit.Usage("%d entries have the name %q; their tokens begin with %s", len(chosen), choice.Name, strings.Join(all, ", ")).Hinted("choose one of them with --token")
+	if err := choice.One(chosen); err != nil {
+		return err
 	}
 	for _, r := range chosen {
 		what := label(r)
