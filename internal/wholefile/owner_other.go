@@ -8,4 +8,4 @@ import (
 )
 
 // own does nothing: a new file has the owner and the access rules of its folder.
-func own(*os.File, fs.FileInfo) error { return nil }
+func own(*os.File, fs.FileInfo) (group bool, err error) { return true, nil }

@@ -9,14 +9,18 @@ import (
 	"syscall"
 )
 
-// own gives a file to the owner of another one, as far as this process may.
-func own(file *os.File, of fs.FileInfo) error {
+// own gives a file to the owner and the group of another one, as far as this process may, and reports whether it has the group.
+func own(file *os.File, of fs.FileInfo) (group bool, err error) {
 	stat, ok := of.Sys().(*syscall.Stat_t)
 	if !ok {
-		return nil
+		return false, nil
 	}
-	if err := file.Chown(int(stat.Uid), int(stat.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return err
+	err = file.Chown(int(stat.Uid), int(stat.Gid))
+	if errors.Is(err, fs.ErrPermission) {
+		err = file.Chown(-1, int(stat.Gid))
 	}
-	return nil
+	if errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -59,26 +59,30 @@ func WriteSynced(path string, mode fs.FileMode, text []byte) error {
 	})
 }
 
-// Edit is WriteSynced for a file that people look after: it keeps its owner, where this process may, and its mode. A new one, and one whose mode allows
-// more than most, gets mode.
+// Edit is WriteSynced for a file that people look after: it keeps its owner and group, where this process may, and its mode. A new one, one whose mode
+// allows more than most, and one that cannot keep its group gets mode.
 func Edit(path string, mode, most fs.FileMode, text []byte) error {
 	info, err := os.Stat(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return WriteSynced(path, mode, text)
+	}
+	if err != nil {
 		return err
 	}
-	if info != nil && info.Mode().Perm()&^most == 0 {
-		mode = info.Mode().Perm()
-	}
-	return Write(path, mode, func(w io.Writer) error {
-		if info != nil {
-			if err := own(w.(*os.File), info); err != nil {
-				return err
-			}
-		}
-		if _, err := w.Write(text); err != nil {
+	const private = 0o600 // until it is known whose it is
+	return Write(path, private, func(w io.Writer) error {
+		file := w.(*os.File)
+		group, err := own(file, info)
+		if err != nil {
 			return err
 		}
-		return w.(*os.File).Sync()
+		if _, err := file.Write(text); err != nil {
+			return err
+		}
+		if group && info.Mode().Perm()&^most == 0 {
+			mode = info.Mode().Perm()
+		}
+		return errors.Join(file.Chmod(mode), file.Sync())
 	})
 }
 
