@@ -16,6 +16,7 @@ func TestWords(t *testing.T) {
 		"~/a":                   "'~/a'",
 		"a\nb":                  "'a\nb'",
 		"!":                     "'!'",
+		"=a":                    "'=a'",
 		`back\slash`:            `'back\slash'`,
 		"oci://host:5000/a@b:v": "oci://host:5000/a@b:v",
 	} {
@@ -28,7 +29,7 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]string{`C:\a\b.json`: `C:\a\b.json`, `C:\odd dir\a.json`: `"C:\odd dir\a.json"`} {
+	for text, want := range map[string]string{`C:\a\b.json`: `C:\a\b.json`, `C:\odd dir\a.json`: `"C:\odd dir\a.json"`, `C:\odd dir\`: `"C:\odd dir\\"`, "a,b": `"a,b"`} {
 		if got := of(text, true); got != want {
 			t.Errorf("on Windows, %q is %s, not %s", text, got, want)
 		}

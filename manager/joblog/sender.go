@@ -104,7 +104,8 @@ func (s *Sender) run(ctx context.Context) {
 		case <-next.C:
 		}
 		before := s.sent
-		spoke, err := s.pending, s.acknowledge(ctx)
+		spoke := s.pending // which says that the job runs
+		err := s.acknowledge(ctx)
 		if err == nil {
 			var sent bool
 			sent, err = s.part(ctx)

@@ -22,7 +22,10 @@ func Public(vars *variable.Collection) (public map[string]string, masked []strin
 	masked = append(masked, Masked(expanded)...)
 	hide := mask.NewSet(masked...)
 	for _, v := range expanded.Effective() {
-		if !v.Masked && !v.File && (v.Name != authConfig || namesHelpersOnly(v.Value)) && (hide.Len() == 0 || hide.String(v.Value) == v.Value) {
+		if v.Name == authConfig {
+			v.Value = helpersOf(v.Value)
+		}
+		if !v.Masked && !v.File && (v.Name != authConfig || v.Value != "") && (hide.Len() == 0 || hide.String(v.Value) == v.Value) {
 			public[v.Name] = v.Value
 		}
 	}

@@ -7,18 +7,20 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 )
 
-func TestALoginIsPublicWhereItOnlyNamesHelpers(t *testing.T) {
-	for config, want := range map[string]bool{
-		`{"credsStore": "ecr-login"}`:                                   true,
-		`{"credHelpers": {"registry.example.com": "gcloud"}}`:           true,
-		`{"auths": {"registry.example.com": {"auth": "YTpi"}}}`:         false,
-		`{"auths": {"r": {"auth": "YTpi"}}, "credsStore": "ecr-login"}`: false,
-		`{"auths": {"r": {"auth": "YTpi"`:                               false,
-		`not JSON`:                                                      false,
+func TestOfALoginOnlyTheNamesOfHelpersArePublic(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"credsStore": "ecr-login"}`:                                        `{"credsStore":"ecr-login"}`,
+		`{"auths": {}, "credHelpers": {"registry.example.com": "gcloud"}}`:   `{"credHelpers":{"registry.example.com":"gcloud"}}`,
+		`{"auths": {"r": {}}, "credsStore": "x", "HttpHeaders": {"A": "b"}}`: `{"credsStore":"x"}`,
+		`{"auths": {"registry.example.com": {"auth": "YTpi"}}}`:              "",
+		`{"auths": {"r": {"auth": "YTpi"}}, "credsStore": "ecr-login"}`:      "",
+		`{"auths": {"r": {"auth": "YTpi"`:                                    "",
+		`{"proxies": {"default": {"httpProxy": "http://u:pw@p"}}}`:           "",
+		`not JSON`: "",
 	} {
 		vars := variable.New(variable.Variable{Name: "DOCKER_AUTH_CONFIG", Value: config})
-		if public, _ := place.Public(vars); (public["DOCKER_AUTH_CONFIG"] != "") != want {
-			t.Errorf("%s: want %v", config, want)
+		if public, _ := place.Public(vars); public["DOCKER_AUTH_CONFIG"] != want {
+			t.Errorf("%s gives %s, want %s", config, public["DOCKER_AUTH_CONFIG"], want)
 		}
 	}
 }

@@ -41,13 +41,19 @@ func ParseAuthConfig(text string) []containers.Registry {
 	return out
 }
 
-// namesHelpersOnly reports whether Docker's configuration holds no credentials, and names programs that do. What pulls images says that these are
-// not run.
-func namesHelpersOnly(text string) bool {
+// helpersOf is what Docker's configuration says of programs that hold credentials, and nothing else of it, where it holds none itself; "" otherwise. What
+// pulls images says that such programs are not run.
+func helpersOf(text string) string {
 	var config struct {
-		Auths       json.RawMessage
-		CredsStore  string
-		CredHelpers map[string]string
+		CredsStore  string            `json:"credsStore,omitempty"`
+		CredHelpers map[string]string `json:"credHelpers,omitempty"`
 	}
-	return json.Unmarshal([]byte(text), &config) == nil && config.Auths == nil && (config.CredsStore != "" || len(config.CredHelpers) > 0)
+	if json.Unmarshal([]byte(text), &config) != nil || len(ParseAuthConfig(text)) > 0 || config.CredsStore == "" && len(config.CredHelpers) == 0 {
+		return ""
+	}
+	out, err := json.Marshal(config)
+	if err != nil {
+		return ""
+	}
+	return string(out)
 }
