@@ -111,7 +111,7 @@ func acquire(t *testing.T, p *fleet.Provider, key string, needs provider.Needs) 
 	if err := p.Reserve(t.Context(), key, needs); err != nil {
 		t.Fatal(err)
 	}
-	m, err := p.Acquire(t.Context(), key, provider.Job{ID: "7", ProjectName: "a/b", Needs: needs}, nil)
+	m, err := p.Acquire(t.Context(), key, provider.Job{ID: "job of " + key, ProjectName: "a/b", Needs: needs}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestAMachineForOneJobIsFreshAndGoesWithIt(t *testing.T) {
 	if got := acquire(t, p, "one", provider.Needs{}); !got.Fresh || got.Slot != 0 {
 		t.Errorf("the machine is %+v", got)
 	}
-	if s := p.Status(); len(s.Jobs) != 1 || s.Jobs[0].Job != "7" || s.Jobs[0].Project != "a/b" || s.Machines[0].Jobs[0] != "7" {
+	if s := p.Status(); len(s.Jobs) != 1 || s.Jobs[0].Job != "job of one" || s.Jobs[0].Project != "a/b" || s.Machines[0].Jobs[0] != "job of one" {
 		t.Errorf("the fleet says %+v", s)
 	}
 	if err := p.Release(t.Context(), "one", ""); err != nil {
