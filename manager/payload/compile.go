@@ -26,7 +26,7 @@ func (j *Job) Compile(w Where) (*compile.Compiled, error) {
 	from := j.gitlab
 	out := &compile.Job{
 		Name: from.Info.Name, Stage: from.Info.Stage, Shell: j.shell(), Variables: j.variables(&w.Folders), Project: w.Project, Temp: w.Temp,
-		Source: j.source(w), Timeout: j.Timeout(), Steps: j.steps,
+		GitLab: j.runner.API, Source: j.source(w), Timeout: j.Timeout(), Steps: j.steps,
 		PreGetSources: j.hook("pre_get_sources_script", j.runner.PreGetSources), PostGetSources: j.hook("post_get_sources_script", j.runner.PostGetSources),
 	}
 	for _, s := range from.Steps {

@@ -172,9 +172,23 @@ func TestHowSourcesAndArtifactsMove(t *testing.T) {
 func TestTheCertificatesOfAJob(t *testing.T) {
 	r := runner
 	r.TLS = payload.TLS{CA: "the CA", Certificate: "the certificate", Key: "the key $HOME"}
-	for _, scheme := range []string{"https://", "http://"} {
-		r.API = scheme + "gitlab.example.com/api/v4"
-		got, err := mustRead(t, strings.ReplaceAll(full, "https://", scheme), r).Compile(payload.Where{Folders: payload.Folders{Project: "/p", Temp: "/p.tmp"}})
+	every := []string{"get_sources", "download_artifacts", "upload_artifacts"}
+	for _, c := range []struct {
+		scheme, api, clone string
+		want               []string
+	}{
+		{"https://", "gitlab.example.com/api/v4", "", every},
+		{"http://", "gitlab.example.com/api/v4", "", nil},
+		{"https://", "GitLab.example.com:443/api/v4", "", every},
+		{"https://", "gitlab.example.com/api/v4", "https://gitlab.example.com:443/", every},
+		{"https://", "gitlab.example.com/api/v4", "https://git.example.org", every[1:]},
+		{"https://", "gitlab.example.com/api/v4", "https://gitlab.example.com:8443", every[1:]},
+		{"https://", "gitlab.example.com/api/v4", "http://gitlab.example.com", every[1:]},
+		{"https://", "gitlab.internal/api/v4", "", every[1:]}, // of repo_url
+		{"https://", "gitlab.internal/api/v4", "https://gitlab.internal/git", every},
+	} {
+		r.API, r.CloneURL = c.scheme+c.api, c.clone
+		got, err := mustRead(t, strings.ReplaceAll(full, "https://", c.scheme), r).Compile(payload.Where{Folders: payload.Folders{Project: "/p", Temp: "/p.tmp"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,13 +201,11 @@ func TestTheCertificatesOfAJob(t *testing.T) {
 			}
 		}
 		want := map[string]string{}
-		if scheme == "https://" {
-			for _, name := range []string{"get_sources", "download_artifacts", "upload_artifacts"} {
-				want[name+" ca_file"], want[name+" cert_file"], want[name+" key_file"] = "CA_FILE", "CERT_FILE", "KEY_FILE"
-			}
+		for _, name := range c.want {
+			want[name+" ca_file"], want[name+" cert_file"], want[name+" key_file"] = "CA_FILE", "CERT_FILE", "KEY_FILE"
 		}
 		if diff := cmp.Diff(want, with); diff != "" {
-			t.Error(diff)
+			t.Errorf("%+v:\n%s", c, diff)
 		}
 		if key := got.Files["/p.tmp/CI_SERVER_TLS_KEY_FILE"]; key.Value != "the key $HOME" || !key.Masked || got.Files["/p.tmp/CI_SERVER_TLS_CA_FILE"].Value != "the CA" {
 			t.Errorf("the files are %+v", got.Files)

@@ -86,7 +86,7 @@ func compile(j *Job) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{settings: &settings{scope: s}, job: j, names: map[string]int{}, main: "script"}
+	c := &compiler{settings: &settings{scope: s, gitlab: j.GitLab}, job: j, names: map[string]int{}, main: "script"}
 	for _, name := range s.left {
 		c.note("the variable %q is not given to the steps: no shell takes that name", name)
 	}

@@ -37,6 +37,10 @@ type Job struct {
 	// Temp is the folder beside the project's for files of the job.
 	Temp string
 
+	// GitLab is an address of the GitLab that the job is from. Steps that talk to its host and port get the certificates of the variables
+	// CI_SERVER_TLS_*. Empty is none.
+	GitLab string
+
 	Source Source
 	// Hooks run before and after the files are there.
 	PreGetSources, PostGetSources []string

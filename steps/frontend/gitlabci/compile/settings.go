@@ -1,8 +1,11 @@
 package compile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +17,9 @@ import (
 // settings reads the variables and texts that say how a job is done, and notes what is wrong with them.
 type settings struct {
 	*scope
-	notes []string
-	errs  []error
+	gitlab string // Job.GitLab
+	notes  []string
+	errs   []error
 }
 
 func (c *settings) note(format string, args ...any) {
@@ -140,9 +144,10 @@ var networkNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"
 // certificates are the inputs of steps that talk to GitLab, and the job's variables that they come from: files, as GitLab's runner has them.
 var certificates = [][2]string{{"ca_file", "CI_SERVER_TLS_CA_FILE"}, {"cert_file", "CI_SERVER_TLS_CERT_FILE"}, {"key_file", "CI_SERVER_TLS_KEY_FILE"}}
 
-// certified gives a step the certificates for an address of GitLab.
+// certified gives a step the certificates for an address, if that is the GitLab's own. They say nothing of other hosts, such as that of clone_url:
+// for git, the CA would replace those of the system, and the client certificate is not meant for them.
 func (c *settings) certified(in inputs, address string) {
-	if !strings.HasPrefix(address, "https://") {
+	if server := tlsServer(address); server == "" || server != tlsServer(c.gitlab) {
 		return
 	}
 	for _, of := range certificates {
@@ -152,6 +157,15 @@ func (c *settings) certified(in inputs, address string) {
 		}
 		c.addText(in, of[0], v.Value)
 	}
+}
+
+// tlsServer is the host and port of an address of HTTPS; "" of any other address.
+func tlsServer(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return ""
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), "443"))
 }
 
 // network is the environment of a step that talks to servers.
