@@ -4,6 +4,7 @@ package lockedfile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -41,16 +42,49 @@ func Close(lock *os.File) error {
 	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 }
 
-// Discard removes a file that nobody has locked. The error is ErrInUse where somebody has, or has just replaced it.
+// Discard removes a file that nobody has locked. The error is ErrInUse where somebody has, where that is unknown, and where the file has just been replaced.
 func Discard(path string) error {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil { // what cannot be opened is nothing that somebody has locked
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() { // which nobody has locked
 		return os.Remove(path)
 	}
-	if err := Lock(file); errors.Is(err, ErrInUse) {
+	file, err := openToLock(path)
+	if err != nil {
+		return unlessGone(err)
+	}
+	if err := unlessUnsupported(Lock(file)); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	return CloseRemoved(file, path)
+}
+
+// openToLock opens a file for writing, too, if it can be: on NFS nothing else can be locked.
+func openToLock(path string) (*os.File, error) {
+	const flags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	file, err := os.OpenFile(path, os.O_RDWR|flags, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return os.OpenFile(path, os.O_RDONLY|flags, 0)
+	}
+	return file, err
+}
+
+// unlessGone is why a file cannot be opened, as ErrInUse unless it does not exist: it may be another user's, who has locked it.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(ErrInUse, err)
+}
+
+// unlessUnsupported is why a file is not locked, as ErrInUse; nil on a file system without locks, where nobody can have locked it.
+func unlessUnsupported(err error) error {
+	if err == nil || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return errors.Join(ErrInUse, err)
 }
 
 // CloseRemoved removes a locked file, lets go of the lock and closes it. The error is ErrInUse if the name belongs to another file by now, which stays.
