@@ -167,16 +167,17 @@ func (r *Repository) Snapshot(ctx context.Context, pipeline int, branch, tag str
 
 // addState adds what belongs to the project in the folder of local runs.
 func (r *Repository) addState(ctx context.Context, env, options []string) error {
-	if _, err := os.Lstat(filepath.Join(r.folder, stateFolder)); err != nil {
+	info, err := os.Lstat(filepath.Join(r.folder, stateFolder))
+	if err != nil {
 		return nil
 	}
 	if _, err := r.git(ctx, env, r.folder, append(options, "add", "--update", ".")...); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(filepath.Join(r.folder, sourcesFile)); err != nil {
+	if _, err := os.Lstat(filepath.Join(r.folder, sourcesFile)); err != nil || !info.IsDir() { // git takes nothing from beyond a link
 		return nil
 	}
-	_, err := r.git(ctx, env, r.folder, append(options, "add", "--force", "--", sourcesFile)...)
+	_, err = r.git(ctx, env, r.folder, append(options, "add", "--force", "--", sourcesFile)...)
 	return err
 }
 

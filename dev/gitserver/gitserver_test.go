@@ -83,6 +83,40 @@ func everything(t *testing.T, dir string) map[string]string {
 	return out
 }
 
+// What local runs keep can be on another disk.
+func TestStateBehindALinkIsNotServed(t *testing.T) {
+	for name, tracked := range map[string]bool{"git ignores it": false, "git tracks a setting in its place": true} {
+		t.Run(name, func(t *testing.T) {
+			folder, state := t.TempDir(), t.TempDir()
+			git(t, folder, "init", "-q", "-b", "main")
+			write(t, folder, map[string]string{"kept": "1"})
+			if tracked {
+				write(t, folder, map[string]string{".rung/sources.toml": "1"})
+			}
+			git(t, folder, "add", ".")
+			git(t, folder, "commit", "-qm", "first")
+			write(t, state, map[string]string{"sources.toml": "2", "traces/a.json": "{}"})
+			if err := os.RemoveAll(filepath.Join(folder, ".rung")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(state, filepath.Join(folder, ".rung")); err != nil {
+				t.Skipf("needs symbolic links: %v", err)
+			}
+			r, url := serve(t, folder, true)
+			snapshot, err := r.Snapshot(t.Context(), 7, "main", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			clone := t.TempDir()
+			git(t, clone, "init", "-q")
+			git(t, clone, "fetch", "-q", url, "+refs/pipelines/7:refs/pipelines/7")
+			if files := git(t, clone, "ls-tree", "-r", "--name-only", snapshot.Commit); files != "kept" {
+				t.Errorf("the snapshot has %s", files)
+			}
+		})
+	}
+}
+
 func TestTheWorkTreeIsServedAsItIs(t *testing.T) {
 	folder := t.TempDir()
 	git(t, folder, "init", "-q", "-b", "main")

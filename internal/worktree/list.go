@@ -85,14 +85,21 @@ func (c *copying) list(dir, rel string) ([]string, error) {
 		return nil, fmt.Errorf("%s has more than %d files", dir, MaxFiles)
 	}
 	if rel == "" {
-		names = slices.DeleteFunc(names, func(name string) bool { return untracked[name] && isState(name) })
+		linked := isLink(filepath.Join(dir, stateFolder))
+		names = slices.DeleteFunc(names, func(name string) bool { return (untracked[name] || linked) && isState(name) })
 	}
 	return withoutRecords(dir, names, untracked), nil
 }
 
-// isState reports whether a name in a project is of our own state there, if it is not tracked.
+// isState reports whether a name in a project is of our own state there, if it is not tracked. A link to a folder elsewhere is, in any case: with a
+// copy of it, a job would write to the state itself.
 func isState(name string) bool {
 	return name != sourcesFile && (name == stateFolder || strings.HasPrefix(name, stateFolder+"/"))
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // folder copies a folder that is not a work tree, with all that is in it.
@@ -140,7 +147,10 @@ func (c *copying) walk(from, rel string) ([]string, error) {
 			return err
 		}
 		name = filepath.ToSlash(name)
-		if rel == "" && name == stateFolder && entry.IsDir() {
+		if rel == "" && name == stateFolder {
+			if !entry.IsDir() {
+				return nil
+			}
 			if _, err := os.Lstat(filepath.Join(from, sourcesFile)); err == nil {
 				names = append(names, stateFolder+"/", sourcesFile)
 			}

@@ -477,6 +477,57 @@ func TestAFolderThatIsNoRepository(t *testing.T) {
 	}
 }
 
+// Our own state can be on another disk.
+func TestALinkToOurStateIsNotCopied(t *testing.T) {
+	for name, c := range map[string]struct {
+		git     bool
+		tracked string
+		options worktree.Options
+	}{
+		"no repository":              {},
+		"a repository":               {git: true},
+		"with what is ignored":       {git: true, options: worktree.Options{Ignored: true}},
+		"where Git tracks the link":  {git: true, tracked: ".rung"},
+		"where Git tracks a setting": {git: true, tracked: ".rung/sources.toml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &repo{t, t.TempDir()}
+			if c.git {
+				r = newRepo(t)
+			}
+			r.write("a", "a")
+			state := t.TempDir()
+			for _, name := range []string{"state", "sources.toml"} {
+				if err := os.WriteFile(filepath.Join(state, name), []byte("x"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.tracked == ".rung/sources.toml" {
+				r.write(c.tracked, "x")
+				r.commit("a setting")
+				if err := os.RemoveAll(r.path(".rung")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(state, r.path(".rung")); err != nil {
+				t.Skipf("needs symbolic links: %v", err)
+			}
+			if c.tracked == ".rung" {
+				r.git("add", "--all")
+				r.commit("a link")
+			}
+			c.options.Env = cleanEnv()
+			to := filepath.Join(t.TempDir(), "copy")
+			if _, err := worktree.Copy(t.Context(), r.dir, to, c.options); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"a"}, namesOf(filesOf(t, to))); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAFolderInsideAWorkTree(t *testing.T) {
 	r := newRepo(t)
 	r.write("project/a", "a")
