@@ -44,9 +44,9 @@ func (s serverSettings) section() string {
 	var out strings.Builder
 	for i, of := range s.settings {
 		if i == 0 {
-			out.WriteString("[http " + quoted(s.base) + "]\n")
+			out.WriteString("[http " + gitConfigQuoted(s.base) + "]\n")
 		}
-		out.WriteString("\t" + of[0] + " = " + quoted(of[1]) + "\n")
+		out.WriteString("\t" + of[0] + " = " + gitConfigQuoted(of[1]) + "\n")
 	}
 	return out.String()
 }
@@ -61,8 +61,8 @@ func (s serverSettings) renew(ctx context.Context, git func(context.Context, ...
 	return nil
 }
 
-// quoted is a text as a value, or the name of a part, of git's configuration.
-func quoted(text string) string {
+// gitConfigQuoted is a text as a value, or the name of a part, of git's configuration.
+func gitConfigQuoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 

@@ -22,7 +22,7 @@ func (c *checkout) template() string {
 [gc]
 	autoDetach = false
 [remote "origin"]
-	url = ` + quoted(c.remote.url) + `
+	url = ` + gitConfigQuoted(c.remote.url) + `
 	fetch = +refs/heads/*:refs/remotes/origin/*
 ` + certificates(c).section()
 }
