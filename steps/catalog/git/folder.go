@@ -20,6 +20,9 @@ var hostile = []string{"hooks", "config", "config.worktree", "commondir", "gitdi
 // what is neither a file nor a folder: git waits for somebody to write to a pipe, and follows links. Of objects no others go. Without config, what
 // says how git is to work stays.
 func cleanRepository(git string, config bool) error {
+	other := func(path string) bool { // a folder that could be another repository; names in refs and logs are those of branches
+		return path != git && config && !below(path, filepath.Join(git, "refs")) && !below(path, filepath.Join(git, "logs"))
+	}
 	return filepath.WalkDir(git, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -29,9 +32,9 @@ func cleanRepository(git string, config bool) error {
 		}
 		kind := entry.Type()
 		switch {
-		case kind.IsDir() && path != git && config && has(path, "commondir") && !has(path, "objects"): // the configuration and the hooks would be those of another
+		case kind.IsDir() && other(path) && has(path, "commondir") && !has(path, "objects"): // the configuration and the hooks would be those of another
 			return removeAll(path)
-		case kind.IsDir() && path != git && config && has(path, "objects"): // a submodule's, whose index can say that a changed file has not changed
+		case kind.IsDir() && other(path) && has(path, "objects"): // a submodule's, whose index can say that a changed file has not changed
 			return errors.Join(disarm(path), removeAll(filepath.Join(path, "index")))
 		case kind.IsDir(), kind.IsRegular() && !strings.HasSuffix(entry.Name(), ".lock"), kind == fs.ModeSymlink && !config:
 			return nil
@@ -58,6 +61,11 @@ func disarm(git string) error {
 func has(folder, name string) bool {
 	_, err := os.Lstat(filepath.Join(folder, name))
 	return err == nil
+}
+
+// below reports whether a path is a folder, or in it, by their names.
+func below(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+string(filepath.Separator))
 }
 
 // clearFolder leaves an empty folder. The folder itself stays: it may be a mount, or somebody's work directory.

@@ -12,9 +12,13 @@ import (
 
 // forgetTracked removes what would change how git compares and writes the files of the commit, wherever those are: attributes, which would hold for them
 // although they are not of the commit, the list of submodules, and the repositories in the work trees of submodules. What is of the commit is made again.
+// So attributes stay in submodules that this job does not bring: no git looks at them, without a repository there, and nobody would make them again.
 func (c *checkout) forgetTracked(ctx context.Context) error {
-	const gitlink = "160000 "
 	text, err := c.ask(ctx, "ls-files", "-z", "--stage")
+	if err != nil {
+		return err
+	}
+	brought, err := broughtSubmodules(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -29,19 +33,36 @@ func (c *checkout) forgetTracked(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		folder, forget := path.Dir(name), func(string) error { return nil }
-		if strings.HasPrefix(line, gitlink) {
-			folder, forget = name, disconnect
-		}
-		exists, err := tracked.forget(folder)
-		if err == nil && exists {
-			err = forget(filepath.Join(c.folder, filepath.FromSlash(folder)))
+		exists, err := tracked.forget(path.Dir(name))
+		if err == nil && exists && strings.HasPrefix(line, gitlink) {
+			err = disconnect(filepath.Join(c.folder, filepath.FromSlash(name)), brought[line])
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// gitlink begins the line of a submodule in a list of git.
+const gitlink = "160000 "
+
+// broughtSubmodules are the lines of git's list of files that are submodules which this job brings.
+func broughtSubmodules(ctx context.Context, c *checkout) (map[string]bool, error) {
+	if !c.in.withSubmodules() {
+		return nil, nil
+	}
+	text, err := c.ask(ctx, append([]string{"ls-files", "-z", "--stage", "--"}, c.in.SubmodulePaths...)...)
+	if err != nil {
+		return nil, err
+	}
+	brought := map[string]bool{}
+	for line := range strings.SplitSeq(text, "\x00") {
+		if strings.HasPrefix(line, gitlink) {
+			brought[line] = true
+		}
+	}
+	return brought, nil
 }
 
 // trackedFolders are the folders of a commit, as an earlier job left them.
@@ -75,10 +96,11 @@ func (t *trackedFolders) forget(folder string) (exists bool, err error) {
 	return exists, nil
 }
 
-// disconnect removes the attributes in the work tree of a submodule, and what makes it, and folders in it, a repository: git connects those of submodules
-// again. Nobody knows yet which of the folders are submodules' own, so a folder whose .git is not the file that a submodule has goes as a whole: it
-// would pass for a part of what it is in.
-func disconnect(workTree string) error {
+// disconnect removes what makes the work tree of a submodule, and folders in it, a repository: git connects those of submodules again. It removes the
+// attributes there, too, if the job brings the submodule; also those of submodules in it, which the strategy normal does not make again. Nobody knows yet
+// which of the folders are submodules' own, so a folder whose .git is not the file that a submodule has goes as a whole: it would pass for a part of
+// what it is in.
+func disconnect(workTree string, attributes bool) error {
 	return filepath.WalkDir(workTree, func(at string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -99,6 +121,9 @@ func disconnect(workTree string) error {
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+		if !attributes {
+			return nil
 		}
 		return removeAll(filepath.Join(at, ".gitattributes"))
 	})

@@ -2,6 +2,7 @@ package git
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -364,6 +365,64 @@ func TestWhatIsBuiltInASubmoduleStays(t *testing.T) {
 	}
 	if strings.Contains(j.output.String(), "WARNING") {
 		t.Errorf("it began again:\n%s", j.output.String())
+	}
+}
+
+func TestAttributesOfSubmodulesThatAreNotBroughtStay(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sourcetest.GitOptions{})
+	url := serveNested(t, s)
+	for name, c := range map[string]struct {
+		second map[string]any
+		stays  bool
+	}{
+		"no submodules":    {map[string]any{}, true},
+		"other submodules": {map[string]any{"submodules": "normal", "submodule_paths": []string{":(exclude)inner"}}, true},
+		"no files":         {map[string]any{"submodules": "normal", "checkout": false}, true},
+		"this submodule":   {map[string]any{"submodules": "normal", "submodule_paths": []string{"inner"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t)
+			in := map[string]any{"url": url, "ref": "main", "clean_flags": []string{}}
+			first, second := maps.Clone(in), maps.Clone(in)
+			first["submodules"] = "recursive"
+			maps.Copy(second, c.second)
+			j.must(first)
+			for _, folder := range []string{"inner", "inner/folder", "inner/nested"} {
+				j.write(folder+"/.gitattributes", "* text\n")
+			}
+			j.must(second)
+			for _, folder := range []string{"inner", "inner/folder", "inner/nested"} {
+				if _, err := os.Lstat(filepath.Join(j.dir, folder, ".gitattributes")); (err == nil) != c.stays {
+					t.Errorf("%s: %v", folder, err)
+				}
+			}
+			if _, err := os.Lstat(filepath.Join(j.dir, "inner", "nested", ".git")); err == nil && c.second["checkout"] == nil {
+				t.Error("the work tree of the submodule is still a repository")
+			}
+		})
+	}
+}
+
+// The names in refs are those of branches.
+func TestABranchWithTheNameOfAFileOfGit(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sourcetest.GitOptions{})
+	j := newJob(t)
+	in := map[string]any{"url": s.project(), "ref": "main", "clean_flags": []string{}}
+	j.must(in)
+	for _, name := range []string{"commondir", "x/commondir", "x/y", "z/objects", "z/config"} {
+		j.git("update-ref", "--create-reflog", "refs/remotes/origin/"+name, "HEAD")
+	}
+	if err := cleanRepository(filepath.Join(j.dir, ".git"), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"main", "commondir", "x/commondir", "x/y", "z/objects", "z/config"} {
+		j.git("rev-parse", "--verify", "refs/remotes/origin/"+name)
+		if _, err := os.Stat(filepath.Join(j.dir, ".git", "logs", "refs", "remotes", "origin", name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -8,10 +8,15 @@ import (
 	"strconv"
 )
 
+// withSubmodules reports whether submodules are brought at all.
+func (in *inputs) withSubmodules() bool {
+	return (in.Submodules == "normal" || in.Submodules == "recursive") && in.Checkout
+}
+
 // submodules brings the submodules' files.
 func (c *checkout) submodules(ctx context.Context) error {
 	recursive := c.in.Submodules == "recursive"
-	if c.in.Submodules != "normal" && !recursive || !c.in.Checkout {
+	if !c.in.withSubmodules() {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(c.folder, ".gitmodules")); err != nil {
