@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/rungci/rung/internal/process"
-	"github.com/rungci/rung/internal/projectfile"
 	"github.com/rungci/rung/internal/worktree"
 	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/selection"
@@ -348,49 +347,6 @@ func (c *checkout) head(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return strings.TrimSpace(text), err
-}
-
-// Limits of the files that say what is checked out, in bytes.
-const (
-	maxRefFile    = 4 << 10
-	maxPackedRefs = 64 << 20
-)
-
-// checkedOut is the commit that is checked out in a folder that nobody has cleaned, "" where that cannot be told. Git is not asked: it would run the
-// programs that an earlier job has named in the configuration.
-func checkedOut(folder string) string {
-	text, err := projectfile.Read(folder, ".git/HEAD", maxRefFile)
-	if err != nil {
-		return ""
-	}
-	ref, symbolic := strings.CutPrefix(string(text), "ref:")
-	if ref = strings.TrimSpace(ref); !symbolic {
-		return wholeCommit(ref)
-	}
-	if !strings.HasPrefix(ref, "refs/") || !filepath.IsLocal(filepath.FromSlash(ref)) {
-		return ""
-	}
-	if text, err := projectfile.Read(folder, ".git/"+ref, maxRefFile); err == nil {
-		return wholeCommit(strings.TrimSpace(string(text)))
-	}
-	packed, err := projectfile.Read(folder, ".git/packed-refs", maxPackedRefs)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(packed)) {
-		if commit, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == ref {
-			return wholeCommit(commit)
-		}
-	}
-	return ""
-}
-
-// wholeCommit is a text that is the whole name of a commit, or "".
-func wholeCommit(text string) string {
-	if len(text) >= sha1Digits && isCommit(text) {
-		return text
-	}
-	return ""
 }
 
 // explain adds what to do about errors that a job's author cannot know.

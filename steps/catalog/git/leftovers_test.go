@@ -448,12 +448,36 @@ func TestNothingRunsWithTheStrategyNone(t *testing.T) {
 			}
 			j.write(".git/HEAD", strings.Repeat("1", 40)+"\n")
 		}, strings.Repeat("1", 40)},
-		"a branch":                    {func(j *job) { j.git("checkout", "--quiet", "-b", "x") }, s.main},
-		"a branch with others":        {func(j *job) { j.git("checkout", "--quiet", "-b", "x"); j.git("pack-refs", "--all") }, s.main},
-		"a branch without commits":    {func(j *job) { j.git("checkout", "--quiet", "--orphan", "x") }, ""},
-		"a name outside":              {func(j *job) { j.write(".git/HEAD", "ref: refs/../../evil\n"); j.write("evil", s.main+"\n") }, ""},
-		"a link in the place of HEAD": {func(j *job) { j.link("/etc/hostname", ".git/HEAD") }, ""},
-		"a pipe in the place of HEAD": {func(j *job) { j.pipe(".git/HEAD") }, ""},
+		"a branch":             {func(j *job) { j.git("checkout", "--quiet", "-b", "x") }, s.main},
+		"a branch with others": {func(j *job) { j.git("checkout", "--quiet", "-b", "x"); j.git("pack-refs", "--all") }, s.main},
+		"a ref that leads to another": {func(j *job) {
+			j.git("symbolic-ref", "refs/heads/x", "refs/remotes/origin/main")
+			j.git("symbolic-ref", "HEAD", "refs/heads/x")
+		}, s.main},
+		"refs that lead to each other": {func(j *job) {
+			j.write(".git/refs/heads/x", "ref: refs/heads/x\n")
+			j.write(".git/HEAD", "ref: refs/heads/x\n")
+		}, ""},
+		"a linked work tree": {func(j *job) {
+			other := filepath.Join(filepath.Dir(j.dir), "other")
+			gitIn(t, filepath.Dir(j.dir), "clone", "--quiet", s.project(), other)
+			if err := os.RemoveAll(j.dir); err != nil {
+				j.t.Fatal(err)
+			}
+			gitIn(t, other, "worktree", "add", "--quiet", "-b", "x", j.dir)
+		}, s.main},
+		"a repository elsewhere": {func(j *job) {
+			other := filepath.Join(filepath.Dir(j.dir), "other")
+			if err := os.Rename(filepath.Join(j.dir, ".git"), other); err != nil {
+				j.t.Fatal(err)
+			}
+			j.write(".git", "gitdir: ../other\n")
+		}, s.main},
+		"a link to a repository elsewhere": {func(j *job) { j.link("/nowhere", ".git") }, ""},
+		"a branch without commits":         {func(j *job) { j.git("checkout", "--quiet", "--orphan", "x") }, ""},
+		"a name outside":                   {func(j *job) { j.write(".git/HEAD", "ref: refs/../../evil\n"); j.write("evil", s.main+"\n") }, ""},
+		"a link in the place of HEAD":      {func(j *job) { j.link("/etc/hostname", ".git/HEAD") }, ""},
+		"a pipe in the place of HEAD":      {func(j *job) { j.pipe(".git/HEAD") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
