@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -132,29 +133,19 @@ func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
 			return time.Time{}
 		}
 	}
-	p.last.limit = p.limit(now, n)
-	if p.backoff.blocked(now) {
-		return p.backoff.until
-	}
 	allowed := min(n, p.room())
-	if q := p.quota; q != nil {
-		allowed = q.allow(now, p, allowed)
-		if p.last.limit == "" && allowed < n {
+	p.last.limit = p.limit(now, n)
+	if q := p.quota; q != nil && !p.backoff.blocked(now) {
+		free := min(allowed, max(0, q.left()))
+		if allowed = q.allow(now, p, allowed); allowed < free {
 			p.last.limit = "jobs wait for machines of other pools of its group, which can have no more than " + count(q.most, "machine")
 		}
 	}
-	if coming := p.count[Requested] + p.count[Creating]; p.MaxComing > 0 && allowed > p.MaxComing-coming {
-		p.last.limit = fmt.Sprintf("no more than %d machines are on their way at once", p.MaxComing)
-		allowed = max(0, p.MaxComing-coming)
-	}
-	if p.backoff.hopeless() {
-		p.last.limit = "one machine at a time is tried: " + p.backoff.why
-		allowed = max(0, min(allowed, 1-p.count[Requested]-p.count[Creating]))
-	}
-	throttled := min(allowed, p.bucket.ready(now))
-	p.bucket.take(throttled)
+	allowed, limit := p.able(now, allowed)
+	p.last.limit = cmp.Or(limit, p.last.limit)
+	p.bucket.take(allowed)
 	why := ""
-	for range throttled {
+	for range allowed {
 		if why == "" {
 			why = f.policy.Sentence(&p.last.view, p.last.plan)
 		}
@@ -163,8 +154,10 @@ func (f *Fleet) grow(now time.Time, p *pool, n int) time.Time {
 		f.wait(m, now.Add(p.BootTimeout))
 		f.act(Action{Kind: Create, Pool: p.Name, Request: request, Why: why})
 	}
-	if throttled < allowed {
-		p.last.limit = fmt.Sprintf("no more than %g machines a second are asked for", p.bucket.rate)
+	switch {
+	case p.backoff.blocked(now):
+		return p.backoff.until
+	case allowed < n && p.bucket.ready(now) == 0: // also where others make way first: they do so for what can be asked for
 		return p.bucket.next()
 	}
 	return time.Time{}

@@ -106,7 +106,7 @@ func (g *group) shortage() string {
 	var pools []string
 	for _, p := range g.pools {
 		text := fmt.Sprintf("pool %s has no free slot", p.Name)
-		if n := p.count[Requested] + p.count[Creating]; n > 0 {
+		if n := p.arriving(); n > 0 {
 			text += ", and " + count(n, "machine") + " on the way"
 		}
 		if p.last.limit != "" {

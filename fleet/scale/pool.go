@@ -3,6 +3,7 @@ package scale
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 )
@@ -74,16 +75,44 @@ func (p *pool) limit(now time.Time, n int) string {
 	switch {
 	case p.backoff.blocked(now):
 		return "no machines are asked for until " + p.backoff.until.UTC().Format(time.TimeOnly) + ": " + p.backoff.why
+	case p.quota != nil && p.quota.left() < min(n, p.room()):
+		return "its group has " + ofIts(p.quota.left(), p.quota.most)
 	case p.room() < n:
-		return "the pool has its " + count(p.MaxInstances, "machine")
-	case p.quota != nil && p.quota.left() < n:
-		return "its group has its " + count(p.quota.most, "machine")
+		return "the pool has " + ofIts(p.room(), p.MaxInstances)
 	}
 	return ""
 }
 
-// coming is how many slots are on their way.
-func (p *pool) coming() int { return (p.count[Requested] + p.count[Creating]) * p.Slots }
+// ofIts says how many machines there can still be, of those that a limit allows.
+func ofIts(left, most int) string {
+	if left > 0 {
+		return fmt.Sprintf("room for %d more of its %s", left, count(most, "machine"))
+	}
+	return "its " + count(most, "machine")
+}
+
+// able is how many of n machines the pool can ask for now, whatever else its group has. If something but its number of machines and a pause keeps it from more, limit is that.
+func (p *pool) able(now time.Time, n int) (able int, limit string) {
+	if p.backoff.blocked(now) {
+		return 0, ""
+	}
+	able = min(n, p.room())
+	if p.MaxComing > 0 && able > p.MaxComing-p.arriving() {
+		able, limit = max(0, p.MaxComing-p.arriving()), "no more than "+count(p.MaxComing, "machine")+" may be on the way at once"
+	}
+	if p.backoff.hopeless() {
+		able, limit = max(0, min(able, 1-p.arriving())), "one machine at a time is tried: "+p.backoff.why
+	}
+	if ready := p.bucket.ready(now); ready < able {
+		able, limit = ready, fmt.Sprintf("no more than %g machines a second are asked for", p.bucket.rate)
+	}
+	return able, limit
+}
+
+// arriving is how many machines are on their way, and coming how many slots.
+func (p *pool) arriving() int { return p.count[Requested] + p.count[Creating] }
+
+func (p *pool) coming() int { return p.arriving() * p.Slots }
 
 // openInstance is the machine that the next job gets: the fullest, so that others can go.
 func (p *pool) openInstance() *instance {

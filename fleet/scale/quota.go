@@ -58,16 +58,16 @@ func (p *pool) lack(now time.Time) int {
 	if p.backoff.blocked(now) {
 		return 0
 	}
-	slots := p.waiting - p.coming() - p.count[Suspended]*p.Slots
-	return min(p.room(), max(0, slots+p.Slots-1)/p.Slots)
+	return p.claim()
 }
 
-// lack is the same for all pools of the group but one.
-func (q *quota) lack(now time.Time, but *pool) (n int) {
-	for _, p := range q.pools {
-		if p != but {
-			n += p.lack(now)
-		}
+// claim is the same also during a pause: idle machines of other pools that took these places would be ended for the next try. After a failure it is one place until something
+// has succeeded, as what others give up for it may be lost.
+func (p *pool) claim() int {
+	slots := p.waiting - p.coming() - p.count[Suspended]*p.Slots
+	n := min(p.room(), max(0, slots+p.Slots-1)/p.Slots)
+	if p.backoff.failures > 0 {
+		n = min(n, max(0, 1-p.arriving()))
 	}
 	return n
 }
@@ -86,13 +86,17 @@ func (p *pool) growth(now time.Time, yields bool) int {
 	if q == nil {
 		return p.room()
 	}
-	n := q.left() - q.lack(now, p)
+	n := q.left()
 	if yields {
 		n += q.going()
-		for _, other := range q.pools {
-			if other != p && other.lack(now) == 0 {
-				n += other.idle.Len() + other.count[Suspended]
-			}
+	}
+	for _, other := range q.pools {
+		if other == p {
+			continue
+		}
+		lack := other.lack(now)
+		if n -= lack; yields && lack == 0 {
+			n += other.idle.Len() + other.count[Suspended]
 		}
 	}
 	return max(0, min(n, p.room()))
@@ -101,21 +105,35 @@ func (p *pool) growth(now time.Time, yields bool) int {
 // allow is how many of some machines that a policy wants the pool can have: those that jobs wait for come before those that are to be idle.
 func (q *quota) allow(now time.Time, p *pool, n int) int {
 	left := max(0, q.left())
-	return min(n, left, max(p.lack(now), left-q.lack(now, p)))
+	rest := left
+	for _, other := range q.pools {
+		if other != p {
+			rest -= other.claim()
+		}
+	}
+	return min(n, left, max(p.lack(now), rest))
 }
 
 // makeWay ends machines without jobs where others wait for machines of another pool, and the group can have no more: whatever a policy keeps, jobs come first.
+// No more are ended than can be made now: the others follow as limits and pauses let them.
 func makeWay(f *Fleet, now time.Time) {
+	if f.stopped {
+		return
+	}
 	for _, p := range f.pools {
 		q := p.quota
 		if q == nil || q.pools[0] != p {
 			continue
 		}
-		lack := q.lack(now, nil)
-		if lack == 0 {
+		able := 0
+		for _, p := range q.pools {
+			n, _ := p.able(now, p.lack(now))
+			able += n
+		}
+		if able == 0 {
 			continue
 		}
-		for n := lack - q.left() - q.going(); n > 0; n-- {
+		for n := able - q.left() - q.going(); n > 0; n-- {
 			m := q.leastNeeded(f, now)
 			if m == nil {
 				break

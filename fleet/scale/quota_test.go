@@ -117,3 +117,170 @@ func TestNoMachineMakesWayWhereAnotherGroupHasRoom(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+// onlyIn is a policy that keeps machines idle in one pool, and in others none.
+type onlyIn struct {
+	scale.Policy
+	pool   string
+	others scale.Policy
+}
+
+func (o onlyIn) Plan(now time.Time, v *scale.View) scale.Plan {
+	if v.Pool.Name == o.pool {
+		return o.Policy.Plan(now, v)
+	}
+	return o.others.Plan(now, v)
+}
+
+// crowded is a group whose six machines are idle ones of pool a, where five jobs wait for pool b.
+func crowded(t *testing.T, change func(b *scale.Pool)) *cloud {
+	a, b := shared()
+	for _, p := range []*scale.Pool{&a, &b} {
+		p.MaxInstances, p.GroupInstances = 0, 6
+	}
+	change(&b)
+	c := newCloud(t, onlyIn{classic(t, schedule.Policy{IdleCount: 6, IdleTime: time.Minute}), "a", classic(t, schedule.Policy{})}, a, b)
+	c.decide()
+	c.boot()
+	c.decide()
+	c.want(6, 0)
+	c.history = nil
+	for i := range 5 {
+		c.ask(fmt.Sprint("big-", i), big)
+	}
+	return c
+}
+
+// acted is how many actions of a kind there were in a pool.
+func (c *cloud) acted(k scale.Kind, pool string) (n int) {
+	for _, a := range c.history {
+		if a.Kind == k && a.Pool == pool {
+			n++
+		}
+	}
+	return n
+}
+
+func TestNoMoreMachinesMakeWayThanCanBeMadeNow(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(b *scale.Pool){
+		"two at once":         func(b *scale.Pool) { b.MaxComing = 2 },
+		"two and then slowly": func(b *scale.Pool) { b.Throttle = scale.Throttle{Limit: 1. / 60, Burst: 2} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := crowded(t, change)
+			c.decide()
+			c.pass(0)
+			c.pass(0)
+			if made, gone := c.acted(scale.Create, "b"), c.acted(scale.Delete, "a"); made != 2 || gone != 2 {
+				t.Errorf("%d machines made way for %d", gone, made)
+			}
+			for range 5 { // the others follow
+				c.pass(2 * time.Minute)
+				c.boot()
+			}
+			c.decide()
+			if len(c.jobs) != 5 || c.acted(scale.Delete, "a") != 5 || c.acted(scale.Create, "a") != 0 {
+				t.Errorf("%d jobs run; of a, %d machines were ended and %d made", len(c.jobs), c.acted(scale.Delete, "a"), c.acted(scale.Create, "a"))
+			}
+		})
+	}
+}
+
+func TestTheThrottleAloneAsksForTheNextMachineToMakeWay(t *testing.T) {
+	t.Parallel()
+	c := crowded(t, func(b *scale.Pool) { b.Throttle = scale.Throttle{Limit: 1. / 60, Burst: 1} })
+	c.decide()
+	c.decide()
+	c.pass(61 * time.Second) // as far as the fleet asks for decisions
+	if gone := c.acted(scale.Delete, "a"); gone != 2 {
+		t.Errorf("%d machines made way", gone)
+	}
+}
+
+// The first try is with all machines that jobs wait for; the others are with one, whose place is kept meanwhile.
+func TestMachinesThatAlwaysFailCostOthersNoMoreThanTheirPlaces(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(c *cloud, request string){
+		"when they are ready": func(c *cloud, request string) { c.fleet.Failed(c.now, request, "the ready command failed") },
+		"when they are asked for": func(c *cloud, request string) {
+			c.fleet.CreateFailed(c.now, request, scale.Failure{Kind: scale.Quota})
+			delete(c.machines, request)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := crowded(t, func(*scale.Pool) {})
+			c.hold = true
+			for end := c.now.Add(time.Hour); c.now.Before(end); {
+				c.pass(5 * time.Second)
+				for _, a := range c.asked {
+					if a.Kind == scale.Create && a.Pool == "b" {
+						fail(c, a.Request)
+						continue
+					}
+					c.carryOut(a)
+				}
+				c.asked = nil
+				c.boot()
+			}
+			created, gone := c.acted(scale.Create, "a"), c.acted(scale.Delete, "a")
+			if tries := c.acted(scale.Create, "b"); gone > 5 || created > 5 || tries < 8 {
+				t.Errorf("of a, %d machines were ended and %d made, for %d tries", gone, created, tries)
+			}
+		})
+	}
+}
+
+func TestNoMachineMakesWayOnceNoneIsMade(t *testing.T) {
+	t.Parallel()
+	c := crowded(t, func(*scale.Pool) {})
+	c.fleet.Stop()
+	c.pass(time.Hour)
+	c.want(0, 0)
+}
+
+func TestALimitSaysHowManyMachinesAreLeft(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		pool, group int
+		want        string
+	}{
+		"of the pool":          {4, 0, "the pool has room for 4 more of its 4 machines"},
+		"of the group":         {0, 4, "its group has room for 4 more of its 4 machines"},
+		"of the pool, first":   {4, 4, "the pool has room for 4 more of its 4 machines"},
+		"of one machine":       {1, 0, "the pool has room for 1 more of its 1 machine"},
+		"of the smaller group": {4, 3, "its group has room for 3 more of its 3 machines"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := small()
+			p.Group, p.MaxInstances, p.GroupInstances = "g", test.pool, test.group
+			c := newCloud(t, adaptive(), p)
+			for i := range 5 {
+				c.ask(fmt.Sprint("job-", i))
+			}
+			c.decide()
+			if why := c.fleet.Explain(c.now)[0].Why; !strings.HasSuffix(why, test.want) {
+				t.Error(why)
+			}
+		})
+	}
+}
+
+func TestALimitSaysThatJobsOfOtherPoolsComeFirst(t *testing.T) {
+	t.Parallel()
+	a, b := shared()
+	for _, p := range []*scale.Pool{&a, &b} {
+		p.MaxInstances, p.GroupInstances = 0, 5
+	}
+	c := newCloud(t, onlyIn{classic(t, schedule.Policy{IdleCount: 6, IdleTime: time.Minute}), "a", classic(t, schedule.Policy{})}, a, b)
+	for i := range 3 {
+		c.ask(fmt.Sprint("big-", i), big)
+	}
+	c.decide()
+	if why := c.fleet.Explain(c.now)[0].Why; !strings.HasSuffix(why, "jobs wait for machines of other pools of its group, which can have no more than 5 machines") {
+		t.Error(why)
+	}
+}
