@@ -57,8 +57,8 @@ type use struct {
 	ID      string              `json:"id"`
 	Order   instancegroup.Order `json:"order"`
 	Created time.Time           `json:"created"`
-	// Answered says that somebody has answered there.
-	Answered bool `json:"answered,omitempty"`
+	// Silent says that nobody has answered there yet. Records of versions that did not know have it as false: their hosts count as good ones.
+	Silent bool `json:"silent,omitempty"`
 	// Leaving says that it is on its way back to the list.
 	Leaving bool `json:"leaving,omitempty"`
 	// Reason is why it could not be reset.
@@ -101,8 +101,15 @@ func (c *cloud) Open(_ context.Context, log instancegroup.Logger, settings insta
 			return info, options.At("its key cannot be read: "+err.Error(), "hosts", i, "key_file")
 		}
 	}
-	if err := errors.Join(instancegroup.Load(settings, record, &c.taken), instancegroup.Load(settings, leftRecord, &c.left)); err != nil {
+	if err := instancegroup.Load(settings, record, &c.taken); err != nil {
 		return info, err
+	}
+	err = instancegroup.Load(settings, leftRecord, &c.left)
+	if err != nil { // it only says which host comes first
+		log.Warn("the record of how hosts were given back is ignored: they are taken in the order of the list", "error", err)
+	}
+	if err != nil || c.left == nil {
+		c.left = map[string]left{}
 	}
 	maps.DeleteFunc(c.left, func(name string, _ left) bool {
 		_, listed := c.host(name)
@@ -209,7 +216,7 @@ func (c *cloud) Create(ctx context.Context, order instancegroup.Order) (string, 
 		return "", &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf("all %d hosts of the list that could be are in use", len(fits))}
 	}
 	name := fits[i].Name
-	u := &use{ID: name + "-" + strings.ToLower(rand.Text()[:8]), Order: order, Created: time.Now().UTC()}
+	u := &use{ID: name + "-" + strings.ToLower(rand.Text()[:8]), Order: order, Created: time.Now().UTC(), Silent: true}
 	c.taken[name] = u
 	if err := c.save(); err != nil {
 		delete(c.taken, name)
@@ -244,8 +251,8 @@ func (c *cloud) Connect(ctx context.Context, m instancegroup.Machine, _ string, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.taken {
-		if u.ID == m.ID && !u.Answered && c.ctx.Err() == nil {
-			u.Answered = true
+		if u.ID == m.ID && u.Silent && c.ctx.Err() == nil {
+			u.Silent = false
 			_ = c.save() // it is tried again with the next change, and no reason not to connect
 		}
 	}
@@ -307,7 +314,7 @@ func (c *cloud) leave(name string, u *use) error {
 
 // free says that a host is in the list again. The caller holds the lock.
 func (c *cloud) free(name string) error {
-	c.left[name] = left{At: time.Now().UTC(), Failed: !c.taken[name].Answered}
+	c.left[name] = left{At: time.Now().UTC(), Failed: c.taken[name].Silent}
 	delete(c.taken, name)
 	return errors.Join(instancegroup.Save(c.settings, leftRecord, c.left), c.save())
 }

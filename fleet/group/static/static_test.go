@@ -303,6 +303,41 @@ func TestADeadHostKeepsNobodyWaitingWhileThereAreOthers(t *testing.T) {
 	}
 }
 
+// The record of hosts in use of the version before says of none whether somebody has answered.
+func TestAHostFromAnOlderRecordIsNoDeadOne(t *testing.T) {
+	state := t.TempDir()
+	old := `{"one":{"id":"one-abcdefgh","order":{},"created":"2026-03-02T08:00:00Z"}}`
+	if err := os.WriteFile(filepath.Join(state, "taken.json"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := open(t, state, static.Options{Hosts: []static.Host{{Name: "one", Address: "127.0.0.1:1"}, {Name: "two", Address: "127.0.0.1:2"}}})
+	if _, err := g.Delete(t.Context(), []string{"one-abcdefgh"}); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"two", "one"} { // and one again, as it was given back before two
+		if got := once(t, g, fmt.Sprint("r", n), true); got != want {
+			t.Errorf("host %d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestADamagedRecordOfHowHostsWereGivenBackIsIgnored(t *testing.T) {
+	for name, text := range map[string]string{"cut": `{"one":{"at":"2026-`, "partly wrong": `{"two":{"failed":false},"one":{"failed":"yes"}}`, "null": `null`, "empty": ``} {
+		t.Run(name, func(t *testing.T) {
+			state := t.TempDir()
+			if err := os.WriteFile(filepath.Join(state, "left.json"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g := open(t, state, static.Options{Hosts: []static.Host{{Name: "one", Address: "127.0.0.1:1"}, {Name: "two", Address: "127.0.0.1:2"}}})
+			for n, want := range []string{"one", "two"} {
+				if got := once(t, g, fmt.Sprint("r", n), true); got != want {
+					t.Errorf("host %d is %q, want %q", n, got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestAKeyThatIsNotThereIsAMistakeOfItsOption(t *testing.T) {
 	basic, err := static.New(static.Options{Hosts: []static.Host{{Address: "a"}, {Address: "b", KeyFile: "/nowhere/key"}}})
 	if err != nil {
