@@ -345,6 +345,9 @@ func errorsOf(err error, ids []string) map[string]error {
 
 // names reports whether a line has an id, and not as a part of another one.
 func names(line, id string) bool {
+	if id == "" {
+		return false
+	}
 	part := func(r byte) bool {
 		return r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 	}

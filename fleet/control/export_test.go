@@ -7,3 +7,6 @@ func (f *Fleet) Kill() {
 	f.stop()
 	f.mu.Unlock()
 }
+
+// ErrorsOf divides the error of a call among machines.
+var ErrorsOf = errorsOf

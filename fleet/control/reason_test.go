@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,4 +84,17 @@ func TestEachMachineThatCannotBeDeletedSaysItsOwnErrorNowAndThen(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestALineNamesAMachineByItsWholeID(t *testing.T) {
+	t.Parallel()
+	err := errors.New("i-1 is locked\ni-10: no such machine\nthe cloud is slow")
+	got := map[string]string{}
+	for id, err := range control.ErrorsOf(err, []string{"i-1", "i-10", "i", ""}) {
+		got[id] = err.Error()
+	}
+	want := map[string]string{"i-1": "i-1 is locked\nthe cloud is slow", "i-10": "i-10: no such machine\nthe cloud is slow", "i": "the cloud is slow", "": "the cloud is slow"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
