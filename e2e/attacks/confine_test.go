@@ -25,8 +25,8 @@ type theft struct {
 var thefts = []theft{
 	{row: "files of the user", script: `cat V/home/secret`},
 	{row: "what other steps leave in the run's home and temporary folders", before: `echo CANARY >~/note; echo CANARY >$TMPDIR/note`, script: `find V/tmp -name note -exec cat {} +`},
-	{row: "inputs, outputs and scripts of other steps", beside: `echo CANARY >"${{ output_file }}.part"; touch given; while ! test -e done; do sleep 0.01; done`, script: `while ! test -e given; do sleep 0.01; done; cat V/tmp/step-runner-*/files/*`},
-	{row: "other processes, their environment and memory", beside: `LEAK=CANARY sh -c 'while ! test -e done; do sleep 0.01; done'`, script: `cat /proc/[0-9]*/environ`},
+	{row: "inputs, outputs and scripts of other steps", beside: `touch started; echo CANARY >"${{ output_file }}.part"; touch given; while ! test -e done; do sleep 0.01; done`, script: `while ! test -e given; do sleep 0.01; done; cat V/tmp/step-runner-*/files/*`},
+	{row: "other processes, their environment and memory", beside: `LEAK=CANARY sh -c 'touch started; while ! test -e done; do sleep 0.01; done'`, script: `cat /proc/[0-9]*/environ`},
 	{row: "the event log and the trace", before: `echo CANARY`, script: `cat trace.json trace.json.events*`},
 	{row: "the cache of components", script: `cat V/home/.cache/step-runner/secret`},
 	{row: "shared memory", before: `echo CANARY >/dev/shm/NAME`, script: `cat /dev/shm/NAME`},
@@ -75,8 +75,8 @@ func (theft theft) commit(t *testing.T, confine string) (loot, canary string) {
 	t.Cleanup(func() { _ = os.Remove("/dev/shm/" + name) })
 	fill := strings.NewReplacer("V/", v.dir+"/", "CANARY", canary, "NAME", name).Replace
 	v.write("hostile/func.yml", "spec: {}\n---\nexec:\n  script: |\n    while ! test -e started; do sleep 0.01; done\n    { "+fill(theft.script)+"\n    } >loot 2>/dev/null || true\n    touch done\n")
-	before, beside := cmp.Or(theft.before, "true"), cmp.Or(theft.beside, "true")
-	v.write("steps.yml", "- {name: before, script: \""+fill(before)+"\"}\n- parallel:\n  - name: beside\n    script: |\n      touch started\n      "+
+	before, beside := cmp.Or(theft.before, "true"), cmp.Or(theft.beside, "touch started")
+	v.write("steps.yml", "- {name: before, script: \""+fill(before)+"\"}\n- parallel:\n  - name: beside\n    script: |\n      "+
 		fill(beside)+"\n  - {name: hostile, step: ./hostile, confine: "+confine+"}\n")
 	v.mustRun("run", "steps.yml", "--output-file", "trace.json", "--timeout", "1m")
 	return v.read("loot"), canary
