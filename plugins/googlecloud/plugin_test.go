@@ -120,7 +120,9 @@ func TestThePluginPassesTheSuiteWhenTheAPIFails(t *testing.T) {
 				}
 				return f
 			}
-			grouptest.Run(t, plugintest.Subject(s.config(t, mode)))
+			subject := plugintest.Subject(s.config(t, mode))
+			subject.Patience = 3 * time.Minute // every failure is waited for before the next try
+			grouptest.Run(t, subject)
 			s.change(func() {
 				if len(s.vms)+len(s.disks) > 0 {
 					t.Errorf("%d instances and %d disks are left", len(s.vms), len(s.disks))
