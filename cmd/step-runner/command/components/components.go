@@ -86,7 +86,7 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 // Open makes the source of one run's components. What is fetched is laid out in folder, which is the run's own; local
 // components are seen from workDir.
 func (o *Flags) Open(p *command.Program, folder, workDir string) (*source.Resolver, error) {
-	r, err := o.OpenAhead(p, folder, workDir)
+	r, err := o.open(p, folder, workDir)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +100,18 @@ func (o *Flags) Open(p *command.Program, folder, workDir string) (*source.Resolv
 
 // OpenAhead is Open for a run that checks its project out in workDir: the lock file and the sources.toml of the project are read after that.
 func (o *Flags) OpenAhead(p *command.Program, folder, workDir string) (*source.Resolver, error) {
+	r, err := o.open(p, folder, workDir)
+	if err != nil {
+		return nil, err
+	}
+	if r.Rules, err = o.Rules(p, ""); err != nil { // a mistake in the user's own is said at once
+		return nil, err
+	}
+	return r, nil
+}
+
+// open makes a source that knows neither the lock file nor the rules, and how to read both.
+func (o *Flags) open(p *command.Program, folder, workDir string) (*source.Resolver, error) {
 	kept, err := o.OpenCache(p, folder)
 	if err != nil {
 		return nil, err
@@ -119,9 +131,6 @@ func (o *Flags) OpenAhead(p *command.Program, folder, workDir string) (*source.R
 	}
 	for _, b := range bundles {
 		r.Stores = append(r.Stores, b)
-	}
-	if r.Rules, err = o.Rules(p, ""); err != nil { // a mistake in the user's own is said at once
-		return nil, err
 	}
 	r.Project = &source.Project{Read: func() (*lock.File, source.Rules, error) {
 		locked, err := readLock(o, workDir)
