@@ -132,7 +132,7 @@ var importRules = []importRule{
 	{"local/store", []string{"internal/...", "steps/value"}, nil, "it keeps what jobs leave"},
 	{"manager/gitlab", []string{}, nil, "the runner API is a client like any other"},
 	{"manager/gitlab/gitlabtest", []string{"manager/gitlab"}, nil, "it is GitLab, and knows no runner"},
-	{"manager/config", []string{"executor", "fleet/schedule", "steps/diag", "steps/diag/problems", "internal/account", "internal/egress", "internal/silence", "internal/wholefile", "internal/pluginoption"}, nil, "a configuration says what is wanted, and does nothing"},
+	{"manager/config", []string{"executor", "fleet/schedule", "steps/diag", "steps/diag/problems", "internal/account", "internal/egress", "internal/shellword", "internal/silence", "internal/wholefile", "internal/pluginoption"}, nil, "a configuration says what is wanted, and does nothing"},
 	{"manager/cachestore", []string{"steps/catalog/cachekey", "steps/frontend/gitlabci/compile", "manager/config"}, nil, "it names objects, and knows no store"},
 	{"manager/cachestore/cachestoretest", []string{"manager/cachestore"}, nil, "a suite knows the contract alone"},
 	{"manager/cachestore/kinds", []string{"manager/cachestore", "manager/cachestore/s3", "manager/cachestore/gcs", "manager/cachestore/azure", "manager/config"}, nil, "it knows the stores by their names"},

@@ -223,6 +223,21 @@ func TestStartErrorsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
+// What another user may do cannot be asked as root, so that the error names all that it may be.
+func TestAFolderThatItsUserCannotEnterIsNamed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has other users")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Run(t.Context(), nil, Spec{Args: []string{"/bin/true"}, Env: testEnv(), Dir: dir, User: &User{ID: 65534, Group: 65534}})
+	if !errors.Is(err, ErrNotExecutable) || !strings.Contains(err.Error(), "no permission to enter the work directory "+dir+" or to execute /bin/true, as the user with the number 65534") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOutputIsByteExact(t *testing.T) {
 	const size = 10 << 20
 	outSum, errSum := sha256.New(), sha256.New()

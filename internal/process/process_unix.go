@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rungci/rung/internal/confine"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/internal/textbusy"
 )
 
@@ -115,6 +116,9 @@ func (s *Spec) explain(program string, err error) error {
 		return s.fail(ErrNotExecutable, err, "%s needs %s to run, which does not exist; install it or correct the #! line", program, interpreter(file))
 	case errors.Is(err, unix.EACCES) && info.Mode()&0o111 == 0:
 		return s.fail(ErrNotExecutable, err, "%s has no execute permission; run chmod +x on it or start it with its interpreter", program)
+	case errors.Is(err, unix.EACCES) && s.User != nil && s.Dir != "": // what root may do says nothing
+		return s.fail(ErrNotExecutable, err, "no permission to enter the work directory %s or to execute %s, as the user with the number %d; check with: sudo -u '#%[3]d' ls -ld %s/. %s",
+			s.Dir, program, s.User.ID, shellword.Of(s.Dir), shellword.Of(file))
 	case errors.Is(err, unix.EACCES):
 		return s.fail(ErrNotExecutable, err, "no permission to execute %s or its interpreter: this user may not, or its file system is mounted noexec", program)
 	}

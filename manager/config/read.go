@@ -14,6 +14,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/internal/egress"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/steps/diag"
 	"github.com/rungci/rung/steps/diag/problems"
 )
@@ -83,7 +84,7 @@ func permissions(path string, mode fs.FileMode, c *Config) []problems.Problem {
 		return []problems.Problem{{Warning: true, Rule: "config/readable-token", Diagnostic: diag.Diagnostic{
 			Span:    diag.Span{File: path},
 			Message: fmt.Sprintf("other users on this machine can read the tokens in this file (mode %04o)", mode.Perm()),
-			Hint:    "chmod 600 " + filepath.Base(path),
+			Hint:    "chmod 600 " + shellword.Of(path),
 		}}}
 	}
 	return nil
