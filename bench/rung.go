@@ -32,6 +32,7 @@ type start struct {
 	concurrent int
 	entry      string // the rest of its [[runners]] in config.toml
 	counts     string // a file for the number of programs that are started; empty: nobody counts
+	env        []string
 }
 
 // runManager starts a manager. The caller ends it; it also ends with this process, on Linux.
@@ -74,7 +75,7 @@ func (w *world) run(s start, program, address string) (*running, error) {
 		args = append([]string{"perf", "stat", "-x,", "-o", s.counts, "-e", programStarted, "--"}, args...)
 	}
 	r := &running{server: s.server, cmd: exec.Command(args[0], args[1:]...)}
-	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = append(os.Environ(), "TMPDIR="+s.dir), said, said
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = append(append(os.Environ(), "TMPDIR="+s.dir), s.env...), said, said
 	r.began = time.Now()
 	if err := startWithin(r.cmd); err != nil {
 		return nil, err

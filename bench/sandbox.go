@@ -4,7 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +14,10 @@ import (
 )
 
 // sandboxFigures are of jobs in sandboxes of gVisor. They need root, and runsc, which RUNG_RUNSC names or scripts/runsc.sh has built.
-var sandboxFigures = []figure{{name: "sandbox job, to runsc run", unit: "x ", target: 1.3, measure: sandboxStart}}
+var sandboxFigures = []figure{
+	{name: "sandbox job, to runsc run", unit: "x ", target: 1.3, measure: sandboxStart},
+	{name: "runner: sandbox job, to runsc run", unit: "x ", target: 1.3, measure: sandboxHandedOut},
+}
 
 // sandboxRounds is how often a sandbox is started: the promise is about the median of so many.
 const sandboxRounds = 20
@@ -20,58 +25,77 @@ const sandboxRounds = 20
 // sandboxStart returns how long the first command of a job takes to print something, from the start of `step-runner local`, as a share of what a
 // bare `runsc run` of the same root takes until the first command of steps that a step-runner, its main process, runs there.
 func sandboxStart(w *world) (float64, string, error) {
-	runsc := os.Getenv("RUNG_RUNSC")
-	if runsc == "" {
-		runsc = filepath.Join("build", "runsc")
-	}
-	runsc, err := exec.LookPath(runsc)
+	s, err := w.sandbox()
 	if err != nil {
-		return 0, "", skipped("runsc is not built; scripts/runsc.sh does that")
-	}
-	if runsc, err = filepath.Abs(runsc); err != nil {
-		return 0, "", err
-	}
-	if os.Geteuid() != 0 {
-		return 0, "", skipped("sandboxes without an engine need root")
-	}
-	if _, err := w.memory(); err != nil {
-		return 0, "", err
-	}
-	root := filepath.Join(w.inMemory, "root")
-	if err := makeRoot(root); err != nil {
 		return 0, "", err
 	}
 	dir, err := w.repository("sandbox", fmt.Sprintf("job:\n  image: root\n  variables: {GIT_STRATEGY: none}\n  script: [echo %s]\n", firstWords))
 	if err != nil {
 		return 0, "", err
 	}
-	env := []string{"TMPDIR=" + w.inMemory, "RUNG_RUNSC=" + runsc, "RUNG_SANDBOX_IMAGES=" + w.inMemory, "DOCKER_HOST=unix:///nowhere"}
-	ours := command{args: []string{w.runner, "local", "--isolation", "sandbox", "--network", "none"}, dir: dir, env: env}
-	if _, err := ours.untilItPrints(firstWords); err != nil { // which makes folders in the root
-		return 0, "", err
-	}
-	bundle, err := w.sandboxBundle(root)
+	ours := command{args: []string{w.runner, "local", "--isolation", "sandbox", "--network", "none"}, dir: dir, env: append(s.env, "TMPDIR="+w.inMemory)}
+	ratio, peer, mine, err := inTurn(sandboxRounds, s.peer, func() (time.Duration, error) { return ours.untilItPrints(firstWords) })
+	return ratio, fmt.Sprintf("runsc run in %s, local in %s, each until its first output", ms(peer), ms(mine)), err
+}
+
+// sandboxHandedOut is the same from the hand-out of a job to a manager.
+func sandboxHandedOut(w *world) (float64, string, error) {
+	s, err := w.sandbox()
 	if err != nil {
 		return 0, "", err
 	}
-	peer := command{args: []string{
-		runsc, "--root", filepath.Join(w.inMemory, "runsc"), "--network=none", "--overlay2=root:memory", "--ignore-cgroups", "--gofer-network-namespace=new",
-		"run", "--bundle", bundle, "bench",
-	}}
-	var ratios []float64
-	var mine, theirs []time.Duration
-	for range sandboxRounds {
-		a, err := ours.untilItPrints(firstWords)
-		if err != nil {
-			return 0, "", err
-		}
-		b, err := peer.untilItPrints(firstWords)
-		if err != nil {
-			return 0, "", err
-		}
-		mine, theirs, ratios = append(mine, a), append(theirs, b), append(ratios, float64(a)/float64(b))
+	const entry = `executor = "docker"
+  [runners.docker]
+    image = "root"
+  [runners.isolation]
+    default = "sandbox"
+  [runners.policy]
+    network = "none"
+`
+	ratio, peer, mine, err := w.handedOut(sandboxRounds, entry, s.env, s.peer)
+	return ratio, fmt.Sprintf("runsc run in %s until its first output, a job in %s from its hand-out", ms(peer), ms(mine)), err
+}
+
+// sandboxes is what jobs in sandboxes without an engine are measured with.
+type sandboxes struct {
+	env  []string // of our programs
+	peer command  // a bare `runsc run` of the same root
+}
+
+// sandbox makes the root and the bundle of the peer, once.
+func (w *world) sandbox() (*sandboxes, error) {
+	runsc := os.Getenv("RUNG_RUNSC")
+	if runsc == "" {
+		runsc = filepath.Join("build", "runsc")
 	}
-	return median(ratios), fmt.Sprintf("runsc run in %s, local in %s, each until its first output", ms(median(theirs)), ms(median(mine))), nil
+	runsc, err := exec.LookPath(runsc)
+	if err != nil {
+		return nil, skipped("runsc is not built; scripts/runsc.sh does that")
+	}
+	if runsc, err = filepath.Abs(runsc); err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 {
+		return nil, skipped("sandboxes without an engine need root")
+	}
+	if _, err := w.memory(); err != nil {
+		return nil, err
+	}
+	root := filepath.Join(w.inMemory, "root")
+	if err := makeRoot(root); err != nil {
+		return nil, err
+	}
+	bundle, err := w.sandboxBundle(root)
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxes{
+		env: []string{"RUNG_RUNSC=" + runsc, "RUNG_SANDBOX_IMAGES=" + w.inMemory, "DOCKER_HOST=unix:///nowhere"},
+		peer: command{args: []string{
+			runsc, "--root", filepath.Join(w.inMemory, "runsc"), "--network=none", "--overlay2=root:memory", "--ignore-cgroups", "--gofer-network-namespace=new",
+			"run", "--bundle", bundle, "bench",
+		}},
+	}, nil
 }
 
 // makeRoot makes the files of a system of busybox alone.
@@ -90,7 +114,7 @@ func makeRoot(root string) error {
 		return err
 	}
 	for _, name := range []string{"sh", "echo"} {
-		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
+		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

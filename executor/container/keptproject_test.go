@@ -57,7 +57,14 @@ func TestAKeptProjectIsListedAndRemovedUnlessAJobHasIt(t *testing.T) {
 	}
 }
 
-func TestFilesOfRootInAKeptProjectAreTheNextJobs(t *testing.T) {
+func TestFilesOfOthersInAKeptProjectAreTheNextJobs(t *testing.T) {
+	for user, left := range map[string]string{"worker": "0:0", "": "1234:1234"} {
+		t.Run("user "+user, func(t *testing.T) { othersFiles(t, user, left) })
+	}
+}
+
+// othersFiles leaves a kept project to somebody else, with a mode that nobody can use.
+func othersFiles(t *testing.T, user, left string) {
 	enginetest.Busybox(t)
 	o := options(t.TempDir())
 	e, err := o.open(t.Context())
@@ -67,7 +74,7 @@ func TestFilesOfRootInAKeptProjectAreTheNextJobs(t *testing.T) {
 	defer e.Close()
 	run := func(do func(executor.Environment)) {
 		j := job("rooted")
-		j.KeepProject, j.User = "rooted", "worker"
+		j.KeepProject, j.User = "rooted", user
 		env, err := e.Prepare(t.Context(), j, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +87,7 @@ func TestFilesOfRootInAKeptProjectAreTheNextJobs(t *testing.T) {
 	c := enginetest.Client(t)
 	run(func(env executor.Environment) {
 		made, err := c.ExecCreate(t.Context(), env.Layout().Name, client.ExecCreateOptions{User: "0", AttachStdout: true, Cmd: []string{
-			"sh", "-c", "cd /builds/project && mkdir -p a/b && echo x >a/b/file && chmod 400 a/b/file && chmod 500 a/b a && ln -s /etc/passwd link && chmod 000 . && chown 0:0 ."}})
+			"sh", "-c", "cd /builds/project && mkdir -p a/b && echo x >a/b/file && chmod 400 a/b/file && chmod 500 a/b a && ln -s /etc/passwd link && chmod 000 . && chown " + left + " ."}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +108,7 @@ func TestFilesOfRootInAKeptProjectAreTheNextJobs(t *testing.T) {
 		}
 	})
 	run(func(env executor.Environment) {
-		sh(t, env, "cd /builds/project && test -f a/b/file && rm -r a link && test -z \"$(ls -A)\" && test $(stat -c %u:%g /etc/passwd) = 0:0")
+		sh(t, env, "cd /builds/project && test -f a/b/file && rm -r a link && test -z \"$(ls -A)\" && test $(stat -c %u:%g /etc/passwd) = 0:0 && test $(stat -c %u:%a .) = $(id -u):755")
 	})
 	all, err := e.Kept(t.Context())
 	if err != nil {

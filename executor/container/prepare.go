@@ -271,7 +271,11 @@ func (v *preparation) serve(folders []folder) []string {
 		args = append(args, "--pass-environment")
 	}
 	for _, f := range folders {
-		args = append(args, fmt.Sprintf("--folder=%04o:%s", f.mode, f.path))
+		flag := "folder"
+		if v.kept != "" && f.path == v.layout.Project { // an earlier job may have changed it
+			flag = "own-folder"
+		}
+		args = append(args, fmt.Sprintf("--%s=%04o:%s", flag, f.mode, f.path))
 	}
 	return append(append(args, setup.Limits.Args()...), setup.Serve...)
 }
@@ -329,8 +333,8 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 		}
 		host.Mounts = append(host.Mounts, programMount(digest, false))
 	}
-	var folders []folder                          // that the step-runner makes, which saves calls of the engine
-	if digest != "" && v.root() && v.kept == "" { // a kept folder gets its owner and mode back
+	var folders []folder // that the step-runner makes, which saves calls of the engine
+	if digest != "" && v.root() {
 		folders = v.folders()
 	}
 	v.container, err = v.executor.client.Containers.Create(calling, v.name, v.platform().String(), &engine.Container{

@@ -37,6 +37,7 @@ type Flags struct {
 	endWith     []string // with what its owner ends it
 	unattended  time.Duration
 	folders     []string // that are made first, as MODE:PATH
+	ownFolders  []string // the same, which are this user's then
 	connected   string   // descriptors of the first connection to the socket, as IN,OUT
 }
 
@@ -56,8 +57,9 @@ func (o *Flags) Declare(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.endWith, "end-with", nil, "exit at once, with all runs, when `WHAT` happens: stdin (it is closed), line (one is read from it) or socket (it is removed)")
 	f.DurationVar(&o.unattended, "end-unattended", 0, "exit at once, with all runs, if no client is connected for `TIME` (default: never)")
 	f.StringArrayVar(&o.folders, "folder", nil, "create the folder `MODE:PATH` first, unless it exists")
+	f.StringArrayVar(&o.ownFolders, "own-folder", nil, "create the folder `MODE:PATH` first; one that exists gets this mode, and this user as its owner")
 	f.StringVar(&o.connected, "connected", "", "accept the pipes with the descriptors `IN,OUT` as the first connection to the socket")
-	for _, name := range []string{"end-with", "folder", "connected"} {
+	for _, name := range []string{"end-with", "folder", "own-folder", "connected"} {
 		_ = f.MarkHidden(name) // for the program that starts the server
 	}
 
@@ -101,7 +103,7 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 		return nil, exit.Usage("TLS, tokens and --no-auth require --listen").
 			Hinted("only your own user can connect to a unix socket")
 	}
-	if err := makeFolders(o.folders); err != nil {
+	if err := errors.Join(makeFolders(o.folders, false), makeFolders(o.ownFolders, true)); err != nil {
 		return nil, err
 	}
 	if o.listen != "" {
@@ -130,8 +132,9 @@ func (o *Flags) Open(p *command.Program) (endpoints []*Endpoint, err error) {
 	return endpoints, nil
 }
 
-// makeFolders creates folders that do not exist, each MODE:PATH with an octal mode, to which the umask does not apply.
-func makeFolders(folders []string) error {
+// makeFolders creates folders that do not exist, each MODE:PATH with an octal mode, to which the umask does not apply. With own, those that exist get
+// the mode, and this process's user as their owner.
+func makeFolders(folders []string, own bool) error {
 	for _, folder := range folders {
 		digits, path, _ := strings.Cut(folder, ":")
 		mode, err := strconv.ParseUint(digits, 8, 32)
@@ -142,10 +145,13 @@ func makeFolders(folders []string) error {
 			return fmt.Errorf("creating a folder: %w", err)
 		}
 		err = os.Mkdir(path, 0o700)
-		switch {
-		case errors.Is(err, fs.ErrExist):
-			continue
-		case err == nil:
+		if errors.Is(err, fs.ErrExist) {
+			if !own {
+				continue
+			}
+			err = os.Chown(path, os.Geteuid(), os.Getegid())
+		}
+		if err == nil {
 			bits := fs.FileMode(mode & 0o777)
 			if mode&0o1000 != 0 {
 				bits |= fs.ModeSticky
