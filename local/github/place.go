@@ -44,7 +44,7 @@ func (a *attempt) Place() (*local.Place, error) {
 		}
 		if wanted != nil {
 			a.SayOnce("", reason+": jobs run on this machine and not in their containers")
-			place.Ignored = wanted.Image
+			place.Ignored, a.env = wanted.Image, wanted.Env
 		}
 		if refusal = a.besides(place, containers, reason); refusal == nil {
 			place.Level, refusal = a.ThisMachine()

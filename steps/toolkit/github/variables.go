@@ -42,6 +42,7 @@ func (s *Session) variables() (map[string]string, error) {
 	if s.debug {
 		vars["RUNNER_DEBUG"] = "1"
 	}
+	vars["GITHUB_ACTION_REPOSITORY"], vars["GITHUB_ACTION_REF"] = "", "" // of steps of the workflow, as on GitHub
 	if p.Origin != nil {
 		vars["GITHUB_ACTION_REPOSITORY"], vars["GITHUB_ACTION_REF"] = repositoryOf(p.Origin.URL), p.Origin.Rev
 	}

@@ -33,7 +33,7 @@ func TestVariables(t *testing.T) {
 		"CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_ACTION": "compile", "GITHUB_WORKSPACE": "/work/dir", "GITHUB_ACTION_PATH": "/action-dir",
 		"GITHUB_SERVER_URL": "https://github.com", "GITHUB_API_URL": "https://api.github.com", "GITHUB_GRAPHQL_URL": "https://api.github.com/graphql",
 		"RUNNER_NAME": "rung", "RUNNER_ENVIRONMENT": "self-hosted", "RUNNER_WORKSPACE": "/work", "RUNNER_TEMP": "/temp",
-		"RUNNER_OS": runnerOS(), "RUNNER_ARCH": runnerArch(),
+		"RUNNER_OS": runnerOS(), "RUNNER_ARCH": runnerArch(), "GITHUB_ACTION_REPOSITORY": "", "GITHUB_ACTION_REF": "",
 	}
 	for _, c := range []struct {
 		name, context, job string
@@ -42,7 +42,7 @@ func TestVariables(t *testing.T) {
 		want               map[string]string
 		none               []string
 	}{
-		{name: "without a workflow", context: `{}`, want: defaults, none: []string{"GITHUB_SHA", "GITHUB_EVENT_PATH", "GITHUB_ACTION_REF", "RUNNER_DEBUG", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_RUNTIME_URL", "ACTIONS_ID_TOKEN_REQUEST_URL"}},
+		{name: "without a workflow", context: `{}`, want: defaults, none: []string{"GITHUB_SHA", "GITHUB_EVENT_PATH", "RUNNER_DEBUG", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_RUNTIME_URL", "ACTIONS_ID_TOKEN_REQUEST_URL"}},
 		{name: "a workflow says that it is not CI", context: `{}`, env: map[string]string{"CI": "false"}, want: map[string]string{"GITHUB_ACTIONS": "true"}, none: []string{"CI"}},
 		{name: "a workflow says so by an empty variable", context: `{}`, env: map[string]string{"CI": ""}, want: map[string]string{"GITHUB_ACTIONS": "true"}, none: []string{"CI"}},
 		{

@@ -143,6 +143,7 @@ func (r *triggers) event(name string, n *yamlsource.Node) {
 			event.filters[key] = r.patterns(key, e.Value)
 		}
 	}
+	r.onlyExcludes(n, event.filters)
 	for _, key := range []string{"branches", "tags", "paths"} {
 		if ignore := n.Get(key + "-ignore"); isSet(ignore) && isSet(n.Get(key)) {
 			r.report(ignore.Span, `write "`+key+`", and patterns that begin with ! in it`, `%q and %q exclude each other`, key, key+"-ignore")
@@ -192,13 +193,24 @@ func (r *triggers) patterns(key string, n *yamlsource.Node) []pattern {
 		}
 		out = append(out, p)
 	}
-	switch plus := slices.ContainsFunc(out, func(p pattern) bool { return !p.minus }); {
-	case len(items) == 0:
+	if len(items) == 0 {
 		r.report(n.Span, "", "%q has no patterns", key)
-	case !plus && len(out) > 0 && !strings.HasSuffix(key, "-ignore"):
-		r.report(n.Span, `use "`+key+`-ignore", or add a pattern without !`, "%q only excludes, so nothing matches", key)
 	}
 	return out
+}
+
+// onlyExcludes reports a filter that nothing matches. That of tags may be so beside one of branches, and the other way around: pushes of the others
+// start the workflow.
+func (r *triggers) onlyExcludes(n *yamlsource.Node, filters map[string][]pattern) {
+	other := map[string]string{"branches": "tags", "tags": "branches"}
+	for _, key := range slices.Sorted(maps.Keys(filters)) {
+		patterns := filters[key]
+		matches := func(p pattern) bool { return !p.minus }
+		if strings.HasSuffix(key, "-ignore") || len(patterns) == 0 || slices.ContainsFunc(patterns, matches) || slices.ContainsFunc(filters[other[key]], matches) {
+			continue
+		}
+		r.report(n.Get(key).Span, `use "`+key+`-ignore", or add a pattern without !`, "%q only excludes, so nothing matches", key)
+	}
 }
 
 // schedule reads the cron lines.

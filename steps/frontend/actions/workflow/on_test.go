@@ -129,6 +129,17 @@ func TestPatternsOfFilters(t *testing.T) {
 	}
 }
 
+func TestAFilterOfTagsMayOnlyExcludeBesideOneOfBranches(t *testing.T) {
+	t.Parallel()
+	filter := on(t, "{push: {branches: ['**'], tags: ['!**']}}")
+	if ok, why := filter.Matches(push("refs/heads/main")); !ok {
+		t.Error(why)
+	}
+	if ok, _ := filter.Matches(push("refs/tags/v1")); ok {
+		t.Error("a tag starts the workflow")
+	}
+}
+
 func TestMistakesOfEvents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -140,6 +140,14 @@ func TestPathsCannotLeaveTheProject(t *testing.T) {
 	}
 }
 
+func TestAnUnknownVariableInAnIncludeIsNotCalledABadName(t *testing.T) {
+	_, err := resolve(t, "include: {local: 'a$/b'}", files{})
+	d := wantError(t, err, `"a$/b" is not the name of a YAML file`)
+	if !strings.Contains(d.Hint, "set the variables") {
+		t.Errorf("hint: %s", d.Hint)
+	}
+}
+
 func TestNestedLocalIncludesOfRemoteFiles(t *testing.T) {
 	_, err := resolve(t, "include: https://example.com/a.yml", files{"https://example.com/a.yml": "include: b.yml"})
 	wantError(t, err, `https://example.com/a.yml:1:10: "b.yml" cannot be a local file: the file that includes it is not in a project (included at .gitlab-ci.yml:1)`)

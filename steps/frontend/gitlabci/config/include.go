@@ -162,6 +162,8 @@ func (r *resolver) checkPartners(n, integrity Node) bool {
 	return false
 }
 
+const setVariables = "set the variables that it is made of; those defined in the configuration itself are unknown here"
+
 // location is the text that names a file, its variables expanded.
 func (r *resolver) location(n Node, key string) (string, bool) {
 	if n.Kind() != yamlsource.String {
@@ -172,7 +174,7 @@ func (r *resolver) location(n Node, key string) (string, bool) {
 	if text == "" {
 		hint := "name a file"
 		if n.Text() != "" {
-			hint = "set the variables that it is made of; those defined in the configuration itself are unknown here"
+			hint = setVariables
 		}
 		r.report(n, hint, "`%s` is empty", key)
 		return "", false
@@ -266,6 +268,8 @@ func (r *resolver) checkPath(n Node, text string) bool {
 	switch {
 	case leaves(text):
 		r.report(n, "include it by `project:`", "%q leads out of the project", shorten(text))
+	case !isYAML(text) && strings.Contains(text, "$"): // what is unknown stays
+		r.report(n, setVariables, "%q is not the name of a YAML file", shorten(text))
 	case !isYAML(text):
 		r.report(n, "end the file's name with .yml or .yaml", "%q is not the name of a YAML file", shorten(text))
 	default:

@@ -84,8 +84,8 @@ func TestVariables(t *testing.T) {
 	}
 	check(t, "variables", []accepts{
 		{
-			"texts, numbers, booleans and null", "variables: {A: a, B: 1, C: 1.50, D: true, E: 0x10, F: }\n" + someJob, values,
-			map[string]string{"A": "a", "B": "1", "C": "1.50", "D": "true", "E": "16", "F": ""},
+			"texts, numbers, booleans and null", "variables: {A: a, B: 1, C: 3.10, D: true, E: 0x10, F: , G: null, H: ~, I: 2.0, J: '3.10', K: 1.5e3}\n" + someJob, values,
+			map[string]string{"A": "a", "B": "1", "C": "3.1", "D": "true", "E": "16", "F": "", "G": "", "H": "", "I": "2.0", "J": "3.10", "K": "1.5e3"},
 		},
 		{
 			"maps with a description and options", "variables:\n  A: {value: b, description: which, options: [a, b]}\n" + someJob,

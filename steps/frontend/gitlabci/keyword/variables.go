@@ -1,7 +1,9 @@
 package keyword
 
 import (
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
@@ -94,11 +96,30 @@ func (r variableReader) variableMap(n config.Node, name string, kind variableKin
 	r.report(value, "choose one of them, or add it to `options:`", "`%s:value` is %q, and that is not among the options", name, shorten(out.Value))
 }
 
-// scalar is the text of a value that becomes a string: a whole number in whatever way it is written is the decimal one.
+// scalar is the text of a value that becomes a string, as GitLab has it: a number is the decimal one in whatever way it is written, so that 3.10 is
+// 3.1, and null is empty.
 func scalar(n config.Node) string {
-	if n.Kind() == yamlsource.Number {
-		if i, ok := n.Value().Integer(); ok && !strings.ContainsAny(n.Text(), ".eE") {
-			return i.String()
+	switch n.Kind() {
+	case yamlsource.Null:
+		return ""
+	case yamlsource.Number:
+		if strings.ContainsAny(n.Text(), "eE") {
+			break
+		}
+		if !strings.Contains(n.Text(), ".") {
+			if i, ok := n.Value().Integer(); ok {
+				return i.String()
+			}
+			break
+		}
+		// Beyond that, Ruby writes an exponent.
+		const largest, smallest = 1e16, 1e-4
+		if f := n.Value().Float(); math.Abs(f) < largest && (f == 0 || math.Abs(f) >= smallest) {
+			text := strconv.FormatFloat(f, 'f', -1, 64)
+			if !strings.Contains(text, ".") {
+				text += ".0"
+			}
+			return text
 		}
 	}
 	return n.Text()
