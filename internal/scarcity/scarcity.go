@@ -10,10 +10,6 @@ import (
 // littleSpace is how much space a disk has at most that counts as full, in bytes. Some file systems keep a few blocks for themselves.
 const littleSpace = 16 << 10
 
-// DiskFullExit is the exit code by which a built-in step says that it has failed because a disk is full: what it wrote may be gone by then, so
-// that its disk no longer looks full. No program is known to use it.
-const DiskFullExit = 231
-
 // DiskFull reports whether an error says that a disk, or the user's part of it, is full.
 func DiskFull(err error) bool { return err != nil && diskFull(err) }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/internal/builtinexit"
 	"github.com/rungci/rung/internal/process"
 	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/steps/diag"
@@ -89,15 +90,15 @@ func (r *run) runExec(ctx context.Context, s *scope, inv *invocation) *outcome {
 	r.out.emit(inv.id, event.ExecFinished{Attempt: inv.attempt, ExitCode: result.ExitCode, Signal: result.Signal, Program: ran(), Image: image.ran()})
 
 	o := &outcome{status: event.Success}
-	full := result.ExitCode == scarcity.DiskFullExit && r.opts.builtIn(argv)
-	if result.ExitCode >= 0 && !full { // that code says nothing to a person
+	said := r.opts.builtIn(argv) && (result.ExitCode == builtinexit.DiskFull || result.ExitCode == builtinexit.Unavailable)
+	if result.ExitCode >= 0 && !said { // those codes say nothing to a person
 		o.exitCode = &result.ExitCode
 	}
 	switch {
 	case perr != nil:
 		o.err = confineError(ctx, perr)
 	case result.Signal != "" || result.ExitCode != 0:
-		o.err = exitError(result, full)
+		o.err = exitError(result, said)
 	case terr != nil && ctx.Err() != nil: // it had to end before it was through
 		o.err = interrupted(ctx)
 	case terr != nil:
@@ -161,12 +162,14 @@ func put[V any](m *map[string]V, key string, v V) {
 // ownProgram is the name by which commands call this program.
 const ownProgram = "step-runner"
 
-// exitError is the error of a command that was killed, or ended with an exit code, by which a built-in step says that a disk is full.
-func exitError(result process.Result, full bool) *event.Error {
+// exitError is the error of a command that was killed, or ended with an exit code, by which a built-in step may have said whose fault it is.
+func exitError(result process.Result, said bool) *event.Error {
 	switch {
 	case result.Signal != "":
 		return event.NewError(event.CodeKilledBySignal, "exec: killed by %s", result.Signal)
-	case full:
+	case said && result.ExitCode == builtinexit.Unavailable:
+		return event.NewError(event.CodeServiceUnavailable, "exec: what the step needs does not answer")
+	case said:
 		return hinted(event.NewError(event.CodeDiskFull, "exec: a disk is full"), event.HintDisk)
 	}
 	return event.NewError(event.CodeExitStatus, "exec: exit status %d", result.ExitCode)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rungci/rung/internal/scarcity"
+	"github.com/rungci/rung/internal/builtinexit"
 	"github.com/rungci/rung/steps/engine"
 	"github.com/rungci/rung/steps/event"
 )
@@ -120,20 +120,22 @@ func TestACommandCalledStepRunnerIsThisProgram(t *testing.T) {
 	}
 }
 
-func TestABuiltInStepSaysThatADiskIsFull(t *testing.T) {
+func TestABuiltInStepSaysWhoseFaultItIs(t *testing.T) {
 	t.Parallel()
-	fake := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(fake, fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", scarcity.DiskFullExit), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for command, want := range map[string]event.Code{
-		"step-runner, builtin, x": event.CodeDiskFull,
-		"step-runner, run, x":     event.CodeExitStatus,
-		fake:                      event.CodeExitStatus,
-	} {
-		r := job{steps: "- {name: a, exec: {command: [" + command + "]}}", opts: engine.Options{Program: fake}}.run(t)
-		if r.Error == nil || r.Error.Code != want || (r.ExitCode == nil) != (want == event.CodeDiskFull) {
-			t.Errorf("%s: the error is %+v", command, r.Error)
+	for code, said := range map[int]event.Code{builtinexit.DiskFull: event.CodeDiskFull, builtinexit.Unavailable: event.CodeServiceUnavailable} {
+		fake := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(fake, fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", code), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for command, want := range map[string]event.Code{
+			"step-runner, builtin, x": said,
+			"step-runner, run, x":     event.CodeExitStatus,
+			fake:                      event.CodeExitStatus,
+		} {
+			r := job{steps: "- {name: a, exec: {command: [" + command + "]}}", opts: engine.Options{Program: fake}}.run(t)
+			if r.Error == nil || r.Error.Code != want || (r.ExitCode == nil) != (want == said) {
+				t.Errorf("%s: the error is %+v", command, r.Error)
+			}
 		}
 	}
 }

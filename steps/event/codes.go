@@ -105,6 +105,7 @@ const (
 	CodeFetchFailed        Code = "fetch_failed"
 	CodeImagePullFailed    Code = "image_pull_failed"
 	CodeEnvironmentGone    Code = "environment_gone"
+	CodeServiceUnavailable Code = "service_unavailable"
 )
 
 // CodeInfo is a row of the table of codes.
@@ -168,6 +169,7 @@ var Codes = []CodeInfo{
 	{CodeFetchFailed, ErrorSystem, ReasonExternalDependency, "a component cannot be fetched: the network or a server failed"},
 	{CodeImagePullFailed, ErrorSystem, ReasonImagePull, "an image cannot be pulled: the network or the registry failed"},
 	{CodeEnvironmentGone, ErrorSystem, ReasonSystem, "the environment of the job ended before the job did"},
+	{CodeServiceUnavailable, ErrorSystem, ReasonExternalDependency, "what a built-in step needs does not answer: a server such as Vault, or a container engine"},
 }
 
 // kinds has what all codes of a kind have in common.

@@ -53,6 +53,9 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 		return err
 	}
 	engine, err := findEngine(ctx, call, "", "install one; a job that is in a container itself has none, and cannot run such actions")
+	if err == nil {
+		err = answers(ctx, call, engine)
+	}
 	if err != nil {
 		return fmt.Errorf("the action runs in a container: %w", err)
 	}
@@ -79,6 +82,16 @@ func Action(ctx context.Context, call *program.Call, args []string) error {
 		return ctx.Err()
 	}
 	return err
+}
+
+// answers asks the program that starts containers whether its engine does.
+func answers(ctx context.Context, call *program.Call, engine string) error {
+	quiet, said := *call, new(strings.Builder)
+	quiet.Stderr = said
+	if _, err := quiet.Read(ctx, "", nil, engine, "version"); err != nil && ctx.Err() == nil {
+		return &program.UnavailableError{Err: fmt.Errorf("the container engine of %s does not answer; start Docker or Podman: %s", engine, orDefault(strings.TrimSpace(said.String()), err.Error()))}
+	}
+	return ctx.Err()
 }
 
 // build builds the image of a Dockerfile, unless the engine has it: its name is made of what the action's folder holds.

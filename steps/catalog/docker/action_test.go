@@ -1,8 +1,10 @@
 package docker
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -66,9 +68,24 @@ func TestCommandLinesThatAreNoAction(t *testing.T) {
 		"--dockerfile /none/such/file": "no such file",
 	} {
 		call, _, _ := actionCall(t)
-		if err := Action(t.Context(), call, strings.Fields(text)); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "there is no docker") {
+		if err := Action(t.Context(), call, strings.Fields(text)); err == nil || !strings.Contains(err.Error(), want) && !errors.As(err, new(*program.UnavailableError)) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
+	}
+}
+
+func TestAnEngineThatDoesNotAnswerIsNotTheActionsFault(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("docker actions run on Linux")
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\n[ \"$1\" = --version ] || { echo 'Cannot connect to the Docker daemon' >&2; exit 1; }\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	call, _, _ := actionCall(t, "PATH="+bin)
+	err := Action(t.Context(), call, []string{"--image", "a"})
+	if !errors.As(err, new(*program.UnavailableError)) || !strings.Contains(err.Error(), "the container engine of docker does not answer; start Docker or Podman: Cannot connect") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -101,7 +101,7 @@ func findEngine(ctx context.Context, call *program.Call, want, hint string) (str
 			return "", fmt.Errorf("%s does not run: %w", name, err)
 		}
 	}
-	return "", fmt.Errorf("there is no %s in PATH; %s", strings.Join(candidates, " and no "), hint)
+	return "", &program.UnavailableError{Err: fmt.Errorf("there is no %s in PATH; %s", strings.Join(candidates, " and no "), hint)}
 }
 
 // pullArguments are the command that fetches the image.

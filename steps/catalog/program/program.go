@@ -18,7 +18,9 @@ import (
 	"io"
 	"os"
 
+	"github.com/rungci/rung/internal/builtinexit"
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/steps/value"
 )
 
@@ -110,6 +112,28 @@ func (c *Call) run(ctx context.Context, spec process.Spec) error {
 		return &ExitError{Program: spec.Args[0], Code: result.ExitCode, Signal: result.Signal}
 	}
 	return nil
+}
+
+// UnavailableError is an error of a server or a program that a step needs and that does not answer: it is not the user's fault.
+type UnavailableError struct{ Err error }
+
+func (e *UnavailableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// ExitCode is the exit code of a step that has failed: that of the command that it ran, or one of builtinexit; 0 if the error says nothing of it.
+func ExitCode(err error) int {
+	var failed *ExitError
+	switch {
+	case errors.As(err, new(*UnavailableError)):
+		return builtinexit.Unavailable
+	case errors.As(err, &failed) && failed.Code > 0:
+		return failed.Code
+	case scarcity.DiskFull(err):
+		return builtinexit.DiskFull
+	}
+	return 0
 }
 
 // ExitError is a command that a built-in step ran and that failed.

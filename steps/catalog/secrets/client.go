@@ -55,6 +55,15 @@ func (v *vault) clean(err error) error {
 	return errors.New(text)
 }
 
+// failed is the error as it can be shown, which says whether the server is to blame.
+func (v *vault) failed(err error) error {
+	var status *transfer.StatusError
+	if errors.As(err, new(*transfer.NetworkError)) || errors.As(err, &status) && status.Temporary() {
+		return &program.UnavailableError{Err: v.clean(err)}
+	}
+	return v.clean(err)
+}
+
 // login gets a token for an identity token.
 func (v *vault) login(ctx context.Context, mount, role, jwt string) error {
 	type credentials struct {

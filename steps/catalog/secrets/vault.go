@@ -75,7 +75,7 @@ func Vault(ctx context.Context, call *program.Call) error {
 func (in *vaultInputs) read(ctx context.Context, call *program.Call, v *vault) (string, error) {
 	fmt.Fprintf(call.Stdout, "Reading %s of %s from %s\n", in.Field, in.secretPath(), v.shown())
 	if err := v.login(ctx, in.AuthPath, in.Role, in.JWT); err != nil {
-		return "", v.clean(fmt.Errorf("logging in to %s at %s with %s: %w", v.shown(), in.AuthPath, in.role(), err))
+		return "", v.failed(fmt.Errorf("logging in to %s at %s with %s: %w", v.shown(), in.AuthPath, in.role(), err))
 	}
 	defer v.logout(ctx, call)
 	fields, err := v.fields(ctx, in.Engine, in.EnginePath, in.Path)
@@ -85,7 +85,7 @@ func (in *vaultInputs) read(ctx context.Context, call *program.Call, v *vault) (
 			return text, nil
 		}
 	}
-	return "", v.clean(fmt.Errorf("the secret %s of %s, with %s: %w", in.secretPath(), v.shown(), in.role(), err))
+	return "", v.failed(fmt.Errorf("the secret %s of %s, with %s: %w", in.secretPath(), v.shown(), in.role(), err))
 }
 
 func (in *vaultInputs) role() string {

@@ -3,6 +3,7 @@ package secrets
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"maps"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rungci/rung/steps/catalog/program"
 	"github.com/rungci/rung/steps/catalog/programtest"
 	"github.com/rungci/rung/steps/catalog/transfer"
 )
@@ -279,14 +281,15 @@ func TestServersThatMisbehave(t *testing.T) {
 	for name, tc := range map[string]struct {
 		handler http.HandlerFunc
 		want    string
+		down    bool
 	}{
-		"one that is not a Vault":          {answer(200, "", "<html>hello"), "the answer is not JSON; is this the address of a Vault server?"},
-		"one without a token":              {answer(200, "", `{"data":{}}`), "the server answers without a token"},
-		"one that wants a second factor":   {answer(200, "", `{"auth":{"client_token":"","mfa_requirement":{"mfa_request_id":"1"}}}`), "a second factor"},
-		"one that answers without an end":  {answer(200, "", strings.Repeat(" ", maxAnswer+1)), "the answer is longer than"},
-		"one that is broken and stays so":  {answer(500, "", `{"errors":["internal error"]}`), "500 Internal Server Error: internal error"},
-		"one that sends us somewhere else": {answer(307, "Location: https://other.example/v1/auth/gitlab/ci/login", ""), "it sends us on to https://other.example: give that address"},
-		"one that is not there":            {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		"one that is not a Vault":          {answer(200, "", "<html>hello"), "the answer is not JSON; is this the address of a Vault server?", false},
+		"one without a token":              {answer(200, "", `{"data":{}}`), "the server answers without a token", false},
+		"one that wants a second factor":   {answer(200, "", `{"auth":{"client_token":"","mfa_requirement":{"mfa_request_id":"1"}}}`), "a second factor", false},
+		"one that answers without an end":  {answer(200, "", strings.Repeat(" ", maxAnswer+1)), "the answer is longer than", false},
+		"one that is broken and stays so":  {answer(500, "", `{"errors":["internal error"]}`), "500 Internal Server Error: internal error", true},
+		"one that sends us somewhere else": {answer(307, "Location: https://other.example/v1/auth/gitlab/ci/login", ""), "it sends us on to https://other.example: give that address", false},
+		"one that is not there":            {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,6 +298,9 @@ func TestServersThatMisbehave(t *testing.T) {
 			r := programtest.Run(t, Vault, t.TempDir(), inputs(h.URL, nil))
 			if r.Err == nil || !strings.Contains(r.Err.Error(), tc.want) {
 				t.Errorf("the error is %v, want %q", r.Err, tc.want)
+			}
+			if down := errors.As(r.Err, new(*program.UnavailableError)); down != tc.down {
+				t.Errorf("the server is to blame: %v, want %v", down, tc.down)
 			}
 			hidden(t, r)
 		})

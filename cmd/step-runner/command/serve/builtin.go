@@ -1,9 +1,8 @@
 package serve
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/internal/process"
-	"github.com/rungci/rung/internal/scarcity"
 	"github.com/rungci/rung/internal/tempfolder"
 	"github.com/rungci/rung/steps/catalog/artifacts"
 	"github.com/rungci/rung/steps/catalog/cache"
@@ -129,19 +127,13 @@ func takeInputs(inputs, outputs string) ([]byte, error) {
 	return text, err
 }
 
-// builtinError shows the error of a built-in step. Its exit code is that of what the step ran, where that is why, and tells the engine of a full disk.
+// builtinError shows the error of a built-in step. Its exit code is that of what the step ran, where that is why, or tells the engine whose fault it is.
 func builtinError(ctx context.Context, err error) error {
-	var failed *program.ExitError
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return exit.Shown(exit.Interrupted)
-	case errors.As(err, &failed) && failed.Code > 0:
-		fmt.Fprintln(os.Stderr, "error:", err)
-		return exit.Shown(failed.Code)
-	case scarcity.DiskFull(err):
-		return exit.Coded(scarcity.DiskFullExit, "%v", err)
 	}
-	return exit.Coded(exit.StepsFailed, "%v", err)
+	return exit.Coded(cmp.Or(program.ExitCode(err), exit.StepsFailed), "%v", err)
 }

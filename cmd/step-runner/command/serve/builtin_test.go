@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
-	"github.com/rungci/rung/internal/scarcity"
+	"github.com/rungci/rung/internal/builtinexit"
 	"github.com/rungci/rung/steps/catalog/program"
 )
 
@@ -23,9 +23,10 @@ func TestTheExitCodeOfABuiltInStep(t *testing.T) {
 		err  error
 		want int
 	}{
-		"a mistake":           {errors.New("a mistake"), exit.StepsFailed},
-		"what it ran failed":  {fmt.Errorf("git: %w", &program.ExitError{Program: "git", Code: 128}), 128},
-		"a disk that is full": {full, scarcity.DiskFullExit},
+		"a mistake":             {errors.New("a mistake"), exit.StepsFailed},
+		"what it ran failed":    {fmt.Errorf("git: %w", &program.ExitError{Program: "git", Code: 128}), 128},
+		"a disk that is full":   {full, builtinexit.DiskFull},
+		"a server that is down": {fmt.Errorf("the secret x: %w", &program.UnavailableError{Err: errors.New("refused")}), builtinexit.Unavailable},
 	} {
 		if code, _ := exit.Report(builtinError(t.Context(), test.err)); code != test.want {
 			t.Errorf("%s: the exit code is %d, not %d", name, code, test.want)
