@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,15 +56,39 @@ func (p *Program) Read(path string) (name string, text []byte, err error) {
 	return path, text, err
 }
 
-// WriteTo gives write standard output, or a file that appears only when it is complete.
+// WriteTo gives write standard output, or a file that appears only when it is complete. What a link leads to is replaced, and not the link; what is
+// no file, such as /dev/null or a pipe, is written into.
 func (p *Program) WriteTo(path string, write func(io.Writer) error) error {
 	if path == "-" || path == "" {
 		return write(p.Stdout)
 	}
-	if err := wholefile.Write(path, 0o600, write); err != nil {
+	err := writeFile(path, write)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Coded(exit.NotFound, "writing %s: there is no folder %s", path, filepath.Dir(path)).Hinted("create it, or correct the path")
+	case err != nil:
 		return exit.Coded(exit.System, "writing %s: %v", path, err)
 	}
 	return nil
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	mode := fs.FileMode(0o600)
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.Mode().IsRegular():
+		mode = info.Mode().Perm()
+	case err == nil:
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(file), file.Close())
+	}
+	return wholefile.Write(path, mode, write)
 }
 
 // suggestionDistance is how many letters a mistyped command may differ by to be suggested.
