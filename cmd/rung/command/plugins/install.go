@@ -76,9 +76,9 @@ func finder(p *command.Program) *credentials.Finder {
 	return &credentials.Finder{Env: p.Env, Home: home}
 }
 
-// interruptible returns a context that ends when somebody stops the program.
+// interruptible returns a context that ends when somebody stops the program, or its terminal is closed.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 // installation is the command `plugin install`.

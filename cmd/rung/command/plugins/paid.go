@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -52,9 +53,9 @@ func (f *paidFlags) set() bool { return f.max > 0 || f.clean }
 func (f *paidFlags) check(cmd *cobra.Command, dry bool) error {
 	given := cmd.Flags().Changed
 	switch {
-	case given("max-cost") && f.max <= 0:
+	case given("max-cost") && !positive(f.max):
 		return exit.Usage("--max-cost must be more than 0, such as 1.50")
-	case given("price") && f.price <= 0:
+	case given("price") && !positive(f.price):
 		return exit.Usage("--price must be more than 0, such as 0.10")
 	case f.minimum < 0 || f.settle < 0 || f.patience <= 0:
 		return exit.Usage("--billing-minimum and --settle must not be negative, and --patience must be more than 0")
@@ -65,6 +66,9 @@ func (f *paidFlags) check(cmd *cobra.Command, dry bool) error {
 	}
 	return nil
 }
+
+// positive reports whether a number is one of money: also not NaN or infinite, which nothing is ever above.
+func positive(n float64) bool { return n > 0 && !math.IsInf(n, 1) }
 
 // run tries a plugin whose instances cost money, or ends what others have left.
 func (f *paidFlags) run(ctx context.Context, p *command.Program, t *grouptrial.Trial, again []string, each func(plugintrial.Result)) (passed bool, err error) {

@@ -97,7 +97,13 @@ Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 
 		if err := t.paid.check(cmd, t.nothing); err != nil {
 			return err
 		}
-		return t.run(cmd.Context(), p, args[0])
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		err := t.run(ctx, p, args[0])
+		if ctx.Err() != nil {
+			return exit.Coded(exit.Interrupted, "the test was stopped: %v", context.Cause(ctx))
+		}
+		return err
 	}
 	return cmd
 }

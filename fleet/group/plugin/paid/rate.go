@@ -2,6 +2,7 @@ package paid
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/rungci/rung/fleet/group"
@@ -35,8 +36,8 @@ func Rates(offers []group.Offer) ([]Rate, error) {
 	var all []Rate
 	for _, o := range offers {
 		switch {
-		case o.Price <= 0:
-			return nil, fmt.Errorf("%w: its offer %q has none", ErrNoPrice, o.Shape)
+		case !(o.Price > 0) || math.IsInf(o.Price, 1): // NaN is neither
+			return nil, fmt.Errorf("%w: its offer %q has none (%v)", ErrNoPrice, o.Shape, o.Price)
 		case len(all) > 0 && o.Currency != all[0].Currency:
 			return nil, fmt.Errorf("%w that can be added: some are in %s and some in %s", ErrNoPrice, all[0].Currency, o.Currency)
 		}
