@@ -17,7 +17,7 @@ import (
 func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 	m := r.entry.manager
 	return func(what *executor.Job) error {
-		if r.tried() {
+		if m.o.Fresh {
 			defer func() { what.KeepProject, what.KeepVolumes = "", "" }()
 		}
 		err := policy.Enforce(settings, policy.Request{Job: what, Network: r.network, Protected: r.from.Git.Protected})

@@ -52,6 +52,9 @@ type Options struct {
 	SystemID string
 	// State is the folder that is this manager's alone: what runs, logs on their way, caches.
 	State string
+	// Fresh is that State does not outlive this process: jobs find nothing of earlier ones, and what a killed one has left is on record in
+	// ledger.Folder.
+	Fresh bool
 	// Secret opens what the state folder has of runners that are not in the configuration any more, see config.StateSecret; nil: their jobs are lost.
 	Secret []byte
 	// Shared is the state that this manager shares with those on other hosts, while it has it; nil: State alone has all. The caller closes it, and ends the
@@ -83,6 +86,7 @@ type Manager struct {
 	o        Options
 	identity string // of this manager, whatever process it is
 	store    *store.Store
+	ledgers  string
 	slots    *slots
 	read     atomic.Pointer[config.Config] // the configuration, for its places; else it is config
 
@@ -141,8 +145,15 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		identity: identity,
-		o:        o, store: kept, slots: newSlots(o.Config.Concurrent), kill: job.NewKill(), running: map[*run]bool{}, issued: map[string]store.Next{}, freed: make(chan struct{}),
+		o:        o, store: kept, ledgers: filepath.Join(o.State, "environments"),
+		slots: newSlots(o.Config.Concurrent), kill: job.NewKill(), running: map[*run]bool{}, issued: map[string]store.Next{}, freed: make(chan struct{}),
 		terminals: terminals{log: o.Log}, adopted: make(chan struct{}),
+	}
+	if o.Fresh {
+		if m.ledgers, err = ledger.Folder(); err != nil {
+			kept.Close()
+			return nil, err
+		}
 	}
 	uses := usage.New(filepath.Join(o.State, usesFolder))
 	m.levels = newLevels(o.Log, func(ctx context.Context, r *config.Runner, of executor.Level) (executor.Executor, error) {
@@ -166,7 +177,7 @@ func (m *Manager) owner() string {
 }
 
 // environments is the folder of the ledgers.
-func (m *Manager) environments() string { return filepath.Join(m.o.State, "environments") }
+func (m *Manager) environments() string { return m.ledgers }
 
 // Run adopts the jobs of the process before, asks for more, and returns when Drain, Stop or Kill was called and no job runs any more.
 func (m *Manager) Run(ctx context.Context) error {

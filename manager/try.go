@@ -23,6 +23,7 @@ func Try(ctx context.Context, m *Manager, from *gitlab.Job) (job.Ended, error) {
 	if err := e.look(ctx, ctx); err != nil {
 		return job.Ended{}, err
 	}
+	m.sweep(ctx) // what those before it have left that were killed
 	defer context.AfterFunc(ctx, func() { m.endWork(context.Cause(ctx)) })()
 	m.mu.Lock()
 	r := m.begin(e, from, 0)

@@ -274,7 +274,7 @@ func (o *runFlags) manager(p *command.Program, place Place, s *server) (*manager
 		return nil, err
 	}
 	options := manager.Options{
-		Config: c, SystemID: systemID, State: filepath.Join(s.folder, "runner"), Open: place.Open, Program: place.Program, Version: p.Version, Revision: command.Revision(), Log: log,
+		Config: c, SystemID: systemID, State: filepath.Join(s.folder, "runner"), Fresh: true, Open: place.Open, Program: place.Program, Version: p.Version, Revision: command.Revision(), Log: log,
 		Keep: keep, Observer: observer{unable: o.unable},
 	}
 	if o.fleet > 0 {

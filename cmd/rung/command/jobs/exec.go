@@ -201,7 +201,7 @@ func execute(ctx context.Context, p *command.Program, c *config.Config, from *gi
 	log := slog.New(told{p})
 	slog.SetDefault(log) // where plugins write
 	m, err := manager.New(manager.Options{
-		Config: c, SystemID: systemID, State: filepath.Join(folder, "state"), Open: open(p), Program: s.programs.find, Version: p.Version, Revision: command.Revision(),
+		Config: c, SystemID: systemID, State: filepath.Join(folder, "state"), Fresh: true, Open: open(p), Program: s.programs.find, Version: p.Version, Revision: command.Revision(),
 		Log: log, Observer: seen, StandIn: url,
 	})
 	if err != nil {
