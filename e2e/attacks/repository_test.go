@@ -5,6 +5,7 @@ package attacks
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -49,6 +50,43 @@ func TestAHostileRepositoryReadsNoFileOfTheMachine(t *testing.T) {
 			}
 			out, code := v.run(c.args...)
 			if code == 0 || strings.Contains(out, canary) || !strings.Contains(out, "outside the project") {
+				t.Errorf("exit code %d:\n%s", code, out)
+			}
+		})
+	}
+}
+
+// TestAHostileGitFolderReadsNoFileOfTheMachine has a .git that leads elsewhere, to a file or to another repository.
+func TestAHostileGitFolderReadsNoFileOfTheMachine(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-of-the-host"
+	for name, c := range map[string]struct{ from, to, why string }{
+		"a link to a file":   {"work/.git/MERGE_MSG", "host", "symbolic link"},
+		"another repository": {"work/.git", "private/.git", "another repository of yours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVictim(t)
+			v.write(".gitlab-ci.yml", "job: {script: 'cat .git/MERGE_MSG; git log; echo $CI_COMMIT_MESSAGE'}\n")
+			for _, folder := range []string{"work", "private"} {
+				for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", folder + " " + canary}} {
+					cmd := exec.Command("git", args...)
+					cmd.Dir, cmd.Env = filepath.Join(v.dir, folder), v.env
+					if err := errors.Join(os.MkdirAll(cmd.Dir, 0o700), cmd.Run()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			from, to := filepath.Join(v.dir, c.from), filepath.Join(v.dir, c.to)
+			if c.to == "host" {
+				if err := os.WriteFile(to, []byte(canary), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(os.RemoveAll(from), os.Symlink(to, from)); err != nil {
+				t.Fatal(err)
+			}
+			if out, code := v.run("local"); code == 0 || strings.Contains(out, canary) || !strings.Contains(out, c.why) {
 				t.Errorf("exit code %d:\n%s", code, out)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,7 +21,14 @@ var kept = map[string]bool{
 	"remote.*.url": true, "remote.*.pushurl": true, "remote.*.fetch": true, "remote.*.tagopt": true, "remote.*.promisor": true, "remote.*.partialclonefilter": true,
 	"branch.*.remote": true, "branch.*.merge": true, "branch.*.pushremote": true,
 	"submodule.active": true, "submodule.*.url": true, "submodule.*.active": true, "submodule.*.branch": true, "submodule.*.ignore": true,
-	"filter.lfs.clean": true, "filter.lfs.smudge": true, "filter.lfs.process": true, "filter.lfs.required": true, "lfs.repositoryformatversion": true,
+	"filter.lfs.required": true, "lfs.repositoryformatversion": true,
+}
+
+// lfsFilters are what `git lfs install --local` writes, also with --skip-smudge. A filter with the same name that runs another program stays behind.
+var lfsFilters = map[string][]string{
+	"filter.lfs.clean":   {"git-lfs clean -- %f"},
+	"filter.lfs.smudge":  {"git-lfs smudge -- %f", "git-lfs smudge --skip -- %f"},
+	"filter.lfs.process": {"git-lfs filter-process", "git-lfs filter-process --skip"},
 }
 
 // vouching makes the original's index vouch for the copies: Git compares neither the times of a file's inode, nor its number and owner.
@@ -31,26 +39,33 @@ func keeps(s setting) bool {
 	if s.section == "extensions" {
 		return s.key != "worktreeconfig" // its file is merged
 	}
-	if kept[s.name()] {
+	if kept[s.name()] || slices.Contains(lfsFilters[s.name()], s.value) {
 		return true
 	}
 	return s.sub != "" && kept[s.section+".*."+s.key]
 }
 
+// readConfig reads the configuration of a work tree.
+func (r *repository) readConfig() (*config, error) {
+	c, err := readConfig(r.common, "config")
+	if err != nil || c.get("extensions.worktreeconfig") == "" {
+		return c, err
+	}
+	more, err := readConfig(r.dir, "config.worktree")
+	if err != nil {
+		return nil, err
+	}
+	c.settings = append(c.settings, more.settings...)
+	return c, nil
+}
+
 // writeConfig reads the configuration, and writes what of it the copy has.
 func (r *repository) writeConfig(file, workTree string) error {
-	c, err := readConfig(filepath.Join(r.common, "config"))
+	c, err := r.readConfig()
 	if err != nil {
 		return err
 	}
 	r.config = c
-	if c.get("extensions.worktreeconfig") != "" {
-		more, err := readConfig(filepath.Join(r.dir, "config.worktree"))
-		if err != nil {
-			return err
-		}
-		c.settings = append(c.settings, more.settings...)
-	}
 	var out strings.Builder
 	last := ""
 	put := func(s setting) {

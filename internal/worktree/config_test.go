@@ -48,6 +48,12 @@ func TestCredentialsStayBehind(t *testing.T) {
 	st = !SECRET
 [filter "x"]
 	clean = SECRET
+[filter "lfs"]
+	clean = git-lfs clean -- %f
+	smudge = SECRET
+	process = git-lfs filter-process
+	process = "git-lfs filter-process; SECRET"
+	required = true
 [include]
 	path = SECRET
 [user]
@@ -85,6 +91,10 @@ func TestCredentialsStayBehind(t *testing.T) {
 	merge = "refs/heads/main"
 [submodule "s"]
 	url = "https://example.com/s.git"
+[filter "lfs"]
+	clean = "git-lfs clean -- %f"
+	process = "git-lfs filter-process"
+	required = "true"
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

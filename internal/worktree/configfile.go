@@ -2,7 +2,7 @@ package worktree
 
 import (
 	"fmt"
-	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -46,25 +46,18 @@ func (c *config) get(name string) string {
 	return value
 }
 
-// readConfig reads a configuration file. One that is not there is empty.
-func readConfig(path string) (*config, error) {
-	info, err := os.Stat(path)
+// readConfig reads a configuration file of a repository. One that is not there is empty.
+func readConfig(dir, name string) (*config, error) {
+	text, _, err := readFile(dir, name, MaxConfig)
 	if gone(err) {
 		return &config{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > MaxConfig {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, MaxConfig)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
 	c, err := parseConfig(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
 	}
 	return c, nil
 }

@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,18 +16,10 @@ func (r *repository) copyIndex(to string) error {
 		return err
 	}
 	for _, name := range append(names, "index") {
-		file := filepath.Join(r.dir, name)
-		info, err := os.Stat(file)
+		data, info, err := readFile(r.dir, name, MaxIndex)
 		if gone(err) {
 			continue // a repository without commits has none
 		}
-		if err != nil {
-			return err
-		}
-		if info.Size() > MaxIndex {
-			return fmt.Errorf("%s is larger than %d bytes", file, MaxIndex)
-		}
-		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}

@@ -39,9 +39,9 @@ func (r *repository) copyRefs(to string) (*refTable, error) {
 		if r.dir != r.common {
 			return nil, errors.New("the repository keeps its refs in tables (reftable) and has several work trees, which cannot be copied; copy its main work tree")
 		}
-		return nil, copyFolder(filepath.Join(r.common, "reftable"), filepath.Join(to, "reftable"))
+		return nil, copyFolder(r.common, to, "reftable")
 	}
-	text, err := os.ReadFile(filepath.Join(r.common, "packed-refs"))
+	text, _, err := readFile(r.common, "packed-refs", MaxRefs)
 	if err != nil && !gone(err) {
 		return nil, err
 	}
@@ -101,6 +101,9 @@ func (t *refTable) text() []byte {
 // looseRefs adds branches that are files to the table, and copies other refs: those to refs, and tags, of which the table would have to
 // say what they lead to.
 func (r *repository) looseRefs(t *refTable, to string) error {
+	if err := folderOf(r.common, "refs"); err != nil {
+		return err
+	}
 	root := filepath.Join(r.common, "refs")
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if gone(err) {
@@ -117,7 +120,7 @@ func (r *repository) looseRefs(t *refTable, to string) error {
 		if entry.IsDir() || left(ref) || strings.HasSuffix(ref, ".lock") {
 			return nil
 		}
-		text, err := readSmall(path)
+		text, _, err := readFile(r.common, ref, maxSmall)
 		if gone(err) {
 			return nil
 		}
@@ -130,7 +133,7 @@ func (r *repository) looseRefs(t *refTable, to string) error {
 			t.refs[ref] = packedRef{commit: commit}
 			return nil
 		}
-		return copyText(path, filepath.Join(to, rel))
+		return copyText(r.common, to, ref)
 	})
 }
 
@@ -140,11 +143,15 @@ func isObjectName(text string) bool {
 }
 
 // copyFolder copies a folder of a repository that has plain files only.
-func copyFolder(from, to string) error {
+func copyFolder(dir, copied, name string) error {
+	to := filepath.Join(copied, name)
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(from)
+	if err := folderOf(dir, name); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
@@ -152,7 +159,7 @@ func copyFolder(from, to string) error {
 		if strings.HasSuffix(e.Name(), ".lock") {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(from, e.Name()))
+		text, _, err := readFile(dir, name+"/"+e.Name(), MaxRefs)
 		if err != nil {
 			return err
 		}

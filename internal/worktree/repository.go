@@ -3,6 +3,7 @@ package worktree
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,11 @@ func locate(folder string) (*repository, error) {
 	if isGitDir(folder) && !exists(filepath.Join(folder, ".git")) {
 		return nil, fmt.Errorf("%s is a bare repository: it has no files to copy; name a work tree", folder)
 	}
+	return find(folder)
+}
+
+// find is locate for a folder that may be anything.
+func find(folder string) (*repository, error) {
 	for dir, top := folder, true; ; top = false {
 		r, err := repositoryOf(dir)
 		if r != nil || err != nil {
@@ -46,43 +52,60 @@ func locate(folder string) (*repository, error) {
 // repositoryOf is the repository whose work tree a folder is, nil when it is none's.
 func repositoryOf(folder string) (*repository, error) {
 	link := filepath.Join(folder, ".git")
-	info, err := os.Stat(link)
+	info, err := os.Lstat(link)
 	if gone(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	dir := link
+	r := &repository{dir: link}
 	if !info.IsDir() {
-		text, err := readSmall(link)
-		if err != nil {
+		if r.dir, err = target(folder, info); err != nil {
 			return nil, err
 		}
-		target, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
-		if !ok {
-			return nil, fmt.Errorf("%s does not say where the repository is", link)
-		}
-		if dir = filepath.FromSlash(target); !filepath.IsAbs(dir) {
-			dir = filepath.Join(folder, dir)
-		}
-		if !exists(filepath.Join(dir, "HEAD")) {
-			return nil, fmt.Errorf("%s names a repository that does not exist: %s", link, target)
-		}
 	}
-	common := dir
-	switch text, err := readSmall(filepath.Join(dir, "commondir")); {
+	r.common = r.dir
+	switch text, _, err := readFile(r.dir, "commondir", maxSmall); {
 	case err == nil:
-		if common = filepath.FromSlash(strings.TrimRight(string(text), "\r\n")); !filepath.IsAbs(common) {
-			common = filepath.Join(dir, common)
+		if r.common, err = filepath.EvalSymlinks(from(r.dir, strings.TrimRight(string(text), "\r\n"))); err != nil {
+			return nil, err
 		}
 	case !gone(err):
 		return nil, err
 	}
-	if !exists(filepath.Join(dir, "HEAD")) || !exists(filepath.Join(common, "objects")) {
+	if !exists(filepath.Join(r.dir, "HEAD")) || !exists(filepath.Join(r.common, "objects")) {
 		return nil, nil // an empty folder called .git is none, to Git too
 	}
-	return &repository{dir: dir, common: common}, nil
+	if r.dir != link || r.common != link {
+		return r, r.knows(folder)
+	}
+	return r, nil
+}
+
+// target is the folder that a .git leads to which is not a folder itself.
+func target(folder string, info fs.FileInfo) (string, error) {
+	link := filepath.Join(folder, ".git")
+	if info.Mode()&fs.ModeSymlink != 0 {
+		dir, err := filepath.EvalSymlinks(link)
+		if err != nil {
+			return "", fmt.Errorf("%s leads to a repository that does not exist: %w", link, err)
+		}
+		return dir, nil
+	}
+	text, _, err := readFile(folder, ".git", maxSmall)
+	if err != nil {
+		return "", err
+	}
+	name, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("%s does not say where the repository is", link)
+	}
+	dir, err := filepath.EvalSymlinks(from(folder, name))
+	if err != nil || !exists(filepath.Join(dir, "HEAD")) {
+		return "", fmt.Errorf("%s names a repository that does not exist: %s", link, name)
+	}
+	return dir, nil
 }
 
 // isRepository reports whether a folder is a work tree of its own.
@@ -96,7 +119,7 @@ func isGitDir(folder string) bool {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path)
+	_, err := os.Lstat(path)
 	return err == nil
 }
 
@@ -115,7 +138,10 @@ func (r *repository) write(to, workTree string) (*head, error) {
 			return nil, err
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(r.dir, "HEAD"))
+	if err := folderOf(r.common, "objects"); err != nil {
+		return nil, err
+	}
+	text, _, err := readFile(r.dir, "HEAD", maxSmall)
 	if err != nil {
 		return nil, err
 	}
@@ -126,12 +152,12 @@ func (r *repository) write(to, workTree string) (*head, error) {
 		return nil, err
 	}
 	for _, name := range shared {
-		if err := copyText(filepath.Join(r.common, filepath.FromSlash(name)), filepath.Join(to, filepath.FromSlash(name))); err != nil {
+		if err := copyText(r.common, to, name); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range own {
-		if err := copyText(filepath.Join(r.dir, filepath.FromSlash(name)), filepath.Join(to, filepath.FromSlash(name))); err != nil {
+		if err := copyText(r.dir, to, name); err != nil {
 			return nil, err
 		}
 	}
@@ -145,15 +171,16 @@ func (r *repository) write(to, workTree string) (*head, error) {
 	return r.head(strings.TrimSpace(string(text)), refs)
 }
 
-// copyText copies a small file of a repository, if it is there and says anything.
-func copyText(from, to string) error {
-	text, err := os.ReadFile(from)
+// copyText copies a small file of a repository, whose name has slashes, if it is there and says anything.
+func copyText(dir, copied, name string) error {
+	text, _, err := readFile(dir, name, MaxText)
 	if gone(err) {
 		return nil
 	}
 	if err != nil || !saysAnything(text) {
 		return err
 	}
+	to := filepath.Join(copied, filepath.FromSlash(name))
 	if err := os.WriteFile(to, text, 0o666); !gone(err) {
 		return err
 	}
@@ -198,14 +225,3 @@ func (r *repository) head(text string, refs *refTable) (*head, error) {
 
 // maxSmall is the size of files that hold one line, in bytes.
 const maxSmall = 64 << 10
-
-func readSmall(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxSmall || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file of one line", path)
-	}
-	return os.ReadFile(path)
-}

@@ -3,10 +3,13 @@
 package worktree_test
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/rungci/rung/internal/worktree"
 )
 
 func TestWhatIsNeitherFileNorLink(t *testing.T) {
@@ -32,6 +35,23 @@ func TestWhatIsNeitherFileNorLink(t *testing.T) {
 		}
 		if files := namesOf(filesOf(t, copied.dir)); !slices.Equal(files, []string{"a", "folder/", "folder/b"}) {
 			t.Errorf("files %q", files)
+		}
+	}
+}
+
+// TestNobodyWaitsForAPipeInARepository has one in place of files that git reads.
+func TestNobodyWaitsForAPipeInARepository(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"HEAD", "config", "shallow", "MERGE_MSG", "index", "commondir", "refs/heads/x", "info/exclude", "objects/info/alternates"} {
+		r := newRepo(t)
+		r.write("a", "a")
+		r.commit("one")
+		if err := errors.Join(os.RemoveAll(r.path(".git/"+name)), syscall.Mkfifo(r.path(".git/"+name), 0o600)); err != nil {
+			t.Skipf("needs named pipes: %v", err)
+		}
+		refused(t, r, "no text", "is not a regular file")
+		if err := worktree.Check(r.dir); err == nil {
+			t.Errorf("%s: git would be asked", name)
 		}
 	}
 }

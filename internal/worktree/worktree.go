@@ -6,6 +6,7 @@
 // copied as such. The copy is a Git work tree again: at the same commit, on the same branch, with the same index, so that `git
 // status` says the same. It is a repository of its own that reads the original's objects (objects/info/alternates) and writes its
 // own: whatever a job commits, checks out, packs or breaks there, the original has its branches, its index and its objects still.
+// No link in .git is followed, and a repository elsewhere is read only if it names the work tree in turn (see gitfolder.go).
 // Credentials do not travel: of the configuration only what is known to be harmless is kept (see config.go), and hooks never are.
 //
 //	from/.git (or what its .git file names)          to/.git
@@ -47,6 +48,8 @@ const (
 	MaxNesting = 16        // work trees within each other
 	MaxConfig  = 4 << 20   // of a repository's configuration, in bytes
 	MaxIndex   = 2 << 30   // of a repository's index, in bytes
+	MaxRefs    = 1 << 30   // of the file that holds its refs, in bytes
+	MaxText    = 16 << 20  // of its other files, such as the list of excluded names, in bytes
 )
 
 const (
@@ -189,6 +192,9 @@ func (c *copying) tree(from, to, rel string, depth int) (*head, error) {
 	}
 	if repo == nil {
 		return nil, c.folder(from, to, rel, depth)
+	}
+	if err := repo.check(); err != nil {
+		return nil, err
 	}
 	if !repo.top {
 		// A folder inside a work tree: it is seen as Git sees it, but its copy cannot be at a commit.

@@ -23,6 +23,10 @@ const (
 // grace is how long git may take to end when nobody waits for its answer any more.
 const grace = time.Second
 
+// patience is how long git has to answer: far longer than it takes to look at every file of a large work tree on a slow disk. A stranger's repository can
+// make it wait for ever.
+const patience = 2 * time.Minute
+
 // inherited are the variables that tie git to one repository. They are set in hooks, and would make it answer for that repository
 // whatever the folder is.
 var inherited = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -87,6 +91,8 @@ func (r *Repository) git(ctx context.Context, args ...string) (string, error) {
 
 // gitWith is git with more options before the subcommand.
 func (r *Repository) gitWith(ctx context.Context, options []string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("git %s did not end within %s: run it in %s to see what it waits for", args[0], patience, r.Root))
+	defer cancel()
 	out, said := &buffer{limit: maxOutput}, &buffer{limit: maxErrors}
 	result, err := process.Run(ctx, nil, process.Spec{
 		Args:   slices.Concat(gitquery.Command("--literal-pathspecs", "-c", "core.quotePath=false"), options, args),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rungci/rung/internal/worktree"
+	"github.com/rungci/rung/local/repository"
 )
 
 // TestNothingThatARepositoryNamesRuns asks all there is to ask about a repository whose configuration names programs.
@@ -69,5 +70,23 @@ func TestNothingThatARepositoryNamesRuns(t *testing.T) {
 	left, err := os.ReadDir(outside)
 	if err != nil || len(left) > 0 {
 		t.Errorf("it ran %v, %v", left, err)
+	}
+}
+
+// TestAnotherRepositoryOfTheUserIsNotRead opens a folder whose .git leads to one that does not know it.
+func TestAnotherRepositoryOfTheUserIsNotRead(t *testing.T) {
+	t.Parallel()
+	private := newGit(t)
+	private.commit("private plans")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: "+filepath.Join(private.dir, ".git")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := repository.Open(t.Context(), dir, private.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Git || r.Commit != nil || len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "this Git repository is not read: ") {
+		t.Errorf("git %v, commit %+v, notes %q", r.Git, r.Commit, r.Notes)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/rungci/rung/internal/process"
+	"github.com/rungci/rung/internal/worktree"
 )
 
 // shortSHA is how many digits GitLab shows of a commit's name.
@@ -347,7 +348,10 @@ func (r opening) noteLayout() {
 // withoutGit fills in what can be read without git.
 func (r opening) withoutGit(err error) {
 	var start *process.StartError
+	var refused *worktree.RefusedError
 	switch {
+	case errors.As(err, &refused):
+		r.note("this Git repository is not read: " + err.Error())
 	case errors.As(err, &start):
 		r.readFolder()
 		_, folder := findFolder(r.Root)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rungci/rung/internal/worktree"
 )
 
 // Repository is what is known of a project. Its fields do not change after Open, and its methods are safe for concurrent use.
@@ -161,6 +163,11 @@ func Open(ctx context.Context, dir string, env []string) (*Repository, error) {
 	r, err := newRepository(dir, env)
 	if err != nil {
 		return nil, err
+	}
+	if err := worktree.Check(r.Root); err != nil {
+		refused := answer{err: err}
+		opening{r}.take(ctx, &answers{refused, refused, refused})
+		return r, nil
 	}
 	answers := opening{r}.ask(ctx)
 	if ctx.Err() != nil {
