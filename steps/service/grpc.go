@@ -50,7 +50,7 @@ const (
 // NewServer makes a server. Health checks need no token.
 func NewServer(s *Service, access Access) *Server {
 	opts := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec.New()),
+		grpc.ForceServerCodecV2(codec.New(0)),
 		grpc.MaxRecvMsgSize(s.limits.RequestBytes),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.WriteBufferSize(writeBuffer),

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"time"
 
@@ -42,6 +41,7 @@ type settings struct {
 	tls   *tls.Config
 	token string
 	dial  func(context.Context) (net.Conn, error)
+	most  int // bytes of one message
 }
 
 // Option changes how a client connects.
@@ -60,6 +60,13 @@ func WithDialer(dial func(context.Context) (net.Conn, error)) Option {
 }
 
 const (
+	// MaxMessage bounds a message that a client accepts, in bytes. A job can take the place of its step-runner, and what it sends is in memory several times
+	// while it is decoded. The largest that a step-runner sends is an event with the outputs of a step, or with the job's definition: 256 MiB
+	// (engine.MaxStepFile, executor.DefaultRequestBytes) and what JSON escapes.
+	MaxMessage = 320 << 20
+	// maxElements bounds the messages in a message. Those of a step-runner have a few thousand.
+	maxElements = 1 << 20
+
 	// window is how much may be under way to a client before it has read it, in bytes: of one stream, and of all together.
 	window, connWindow = 4 << 20, 16 << 20
 	// readBuffer is how much is taken from a connection at once, in bytes. Each connection has one, and a manager a connection for each job.
@@ -72,7 +79,7 @@ const (
 
 // Dial makes a client of the server at target: "unix:/path/to/step-runner.sock" or "host:port". It does not connect yet.
 func Dial(target string, opts ...Option) (*Client, error) {
-	var s settings
+	s := settings{most: MaxMessage}
 	for _, opt := range opts {
 		opt(&s)
 	}
@@ -84,7 +91,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.ForceCodecV2(codec.New())),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(s.most), grpc.ForceCodecV2(codec.New(maxElements))),
 	}
 	if s.tls != nil {
 		dialOpts = append(dialOpts, grpc.WithTransportCredentials(credentials.NewTLS(s.tls)))
