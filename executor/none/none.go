@@ -305,39 +305,39 @@ func (e *Executor) Sweep(ctx context.Context) error {
 // remove kills the processes that a job in the folder has left, as far as they are known, and removes the folder. It is for jobs whose
 // step-runner did not end by itself: one that does leaves none.
 func (e *Executor) remove(ctx context.Context, dir string) error {
-	project := strings.TrimSuffix(dir, busySuffix) // of a kept one, which stays
-	switch {
-	case e.host.Name() == local.Name:
-		killLeft(project)
-	case e.host.Platform().OS == "linux":
-		if err := e.killLeftThere(ctx, project); err != nil {
-			return err
-		}
+	if err := e.kill(ctx, strings.TrimSuffix(dir, busySuffix)); err != nil { // that of a kept project stays
+		return err
 	}
 	return e.host.Files().RemoveAll(ctx, dir)
 }
 
-// killScript kills the processes of a host whose project is in the folder $1, and waits until they are gone.
+// kill kills the processes that a job in the folder has left, or the step-runner in it, as far as they are known.
+func (e *Executor) kill(ctx context.Context, dir string) error {
+	switch {
+	case e.host.Name() == local.Name:
+		killLeft(dir)
+	case e.host.Platform().OS == "linux":
+		p, err := e.host.Exec(ctx, &host.Command{Args: []string{"sh", "-c", killScript, "sh", dir}})
+		if err != nil {
+			return err
+		}
+		_, err = p.Wait()
+		return err
+	}
+	return nil
+}
+
+// killScript kills the processes of a host whose project, or whose step-runner's socket, is in the folder $1, and waits until they are gone.
 const killScript = `for try in 1 2 3 4 5 6 7 8 9 10; do
   found=
-  for file in /proc/[0-9]*/environ; do
-    if tr '\0' '\n' <"$file" | grep -q -F "CI_PROJECT_DIR=$1/"; then
-      pid=${file#/proc/}; kill -9 "${pid%/environ}" && found=1
+  for process in /proc/[0-9]*; do
+    if cat "$process/environ" "$process/cmdline" | tr '\0' ' ' | grep -q -F -e "CI_PROJECT_DIR=$1/" -e "--socket $1/s "; then
+      kill -9 "${process#/proc/}" && found=1
     fi
   done 2>/dev/null
   [ "$found" ] || exit 0
   sleep 0.1
 done`
-
-// killLeftThere is killLeft on another host.
-func (e *Executor) killLeftThere(ctx context.Context, dir string) error {
-	p, err := e.host.Exec(ctx, &host.Command{Args: []string{"sh", "-c", killScript, "sh", dir}})
-	if err != nil {
-		return err
-	}
-	_, err = p.Wait()
-	return err
-}
 
 // startAhead sees to it that step-runners are started for the next environments, as many as that, and returns them.
 func (e *Executor) startAhead(n int) []*spare {

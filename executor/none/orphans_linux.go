@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// killLeft kills the processes that a job in the folder root has left: those whose project is in it, by their environment.
+// killLeft kills the processes that a job in the folder root has left: those whose project is in it, by their environment, and the step-runner whose socket
+// is in it. Its environment is overwritten, and a job can have stopped it.
 func killLeft(root string) {
 	for range killTries {
 		if !killOnce(root) {
@@ -28,17 +29,16 @@ const (
 // killOnce reports whether it found a process.
 func killOnce(root string) (found bool) {
 	prefix := []byte("CI_PROJECT_DIR=" + root + string(filepath.Separator))
-	processes, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, file := range processes {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+	serving := []byte("\x00--socket\x00" + filepath.Join(root, socketName) + "\x00")
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		pid, err := strconv.Atoi(filepath.Base(process))
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		env, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended, or is another user's
-		}
-		if bytes.HasPrefix(env, prefix) || bytes.Contains(env, append([]byte{0}, prefix...)) {
+		args, _ := os.ReadFile(filepath.Join(process, "cmdline")) // without what cannot be read: it has ended, or is another user's
+		env, _ := os.ReadFile(filepath.Join(process, "environ"))
+		if bytes.Contains(args, serving) || bytes.HasPrefix(env, prefix) || bytes.Contains(env, append([]byte{0}, prefix...)) {
 			found = true
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

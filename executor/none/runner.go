@@ -255,20 +255,35 @@ func (r *runner) stop(ctx context.Context) (clean bool, err error) {
 	if r.process == nil && err != nil {
 		return false, err
 	}
+	if r.ends(ctx) {
+		return true, nil
+	}
+	if r.process != nil {
+		err = r.process.Kill()
+	}
+	switch {
+	case r.bound != nil: // which is removed with all that runs in it
+		return false, err
+	case r.process != nil && r.executor.host.Name() == local.Name:
+		return false, err
+	}
+	// It is nobody's child here. A job may have stopped it, so that it does not even notice that its connection has ended.
+	if err = errors.Join(err, context.Cause(ctx), r.executor.kill(ctx, r.dir)); err == nil && r.process == nil && !r.ends(ctx) {
+		err = fmt.Errorf("the step-runner has not ended within %s, and could not be killed", endTime)
+	}
+	return false, err
+}
+
+// ends waits for the end of the step-runner, for as long as it may take.
+func (r *runner) ends(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	select {
 	case <-r.Done():
-		return true, nil
+		return true
 	case <-ctx.Done():
+		return false
 	}
-	switch {
-	case r.process != nil:
-		return false, r.process.Kill()
-	case r.bound != nil: // which is removed with all that runs in it
-		return false, nil
-	}
-	return false, fmt.Errorf("the step-runner has not ended: %w", context.Cause(ctx))
 }
 
 // close ends the step-runner and removes its folder. clean says that the step-runner ended by itself when it was asked to, and left no
