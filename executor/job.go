@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/rungci/rung/internal/egress"
@@ -21,9 +22,11 @@ type Job struct {
 	// ImageEnv gives steps the environment that the image's entrypoint hands over (its HOME, and what it exports), as GitLab does. Without
 	// it they have a home of their own, and the image's variables.
 	ImageEnv bool
-	// Variables are the job's public variables, expanded; services get them. Masked variables and files must not be among them:
+	// Variables are the job's that are not secret, expanded; services get them. Masked variables and files must not be among them:
 	// what a service prints is shown as it is.
 	Variables map[string]string
+	// Private are the names of Variables that services do not get all the same: on GitLab those of settings.
+	Private []string
 	// Masked are the values to be masked in what services print.
 	Masked []string
 	// Registries are credentials for registries of images.
@@ -50,6 +53,15 @@ type Job struct {
 	Slot       string
 	Privileged bool   // give the job and its services all rights on the host's kernel, as Docker in Docker needs
 	User       string // the user to run the job as; empty is the image's, or this process's
+}
+
+// ServiceVariables are those of Variables that services get. The map is the caller's.
+func (j *Job) ServiceVariables() map[string]string {
+	out := maps.Clone(j.Variables)
+	for _, name := range j.Private {
+		delete(out, name)
+	}
+	return out
 }
 
 // DriverFacts are what a driver of GitLab's custom executor is told of a job. They hold secrets.

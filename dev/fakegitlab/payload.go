@@ -50,7 +50,7 @@ func (s *sender) payload(j *Job, t *try) (*api.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	vars, public, err := sending.Variables(p.project, j.def)
+	vars, err := sending.Variables(p.project, j.def)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *sender) payload(j *Job, t *try) (*api.Job, error) {
 	timeout := int(gitlab.Timeout(j.def) / time.Second)
 	out := &api.Job{
 		ID: t.id, Token: t.token, AllowGitFetch: true, Info: s.info(j, t, vars), Git: s.gitInfo(p, t, vars), Runner: api.RunnerInfo{Timeout: timeout},
-		Variables: variables(vars, public), Steps: steps(compiled, j.def.Keywords.Release, timeout), Dependencies: dependencies,
+		Variables: variables(vars), Steps: steps(compiled, j.def.Keywords.Release, timeout), Dependencies: dependencies,
 		Image: image(j.def.Keywords.Image), Inputs: inputs(j.def.Keywords.Inputs, gitlab.JobInputs(p.project, j.def)), Secrets: secrets(compiled.Secrets),
 		Features: api.JobFeatures{TraceSections: true, TokenMaskPrefixes: []string{"glpat-"}, FailureReasons: failureReasons},
 	}
@@ -211,10 +211,10 @@ func (s *sender) cloneURL(token string) string {
 	return u.String()
 }
 
-func variables(vars *variable.Collection, public func(string) bool) []api.Variable {
+func variables(vars *variable.Collection) []api.Variable {
 	var out []api.Variable
 	for _, v := range vars.Effective() {
-		out = append(out, api.Variable{Key: v.Name, Value: v.Value, Public: public(v.Name) && !v.Masked, Masked: v.Masked, File: v.File, Raw: v.Raw})
+		out = append(out, api.Variable{Key: v.Name, Value: v.Value, Public: !v.Private && !v.Masked, Masked: v.Masked, File: v.File, Raw: v.Raw})
 	}
 	return out
 }

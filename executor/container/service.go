@@ -114,13 +114,14 @@ func (v *companions) startService(ctx context.Context, s *service) error {
 
 // serviceEnv is the job's variables, and over them the service's own.
 func (v *companions) serviceEnv(s *service) (env []string) {
-	for name, value := range v.job.Variables {
+	variables := v.job.ServiceVariables()
+	for name, value := range variables {
 		if _, own := s.spec.Variables[name]; !own && name != "PATH" && name != "" {
 			env = append(env, name+"="+value)
 		}
 	}
 	for name, value := range v.proxy.env(v.job.Services) {
-		_, of := v.job.Variables[name]
+		_, of := variables[name]
 		if _, own := s.spec.Variables[name]; !own && !of {
 			env = append(env, name+"="+value)
 		}

@@ -44,7 +44,7 @@ func Services(t *testing.T, level Level) {
 		}
 		return s
 	}
-	const serve, other = `exec nc -ll -p 8080 -e echo "I am $NAME of $JOB"`, `exec nc -ll -p 8081 -e echo "I am $NAME of $JOB"`
+	const serve, other = `exec nc -ll -p 8080 -e echo "I am $NAME of $JOB$SETTING"`, `exec nc -ll -p 8081 -e echo "I am $NAME of $JOB$SETTING"`
 	ask := func(t *testing.T, policy executor.NetworkPolicy, services ...containers.Service) (answers func(script string) string, said string, err error) {
 		t.Helper()
 		dir := t.TempDir()
@@ -53,7 +53,8 @@ func Services(t *testing.T, level Level) {
 			t.Fatal(err)
 		}
 		j, log := level.Job("services"), &reported{}
-		j.Network, j.Services, j.Variables, j.Masked = policy, services, map[string]string{"JOB": "the job", "NAME": "nobody"}, []string{"hidden word"}
+		j.Network, j.Services, j.Masked = policy, services, []string{"hidden word"}
+		j.Variables, j.Private = map[string]string{"JOB": "the job", "NAME": "nobody", "SETTING": " which is private"}, []string{"SETTING"}
 		env, err := e.Prepare(t.Context(), j, log.report)
 		t.Cleanup(func() {
 			if env != nil {

@@ -267,7 +267,7 @@ func (p *plan) service(i int) (*corev1.Container, error) {
 	}
 	c.Command, c.Args = plain(entrypoint(s.Entrypoint)), plain(s.Command)
 	env := map[string]string{}
-	maps.Copy(env, p.job.Variables)
+	maps.Copy(env, p.job.ServiceVariables())
 	maps.Copy(env, s.Variables)
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		_, own := s.Variables[name]

@@ -15,7 +15,7 @@ func Beside(described *event.Environment, job *executor.Job, started executor.Se
 		s.Ports = started.Ports(i)
 		described.Services = append(described.Services, event.Service{Service: s, Found: foundAt(started.Images(), i)})
 	}
-	described.Variables = hiddenMap(job.Variables, hide)
+	described.Variables = hiddenMap(job.ServiceVariables(), hide)
 }
 
 func describeService(s *containers.Service, hide func(string) string) containers.Service {
@@ -37,7 +37,7 @@ func Describe(level executor.Level, job *executor.Job, env executor.Environment,
 		out.Services = append(out.Services, event.Service{Service: describeService(&job.Services[i], hide), Found: foundAt(images, i+1)})
 	}
 	if len(job.Services) > 0 {
-		out.Variables = hiddenMap(job.Variables, hide)
+		out.Variables = hiddenMap(job.ServiceVariables(), hide)
 	}
 	for _, f := range files {
 		f.Text = hide(f.Text)

@@ -16,7 +16,7 @@ func (a *attempt) place() (*local.Place, error) {
 	what := &executor.Job{
 		ID: session.EnvironmentID(j.Name, a.id), ProjectName: a.runner.project.Repository.Project.Name(), Keep: a.Keep,
 	}
-	what.Variables, what.Masked = place.Public(vars)
+	what.Variables, what.Private, what.Masked = place.Shown(vars)
 	expand := func(text string) string {
 		out, err := vars.ExpandInJob(text, func(string) string { return "" })
 		if err != nil {

@@ -39,9 +39,8 @@ func NewKeys(publish func(jwks any)) *Keys {
 	return k
 }
 
-// Variables returns the job's variables as GitLab sends them to a runner. public reports which of them are not secret for GitLab: those
-// predefined, and those in the file.
-func (s *Sending) Variables(p *Project, j *pipeline.Job) (vars *variable.Collection, public func(name string) bool, err error) {
+// Variables returns the job's variables as GitLab sends them to a runner.
+func (s *Sending) Variables(p *Project, j *pipeline.Job) (vars *variable.Collection, err error) {
 	facts := p.jobFacts(j)
 	facts.ID, facts.PipelineName, facts.Started, facts.Timeout, facts.Manual = int(s.ID), p.Pipeline.Name, s.Started, timeoutOf(j), s.Manual
 	if pages := j.Keywords.Pages; pages != nil {
@@ -49,34 +48,26 @@ func (s *Sending) Variables(p *Project, j *pipeline.Job) (vars *variable.Collect
 	}
 	layers, err := environmentLayers(p, j)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	layers = append(layers,
 		variable.Layer{Level: variable.Dotenv, Variables: s.Dotenv},
 		variable.Layer{Level: variable.ExecutionPolicy, Variables: s.supplied(p, j)},
 		variable.Layer{Level: variable.Predefined, Variables: slices.Concat(p.Facts.RunVariables(facts), byHand(s.Manual), s.Own)})
 	if vars, err = j.VariablesWith(layers...); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(j.Keywords.IDTokens) > 0 {
 		tokens, err := s.Keys.tokens(j, vars, timeoutOf(j))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		layers = append(layers, variable.Layer{Level: variable.ExecutionPolicy, Variables: tokens})
 		if vars, err = j.VariablesWith(layers...); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	hidden := map[string]bool{}
-	for _, l := range append(layers, p.variables...) {
-		for _, v := range l.Variables {
-			if l.Level != variable.Predefined || v.Masked {
-				hidden[v.Name] = true
-			}
-		}
-	}
-	return vars, func(name string) bool { return !hidden[name] }, nil
+	return vars, nil
 }
 
 // byHand is what is predefined for a job that somebody started. Rules do not see it.

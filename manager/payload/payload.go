@@ -106,7 +106,7 @@ type Job struct {
 func New(from *gitlab.Job, r Runner) (*Job, error) {
 	j := &Job{gitlab: from, runner: r}
 	j.vars = j.variables(nil)
-	_, j.masked = place.Public(j.vars)
+	_, _, j.masked = place.Shown(j.vars)
 	j.masked = append(j.masked, j.secrets()...)
 	if from.Unreadable != "" {
 		err := event.NewError(event.CodeInternalError, "GitLab sent a job that this runner cannot read: %s", from.Unreadable)
@@ -224,7 +224,7 @@ func (j *Job) variables(folders *Folders) *variable.Collection {
 	}
 	j.runner.TLS.add(vars)
 	for _, v := range j.gitlab.Variables {
-		vars.Add(variable.Variable{Name: v.Key, Value: v.Value, Raw: v.Raw, File: v.File, Masked: v.Masked})
+		vars.Add(variable.Variable{Name: v.Key, Value: v.Value, Raw: v.Raw, File: v.File, Masked: v.Masked, Private: !v.Public})
 	}
 	for _, in := range j.gitlab.Inputs {
 		if v, ok := j.inputs[in.Key]; ok && in.Value.Sensitive {

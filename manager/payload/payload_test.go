@@ -49,7 +49,7 @@ const full = `{"id": 12, "token": "glcbt-job", "allow_git_fetch": true,
  "runner_info": {"timeout": 3600},
  "variables": [
   {"key": "CI_PROJECT_PATH", "value": "group/web", "public": true}, {"key": "OVERRIDDEN", "value": "by the job", "public": true},
-  {"key": "SECRET", "value": "hunter2hunter2", "masked": true}, {"key": "VERSION", "value": "20"},
+  {"key": "SECRET", "value": "hunter2hunter2", "masked": true}, {"key": "VERSION", "value": "20"}, {"key": "SETTING", "value": "$VERSION and more"},
   {"key": "DOCKER_AUTH_CONFIG", "value": "{\"auths\":{\"registry.example.com\":{\"username\":\"u\",\"password\":\"pw-of-registry\"}}}"}],
  "steps": [{"name": "script", "script": ["make"], "timeout": 3600, "when": "on_success"}, {"name": "after_script", "script": ["echo end"], "when": "always"}],
  "image": {"name": "node:$VERSION", "entrypoint": ["/init"], "pull_policy": ["always"], "executor_opts": {"docker": {"platform": "linux/arm64", "user": 1000}}},
@@ -66,7 +66,7 @@ func TestThePlaceOfAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &executor.Job{
-		ID: "job-12-3", ProjectName: "web", ImageEnv: true,
+		ID: "job-12-3", ProjectName: "web", ImageEnv: true, Private: []string{"VERSION", "SETTING"},
 		Image: &containers.Image{Name: "node:20", Entrypoint: []string{"/init"}, PullPolicies: []string{"always"}, Platform: "linux/arm64", User: "1000"},
 		Services: []containers.Service{{
 			Image:   containers.Image{Name: "postgres:20", PullPolicies: []string{"if-not-present"}},

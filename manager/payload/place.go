@@ -17,7 +17,7 @@ import (
 // on a host directly ignores it and its services, as gitlab-runner's shell executor does.
 func (j *Job) Place(withImages bool) (*executor.Job, error) {
 	out := &executor.Job{ID: j.EnvironmentID(), ProjectName: j.projectName()}
-	out.Variables, _ = place.Public(j.vars)
+	out.Variables, out.Private, _ = place.Shown(j.vars)
 	out.Masked = j.masked
 	if !withImages {
 		return out, nil
@@ -70,7 +70,7 @@ func (j *Job) KeepsProject() bool {
 // what it will.
 func (j *Job) DriverPlace() (*executor.Job, error) {
 	out := &executor.Job{ID: j.EnvironmentID(), ProjectName: j.projectName(), Masked: j.masked}
-	out.Variables, _ = place.Public(j.vars)
+	out.Variables, out.Private, _ = place.Shown(j.vars)
 	if _, err := driverVariables(j, ""); err != nil {
 		return nil, wrong("", "%v", err)
 	}

@@ -21,7 +21,7 @@ func duration(d time.Duration) *durationpb.Duration {
 // EncodeJob makes a message of a job.
 func EncodeJob(j *executor.Job) *executorv1.Job {
 	out := &executorv1.Job{
-		Id: j.ID, ProjectName: j.ProjectName, ImageEnv: j.ImageEnv, Variables: j.Variables, Masked: j.Masked, Root: j.Root, Keep: j.Keep, KeepProject: j.KeepProject, KeepVolumes: j.KeepVolumes,
+		Id: j.ID, ProjectName: j.ProjectName, ImageEnv: j.ImageEnv, Variables: j.Variables, Private: j.Private, Masked: j.Masked, Root: j.Root, Keep: j.Keep, KeepProject: j.KeepProject, KeepVolumes: j.KeepVolumes,
 		Resources: encodeResources(j.Resources), ServiceResources: encodeResources(j.ServiceResources), Network: string(j.Network),
 		Privileged: j.Privileged, User: j.User, Slot: j.Slot,
 	}
@@ -40,7 +40,7 @@ func EncodeJob(j *executor.Job) *executorv1.Job {
 // DecodeJob is the job of a message.
 func DecodeJob(m *executorv1.Job) *executor.Job {
 	out := &executor.Job{
-		ID: m.GetId(), ProjectName: m.GetProjectName(), ImageEnv: m.GetImageEnv(), Variables: m.GetVariables(), Masked: m.GetMasked(), Root: m.GetRoot(),
+		ID: m.GetId(), ProjectName: m.GetProjectName(), ImageEnv: m.GetImageEnv(), Variables: m.GetVariables(), Private: m.GetPrivate(), Masked: m.GetMasked(), Root: m.GetRoot(),
 		Keep: m.GetKeep(), KeepProject: m.GetKeepProject(), KeepVolumes: m.GetKeepVolumes(), Resources: decodeResources(m.GetResources()),
 		ServiceResources: decodeResources(m.GetServiceResources()), Network: executor.NetworkPolicy(m.GetNetwork()), Privileged: m.GetPrivileged(), User: m.GetUser(), Slot: m.GetSlot(),
 	}

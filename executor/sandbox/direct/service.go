@@ -122,7 +122,7 @@ func (v companions) describe(s *service) error {
 		name, value, _ := strings.Cut(pair, "=")
 		all[name] = value
 	}
-	for _, more := range []map[string]string{v.way(), v.job.Variables, s.spec.Variables} {
+	for _, more := range []map[string]string{v.way(), v.job.ServiceVariables(), s.spec.Variables} {
 		for name, value := range more {
 			if name != "" && name != "PATH" {
 				all[name] = value

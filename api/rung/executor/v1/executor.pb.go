@@ -1305,7 +1305,7 @@ type Job struct {
 	Image            *Image                 `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	Services         []*Service             `protobuf:"bytes,4,rep,name=services,proto3" json:"services,omitempty"`
 	ImageEnv         bool                   `protobuf:"varint,5,opt,name=image_env,json=imageEnv,proto3" json:"image_env,omitempty"`
-	Variables        map[string]string      `protobuf:"bytes,6,rep,name=variables,proto3" json:"variables,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Variables        map[string]string      `protobuf:"bytes,6,rep,name=variables,proto3" json:"variables,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // none of them is secret
 	Masked           []string               `protobuf:"bytes,7,rep,name=masked,proto3" json:"masked,omitempty"`
 	Registries       []*Registry            `protobuf:"bytes,8,rep,name=registries,proto3" json:"registries,omitempty"`
 	Root             string                 `protobuf:"bytes,9,opt,name=root,proto3" json:"root,omitempty"`
@@ -1318,6 +1318,7 @@ type Job struct {
 	User             string                 `protobuf:"bytes,16,opt,name=user,proto3" json:"user,omitempty"`
 	Slot             string                 `protobuf:"bytes,17,opt,name=slot,proto3" json:"slot,omitempty"` // the control group in which that of the job is made
 	KeepVolumes      string                 `protobuf:"bytes,18,opt,name=keep_volumes,json=keepVolumes,proto3" json:"keep_volumes,omitempty"`
+	Private          []string               `protobuf:"bytes,19,rep,name=private,proto3" json:"private,omitempty"` // names of variables that services do not get
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1476,6 +1477,13 @@ func (x *Job) GetKeepVolumes() string {
 		return x.KeepVolumes
 	}
 	return ""
+}
+
+func (x *Job) GetPrivate() []string {
+	if x != nil {
+		return x.Private
+	}
+	return nil
 }
 
 type Image struct {
@@ -3949,7 +3957,7 @@ const file_rung_executor_v1_executor_proto_rawDesc = "" +
 	"\n" +
 	"FoundImage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04pull\x18\x02 \x01(\tR\x04pull\"\xe6\x05\n" +
+	"\x04pull\x18\x02 \x01(\tR\x04pull\"\x80\x06\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fproject_name\x18\x02 \x01(\tR\vprojectName\x12-\n" +
@@ -3973,7 +3981,8 @@ const file_rung_executor_v1_executor_proto_rawDesc = "" +
 	"privileged\x12\x12\n" +
 	"\x04user\x18\x10 \x01(\tR\x04user\x12\x12\n" +
 	"\x04slot\x18\x11 \x01(\tR\x04slot\x12!\n" +
-	"\fkeep_volumes\x18\x12 \x01(\tR\vkeepVolumes\x1a<\n" +
+	"\fkeep_volumes\x18\x12 \x01(\tR\vkeepVolumes\x12\x18\n" +
+	"\aprivate\x18\x13 \x03(\tR\aprivate\x1a<\n" +
 	"\x0eVariablesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x01\n" +

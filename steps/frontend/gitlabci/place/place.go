@@ -11,13 +11,14 @@ import (
 // authConfig is the variable with credentials for registries. They are for pulling images, and services do not get them.
 const authConfig = "DOCKER_AUTH_CONFIG"
 
-// Public are a job's variables that its services get, expanded, and the values that are masked in what services print. Variables that are
-// masked or files, and those that hold a masked value, are not public: a job passes them to a service by `services:variables`.
-func Public(vars *variable.Collection) (public map[string]string, masked []string) {
-	public, masked = map[string]string{}, Masked(vars)
+// Shown are a job's variables that are not secret, expanded, the names of those that are private all the same, so that its services do not get them,
+// and the values that are masked in what services print. Variables that are masked or files, and those that hold a masked value, are not shown.
+// A job passes them, and private ones, to a service by `services:variables`.
+func Shown(vars *variable.Collection) (shown map[string]string, private, masked []string) {
+	shown, masked = map[string]string{}, Masked(vars)
 	expanded, err := vars.ExpandForJob(func(string) string { return "" })
 	if err != nil {
-		return public, masked
+		return shown, nil, masked
 	}
 	masked = append(masked, Masked(expanded)...)
 	hide := mask.NewSet(masked...)
@@ -26,10 +27,13 @@ func Public(vars *variable.Collection) (public map[string]string, masked []strin
 			v.Value = helpersOf(v.Value)
 		}
 		if !v.Masked && !v.File && (v.Name != authConfig || v.Value != "") && (hide.Len() == 0 || hide.String(v.Value) == v.Value) {
-			public[v.Name] = v.Value
+			shown[v.Name] = v.Value
+			if v.Private {
+				private = append(private, v.Name)
+			}
 		}
 	}
-	return public, masked
+	return shown, private, masked
 }
 
 // Masked are the values that nobody may see.

@@ -19,8 +19,8 @@ func TestOfALoginOnlyTheNamesOfHelpersArePublic(t *testing.T) {
 		`not JSON`: "",
 	} {
 		vars := variable.New(variable.Variable{Name: "DOCKER_AUTH_CONFIG", Value: config})
-		if public, _ := place.Public(vars); public["DOCKER_AUTH_CONFIG"] != want {
-			t.Errorf("%s gives %s, want %s", config, public["DOCKER_AUTH_CONFIG"], want)
+		if shown, _, _ := place.Shown(vars); shown["DOCKER_AUTH_CONFIG"] != want {
+			t.Errorf("%s gives %s, want %s", config, shown["DOCKER_AUTH_CONFIG"], want)
 		}
 	}
 }

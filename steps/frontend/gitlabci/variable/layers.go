@@ -52,6 +52,9 @@ func (l Level) String() string {
 	return levelNames[l]
 }
 
+// private reports whether variables of the level are Private, as on GitLab: all but those predefined and those in the file.
+func (l Level) private() bool { return l == Deployment || l >= Dotenv }
+
 // Layer is variables that come from the same place.
 type Layer struct {
 	Level     Level
@@ -65,7 +68,10 @@ func Merge(layers ...Layer) *Collection {
 	slices.SortStableFunc(sorted, func(a, b Layer) int { return cmp.Compare(a.Level, b.Level) })
 	c := &Collection{}
 	for _, layer := range sorted {
-		c.Add(layer.Variables...)
+		for _, v := range layer.Variables {
+			v.Private = v.Private || layer.Level.private()
+			c.Add(v)
+		}
 	}
 	return c
 }

@@ -35,6 +35,8 @@ type Variable struct {
 	File bool
 	// Masked says that the value must not appear in logs or messages.
 	Masked bool
+	// Private says that services do not get it by themselves: GitLab's `public: false`.
+	Private bool
 	// Description and Options are for whoever starts a pipeline by hand.
 	Description string
 	Options     []string

@@ -97,6 +97,17 @@ func TestMerge(t *testing.T) {
 			t.Errorf("got %d variables", got.Len())
 		}
 	})
+	t.Run("those predefined and those of the file are not private", func(t *testing.T) {
+		t.Parallel()
+		for level, private := range map[variable.Level]bool{
+			variable.Predefined: false, variable.Deployment: true, variable.Global: false, variable.Job: false, variable.Rules: false, variable.Dotenv: true, variable.Project: true,
+			variable.Pipeline: true,
+		} {
+			if got, _ := variable.Merge(layer(level, "X=1")).Get("X"); got.Private != private {
+				t.Errorf("%s: private is %t", level, got.Private)
+			}
+		}
+	})
 	t.Run("the closest group is the last one", func(t *testing.T) {
 		t.Parallel()
 		c := variable.Merge(layer(variable.Group, "X=group"), layer(variable.Job, "X=job"), layer(variable.Group, "X=subgroup"))
