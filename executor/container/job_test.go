@@ -114,6 +114,16 @@ func TestServices(t *testing.T) {
 			t.Errorf("left: %q %v", left, err)
 		}
 	})
+	t.Run("that the engine cannot start are not the job's mistake", func(t *testing.T) {
+		o, j := options(t.TempDir()), job("nosuchnet")
+		o.Network.Mode = "no-such-network"
+		j.Services = []containers.Service{service(serve, nil)}
+		_, err := prepare(t, o, j)
+		var user *executor.UserError
+		if err == nil || errors.As(err, &user) {
+			t.Error(err)
+		}
+	})
 	t.Run("without a port are not waited for", func(t *testing.T) {
 		j := job("portless")
 		j.Services = []containers.Service{{Image: containers.Image{Name: enginetest.Image, PullPolicies: []string{container.Never}}, Command: []string{"sleep", "600"}}}
@@ -196,6 +206,23 @@ func TestEntrypoints(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestAnImageWithAFileInThePlaceOfAFolderIsTheJobsMistake(t *testing.T) {
+	t.Parallel()
+	enginetest.Busybox(t)
+	for name, file := range map[string]string{"rung-test/file:builds": "builds", "rung-test/file:opt": "opt", "rung-test/file:rung": "opt/rung"} {
+		enginetest.Import(t, enginetest.Client(t), name, []enginetest.File{{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: file, Mode: 0o644}})
+		for _, privileged := range []bool{false, true} { // which gets the step-runner otherwise
+			j := job("file")
+			j.Image.Name, j.Privileged = name, privileged
+			_, err := prepare(t, options(t.TempDir()), j)
+			var user *executor.UserError
+			if !errors.As(err, &user) || !strings.Contains(user.Message, "image "+name+" has a file in place of the folder /"+strings.TrimSuffix(file, "/rung")) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
 }
 
 func TestAnImageWhoseUserHasNoTemporaryFolderRunsSteps(t *testing.T) {

@@ -72,12 +72,12 @@ func (v *preparation) bounded(host engine.HostConfig, r executor.Resources) engi
 }
 
 // notMade explains why a container was not made. Only when it makes one does an engine say that its storage has no quotas.
-func (v *preparation) notMade(ctx context.Context, what string, r executor.Resources, err error) error {
+func (v *preparation) notMade(ctx context.Context, what, image string, r executor.Resources, err error) error {
 	if r.Disk > 0 && engine.Status(err) != 0 {
 		return &executor.UserError{
 			Message: fmt.Sprintf("the container engine at %s does not make %s with a limit of disk space: %v", v.executor.engine, what, err),
 			Hint:    "leave out the limit of disk space, or use an engine whose storage has quotas: overlay2 on XFS that is mounted with pquota", Err: err,
 		}
 	}
-	return v.executor.failed(ctx, "making "+what, err)
+	return occupied(v.executor.failed(ctx, "making "+what, err), image, buildsFolder)
 }

@@ -345,7 +345,7 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 		NetworkingConfig: operator{v}.endpoint(nil, v.executor.opts.Network.MACAddress),
 	})
 	if err != nil {
-		return v.notMade(calling, "the job's container", v.job.Resources, err)
+		return v.notMade(calling, "the job's container", v.job.Image.Name, v.job.Resources, err)
 	}
 	if v.owner, err = v.findOwner(ctx); err != nil {
 		return err
@@ -427,7 +427,7 @@ func (v *preparation) furnish(ctx context.Context, program bool) error {
 		}
 		return v.executor.program.writeTo(w, programFile[1:])
 	})
-	return v.executor.failed(ctx, "making folders in the job's container", err)
+	return occupied(v.executor.failed(ctx, "making folders in the job's container", err), v.job.Image.Name, ownFolder)
 }
 
 // put writes an archive into a folder of a container.

@@ -97,8 +97,14 @@ func (v *preparation) ensureProgram(ctx context.Context, container, digest strin
 	defer stale.Stop()
 	for {
 		err := c.Containers.StatFile(ctx, container, programMark)
+		if engine.Status(err) == http.StatusInternalServerError { // that has no text, and this says the same with one
+			var archive io.ReadCloser
+			if archive, err = c.Containers.ReadFiles(ctx, container, programMark); err == nil {
+				return archive.Close()
+			}
+		}
 		if engine.Status(err) != http.StatusNotFound {
-			return v.executor.failed(ctx, doing, err)
+			return occupied(v.executor.failed(ctx, doing, err), v.job.Image.Name, ownFolder)
 		}
 		if err := v.fillProgram(ctx, digest); !errors.Is(err, errFilling) {
 			return err

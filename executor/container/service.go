@@ -99,15 +99,10 @@ func (v *companions) startService(ctx context.Context, s *service) error {
 		NetworkingConfig: given.endpoint(s.aliases, ""),
 	})
 	if err != nil {
-		return v.notMade(calling, "the container of "+s.String(), v.job.ServiceResources, err)
+		return v.notMade(calling, "the container of "+s.String(), s.spec.Name, v.job.ServiceResources, err)
 	}
 	if err := v.executor.client.Containers.Start(calling, s.id); err != nil {
-		if engine.Unreachable(err) {
-			return v.executor.unreachable(calling, err)
-		}
-		return &executor.UserError{
-			Message: fmt.Sprintf("%s cannot be started: %v", s, err), Hint: "correct its entrypoint, command, user or platform", Err: err,
-		}
+		return v.startError(calling, s.String(), err)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (v *preparation) run(ctx context.Context) error {
 	}()
 	if err := c.Containers.Start(calling, v.container); err != nil {
 		attached.Close()
-		return v.startError(calling, err)
+		return v.startError(calling, "the container of image "+v.job.Image.Name, err)
 	}
 	late := time.NewTimer(startTime)
 	defer late.Stop()
@@ -77,20 +77,14 @@ func (v *preparation) run(ctx context.Context) error {
 	}
 }
 
-// startError explains why a container did not start. Engines put all that can be wrong into one text.
-func (v *preparation) startError(ctx context.Context, err error) error {
-	text := err.Error()
-	if engine.Unreachable(err) {
-		return v.executor.failed(ctx, "starting the job's container", err)
-	}
-	if strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory") || strings.Contains(text, "unable to find user") ||
-		strings.Contains(text, "permission denied") || strings.Contains(text, "exec format error") {
+// startError explains why a container of an image did not start.
+func (v *preparation) startError(ctx context.Context, what string, err error) error {
+	if !engine.Unreachable(err) && ofImage(err) {
 		return &executor.UserError{
-			Message: fmt.Sprintf("the container of image %s cannot be started: %s", v.job.Image.Name, text),
-			Hint:    "correct the image's entrypoint, user or platform", Err: err,
+			Message: fmt.Sprintf("%s cannot be started: %v", what, err), Hint: "correct its entrypoint, command, user or platform", Err: err,
 		}
 	}
-	return v.executor.failed(ctx, "starting the job's container", err)
+	return v.executor.failed(ctx, "starting "+what, err)
 }
 
 // endedError explains why a container has ended that should have run.

@@ -305,6 +305,7 @@ var textReaders = map[string]string{
 	"ui/ending.go":         "a view does not print the same sentence twice",
 
 	"executor/container/image.go":          "engines say in words alone what is wrong with an image",
+	"executor/container/imagefault.go":     "engines say in words alone why a container cannot be made or started",
 	"executor/container/owner.go":          "so does Podman about a user",
 	"internal/kube/pod.go":                 "a cluster's objects say what has happened in words of its API, and those are no errors",
 	"executor/kubernetes/state.go":         "a cluster's objects say what has happened in words of its API, and those are no errors",
