@@ -197,6 +197,14 @@ func TestEntrypoints(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("that is a shell with -c gets its command as one word", func(t *testing.T) {
+		j := job("shell")
+		j.ProjectName, j.Image.Entrypoint = "it's a project", []string{"/bin/sh", "-c"}
+		env, _ := open(t, options(t.TempDir()), j)
+		if got := sh(t, env, "pwd"); got != "/builds/it's a project\n" {
+			t.Errorf("it runs in %q", got)
+		}
+	})
 	t.Run("that is not there is the job's mistake", func(t *testing.T) {
 		j := job("nowhere")
 		j.Image.Entrypoint = []string{"/no/such/program"}
@@ -221,6 +229,31 @@ func TestAnImageWithAFileInThePlaceOfAFolderIsTheJobsMistake(t *testing.T) {
 			if !errors.As(err, &user) || !strings.Contains(user.Message, "image "+name+" has a file in place of the folder /"+strings.TrimSuffix(file, "/rung")) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+func TestTheStepRunnerRunsWithoutWhatAnImageTunesItsOwnProgramsBy(t *testing.T) {
+	t.Parallel()
+	enginetest.Busybox(t)
+	enginetest.Import(t, enginetest.Client(t), "rung-test/tuned:1", []enginetest.File{
+		{Name: "bin/busybox", Mode: 0o755, Content: busybox(t)}, {Name: "bin/sh", Link: "busybox"},
+	}, "ENV GOMEMLIMIT=100MB GOGC=off OTHER=yes")
+	for _, whole := range []bool{false, true} {
+		j := job("tuned")
+		j.Image.Name, j.ImageEnv = "rung-test/tuned:1", whole
+		env, _ := open(t, options(t.TempDir()), j)
+		steps, err := stepclient.Dial("environment", stepclient.WithDialer(env.Connect))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer steps.Disconnect()
+		var log bytes.Buffer
+		_, err = steps.Execute(t.Context(), stepclient.Request{
+			ID: "tuned", Text: "spec:\n---\nexec:\n  command: [/bin/sh, -c, 'echo \"limit $GOMEMLIMIT, $GOGC, $OTHER\"']\n", WorkDir: env.Layout().Project, Env: env.Layout().Env,
+		}, &log)
+		if err != nil || !strings.Contains(log.String(), "limit 100MB, off, yes") {
+			t.Errorf("%t: %v\n%s", whole, err, log.String())
 		}
 	}
 }

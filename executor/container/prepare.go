@@ -269,6 +269,9 @@ func (v *preparation) serve(folders []folder) []string {
 	args = append(args, setup.Lease.Args()...)
 	if v.job.ImageEnv {
 		args = append(args, "--pass-environment")
+		for _, pair := range GoVariables(v.image.env) {
+			args = append(args, "--image-variable="+pair)
+		}
 	}
 	for _, f := range folders {
 		flag := "folder"
@@ -339,8 +342,8 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 	}
 	v.container, err = v.executor.client.Containers.Create(calling, v.name, v.platform().String(), &engine.Container{
 		Image: v.image.id, User: v.user(), Labels: operator{v}.labelled(), Hostname: operator{v}.hostname(), MacAddress: v.executor.opts.Network.MACAddress,
-		Entrypoint: v.job.Image.Entrypoint, Cmd: v.serve(folders),
-		Env: []string{"PATH=" + pathOf(v.image.env) + ":" + binFolder}, WorkingDir: buildsFolder, OpenStdin: v.ownStreams, StdinOnce: v.ownStreams,
+		Entrypoint: v.job.Image.Entrypoint, Cmd: EntrypointArgs(v.image.entrypointOf(v.job.Image), v.serve(folders)),
+		Env: startEnv(v.image), WorkingDir: buildsFolder, OpenStdin: v.ownStreams, StdinOnce: v.ownStreams,
 		Healthcheck: &engine.Healthcheck{Test: []string{"NONE"}}, HostConfig: host,
 		NetworkingConfig: operator{v}.endpoint(nil, v.executor.opts.Network.MACAddress),
 	})
@@ -375,6 +378,16 @@ func (v *preparation) startJob(ctx context.Context, links []string) error {
 	return keptProject{v}.own(ctx)
 }
 
+// startEnv is what a job's container has instead of its image's variables.
+func startEnv(i *image) []string {
+	out := []string{"PATH=" + pathOf(i.env) + ":" + binFolder}
+	for _, pair := range GoVariables(i.env) {
+		name, _, _ := strings.Cut(pair, "=")
+		out = append(out, name+"=") // empty is the default
+	}
+	return out
+}
+
 // hostname is a name for the job's container: an ID may hold what a host's name may not.
 func hostname(id string) string {
 	return strings.Trim(strings.ToLower(strings.ReplaceAll(id, "_", "-")), "-")
@@ -396,7 +409,8 @@ func imageEnv(env []string) map[string]string {
 	out := map[string]string{}
 	for _, pair := range env {
 		name, value, ok := strings.Cut(pair, "=")
-		if ok && name != "PATH" && name != "HOME" && name != "TMPDIR" {
+		hidden := value == "" && slices.Contains(goVariables, name) // by startEnv
+		if ok && !hidden && name != "PATH" && name != "HOME" && name != "TMPDIR" {
 			out[name] = value
 		}
 	}

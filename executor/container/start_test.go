@@ -1,6 +1,22 @@
 package container
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
+
+func TestShellsGetACommandAsOneWord(t *testing.T) {
+	t.Parallel()
+	command, word := []string{"/a", "it's"}, []string{`exec '/a' 'it'\''s'`}
+	for _, test := range []struct{ entrypoint, want []string }{
+		{[]string{"/bin/sh", "-c"}, word}, {[]string{"bash", "-lc"}, word}, {[]string{"/usr/bin/env", "bash", "-e", "-c"}, word}, {[]string{"/bin/busybox", "ash", "-ec"}, word},
+		{nil, command}, {[]string{"-c"}, command}, {[]string{"sh"}, command}, {[]string{"/init", "-c"}, command}, {[]string{"sh", "-c", `exec "$@"`, "entry"}, command},
+	} {
+		if got := EntrypointArgs(test.entrypoint, command); !slices.Equal(got, test.want) {
+			t.Errorf("%q: %q", test.entrypoint, got)
+		}
+	}
+}
 
 func TestAnErrorOfTheStepRunnersIsNotTheEntrypoints(t *testing.T) {
 	t.Parallel()

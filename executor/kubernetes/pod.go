@@ -236,7 +236,7 @@ func (p *plan) build() (*corev1.Container, error) {
 		args = append(args, "--folder="+folder)
 	}
 	args = append(append(args, p.executor.setup.Limits.Args()...), p.executor.setup.Serve...)
-	c.Command, c.Args = plain(entrypoint(p.job.Image.Entrypoint)), plain(args)
+	c.Command, c.Args = plain(entrypoint(p.job.Image.Entrypoint)), plain(container.EntrypointArgs(p.job.Image.Entrypoint, args))
 	c.WorkingDir = cmp.Or(c.WorkingDir, buildsFolder)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: programVolume, MountPath: binFolder, ReadOnly: true}, corev1.VolumeMount{Name: runVolume, MountPath: runFolder})
 	p.mountBuilds(c)

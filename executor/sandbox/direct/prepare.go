@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -123,7 +124,7 @@ func (v *preparation) prepare(ctx context.Context) error {
 	}
 	v.environs = v.environ()
 	if !v.job.ImageEnv { // the entrypoint may have changed them
-		v.layout.Env = imageEnv(v.environs)
+		v.layout.Env = imageEnv(slices.Concat(v.environs, container.GoVariables(v.image.Config.Env)))
 	}
 	const own = 0o700
 	for _, dir := range []string{v.at.dir, v.at.path("state"), v.at.path("upper")} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rungci/rung/executor/container"
 	"github.com/rungci/rung/executor/sandbox/rootfs"
 )
 
@@ -110,8 +111,11 @@ func (v *preparation) entrypoint() []string {
 
 // environ is the environment of the image's entrypoint.
 func (v *preparation) environ() []string {
-	path, out := defaultPath, []string{}
+	path, out, hidden := defaultPath, []string{}, container.GoVariables(v.image.Config.Env)
 	for _, pair := range v.image.Config.Env {
+		if slices.Contains(hidden, pair) {
+			continue
+		}
 		if value, ok := strings.CutPrefix(pair, "PATH="); ok {
 			if value != "" {
 				path = value
@@ -140,6 +144,9 @@ func (v *preparation) serve() []string {
 	args := append([]string{programFile, "serve", "--socket", socketFile, "--connected", "3,4"}, e.setup.Lease.Args()...)
 	if v.job.ImageEnv {
 		args = append(args, "--pass-environment")
+		for _, pair := range container.GoVariables(v.image.Config.Env) {
+			args = append(args, "--image-variable="+pair)
+		}
 	}
 	for _, folder := range []string{"0755:" + v.layout.Project, "0700:" + v.layout.Temp, "0700:" + socketFolder} {
 		args = append(args, "--folder="+folder)
@@ -158,7 +165,7 @@ func (v *preparation) write() error {
 	if v.net != nil {
 		network = v.net.path
 	}
-	main := process{User: v.user, Args: append(slices.Clone(v.entrypoint()), v.serve()...), Env: v.environ(), Cwd: "/", Capabilities: rightsOf(v.user.UID)}
+	main := process{User: v.user, Args: slices.Concat(v.entrypoint(), container.EntrypointArgs(v.entrypoint(), v.serve())), Env: v.environ(), Cwd: "/", Capabilities: rightsOf(v.user.UID)}
 	mounts, err := v.at.mounts(v.kept)
 	if err != nil {
 		return err

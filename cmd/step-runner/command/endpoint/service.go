@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,9 +40,10 @@ type ServiceFlags struct {
 	From   components.Flags
 	// rulesOf is the project whose .rung/sources.toml counts; empty is the work directory's.
 	rulesOf string
-	metrics string // the address of the metrics; empty is none
-	pass    bool   // steps get the whole environment of this process, its HOME included
-	both    bool   // standard output, too, tells that the server listens
+	metrics string   // the address of the metrics; empty is none
+	pass    bool     // steps get the whole environment of this process, its HOME included
+	image   []string // variables of the image that this process has not, for steps; with pass
+	both    bool     // standard output, too, tells that the server listens
 }
 
 func (o *ServiceFlags) flags(f *pflag.FlagSet) {
@@ -58,8 +60,9 @@ func (o *ServiceFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&l.Pause, "max-pause", service.DefaultPause, "stop a run that is paused for longer than `TIME`")
 	f.StringVar(&o.rulesOf, "rules-of", "", "use the sources.toml of the project in `DIR`, wherever jobs run")
 	f.BoolVar(&o.pass, "pass-environment", false, "give steps the whole environment of this process, HOME included")
+	f.StringArrayVar(&o.image, "image-variable", nil, "with --pass-environment, give steps `NAME=VALUE` where this process has no such variable")
 	f.BoolVar(&o.both, "announce-on-both", false, "say on standard output, too, that the server listens")
-	for _, name := range []string{"rules-of", "pass-environment", "announce-on-both"} {
+	for _, name := range []string{"rules-of", "pass-environment", "image-variable", "announce-on-both"} {
 		_ = f.MarkHidden(name) // for the program that starts the server
 	}
 	o.From.Declare(f)
@@ -129,9 +132,10 @@ func (o *ServiceFlags) engineOptions(p *command.Program) engine.Options {
 	out.Programs = true // its client may keep a trace
 	if o.pass {
 		out.HostHome, out.Env = true, map[string]string{}
-		for _, pair := range p.Env {
-			name, text, _ := strings.Cut(pair, "=")
-			out.Env[name] = text
+		for _, pair := range slices.Concat(o.image, p.Env) {
+			if name, text, _ := strings.Cut(pair, "="); text != "" || out.Env[name] == "" {
+				out.Env[name] = text
+			}
 		}
 	}
 	return out
