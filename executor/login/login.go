@@ -20,8 +20,8 @@ type Login struct {
 	From               string // where it is from, for people
 }
 
-// Find finds the login for an image: that of the job's own DOCKER_AUTH_CONFIG, of the job's registries, or of the host's user, whose
-// environment and home are given. It is nil where there is none; err then says which place could not be asked.
+// Find finds the login for an image: that of the job's own DOCKER_AUTH_CONFIG, of the job's registries, of the host's user, whose
+// environment and home are given, or of those of the job's registries that come last. It is nil where there is none; err then says which place could not be asked.
 func Find(ctx context.Context, job *executor.Job, env []string, home, image string) (found *Login, err error) {
 	name := containers.ParseName(image)
 	registry, repository := name.Registry, name.Repository
@@ -35,12 +35,15 @@ func Find(ctx context.Context, job *executor.Job, env []string, home, image stri
 			err = fmt.Errorf("the job's DOCKER_AUTH_CONFIG: %w", ownErr)
 		}
 	}
-	if r := registryFor(job.Registries, registry, repository); r != nil {
+	if r := registryFor(job.Registries, registry, repository, false); r != nil {
 		return &Login{registry, r.Username, r.Password, "the job"}, nil
 	}
 	found, userErr := OfUser(ctx, env, home, image)
 	if found != nil {
 		return found, nil
+	}
+	if r := registryFor(job.Registries, registry, repository, true); r != nil {
+		return &Login{registry, r.Username, r.Password, "the job"}, nil
 	}
 	return nil, errors.Join(err, userErr)
 }
@@ -63,13 +66,13 @@ func (l *Login) Auth() engine.Auth {
 	return engine.Auth{Registry: l.Registry, Username: l.Username, Password: l.Password}
 }
 
-// registryFor is the most precise of the credentials that are for a repository of a registry; nil if none is.
-func registryFor(all []containers.Registry, registry, repository string) (best *containers.Registry) {
+// registryFor is the most precise of the credentials that are for a repository of a registry, of those that come last or the others; nil if none is.
+func registryFor(all []containers.Registry, registry, repository string, last bool) (best *containers.Registry) {
 	longest := -1
 	for i := range all {
 		path := strings.Trim(all[i].Path, "/")
 		within := path == "" || repository == path || strings.HasPrefix(repository, path+"/")
-		if strings.EqualFold(trimRegistry(all[i].Host), registry) && within && len(path) > longest {
+		if all[i].Last == last && strings.EqualFold(trimRegistry(all[i].Host), registry) && within && len(path) > longest {
 			best, longest = &all[i], len(path)
 		}
 	}

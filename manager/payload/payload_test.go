@@ -74,7 +74,7 @@ func TestThePlaceOfAJob(t *testing.T) {
 		}},
 		Registries: []containers.Registry{
 			{Host: "registry.example.com", Username: "u", Password: "pw-of-registry"},
-			{Host: "registry.gitlab.example.com", Username: "gitlab-ci-token", Password: "glcbt-registry"},
+			{Host: "registry.gitlab.example.com", Username: "gitlab-ci-token", Password: "glcbt-registry", Last: true},
 		},
 	}
 	for _, secret := range []string{"hunter2hunter2", "glcbt-job", "glcbt-git", "glcbt-registry", "glcbt-other", "pw-of-registry"} {

@@ -26,7 +26,7 @@ func (j *Job) Place(withImages bool) (*executor.Job, error) {
 	out.Registries = place.Registries(j.vars)
 	for _, c := range j.gitlab.Credentials {
 		if c.Type == "registry" {
-			out.Registries = append(out.Registries, containers.Registry{Host: c.URL, Username: c.Username, Password: c.Password})
+			out.Registries = append(out.Registries, containers.Registry{Host: c.URL, Username: c.Username, Password: c.Password, Last: true})
 		}
 	}
 	asked := j.gitlab.Image

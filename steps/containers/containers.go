@@ -102,4 +102,6 @@ type Registry struct {
 	Host, Username, Password string
 	// Path bounds the credentials to repositories below it: "group/project"; empty is all of the registry.
 	Path string
+	// Last says that a login of the host's user for the registry comes first, as with those that GitLab sends with a job.
+	Last bool
 }

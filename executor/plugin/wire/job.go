@@ -32,7 +32,7 @@ func EncodeJob(j *executor.Job) *executorv1.Job {
 		out.Services = append(out.Services, encodeService(&j.Services[i]))
 	}
 	for _, r := range j.Registries {
-		out.Registries = append(out.Registries, &executorv1.Registry{Host: r.Host, Username: r.Username, Password: r.Password, Path: r.Path})
+		out.Registries = append(out.Registries, &executorv1.Registry{Host: r.Host, Username: r.Username, Password: r.Password, Path: r.Path, Last: r.Last})
 	}
 	return out
 }
@@ -52,7 +52,7 @@ func DecodeJob(m *executorv1.Job) *executor.Job {
 		out.Services = append(out.Services, decodeService(s))
 	}
 	for _, r := range m.GetRegistries() {
-		out.Registries = append(out.Registries, containers.Registry{Host: r.GetHost(), Username: r.GetUsername(), Password: r.GetPassword(), Path: r.GetPath()})
+		out.Registries = append(out.Registries, containers.Registry{Host: r.GetHost(), Username: r.GetUsername(), Password: r.GetPassword(), Path: r.GetPath(), Last: r.GetLast()})
 	}
 	return out
 }

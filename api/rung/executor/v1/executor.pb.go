@@ -1744,6 +1744,7 @@ type Registry struct {
 	Username      string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
 	Password      string                 `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
 	Path          string                 `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Last          bool                   `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"` // a login of the host's user comes first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1804,6 +1805,13 @@ func (x *Registry) GetPath() string {
 		return x.Path
 	}
 	return ""
+}
+
+func (x *Registry) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
 }
 
 type Resources struct {
@@ -4016,12 +4024,13 @@ const file_rung_executor_v1_executor_proto_rawDesc = "" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x123\n" +
 	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12<\n" +
 	"\fstart_period\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vstartPeriod\x12\x18\n" +
-	"\aretries\x18\x05 \x01(\x03R\aretries\"j\n" +
+	"\aretries\x18\x05 \x01(\x03R\aretries\"~\n" +
 	"\bRegistry\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x1a\n" +
 	"\busername\x18\x02 \x01(\tR\busername\x12\x1a\n" +
 	"\bpassword\x18\x03 \x01(\tR\bpassword\x12\x12\n" +
-	"\x04path\x18\x04 \x01(\tR\x04path\"\xb3\x01\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x12\n" +
+	"\x04last\x18\x05 \x01(\bR\x04last\"\xb3\x01\n" +
 	"\tResources\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\x03R\x06memory\x12\x12\n" +

@@ -24,11 +24,11 @@ func Shown(vars *variable.Collection) (shown map[string]string, private, masked 
 	hide := mask.NewSet(masked...)
 	for _, v := range expanded.Effective() {
 		if v.Name == authConfig {
-			v.Value = helpersOf(v.Value)
+			v.Value = shownAuthConfig(v.Value)
 		}
 		if !v.Masked && !v.File && (v.Name != authConfig || v.Value != "") && (hide.Len() == 0 || hide.String(v.Value) == v.Value) {
 			shown[v.Name] = v.Value
-			if v.Private {
+			if v.Private || v.Name == authConfig {
 				private = append(private, v.Name)
 			}
 		}

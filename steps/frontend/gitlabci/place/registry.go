@@ -3,6 +3,7 @@ package place
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -41,14 +42,18 @@ func ParseAuthConfig(text string) []containers.Registry {
 	return out
 }
 
-// helpersOf is what Docker's configuration says of programs that hold credentials, and nothing else of it, where it holds none itself; "" otherwise. What
-// pulls images says that such programs are not run.
-func helpersOf(text string) string {
+// shownAuthConfig is what may be shown of Docker's configuration. Where it holds no credentials, what it says of programs that hold them: what pulls images says
+// that such programs are not run. Where it cannot be read, blanks with a mistake in the same place, so that what pulls images says where. "" otherwise.
+func shownAuthConfig(text string) string {
 	var config struct {
 		CredsStore  string            `json:"credsStore,omitempty"`
 		CredHelpers map[string]string `json:"credHelpers,omitempty"`
 	}
-	if json.Unmarshal([]byte(text), &config) != nil || len(ParseAuthConfig(text)) > 0 || config.CredsStore == "" && len(config.CredHelpers) == 0 {
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal([]byte(text), &config); errors.As(err, &syntax) && strings.TrimSpace(text) != "" {
+		return strings.Repeat(" ", max(0, int(syntax.Offset)-1)) + "!"
+	}
+	if len(ParseAuthConfig(text)) > 0 || config.CredsStore == "" && len(config.CredHelpers) == 0 {
 		return ""
 	}
 	out, err := json.Marshal(config)
