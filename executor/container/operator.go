@@ -66,7 +66,7 @@ func (o *Options) check() error {
 	_, err := o.Volumes.Of(nil)
 	if err == nil {
 		for target := range o.Job.Tmpfs {
-			err = errors.Join(err, checkTarget(target))
+			err = errors.Join(err, CheckTarget(target))
 		}
 	}
 	return err
@@ -81,7 +81,7 @@ func (v *Volumes) Of(value func(name string) string) (Volumes, error) {
 			}
 			target = os.Expand(target, value)
 		}
-		return path.Clean(target), checkTarget(target)
+		return path.Clean(target), CheckTarget(target)
 	}
 	out := *v
 	out.Binds, out.Kept = nil, nil
@@ -104,8 +104,8 @@ func (v *Volumes) Of(value func(name string) string) (Volumes, error) {
 	return out, nil
 }
 
-// checkTarget refuses what is no folder, and what would put something else in the place of the step-runner.
-func checkTarget(target string) error {
+// CheckTarget refuses what is no folder, and what would put something else in the place of the step-runner.
+func CheckTarget(target string) error {
 	if !path.IsAbs(target) || strings.ContainsAny(target, ":\x00") {
 		return &executor.UserError{Message: fmt.Sprintf("the containers of jobs cannot have a volume at %q", target), Hint: "name a folder by its absolute path, without a colon"}
 	}

@@ -119,6 +119,16 @@ func Options(d *config.Docker) (container.Options, error) {
 		o.ServiceDevices[pattern] = r.devices("services_devices", devices)
 	}
 	o.Volumes = r.volumes(d)
+	if _, err := o.Volumes.Of(nil); err != nil {
+		r.say("volumes", "%v", err)
+	}
+	for key, all := range map[string]map[string]string{"tmpfs": d.Tmpfs, "services_tmpfs": d.ServicesTmpfs} {
+		for _, target := range slices.Sorted(maps.Keys(all)) {
+			if err := container.CheckTarget(target); err != nil {
+				r.say(key, "%v", err)
+			}
+		}
+	}
 	r.patterns("allowed_images", d.AllowedImages)
 	r.patterns("allowed_services", d.AllowedServices)
 	r.patterns("allowed_privileged_images", d.AllowedPrivilegedImages)

@@ -61,6 +61,7 @@ func TestEveryKeyThatIsUsedHasAnEffect(t *testing.T) {
 		"gpus": `gpus = "all"`, "service_gpus": `service_gpus = "all"`, "devices": `devices = ["/dev/kvm"]`, "ulimit": "[runners.docker.ulimit]\nnofile = \"1:2\"",
 		"services_devices": "[runners.docker.services_devices]\n\"a:*\" = [\"/dev/kvm\"]", "cache_dir": `cache_dir = "/srv/caches"`,
 		"allowed_pull_policies": `allowed_pull_policies = ["never"]`, "pull_policy": `pull_policy = "never"`, "services_limit": "services_limit = 0",
+		"tmpfs": `tmpfs = { "/run" = "" }`, "services_tmpfs": `services_tmpfs = { "/run" = "" }`,
 	}
 	byType := map[string]string{
 		"string": `= "sample"`, "size": `= "1g"`, "cpus": `= "1.5"`, "int": "= 7", "bool": "= true", "seconds": "= 7", "list": `= ["sample"]`, "map": `= { sample = "text" }`,
@@ -136,6 +137,7 @@ func TestWhatCannotBeReadNamesItsKey(t *testing.T) {
 		`allowed_images = ["["]`: "allowed_images", `allowed_services = ["{a"]`: "allowed_services", `extra_hosts = ["nohost"]`: "extra_hosts", `extra_hosts = ["db:there"]`: "extra_hosts",
 		`dns = ["not an ip"]`: "dns", `device_cgroup_rules = ["zzz"]`: "device_cgroup_rules", `cpuset_cpus = "0-"`: "cpuset_cpus", `cpuset_mems = "all"`: "cpuset_mems",
 		`allowed_privileged_images = ["a["]`: "allowed_privileged_images", "[runners.docker.services_devices]\n\"{a\" = []": "services_devices", `cache_dir = "caches"`: "cache_dir",
+		`volumes = ["/opt/rung/bin"]`: "volumes", `volumes = ["/srv:/"]`: "volumes", `tmpfs = { "/opt" = "" }`: "tmpfs", `services_tmpfs = { "run" = "" }`: "services_tmpfs",
 	} {
 		_, err := docker.Options(read(t, config).Docker)
 		if err == nil || !strings.Contains(err.Error(), "runners.docker."+key+": ") {
