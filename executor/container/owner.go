@@ -34,7 +34,7 @@ func (v *preparation) findOwner(ctx context.Context) (owner, error) {
 	var unknown *imageuser.UnknownError
 	if errors.As(err, &unknown) {
 		err = &executor.UserError{
-			Message: fmt.Sprintf("image %s has no %s %q", v.job.Image.Name, unknown.What, unknown.Name), Hint: "name one of its own, or a number", Err: err,
+			Message: fmt.Sprintf("image %s has %v", v.job.Image.Name, unknown), Hint: "name one of its own, or a number", Err: err,
 		}
 		return owner{}, err
 	}

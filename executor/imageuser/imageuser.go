@@ -28,14 +28,28 @@ type User struct {
 type UnknownError struct {
 	What string // "user" or "group"
 	Name string
+	Cut  bool // the file is longer than MaxFile
 }
 
-func (e *UnknownError) Error() string { return fmt.Sprintf("there is no %s %q", e.What, e.Name) }
+func (e *UnknownError) Error() string {
+	text := fmt.Sprintf("no %s %q", e.What, e.Name)
+	if e.Cut {
+		text += fmt.Sprintf(" in the first %d MiB of its file, and no more is read", MaxFile>>20)
+	}
+	return text
+}
 
 // Find finds the user that spec names ("", "name", "1000", "name:group", "1000:1000"). read returns the content of a file of the image, nil
 // where there is none. The error is an *UnknownError for a name that the image does not know.
 func Find(spec string, read func(file string) ([]byte, error)) (User, error) {
 	var u User
+	cut := false
+	whole := read
+	read = func(file string) ([]byte, error) {
+		text, err := whole(file)
+		cut = len(text) >= MaxFile
+		return text, err
+	}
 	user, group, hasGroup := strings.Cut(spec, ":")
 	if user == "" && group == "" {
 		return u, nil
@@ -60,7 +74,7 @@ func Find(spec string, read func(file string) ([]byte, error)) (User, error) {
 		case numberErr == nil:
 			u.UID = number
 		default:
-			return u, &UnknownError{"user", user}
+			return u, &UnknownError{"user", user, cut}
 		}
 	}
 	if !hasGroup || group == "" {
@@ -76,7 +90,7 @@ func Find(spec string, read func(file string) ([]byte, error)) (User, error) {
 		return u, err
 	}
 	if line == nil {
-		return u, &UnknownError{"group", group}
+		return u, &UnknownError{"group", group, cut}
 	}
 	u.GID, _ = strconv.Atoi(line[2])
 	return u, nil

@@ -189,7 +189,7 @@ func userOf(image *rootfs.Image, asked, name string) (as user, home string, err 
 	found, err := imageuser.Find(cmp.Or(asked, image.Config.User), read)
 	var unknown *imageuser.UnknownError
 	if errors.As(err, &unknown) {
-		err = &executor.UserError{Message: fmt.Sprintf("%s has no %s %q", name, unknown.What, unknown.Name), Hint: "name one of its own, or a number", Err: err}
+		err = &executor.UserError{Message: fmt.Sprintf("%s has %v", name, unknown), Hint: "name one of its own, or a number", Err: err}
 	}
 	if err == nil {
 		err = found.Complete(read)
