@@ -20,7 +20,7 @@ func (r *run) bounds(settings *config.Runner) func(*executor.Job) error {
 		if m.o.Fresh {
 			defer func() { what.KeepProject, what.KeepVolumes = "", "" }()
 		}
-		err := policy.Enforce(settings, policy.Request{Job: what, Network: r.network, Protected: r.from.Git.Protected})
+		err := policy.Enforce(settings, policy.Request{Job: what, Network: r.network, Names: r.names, Protected: r.from.Git.Protected})
 		if err != nil {
 			return err
 		}

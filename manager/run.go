@@ -35,11 +35,12 @@ type run struct {
 	from        *gitlab.Job
 	slot        int
 	projectSlot int
-	project     string         // the folder of its project, see traces.ProjectFolder
-	network     string         // what the job asks to reach
-	keeps       bool           // it goes on with what an earlier job of the project has left
-	needs       provider.Needs // of its machine
-	volume      string         // what it asks for of a volume of its project
+	project     string            // the folder of its project, see traces.ProjectFolder
+	network     string            // what the job asks to reach
+	names       map[string]string // of the configuration's images with variables, as they are for the job
+	keeps       bool              // it goes on with what an earlier job of the project has left
+	needs       provider.Needs    // of its machine
+	volume      string            // what it asks for of a volume of its project
 	began       time.Time
 	adopted     bool
 	terminal    *terminal.Session // nil is none
@@ -350,6 +351,12 @@ func (r *run) wanted(runner payload.Runner) error {
 	p, _ := payload.New(r.from, runner) // what is wrong with it is said in its log
 	r.seen(p, levels.Default)
 	r.network, r.keeps = p.Variable(policy.NetworkVariable), p.KeepsProject()
+	r.names = map[string]string{}
+	for _, name := range r.entry.settings().Images().Names() {
+		if strings.Contains(name, "$") {
+			r.names[name] = p.Expand(name)
+		}
+	}
 	for _, v := range r.from.Variables {
 		if err := policy.Known(v.Key); err != nil {
 			return err

@@ -370,6 +370,18 @@ type Images struct {
 	ServicesLimit                   *int
 }
 
+// Names are those of the image and the services. Of nil there are none.
+func (i *Images) Names() (out []string) {
+	if i == nil {
+		return nil
+	}
+	out = append(out, i.Image)
+	for _, s := range i.Services {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
 // Images are those of the table of the entry's executor; nil if it has none.
 func (r *Runner) Images() *Images {
 	switch {

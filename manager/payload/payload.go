@@ -320,11 +320,11 @@ func (j *Job) Variable(name string) string {
 	if v.Raw {
 		return v.Value
 	}
-	return j.expand(v.Value)
+	return j.Expand(v.Value)
 }
 
-// expand expands a text before there is a place: files have no paths yet.
-func (j *Job) expand(text string) string {
+// Expand expands a text before there is a place: files have no paths yet.
+func (j *Job) Expand(text string) string {
 	out, err := j.vars.ExpandInJob(text, func(string) string { return "" })
 	if err != nil {
 		return text

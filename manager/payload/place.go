@@ -166,8 +166,8 @@ func (j *Job) image(from *gitlab.Image) (*containers.Image, error) {
 			from.Name, strings.Join(unknown, ", "))
 	}
 	out := &containers.Image{
-		Name: j.expand(from.Name), Entrypoint: from.Entrypoint, PullPolicies: from.PullPolicies,
-		Platform: j.expand(from.Options.Docker.Platform), User: j.expand(string(from.Options.Docker.User)),
+		Name: j.Expand(from.Name), Entrypoint: from.Entrypoint, PullPolicies: from.PullPolicies,
+		Platform: j.Expand(from.Options.Docker.Platform), User: j.Expand(string(from.Options.Docker.User)),
 	}
 	if len(out.PullPolicies) == 0 {
 		out.PullPolicies = j.runner.PullPolicies
@@ -189,12 +189,12 @@ func (j *Job) service(from *gitlab.Image) (*containers.Service, error) {
 	}
 	out := &containers.Service{
 		Image: *image, Command: from.Command, Variables: map[string]string{},
-		Aliases: strings.FieldsFunc(j.expand(from.Alias), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }),
+		Aliases: strings.FieldsFunc(j.Expand(from.Alias), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }),
 	}
 	for _, v := range from.Variables {
 		out.Variables[v.Key] = v.Value
 		if !v.Raw {
-			out.Variables[v.Key] = j.expand(v.Value)
+			out.Variables[v.Key] = j.Expand(v.Value)
 		}
 	}
 	return out, nil

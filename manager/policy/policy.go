@@ -5,7 +5,8 @@
 //	               ├─> Enforce ──> nil: the job runs, with what is left of its wishes
 //	Request ───────┘           └─> an *event.Error
 //
-// A list that is empty allows everything. What the configuration itself gives jobs, such as its image, is always allowed. Patterns are those of
+// A list that is empty allows everything. What the configuration itself gives jobs, such as its image, is always allowed, with the job's
+// variables in it. Patterns are those of
 // glob.MatchName, and are compared with a name as the job writes it, with its variables expanded: other spellings of the same image match
 // no pattern.
 //
@@ -37,6 +38,8 @@ type Request struct {
 	Job *executor.Job
 	// Network is the value of NetworkVariable; "" is none.
 	Network string
+	// Names are those of the configuration's image and services that have variables, with the job's in them.
+	Names map[string]string
 	// Protected is whether the job's ref is; nil where GitLab does not say.
 	Protected *bool
 }
@@ -51,7 +54,7 @@ func Enforce(r *config.Runner, q Request) error {
 		return err
 	}
 	if of := r.Images(); of != nil {
-		return images(of, q.Job)
+		return images(of, q)
 	}
 	return nil
 }
@@ -90,9 +93,10 @@ func network(p *config.Policy, q Request) error {
 }
 
 // images enforces the rules about images, services, and what is asked of them.
-func images(d *config.Images, job *executor.Job) error {
+func images(d *config.Images, q Request) error {
+	job, named := q.Job, func(name string) string { return cmp.Or(q.Names[name], name) }
 	if job.Image != nil {
-		if job.Image.Name != d.Image && !allowed(d.AllowedImages, job.Image.Name) {
+		if job.Image.Name != named(d.Image) && !allowed(d.AllowedImages, job.Image.Name) {
 			return notListed("image", job.Image.Name, d.Table+".allowed_images", d.AllowedImages)
 		}
 		image := *job.Image
@@ -108,7 +112,7 @@ func images(d *config.Images, job *executor.Job) error {
 	}
 	own := map[string]bool{}
 	for _, s := range d.Services {
-		own[s.Name] = true
+		own[named(s.Name)] = true
 	}
 	job.Services = slices.Clone(job.Services)
 	for i := range job.Services {

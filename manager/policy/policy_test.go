@@ -16,7 +16,10 @@ import (
 // read reads an entry with these lines in its [runners.docker]. What follows a line with a table is in that.
 func read(t *testing.T, lines string) *config.Runner {
 	t.Helper()
-	text := "[[runners]]\nurl = \"https://gitlab.example.com\"\ntoken = \"t\"\nexecutor = \"docker\"\n[runners.docker]\nimage = \"own/default:1\"\n" + lines + "\n"
+	if !strings.Contains(lines, "\nimage =") {
+		lines = "image = \"own/default:1\"\n" + lines
+	}
+	text := "[[runners]]\nurl = \"https://gitlab.example.com\"\ntoken = \"t\"\nexecutor = \"docker\"\n[runners.docker]\n" + lines + "\n"
 	report := config.Check("config.toml", []byte(text), os.Getenv)
 	if err := report.Err(); err != nil {
 		t.Fatal(err)
@@ -53,6 +56,8 @@ func TestRules(t *testing.T) {
 		"an image of the list":                  {`allowed_images = ["ruby:*", "my.registry/ci/**"]`, policy.Request{Job: image("ruby:3.3")}, ""},
 		"one in folders below":                  {`allowed_images = ["my.registry/ci/**"]`, policy.Request{Job: image("my.registry/ci/a/b:1")}, ""},
 		"the runner's own image":                {`allowed_images = ["ruby:*"]`, policy.Request{Job: image("own/default:1")}, ""},
+		"the runner's own with a variable":      {"allowed_images = [\"ruby:*\"]\nimage = \"$OWN\"", policy.Request{Job: image("a:1"), Names: map[string]string{"$OWN": "a:1"}}, ""},
+		"another where that has a variable":     {"allowed_images = [\"ruby:*\"]\nimage = \"$OWN\"", policy.Request{Job: image("a:2"), Names: map[string]string{"$OWN": "a:1"}}, "runners.docker.allowed_images"},
 		"another image":                         {`allowed_images = ["ruby:*"]`, policy.Request{Job: image("alpine")}, "runners.docker.allowed_images"},
 		"one that begins alike":                 {`allowed_images = ["ruby"]`, policy.Request{Job: image("ruby-evil")}, "runners.docker.allowed_images"},
 		"a registry that begins alike":          {`allowed_images = ["my.registry/**"]`, policy.Request{Job: image("my.registry.evil.example/x")}, "runners.docker.allowed_images"},
@@ -73,11 +78,14 @@ func TestRules(t *testing.T) {
 		"another service":          {`allowed_services = ["postgres:*"]`, policy.Request{Job: services("postgres:16", "docker:dind")}, "runners.docker.allowed_services"},
 		"an image is no service":   {"allowed_images = [\"ruby:*\"]\nallowed_services = [\"postgres:*\"]", policy.Request{Job: services("ruby:3")}, "runners.docker.allowed_services"},
 		"the runner's own service": {"allowed_services = [\"postgres:*\"]\n[[runners.docker.services]]\nname = \"docker:dind\"", policy.Request{Job: services("docker:dind")}, ""},
-		"a service by its digest":  {"allowed_services = [\"postgres:16\"]", policy.Request{Job: services("postgres:16" + digest)}, "runners.docker.allowed_services"},
-		"as many as may be":        {"services_limit = 2", policy.Request{Job: services("a", "b")}, ""},
-		"one more":                 {"services_limit = 2", policy.Request{Job: services("a", "b", "c")}, "runners.docker.services_limit"},
-		"none may be":              {"services_limit = 0", policy.Request{Job: services("a")}, "runners.docker.services_limit"},
-		"any number":               {"services_limit = -1", policy.Request{Job: services("a", "b", "c")}, ""},
+		"one with a variable": {
+			"allowed_services = [\"postgres:*\"]\n[[runners.docker.services]]\nname = \"docker:$TAG\"", policy.Request{Job: services("docker:dind"), Names: map[string]string{"docker:$TAG": "docker:dind"}}, "",
+		},
+		"a service by its digest": {"allowed_services = [\"postgres:16\"]", policy.Request{Job: services("postgres:16" + digest)}, "runners.docker.allowed_services"},
+		"as many as may be":       {"services_limit = 2", policy.Request{Job: services("a", "b")}, ""},
+		"one more":                {"services_limit = 2", policy.Request{Job: services("a", "b", "c")}, "runners.docker.services_limit"},
+		"none may be":             {"services_limit = 0", policy.Request{Job: services("a")}, "runners.docker.services_limit"},
+		"any number":              {"services_limit = -1", policy.Request{Job: services("a", "b", "c")}, ""},
 
 		"a pull policy of the list":              {`allowed_pull_policies = ["always", "never"]`, policy.Request{Job: with(image("a"), func(j *executor.Job) { j.Image.PullPolicies = []string{"never"} })}, ""},
 		"another one":                            {`allowed_pull_policies = ["always"]`, policy.Request{Job: with(image("a"), func(j *executor.Job) { j.Image.PullPolicies = []string{"if-not-present"} })}, "runners.docker.allowed_pull_policies"},
