@@ -315,7 +315,7 @@ func (m *Manager) self(r *run, settings *config.Runner) payload.Runner {
 		Uploads:      payload.Uploads{Timeout: settings.Artifact.UploadTimeout, ResponseTimeout: settings.Artifact.ResponseHeaderTimeout},
 		TLS:          certificates(r.entry),
 		ClonePath:    yes(settings.CustomBuildDir.Enabled, contained),
-		FeatureFlags: settings.FeatureFlags, Slot: r.slot, ProjectSlot: r.projectSlot,
+		FeatureFlags: settings.FeatureFlags, Pods: settings.Executor == config.KubernetesExecutor, Slot: r.slot, ProjectSlot: r.projectSlot,
 	}
 	if of := settings.Images(); of != nil {
 		out.Image, out.PullPolicies = of.Image, of.PullPolicy

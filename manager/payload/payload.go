@@ -53,6 +53,8 @@ type Runner struct {
 	Image                                              string         // for jobs that name none
 	Services                                           []gitlab.Image // beside every job
 	PullPolicies                                       []string
+	// Pods says that jobs run in pods: the user of executor_opts.kubernetes counts before that of executor_opts.docker.
+	Pods bool
 	// NoDebugTrace keeps jobs from showing their variables by CI_DEBUG_TRACE.
 	NoDebugTrace bool
 	// FeatureFlags override those of the job's variables.

@@ -267,6 +267,26 @@ func TestWhatTheConfigurationSays(t *testing.T) {
 	}
 }
 
+func TestTheUserOfAnImageIsThatOfTheExecutor(t *testing.T) {
+	const docker, pods = `"docker": {"user": "worker"}`, `"kubernetes": {"user": "$ID:1001"}`
+	for _, c := range []struct {
+		options string
+		pods    bool
+		want    string
+	}{
+		{pods, true, "1000:1001"}, {docker + ", " + pods, true, "1000:1001"}, {docker, true, "worker"},
+		{pods, false, ""}, {docker + ", " + pods, false, "worker"},
+	} {
+		r := runner
+		r.Pods = c.pods
+		image := `{"name": "x", "executor_opts": {` + c.options + `}}`
+		place, err := mustRead(t, `{"image": `+image+`, "services": [`+image+`], "variables": [{"key": "ID", "value": "1000", "public": true}]}`, r).Place(true)
+		if err != nil || place.Image.User != c.want || place.Services[0].User != c.want {
+			t.Errorf("%s, in pods: %v: %+v, %v, want %q", c.options, c.pods, place, err, c.want)
+		}
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"run and a script", `{"run": "[]", "steps": [{"name": "script", "script": ["x"]}]}`, "a script or `run`, not both"},

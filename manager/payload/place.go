@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"slices"
@@ -165,9 +166,13 @@ func (j *Job) image(from *gitlab.Image) (*containers.Image, error) {
 		return nil, wrong("delete the option, or use a runner that knows it", "the image %s has the option %s, which this runner does not know",
 			from.Name, strings.Join(unknown, ", "))
 	}
+	user := from.Options.Docker.User
+	if j.runner.Pods {
+		user = cmp.Or(from.Options.Kubernetes.User, user)
+	}
 	out := &containers.Image{
 		Name: j.Expand(from.Name), Entrypoint: from.Entrypoint, PullPolicies: from.PullPolicies,
-		Platform: j.Expand(from.Options.Docker.Platform), User: j.Expand(string(from.Options.Docker.User)),
+		Platform: j.Expand(from.Options.Docker.Platform), User: j.Expand(string(user)),
 	}
 	if len(out.PullPolicies) == 0 {
 		out.PullPolicies = j.runner.PullPolicies
