@@ -185,6 +185,9 @@ func (p *plan) container(name string, of *corev1.Container, i *containers.Image,
 	if p.job.Privileged {
 		rights(c).Privileged = &p.job.Privileged
 	}
+	if p.template.pinned(of) != nil {
+		return c, nil
+	}
 	return c, runAs(c, i.Name, cmp.Or(user, i.User))
 }
 

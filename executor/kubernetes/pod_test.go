@@ -12,6 +12,7 @@ import (
 
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/steps/containers"
+	"github.com/rungci/rung/steps/event"
 )
 
 // planned is the pod of a job, of a cluster that nobody asks.
@@ -50,7 +51,11 @@ func TestTheClusterReplacesNothingInWhatAJobSays(t *testing.T) {
 }
 
 func TestWhatContainersAreMadeOf(t *testing.T) {
-	three := resource.MustParse("3")
+	three, pinned := resource.MustParse("3"), int64(1234)
+	askForRoot := func(j *executor.Job) {
+		j.Image.User = "0:0"
+		j.Services = []containers.Service{{Image: containers.Image{Name: "db", User: "0"}}}
+	}
 	for name, c := range map[string]struct {
 		options Options
 		change  func(*executor.Job)
@@ -63,6 +68,14 @@ func TestWhatContainersAreMadeOf(t *testing.T) {
 		"users are numbers": {Options{}, func(j *executor.Job) { j.Image.User = "1000:1001" }, func(s *corev1.PodSpec) bool {
 			of := s.Containers[0].SecurityContext
 			return *of.RunAsUser == 1000 && *of.RunAsGroup == 1001 && *s.InitContainers[0].SecurityContext.RunAsUser == 1000
+		}},
+		"the user that the operator sets for pods stays": {Options{Template: Template{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{RunAsUser: &pinned}}}}, askForRoot, func(s *corev1.PodSpec) bool {
+			return *s.SecurityContext.RunAsUser == pinned && !slices.ContainsFunc(slices.Concat(s.InitContainers, s.Containers), func(c corev1.Container) bool {
+				return c.SecurityContext != nil && (c.SecurityContext.RunAsUser != nil || c.SecurityContext.RunAsGroup != nil)
+			})
+		}},
+		"that for a kind of container, too": {Options{Template: Template{Build: corev1.Container{SecurityContext: &corev1.SecurityContext{RunAsUser: &pinned}}}}, askForRoot, func(s *corev1.PodSpec) bool {
+			return *s.Containers[1].SecurityContext.RunAsUser == pinned && *s.InitContainers[0].SecurityContext.RunAsUser == pinned && *s.Containers[0].SecurityContext.RunAsUser == 0
 		}},
 		"a platform is a label of nodes": {Options{}, func(j *executor.Job) { j.Image.Platform = "linux/arm64" }, func(s *corev1.PodSpec) bool { return s.NodeSelector[corev1.LabelArchStable] == "arm64" }},
 		"an image brings the step-runner, where one has it": {Options{Image: "runner@sha256:1"}, func(*executor.Job) {}, func(s *corev1.PodSpec) bool {
@@ -103,6 +116,20 @@ func TestWhatContainersAreMadeOf(t *testing.T) {
 				t.Errorf("%v %v", pod.Labels, pod.Annotations)
 			}
 		})
+	}
+}
+
+func TestAJobIsToldThatItsUserIsNotItsToChoose(t *testing.T) {
+	pinned := int64(1234)
+	template := Template{Build: corev1.Container{SecurityContext: &corev1.SecurityContext{RunAsUser: &pinned}}}
+	for asked, want := range map[string]string{"0": `runs as the user 1234, which the runner's configuration sets, and not as "0"`, "1234": "", "": ""} {
+		job := jobOf("alpine")
+		job.Image.User = asked
+		var said string
+		v := &preparation{plan: &plan{template: &template}, job: job, report: func(p event.Preparing) { said += p.Message }}
+		if v.tellPinned(); !strings.Contains(said, want) || (said == "") != (want == "") {
+			t.Errorf("%q: it says %q", asked, said)
+		}
 	}
 }
 

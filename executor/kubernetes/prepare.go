@@ -82,12 +82,26 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 	if err := e.book.Add(e.entry(t.Namespace, name)); err != nil {
 		return nil, err
 	}
+	v.tellPinned()
 	if err := v.prepare(ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 		return nil, errors.Join(err, v.Close(cleanup))
 	}
 	return v.environment, nil
+}
+
+// tellPinned warns of users that the job asks for in vain. gitlab-runner leaves them out, too.
+func (v *preparation) tellPinned() {
+	tell := func(of *corev1.Container, image, asked string) {
+		if pinned := v.plan.template.pinned(of); pinned != nil && asked != "" && asked != fmt.Sprint(*pinned) {
+			v.report.Say(event.PhaseStarting, image, fmt.Sprintf("warning: image %s runs as the user %d, which the runner's configuration sets, and not as %q", image, *pinned, asked))
+		}
+	}
+	tell(&v.plan.template.Build, v.job.Image.Name, cmp.Or(v.job.User, v.job.Image.User))
+	for i := range v.job.Services {
+		tell(&v.plan.template.Services, v.job.Services[i].Name, v.job.Services[i].User)
+	}
 }
 
 // refuse refuses limits that a pod does not have.

@@ -26,6 +26,17 @@ type Template struct {
 	Patches []Patch
 }
 
+// pinned is the user that the operator has set for a kind of container, whatever a job asks for; nil leaves it to the job.
+func (t *Template) pinned(of *corev1.Container) *int64 {
+	if s := of.SecurityContext; s != nil && s.RunAsUser != nil {
+		return s.RunAsUser
+	}
+	if s := t.Spec.SecurityContext; s != nil {
+		return s.RunAsUser
+	}
+	return nil
+}
+
 // Patch changes a pod's spec.
 type Patch struct {
 	Name string // for people
