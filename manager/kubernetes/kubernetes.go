@@ -157,6 +157,9 @@ func tolerations(table map[string]string) (out []corev1.Toleration) {
 	return out
 }
 
+// netRaw is dropped unless the configuration adds it, as in gitlab-runner: with it, a container could pretend to be another on its node's network.
+const netRaw = "NET_RAW"
+
 // security are the rights of a kind of container; nil leaves them to the cluster.
 func (r *reader) security(k *config.Kubernetes, key string, s *config.ContainerSecurity) *corev1.SecurityContext {
 	out := translated[corev1.SecurityContext](r, key, *s)
@@ -185,7 +188,12 @@ func (r *reader) security(k *config.Kubernetes, key string, s *config.ContainerS
 			capabilities(out).Add = append(capabilities(out).Add, one)
 		}
 	}
-	for _, name := range k.CapDrop {
+	dropped := k.CapDrop
+	added := slices.Contains(k.CapAdd, netRaw) || s.Capabilities != nil && slices.Contains(s.Capabilities.Add, netRaw)
+	if !added && !slices.Contains(dropped, netRaw) {
+		dropped = append(slices.Clone(dropped), netRaw)
+	}
+	for _, name := range dropped {
 		if s.Capabilities == nil || s.Capabilities.Drop == nil {
 			capabilities(out).Drop = append(capabilities(out).Drop, corev1.Capability(name))
 		}

@@ -207,7 +207,7 @@ func TestEveryKeyHasItsPlaceInThePod(t *testing.T) {
 		"aliases": []corev1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"one"}}}, "user": int64(0), "group": int64(59), "groups": []int64{1, 2}, "selinux": "spc_t", "seccomp": "profiles/a.json",
 		"weight": int32(100), "values": []string{"high"}, "topology": "kubernetes.io/hostname", "exists": "Exists", "cpu": "2", "asked": "500m", "storage": "10Gi", "service": "128Mi",
 		"helper": "250m", "pod": "4Gi", "drop": []corev1.Capability{"ALL"}, "add": []corev1.Capability{"NET_ADMIN"}, "proc": "Unmasked", "readonly": true, "escalation": false,
-		"service drop": []corev1.Capability{"SYS_TIME"}, "pre stop": []string{"sync"}, "post start": 8080, "header": "y", "patch": `{"hostname":"a"}`,
+		"service drop": []corev1.Capability{"SYS_TIME", "NET_RAW"}, "pre stop": []string{"sync"}, "post start": 8080, "header": "y", "patch": `{"hostname":"a"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -324,6 +324,24 @@ func TestWhatCannotBeMeantIsToldWithItsKey(t *testing.T) {
 		_, err := level.Options(read(t, "[runners.kubernetes]\n"+text+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "runners.kubernetes."+key) {
 			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+func TestContainersHaveNoRawSocketsUnlessTheConfigurationAddsThem(t *testing.T) {
+	const own = "[runners.kubernetes.build_container_security_context.capabilities]\n"
+	for text, want := range map[string]string{
+		"":                        "add [] drop [NET_RAW]",
+		`cap_drop = ["NET_RAW"]`:  "add [] drop [NET_RAW]",
+		`cap_add = ["NET_RAW"]`:   "add [NET_RAW] drop []",
+		own + `add = ["NET_RAW"]`: "add [NET_RAW] drop []",
+		own + `drop = ["ALL"]`:    "add [] drop [ALL]",
+		"cap_add = [\"NET_RAW\"]\ncap_drop = [\"NET_RAW\"]": "add [] drop [NET_RAW]",
+	} {
+		o := options(t, "[runners.kubernetes]\n"+text+"\n")
+		c := o.Template.Build.SecurityContext.Capabilities
+		if got := fmt.Sprintf("add %v drop %v", c.Add, c.Drop); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }
