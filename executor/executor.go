@@ -25,7 +25,7 @@ type Executor interface {
 	Level() Level
 	Capabilities() Capabilities
 	// Prepare makes an environment for a job and starts a step-runner in it. report may be nil. When Prepare fails or ctx ends,
-	// nothing of the environment is left. The error is a *UserError where the job is the reason (an image that does not exist), a
+	// nothing of the environment is left, or a *LeftError is part of the error. The error is a *UserError where the job is the reason (an image that does not exist), a
 	// *Refusal where the level cannot do what the job asks for, and otherwise an internal error.
 	Prepare(ctx context.Context, job *Job, report Reporter) (Environment, error)
 	// Recover takes over an environment that another process prepared under the same lease. ErrOwned says that that process

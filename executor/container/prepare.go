@@ -79,7 +79,10 @@ func (e *Executor) open(ctx context.Context, job *executor.Job, report executor.
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 		env.discard = true
-		return nil, errors.Join(err, env.Close(cleanup))
+		if left := env.Close(cleanup); left != nil {
+			err = errors.Join(err, &executor.LeftError{Err: left, Remove: env.Close})
+		}
+		return nil, err
 	}
 	return env, nil
 }

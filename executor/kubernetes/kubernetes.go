@@ -201,7 +201,7 @@ func (e *Executor) Sweep(ctx context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 		defer cancel()
-		return e.remove(ctx, it.Namespace, it.Name, false)
+		return e.remove(ctx, it.Namespace, it.Name)
 	})
 }
 

@@ -216,7 +216,7 @@ func (v *environment) Close(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	if err := v.executor.remove(ctx, v.at.Namespace, v.name, false); err != nil {
+	if err := v.executor.remove(ctx, v.at.Namespace, v.name); err != nil {
 		return err
 	}
 	v.closed = true
@@ -230,13 +230,11 @@ func (v *environment) removeBuilds(ctx context.Context) {
 	_ = v.files().RemoveAll(ctx, buildsFolder+"/"+v.name) // what stays is the next operator's to see
 }
 
-// remove removes a pod, with its logins unless they are to be kept, and waits until it is gone. One whose node does not answer is not waited for.
-func (e *Executor) remove(ctx context.Context, namespace, name string, keepLogins bool) error {
+// remove removes a pod with its logins, and waits until it is gone. One whose node does not answer is not waited for.
+func (e *Executor) remove(ctx context.Context, namespace, name string) error {
 	const doing = "removing the job's pod"
-	if !keepLogins {
-		if err := e.cluster.deleteSecret(ctx, namespace, name); err != nil {
-			return e.cluster.failed(ctx, "removing the job's logins", err)
-		}
+	if err := e.cluster.deleteSecret(ctx, namespace, name); err != nil {
+		return e.cluster.failed(ctx, "removing the job's logins", err)
 	}
 	if err := e.cluster.DeletePod(ctx, namespace, name, *e.opts.Grace); err != nil {
 		return e.cluster.failed(ctx, doing, err)

@@ -20,6 +20,7 @@ const dockerHub = "https://index.docker.io/v1/"
 
 // logins makes a secret with what the job's images need at their registries, and names it in the plan. There may be none.
 func (v *preparation) logins(ctx context.Context) error {
+	v.plan.secret = ""
 	if v.executor.opts.OwnLogins {
 		return nil
 	}
@@ -67,5 +68,6 @@ func (v *preparation) logins(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: v.plan.secret, Namespace: v.plan.template.Namespace, Labels: labels, Annotations: annotations},
 		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: text},
 	})
+	v.made = v.made || !refused(err)
 	return v.executor.cluster.failed(ctx, "making a secret with the job's logins", err)
 }

@@ -50,6 +50,7 @@ type preparation struct {
 	plan   *plan
 	report executor.Reporter
 	said   string // what was reported last of what the pod waits for
+	made   bool   // something, or nobody knows
 }
 
 // Prepare makes the pod and waits for all its containers.
@@ -86,9 +87,26 @@ func (e *Executor) Prepare(ctx context.Context, job *executor.Job, report execut
 	if err := v.prepare(ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
-		return nil, errors.Join(err, v.Close(cleanup))
+		return nil, errors.Join(err, v.discard(cleanup))
 	}
 	return v.environment, nil
+}
+
+// discard removes what was made. A cluster that has refused everything is asked for nothing more: it may refuse that, too.
+func (v *preparation) discard(ctx context.Context) error {
+	if !v.made {
+		v.Finish(&executor.Gone{Err: executor.ErrClosed})
+		return v.executor.book.Done(v.executor.entry(v.at.Namespace, v.name))
+	}
+	if err := v.Close(ctx); err != nil {
+		return &executor.LeftError{Err: err, Remove: v.Close}
+	}
+	return nil
+}
+
+// refused reports whether the cluster has certainly not made what it was asked for.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // tellPinned warns of users that the job asks for in vain. gitlab-runner leaves them out, too.
@@ -129,11 +147,11 @@ func (e *Executor) refuse(job *executor.Job) error {
 
 // prepare makes the pod until its images can be had, and waits for what is in it.
 func (v *preparation) prepare(ctx context.Context) error {
-	// Calls that make something are not given up when ctx ends: nobody would know whether they have.
-	if err := v.logins(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
 	for {
+		// Calls that make something are not given up when ctx ends: nobody would know whether they have.
+		if err := v.logins(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
 		err := v.start(ctx)
 		var failed *imageError
 		if !errors.As(err, &failed) {
@@ -145,7 +163,8 @@ func (v *preparation) prepare(ctx context.Context) error {
 			return failed.pull()
 		}
 		v.follower.stop()
-		if err := v.executor.remove(ctx, v.at.Namespace, v.name, true); err != nil {
+		// The logins go with their pod, whose they are. The cluster would remove them at any time after it.
+		if err := v.executor.remove(ctx, v.at.Namespace, v.name); err != nil {
 			return err
 		}
 	}
@@ -161,6 +180,7 @@ func (v *preparation) start(ctx context.Context) error {
 		return err
 	}
 	made, err := v.executor.cluster.CreatePod(context.WithoutCancel(ctx), pod)
+	v.made = v.made || !refused(err)
 	if err != nil {
 		return v.notMade(ctx, err)
 	}

@@ -106,17 +106,24 @@ func TestAnEnvironmentThatCannotBeMadeForAMoment(t *testing.T) {
 			theirs, ours := w.take(from)
 			o := w.options()
 			o.PreparePause = 10 * time.Millisecond
-			attempts := 0
+			attempts, removed := 0, 0
+			o.Left = func(remove func(context.Context) error) { _ = remove(t.Context()) }
 			o.Level = &fake.Executor{At: act(fake.Prepare, func(context.Context) error {
 				attempts++
 				if attempts > len(test.fails) {
 					return nil
 				}
-				return test.fails[attempts-1]
+				return errors.Join(test.fails[attempts-1], &executor.LeftError{Err: errors.New("a pod is left"), Remove: func(context.Context) error {
+					removed++
+					return nil
+				}})
 			})}
 			job.Run(t.Context(), nil, ours, w.self(), o)
 			w.clean()
 			got := theirs.Result()
+			if want := min(attempts, len(test.fails)); removed != want {
+				t.Errorf("what %d attempts have left was given away %d times", want, removed)
+			}
 			if got.FailureReason != test.reason || attempts != test.attempts || !strings.Contains(got.Log, test.log) {
 				t.Errorf("%d attempts: %s %s\n%s", attempts, got.State, got.FailureReason, got.Log)
 			}

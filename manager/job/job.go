@@ -70,7 +70,7 @@ type Options struct {
 	Sender joblog.SenderOptions // but for its functions
 	// Elsewhere says that a process on another host may go on with the job, where the log in Folder is not.
 	Elsewhere bool
-	// Left is given the removal of an environment that could not be removed yet, to try it again; may be nil.
+	// Left is given the removal of an environment, or of what an attempt to make one has left, that could not be removed yet, to try it again; may be nil.
 	Left func(remove func(context.Context) error)
 	// Note is told of what goes wrong beside the job, and does not end it.
 	Note func(error)

@@ -42,6 +42,10 @@ func attempts(ctx context.Context, j *job, what *executor.Job, report executor.R
 	began, driver := time.Now(), j.o.Level.Capabilities().Driver // which tries again by itself
 	for attempt := 1; ; attempt++ {
 		env, err := j.o.Level.Prepare(ctx, what, report)
+		var left *executor.LeftError
+		if errors.As(err, &left) && j.o.Left != nil {
+			j.o.Left(left.Remove)
+		}
 		if err == nil || driver || attempt == prepareAttempts || !passing(ctx, err, time.Since(began)) {
 			return env, err
 		}
