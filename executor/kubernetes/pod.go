@@ -315,7 +315,7 @@ func aliases(s *containers.Service) []corev1.HostAlias {
 // bound adds limits that the job is given, where they are below those that the operator has set.
 func bound(c *corev1.Container, r executor.Resources) {
 	lower := func(name corev1.ResourceName, to resource.Quantity) {
-		if had, is := c.Resources.Limits[name]; is && had.Cmp(to) <= 0 {
+		if had, is := c.Resources.Limits[name]; is && !had.IsZero() && had.Cmp(to) <= 0 { // none is no limit
 			return
 		}
 		if c.Resources.Limits == nil {

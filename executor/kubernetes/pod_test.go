@@ -88,6 +88,8 @@ func TestWhatContainersAreMadeOf(t *testing.T) {
 			}},
 		"and raises none": {Options{Template: Template{Build: corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: three}}}}},
 			func(j *executor.Job) { j.Resources.CPU = 5 }, func(s *corev1.PodSpec) bool { return s.Containers[0].Resources.Limits.Cpu().String() == "3" }},
+		"none of the operator's is no limit": {Options{Template: Template{Build: corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")}}}}},
+			func(j *executor.Job) { j.Resources.CPU = 5 }, func(s *corev1.PodSpec) bool { return s.Containers[0].Resources.Limits.Cpu().String() == "5" }},
 		"a volume of the operator has the projects, apart from those of others": {Options{Template: Template{Build: corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "all", MountPath: "/builds/"}}}}}, func(*executor.Job) {}, func(s *corev1.PodSpec) bool {
 			return slices.Contains(s.Containers[0].Args, "--folder=0755:/builds/rung-job-abc/project") && !slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool { return v.Name == buildsVolume })
 		}},

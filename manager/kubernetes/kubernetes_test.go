@@ -284,6 +284,21 @@ node_tolerations_overwrite_allowed = "^spot"
 			}
 		})
 	}
+	for name, job := range map[string]*executor.Job{
+		"KUBERNETES_NAMESPACE_OVERWRITE = \"ci-a/b\"":         {Variables: map[string]string{"KUBERNETES_NAMESPACE_OVERWRITE": "ci-a/b"}},
+		"KUBERNETES_NAMESPACE_OVERWRITE = \"ci-ü\"":           {Variables: map[string]string{"KUBERNETES_NAMESPACE_OVERWRITE": "ci-ü"}},
+		"KUBERNETES_SERVICE_ACCOUNT_OVERWRITE = \"builder-\"": {Variables: map[string]string{"KUBERNETES_SERVICE_ACCOUNT_OVERWRITE": "builder-"}},
+		"KUBERNETES_CPU_LIMIT = 0 means no limit":             {Variables: map[string]string{"KUBERNETES_CPU_LIMIT": "0"}},
+		"KUBERNETES_CPU_LIMIT = -1 is less":                   {Variables: map[string]string{"KUBERNETES_CPU_LIMIT": "-1"}},
+		"KUBERNETES_MEMORY_REQUEST = -1 is less":              {Variables: map[string]string{"KUBERNETES_MEMORY_REQUEST": "-1"}},
+		"KUBERNETES_SERVICE_CPU_LIMIT = 0m means no limit":    {Services: []containers.Service{{Variables: map[string]string{"KUBERNETES_SERVICE_CPU_LIMIT": "0m"}}}},
+	} {
+		o := options(t, allowed)
+		template := o.Template
+		if err := o.Adapt(job, &template); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	t.Run("a service by its own", func(t *testing.T) {
 		o := options(t, allowed)
 		template := o.Template

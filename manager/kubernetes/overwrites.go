@@ -60,10 +60,10 @@ func (o *overwrites) adapt(job *executor.Job, t *kubernetes.Template) error {
 		t.Annotations[name] = expand(value)
 	}
 	places(t, expand)
-	if err := choose(&t.Namespace, o.namespace, values, "KUBERNETES_NAMESPACE_OVERWRITE", "namespace_overwrite_allowed"); err != nil {
+	if err := choose(&t.Namespace, o.namespace, validation.IsDNS1123Label, values, "KUBERNETES_NAMESPACE_OVERWRITE", "namespace_overwrite_allowed"); err != nil {
 		return err
 	}
-	if err := choose(&t.Spec.ServiceAccountName, o.account, values, "KUBERNETES_SERVICE_ACCOUNT_OVERWRITE", "service_account_overwrite_allowed"); err != nil {
+	if err := choose(&t.Spec.ServiceAccountName, o.account, validation.IsDNS1123Subdomain, values, "KUBERNETES_SERVICE_ACCOUNT_OVERWRITE", "service_account_overwrite_allowed"); err != nil {
 		return err
 	}
 	tolerated := maps.Clone(o.tolerations)
@@ -129,6 +129,12 @@ func (q quantities) overwrite(to *corev1.ResourceRequirements, values map[string
 		if err != nil {
 			return &executor.UserError{Message: fmt.Sprintf("%s = %q is not a quantity", name, asked), Hint: `write it as "500m" or "2Gi"`, Err: err}
 		}
+		if value.Sign() < 0 {
+			return &executor.UserError{Message: fmt.Sprintf("%s = %s is less than nothing", name, asked), Hint: `write it as "500m" or "2Gi"`}
+		}
+		if one.limit && value.IsZero() {
+			return denied(one.key+"_overwrite_max_allowed", "%s = %s means no limit, which is more than jobs of this runner may ask for, %s", name, asked, one.max)
+		}
 		if most := resource.MustParse(one.max); value.Cmp(most) > 0 { // it was read with the configuration
 			return denied(one.key+"_overwrite_max_allowed", "%s = %s is more than jobs of this runner may ask for, %s", name, asked, one.max)
 		}
@@ -149,13 +155,16 @@ func put(to *corev1.ResourceRequirements, q quantity, value resource.Quantity) {
 }
 
 // choose takes the value of a variable, where the configuration has a pattern that matches it.
-func choose(to *string, allowed *regexp.Regexp, values map[string]string, name, key string) error {
+func choose(to *string, allowed *regexp.Regexp, wrong func(string) []string, values map[string]string, name, key string) error {
 	value := values[name]
 	if allowed == nil || value == "" {
 		return nil
 	}
 	if !allowed.MatchString(value) {
 		return denied(key, "%s = %q does not match %q", name, value, allowed)
+	}
+	if why := wrong(value); len(why) > 0 {
+		return &executor.UserError{Message: fmt.Sprintf("%s = %q cannot be a name in a cluster", name, value), Hint: strings.Join(why, "; ")}
 	}
 	*to = value
 	return nil
