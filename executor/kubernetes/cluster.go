@@ -46,13 +46,16 @@ func (c *cluster) failed(ctx context.Context, doing string, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case noRight(err):
 		return fmt.Errorf("%s: the Kubernetes cluster at %s refuses: %w; the rights that are needed are in deploy/kubernetes", doing, c.Name, err)
 	case kube.Passing(err):
 		return fmt.Errorf("%s: the Kubernetes cluster at %s does not answer: %w", doing, c.Name, err)
 	}
 	return fmt.Errorf("%s: the Kubernetes cluster at %s: %w", doing, c.Name, err)
 }
+
+// noRight reports whether the cluster does not let this program do what it was asked for.
+func noRight(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // watchPod watches a pod from a version of it.
 func (c *cluster) watchPod(ctx context.Context, namespace, name, version string) (watch.Interface, error) {

@@ -90,7 +90,11 @@ func (f *follower) missed(err error) {
 		f.lost = time.Now()
 	}
 	if f.end == nil && time.Since(f.lost) > lostAfter {
-		f.end = &executor.Gone{Reason: fmt.Sprintf("the Kubernetes cluster at %s has stopped answering", f.cluster.Name), Err: err}
+		reason := fmt.Sprintf("the Kubernetes cluster at %s has stopped answering", f.cluster.Name)
+		if noRight(err) {
+			reason = fmt.Sprintf("the Kubernetes cluster at %s does not let this program see its pod any more, as when a token has expired or a right was taken", f.cluster.Name)
+		}
+		f.end = &executor.Gone{Reason: reason, Err: err}
 		close(f.changed)
 		f.changed = make(chan struct{})
 	}

@@ -63,18 +63,21 @@ func (v *environment) lastWords(ctx context.Context, name string) string {
 	return said.LastWords()
 }
 
-// copyLogs follows what a container says until it ends, as far as it can be read.
-func (c *cluster) copyLogs(ctx context.Context, pod *corev1.Pod, name string, to io.Writer) {
+// copyLogs follows what a container says until it ends. The error says why nothing of it could be read.
+func (c *cluster) copyLogs(ctx context.Context, pod *corev1.Pod, name string, to io.Writer) error {
 	for wait := kube.FirstPause; ; wait *= 2 { // a node may take a moment until it has the log of a container that has just begun
 		stream, err := c.logs(ctx, pod, name, true, 0)
 		if err == nil {
 			defer stream.Close()
 			_, _ = io.Copy(to, stream)
-			return
+			return nil
+		}
+		if noRight(err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return err
 		case <-time.After(min(wait, c.pause)):
 		}
 	}

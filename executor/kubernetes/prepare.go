@@ -106,7 +106,7 @@ func (v *preparation) discard(ctx context.Context) error {
 
 // refused reports whether the cluster has certainly not made what it was asked for.
 func refused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+	return noRight(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // tellPinned warns of users that the job asks for in vain. gitlab-runner leaves them out, too.
@@ -224,7 +224,14 @@ func (v *preparation) notMade(ctx context.Context, err error) error {
 			Hint:    "correct what the job asks for, or [runners.kubernetes] in the runner's configuration", Err: err,
 		}
 	}
-	return v.executor.cluster.failed(ctx, "making the job's pod", err)
+	const doing = "making the job's pod"
+	if apierrors.IsForbidden(err) {
+		namespace := v.plan.template.Namespace
+		if may, asked := v.executor.cluster.May(ctx, namespace, "create", "pods", ""); asked == nil && may {
+			return fmt.Errorf("%s: the Kubernetes cluster at %s does not admit it, by a quota or a policy of the namespace %s: %w", doing, v.executor.cluster.Name, namespace, err)
+		}
+	}
+	return v.executor.cluster.failed(ctx, doing, err)
 }
 
 // seen is the pod as it was seen last.
@@ -275,21 +282,27 @@ func (v *preparation) begin(ctx context.Context) error {
 		err := v.await(ctx, func(pod *corev1.Pod) (bool, error) {
 			s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer)
 			ready = pod
-			return s != nil && s.State.Running != nil, nil
+			return s != nil && s.State.Running != nil, v.notBrought(ctx, pod)
 		})
 		if err == nil {
 			err = v.stream(ctx, ready)
 		}
 		if err != nil {
-			return err
+			return cmp.Or(v.notBrought(ctx, v.seen()), err)
 		}
 	}
 	return v.await(ctx, func(pod *corev1.Pod) (bool, error) {
-		if s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer); s != nil && s.State.Terminated != nil && s.State.Terminated.ExitCode != 0 && troubleOf(s) == "" {
-			return false, fmt.Errorf("the step-runner was not brought to the job's pod: its container ended with code %d%s", s.State.Terminated.ExitCode, v.lastWords(ctx, bringContainer))
-		}
-		return begun(pod), nil
+		return begun(pod), v.notBrought(ctx, pod)
 	})
+}
+
+// notBrought is the error of an init container that has failed; nil if it has not.
+func (v *preparation) notBrought(ctx context.Context, pod *corev1.Pod) error {
+	s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer)
+	if s == nil || s.State.Terminated == nil || s.State.Terminated.ExitCode == 0 || troubleOf(s) != "" {
+		return nil
+	}
+	return fmt.Errorf("the step-runner was not brought to the job's pod: its container ended with code %d%s", s.State.Terminated.ExitCode, v.lastWords(ctx, bringContainer))
 }
 
 // begun reports whether all containers of a pod have been started, whatever has become of them.
@@ -383,10 +396,12 @@ func (v *preparation) listens(ctx context.Context) error {
 	within, cancel := context.WithTimeoutCause(ctx, listenTime, fmt.Errorf("the step-runner in the job's container did not start within %s", listenTime))
 	defer cancel()
 	said := &container.Said{}
-	ready, ended := said.Ready(), make(chan struct{})
+	ready, ended, unread := said.Ready(), make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(ended)
-		v.executor.cluster.copyLogs(within, v.seen(), buildContainer, said)
+		if err := v.executor.cluster.copyLogs(within, v.seen(), buildContainer, said); err != nil {
+			unread <- err
+		}
 	}()
 	failing := make(chan error, 1)
 	go func() {
@@ -409,6 +424,8 @@ func (v *preparation) listens(ctx context.Context) error {
 			err = v.notReady(fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code), said)
 		}
 		return err
+	case err := <-unread:
+		return v.executor.cluster.failed(ctx, "reading the log of the job's container", err)
 	case <-within.Done():
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -8,10 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rungci/rung/executor"
+	"github.com/rungci/rung/internal/kube"
 )
 
 func TestEachPodOfAJobHasItsLogins(t *testing.T) {
@@ -83,5 +87,52 @@ func TestWhatAFailedPreparationCouldNotRemoveIsRemovedLater(t *testing.T) {
 	a.mu.Unlock()
 	if err := left.Remove(t.Context()); err != nil || len(a.pods) > 0 || entries(t, e) != "" {
 		t.Errorf("%v, left %v, %s", err, a.pods, entries(t, e))
+	}
+}
+
+func TestWhatKeepsAPodFromStartingIsToldAsItIs(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	build := corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: buildContainer, State: running}}}
+	failed := corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{ended3(bringContainer, "Error")}}
+	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "rung-job", errors.New("exceeded quota: small"))
+	for name, c := range map[string]struct {
+		image  string
+		status corev1.PodStatus
+		refuse func(*http.Request) *apierrors.StatusError
+		want   string
+	}{
+		"no right to its log": {"runner", build, func(r *http.Request) *apierrors.StatusError {
+			if strings.HasSuffix(r.URL.Path, "/log") {
+				return forbidden("pods/log")
+			}
+			return nil
+		}, "reading the log of the job's container: the Kubernetes cluster at"},
+		"a quota": {"runner", build, func(r *http.Request) *apierrors.StatusError {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") {
+				return quota
+			}
+			return nil
+		}, "does not admit it, by a quota or a policy of the namespace default"},
+		"a container that cannot take the step-runner":  {"", failed, nil, "its container ended with code 3; its last words:\nno space left"},
+		"a container that cannot bring the step-runner": {"runner", failed, nil, "its container ended with code 3; its last words:\nno space left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &api{status: func(*corev1.Pod) corev1.PodStatus { return c.status }, refuse: c.refuse, log: "no space left\n"}
+			_, err := a.served(t, Options{Image: c.image}).Prepare(t.Context(), jobOf("alpine"), nil)
+			var user *executor.UserError
+			if err == nil || errors.As(err, &user) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAClusterThatRefusesHasNotStoppedAnswering(t *testing.T) {
+	for _, err := range []error{forbidden("pods"), apierrors.NewUnauthorized("the token has expired")} {
+		f := &follower{cluster: &cluster{Client: &kube.Client{Name: "c"}}, lost: time.Now().Add(-time.Hour), changed: make(chan struct{})}
+		f.missed(err)
+		if _, gone, _ := f.now(); gone == nil || !strings.Contains(gone.Reason, "does not let this program see its pod") {
+			t.Errorf("%v: %v", err, gone)
+		}
 	}
 }

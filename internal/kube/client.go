@@ -4,6 +4,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -175,6 +176,26 @@ func (c *Client) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, 
 	return pod, c.Try(ctx, func(ctx context.Context) error {
 		return c.REST.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(pod)
 	})
+}
+
+// May asks the cluster whether this program has a right in a namespace. subresource may be empty.
+func (c *Client) May(ctx context.Context, namespace, verb, resource, subresource string) (bool, error) {
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": map[string]string{"namespace": namespace, "verb": verb, "resource": resource, "subresource": subresource}},
+	})
+	if err != nil {
+		return false, err
+	}
+	var answer struct{ Status struct{ Allowed bool } }
+	err = c.Try(ctx, func(ctx context.Context) error {
+		text, err := c.REST.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+		if err == nil {
+			err = json.Unmarshal(text, &answer)
+		}
+		return err
+	})
+	return answer.Status.Allowed, err
 }
 
 // CreatePod makes a pod. That one of its name exists already means that an answer was lost: names are made once.

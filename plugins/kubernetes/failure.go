@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,22 +47,7 @@ func (c *cloud) rights() []right {
 
 // may asks the cluster whether the plugin has a right.
 func (c *cloud) may(ctx context.Context, r right) (bool, error) {
-	body, err := json.Marshal(map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]string{"namespace": c.Namespace, "verb": r.verb, "resource": r.resource, "subresource": r.subresource}},
-	})
-	if err != nil {
-		return false, err
-	}
-	var answer struct{ Status struct{ Allowed bool } }
-	err = c.cluster.Try(ctx, func(ctx context.Context) error {
-		text, err := c.cluster.REST.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
-		if err == nil {
-			err = json.Unmarshal(text, &answer)
-		}
-		return err
-	})
-	return answer.Status.Allowed, err
+	return c.cluster.May(ctx, c.Namespace, r.verb, r.resource, r.subresource)
 }
 
 // checkRights names the first right that is missing.
