@@ -42,7 +42,7 @@ func (a *api) served(t *testing.T, o Options) *Executor {
 	a.pods, a.secrets = map[string]*corev1.Pod{}, map[string]*corev1.Secret{}
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	o.Cluster, o.Tries, o.Pause = Cluster{Host: server.URL}, 1, time.Millisecond
+	o.Cluster, o.Tries, o.Pause = Cluster{Host: server.URL}, max(o.Tries, 1), time.Millisecond
 	e, err := New(t.Context(), executor.Setup{State: t.TempDir()}, o)
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func (c *cluster) events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, 
 
 // createSecret makes a secret.
 func (c *cluster) createSecret(ctx context.Context, secret *corev1.Secret) error {
-	err := c.Try(ctx, func(ctx context.Context) error {
+	err := c.Create(ctx, func(ctx context.Context) error {
 		return c.REST.Post().Namespace(secret.Namespace).Resource("secrets").Body(secret).Do(ctx).Error()
 	})
 	if apierrors.IsAlreadyExists(err) {

@@ -18,6 +18,8 @@ const (
 	DefaultLook = 8 * time.Second
 	// lostAfter is how long an API server may not answer until the environments behind it count as gone.
 	lostAfter = 15 * time.Second
+	// nodeLostAfter is how long a node may not answer, as the cluster sees it, until the environments on it count as gone.
+	nodeLostAfter = 20 * time.Second
 	// followPause is the time between two attempts to reach it.
 	followPause = 500 * time.Millisecond
 )
@@ -27,21 +29,51 @@ type follower struct {
 	cluster *cluster
 	look    time.Duration
 	stop    context.CancelFunc
+	wait    time.Duration // nodeLostAfter
 
 	mu      sync.Mutex
 	pod     *corev1.Pod // as it was seen last
 	seen    time.Time
 	end     *executor.Gone // it is not there any more, or cannot be seen
 	lost    time.Time      // since when nobody answers; zero if somebody does
+	node    *time.Timer    // runs while the node of the pod does not answer; nil if it does
 	changed chan struct{}  // closed with the next change
 }
 
 // follow watches a pod until ctx ends, or stop is called.
 func (e *Executor) follow(ctx context.Context, pod *corev1.Pod) *follower {
-	f := &follower{cluster: e.cluster, look: e.opts.Look, pod: pod, seen: time.Now(), changed: make(chan struct{})}
+	f := &follower{cluster: e.cluster, look: e.opts.Look, wait: nodeLostAfter, pod: pod, seen: time.Now(), changed: make(chan struct{})}
 	ctx, f.stop = context.WithCancel(ctx)
+	f.watchNode()
 	go f.run(ctx)
 	return f
+}
+
+// watchNode sees whether the node of the pod answers. One that does not for a moment, as while its network or its kubelet is restarted, still has the pod.
+func (f *follower) watchNode() {
+	switch lost := f.end == nil && kube.NodeLost(f.pod); {
+	case lost && f.node == nil:
+		f.node = time.AfterFunc(f.wait, f.nodeGone)
+	case !lost && f.node != nil:
+		f.node.Stop()
+		f.node = nil
+	}
+}
+
+// nodeGone takes that the node has not answered for long.
+func (f *follower) nodeGone() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.end == nil && f.node != nil {
+		f.finish(&executor.Gone{Reason: fmt.Sprintf("the node of its pod, %s, has stopped answering", f.pod.Spec.NodeName)})
+	}
+}
+
+// finish takes that the pod is gone.
+func (f *follower) finish(gone *executor.Gone) {
+	f.end = gone
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
 // now is the pod as it was seen last, or why it is gone, and what is closed when that changes.
@@ -72,11 +104,13 @@ func (f *follower) saw(pod *corev1.Pod) {
 		if gone := ended(f.pod); gone != nil { // as was known before
 			why = gone.Reason
 		}
-		f.end = &executor.Gone{Reason: why}
+		f.finish(&executor.Gone{Reason: why})
+		return
 	case pod.ResourceVersion == f.pod.ResourceVersion:
 		return
 	default:
 		f.pod = pod
+		f.watchNode()
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -94,9 +128,7 @@ func (f *follower) missed(err error) {
 		if noRight(err) {
 			reason = fmt.Sprintf("the Kubernetes cluster at %s does not let this program see its pod any more, as when a token has expired or a right was taken", f.cluster.Name)
 		}
-		f.end = &executor.Gone{Reason: reason, Err: err}
-		close(f.changed)
-		f.changed = make(chan struct{})
+		f.finish(&executor.Gone{Reason: reason, Err: err})
 	}
 }
 

@@ -127,6 +127,20 @@ func TestWhatKeepsAPodFromStartingIsToldAsItIs(t *testing.T) {
 	}
 }
 
+func TestAConflictAboutAQuotaIsOverTheNextTime(t *testing.T) {
+	conflicts := 0
+	a := &api{status: waits(buildContainer, "ErrImagePull"), refuse: func(r *http.Request) *apierrors.StatusError {
+		if conflicts++; r.Method != http.MethodPost || conflicts > 2 {
+			return nil
+		}
+		return apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "small", errors.New("the object has been modified"))
+	}}
+	_, err := a.served(t, Options{Tries: 5}).Prepare(t.Context(), jobOf("alpine"), nil)
+	if a.made != 1 || conflicts < 3 {
+		t.Errorf("%v: %d pods after %d requests", err, a.made, conflicts)
+	}
+}
+
 func TestAClusterThatRefusesHasNotStoppedAnswering(t *testing.T) {
 	for _, err := range []error{forbidden("pods"), apierrors.NewUnauthorized("the token has expired")} {
 		f := &follower{cluster: &cluster{Client: &kube.Client{Name: "c"}}, lost: time.Now().Add(-time.Hour), changed: make(chan struct{})}

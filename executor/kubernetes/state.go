@@ -26,8 +26,6 @@ func ended(pod *corev1.Pod) *executor.Gone {
 		return &executor.Gone{Reason: "its pod is being removed: " + cmp.Or(kube.Disruption(pod), "somebody has deleted it")}
 	case s.Reason == "NodeLost" || s.Phase == corev1.PodUnknown:
 		return &executor.Gone{Reason: fmt.Sprintf("the node of its pod, %s, has stopped answering%s", pod.Spec.NodeName, kube.After(s.Message))}
-	case kube.NodeLost(pod):
-		return &executor.Gone{Reason: fmt.Sprintf("the node of its pod, %s, has stopped answering", pod.Spec.NodeName)}
 	case s.Phase == corev1.PodFailed && s.Reason != "":
 		return &executor.Gone{Reason: fmt.Sprintf("its pod has failed: %s%s", s.Reason, kube.After(cmp.Or(s.Message, kube.Disruption(pod))))}
 	case build != nil && build.State.Terminated != nil:

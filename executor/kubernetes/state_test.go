@@ -59,9 +59,6 @@ func TestThePodSaysWhyItsJobHasEnded(t *testing.T) {
 			p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 		}, "Evicted: The node was low on resource: memory.", nil},
 		"the node does not admit it": {func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "OutOfcpu" }, "OutOfcpu", nil},
-		"its node is lost": {func(p *corev1.Pod) {
-			p.Status.Conditions = []corev1.PodCondition{condition(corev1.PodReady, corev1.ConditionFalse, "", ""), condition(corev1.ContainersReady, corev1.ConditionTrue, "", "")}
-		}, "node-1, has stopped answering", nil},
 		"its containers are not ready": {func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{condition(corev1.PodReady, corev1.ConditionFalse, "", ""), condition(corev1.ContainersReady, corev1.ConditionFalse, "", "")}
 		}, "", nil},
@@ -108,5 +105,33 @@ func TestTheFirstContainerThatDoesNotStartIsFound(t *testing.T) {
 		if got := kube.Stuck(pod); got != nil {
 			t.Errorf("%s: %+v", reason, got)
 		}
+	}
+}
+
+func TestANodeMayNotAnswerForAMoment(t *testing.T) {
+	lost := runs()
+	lost.ResourceVersion = "2"
+	lost.Status.Conditions = []corev1.PodCondition{condition(corev1.PodReady, corev1.ConditionFalse, "", ""), condition(corev1.ContainersReady, corev1.ConditionTrue, "", "")}
+	f := &follower{pod: runs(), wait: time.Hour, changed: make(chan struct{})}
+	f.saw(lost)
+	late := f.node
+	if _, gone, _ := f.now(); gone != nil || late == nil {
+		t.Errorf("it is gone at once, or nobody waits: %v", gone)
+	}
+	f.saw(runs())
+	if f.nodeGone(); f.end != nil || late.Stop() {
+		t.Errorf("it answers again, and is gone: %v", f.end)
+	}
+	f.wait = 0
+	f.saw(lost)
+	for {
+		_, gone, changed := f.now()
+		if gone != nil {
+			if !strings.Contains(gone.Reason, "node-1, has stopped answering") {
+				t.Error(gone)
+			}
+			return
+		}
+		<-changed
 	}
 }

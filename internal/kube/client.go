@@ -151,14 +151,23 @@ func Passing(err error) bool {
 	return errors.As(err, &network) || errors.As(err, &address) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Try makes a call until it is answered, with a limit of time for each. tries are those that are left beyond the first.
+// Try makes a call until it is answered, with a limit of time for each.
 func (c *Client) Try(ctx context.Context, call func(ctx context.Context) error) error {
+	return c.try(ctx, Passing, call)
+}
+
+// Create is Try for a call that makes an object: a conflict is then about something else, such as a quota that others use at the same moment.
+func (c *Client) Create(ctx context.Context, call func(ctx context.Context) error) error {
+	return c.try(ctx, func(err error) bool { return Passing(err) || apierrors.IsConflict(err) }, call)
+}
+
+func (c *Client) try(ctx context.Context, passing func(error) bool, call func(ctx context.Context) error) error {
 	wait := FirstPause
 	for left := c.tries - 1; ; left-- {
 		calling, cancel := context.WithTimeout(ctx, callTime)
 		err := call(calling)
 		cancel()
-		if left <= 0 || !Passing(err) || ctx.Err() != nil {
+		if left <= 0 || !passing(err) || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -201,7 +210,7 @@ func (c *Client) May(ctx context.Context, namespace, verb, resource, subresource
 // CreatePod makes a pod. That one of its name exists already means that an answer was lost: names are made once.
 func (c *Client) CreatePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	made := &corev1.Pod{}
-	err := c.Try(ctx, func(ctx context.Context) error {
+	err := c.Create(ctx, func(ctx context.Context) error {
 		return c.REST.Post().Namespace(pod.Namespace).Resource("pods").Body(pod).Do(ctx).Into(made)
 	})
 	if apierrors.IsAlreadyExists(err) {
