@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ const (
 // The defaults of Options.
 const (
 	DefaultNamespace   = "default"
+	DefaultBuilds      = "/builds"
 	DefaultStartWithin = 3 * time.Minute
 	DefaultServiceWait = 30 * time.Second
 	DefaultGrace       = time.Second
@@ -58,6 +60,8 @@ type Options struct {
 	// Image has a step-runner at ImageProgram for the pods; empty streams this program's through the API server into a volume, which
 	// takes sh, head and kill in the job's image.
 	Image string
+	// Builds is the folder that projects are in, an absolute path in the job's container; "" is DefaultBuilds.
+	Builds string
 	// Template is what all pods have.
 	Template Template
 	// Adapt changes the template for a job; nil leaves it. An error is as that of Prepare.
@@ -130,6 +134,8 @@ func (o *Options) complete() error {
 		return fmt.Errorf("a pod is a container or a sandbox, and not of isolation level %q", o.Level)
 	}
 	setDefault(&o.Template.Namespace, DefaultNamespace)
+	setDefault(&o.Builds, DefaultBuilds)
+	o.Builds = path.Clean(o.Builds)
 	setDefault(&o.StartWithin, DefaultStartWithin)
 	setDefault(&o.Look, DefaultLook)
 	setDefault(&o.ServiceWait, DefaultServiceWait)

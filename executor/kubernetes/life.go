@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,7 +49,7 @@ func (v *environment) watch() {
 func (v *environment) dead(gone *executor.Gone) *executor.Gone {
 	ctx, cancel := context.WithTimeout(v.Lifetime(), wordsTime)
 	defer cancel()
-	return &executor.Gone{Reason: gone.Reason + v.lastWords(ctx, buildContainer) + v.events(ctx), Err: gone.Err}
+	return &executor.Gone{Reason: gone.Reason + v.lastWords(ctx, BuildContainer) + v.events(ctx), Err: gone.Err}
 }
 
 // lastWords are what a container has said last, for the end of a message.
@@ -230,7 +231,11 @@ func (v *environment) Close(ctx context.Context) error {
 func (v *environment) removeBuilds(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, wordsTime)
 	defer cancel()
-	_ = v.files().RemoveAll(ctx, buildsFolder+"/"+v.name) // what stays is the next operator's to see
+	folder := path.Join(v.executor.opts.Builds, v.name)
+	if v.layout.Project != "" {
+		folder = path.Dir(v.layout.Project) // the process that made it may have had another configuration
+	}
+	_ = v.files().RemoveAll(ctx, folder) // what stays is the next operator's to see
 }
 
 // remove removes a pod with its logins, and waits until it is gone. One whose node does not answer is not waited for.

@@ -22,7 +22,6 @@ import (
 
 // Where things are in a job's container.
 const (
-	buildsFolder = "/builds"
 	ownFolder    = "/opt/rung"
 	binFolder    = ownFolder + "/bin"
 	programFile  = binFolder + "/step-runner"
@@ -38,6 +37,12 @@ const (
 	programVolume = "rung-program"
 	runVolume     = "rung-run"
 	buildsVolume  = "rung-builds"
+)
+
+// OwnVolumes are the names of those volumes, and OwnMounts where a job's container has volumes of its own: patches and volumes of the operator cannot have them.
+var (
+	OwnVolumes = []string{programVolume, runVolume, buildsVolume}
+	OwnMounts  = []string{binFolder, runFolder}
 )
 
 const (
@@ -126,7 +131,7 @@ func (p *plan) pod() (*corev1.Pod, error) {
 
 // marks are the labels and annotations of what is made. What cannot be the value of a label is an annotation.
 func (p *plan) marks() (labels, annotations map[string]string) {
-	labels, annotations = map[string]string{}, map[string]string{"kubectl.kubernetes.io/default-container": buildContainer}
+	labels, annotations = map[string]string{}, map[string]string{"kubectl.kubernetes.io/default-container": BuildContainer}
 	maps.Copy(labels, p.template.Labels)
 	maps.Copy(annotations, p.template.Annotations)
 	all := map[string]string{label: p.name, jobLabel: p.job.ID}
@@ -143,15 +148,15 @@ func (p *plan) marks() (labels, annotations map[string]string) {
 
 // buildsBound reports whether the folder of the projects is a volume of the operator's, which other jobs may have as well.
 func (p *plan) buildsBound() bool {
-	return slices.ContainsFunc(p.template.Build.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == buildsFolder })
+	return slices.ContainsFunc(p.template.Build.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == p.executor.opts.Builds })
 }
 
 // builds is the folder that the project's is in.
 func (p *plan) builds() string {
 	if p.buildsBound() {
-		return path.Join(buildsFolder, p.name)
+		return path.Join(p.executor.opts.Builds, p.name)
 	}
-	return buildsFolder
+	return p.executor.opts.Builds
 }
 
 // platform asks for a node on which the job's image runs.
@@ -225,7 +230,7 @@ func runAs(c *corev1.Container, image, user string) error {
 
 // build is the job's container.
 func (p *plan) build() (*corev1.Container, error) {
-	c, err := p.container(buildContainer, &p.template.Build, p.job.Image, p.job.User)
+	c, err := p.container(BuildContainer, &p.template.Build, p.job.Image, p.job.User)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +245,7 @@ func (p *plan) build() (*corev1.Container, error) {
 	}
 	args = append(append(args, p.executor.setup.Limits.Args()...), p.executor.setup.Serve...)
 	c.Command, c.Args = plain(entrypoint(p.job.Image.Entrypoint)), plain(container.EntrypointArgs(p.job.Image.Entrypoint, args))
-	c.WorkingDir = cmp.Or(c.WorkingDir, buildsFolder)
+	c.WorkingDir = cmp.Or(c.WorkingDir, p.executor.opts.Builds)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: programVolume, MountPath: binFolder, ReadOnly: true}, corev1.VolumeMount{Name: runVolume, MountPath: runFolder})
 	p.mountBuilds(c)
 	bound(c, p.job.Resources)
@@ -249,7 +254,7 @@ func (p *plan) build() (*corev1.Container, error) {
 
 func (p *plan) mountBuilds(c *corev1.Container) {
 	if !p.buildsBound() {
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: buildsVolume, MountPath: buildsFolder})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: buildsVolume, MountPath: p.executor.opts.Builds})
 	}
 }
 
@@ -261,7 +266,7 @@ func entrypoint(given []string) []string {
 // service is a container of a service.
 func (p *plan) service(i int) (*corev1.Container, error) {
 	s := &p.job.Services[i]
-	c, err := p.container(servicePrefix+strconv.Itoa(i), &p.template.Services, &s.Image, "")
+	c, err := p.container(ServicePrefix+strconv.Itoa(i), &p.template.Services, &s.Image, "")
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +342,7 @@ func bound(c *corev1.Container, r executor.Resources) {
 // bring is the container that brings the step-runner. It runs as the job's user, to whom what it writes belongs.
 func (p *plan) bring(build *corev1.Container) *corev1.Container {
 	c := p.template.Bring.DeepCopy()
-	c.Name = bringContainer
+	c.Name = BringContainer
 	if c.Image = p.executor.opts.Image; c.Image != "" {
 		c.Command, c.Args = []string{ImageProgram, "bootstrap", binFolder}, nil
 		if policy := p.executor.setup.PullPolicies; len(policy) > 0 {

@@ -93,6 +93,10 @@ func TestWhatContainersAreMadeOf(t *testing.T) {
 		"a volume of the operator has the projects, apart from those of others": {Options{Template: Template{Build: corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "all", MountPath: "/builds/"}}}}}, func(*executor.Job) {}, func(s *corev1.PodSpec) bool {
 			return slices.Contains(s.Containers[0].Args, "--folder=0755:/builds/rung-job-abc/project") && !slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool { return v.Name == buildsVolume })
 		}},
+		"projects are where the operator says": {Options{Builds: "/scratch/"}, func(j *executor.Job) { j.Services = []containers.Service{{Image: containers.Image{Name: "db"}}} }, func(s *corev1.PodSpec) bool {
+			in := func(m corev1.VolumeMount) bool { return m.Name == buildsVolume && m.MountPath == "/scratch" }
+			return slices.Contains(s.Containers[1].Args, "--folder=0755:/scratch/project") && slices.ContainsFunc(s.Containers[0].VolumeMounts, in) && slices.ContainsFunc(s.Containers[1].VolumeMounts, in)
+		}},
 		"patches come last": {Options{Template: Template{Patches: []Patch{
 			{"one", StrategicPatch, []byte(`{"containers":[{"name":"build","tty":true}],"hostname":"a"}`)},
 			{"two", MergePatch, []byte(`{"hostname":"b"}`)},

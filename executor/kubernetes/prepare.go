@@ -280,7 +280,7 @@ func (v *preparation) begin(ctx context.Context) error {
 	if v.executor.opts.Image == "" {
 		var ready *corev1.Pod
 		err := v.await(ctx, func(pod *corev1.Pod) (bool, error) {
-			s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer)
+			s := kube.StatusOf(pod.Status.InitContainerStatuses, BringContainer)
 			ready = pod
 			return s != nil && s.State.Running != nil, v.notBrought(ctx, pod)
 		})
@@ -298,11 +298,11 @@ func (v *preparation) begin(ctx context.Context) error {
 
 // notBrought is the error of an init container that has failed; nil if it has not.
 func (v *preparation) notBrought(ctx context.Context, pod *corev1.Pod) error {
-	s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer)
+	s := kube.StatusOf(pod.Status.InitContainerStatuses, BringContainer)
 	if s == nil || s.State.Terminated == nil || s.State.Terminated.ExitCode == 0 || troubleOf(s) != "" {
 		return nil
 	}
-	return fmt.Errorf("the step-runner was not brought to the job's pod: its container ended with code %d%s", s.State.Terminated.ExitCode, v.lastWords(ctx, bringContainer))
+	return fmt.Errorf("the step-runner was not brought to the job's pod: its container ended with code %d%s", s.State.Terminated.ExitCode, v.lastWords(ctx, BringContainer))
 }
 
 // begun reports whether all containers of a pod have been started, whatever has become of them.
@@ -360,12 +360,12 @@ func (v *preparation) trouble(pod *corev1.Pod) error {
 	case image == nil: // the operator's
 		return fmt.Errorf("the container %s of the job's pod, of image %s, does not start: %s", t.Container, t.Image, what)
 	case t.Kind == kube.Pulling && image == v.job.Image: // which brings the step-runner, too
-		return &imageError{buildContainer, image, what}
+		return &imageError{BuildContainer, image, what}
 	case t.Kind == kube.Pulling:
 		return &imageError{t.Container, image, what}
 	case t.Kind == kube.Misspelt:
 		return &executor.UserError{Message: fmt.Sprintf("%q is not the name of an image: %s", t.Image, what), Hint: "correct it"}
-	case t.Kind == kube.Starting && t.Container == bringContainer:
+	case t.Kind == kube.Starting && t.Container == BringContainer:
 		return &executor.UserError{
 			Message: fmt.Sprintf("image %s has no shell, by which the step-runner could be brought: %s", t.Image, what),
 			Hint:    "use an image with sh, or have the runner's operator name an image that has the step-runner: helper_image",
@@ -380,11 +380,11 @@ func (v *preparation) trouble(pod *corev1.Pod) error {
 
 // imageOf is the image of a container as the job names it; nil if it is none of the job's.
 func (v *preparation) imageOf(container string) *containers.Image {
-	if container == buildContainer || container == bringContainer && v.executor.opts.Image == "" {
+	if container == BuildContainer || container == BringContainer && v.executor.opts.Image == "" {
 		return v.job.Image
 	}
 	for i := range v.job.Services {
-		if container == fmt.Sprint(servicePrefix, i) {
+		if container == fmt.Sprint(ServicePrefix, i) {
 			return &v.job.Services[i].Image
 		}
 	}
@@ -399,14 +399,14 @@ func (v *preparation) listens(ctx context.Context) error {
 	ready, ended, unread := said.Ready(), make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(ended)
-		if err := v.executor.cluster.copyLogs(within, v.seen(), buildContainer, said); err != nil {
+		if err := v.executor.cluster.copyLogs(within, v.seen(), BuildContainer, said); err != nil {
 			unread <- err
 		}
 	}()
 	failing := make(chan error, 1)
 	go func() {
 		failing <- v.await(within, func(pod *corev1.Pod) (bool, error) {
-			s := kube.StatusOf(pod.Status.ContainerStatuses, buildContainer)
+			s := kube.StatusOf(pod.Status.ContainerStatuses, BuildContainer)
 			return s != nil && s.State.Terminated != nil, nil
 		})
 	}()
@@ -420,7 +420,7 @@ func (v *preparation) listens(ctx context.Context) error {
 			case <-ended:
 			case <-within.Done():
 			}
-			code := kube.StatusOf(v.seen().Status.ContainerStatuses, buildContainer).State.Terminated.ExitCode
+			code := kube.StatusOf(v.seen().Status.ContainerStatuses, BuildContainer).State.Terminated.ExitCode
 			err = v.notReady(fmt.Sprintf("the job's container ended with code %d before its step-runner listened", code), said)
 		}
 		return err
@@ -451,7 +451,7 @@ func (v *preparation) lay(ctx context.Context) error {
 	project := path.Join(v.plan.builds(), v.job.ProjectName)
 	v.layout = executor.Layout{Name: v.name, Project: project, Temp: project + ".tmp", Bin: binFolder}
 	pod := v.seen()
-	for _, name := range append([]string{buildContainer}, v.serviceContainers()...) {
+	for _, name := range append([]string{BuildContainer}, v.serviceContainers()...) {
 		if s := kube.StatusOf(pod.Status.ContainerStatuses, name); s != nil {
 			v.layout.Images = append(v.layout.Images, foundImage(s.ImageID))
 		}

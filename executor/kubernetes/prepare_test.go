@@ -19,7 +19,7 @@ import (
 )
 
 func TestEachPodOfAJobHasItsLogins(t *testing.T) {
-	a := &api{status: waits(buildContainer, "ErrImagePull")}
+	a := &api{status: waits(BuildContainer, "ErrImagePull")}
 	job := jobOf("registry.example.com/a:1")
 	job.Image.PullPolicies = []string{"always", "if-not-present"}
 	job.Variables = map[string]string{"DOCKER_AUTH_CONFIG": `{"auths":{"registry.example.com":{"auth":"YW5uOndvcmQ="}}}`}
@@ -66,7 +66,7 @@ func TestNothingIsRecordedOfWhatTheClusterRefusesToMake(t *testing.T) {
 
 func TestWhatAFailedPreparationCouldNotRemoveIsRemovedLater(t *testing.T) {
 	away := false
-	a := &api{status: waits(buildContainer, "CreateContainerConfigError")}
+	a := &api{status: waits(BuildContainer, "CreateContainerConfigError")}
 	a.refuse = func(r *http.Request) *apierrors.StatusError {
 		if away = away || r.Method == http.MethodDelete; away {
 			return apierrors.NewInternalError(errors.New("away"))
@@ -92,8 +92,8 @@ func TestWhatAFailedPreparationCouldNotRemoveIsRemovedLater(t *testing.T) {
 
 func TestWhatKeepsAPodFromStartingIsToldAsItIs(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	build := corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: buildContainer, State: running}}}
-	failed := corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{ended3(bringContainer, "Error")}}
+	build := corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: BuildContainer, State: running}}}
+	failed := corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{ended3(BringContainer, "Error")}}
 	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "rung-job", errors.New("exceeded quota: small"))
 	for name, c := range map[string]struct {
 		image  string
@@ -129,7 +129,7 @@ func TestWhatKeepsAPodFromStartingIsToldAsItIs(t *testing.T) {
 
 func TestAConflictAboutAQuotaIsOverTheNextTime(t *testing.T) {
 	conflicts := 0
-	a := &api{status: waits(buildContainer, "ErrImagePull"), refuse: func(r *http.Request) *apierrors.StatusError {
+	a := &api{status: waits(BuildContainer, "ErrImagePull"), refuse: func(r *http.Request) *apierrors.StatusError {
 		if conflicts++; r.Method != http.MethodPost || conflicts > 2 {
 			return nil
 		}

@@ -58,7 +58,7 @@ func (v *preparation) stream(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("reading the step-runner for the job's pod: %w", err)
 	}
 	said := &container.Said{}
-	err = v.executor.cluster.Exec(ctx, pod, bringContainer,
+	err = v.executor.cluster.Exec(ctx, pod, BringContainer,
 		[]string{"sh", "-c", takeProgram, "sh", strconv.FormatInt(size, 10), hex.EncodeToString(hash.Sum(nil))},
 		remotecommand.StreamOptions{Stdin: file, Stdout: said, Stderr: said})
 	if err == nil {
@@ -78,14 +78,14 @@ func (v *preparation) stream(ctx context.Context, pod *corev1.Pod) error {
 
 // hasProgram reports whether the init container has ended well.
 func hasProgram(pod *corev1.Pod) bool {
-	s := kube.StatusOf(pod.Status.InitContainerStatuses, bringContainer)
+	s := kube.StatusOf(pod.Status.InitContainerStatuses, BringContainer)
 	return s != nil && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 }
 
 // architecture is that of a pod's node, as GOARCH has it.
 func (v *preparation) architecture(ctx context.Context, pod *corev1.Pod) (string, error) {
 	var out bytes.Buffer
-	err := v.executor.cluster.Exec(ctx, pod, bringContainer, []string{"uname", "-m"}, remotecommand.StreamOptions{Stdout: &out, Stderr: io.Discard})
+	err := v.executor.cluster.Exec(ctx, pod, BringContainer, []string{"uname", "-m"}, remotecommand.StreamOptions{Stdout: &out, Stderr: io.Discard})
 	if err != nil {
 		return "", err
 	}

@@ -28,7 +28,7 @@ const (
 
 func (v *preparation) serviceContainers() (names []string) {
 	for i := range v.job.Services {
-		names = append(names, servicePrefix+strconv.Itoa(i))
+		names = append(names, ServicePrefix+strconv.Itoa(i))
 	}
 	return names
 }
@@ -114,7 +114,7 @@ func (v *preparation) whileRuns(ctx context.Context, name string, what func(cont
 func (v *preparation) reach(ctx context.Context, port uint16) error {
 	limit := v.executor.opts.ServiceWait
 	var errs bytes.Buffer
-	code, err := v.run(ctx, buildContainer, []string{programFile, "reach", "--timeout", limit.String(), fmt.Sprintf("127.0.0.1:%d", port)}, remotecommand.StreamOptions{Stderr: &errs})
+	code, err := v.run(ctx, BuildContainer, []string{programFile, "reach", "--timeout", limit.String(), fmt.Sprintf("127.0.0.1:%d", port)}, remotecommand.StreamOptions{Stderr: &errs})
 	switch {
 	case err != nil:
 		return err

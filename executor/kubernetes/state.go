@@ -12,15 +12,15 @@ import (
 
 // The containers of a pod. Services are svc-0, svc-1 and so on.
 const (
-	bringContainer = "step-runner"
-	buildContainer = "build"
-	servicePrefix  = "svc-"
+	BringContainer = "step-runner"
+	BuildContainer = "build"
+	ServicePrefix  = "svc-"
 )
 
 // ended says why a pod cannot run its job any more; nil where it can, or may once it has started.
 func ended(pod *corev1.Pod) *executor.Gone {
 	s := &pod.Status
-	build := kube.StatusOf(s.ContainerStatuses, buildContainer)
+	build := kube.StatusOf(s.ContainerStatuses, BuildContainer)
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return &executor.Gone{Reason: "its pod is being removed: " + cmp.Or(kube.Disruption(pod), "somebody has deleted it")}

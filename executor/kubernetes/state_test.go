@@ -18,7 +18,7 @@ func runs() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Spec.NodeName = "node-1"
 	pod.Status.Phase = corev1.PodRunning
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: buildContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: BuildContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return pod
 }
 
@@ -63,8 +63,8 @@ func TestThePodSaysWhyItsJobHasEnded(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{condition(corev1.PodReady, corev1.ConditionFalse, "", ""), condition(corev1.ContainersReady, corev1.ConditionFalse, "", "")}
 		}, "", nil},
 		"its node was lost, in older versions": {func(p *corev1.Pod) { p.Status.Reason = "NodeLost" }, "node-1, has stopped answering", nil},
-		"it has no memory left":                {func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = ended3(buildContainer, "OOMKilled") }, "ran out of memory", executor.ErrOutOfMemory},
-		"its step-runner was killed":           {func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = ended3(buildContainer, "Error") }, "ended with exit code 3", nil},
+		"it has no memory left":                {func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = ended3(BuildContainer, "OOMKilled") }, "ran out of memory", executor.ErrOutOfMemory},
+		"its step-runner was killed":           {func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = ended3(BuildContainer, "Error") }, "ended with exit code 3", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := runs()

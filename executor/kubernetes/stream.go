@@ -38,7 +38,7 @@ func (v *environment) Connect(ctx context.Context) (net.Conn, error) {
 	ended := make(chan error, 1)
 	go func() {
 		said := &container.Said{}
-		err := v.executor.cluster.Exec(streaming, v.at, buildContainer, []string{programFile, "proxy", "--socket", socketFile},
+		err := v.executor.cluster.Exec(streaming, v.at, BuildContainer, []string{programFile, "proxy", "--socket", socketFile},
 			remotecommand.StreamOptions{Stdin: in, Stdout: first, Stderr: said})
 		if text := said.String(); text != "" {
 			err = fmt.Errorf("the proxy in the job's pod: %s", text)
@@ -138,7 +138,7 @@ func (v *environment) run(ctx context.Context, in string, args []string, o remot
 // files are those of the job's container, as its user has them.
 func (v *environment) files() *remotefiles.Client {
 	return &remotefiles.Client{Run: func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (int, error) {
-		return v.run(ctx, buildContainer, append([]string{programFile, "host"}, args...), remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+		return v.run(ctx, BuildContainer, append([]string{programFile, "host"}, args...), remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
 	}}
 }
 
@@ -206,7 +206,7 @@ func (v *environment) Shell(ctx context.Context, shell *executor.Shell) (int, er
 		defer done()
 		o.TerminalSizeQueue = sizes{sizing, shell.Resize}
 	}
-	return v.run(ctx, buildContainer, []string{programFile, "become", "--file", name}, o)
+	return v.run(ctx, BuildContainer, []string{programFile, "become", "--file", name}, o)
 }
 
 // describe puts the description of a command into a file that the job's user alone can read.

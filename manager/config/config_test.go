@@ -263,6 +263,7 @@ func TestFindings(t *testing.T) {
 		"an empty volume":              {entry + "[runners.docker]\n  volumes = [\"/x\", \"\"]\n", `warning 6:20 volumes: part 2 is empty, and is ignored (delete it)`},
 		"one token in two entries":     {entry + entry, `warning 7:11 this is the token of the entry in line 1, too: GitLab takes both for one runner (register a runner of its own)`},
 		"one token of two servers":     {entry + strings.Replace(entry, "gitlab.", "git.", 1), ``},
+		"a relative folder of pods":    {strings.Replace(entry, "docker", "kubernetes", 1) + "  builds_dir = \"builds\"\n", `error 5:16 builds_dir "builds" cannot be the folder of projects in a pod (write the absolute path of a folder)`},
 		"a relative folder":            {strings.Replace(entry, "docker", "shell", 1) + "  builds_dir = \"builds\"\n", `error 5:16 builds_dir "builds" is relative, and jobs have no folder that it could begin in (write an absolute path)`},
 		"limits without a level":       {strings.Replace(entry, "docker", "shell", 1) + "[runners.policy]\n  memory = \"1g\"\n", `warning 5:10 memory, processes and cpus cannot be limited on level none: the jobs of this entry are refused (write default = "cgroup" (Linux) in [runners.isolation], or leave the limits out)`},
 		"limits with a level":          {strings.Replace(entry, "docker", "shell", 1) + "[runners.policy]\n  memory = \"1g\"\n[runners.isolation]\n  default = \"cgroup\"\n", ``},

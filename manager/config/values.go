@@ -82,6 +82,9 @@ func (r *reader) entryValues(e *Runner, path string, getenv func(string) string)
 			}
 		}
 	}
+	if dir := e.BuildsDir; dir != "" && e.Executor == KubernetesExecutor && (dir[0] != '/' || strings.Trim(dir, "/.") == "") {
+		r.found(problem, "config/value", path+".builds_dir", r.doc.vals, "write the absolute path of a folder", "builds_dir %q cannot be the folder of projects in a pod", e.BuildsDir)
+	}
 	levels, err := e.Levels()
 	if err != nil || levels.Default.Rank() >= executor.Container.Rank() {
 		return

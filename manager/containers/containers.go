@@ -14,7 +14,7 @@ import (
 func Open(ctx context.Context, r *config.Runner, level executor.Level, setup executor.Setup) (executor.Executor, error) {
 	switch {
 	case r.Executor == config.KubernetesExecutor:
-		return kubernetes.Open(ctx, r.Kubernetes, level, setup)
+		return kubernetes.Open(ctx, r.Kubernetes, r.BuildsDir, level, setup)
 	case level == executor.Sandbox:
 		return docker.OpenSandbox(ctx, r.Docker, setup)
 	}

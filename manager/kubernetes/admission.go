@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,6 +47,28 @@ func (r *reader) admitted(k *config.Kubernetes) {
 	}
 }
 
+// services are the containers of services.
+var services = regexp.MustCompile(`^` + kubernetes.ServicePrefix + `[0-9]+$`)
+
+// patched finds containers in what patches have made of an empty spec that pods do not have, as gitlab-runner's helper: one without an image is meant to be
+// there, and the cluster would refuse it.
+func (r *reader) patched(spec *corev1.PodSpec) {
+	for _, of := range []struct {
+		list []corev1.Container
+		own  func(name string) bool
+	}{
+		{spec.InitContainers, func(name string) bool { return name == kubernetes.BringContainer }},
+		{spec.Containers, func(name string) bool { return name == kubernetes.BuildContainer || services.MatchString(name) }},
+	} {
+		for _, c := range of.list {
+			if c.Image == "" && !of.own(c.Name) {
+				r.say("pod_spec", "pods have no container %q, and the patch has no image for one: they have %s, %s0, %s1 and so on, and the init container %s",
+					c.Name, kubernetes.BuildContainer, kubernetes.ServicePrefix, kubernetes.ServicePrefix, kubernetes.BringContainer)
+			}
+		}
+	}
+}
+
 // volume adds a volume, and where it is in containers of jobs and services. The same one may be in several places.
 func (r *reader) volume(t *kubernetes.Template, key string, v corev1.Volume, m corev1.VolumeMount) {
 	fixed := func(text string) bool { return !strings.Contains(text, "$") } // variables of the job have no values yet
@@ -53,6 +76,10 @@ func (r *reader) volume(t *kubernetes.Template, key string, v corev1.Volume, m c
 	case v.Name == "" || m.MountPath == "":
 		r.say(key, "a volume has no name or mount_path")
 		return
+	case slices.Contains(kubernetes.OwnVolumes, v.Name):
+		r.say(key+".name", "pods have a volume %s of their own: choose another name", v.Name)
+	case slices.Contains(kubernetes.OwnMounts, path.Clean("/"+m.MountPath)):
+		r.say(key+".mount_path", "%s has the step-runner of the job: choose another path", m.MountPath)
 	case fixed(v.Name) && len(validation.IsDNS1123Label(v.Name)) > 0:
 		r.say(key+".name", "%q cannot be the name of a volume: it has small letters, digits and dashes, at most %d", v.Name, validation.DNS1123LabelMaxLength)
 	case fixed(m.SubPath) && (path.IsAbs(m.SubPath) || slices.Contains(strings.Split(m.SubPath, "/"), "..")):

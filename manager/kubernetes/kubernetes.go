@@ -30,8 +30,8 @@ import (
 	"github.com/rungci/rung/manager/config"
 )
 
-// Open makes the level of an entry's pods; k may be nil. Pods are sandboxes where the operator says so, by the entry's level and its runtime class.
-func Open(ctx context.Context, k *config.Kubernetes, level executor.Level, setup executor.Setup) (*kubernetes.Executor, error) {
+// Open makes the level of an entry's pods; k may be nil. builds is the folder of projects; empty is the level's own. Pods are sandboxes where the operator says so, by the entry's level and its runtime class.
+func Open(ctx context.Context, k *config.Kubernetes, builds string, level executor.Level, setup executor.Setup) (*kubernetes.Executor, error) {
 	if k == nil {
 		k = &config.Kubernetes{}
 	}
@@ -39,7 +39,7 @@ func Open(ctx context.Context, k *config.Kubernetes, level executor.Level, setup
 	if err != nil {
 		return nil, err
 	}
-	o.Level, setup.PullPolicies = level, k.PullPolicy
+	o.Builds, o.Level, setup.PullPolicies = builds, level, k.PullPolicy
 	return kubernetes.New(ctx, setup, o)
 }
 
@@ -282,6 +282,7 @@ func items(table map[string]string) (out []corev1.KeyToPath) {
 
 // patches reads the changes to the spec, and tries each of them on an empty one where that can be done.
 func (r *reader) patches(all []config.PodSpecPatch, t *kubernetes.Template) {
+	tried, whole := &corev1.PodSpec{}, true
 	for i, p := range all {
 		key := fmt.Sprintf("pod_spec[%d]", i)
 		of := key + ".patch"
@@ -308,12 +309,19 @@ func (r *reader) patches(all []config.PodSpecPatch, t *kubernetes.Template) {
 			kind = kubernetes.StrategicPatch
 		}
 		patch := kubernetes.Patch{Name: p.Name, Kind: kind, Text: text}
-		if kind != kubernetes.JSONPatch { // which is about what is there
-			if _, err := patch.Apply(&corev1.PodSpec{}); err != nil {
+		if kind == kubernetes.JSONPatch { // which is about what is there
+			whole = false
+		} else {
+			after, err := patch.Apply(tried)
+			if err != nil {
 				r.say(of, "%v", err)
 				continue
 			}
+			tried = after
 		}
 		t.Patches = append(t.Patches, patch)
+	}
+	if whole {
+		r.patched(tried)
 	}
 }

@@ -315,26 +315,30 @@ func TestWhatCannotBeMeantIsToldWithItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, text := range map[string]string{
-		"cpu_limit":                                     `cpu_limit = "many"`,
-		"namespace_overwrite_allowed":                   `namespace_overwrite_allowed = "("`,
-		"allowed_images":                                `allowed_images = ["a[b"]`,
-		"pod_spec.patch: x":                             "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"[1\"",
-		"pod_spec: both":                                "[[runners.kubernetes.pod_spec]]\nname = \"both\"\npatch = \"a: 1\"\npatch_path = \"/x\"",
-		"pod_spec.patch_path: file":                     "[[runners.kubernetes.pod_spec]]\nname = \"file\"\npatch_path = \"" + file + "\"",
-		"volumes.pvc: ":                                 "[[runners.kubernetes.volumes.pvc]]\nname = \"x\"",
-		"volumes.empty_dir.medium: ":                    "[[runners.kubernetes.volumes.empty_dir]]\nname = \"x\"\nmount_path = \"/x\"\nmedium = \"tape\"",
-		"volumes.nfs":                                   "[[runners.kubernetes.volumes.nfs]]\nname = \"x\"\nmount_path = \"/x\"",
-		"volumes.empty_dir.name: another volume":        volume("host_path", "x", "/x", "") + volume("empty_dir", "x", "/y", ""),
-		"volumes.empty_dir.name: \"a.b\"":               volume("empty_dir", "a.b", "/x", ""),
-		"volumes.secret.mount_path: another volume":     volume("config_map", "x", "/x", "") + volume("secret", "y", "/x", ""),
-		"volumes.empty_dir.sub_path: \"/a\"":            volume("empty_dir", "x", "/x", "/a"),
-		"volumes.pvc.sub_path: \"a/../..\"":             volume("pvc", "x", "/x", "a/../.."),
-		"host_aliases.ip: \"1.2.3.400\"":                "[[runners.kubernetes.host_aliases]]\nip = \"1.2.3.400\"\nhostnames = [\"x\"]",
-		"host_aliases.hostnames: \"X_Y\"":               "[[runners.kubernetes.host_aliases]]\nip = \"::1\"\nhostnames = [\"X_Y\"]",
-		"cpu_request: 3 is more than cpu_limit, 2":      "cpu_limit = \"2\"\ncpu_request = \"3\"",
-		"pod_memory_request: 2Gi is more than pod_":     "pod_memory_limit = \"1024Mi\"\npod_memory_request = \"2Gi\"",
-		"service_ephemeral_storage_request: 1G is more": "service_ephemeral_storage_limit = \"999M\"\nservice_ephemeral_storage_request = \"1G\"",
-		"build_container_security_context.proc_mount":   "[runners.kubernetes.build_container_security_context]\nproc_mount = \"half\"",
+		"cpu_limit":                                        `cpu_limit = "many"`,
+		"namespace_overwrite_allowed":                      `namespace_overwrite_allowed = "("`,
+		"allowed_images":                                   `allowed_images = ["a[b"]`,
+		"pod_spec.patch: x":                                "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"[1\"",
+		"pod_spec: both":                                   "[[runners.kubernetes.pod_spec]]\nname = \"both\"\npatch = \"a: 1\"\npatch_path = \"/x\"",
+		"pod_spec.patch_path: file":                        "[[runners.kubernetes.pod_spec]]\nname = \"file\"\npatch_path = \"" + file + "\"",
+		"pod_spec: pods have no container \"helper\"":      "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"containers: [{name: helper, tty: true}]\"",
+		"pod_spec: pods have no container \"init\"":        "[[runners.kubernetes.pod_spec]]\nname = \"x\"\npatch = \"initContainers: [{name: init, tty: true}]\"",
+		"volumes.empty_dir.name: pods have a volume":       volume("empty_dir", "rung-builds", "/x", ""),
+		"volumes.empty_dir.mount_path: /opt/rung/bin/ has": volume("empty_dir", "x", "/opt/rung/bin/", ""),
+		"volumes.pvc: ":                                    "[[runners.kubernetes.volumes.pvc]]\nname = \"x\"",
+		"volumes.empty_dir.medium: ":                       "[[runners.kubernetes.volumes.empty_dir]]\nname = \"x\"\nmount_path = \"/x\"\nmedium = \"tape\"",
+		"volumes.nfs":                                      "[[runners.kubernetes.volumes.nfs]]\nname = \"x\"\nmount_path = \"/x\"",
+		"volumes.empty_dir.name: another volume":           volume("host_path", "x", "/x", "") + volume("empty_dir", "x", "/y", ""),
+		"volumes.empty_dir.name: \"a.b\"":                  volume("empty_dir", "a.b", "/x", ""),
+		"volumes.secret.mount_path: another volume":        volume("config_map", "x", "/x", "") + volume("secret", "y", "/x", ""),
+		"volumes.empty_dir.sub_path: \"/a\"":               volume("empty_dir", "x", "/x", "/a"),
+		"volumes.pvc.sub_path: \"a/../..\"":                volume("pvc", "x", "/x", "a/../.."),
+		"host_aliases.ip: \"1.2.3.400\"":                   "[[runners.kubernetes.host_aliases]]\nip = \"1.2.3.400\"\nhostnames = [\"x\"]",
+		"host_aliases.hostnames: \"X_Y\"":                  "[[runners.kubernetes.host_aliases]]\nip = \"::1\"\nhostnames = [\"X_Y\"]",
+		"cpu_request: 3 is more than cpu_limit, 2":         "cpu_limit = \"2\"\ncpu_request = \"3\"",
+		"pod_memory_request: 2Gi is more than pod_":        "pod_memory_limit = \"1024Mi\"\npod_memory_request = \"2Gi\"",
+		"service_ephemeral_storage_request: 1G is more":    "service_ephemeral_storage_limit = \"999M\"\nservice_ephemeral_storage_request = \"1G\"",
+		"build_container_security_context.proc_mount":      "[runners.kubernetes.build_container_security_context]\nproc_mount = \"half\"",
 	} {
 		_, err := level.Options(read(t, "[runners.kubernetes]\n"+text+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "runners.kubernetes."+key) {
@@ -396,7 +400,9 @@ func TestWhatAPodMayHaveIsNotRefused(t *testing.T) {
 		"a request that is the limit":   "cpu_limit = \"1\"\ncpu_request = \"1000m\"",
 		"a request that jobs may lower": "cpu_limit = \"1\"\ncpu_request = \"2\"\ncpu_request_overwrite_max_allowed = \"3\"",
 		"a request that is patched":     "cpu_limit = \"1\"\ncpu_request = \"2\"\n[[runners.kubernetes.pod_spec]]\npatch = \"nodeName: a\"",
-		"an alias":                      "[[runners.kubernetes.host_aliases]]\nip = \"fe80::1\"\nhostnames = [\"a.b\", \"c\"]",
+		"patches of containers": "[[runners.kubernetes.pod_spec]]\npatch = \"containers: [{name: build, tty: true}, {name: svc-0, tty: true}, {name: proxy, image: envoy}]\"\n" +
+			"[[runners.kubernetes.pod_spec]]\npatch = \"initContainers: [{name: step-runner, tty: true}]\"",
+		"an alias": "[[runners.kubernetes.host_aliases]]\nip = \"fe80::1\"\nhostnames = [\"a.b\", \"c\"]",
 	} {
 		if _, err := level.Options(read(t, "[runners.kubernetes]\n"+text+"\n")); err != nil {
 			t.Errorf("%s: %v", name, err)
