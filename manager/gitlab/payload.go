@@ -3,6 +3,7 @@ package gitlab
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -260,15 +261,16 @@ type Tracing struct {
 // Secret is where the value of a variable is to be read from. Exactly one place is set.
 type Secret struct {
 	Vault *VaultSecret `json:"vault,omitempty"`
-	// Others have the names of the places that this program does not read, such as "azure_key_vault".
+	// Others are the names of the places that this program does not read, such as "azure_key_vault", of a secret that is not in a Vault.
 	Others []string `json:"-"`
 	File   *bool    `json:"file,omitempty"` // nil is true
 }
 
-// UnmarshalJSON reads the secret and collects the places that this program does not read.
+// UnmarshalJSON reads the secret. What is beside a Vault says nothing of a place: GitLab sends `token:` as it is in the job, too, which the data of the
+// login already has.
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	type plain Secret // without this method
-	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
+	if err := json.Unmarshal(data, (*plain)(s)); err != nil || s.Vault != nil {
 		return err
 	}
 	var places map[string]json.RawMessage
@@ -276,10 +278,11 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	for name, value := range places {
-		if name != "vault" && name != "file" && string(value) != "null" {
+		if name != "vault" && name != "file" && name != "token" && string(value) != "null" {
 			s.Others = append(s.Others, name)
 		}
 	}
+	slices.Sort(s.Others)
 	return nil
 }
 

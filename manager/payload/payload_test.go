@@ -287,12 +287,26 @@ func TestTheUserOfAnImageIsThatOfTheExecutor(t *testing.T) {
 	}
 }
 
+// GitLab sends the `token:` of a secret as the job has it, too, and may send more some day.
+func TestASecretOfAVaultMayHaveMoreBesideIt(t *testing.T) {
+	j := mustRead(t, strings.Replace(full, `"id": 12,`, `"id": 12, "secrets": {"DB": {"vault": {"server": {"url": "https://vault.example.com", "auth": {"name": "jwt", "path": "jwt",
+		"data": {"jwt": "$SECRET", "role": "r"}}}, "engine": {"name": "kv-v2", "path": "kv"}, "path": "db", "field": "password"}, "token": "$SECRET", "something_new": {"a": 1}, "file": false}},`, 1), runner)
+	got, err := j.Compile(payload.Where{Folders: payload.Folders{Project: "/p", Temp: "/p.tmp"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := got.Plan.Definition.Steps[0]; first.Name != "secret_DB" || first.Inputs["jwt"].Value.Str() != "${{ vars.SECRET }}" {
+		t.Errorf("%+v", first)
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"run and a script", `{"run": "[]", "steps": [{"name": "script", "script": ["x"]}]}`, "a script or `run`, not both"},
 		{"run and STEPS", `{"run": "[]", "variables": [{"key": "STEPS", "value": "x"}]}`, "STEPS"},
 		{"run that is no list", `{"run": "{\"a\": 1}"}`, "list"},
 		{"a secret elsewhere", `{"secrets": {"DB": {"azure_key_vault": {"name": "x"}}}}`, "azure_key_vault"},
+		{"a secret elsewhere with a token", `{"secrets": {"DB": {"token": "$ID", "file": false, "new_vault": {"name": "x"}, "akeyless": {}, "vault": null}}}`, "DB is in akeyless, new_vault, which"},
 		{"a secret nowhere", `{"secrets": {"DB": {}}}`, "no place"},
 		{"an input without a value", `{"inputs": [{"key": "a", "value": {"type": "string"}}]}`, "input a"},
 		{"an option that nobody knows", `{"image": {"name": "x", "executor_opts": {"docker": {"gpus": "all"}}}}`, "docker.gpus"},
