@@ -72,6 +72,7 @@ type environment struct {
 
 	mu     sync.Mutex // guards the fields below, and that no shell begins when the environment ends
 	closed bool
+	people bool            // a shell has run, or may have before the environment was recovered: the step-runner does not end what it left
 	gone   map[string]bool // folders that Close has removed, also the step-runner's: another job may have their names by now
 }
 
@@ -195,7 +196,7 @@ func (e *Executor) Recover(ctx context.Context, handle executor.Handle) (executo
 	if handle.Level != e.Level() || handle.Host != e.host.Name() {
 		return nil, fmt.Errorf("the environment %s is one of level %s on the host %s, not of level %s on %s", handle.ID, handle.Level, handle.Host, e.Level(), e.host.Name())
 	}
-	v := &environment{executor: e, Life: executor.NewLife()}
+	v := &environment{executor: e, Life: executor.NewLife(), people: true}
 	if err := json.Unmarshal(handle.State, &v.dirs); err != nil || v.dirs.Runner == "" || v.dirs.Project == "" || v.dirs.Temp == "" {
 		return nil, fmt.Errorf("the handle of the environment %s is damaged", handle.ID)
 	}
@@ -312,10 +313,10 @@ func (v *environment) Detach() error {
 	return nil
 }
 
-// Close ends shells and the step-runner, which kills what runs, and removes the job's folders.
+// Close ends shells and the step-runner, which kills what runs, kills what shells left, and removes the job's folders.
 func (v *environment) Close(ctx context.Context) error {
 	v.mu.Lock()
-	closed := v.closed
+	closed, people := v.closed, v.people
 	v.mu.Unlock()
 	if closed || v.runner == nil {
 		return nil
@@ -333,7 +334,7 @@ func (v *environment) Close(ctx context.Context) error {
 	}
 	v.release(v.dirs.Runner)
 	problems, remove := []error{}, v.executor.remove
-	if clean {
+	if clean && !people {
 		remove = v.executor.host.Files().RemoveAll
 	}
 	for _, dir := range v.left() {

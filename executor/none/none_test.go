@@ -3,6 +3,7 @@
 package none
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -304,6 +307,58 @@ func processOf(t *testing.T, env executor.Environment) (lives func()) {
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "terminated") {
 			t.Errorf("the job's process ended: %v", err)
 		}
+	}
+}
+
+// TestClosingEndsWhatAShellLeft leaves a process behind, which the step-runner has not started and does not end.
+func TestClosingEndsWhatAShellLeft(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes of a job are known on Linux only")
+	}
+	// The substitution ends when the process has a session of its own. What is still in the shell's ends with it.
+	const script = `pid=$(setsid sh -c 'echo $$; exec sleep 600 </dev/null >/dev/null 2>&1' &); echo $pid`
+	lease := executor.Lease{Owner: "manager-1", Keep: time.Minute}
+	for name, recovered := range map[string]bool{"": false, "recovered": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, l := t.TempDir(), level()
+			e, err := l.New(dir, lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = e.Close() })
+			env := prepareKept(t, e, "job", t.TempDir())
+			var out bytes.Buffer
+			code, err := env.Shell(t.Context(), &executor.Shell{
+				Args: []string{"sh", "-c", script}, Env: []string{"CI_PROJECT_DIR=" + env.Layout().Project}, Stdout: &out,
+			})
+			pid, wrong := strconv.Atoi(strings.TrimSpace(out.String()))
+			if err := errors.Join(err, wrong); err != nil || code != 0 {
+				t.Fatal(code, err)
+			}
+			if err := syscall.Kill(pid, 0); err != nil {
+				t.Fatal(err)
+			}
+			if recovered {
+				handle := env.Handle()
+				if err := errors.Join(env.Detach(), e.Close()); err != nil {
+					t.Fatal(err)
+				}
+				if e, err = l.New(dir, lease); err != nil {
+					t.Fatal(err)
+				}
+				if env, err = e.Recover(t.Context(), handle); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := env.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(state), ") Z ") {
+				t.Errorf("the process of the shell is there: %s", state)
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
 	}
 }
 

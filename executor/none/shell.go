@@ -62,6 +62,7 @@ func (v *environment) enter() error {
 	defer v.mu.Unlock()
 	err := v.Err()
 	if err == nil {
+		v.people = true
 		v.shells.Add(1)
 	}
 	return err
