@@ -60,6 +60,9 @@ func Compile(j *Job) (*Compiled, error) {
 		Plan:      &plan.Component{Spec: plan.Spec{AnyOutputs: true}, Definition: plan.Definition{Steps: portable(c.steps, j.Project)}},
 		Variables: append(c.variables(len(j.Steps) > 0), c.tokens...), Shell: c.variables(true), Files: c.files(), Results: c.results, Notes: c.notes,
 	}
+	if c.login != "" {
+		out.Shell = append(out.Shell, variable.Variable{Name: gitSettings, Value: c.login, Raw: true})
+	}
 	for _, path := range slices.Sorted(maps.Keys(out.Files)) {
 		if v := out.Files[path]; v.Masked && v.Value != "" {
 			out.Contents = append(out.Contents, variable.Variable{Name: contentPrefix + v.Name, Value: v.Value, Raw: true, Masked: true})
@@ -75,6 +78,7 @@ type compiler struct {
 	steps []plan.Step
 	names map[string]int
 	own   map[string]plan.Field // the environment of the job's own commands
+	login string                // settings of git in them
 	main  string                // the name of the step that is the script
 	kept  []keptCache
 
@@ -96,6 +100,9 @@ func compile(j *Job) (*compiler, error) {
 		secrets[secret.Name] = true
 	}
 	c.own = s.env(secrets)
+	if c.login = c.gitLogin(); c.login != "" {
+		c.own[gitSettings] = c.data(c.login)
+	}
 	c.kept = c.caches()
 	for _, stage := range []func(){
 		c.secrets, c.preGetSources, c.sources, c.postGetSources, c.restoreCaches, c.downloadArtifacts,

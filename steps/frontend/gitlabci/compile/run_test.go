@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/rungci/rung/steps/frontend/gitlabci/compile"
 	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/frontend/gitlabsteps"
+	"github.com/rungci/rung/steps/source/sourcetest"
 )
 
 func needShell(t *testing.T) {
@@ -264,4 +267,61 @@ func TestEveryStepTakesItsInputs(t *testing.T) {
 			t.Errorf("%+v\n%s", r.Error, r.log)
 		}
 	})
+}
+
+// Git in the job's own commands has the job's token for its server and GitLab, and for nobody else.
+func TestGitInScriptsLogsInAsTheJob(t *testing.T) {
+	needShell(t)
+	program, err := sourcetest.GitProgram()
+	if err != nil {
+		t.Skip("needs git: ", err)
+	}
+	repos := t.TempDir()
+	if out, err := exec.Command(program, "init", "--quiet", "--bare", filepath.Join(repos, "p.git")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	serve := func() string {
+		server, err := sourcetest.StartGitHTTP(sourcetest.GitOptions{Repos: repos, User: "gitlab-ci-token", Password: "glcbt-own"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	mirror, gitlab, other := serve(), serve(), serve()
+	const ask = `for server in MIRROR GITLAB OTHER; do GIT_TERMINAL_PROMPT=0 git ls-remote "$server/p.git" 2>/dev/null && echo yes || echo no; done`
+	for name, c := range map[string]struct {
+		source compile.Source
+		vars   []string
+		script string // before it asks
+		want   string
+	}{
+		"":                              {source: compile.Source{URL: mirror + "/p.git"}, want: "yes yes no"},
+		"GIT_STRATEGY is none":          {source: compile.Source{URL: mirror + "/p.git"}, vars: []string{"GIT_STRATEGY=none"}, want: "yes yes no"},
+		"settings of the job":           {source: compile.Source{URL: mirror + "/p.git"}, vars: []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url." + gitlab + "/.insteadOf", "GIT_CONFIG_VALUE_0=" + other + "/"}, want: "yes yes yes"},
+		"settings in the way of ours":   {source: compile.Source{URL: mirror + "/p.git"}, vars: []string{"GIT_CONFIG_PARAMETERS='a.b=c'"}, want: "no no no"},
+		"another helper":                {source: compile.Source{URL: mirror + "/p.git"}, script: `git config --file config credential.helper '!echo password=wrong; echo username=x; :'; export GIT_CONFIG_GLOBAL=$PWD/config; `, want: "yes yes no"},
+		"git -c":                        {source: compile.Source{URL: mirror + "/p.git"}, script: `git() { command git -c a.b=c "$@"; }; `, want: "yes yes no"},
+		"a script without the token":    {source: compile.Source{URL: mirror + "/p.git"}, script: "unset CI_JOB_TOKEN; ", want: "no no no"},
+		"a job that is not of a runner": {source: compile.Source{WorkTree: "/p"}, want: "no no no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lines := []string{c.script + strings.NewReplacer("MIRROR", mirror, "GITLAB", gitlab, "OTHER", other).Replace(ask)}
+			compiled, err := compile.Compile(&compile.Job{
+				Name: "git", Source: c.source, Variables: masked(vars(append(c.vars, "CI_SERVER_URL="+gitlab)...), "CI_JOB_TOKEN", "glcbt-own"), Shell: "sh", Script: lines, AfterScript: lines,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if has := slices.ContainsFunc(compiled.Shell, func(v variable.Variable) bool { return strings.Contains(v.Value, "credential."+gitlab) }); c.script == "" && has != strings.HasPrefix(c.want, "yes") {
+				t.Errorf("the shell of a person logs in: %t", has)
+			}
+			r := world{}.runPlan(t, t.Context(), compiled, compiled.Plan, nil)
+			answers := strings.Fields(strings.Join(regexp.MustCompile(`(?m)^(yes|no)$`).FindAllString(r.log, -1), " "))
+			if got, want := strings.Join(answers, " "), c.want+" "+c.want; got != want {
+				t.Errorf("the servers let git in: %s, want %s\n%s", got, want, r.log)
+			}
+		})
+	}
 }

@@ -176,6 +176,35 @@ func forGit(name string) bool {
 	return strings.HasPrefix(name, "GIT_") && !slices.Contains(runnersOwn, name) || slices.Contains(networkNames, strings.ToUpper(name))
 }
 
+// gitSettings holds settings for git, as `git -c` hands them to the programs that it starts. Unlike GIT_CONFIG_COUNT, every git reads it, it leaves those
+// of a job and an image alone, and it needs no variable that is empty.
+const gitSettings = "GIT_CONFIG_PARAMETERS"
+
+// gitHelper logs git in as the job. It is text for the shell that git brings along, without single quotes, and holds no token.
+const gitHelper = `!f() { test "$1" = get && test "$CI_JOB_TOKEN" && printf "username=gitlab-ci-token\npassword=%s\n" "$CI_JOB_TOKEN"; }; f`
+
+// gitLogin are the settings of git in the job's own commands: at the server of the repository and at GitLab, and nowhere else, it has the job's token. Other
+// helpers are not asked there: they would keep the token. Empty is none.
+func (c *compiler) gitLogin() string {
+	_, own := c.vars.Get(gitSettings)
+	if _, has := c.setting("CI_JOB_TOKEN"); own || !has || c.job.Source.URL == "" { // as in local runs, where the token opens nothing
+		return ""
+	}
+	var settings []string
+	gitlab, _ := c.setting("CI_SERVER_URL")
+	for _, address := range []string{c.job.Source.URL, gitlab} {
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(u.Host, "'=") {
+			continue
+		}
+		key := "credential." + u.Scheme + "://" + u.Host + ".helper="
+		if reset := "'" + key + "'"; !slices.Contains(settings, reset) {
+			settings = append(settings, reset, "'"+key+gitHelper+"'")
+		}
+	}
+	return strings.Join(settings, " ")
+}
+
 // secrets appends a step for each secret of a vault.
 func (c *compiler) secrets() {
 	for _, s := range c.job.Secrets {
