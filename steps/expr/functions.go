@@ -48,7 +48,9 @@ func (n *call) eval(ev *evaluation) (value.Value, error) {
 		return value.Value{}, failed
 	}
 	for _, arg := range args {
-		result = result.Mark(arg.Sensitive())
+		if !result.Marked() { // else the function has said for what
+			result = result.Mark(arg.Sensitive())
+		}
 	}
 	return result, nil
 }

@@ -52,6 +52,16 @@ func TestSensitivity(t *testing.T) {
 				t.Errorf("%s: sensitive is %v, %v; want %v", text, v.Sensitive(), err, want)
 			}
 		}
+		for text, want := range map[string]string{ // what is around a secret is none, unless that is too short to be masked
+			"user:${{ job.token }}@host": "s3cret", "${{ \"user:\" + job.token }}": "s3cret", "${{ first(\"user:\" + job.token) }}": "user:s3cret", "${{ bool(job.token) }}!": "true!",
+		} {
+			v, err := evalTemplate(t, text)
+			var found []string
+			v.Secrets(func(text string) { found = append(found, text) })
+			if got := strings.Join(found, " "); err != nil || got != want {
+				t.Errorf("%s: %q is to be masked, want %q, %v", text, got, want, err)
+			}
+		}
 		in := value.OfArray([]value.Value{
 			value.OfString("${{ a }}").Mark(true),
 			value.OfStruct(map[string]value.Value{"${{ job.token }}": value.OfInt(1)}),

@@ -8,10 +8,14 @@ import (
 
 const tooMuchText = "the text would be longer than %d bytes"
 
-// textBuilder joins values as text, up to MaxText. What it makes is sensitive when any of the values is.
+// minSecret is how long a secret must be, in bytes without white space, for what is around it to be shown: shorter ones are not masked (mask.MinLength).
+const minSecret = 4
+
+// textBuilder joins values as text, up to MaxText. What it makes is sensitive when any of the values is, for the secrets in it alone.
 type textBuilder struct {
-	text      strings.Builder
-	sensitive bool
+	text    strings.Builder
+	secrets []string
+	whole   bool // no part of it may be shown
 }
 
 // add appends a value; it returns false when the text would become too long.
@@ -20,12 +24,21 @@ func (b *textBuilder) add(v value.Value) bool {
 	if !fits(v, &budget) {
 		return false
 	}
-	b.sensitive = b.sensitive || v.Sensitive()
+	if v.Sensitive() {
+		known := len(b.secrets)
+		v.Secrets(func(text string) {
+			b.secrets = append(b.secrets, text)
+			b.whole = b.whole || len(strings.Join(strings.Fields(text), "")) < minSecret
+		})
+		b.whole = b.whole || len(b.secrets) == known
+	}
 	b.text.WriteString(v.Text())
 	return b.text.Len() <= MaxText
 }
 
-func (b *textBuilder) value() value.Value { return value.OfString(b.text.String()).Mark(b.sensitive) }
+func (b *textBuilder) value() value.Value {
+	return value.OfString(b.text.String()).MarkFor(b.secrets).Mark(b.whole)
+}
 
 // fits takes the size of the value's text off the budget, and reports whether that is enough. It is an estimate from below,
 // and cheap: an array of a million times the same long string takes little memory until it becomes text.

@@ -79,6 +79,7 @@ func ParseKind(name string) (Kind, bool) {
 type Value struct {
 	kind      Kind
 	sensitive bool
+	secrets   []string // the texts in a string that make it sensitive; none: it is one as a whole
 	boolean   bool
 	float     float64
 	integer   *big.Int // nil when the number is not an integer of up to 64 bits
@@ -211,23 +212,39 @@ func (v Value) Marked() bool { return v.sensitive }
 
 // Mark returns the value marked sensitive as a whole when sensitive is true; it never takes a mark away.
 func (v Value) Mark(sensitive bool) Value {
-	v.sensitive = v.sensitive || sensitive
+	if sensitive {
+		v.sensitive, v.secrets = true, nil
+	}
+	return v
+}
+
+// MarkFor returns a string marked sensitive for the secrets in it, if there are any: Secrets finds these, and not what is around them.
+func (v Value) MarkFor(secrets []string) Value {
+	if len(secrets) > 0 && !v.sensitive {
+		v.sensitive, v.secrets = true, secrets
+	}
 	return v
 }
 
 // Secrets calls found with the text of every sensitive scalar inside the value, and of every sensitive value as a whole.
-func (v Value) Secrets(found func(text string)) { v.secrets(false, found) }
+func (v Value) Secrets(found func(text string)) { v.find(false, found) }
 
-func (v Value) secrets(inherited bool, found func(string)) {
+func (v Value) find(inherited bool, found func(string)) {
+	if len(v.secrets) > 0 && !inherited {
+		for _, text := range v.secrets {
+			found(text)
+		}
+		return
+	}
 	sensitive := inherited || v.sensitive
 	switch v.kind {
 	case Array:
 		for _, item := range v.items {
-			item.secrets(sensitive, found)
+			item.find(sensitive, found)
 		}
 	case Struct:
 		for _, field := range v.fields {
-			field.secrets(sensitive, found)
+			field.find(sensitive, found)
 		}
 	}
 	if sensitive && v.kind != Null && v.kind != Boolean {

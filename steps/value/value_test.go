@@ -55,6 +55,28 @@ func TestValuesOfDifferentKindsHaveAnOrder(t *testing.T) {
 	}
 }
 
+func TestAMarkForTheSecretsInATextFindsNothingElse(t *testing.T) {
+	text := value.OfString("user:pw@host").MarkFor([]string{"pw"})
+	for name, c := range map[string]struct {
+		v    value.Value
+		want string
+	}{
+		"as it is":              {text, "pw"},
+		"in a list":             {value.OfArray([]value.Value{text, value.OfString("x")}), "pw"},
+		"unmarked stays so":     {text.Mark(false), "pw"},
+		"marked as a whole":     {text.Mark(true), "user:pw@host"},
+		"was marked as a whole": {value.OfString("a").Mark(true).MarkFor([]string{"pw"}), "a"},
+		"in a list that is":     {value.OfArray([]value.Value{text}).Mark(true), `user:pw@host ["user:pw@host"]`},
+		"for none":              {value.OfString("a").MarkFor(nil), ""},
+	} {
+		var found []string
+		c.v.Secrets(func(text string) { found = append(found, text) })
+		if got := strings.Join(found, " "); got != c.want || c.v.Sensitive() != (c.want != "") {
+			t.Errorf("%s: %q, want %q; sensitive is %t", name, got, c.want, c.v.Sensitive())
+		}
+	}
+}
+
 func TestMarksAreFoundInside(t *testing.T) {
 	t.Parallel()
 	secret := value.OfString("hunter2").Mark(true)

@@ -41,7 +41,9 @@ func text(args []value.Value) (value.Value, error) {
 		lines = append(lines, item.Text())
 	}
 	out := Text(lines, Options{Shell: args[2].Str(), Trace: args[3].Bool(), Sections: args[4].Bool()})
-	return value.OfString(out).Mark(args[1].Sensitive()), nil
+	var secrets []string
+	args[1].Secrets(func(text string) { secrets = append(secrets, text) })
+	return value.OfString(out).MarkFor(secrets), nil
 }
 
 // Options say for what and how the text is made.

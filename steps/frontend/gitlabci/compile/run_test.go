@@ -196,14 +196,15 @@ func TestVariablesReachTheScriptAndNothingIsEvaluated(t *testing.T) {
 		variable.Variable{Name: "FILE", Value: "content\n", File: true},
 	)
 	j := &compile.Job{Variables: c, Temp: t.TempDir(), Source: compile.Source{None: true}, Script: []string{
-		`printf '%s\n' "$PLAIN" "$QUOTES" "$ESCAPED" "$RAW"`, `echo '${{ vars.SECRET }}'`, `echo "$SECRET $URL"`, `cat "$FILE"`, `test ${#SECRET} = 14`,
+		`printf '%s\n' "$PLAIN" "$QUOTES" "$ESCAPED" "$RAW"`, `echo '${{ vars.SECRET }}'`, `echo "$SECRET $URL"`, `cat "$FILE"`, `test ${#SECRET} = 14`, `echo "deploying with hunter2hunter2"`, "make=1", "echo $make",
 	}}
 	r := world{}.run(t, j)
 	if r.Status != event.Success {
 		t.Fatalf("%+v\n%s", r.Error, r.log)
 	}
 	for _, want := range []string{
-		"a b\n'\"`\n$HOME\n${{ vars.SECRET }} $PLAIN \\${{ x }}\n", "\n${{ vars.SECRET }}\n", "\n[MASKED] [MASKED]\n", "\ncontent\n",
+		"a b\n'\"`\n$HOME\n${{ vars.SECRET }} $PLAIN \\${{ x }}\n", "\n${{ vars.SECRET }}\n", "\n[MASKED] https://me:[MASKED]@example.com\n", "\ncontent\n",
+		"$ echo \"deploying with [MASKED]\"", "\ndeploying with [MASKED]\n", "$ make=1\x1b", "$ echo $make",
 	} {
 		if !strings.Contains(r.log, want) {
 			t.Errorf("the log does not say %q:\n%s", want, r.log)
