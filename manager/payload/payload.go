@@ -162,6 +162,9 @@ func (j *Job) readInputs() error {
 		if err != nil {
 			return wrong("", "the job's input %s has no value: %v", in.Key, err)
 		}
+		if kind, known := value.ParseKind(in.Value.Type); known && v.Kind() != kind {
+			return wrong("give it a value of its type", "the job's input %s is %s, and must be %s", in.Key, v.Kind().WithArticle(), kind.WithArticle())
+		}
 		if j.inputs == nil {
 			j.inputs = map[string]value.Value{}
 		}

@@ -309,6 +309,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a secret elsewhere with a token", `{"secrets": {"DB": {"token": "$ID", "file": false, "new_vault": {"name": "x"}, "akeyless": {}, "vault": null}}}`, "DB is in akeyless, new_vault, which"},
 		{"a secret nowhere", `{"secrets": {"DB": {}}}`, "no place"},
 		{"an input without a value", `{"inputs": [{"key": "a", "value": {"type": "string"}}]}`, "input a"},
+		{"an input of another type", `{"inputs": [{"key": "a", "value": {"type": "number", "content": "notnum"}}]}`, "the job's input a is a string, and must be a number"},
+		{"an input that is null", `{"inputs": [{"key": "a", "value": {"type": "string", "content": null}}]}`, "the job's input a is null, and must be a string"},
 		{"an option that nobody knows", `{"image": {"name": "x", "executor_opts": {"docker": {"gpus": "all"}}}}`, "docker.gpus"},
 		{"a pull policy that nobody knows", `{"image": {"name": "x", "pull_policy": ["sometimes"]}}`, "sometimes"},
 		{"no image", `{}`, "the job has no image"},

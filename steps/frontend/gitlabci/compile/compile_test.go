@@ -309,6 +309,8 @@ func TestWhatIsDoneInAnotherWayIsSaid(t *testing.T) {
 		{compile.Job{Variables: vars("not.a.name=1")}, `"not.a.name" is not given`},
 		{compile.Job{Cache: []compile.Cache{{Key: "..", Paths: []string{"a"}}}}, `the cache key ".." cannot be used`},
 		{compile.Job{Variables: vars("CACHE_FALLBACK_KEY=main-protected"), Cache: []compile.Cache{{Key: "a", Paths: []string{"a"}}}}, "CACHE_FALLBACK_KEY"},
+		{compile.Job{Secrets: []compile.Secret{{Name: "my-pw"}}}, `the secret "my-pw" is not given`},
+		{compile.Job{Variables: vars("DSN=me:$PW@db", "PW=$PW", "OTHER=$PWD"), Secrets: []compile.Secret{{Name: "PW"}}}, "DSN refers to the secret PW"},
 		{compile.Job{Pages: &compile.Pages{}}, "the pages are not published"},
 	} {
 		if got, err := compile.Compile(&c.job); err != nil || len(got.Notes) != 1 || !strings.Contains(got.Notes[0], c.want) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rungci/rung/steps/frontend/gitlabci/variable"
 	"github.com/rungci/rung/steps/plan"
 	"github.com/rungci/rung/steps/value"
 )
@@ -208,6 +209,11 @@ func (c *compiler) gitLogin() string {
 // secrets appends a step for each secret of a vault.
 func (c *compiler) secrets() {
 	for _, s := range c.job.Secrets {
+		if !isVariable(s.Name) {
+			c.note("the secret %q is not given to the steps: no shell takes that name", s.Name)
+			continue
+		}
+		c.noteReferences(s.Name)
 		in := inputs{}
 		c.addText(in, "server", c.expanded("the vault's address", s.Server))
 		c.addText(in, "namespace", c.expanded("the vault's namespace", s.Namespace))
@@ -230,6 +236,18 @@ func (c *compiler) secrets() {
 		c.addText(in, "name", s.Name)
 		step := c.call("secret_"+s.Name, "secrets/vault", in)
 		step.Env = c.network()
+	}
+}
+
+// noteReferences says which variables are meant to have a secret in them: they are expanded before it is read.
+func (c *compiler) noteReferences(secret string) {
+	if c.job.Variables == nil {
+		return
+	}
+	for _, v := range c.job.Variables.Effective() {
+		if !v.Raw && v.Name != secret && slices.Contains(variable.References(v.Value), secret) {
+			c.note("the variable %s refers to the secret %s and does not get its value, which is read later; use $%s in the script", v.Name, secret, secret)
+		}
 	}
 }
 
