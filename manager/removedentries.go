@@ -13,7 +13,7 @@ func (e *entry) keepSettings(r *config.Runner) {
 		err = e.records.KeepSettings(text)
 	}
 	if err != nil {
-		e.log.Warn("what the runner is cannot be kept: its jobs are lost if it is taken from the configuration while they run and rung is not", "error", err)
+		e.log.Warn("cannot save the runner's record: if you remove the runner from the configuration while its jobs run and rung is stopped, those jobs are lost", "error", err)
 	}
 }
 

@@ -242,7 +242,7 @@ func (f *Fleet) Release(key, fault string) {
 func (f *book) replaced(now time.Time, of Job) {
 	for _, j := range f.jobs {
 		if j.old && of.ID != "" && j.ID == of.ID && j.Project == of.Project {
-			f.log.Info("a job of an earlier process, which had not begun to use its machine, asks for another one; its slot is free again", "job", j.ID, "instance", j.slot.Instance)
+			f.log.Info("a job of the previous process never used its machine and asks for another; its slot is free again", "job", j.ID, "instance", j.slot.Instance)
 			f.release(now, j, "")
 		}
 	}

@@ -52,7 +52,7 @@ func (f *book) nameFound(rec scale.VolumeRecord) {
 	switch {
 	case known || rec.Found.IsZero():
 	case rec.State == scale.VolumeUnknown:
-		f.log.Warn(fmt.Sprintf("a volume of this fleet is in no record, and is kept for %d days at least, as it may have what somebody needs; whoever does not need it deletes it in the cloud",
+		f.log.Warn(fmt.Sprintf("a volume of this fleet is not recorded; it is kept for at least %d days. Delete it in the cloud if you do not need it",
 			scale.KeepUnknown/(24*time.Hour)), "volume", rec.ID, "request", rec.Request, "instance", rec.Instance, "found", rec.Found)
 	default:
 		f.log.Info("a volume that was in no record is its project's again", "volume", rec.ID, "project", rec.Name, "instance", rec.Instance)

@@ -151,7 +151,7 @@ func (s *State) append(changes map[string][]byte) error {
 			break
 		}
 		if !told {
-			s.o.Log.Error("the shared state cannot be written; nothing that has to be recorded is done until it can. Running jobs go on. Check the object store, and this host's connection and credentials", "error", err)
+			s.o.Log.Error("cannot write the shared state; no new jobs or machines until it works. Running jobs continue. Check the object store, and this host's connection and credentials", "error", err)
 			told = true
 		}
 		s.pause(retryPause)

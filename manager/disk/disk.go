@@ -207,7 +207,7 @@ func (d *Disk) look(life context.Context, l Limits, storers []executor.Storer) {
 	}
 	waiting := ""
 	if over() {
-		waiting = fmt.Sprintf("%s are used for later jobs, and %s may be (disk.budget): the rest is in use; wait for jobs to end, or raise the budget", bytesize.Format(total), bytesize.Format(l.Budget))
+		waiting = fmt.Sprintf("files for later jobs take %s of the %s that disk.budget allows, and the rest is in use; wait for jobs to end, or raise disk.budget", bytesize.Format(total), bytesize.Format(l.Budget))
 	}
 	free := map[string]int64{}
 	for _, folder := range folders {

@@ -175,7 +175,7 @@ func TestWhatIsRemoved(t *testing.T) {
 		{name: "nothing that is in use", limits: Limits{Budget: 60}, things: []executor.Stored{item("a", 30, 1), inUse(item("b", 30, 3)), item("c", 30, 2)}, left: "ab"},
 		{
 			name: "no job is asked for when the rest is in use", limits: Limits{Budget: 20}, things: []executor.Stored{item("a", 30, 1), inUse(item("b", 30, 3))},
-			left: "b", waiting: "30B are used for later jobs, and 20B may be (disk.budget)",
+			left: "b", waiting: "files for later jobs take 30B of the 20B that disk.budget allows",
 		},
 		{name: "what somebody uses meanwhile stays", limits: Limits{Budget: 80}, things: three, stuck: usage.ErrInUse, left: "abc", waiting: "disk.budget"},
 		{

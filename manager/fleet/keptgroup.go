@@ -197,7 +197,7 @@ func (p *Provider) retire(ctx context.Context, l *lineage, state *store.State) (
 	for _, g := range groups {
 		made, err := p.reopen(ctx, l, &g)
 		if err != nil {
-			p.o.Log.Error("machines of pools that are not in the configuration any more stay, because their plugin cannot be started; it is tried again with each reload",
+			p.o.Log.Error("cannot start the plugin of a removed pool, so its machines stay; rung retries at each reload",
 				"plugin", g.Plugin, "machines", strings.Join(machinesOf(state, &g), ", "), "error", err)
 		}
 		for _, was := range g.Pools {

@@ -21,7 +21,7 @@ func (s *Source) CheckShape(ctx context.Context, made group.Basic) error {
 			set bool
 		}{{"shape", of.Shape != ""}, {"zone", of.Zone != ""}, {"spot", of.Spot}} {
 			if asked.set {
-				return s.wrongPool(asked.key, fmt.Errorf("it makes machines of one kind, and none of a shape, of a zone, or spot machines: remove %s", asked.key))
+				return s.wrongPool(asked.key, fmt.Errorf("it creates only one kind of machine and supports no shapes, zones or spot machines; remove %s", asked.key))
 			}
 		}
 		return nil

@@ -21,8 +21,8 @@ func TestAShapeThatAGroupDoesNotMakeIsToldBeforeItIsNeeded(t *testing.T) {
 		"spot machines":           {local + "[[runners.fleet.pools]]\nname = \"a\"\nshape = \"s\"\nspot = true\n", "/pools/0/shape", `it makes machines of the shape "s", but not with the zone and spot of the pool`},
 		"one of a list":           {static + "[[runners.fleet.pools]]\nname = \"a\"\nshape = \"mac\"\n", "", ""},
 		"none of a list":          {static + "[[runners.fleet.pools]]\nname = \"a\"\nshape = \"x\"\n", "/pools/0/shape", `it makes no machines of the shape "x"; it makes ["mac"]`},
-		"a group without shapes":  {machine + "[[runners.fleet.pools]]\nname = \"a\"\nshape = \"x\"\n", "/pools/0/shape", `it makes machines of one kind, and none of a shape, of a zone, or spot machines: remove shape`},
-		"a group without zones":   {machine + "[[runners.fleet.pools]]\nname = \"a\"\nzone = \"x\"\n", "/pools/0/zone", `it makes machines of one kind, and none of a shape, of a zone, or spot machines: remove zone`},
+		"a group without shapes":  {machine + "[[runners.fleet.pools]]\nname = \"a\"\nshape = \"x\"\n", "/pools/0/shape", `it creates only one kind of machine and supports no shapes, zones or spot machines; remove shape`},
+		"a group without zones":   {machine + "[[runners.fleet.pools]]\nname = \"a\"\nzone = \"x\"\n", "/pools/0/zone", `it creates only one kind of machine and supports no shapes, zones or spot machines; remove zone`},
 		"a group of one kind":     {machine + "[[runners.fleet.pools]]\nname = \"a\"\n", "", ""},
 		"options without a shape": {"executor = \"instance\"\n[runners.autoscaler]\nplugin = \"local\"\n[[runners.fleet.pools]]\nname = \"a\"\nshape = \"x\"\n", "/pools/0/shape", `it makes no machines of the shape "x": it has no shapes`},
 	} {

@@ -143,7 +143,7 @@ var Codes = []CodeInfo{
 	{CodeStateInvalid, ErrorDefinition, ReasonConfiguration, "the state that a run is to go on from is not that of the run"},
 	{CodePauseRefused, ErrorDefinition, ReasonConfiguration, "the run cannot be paused before the step that was named"},
 	{CodeConfineUnsupported, ErrorDefinition, ReasonConfiguration, "a step is to be confined, and the machine cannot do that"},
-	{CodeImageUnavailable, ErrorDefinition, ReasonImagePull, "an image does not exist, not for this platform, or its registry does not give it to the job"},
+	{CodeImageUnavailable, ErrorDefinition, ReasonImagePull, "an image does not exist, does not support this platform, or its registry denies access"},
 
 	{CodeDenied, ErrorDenied, ReasonConfiguration, "something was requested that is not granted"},
 	{CodeAccessNotGranted, ErrorDenied, ReasonConfiguration, "a confined component requests access that its caller does not allow, or does not have itself"},

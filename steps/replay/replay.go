@@ -151,7 +151,7 @@ func (r *Replay) confine() plan.Confinement {
 		return plan.ConfineNone
 	}
 	if err := engine.CanConfine(); r.recorded.Run.Confine == plan.ConfineFetched && anyStep(r.recorded.Steps, confined) && err != nil {
-		r.note("the fetched components of the recorded run were confined, and are not here: this machine has %v", err)
+		r.note("the recorded run confined fetched components; this machine cannot: it has %v", err)
 		return plan.ConfineNone
 	}
 	return r.recorded.Run.Confine

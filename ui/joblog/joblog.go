@@ -127,7 +127,7 @@ func (r *Renderer) Append(buf []byte, e event.Event) ([]byte, error) {
 }
 
 func changed(want *Position, is Position) error {
-	return fmt.Errorf("the job log cannot be resumed: it had %d bytes after event %d, and has %d after event %d now; its events or options are other ones",
+	return fmt.Errorf("cannot resume the job log: it had %d bytes after event %d, and has %d after event %d now; its events or options have changed",
 		want.Bytes, want.Events, is.Bytes, is.Events)
 }
 

@@ -525,7 +525,7 @@ func TestAnotherLogIsNotResumed(t *testing.T) {
 		for i := 0; i < len(events) && err == nil; i++ {
 			_, err = r.Append(nil, events[i])
 		}
-		if err == nil || !strings.Contains(err.Error(), "cannot be resumed") {
+		if err == nil || !strings.Contains(err.Error(), "cannot resume the job log") {
 			t.Errorf("%+v: the error is %v", o, err)
 		}
 	}

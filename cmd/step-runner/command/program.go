@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -110,15 +111,30 @@ func Group(cmd *cobra.Command) {
 	}
 }
 
-// Arguments checks the number of arguments; cobra's own checks are not usage errors to us.
+// Arguments checks the number of arguments, and calls them what; cobra's own checks are not usage errors to us.
 func Arguments(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil
 		}
 		if len(args) < least {
-			return exit.Usage("%s is missing", what).Hinted("see `%s --help`", cmd.CommandPath())
+			return tooFew(cmd, least, most, what).Hinted("see `%s --help`", cmd.CommandPath())
 		}
 		return exit.Usage("too many arguments: %q", strings.Join(args[most:], " ")).Hinted("see `%s --help`", cmd.CommandPath())
 	}
+}
+
+// tooFew names the one argument that is needed, or all of several: which of those is missing cannot be known.
+func tooFew(cmd *cobra.Command, least, most int, what string) *exit.Error {
+	if least == 1 {
+		return exit.Usage("%s is missing", what)
+	}
+	number := strconv.Itoa(least)
+	switch {
+	case most < 0:
+		number = "at least " + number
+	case least == 2:
+		number = "two"
+	}
+	return exit.Usage("%s needs %s arguments: %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), number, what)
 }

@@ -90,7 +90,7 @@ type Executor struct {
 // New finds runsc. The error says in one sentence what is missing.
 func New(setup executor.Setup, o Options) (*Executor, error) {
 	if setup.Host != nil && setup.Host.Name() != Host {
-		return nil, fmt.Errorf("without a container engine, sandboxes are made on this machine alone; for those on %s, give it one that knows the runtime runsc", setup.Host.Name())
+		return nil, fmt.Errorf("without a container engine, sandboxes run only on this machine; install an engine with the runtime runsc on %s", setup.Host.Name())
 	}
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("gVisor's runsc runs on Linux alone")

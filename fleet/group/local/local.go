@@ -61,7 +61,7 @@ const Schema = `{
     "max_size": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "how many machines there can be; the number of processors if not set"},
     "network": {"enum": ["own", "host", "none"], "description": "own: reaches what this host does, through slirp4netns; host: this host's; none: nothing"},
     "paths": {"type": "array", "items": {"type": "string", "pattern": "^/"}, "description": "files and folders of this host that machines see, and cannot change"},
-    "end_with": {"type": "integer", "minimum": 1, "description": "the number of a process of this host with which machines end; they outlive everybody if not set"},
+    "end_with": {"type": "integer", "minimum": 1, "description": "process ID on this host: the machines end when it ends. Not set: they keep running"},
     "shapes": {
       "type": "object",
       "propertyNames": {"pattern": "^[A-Za-z0-9._-]{1,63}$"},

@@ -106,7 +106,7 @@ func source(dir, publish string) (*os.Root, error) {
 func apart(from, location string) error {
 	a, b := resolved(from), resolved(location)
 	if a == b || inside(a, b) || inside(b, a) {
-		return fmt.Errorf("the folder to publish and the location %s are one in the other; they must stand side by side", location)
+		return fmt.Errorf("the folder to publish and the location %s must not contain each other", location)
 	}
 	return nil
 }

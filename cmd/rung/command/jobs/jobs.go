@@ -174,7 +174,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	}
 	secret, err := config.StateSecret(path)
 	if err != nil {
-		log.Warn("jobs of a runner are lost that is taken from the configuration while they run and rung does not: what opens them cannot be kept beside it", "error", err)
+		log.Warn("cannot write .rung_state_secret: if you remove a runner from the configuration while rung is stopped, its running jobs are lost", "error", err)
 	}
 	o := manager.Options{
 		Config: c, SystemID: systemID, State: s.state, Secret: secret, Open: open(p), Connect: supplies.Connect(s.programs.find), Program: s.programs.find, Version: p.Version, Revision: command.Revision(), Log: log, Keep: keep,

@@ -45,7 +45,7 @@ Exit codes: 0 success · 2 usage · 3 wrong programs · 4 not allowed · 5 inter
 		Example: `  rung plugin publish dist registry.example.com/ci/plugins/aws:1.2.3
   rung plugin publish group-plugin-aws-* registry.example.com/ci/aws:1.2.3
   rung plugin publish ./group-plugin-aws aws:1.2.3 --to /media/mirror`,
-		Args: command.Arguments(2, -1, "DIR or FILE, or REF"),
+		Args: command.Arguments(2, -1, "DIR or FILE, and REF"),
 	}
 	cmd.Flags().StringVar(&mirror, "to", "", "add the image to the mirror in the folder `DIR`, and not to a registry")
 	cmd.Flags().StringVar(&kind, "kind", "", "say what the plugin is for, where the names of its programs do not: `KIND`: executor, provider, group")

@@ -25,7 +25,7 @@ Exit codes: 0 same · 1 different · 2 usage · 3 invalid file · 4 permission d
 		Example: `  step-runner trace diff yesterday.json today.json
   step-runner trace diff --logs a.json b.json
   step-runner trace diff --json a.json b.json | jq '.steps[].path'`,
-		Args: command.Arguments(2, 2, "a trace"),
+		Args: command.Arguments(2, 2, "the traces to compare"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			first, err := tracefile.Read(args[0])
 			if err != nil {

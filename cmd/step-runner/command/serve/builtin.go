@@ -58,7 +58,7 @@ func (a *app) builtinCommand() *cobra.Command {
 		Use:    "builtin NAME INPUTS OUTPUTS EXPORTS",
 		Short:  "Run the code of a built-in step",
 		Hidden: true,
-		Args:   command.Arguments(4, 4, "the name of the step, or a file"),
+		Args:   command.Arguments(4, 4, "the name of the step, and its files"),
 		RunE:   func(cmd *cobra.Command, args []string) error { return a.builtin(cmd.Context(), args) },
 	}
 }

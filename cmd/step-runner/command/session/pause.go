@@ -209,7 +209,7 @@ func (p *pausing) paused() bool { return p.written }
 func (p *pausing) report(w io.Writer) bool {
 	switch {
 	case p.written:
-		fmt.Fprintf(w, "the state is in %s; to resume with %q, run the same command with --resume %s\n", p.dir, p.step.Name, p.dir)
+		fmt.Fprintf(w, "the state is in %s; to resume with %q, run the same command without --pause-before and --state, and with --resume %s\n", p.dir, p.step.Name, p.dir)
 	case p.step != nil && !p.reached:
 		fmt.Fprintf(w, "warning: the run did not reach %q; no state was written\n", p.step.Name)
 	}

@@ -109,7 +109,7 @@ Credentials are those of docker login: Docker's config.json, DOCKER_AUTH_CONFIG,
 Exit codes: 0 success · 2 usage · 3 invalid step · 4 not allowed · 5 internal error or the registry failed · 6 not found`,
 		Example: `  step-runner oci push ./hello registry.example.com/steps/hello:1.2.3
   step-runner oci push hello.tar registry.example.com/steps/hello:2.0.0-rc.1`,
-		Args: command.Arguments(2, 2, "what to push, or where to"),
+		Args: command.Arguments(2, 2, "what to push, and where to"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
