@@ -3,6 +3,9 @@ package house
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +81,54 @@ func TestEveryPackageHasARule(t *testing.T) {
 	for _, p := range packages(t)["linux"] {
 		if !slices.ContainsFunc(importRules, func(r importRule) bool { return matches(r.packages, p.Folder()) }) {
 			t.Errorf("no rule says what %s may import: add a row to importRules in rules.go", p.Folder())
+		}
+	}
+}
+
+// braces is a list of alternatives in a name of the table of folders: a/{b,c}.
+var braces = regexp.MustCompile(`^(.*)\{([^{}]*)\}(.*)$`)
+
+// folders are the patterns that a name in the table of folders stands for.
+func folders(name string) (all []string) {
+	m := braces.FindStringSubmatch(strings.Replace(name, "…/", "cmd/step-runner/", 1))
+	if m == nil {
+		return []string{strings.Replace(name, "…/", "cmd/step-runner/", 1)}
+	}
+	for part := range strings.SplitSeq(m[2], ",") {
+		all = append(all, folders(m[1]+part+m[3])...)
+	}
+	return all
+}
+
+func TestEveryPackageIsInTheTableOfFolders(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(), "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Folders\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var patterns []string
+	for line := range strings.SplitSeq(table, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) > 1 && len(cells) != 5 {
+			t.Errorf("ARCHITECTURE.md: a row of the table of folders has %d cells, want 3: %s", len(cells)-2, line)
+		}
+		if len(cells) == 5 {
+			for i, name := range strings.Split(cells[1], "`") {
+				if i%2 == 1 {
+					patterns = append(patterns, folders(name)...)
+				}
+			}
+		}
+	}
+	for _, pattern := range patterns {
+		if found, err := filepath.Glob(filepath.Join(root(), strings.TrimSuffix(pattern, "/..."))); err != nil || len(found) == 0 {
+			t.Errorf("ARCHITECTURE.md: the table of folders has %s, which does not exist", pattern)
+		}
+	}
+	for _, p := range packages(t)["linux"] {
+		if !matchesAny(patterns, p.Folder()) {
+			t.Errorf("%s is not in the table of folders of ARCHITECTURE.md: add a row", p.Folder())
 		}
 	}
 }

@@ -161,7 +161,6 @@ var importRules = []importRule{
 	{"manager/job", above("manager/cachestore", "manager/disk", "manager/gitlab", "manager/joblog", "manager/payload", "manager/supply", "manager/terminal", "executor", "executor/session", "steps/frontend/gitlabci/compile", "steps/service/client", "steps/trace", "ui/joblog"), nil, "it is given the level that a job runs in"},
 	{"dev/gitserver", []string{"internal/gitquery"}, nil, "a work tree becomes commits, whoever fetches them"},
 	{"dev/fakegitlab", above("internal/cleantext", "dev/gitserver", "local/gitlab", "local/repository", "manager/gitlab", "manager/gitlab/gitlabtest", "steps/frontend/gitlabci/...", "steps/catalog/dotenv"), nil, "it is GitLab, and knows no runner"},
-	{"snapshot/...", nil, []string{"manager/...", "fleet/..."}, "nor does a snapshot"},
 	{"nesting/nestingtest", []string{"api/...", "executor/host", "executor/host/local", "executor/host/sshd"}, nil, "a host of tests, which is reached as hosts are"},
 	{"nesting/client", nil, []string{"steps/...", "manager/...", "executor/...", "fleet/..."}, "nesting knows neither jobs nor GitLab"},
 	{"fleet/...", nil, []string{"steps/...", "manager/...", "executor", "executor/levels", "executor/none", "executor/container", "executor/provider/...", "local/...", "ui/...", "cmd/...", "api/gitlab/..."}, "the fleet knows neither jobs nor GitLab"},
@@ -215,9 +214,9 @@ func fetcher(also ...string) []string {
 func above(also ...string) []string { return append(also, foundation...) }
 
 // futureFloors are those that no command of step-runner reaches: other programs do.
-var futureFloors = []string{"fleet/...", "nesting/...", "snapshot/...", "manager/..."}
+var futureFloors = []string{"fleet/...", "nesting/...", "manager/..."}
 
-var upperFloors = []string{"local/...", "executor/...", "fleet/...", "nesting/...", "snapshot/...", "manager/..."}
+var upperFloors = []string{"local/...", "executor/...", "fleet/...", "nesting/...", "manager/..."}
 
 // thirdParty says which of our packages may import which module. A module that is not here is imported by nobody.
 var thirdParty = map[string][]string{
