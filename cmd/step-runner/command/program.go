@@ -130,11 +130,11 @@ func tooFew(cmd *cobra.Command, least, most int, what string) *exit.Error {
 		return exit.Usage("%s is missing", what)
 	}
 	number := strconv.Itoa(least)
-	switch {
-	case most < 0:
-		number = "at least " + number
-	case least == 2:
+	if least == 2 {
 		number = "two"
+	}
+	if most < 0 {
+		number = "at least " + number
 	}
 	return exit.Usage("%s needs %s arguments: %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), number, what)
 }

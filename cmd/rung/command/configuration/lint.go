@@ -86,7 +86,7 @@ func lint(p *command.Program, file *place.File, args []string) (*config.Report, 
 	}
 	if path != "-" {
 		found, err := config.Lint(path)
-		return tried(found, path), err
+		return tried(found, path), place.Missing(err, path)
 	}
 	name, text, err := p.Read(path)
 	if err != nil {

@@ -44,7 +44,7 @@ The file is used as it is, unless it has entries that cannot be run here. --outp
 		}
 		found, err := config.Lint(path)
 		if err != nil {
-			return err
+			return place.Missing(err, path)
 		}
 		if err := found.Unusable(); err != nil {
 			return err

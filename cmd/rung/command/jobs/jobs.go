@@ -143,7 +143,7 @@ func run(ctx context.Context, p *command.Program, file *place.File, s *shared, k
 	watcher, c, err := config.Watch(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return exit.Coded(exit.NotFound, "%v", err).Hinted("`rung register` writes it; --config names another one")
+		return place.Missing(err, path)
 	case errors.Is(err, fs.ErrPermission):
 		return exit.Coded(exit.Denied, "%v", err).Hinted("run this as the user who owns the file")
 	case err != nil:

@@ -201,14 +201,14 @@ func readConfig(path string) (*config.Config, []finding) {
 	c, err := config.Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, []finding{{"config", statusProblem, path + " does not exist: no job can run", "rung register"}}
+		return nil, []finding{{"config", statusProblem, path + " does not exist: no job can run", place.Register(path)}}
 	case err != nil:
 		return nil, []finding{{"config", statusProblem, "the configuration has errors: " + firstLine(err.Error()), "rung config lint --config " + path}}
 	}
 	all := []finding{{Check: "config", Status: statusOK, Found: fmt.Sprintf("%s: %s, %s at once", path, quantity.Count(len(c.Runners), "runner"), quantity.Count(c.Concurrent, "job"))}}
 	switch {
 	case len(c.Runners) == 0:
-		all[0] = finding{"config", statusProblem, path + " has no entries: no job can run", "rung register"}
+		all[0] = finding{"config", statusProblem, path + " has no entries: no job can run", place.Register(path)}
 	case c.Concurrent < 1:
 		all[0] = finding{"config", statusProblem, fmt.Sprintf("%s: no job runs with concurrent = %d", path, c.Concurrent), "write how many jobs may run at once"}
 	}

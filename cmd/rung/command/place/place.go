@@ -4,6 +4,7 @@ package place
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/internal/cleantext"
+	"github.com/rungci/rung/internal/shellword"
 	"github.com/rungci/rung/manager/config"
 	"github.com/rungci/rung/manager/gitlab"
 	"github.com/rungci/rung/manager/registration"
@@ -48,6 +50,28 @@ func (f *File) Path() string {
 
 // Given reports whether the flag or the variable names the file.
 func (f *File) Given() bool { return f.path != "" || f.p.Getenv("CONFIG_FILE") != "" }
+
+// Read reads the configuration.
+func (f *File) Read() (*config.Config, error) {
+	c, err := config.Read(f.Path())
+	return c, Missing(err, f.Path())
+}
+
+// Missing adds to the error of a configuration that does not exist how to write it. Other errors, and nil, are as before.
+func Missing(err error, path string) error {
+	if !errors.Is(err, fs.ErrNotExist) || exit.SimilarFile(path) != "" { // a similar name is the better hint
+		return err
+	}
+	return exit.Coded(exit.NotFound, "%v", err).Hinted("`%s` writes it; --config names another one", Register(path))
+}
+
+// Register is the command that writes a configuration.
+func Register(path string) string {
+	if path == config.DefaultPath() {
+		return "rung register"
+	}
+	return "rung register --config " + shellword.Of(path)
+}
 
 // Manager is this machine with that configuration.
 func (f *File) Manager() *registration.Manager {

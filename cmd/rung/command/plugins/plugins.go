@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -74,7 +75,7 @@ With --max-cost, no request is made that could cost more in all, by the prices a
 ledger before it is made. However the test ends, what is left is ended; if it is killed, the next test or --clean does that, with the same options. The
 last line says what was spent at most, and that nothing is left.
 
-Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 5 the plugin does not start`,
+Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 5 the plugin does not start · 6 not found`,
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
   rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --dry
@@ -120,6 +121,9 @@ func (t *trial) run(ctx context.Context, p *command.Program, file string) error 
 	}
 	kind, err := pluginhost.Serves(ctx, config, kinds...)
 	if err != nil {
+		if _, missing := os.Stat(file); errors.Is(missing, fs.ErrNotExist) {
+			return missing
+		}
 		return exit.Coded(exit.System, "%v", err)
 	}
 	own, err := os.Executable()

@@ -79,7 +79,7 @@ func listCommand(p *command.Program) *cobra.Command {
 		if err := command.OneOf("--format", format, "text", "json"); err != nil {
 			return err
 		}
-		c, err := config.Read(file.Path())
+		c, err := file.Read()
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ configuration whose token GitLab refuses, and no others.
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		ctx, done := interruptible(cmd)
 		defer func() { err = done(err) }()
-		c, err := config.Read(file.Path())
+		c, err := file.Read()
 		if err != nil {
 			return err
 		}
@@ -261,7 +261,7 @@ token and keeps its jobs; --state says where it keeps them, if it was started wi
 
 // each does something to every entry that was chosen, and tells about it. The first failure ends it.
 func each(p *command.Program, file *place.File, choice *place.Choice, do func(*registration.Manager, *config.Runner) (string, error)) error {
-	c, err := config.Read(file.Path())
+	c, err := file.Read()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package components
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/steps/diag"
@@ -25,8 +27,15 @@ func Reference(arg string) (*plan.Reference, error) {
 // Unknown is the error of an argument that is neither a file that exists nor a reference, which err says.
 func Unknown(arg string, err error) *exit.Error {
 	unknown := exit.Coded(exit.NotFound, "%q is neither a file nor a reference: %v", arg, err)
+	file := slices.Contains([]string{".yml", ".yaml"}, filepath.Ext(arg)) && !strings.Contains(arg, "://")
+	if file {
+		unknown = exit.Coded(exit.NotFound, "the file %q does not exist", arg)
+	}
 	if near := exit.SimilarFile(arg); near != "" {
 		return unknown.Hinted("did you mean %s?", near)
+	}
+	if file {
+		return unknown.Hinted("correct the path; a relative one starts in the current folder")
 	}
 	return unknown.Hinted("write a step in a folder as ./FOLDER, and a file of steps as its path")
 }

@@ -54,9 +54,8 @@ TRACE.events.
 			}
 			o.Color = screen.Color(a.Program, a.Stdout)
 			o.ASCII = screen.ASCIIOnly(a.Getenv)
-			o.Width, _ = screen.Size(a.Stdout)
-			if o.Verbose > 1 {
-				o.Width = 0 // all of it
+			if o.Verbose < 2 && screen.IsTerminal(a.Stdout) { // else all of it
+				o.Width, _ = screen.Size(a.Stdout)
 			}
 			if err := trace.WriteText(a.Stdout, t, o); err != nil || o.Verbose < 2 {
 				return err
