@@ -9,7 +9,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -156,15 +155,6 @@ func (c *Client) List(ctx context.Context) ([]VM, error) {
 		out = append(out, machine(vm))
 	}
 	return out, nil
-}
-
-// Clear deletes all virtual machines of the host: those of jobs that nobody knows of any more. It goes on after an error.
-func (c *Client) Clear(ctx context.Context) error {
-	all, err := c.List(ctx)
-	for _, vm := range all {
-		err = errors.Join(err, c.Delete(ctx, vm.ID))
-	}
-	return err
 }
 
 // Close closes the connection. Virtual machines stay.

@@ -28,28 +28,6 @@ func ComponentStatement(digest string) (*Statement, error) {
 	}, nil
 }
 
-// VerifyComponent checks that one of the keys at least has signed the component with the content digest "sha256:…". It
-// returns the ID of the first that has. The error is a *FormatError when the envelope is none, else a *VerifyError.
-func VerifyComponent(envelope []byte, digest string, keys []PublicKey) (keyID string, err error) {
-	e, err := ParseEnvelope(envelope)
-	if err != nil {
-		return "", err
-	}
-	checks, err := e.Verify(keys, 1)
-	if err != nil {
-		return "", err
-	}
-	if err := e.CoversComponent(digest); err != nil {
-		return "", err
-	}
-	for _, c := range checks {
-		if c.Status == Valid {
-			return c.Key.ID(), nil
-		}
-	}
-	return "", verifyError("there is no signature of a key that is trusted")
-}
-
 // CoversComponent checks that the envelope is about the component with the content digest "sha256:…". It checks no
 // signature: call Verify first. The error is a *FormatError or, when the digest is another, a *VerifyError.
 func (e *Envelope) CoversComponent(digest string) error {

@@ -4,7 +4,7 @@
 // without regard to case, values of different kinds compare as numbers, what is not there is null, and && and || return an operand.
 //
 // Frontends parse and check expressions, and put them into plans as calls of functions in our language: [TemplateField], [ValueField]
-// and [ConditionField] write those. Whoever runs the plan evaluates them with [Parse] and [Expr.Eval].
+// and [Condition.Field] write those. Whoever runs the plan evaluates them with [Parse] and [Expr.Eval].
 //
 // What an expression yields is sensitive when a text in it came from a sensitive value. Truth values are not: they say one bit, stand
 // everywhere in a log, and GitHub does not mask them either.

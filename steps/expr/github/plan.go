@@ -107,13 +107,3 @@ func ValueField(text string, available *Available) (string, error) {
 	}
 	return t.ValueField(nil), nil
 }
-
-// ConditionField reads an `if` and writes it in our language, "" where it is empty. always says that it calls a status function: it is asked
-// whatever happened before, and any other only after success.
-func ConditionField(text string, available *Available) (field string, always bool, err error) {
-	c, err := ParseCondition(text, available)
-	if err != nil {
-		return "", false, err
-	}
-	return c.Field(nil), c.CallsStatus(), nil
-}

@@ -121,11 +121,14 @@ func TestConditions(t *testing.T) {
 		{"in lines", "github.ref &&\n  true\n", "github_holds('github.ref &&\n  true')", false, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			field, always, err := ConditionField(c.text, nil)
-			if err != nil || field != c.field || always != c.always {
-				t.Fatalf("%q, %v, %v", field, always, err)
+			condition, err := ParseCondition(c.text, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-			condition, _ := ParseCondition(c.text, nil)
+			field, always := condition.Field(nil), condition.CallsStatus()
+			if field != c.field || always != c.always {
+				t.Fatalf("%q, %v", field, always)
+			}
 			for failed, want := range map[bool]bool{false: c.holds, true: c.afterFailed} {
 				scope := status{world(t), failed}
 				if got, err := condition.Holds(scope); got != want || err != nil {

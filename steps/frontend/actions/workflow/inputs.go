@@ -45,9 +45,6 @@ func (w *Workflow) DispatchInputs() []Input { return w.On.dispatch }
 // CallInputs returns the inputs of workflow_call, in the order of the text.
 func (w *Workflow) CallInputs() []Input { return w.On.inputs }
 
-// CallSecrets returns the secrets of workflow_call, in the order of the text.
-func (w *Workflow) CallSecrets() []Secret { return w.On.secrets }
-
 // idPattern is what names look like: of jobs, steps, inputs and outputs.
 var idPattern = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
 

@@ -77,13 +77,6 @@ func (j *Job) condition() (ghexpr.Condition, string, error) {
 	return condition, text, err
 }
 
-// AlwaysAsked reports whether the job's condition calls a status function: then it is asked whatever became of what it needs, and a
-// cancelled run lets it begin if it holds.
-func (j *Job) AlwaysAsked() bool {
-	condition, _, err := j.condition()
-	return err == nil && condition.CallsStatus()
-}
-
 // AsksForOutputs reports whether the job's condition reads what the jobs that it needs gave: before they have run nobody knows it.
 func (j *Job) AsksForOutputs() bool {
 	condition, _, err := j.condition()

@@ -68,13 +68,6 @@ func TestWhetherAJobRuns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("whether it is asked after a failure", func(t *testing.T) {
-		for condition, want := range map[string]bool{"always()": true, "failure() && true": true, "github.ref": false, "'success()'": false} {
-			if got := job(t, "if: "+`"`+condition+`"`+"\n").AlwaysAsked(); got != want {
-				t.Errorf("%s: %t", condition, got)
-			}
-		}
-	})
 }
 
 func TestTheOrderOfJobs(t *testing.T) {

@@ -65,7 +65,7 @@ func TestSettings(t *testing.T) {
 		"an environment":              {"environment: prod-${{ github.job }}", func(s *workflow.Settings) any { return *s.Environment }, workflow.Environment{Name: "prod-a", Deployment: true}},
 		"an environment's address":    {"environment: {name: p, url: 'https://${{ steps.x.outputs.y }}', deployment: false}", func(s *workflow.Settings) any { return *s.Environment }, workflow.Environment{Name: "p", HasURL: true}},
 		"no environment":              {"environment: '${{ vars.none }}'", func(s *workflow.Settings) any { return s.Environment == nil }, true},
-		"caches":                      {"cache-mode: read", func(s *workflow.Settings) any { return []any{s.CacheMode.Reads(), s.CacheMode.Writes()} }, []any{true, false}},
+		"caches":                      {"cache-mode: read", func(s *workflow.Settings) any { return s.CacheMode }, workflow.CacheRead},
 		"permissions":                 {"permissions: {issues: write}", func(s *workflow.Settings) any { return s.Permissions.String() }, "issues: write"},
 		"no permissions":              {"permissions: {}", func(s *workflow.Settings) any { return s.Permissions.String() }, "none"},
 		"permissions that none says":  {"", func(s *workflow.Settings) any { return s.Permissions.String() }, "contents: read, packages: read"},
@@ -149,7 +149,7 @@ func TestTheWorkflowsOwnKeys(t *testing.T) {
 	if w.Name != "1.10" || w.Description != "d" || title != "by me" || err != nil || err2 != nil || *group != (workflow.Concurrency{Group: "g-r", Cancel: true}) {
 		t.Error(w.Name, w.Description, title, group, err, err2)
 	}
-	if mode := w.Jobs[0].CacheMode; mode.Reads() || mode.Writes() {
+	if mode := w.Jobs[0].CacheMode; mode != workflow.CacheNone {
 		t.Error(mode)
 	}
 	w = parse(t, "on: push\n"+jobs)

@@ -43,10 +43,6 @@ const (
 	CacheNone      CacheMode = "none"
 )
 
-// Reads and Writes say what a mode allows.
-func (m CacheMode) Reads() bool  { return m != CacheNone && m != CacheWriteOnly }
-func (m CacheMode) Writes() bool { return m != CacheNone && m != CacheRead }
-
 // Concurrency is a group of runs, or of jobs, that are not under way at the same time.
 type Concurrency struct {
 	Group  string

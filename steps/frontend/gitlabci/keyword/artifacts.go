@@ -1,7 +1,6 @@
 package keyword
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/rungci/rung/internal/yamlsource"
@@ -19,13 +18,6 @@ var reportTypes = []string{"accessibility", "annotations", "browser_performance"
 	"cyclonedx", "dast", "dependency_scanning", "dotenv", "junit", "license_management", "license_scanning", "load_performance", "lsif",
 	"metrics", "repository_xray", "requirements", "sarif", "sast", "secret_detection", "terraform",
 	"api_fuzzing", "cluster_image_scanning", "coverage_fuzzing", "performance", "requirements_v2"}
-
-// ReportTypes are the types of artifacts:reports, sorted.
-func ReportTypes() []string {
-	out := slices.Clone(reportTypes)
-	slices.Sort(out)
-	return out
-}
 
 // artifactReader reads `artifacts:`.
 type artifactReader struct {

@@ -76,7 +76,7 @@ func TestArtifacts(t *testing.T) {
 		{"a coverage report", of("{reports: {coverage_report: {coverage_format: cobertura, path: c.xml}}}"), reports, []string{"coverage_report c.xml cobertura"}},
 		{"several paths of a report", of("{reports: {junit: [a.xml, b/*.xml], dotenv: build.env}}"), reports, []string{"junit a.xml b/*.xml", "dotenv build.env"}},
 	}
-	for _, report := range keyword.ReportTypes() {
+	for _, report := range keyword.ReportTypes {
 		if report != "coverage_report" {
 			good = append(good, accepts{"the report " + report, of("{reports: {" + report + ": a.json}}"), reports, []string{report + " a.json"}})
 		}

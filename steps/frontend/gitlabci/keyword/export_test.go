@@ -1,0 +1,4 @@
+package keyword
+
+// ReportTypes are the types of artifacts:reports.
+var ReportTypes = reportTypes
