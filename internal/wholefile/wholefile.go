@@ -15,6 +15,11 @@ func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err != nil {
 		return Named(err, "", path)
 	}
+	return become(temp, path, mode, write)
+}
+
+// become writes a new file of mode 0600, and gives it a path.
+func become(temp *os.File, path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer os.Remove(temp.Name()) // when it did not get its name
 	if err = write(temp); err == nil && mode != 0o600 {
 		err = temp.Chmod(mode)
@@ -59,9 +64,70 @@ func WriteSynced(path string, mode fs.FileMode, text []byte) error {
 	})
 }
 
-// Edit is WriteSynced for a file that people look after: it keeps its owner and group, where this process may, and its mode. A new one, one whose mode
-// allows more than most, and one that cannot keep its group gets mode.
+// Output is Write for a path that a person has named, and does with it what a shell does: it writes into what is not a regular file, such as a device or a
+// pipe, and follows a link. A file that exists keeps its owner and its mode, as with Edit; a new one has mode less the umask.
+func Output(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return into(path, write)
+	}
+	if path, err = followed(path); err != nil {
+		return err
+	}
+	if info != nil {
+		const all, private = 0o777, 0o600
+		return keeping(path, info, private, all, write)
+	}
+	name, err := tempName(path)
+	if err != nil {
+		return err
+	}
+	temp, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return Named(err, name, path)
+	}
+	const made = 0o600 // it has its mode already
+	return become(temp, path, made, write)
+}
+
+// into writes into what is there.
+func into(path string, write func(io.Writer) error) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
+}
+
+// maxLinks is how many links are followed, as by Linux.
+const maxLinks = 40
+
+// followed is where the links lead that a path may be, also if nothing is there yet.
+func followed(path string) (string, error) {
+	for at, n := path, 0; n < maxLinks; n++ {
+		to, err := os.Readlink(at)
+		if err != nil { // it is not a link
+			return at, nil
+		}
+		if !filepath.IsAbs(to) {
+			folder, err := filepath.EvalSymlinks(filepath.Dir(at)) // which ".." leads out of
+			if err != nil {
+				return "", err
+			}
+			to = filepath.Join(folder, to)
+		}
+		at = to
+	}
+	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("there are too many links")}
+}
+
+// Edit is WriteSynced for a file that people look after, or for the one that a link leads to: it keeps its owner and group, where this process may, and its mode.
+// A new one, one whose mode allows more than most, and one that cannot keep its group gets mode.
 func Edit(path string, mode, most fs.FileMode, text []byte) error {
+	path, err := followed(path)
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return WriteSynced(path, mode, text)
@@ -69,6 +135,16 @@ func Edit(path string, mode, most fs.FileMode, text []byte) error {
 	if err != nil {
 		return err
 	}
+	return keeping(path, info, mode, most, func(w io.Writer) error {
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return w.(*os.File).Sync()
+	})
+}
+
+// keeping is Write for a file that exists, with what Edit keeps of it.
+func keeping(path string, info fs.FileInfo, mode, most fs.FileMode, write func(io.Writer) error) error {
 	const private = 0o600 // until it is known whose it is
 	return Write(path, private, func(w io.Writer) error {
 		file := w.(*os.File)
@@ -76,13 +152,13 @@ func Edit(path string, mode, most fs.FileMode, text []byte) error {
 		if err != nil {
 			return err
 		}
-		if _, err := file.Write(text); err != nil {
+		if err := write(file); err != nil {
 			return err
 		}
 		if group && info.Mode().Perm()&^most == 0 {
 			mode = info.Mode().Perm()
 		}
-		return errors.Join(file.Chmod(mode), file.Sync())
+		return file.Chmod(mode)
 	})
 }
 

@@ -57,39 +57,25 @@ func (p *Program) Read(path string) (name string, text []byte, err error) {
 	return path, text, err
 }
 
-// WriteTo gives write standard output, or a file that appears only when it is complete. What a link leads to is replaced, and not the link; what is
-// no file, such as /dev/null or a pipe, is written into.
-func (p *Program) WriteTo(path string, write func(io.Writer) error) error {
+// The modes of new files that hold what a command prints, less the umask. Traces have the logs of jobs.
+const (
+	Readable fs.FileMode = 0o666
+	Private  fs.FileMode = 0o600
+)
+
+// WriteTo gives write standard output, or a file that appears only when it is complete, see wholefile.Output.
+func (p *Program) WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if path == "-" || path == "" {
 		return write(p.Stdout)
 	}
-	err := writeFile(path, write)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return exit.Coded(exit.NotFound, "writing %s: there is no folder %s", path, filepath.Dir(path)).Hinted("create it, or correct the path")
-	case err != nil:
+	folder := filepath.Dir(path)
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		return exit.Coded(exit.NotFound, "writing %s: the folder %s does not exist", path, folder).Hinted("create the folder first, or correct the path")
+	}
+	if err := wholefile.Output(path, mode, write); err != nil {
 		return exit.Coded(exit.System, "writing %s: %v", path, err)
 	}
 	return nil
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to
-	}
-	mode := fs.FileMode(0o600)
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.Mode().IsRegular():
-		mode = info.Mode().Perm()
-	case err == nil:
-		file, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(write(file), file.Close())
-	}
-	return wholefile.Write(path, mode, write)
 }
 
 // suggestionDistance is how many letters a mistyped command may differ by to be suggested.

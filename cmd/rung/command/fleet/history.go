@@ -206,7 +206,7 @@ func recordCommand(p *command.Program) *cobra.Command {
 			return err
 		}
 		n, gaveUp := 0, 0
-		err = p.WriteTo(output, func(to io.Writer) error {
+		err = p.WriteTo(output, command.Readable, func(to io.Writer) error {
 			l := store.NewLoadWriter(to)
 			for _, f := range folders {
 				if err := store.ReadHistory(f.History, d.from, d.to, l.Add); err != nil {

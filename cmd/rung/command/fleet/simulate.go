@@ -130,7 +130,7 @@ func (s *simulation) run(ctx context.Context, seeded bool, path string) error {
 		}
 		out.Outcomes = append(out.Outcomes, *outcome)
 	}
-	return s.p.WriteTo(s.output, func(w io.Writer) error { return s.write(w, out) })
+	return s.p.WriteTo(s.output, command.Readable, func(w io.Writer) error { return s.write(w, out) })
 }
 
 func (s *simulation) valid() error {

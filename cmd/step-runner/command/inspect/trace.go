@@ -97,7 +97,7 @@ func (a *app) traceExportCommand() *cobra.Command {
 				}
 				traces = append(traces, t)
 			}
-			return a.WriteTo(out, func(w io.Writer) error {
+			return a.WriteTo(out, command.Private, func(w io.Writer) error {
 				if w == a.Stdout && tracefile.IsJSON(format) {
 					w = screen.JSON(a.Stdout)
 				}

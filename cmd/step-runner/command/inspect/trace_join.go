@@ -34,7 +34,7 @@ order.
 			if err != nil {
 				return exit.Coded(exit.Definition, "%v", err)
 			}
-			return a.WriteTo(out, func(w io.Writer) error { return tracefile.Export(w, whole, "json") })
+			return a.WriteTo(out, command.Private, func(w io.Writer) error { return tracefile.Export(w, whole, "json") })
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "-", "write to `FILE` instead of standard output")

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,7 +139,7 @@ func (a *lockCommands) lock(ctx context.Context, o *lockOptions, args []string) 
 	}
 	text, err := l.New.Encode()
 	if err == nil {
-		err = wholefile.WriteText(o.output, 0o644, text)
+		err = wholefile.Output(o.output, command.Readable, func(w io.Writer) error { _, err := w.Write(text); return err })
 	}
 	if err != nil {
 		return exit.Coded(exit.System, "writing the lock file: %v", err)

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -62,9 +61,7 @@ func (o *Flags) Write(p *command.Program, name string, all []problems.Problem) e
 	case o.Output == "":
 		_, err = out.WriteTo(p.Stdout)
 	default:
-		if err = os.WriteFile(o.Output, out.Bytes(), 0o644); err != nil {
-			return exit.Coded(exit.System, "--output: %v", err)
-		}
+		err = p.WriteTo(o.Output, command.Readable, func(w io.Writer) error { _, err := out.WriteTo(w); return err })
 	}
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (a *app) signInto(out string, statement *signature.Statement, key *signatur
 	if err := envelope.Sign(key); err != nil {
 		return nil, err
 	}
-	return envelope, a.WriteTo(out, func(w io.Writer) error {
+	return envelope, a.WriteTo(out, command.Readable, func(w io.Writer) error {
 		_, err := w.Write(envelope.Encode())
 		return err
 	})

@@ -90,7 +90,7 @@ func (a *app) writeBundle(ctx context.Context, s *session.Session, path, out str
 		return nil, err
 	}
 	var m *bundle.Manifest
-	err = a.WriteTo(out, func(w io.Writer) error {
+	err = a.WriteTo(out, command.Private, func(w io.Writer) error {
 		m, err = bundle.Write(w, l.Open, items)
 		return err
 	})
