@@ -39,7 +39,8 @@ type Machine struct {
 // Connecter is a cloud that has something to do before a machine is connected to, or more to say of how.
 type Connecter interface {
 	// Connect is called with what ConnectInfo is about to return, which it may change (addresses that only it finds out, another user), and with the line of its key for
-	// authorized_keys: empty where it has no key. A machine that another process has made knows that process's key, where keys are generated.
+	// authorized_keys: empty where it has no key. A machine that another process has made knows that process's key, where keys are generated: this one's is new. Without a
+	// Connecter, a generated key is kept for the next process.
 	Connect(ctx context.Context, machine Machine, publicKey string, info *ConnectInfo) error
 }
 
@@ -88,7 +89,11 @@ const maxAsked = 1000
 // Init implements Basic.
 func (m *machines) Init(ctx context.Context, log Logger, settings Settings) (info ProviderInfo, err error) {
 	m.settings, m.asked = settings, map[string]*asked{}
-	if m.credentials, err = NewCredentials(settings); err != nil {
+	credentials := keptCredentials
+	if _, puts := m.cloud.(Connecter); puts { // the key of this process on machines of another one
+		credentials = NewCredentials
+	}
+	if m.credentials, err = credentials(settings); err != nil {
 		return info, err
 	}
 	return m.cloud.Open(ctx, log, settings)

@@ -49,3 +49,29 @@ func NewCredentials(settings Settings) (Credentials, error) {
 	c.PublicKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 	return c, nil
 }
+
+// keyRecord is the record of a generated key.
+const keyRecord = "key"
+
+// keptKey is that record, as the SDK for Python has it, too.
+type keptKey struct {
+	Private string `json:"private"`
+	Public  string `json:"public"`
+}
+
+// keptCredentials are NewCredentials with the key that an earlier process has generated: its machines know no other one.
+func keptCredentials(settings Settings) (Credentials, error) {
+	var kept keptKey
+	err := Load(settings, keyRecord, &kept)
+	if given := settings.ConnectorConfig; err != nil || len(given.Key) > 0 || given.UseStaticCredentials || kept.Private == "" {
+		c, failed := NewCredentials(settings)
+		if failed == nil && c.Generated { // in place of a damaged one, too: no machine can be reached with that
+			failed = Save(settings, keyRecord, keptKey{string(c.Connector.Key), c.PublicKey})
+		}
+		return c, failed
+	}
+	settings.ConnectorConfig.Key = []byte(kept.Private)
+	c, err := NewCredentials(settings)
+	c.Generated = true
+	return c, err
+}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -277,6 +279,46 @@ type keyed struct {
 func (k *keyed) Connect(_ context.Context, m Machine, publicKey string, info *ConnectInfo) error {
 	info.Username = m.ID + " by " + strings.Fields(publicKey)[0]
 	return k.err
+}
+
+func TestAGeneratedKeyIsThatOfTheProcessBefore(t *testing.T) {
+	settings := func() Settings { return Settings{Owner: "us", State: t.TempDir()} }
+	for name, c := range map[string]struct {
+		cloud  Cloud
+		before string // what is kept already
+		given  ConnectorConfig
+		same   bool
+	}{
+		"kept":                               {&memory{}, "", ConnectorConfig{}, true},
+		"kept, where the record is damaged":  {&memory{}, "{", ConnectorConfig{}, true},
+		"new, where the cloud puts it there": {&keyed{}, "", ConnectorConfig{}, false},
+		"none, with a password":              {&memory{}, "", ConnectorConfig{UseStaticCredentials: true, Password: "x"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settings()
+			s.ConnectorConfig = c.given
+			file := filepath.Join(s.State, "key.json")
+			if c.before != "" {
+				if err := os.WriteFile(file, []byte(c.before), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var keys []string
+			for range 2 {
+				g := &machines{cloud: c.cloud}
+				if _, err := g.Init(t.Context(), hclog.NewNullLogger(), s); err != nil {
+					t.Fatal(err)
+				}
+				keys = append(keys, string(g.credentials.Connector.Key)+g.credentials.PublicKey)
+			}
+			if (keys[0] == keys[1]) != c.same {
+				t.Errorf("the keys are the same: %v", !c.same)
+			}
+			if _, err := os.Stat(file); (err == nil) != (keys[0] != "" && c.same) {
+				t.Errorf("the record: %v", err)
+			}
+		})
+	}
 }
 
 func TestACloudSaysMoreOfHowAMachineIsReached(t *testing.T) {

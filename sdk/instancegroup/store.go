@@ -26,7 +26,7 @@ func Load(settings Settings, name string, value any) error {
 	return nil
 }
 
-// Save writes a value, which must be no secret. It is there as a whole, or as it was before.
+// Save writes a value, in a file that only its owner can read. It is there as a whole, or as it was before.
 func Save(settings Settings, name string, value any) error {
 	if settings.State == "" {
 		return nil

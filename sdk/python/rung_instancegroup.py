@@ -26,6 +26,7 @@ from rung.fleet.v1 import fleet_pb2 as pb
 from rung_plugin import log
 
 OWNER, REQUEST, NUMBER = "rung-owner", "rung-request", "rung-number"  # labels
+KEY = "key"  # the record of a generated key, as in the SDK for Go
 AT_ONCE = 8  # machines that are made or deleted at the same time
 MAX_ASKED = 1000  # requests that are remembered: others are found by their labels
 PAGE = 500  # instances in a message
@@ -158,7 +159,7 @@ def sized(data):
 
 
 def generated():
-    """A new key, and the line for authorized_keys. Neither touches a disk."""
+    """A new key, and the line for authorized_keys."""
     key = subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519"], check=True, capture_output=True).stdout
     der = subprocess.run(["openssl", "pkey", "-pubout", "-outform", "DER"], input=key, check=True, capture_output=True).stdout
     return key, "ssh-ed25519 " + base64.b64encode(sized(b"ssh-ed25519") + sized(der[-32:])).decode()
@@ -183,9 +184,20 @@ def public_of(key):
         raise Error("the key in key_path of connector_config is not a private key without a password")
 
 
-def credentials(connector):
+def kept_key(settings):
+    """The key that an earlier process has made, as its machines know no other one, or a new one, and the line for authorized_keys."""
+    try:
+        kept = load(settings, KEY, {})
+        return kept["private"].encode(), kept["public"]
+    except (KeyError, TypeError, AttributeError, ValueError):  # there is none, or it is damaged
+        key, public = generated()
+        save(settings, KEY, {"private": key.decode(), "public": public})
+        return key, public
+
+
+def credentials(settings):
     """What machines are reached with, as the configuration says, and the line for authorized_keys: a static password or key, a given key, or one that is made."""
-    out = pb.Connector()
+    out, connector = pb.Connector(), settings.connector
     out.CopyFrom(connector)
     if connector.use_static_credentials and not connector.key:
         if not connector.password:
@@ -193,7 +205,7 @@ def credentials(connector):
         return out, ""
     if connector.key:
         return out, public_of(connector.key)
-    out.key, public = generated()
+    out.key, public = kept_key(settings)
     return out, public
 
 
@@ -253,7 +265,7 @@ class Service:
                 raise Error("the plugin is open already")
             self.opened = True
         self.owner = request.owner
-        self.connector, self.public_key = credentials(request.connector)
+        self.connector, self.public_key = credentials(request)
         id, size = self.cloud.open(request, json.loads(request.options or "{}"))
         can = [pb.ABILITY_DETAILS, pb.ABILITY_REQUESTS]
         for name, ability in (("offers", pb.ABILITY_OFFERS), ("heartbeat", pb.ABILITY_HEARTBEAT), ("suspend", pb.ABILITY_SUSPEND)):

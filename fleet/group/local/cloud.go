@@ -76,6 +76,11 @@ type record struct {
 	reason   string // why it is still there
 }
 
+// Connect implements instancegroup.Connecter. Machines have got the key of this process already, so that none is kept.
+func (c *cloud) Connect(context.Context, instancegroup.Machine, string, *instancegroup.ConnectInfo) error {
+	return nil
+}
+
 // Open implements instancegroup.Cloud.
 func (c *cloud) Open(ctx context.Context, log instancegroup.Logger, settings instancegroup.Settings) (info instancegroup.ProviderInfo, err error) {
 	c.log, c.settings, c.machines = log, settings, map[string]*record{}

@@ -177,3 +177,37 @@ func TestMachinesOfTheExampleInPythonAreReachedWithTheKeyThatTheyWereGiven(t *te
 		t.Errorf("a damaged key: %v", err)
 	}
 }
+
+func TestTheNextProcessOfTheExampleInPythonHasTheKeyOfTheOneBefore(t *testing.T) {
+	c, _ := commands(t, nil)
+	settings := group.Settings{Owner: "us", State: t.TempDir()}
+	var keys, ids []string
+	for range 2 {
+		g := group.Adapt(plugin.New(c))
+		if _, err := g.Init(t.Context(), hclog.NewNullLogger(), settings); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = g.Shutdown(t.Context()) })
+		if ids == nil {
+			created, err := g.Create(t.Context(), group.Request{ID: "r", Count: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = created.Instances
+		}
+		info, err := g.ConnectInfo(t.Context(), ids[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, string(info.Key))
+		if err := g.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys[0] == "" || keys[0] != keys[1] {
+		t.Errorf("the keys: %q", keys)
+	}
+	if info, err := os.Stat(filepath.Join(settings.State, "key.json")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the record: %v, %v", info, err)
+	}
+}
