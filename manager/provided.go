@@ -35,10 +35,10 @@ func (e *entry) openSupply(p *config.Provider) error {
 		closed = func() *supply.Fleet { return supply.Closed(folder, m.o.Shared, e.provides().Machinery) }
 	}
 	e.supply = supply.New(supply.Options{
-		Open: func(ctx context.Context) (provider.Provider, error) {
+		Open: func(ctx context.Context, removed bool) (provider.Provider, error) {
 			settings := *e.settings()
 			settings.Provider = e.provides()
-			opened, err := m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder, Vault: &vault{e.records, filepath.Base(folder)}})
+			opened, err := m.o.Provider(ctx, &settings, provider.Setup{Owner: m.owner(), State: folder, Vault: &vault{e.records, filepath.Base(folder)}, Removed: removed})
 			return opened, placed(m, &settings, config.ProviderOptions, err)
 		},
 		Closed: closed, Terms: termsOf(p), Log: e.log,

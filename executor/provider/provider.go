@@ -208,6 +208,8 @@ type Setup struct {
 	Lease time.Duration
 	// Vault is for what must outlive the process and may hold secrets; nil: there is none.
 	Vault Vault
+	// Removed says that the entry is gone, and End follows: what the provider has is to be ended, also where what the configuration said last does not work.
+	Removed bool
 }
 
 // Vault keeps secrets, sealed.

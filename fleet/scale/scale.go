@@ -156,7 +156,7 @@ func New(config Config, policy Policy) (*Fleet, error) {
 			used++
 		}
 	}
-	if used == 0 || used > MaxPools {
+	if len(config.Pools) == 0 || used > MaxPools {
 		return nil, fmt.Errorf("a fleet has 1 to %d pools, not %d", MaxPools, used)
 	}
 	f := &Fleet{classes: map[Needs]*group{}, machines: machines{

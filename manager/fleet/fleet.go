@@ -271,7 +271,12 @@ func (p *Provider) fromState(ctx context.Context) ([]*pool, error) {
 	if fenced, ok := opened.(store.Fenced); ok {
 		p.store = &loadedFenced{loaded{opened, state}, fenced}
 	}
-	return append(made, retired...), nil
+	if made = append(made, retired...); len(made) == 0 { // it is removed, has no machines, and its plugin cannot be opened
+		of := poolsOf(p.o.Machinery)[0]
+		made = []*pool{{scale: kindOf(of, p.o.Machinery)}}
+		made[0].scale.Retired = true
+	}
+	return made, nil
 }
 
 // openStore opens the state, and brings what another host has kept for groups.

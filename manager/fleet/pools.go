@@ -122,7 +122,13 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			numbers[name] = before.number(pools, of, text)
 			g, err := p.group(ctx, of, numbers[name])
 			if err != nil {
-				return nil, fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, sources[i].WrongOptions(err))
+				err = fmt.Errorf("pool %s: the plugin %s: %w", of.Name, of.Plugin, sources[i].WrongOptions(err))
+				if !p.o.Setup.Removed {
+					return nil, err
+				}
+				p.o.Log.Warn("a pool of the removed runner cannot be opened; its machines are ended as those of a pool that was taken from the configuration", "error", err)
+				delete(before.taken, numbers[name])
+				continue
 			}
 			known[name] = g
 			p.groups = append(p.groups, g)
@@ -133,7 +139,7 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 			}
 		}
 		made.control.Group = known[name]
-		if err := made.complete(ctx, len(p.o.Machinery.Fleet.Pools) == 0); err != nil {
+		if err := made.complete(ctx, len(p.o.Machinery.Fleet.Pools) == 0); err != nil && !p.o.Setup.Removed {
 			return nil, fmt.Errorf("pool %s: %w", of.Name, err)
 		}
 		before.uses(numbers[name], of.Plugin, text, made)
@@ -141,7 +147,7 @@ func (p *Provider) machines(ctx context.Context, before *lineage) ([]*pool, erro
 		made.fresh = made.scale.Slots == 1 && made.scale.MaxUses == 1 || isolated(p.o.Machinery)
 		all = append(all, made)
 	}
-	if !volumes {
+	if !volumes && !p.o.Setup.Removed {
 		return all, volumeless
 	}
 	return all, nil

@@ -24,7 +24,7 @@ func served(t *testing.T) (*supply.Supply, *fleet.Provider) {
 	m.Fleet.Pools = []config.Pool{{Name: "only", CPUs: 4}}
 	c, state := &clouds{}, t.TempDir()
 	var p *fleet.Provider
-	s := supply.New(supply.Options{Log: slog.New(slog.DiscardHandler), Open: func(ctx context.Context) (provider.Provider, error) {
+	s := supply.New(supply.Options{Log: slog.New(slog.DiscardHandler), Open: func(ctx context.Context, _ bool) (provider.Provider, error) {
 		var err error
 		p, err = c.open(ctx, m, provider.Setup{Owner: "test", State: state})
 		return p, err

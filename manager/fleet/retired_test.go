@@ -202,6 +202,39 @@ func TestMachinesWhosePluginCannotBeStartedStayAndAreEndedOnceItCan(t *testing.T
 	await(t, p, "without machines", none)
 }
 
+func TestTheMachinesOfARemovedFleetAreEndedAlsoIfItsConfigurationNamesAPluginThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, after *config.Machinery
+	}{
+		"instead of the only one":       {before: pools("a", "one"), after: pools("a", "mistyped")},
+		"beside one that exists":        {before: pools("a", "one", "b", "two"), after: pools("a", "one", "b", "mistyped")},
+		"in a pool that had no machine": {before: pools("a", "one"), after: pools("b", "mistyped")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSky(t, "one", "two")
+			s.missing["mistyped"] = true
+			p := s.open(t, c.before)
+			for i, of := range c.before.Fleet.Pools {
+				acquire(t, p, of.Name, provider.Needs{CPUs: float64(1 + i)})
+				release(t, p, of.Name)
+			}
+			closed(t, p)
+			for range 2 { // there is nothing left the second time
+				s.setup.Removed = true
+				p = s.open(t, c.after)
+				if err := p.End(true); err != nil {
+					t.Fatal(err)
+				}
+				if left := s.has(); len(left) > 0 || fleet.Left(s.setup.State, nil) {
+					t.Fatalf("left: %v", left)
+				}
+			}
+		})
+	}
+}
+
 func TestTheMachinesOfAFleetThatIsNotOpenAreKnown(t *testing.T) {
 	t.Parallel()
 	s := newSky(t, "one", "two")

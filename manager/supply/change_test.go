@@ -19,7 +19,7 @@ const patience = 20 * time.Second
 func changing(t *testing.T) (s *supply.Supply, world *fake.World) {
 	t.Helper()
 	world = &fake.World{}
-	s = supply.New(supply.Options{Log: slog.New(slog.DiscardHandler), Open: func(context.Context) (provider.Provider, error) {
+	s = supply.New(supply.Options{Log: slog.New(slog.DiscardHandler), Open: func(context.Context, bool) (provider.Provider, error) {
 		return fake.New(fake.Options{World: world, Room: 2}, provider.Setup{}), nil
 	}})
 	t.Cleanup(func() {

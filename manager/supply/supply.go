@@ -39,8 +39,8 @@ const (
 
 // Options are those of a Supply.
 type Options struct {
-	// Open opens the provider. It is called again if that fails, and after Change.
-	Open func(ctx context.Context) (provider.Provider, error)
+	// Open opens the provider, see provider.Setup for removed. It is called again if that fails, and after Change.
+	Open func(ctx context.Context, removed bool) (provider.Provider, error)
 	Terms
 	// Closed is how the fleet is while it is not open; nil: the provider is none.
 	Closed func() *fleet.Status
@@ -72,6 +72,7 @@ type Supply struct {
 
 	opening  sync.Mutex
 	provider provider.Provider // nil until it is open; under opening
+	removed  bool              // the entry is gone; under opening
 
 	mu       sync.Mutex
 	capacity provider.Capacity
@@ -118,7 +119,7 @@ func (s *Supply) open(ctx context.Context) (provider.Provider, error) {
 	case s.life.Err() != nil:
 		return nil, errors.New("the provider is closed")
 	}
-	p, err := s.o.Open(ctx)
+	p, err := s.o.Open(ctx, s.removed)
 	if err != nil {
 		return nil, fmt.Errorf("opening the provider of machines: %w", err)
 	}
@@ -348,6 +349,9 @@ func (s *Supply) Close(removed bool) error {
 		return nil
 	}
 	if removed { // what an earlier process has left is to be found
+		s.opening.Lock()
+		s.removed = true
+		s.opening.Unlock()
 		ctx, cancel := context.WithTimeout(s.life, releaseTime)
 		if _, err := s.open(ctx); err != nil {
 			s.o.Log.Warn("cannot open the provider of a removed runner, which may have machines", "error", err)

@@ -51,7 +51,7 @@ func open(t *testing.T, w *watched) *supply.Supply {
 	t.Helper()
 	w.Provider, w.kept = fake.New(fake.Options{Room: 5}, provider.Setup{}), make(chan []string, 1)
 	s := supply.New(supply.Options{
-		Open:  func(context.Context) (provider.Provider, error) { return w, nil },
+		Open:  func(context.Context, bool) (provider.Provider, error) { return w, nil },
 		Lease: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() { _ = s.Close(false) })
@@ -134,7 +134,7 @@ func TestClosingDoesNotWaitForAProviderThatHangs(t *testing.T) {
 func TestAFleetThatCannotBeOpenedHasItsMachinesAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := supply.New(supply.Options{
-		Open: func(context.Context) (provider.Provider, error) {
+		Open: func(context.Context, bool) (provider.Provider, error) {
 			return nil, errors.New("its plugin is not installed")
 		},
 		Closed: func() *fleet.Status {

@@ -130,9 +130,6 @@ func show(to io.Writer, clear string, all []one) error {
 	for _, f := range all {
 		for _, p := range f.Pools {
 			row(w, f.Runner, p.Name, counts(p.Instances), limit(p.Most), strconv.Itoa(p.Slots), price(p.Price), p.Why)
-			if p.Trouble != "" {
-				row(w, "", "", "", "", "", "", "its machines cannot be listed: "+p.Trouble)
-			}
 		}
 		for _, text := range f.notes() {
 			row(w, f.Runner, "", "", "", "", "", text)
