@@ -23,6 +23,9 @@ const (
 	sealed = "rung"
 )
 
+// errNoClaim is about an object that is not what a manager has written: an empty or a damaged one.
+var errNoClaim = errors.New("the object " + LeaseName + " is not a lease")
+
 // Claim is what the lease says, as JSON. It is for people, too, and holds no secret.
 type Claim struct {
 	Holder   string        `json:"holder"`
@@ -68,7 +71,12 @@ func (s *State) take(ctx context.Context) error {
 		case err != nil:
 			last = "" // it may have changed meanwhile
 			s.o.OnWait(Waiting{Err: err})
-			if !told {
+			switch {
+			case told:
+			case errors.Is(err, errNoClaim):
+				s.o.Log.Error("the lease of the shared state cannot be read; this manager waits until it can. If no other manager has the state, remove that object", "error", err)
+				told = true
+			default:
 				s.o.Log.Error("the shared state cannot be reached; this manager waits until it can. Check the object store, and this host's connection and credentials", "error", err)
 				told = true
 			}
@@ -105,7 +113,7 @@ func (s *State) readLease(ctx context.Context) (*Claim, string, error) {
 	}
 	var c Claim
 	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, "", fmt.Errorf("the object %s is not a lease: %w", LeaseName, err)
+		return nil, "", fmt.Errorf("%w: %w", errNoClaim, err)
 	}
 	var check string
 	if err := s.seal.open(LeaseName, c.Seal, &check); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -79,7 +80,9 @@ func (s *State) follow(ctx context.Context) error {
 		name := numbered(logFolder, s.next)
 		object, err := s.get(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+			if object, err = s.missing(ctx, name); err == nil && object == nil {
+				return nil
+			}
 		}
 		if err != nil {
 			return err
@@ -91,6 +94,23 @@ func (s *State) follow(ctx context.Context) error {
 		s.grown += len(object)
 		s.apply(e.Set)
 	}
+}
+
+// missing looks for an entry that was not there a moment ago: nil if the log ends there. One that only later ones exist of is lost, and what it said with it.
+func (s *State) missing(ctx context.Context, name string) ([]byte, error) {
+	names, err := retried(ctx, s, func(ctx context.Context) ([]string, error) { return s.o.Objects.List(ctx, logFolder) })
+	if err != nil {
+		return nil, err
+	}
+	later := slices.DeleteFunc(names, func(name string) bool { n, ok := numberOf(name); return !ok || n <= s.next })
+	if len(later) == 0 {
+		return nil, nil
+	}
+	object, err := s.get(ctx, name) // whoever had the state may have written both just now
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the object %s is missing, and %s, which is later, exists: restore it from a backup or a version that the store keeps; to begin without any state, remove all objects, and end machines and jobs by hand", name, later[0])
+	}
+	return object, err
 }
 
 func (s *State) get(ctx context.Context, name string) ([]byte, error) {

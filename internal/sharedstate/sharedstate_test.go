@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -278,6 +279,61 @@ func TestAStoreThatKeepsLessIsNotGivenMore(t *testing.T) {
 		}
 		commit(t, s, "a", "-", "b", strings.Repeat("x", 40))
 		has(t, s, "b", strings.Repeat("x", 40))
+	})
+}
+
+func TestAnObjectThatIsLostIsNamedByEveryStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &objectstest.Memory{}
+		s := acquire(t, options(store, "a"))
+		for n := range 5 {
+			commit(t, s, "n", fmt.Sprint(n))
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		names, err := store.List(t.Context(), "log/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := names[2]
+		content, _, err := store.Get(t.Context(), lost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Delete(t.Context(), lost); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, err := sharedstate.Acquire(t.Context(), options(store, "b"))
+			if err == nil || !strings.Contains(err.Error(), lost+" is missing, and "+names[3]) {
+				t.Errorf("%v", err)
+			}
+		}
+		if _, err := store.Put(t.Context(), lost, content, sharedstate.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		has(t, acquire(t, options(store, "b")), "n", "4")
+	})
+}
+
+func TestALeaseThatIsNotOneIsWhatIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &objectstest.Memory{}
+		if _, err := store.Put(t.Context(), sharedstate.LeaseName, nil, sharedstate.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		o := options(store, "a")
+		o.Log = slog.New(slog.NewTextHandler(&said, nil))
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		if _, err := sharedstate.Acquire(ctx, o); err == nil {
+			t.Error("it was taken")
+		}
+		if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "the lease of the shared state cannot be read") || strings.Contains(text, "connection") {
+			t.Errorf("the log is %s", text)
+		}
 	})
 }
 

@@ -51,7 +51,7 @@ type Waiting struct {
 // String says so.
 func (w *Waiting) String() string {
 	if w.Trouble != "" {
-		return "waiting: the shared state cannot be reached: " + w.Trouble
+		return "waiting: the lease of the shared state cannot be read: " + w.Trouble
 	}
 	return fmt.Sprintf("waiting: the manager %s holds the lease until %s, and renews it", w.Manager, w.Until.Local().Format(time.TimeOnly))
 }
