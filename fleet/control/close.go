@@ -47,12 +47,16 @@ func (f *Fleet) Close(ctx context.Context) error {
 
 // answered waits for the answers of creates and deletes; once ctx has ended they are given up.
 func (f *Fleet) answered(ctx context.Context) {
-	for {
+	for told := false; ; {
 		f.mu.Lock()
 		left, changed := f.underway, f.changed
 		f.mu.Unlock()
 		if left == 0 {
 			return
+		}
+		if !told {
+			f.log.Info("the groups of the fleet have not answered yet, and are waited for", "calls", left)
+			told = true
 		}
 		select {
 		case <-changed:

@@ -86,7 +86,10 @@ func (f *Fleet) Status() Status {
 	}
 	for _, m := range f.machines {
 		one := MachineStatus{InstanceRecord: m.rec, Since: m.since, CheckError: textOf(m.health.err)}
-		if m.rec.State == scale.Creating {
+		switch m.rec.State {
+		case scale.Requested:
+			one.PreparingError = f.scale.Unmade(m.request)
+		case scale.Creating:
 			if one.PreparingError = textOf(m.prepareErr); m.rec.Instance == "" {
 				one.PreparingError = "its group has accepted to make it, and no list has it yet"
 			}

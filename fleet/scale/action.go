@@ -138,10 +138,20 @@ func (f *Fleet) CreateFailed(now time.Time, request string, err error) {
 	e := failureOf(err)
 	m.pool.backoff.failed(now, e)
 	if e.Kind == Unknown {
+		m.unready = "it could not be created: " + e.Error()
 		f.wait(m, m.pool.backoff.until)
 		return
 	}
 	f.forget(now, m, "it could not be created: "+e.Error())
+}
+
+// Unmade says why a machine does not exist yet that is asked for again and again, and when it is next; empty if no attempt has failed.
+func (f *Fleet) Unmade(request string) string {
+	m := f.requests[request]
+	if m == nil || m.state != Requested || m.unready == "" {
+		return ""
+	}
+	return m.unready + m.pool.backoff.next()
 }
 
 // Ready says that a machine can be reached, and takes jobs.

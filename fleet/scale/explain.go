@@ -44,6 +44,9 @@ func (f *Fleet) Explain(now time.Time) []Explanation {
 		if p.last.limit != "" {
 			e.Why += "; " + p.last.limit
 		}
+		if text := p.failing(); text != "" {
+			e.Why += ", " + count(p.count[Requested], "machine") + " on the way; " + text
+		}
 		if p.listErr != "" {
 			e.Why += "; its machines cannot be listed: " + p.listErr
 		}
@@ -108,6 +111,9 @@ func (g *group) shortage() string {
 		text := fmt.Sprintf("pool %s has no free slot", p.Name)
 		if n := p.arriving(); n > 0 {
 			text += ", and " + count(n, "machine") + " on the way"
+			if failing := p.failing(); failing != "" {
+				text += ", and " + failing
+			}
 		}
 		if p.last.limit != "" {
 			text += ", and " + p.last.limit

@@ -36,7 +36,7 @@ type instance struct {
 	id      string // what the group calls it, once that is known
 	state   State
 	reason  string
-	unready string // why it could not be reached the last time that it was tried, while it is being made
+	unready string // why it could not be made or reached the last time that it was tried
 
 	created, since, idleSince time.Time
 	begun                     time.Time // when it was asked to run: created, or resumed

@@ -218,6 +218,19 @@ func (b *backoff) succeeded() { *b = backoff{} }
 
 func (b *backoff) blocked(now time.Time) bool { return now.Before(b.until) }
 
+// next says when machines are asked for again.
+func (b *backoff) next() string {
+	return "; the next attempt is at " + b.until.UTC().Format(time.TimeOnly)
+}
+
+// failing says why machines that are asked for again and again do not exist yet; empty if no attempt has failed.
+func (p *pool) failing() string {
+	if p.count[Requested] == 0 || p.backoff.failures == 0 || p.last.limit != "" {
+		return ""
+	}
+	return "the last attempt to make one has failed: " + p.backoff.why + p.backoff.next()
+}
+
 // average follows durations; the newest counts a tenth.
 type average struct{ value float64 }
 

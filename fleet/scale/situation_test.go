@@ -644,6 +644,12 @@ func TestACreateThatIsNotAnsweredIsRepeatedUnderItsID(t *testing.T) {
 	c.ask("job")
 	c.decide()
 	c.fleet.CreateFailed(c.now, "f-1", errors.New("the connection was closed"))
+	next := "the connection was closed; the next attempt is at " + c.now.Add(5*time.Second).UTC().Format(time.TimeOnly)
+	for _, got := range []string{c.fleet.Explain(c.now)[0].Why, c.fleet.ExplainJob(c.now, "job"), c.fleet.Shortage("job"), c.fleet.Unmade("f-1")} {
+		if !strings.HasSuffix(got, next) {
+			t.Errorf("%q does not say %q", got, next)
+		}
+	}
 	c.pass(time.Minute)
 	if len(c.asked) != 2 || c.asked[0].Request != c.asked[1].Request {
 		t.Errorf("%+v", c.asked)

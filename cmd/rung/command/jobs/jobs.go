@@ -341,7 +341,11 @@ func (m *managed) stopAfter(reason string) {
 	m.log.Info("the jobs are stopped", "reason", reason, "at_most", limit)
 	m.Stop(reason)
 	time.AfterFunc(limit, func() {
-		m.log.Warn("the jobs have not ended in time, and are killed", "shutdown_timeout", limit)
+		if len(m.Running()) > 0 {
+			m.log.Warn("the jobs have not ended in time, and are killed", "shutdown_timeout", limit)
+		} else {
+			m.log.Warn("all jobs have ended, and this program has not, as when a plugin or a store does not answer; it is not waited for much longer", "shutdown_timeout", limit)
+		}
 		m.Kill(fmt.Sprintf("it has not ended within %s (shutdown_timeout of the runner)%s", limit, nothingMore))
 	})
 }
