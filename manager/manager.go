@@ -158,7 +158,7 @@ func New(o Options) (*Manager, error) {
 	uses := usage.New(filepath.Join(o.State, usesFolder))
 	m.levels = newLevels(o.Log, func(ctx context.Context, r *config.Runner, of executor.Level) (executor.Executor, error) {
 		lease := executor.Lease{Owner: m.owner(), Keep: o.Keep, Elsewhere: o.Shared != nil && r.Apart(of)}
-		if o.StandIn != "" { // nobody would go on with the job
+		if o.Fresh { // nobody would go on with the job
 			lease = executor.Lease{}
 		}
 		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: lease, Uses: uses})

@@ -59,7 +59,7 @@ type runFlags struct {
 // maxConcurrency is how many jobs run at once when nobody says otherwise.
 const maxConcurrency = 4
 
-// keep is how long jobs go on when this program is killed: nobody comes back for them.
+// keep is how long jobs on machines go on when this program is killed: nobody comes back for them.
 const keep = time.Minute
 
 // defaultImage is that of jobs that name none. It has git, which a job gets its sources with.
