@@ -119,6 +119,11 @@ func accepts(level executor.Executor, settings *config.Runner) error {
 	return nil
 }
 
+// unprepared reports whether a job has failed because its machine was of no use: its environment could not be made, though not for want of an image, or a disk is full.
+func unprepared(ended job.Ended) bool {
+	return doubtful(ended) && (ended.Err.Code == event.CodeInternalError || ended.Err.Code == event.CodeDiskFull)
+}
+
 // doubtful reports whether a job has failed as others may, and not by its own fault: before its environment was there, or because a disk is full.
 func doubtful(ended job.Ended) bool {
 	return ended.Err != nil && ended.Err.Kind == event.ErrorSystem && (ended.Prepared.IsZero() || ended.Err.Code == event.CodeDiskFull)

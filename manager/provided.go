@@ -211,13 +211,18 @@ func (r *run) settle(on *machines.Level) {
 	r.on, r.running.Machine = on, on.Machine().Name
 }
 
-// giveBack gives back what a job had of a provider.
-func (r *run) giveBack() {
+// giveBack gives back what a job had of a provider. The machine learns how the job ended there, if it began there.
+func (r *run) giveBack(ended job.Ended) {
 	if r.reserved == nil || r.entry.supply == nil {
 		return
 	}
 	fault := ""
 	if r.on != nil {
+		if unprepared(ended) {
+			r.on.Failed(ended.Err)
+		} else if !ended.Prepared.IsZero() {
+			r.on.Failed(nil)
+		}
 		fault = r.on.Fault()
 		_ = r.on.Close() // it cannot fail
 	}

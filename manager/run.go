@@ -177,7 +177,7 @@ func (m *Manager) run(ctx context.Context, r *run) job.Ended {
 	o.Level, o.Refused = level, wrong
 	r.provide(&o)
 	ended := job.Run(m.working, m.kill, r.from, runner, o)
-	r.giveBack()
+	r.giveBack(ended)
 	m.done(r, ended)
 	return ended
 }
@@ -201,7 +201,7 @@ func (m *Manager) adoptJob(ctx context.Context, r *run, record job.Record, taken
 	o.Adopted = taken
 	r.provide(&o)
 	ended := job.Adopt(m.working, m.kill, record, o)
-	r.giveBack()
+	r.giveBack(ended)
 	m.done(r, ended)
 }
 

@@ -34,6 +34,8 @@ const (
 	goneTime = 5 * time.Second
 	// closeTime is how long Close waits for levels that nobody uses to be closed.
 	closeTime = 10 * time.Second
+	// maxFailures is how many jobs in a row a machine may fail before they could run.
+	maxFailures = 2
 )
 
 // Options are those of an Opener.
@@ -73,7 +75,9 @@ type kept struct {
 	uses *usage.Book
 	disk *disk.Disk
 
-	levels int // that are open, under Opener.mu
+	levels   int   // that are open, under Opener.mu
+	failures int   // of jobs in a row, see Level.Failed; under Opener.mu
+	failed   error // the last of them
 }
 
 // New makes an opener.
@@ -170,7 +174,7 @@ func (o *Opener) Disks() map[string]*disk.Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range o.kept {
-		if s := k.disk.Status(); s != nil && !s.Looked.IsZero() {
+		if s := k.disk.Status(); k.levels > 0 && s != nil && !s.Looked.IsZero() {
 			all[k.name] = s
 		}
 	}
@@ -300,7 +304,7 @@ func (o *Opener) finish(s *shared, forGood bool) {
 func (o *Opener) close(s *shared) {
 	s.closing.Do(func() {
 		o.mu.Lock()
-		if s.kept.levels--; s.kept.levels == 0 {
+		if s.kept.levels--; s.kept.levels == 0 && s.kept.failures == 0 { // the next job may fail, too
 			delete(o.kept, s.state)
 		}
 		o.mu.Unlock()
@@ -368,7 +372,24 @@ func (l *Level) Fault() string {
 	if err := l.shared.host.Err(); err != nil {
 		return err.Error()
 	}
+	l.opener.mu.Lock()
+	defer l.opener.mu.Unlock()
+	if k := l.shared.kept; k.failures >= maxFailures {
+		return fmt.Sprintf("%d jobs in a row could not run there, and not by their own fault: %v", k.failures, k.failed)
+	}
 	return ""
+}
+
+// Failed notes that a job could not run on the machine, not by its own fault; nil: it could.
+func (l *Level) Failed(err error) {
+	l.opener.mu.Lock()
+	defer l.opener.mu.Unlock()
+	k := l.shared.kept
+	if k.failed = err; err == nil {
+		k.failures = 0
+		return
+	}
+	k.failures++
 }
 
 // Rank is that of the level, or of a machine of the job's own.

@@ -4,6 +4,7 @@ package machines_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,5 +138,34 @@ func TestAFullMachineIsOfNoUseToAJob(t *testing.T) {
 	defer own.Close()
 	if err := own.Room(t.Context()); err != nil {
 		t.Error("on a machine of its own:", err)
+	}
+}
+
+func TestAMachineThatFailsJobsInARowIsOfNoUseToOthers(t *testing.T) {
+	level := &slow{sweeping: make(chan struct{})}
+	o := machines.New(machines.Options{
+		Connect: func(context.Context, provider.Access) (host.Host, error) { return local.New(), nil },
+		Open:    func(context.Context, executor.Level, executor.Setup) (executor.Executor, error) { return level, nil },
+		Setup:   executor.Setup{State: t.TempDir()},
+	})
+	defer o.Close()
+	full := errors.New("mkdir /tmp/rung: no space left on device")
+	for i, job := range []struct {
+		failed error
+		fault  string
+	}{
+		{full, ""}, {nil, ""}, {full, ""}, {full, "2 jobs in a row could not run there, and not by their own fault: mkdir /tmp/rung: no space left on device"},
+	} {
+		l, err := o.Level(t.Context(), &provider.Machine{Name: "builder-1", Life: executor.NewLife(), Fresh: true}, executor.None) // its level is closed after each job
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Failed(job.failed)
+		if got := l.Fault(); got != job.fault {
+			t.Errorf("after job %d: %q", i+1, got)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -169,7 +169,10 @@ func loadError(ctx context.Context, ref string, err error) *event.Error {
 		return hinted(event.NewError(event.CodeComponentDenied, "%v", err), denied.Hint)
 	}
 	var fetch *source.FetchError
-	if errors.As(err, &fetch) {
+	switch {
+	case scarcity.DiskFull(err): // here: what was fetched could not be written
+		return hinted(event.NewError(event.CodeDiskFull, "%v", err), event.HintDisk)
+	case errors.As(err, &fetch):
 		return hinted(event.NewError(event.CodeFetchFailed, "%v", err), fetch.Hint)
 	}
 	if errors.Is(err, fs.ErrPermission) {

@@ -38,8 +38,14 @@ own() {
 usable() {
   mkdir -p "$1" && own "$1" || return 1
   probe=$1/.probe-$$
-  { printf '#!/bin/sh\nexit 0\n' >"$probe"; } && chmod 700 "$probe" && "$probe"
-  code=$?
+  # cat says why it cannot write, which the printf of some shells does not
+  if said=$(printf '#!/bin/sh\nexit 0\n' | cat 2>&1 >"$probe"); then
+    chmod 700 "$probe" && "$probe"
+    code=$?
+  else
+    code=1
+    echo "cannot write into $1: $said"
+  fi
   rm -f "$probe"
   return "$code"
 }

@@ -102,6 +102,20 @@ func TestPut(t *testing.T) {
 			t.Errorf("it is at %s", path)
 		}
 	})
+	t.Run("names a disk that is full already", func(t *testing.T) {
+		disk := hosttest.SmallDisk(t)
+		folder := filepath.Join(disk, ".cache", "rung", "programs")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(disk, "full"), make([]byte, 1<<20), 0o600); err == nil {
+			t.Fatal("the disk is large")
+		}
+		h := connect(t, options(hosttest.StartSSHD(t, "SetEnv HOME="+disk+" TMPDIR="+disk)))
+		if _, err := h.Put(t.Context(), program(t, text)); !errors.Is(err, host.ErrNoSpace) || !strings.Contains(err.Error(), "cannot write into "+folder) {
+			t.Error(err)
+		}
+	})
 	t.Run("names a full disk, and leaves nothing there", func(t *testing.T) {
 		disk := hosttest.SmallDisk(t)
 		s := hosttest.StartSSHD(t, "SetEnv HOME="+disk)
