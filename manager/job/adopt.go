@@ -75,10 +75,12 @@ func Adopt(ctx context.Context, kill *session.Kill, r Record, o Options) Ended {
 // bringLog makes the log of a job of another host what the record has of it. What is not in the record is shown again from the job's events, which give the same bytes.
 func bringLog(j *job) error {
 	switch r := &j.record; {
-	case !j.o.Elsewhere || j.log.Size() > 0:
+	case !j.o.Elsewhere:
 		return nil
-	case r.Rest != nil:
+	case r.Rest != nil && j.log.Size() < r.Rest.Size(): // this host may have had the job before, and not to its end
 		return j.log.Bring(*r.Rest)
+	case j.log.Size() > 0:
+		return nil
 	case r.Earlier > 0: // GitLab has it, as no attempt begins before
 		return j.log.Bring(joblog.Rest{Offset: r.Earlier})
 	}

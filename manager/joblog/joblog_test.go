@@ -464,35 +464,66 @@ func TestAFileIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// A log whose beginning only GitLab has, and which another host has brought to its end.
+// A log whose beginning only GitLab has, and which another host has brought to its end. This one may have had the job before.
 func TestTheRestOfALogIsSentFromAnotherHost(t *testing.T) {
 	t.Parallel()
+	for _, had := range []string{"", "012"} {
+		w := newWorld(t, gitlabtest.Options{})
+		first := w.send(joblog.SenderOptions{First: time.Millisecond, Interval: time.Millisecond})
+		w.append("0123456789")
+		if err := w.job.WaitLog(t.Context(), "9"); err != nil {
+			t.Fatal(err)
+		}
+		first.Stop()
+		w.append("abc")
+		rest, err := first.Rest()
+		if err != nil || rest.Size() != 13 {
+			t.Fatalf("%+v, %v", rest, err)
+		}
+		if w.log, err = joblog.Open(filepath.Join(t.TempDir(), "log")); err != nil {
+			t.Fatal(err)
+		}
+		w.append(had)
+		if err := w.log.Bring(*rest); err != nil {
+			t.Fatal(err)
+		}
+		w.sentRanges()
+		if err := w.send(joblog.SenderOptions{}).Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.finished(gitlab.Success); got.Log != "0123456789abc" {
+			t.Errorf("%q, sent as %s", got.Log, w.sentRanges())
+		}
+		if err := w.log.Bring(*rest); err == nil {
+			t.Error("a log that is there is replaced")
+		}
+	}
+}
+
+func TestALogThatIsShownAgainAfterItsHostHadTheJobBeforeIsNoLoss(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, gitlabtest.Options{})
-	first := w.send(joblog.SenderOptions{First: time.Millisecond, Interval: time.Millisecond})
 	w.append("0123456789")
+	first := w.send(joblog.SenderOptions{First: time.Millisecond, Interval: time.Millisecond})
 	if err := w.job.WaitLog(t.Context(), "9"); err != nil {
 		t.Fatal(err)
 	}
 	first.Stop()
-	w.append("abc")
-	rest, err := first.Rest()
-	if err != nil || rest.Offset+int64(len(rest.Content)) != 13 {
-		t.Fatalf("%+v, %v", rest, err)
-	}
+	var err error
 	if w.log, err = joblog.Open(filepath.Join(t.TempDir(), "log")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.log.Bring(*rest); err != nil {
-		t.Fatal(err)
-	}
+	w.append("012")
 	w.sentRanges()
-	if err := w.send(joblog.SenderOptions{}).Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
+	again := w.send(joblog.SenderOptions{First: time.Millisecond, Interval: time.Millisecond, Note: func(err error) { t.Error(err) }})
+	for range 2 { // the answer to the first one has been read
+		<-w.ranges
+	}
+	w.append("3456789abc")
+	if err := again.Finish(t.Context(), gitlab.Update{State: gitlab.Success}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.finished(gitlab.Success); got.Log != "0123456789abc" {
 		t.Errorf("%q, sent as %s", got.Log, w.sentRanges())
-	}
-	if err := w.log.Bring(*rest); err == nil {
-		t.Error("a log that is there is replaced")
 	}
 }

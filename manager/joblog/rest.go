@@ -18,6 +18,9 @@ type Rest struct {
 	Output  gitlab.Output `json:"output"` // of the whole log; zero: it is not known
 }
 
+// Size is that of the whole log.
+func (r *Rest) Size() int64 { return r.Offset + int64(len(r.Content)) }
+
 // Rest stops to send, and returns what GitLab does not have of a log that is whole.
 func (s *Sender) Rest() (*Rest, error) {
 	s.Stop()
@@ -33,12 +36,12 @@ func (s *Sender) Rest() (*Rest, error) {
 	return &Rest{Offset: s.sent, Content: content, Output: gitlab.Output{Checksum: sum, Bytesize: size}}, err
 }
 
-// Bring makes a log that is empty one that ends so. Its beginning is zeros, which GitLab is never sent, because it has its own.
+// Bring makes a log that is empty, or has lost its end, one that ends so. Its beginning is zeros, which GitLab is never sent, because it has its own.
 func (f *File) Bring(r Rest) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file == nil || f.length() > 0 {
-		return errors.New("internal error: the job's log is not empty")
+	if f.file == nil || f.length() > 0 && f.length() >= r.Size() {
+		return errors.New("internal error: the job's log is whole")
 	}
 	if err := f.file.Truncate(r.Offset); err != nil {
 		return fmt.Errorf("writing the job's log: %w", err)
@@ -46,7 +49,7 @@ func (f *File) Bring(r Rest) error {
 	if _, err := f.file.WriteAt(r.Content, r.Offset); err != nil {
 		return fmt.Errorf("writing the job's log: %w", err)
 	}
-	f.size, f.brought = r.Offset+int64(len(r.Content)), &r
+	f.size, f.brought = r.Size(), &r
 	return nil
 }
 

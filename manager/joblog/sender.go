@@ -124,7 +124,7 @@ func (s *Sender) run(ctx context.Context) {
 			}
 			return
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errBeyond) { // the log of a job that came back to this host may not be shown to its end again: Finish knows
 			s.opts.Note(err)
 		}
 		wait := min(s.interval, s.opts.Touch)
