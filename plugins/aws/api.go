@@ -27,6 +27,9 @@ type api struct {
 	limiter instancegroup.Limiter
 }
 
+// credentialsAdvice says where credentials can come from. Those of the environment are there only if somebody has passed them on.
+const credentialsAdvice = `set "profile" or "credentials_file", run on a machine with an instance profile, or pass variables such as AWS_ACCESS_KEY_ID on with plugin_environment in [runners.fleet] (rung plugin test: --environment)`
+
 // tryTime bounds one try of a call.
 const tryTime = 30 * time.Second
 
@@ -54,10 +57,10 @@ func openAPI(ctx context.Context, o Options) (*api, error) {
 		return nil, fmt.Errorf("the configuration of AWS: %w", err)
 	}
 	if c.Region == "" {
-		return nil, errors.New(`the region is unknown: set the option "region", or AWS_REGION`)
+		return nil, errors.New(`the region is unknown: set the option "region", or pass AWS_REGION on with plugin_environment in [runners.fleet] (rung plugin test: --environment)`)
 	}
 	if _, err := c.Credentials.Retrieve(ctx); err != nil {
-		return nil, &instancegroup.Error{Kind: instancegroup.ErrUnauthorised, Message: fmt.Sprintf("no credentials of AWS: %v", err), Err: err}
+		return nil, &instancegroup.Error{Kind: instancegroup.ErrUnauthorised, Message: fmt.Sprintf("no credentials of AWS: %v; %s", err, credentialsAdvice), Err: err}
 	}
 	return &api{
 		scaling: autoscaling.NewFromConfig(c), ec2: ec2.NewFromConfig(c), connect: ec2instanceconnect.NewFromConfig(c), queue: sqs.NewFromConfig(c),

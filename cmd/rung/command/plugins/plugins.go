@@ -2,6 +2,7 @@
 package plugins
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +12,14 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/executor/plugin"
@@ -47,6 +51,7 @@ func Command(p *command.Program) *cobra.Command {
 // trial are the flags of test.
 type trial struct {
 	options, stepRunner, image, only string
+	environment                      []string
 	verbose, nothing                 bool
 	paid                             paidFlags
 }
@@ -71,6 +76,8 @@ twice, that they outlive the process of the plugin, and some fifteen things more
 none. With the options that it is given it must have room for 2 instances. In a cloud, they cost money: begin with --dry, then use --max-cost. Give it
 a group that nobody else uses.
 
+A plugin gets few variables of the environment, here as from a runner. --environment gives it more, as plugin_environment of [runners.fleet] does: credentials of a cloud, say.
+
 With --max-cost, no request is made that could cost more in all, by the prices and the billing of the plugin's offers or of --price. Each is written to a
 ledger before it is made. However the test ends, what is left is ended; if it is killed, the next test or --clean does that, with the same options. The
 last line says what was spent at most, and that nothing is left.
@@ -79,12 +86,13 @@ Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
   rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --dry
-  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --max-cost 1.5
+  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --environment AWS_ACCESS_KEY_ID --environment AWS_SECRET_ACCESS_KEY --max-cost 1.5
   rung plugin test ./provider-plugin-command --options "$(cat options.json)"
   rung plugin test ./group-plugin-static --options "$(cat hosts.json)"`,
 		Args: command.Arguments(1, 1, "FILE"),
 	}
 	cmd.Flags().StringVar(&t.options, "options", "", "give the plugin these options, as `JSON`")
+	cmd.Flags().StringArrayVar(&t.environment, "environment", nil, "give the plugin this variable, `NAME[=VALUE]`, beside PATH, HOME and the like; may be repeated. NAME alone is for the value that it has here")
 	cmd.Flags().StringVar(&t.image, "image", "", "run jobs in this `IMAGE`, which has a POSIX shell")
 	cmd.Flags().StringVar(&t.only, "only", "", "try only cases that have this `TEXT` in them")
 	cmd.Flags().StringVar(&t.stepRunner, "step-runner", "", "run jobs with this step-runner `FILE`, which is else the one beside rung")
@@ -95,11 +103,12 @@ Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 
 		if t.options != "" && !json.Valid([]byte(t.options)) {
 			return exit.Usage("--options must be JSON, such as '{\"command\": [\"nice\"]}'")
 		}
-		if err := t.paid.check(cmd, t.nothing); err != nil {
+		if err := cmp.Or(t.checkEnvironment(p), t.paid.check(cmd, t.nothing)); err != nil {
 			return err
 		}
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nothing reads it; without it the death of the output's reader would leave machines
 		err := t.run(ctx, p, args[0])
 		if ctx.Err() != nil {
 			return exit.Coded(exit.Interrupted, "the test was stopped: %v", context.Cause(ctx))
@@ -109,9 +118,23 @@ Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 
 	return cmd
 }
 
+// checkEnvironment refuses what names no variable, or one that has no value: the plugin would blame something else.
+func (t *trial) checkEnvironment(p *command.Program) error {
+	for _, variable := range t.environment {
+		name, _, valued := strings.Cut(variable, "=")
+		switch {
+		case name == "":
+			return exit.Usage("--environment must be NAME or NAME=VALUE, such as AWS_PROFILE=ci, not %q", variable)
+		case !valued && p.Getenv(name) == "":
+			return exit.Usage("--environment %s: the variable is not set; export it, or use %[1]s=VALUE", name)
+		}
+	}
+	return nil
+}
+
 // run tries the plugin of a file.
 func (t *trial) run(ctx context.Context, p *command.Program, file string) error {
-	config := pluginhost.Config{Name: nameOf(file), File: file, Log: slog.New(slog.DiscardHandler)}
+	config := pluginhost.Config{Name: nameOf(file), File: file, Env: supplies.Variables(p, t.environment), Log: slog.New(slog.DiscardHandler)}
 	if t.options != "" {
 		config.Options = json.RawMessage(t.options)
 	}
