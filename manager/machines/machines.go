@@ -304,7 +304,7 @@ func (o *Opener) finish(s *shared, forGood bool) {
 func (o *Opener) close(s *shared) {
 	s.closing.Do(func() {
 		o.mu.Lock()
-		if s.kept.levels--; s.kept.levels == 0 && s.kept.failures == 0 { // the next job may fail, too
+		if s.kept.levels--; s.kept.levels == 0 && (s.kept.failures == 0 || s.kept.failures >= maxFailures) { // else the next job may fail, too
 			delete(o.kept, s.state)
 		}
 		o.mu.Unlock()
