@@ -86,7 +86,7 @@ type Manager struct {
 	o        Options
 	identity string // of this manager, whatever process it is
 	store    *store.Store
-	ledgers  string
+	left     string // the folder of the ledgers of what is made on this machine
 	slots    *slots
 	read     atomic.Pointer[config.Config] // the configuration, for its places; else it is config
 
@@ -145,12 +145,13 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		identity: identity,
-		o:        o, store: kept, ledgers: filepath.Join(o.State, "environments"),
+		o:        o, store: kept,
 		slots: newSlots(o.Config.Concurrent), kill: job.NewKill(), running: map[*run]bool{}, issued: map[string]store.Next{}, freed: make(chan struct{}),
 		terminals: terminals{log: o.Log}, adopted: make(chan struct{}),
 	}
+	m.left = m.ledgers()
 	if o.Fresh {
-		if m.ledgers, err = ledger.Folder(); err != nil {
+		if m.left, err = ledger.Folder(); err != nil {
 			kept.Close()
 			return nil, err
 		}
@@ -161,7 +162,7 @@ func New(o Options) (*Manager, error) {
 		if o.Fresh { // nobody would go on with the job
 			lease = executor.Lease{}
 		}
-		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.environments(), Lease: lease, Uses: uses})
+		opened, err := o.Open(ctx, r, of, executor.Setup{Program: o.Program, State: m.left, Lease: lease, Uses: uses})
 		return opened, placed(m, r, config.PluginOptions, err)
 	})
 	m.disk = disk.New(disk.Options{Limits: space{m}.limits, Storers: space{m}.storers, Here: true, Folders: []string{o.State}, Log: o.Log})
@@ -176,8 +177,9 @@ func (m *Manager) owner() string {
 	return "manager-" + hex.EncodeToString(sum[:6])
 }
 
-// environments is the folder of the ledgers.
-func (m *Manager) environments() string { return m.ledgers }
+// ledgers is the folder of the ledgers of environments that end with the state folder: those on machines, which end with their fleet, and all others unless
+// Options.Fresh is set.
+func (m *Manager) ledgers() string { return filepath.Join(m.o.State, "environments") }
 
 // Run adopts the jobs of the process before, asks for more, and returns when Drain, Stop or Kill was called and no job runs any more.
 func (m *Manager) Run(ctx context.Context) error {
@@ -350,7 +352,7 @@ func (m *Manager) sweep(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err := ledger.Expire(m.environments(), m.owner()); err != nil {
+	if err := ledger.Expire(m.left, m.owner()); err != nil {
 		m.o.Log.Warn("cannot list what earlier processes left behind", "error", err)
 	}
 	for _, l := range m.levels.all() {

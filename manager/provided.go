@@ -49,7 +49,7 @@ func (e *entry) openSupply(p *config.Provider) error {
 			return m.o.Open(ctx, e.settings(), level, setup)
 		},
 		Made:    func() string { return madeOf(e.settings()) },
-		Setup:   executor.Setup{Program: m.o.Program, State: m.environments(), Lease: executor.Lease{Owner: m.owner(), Keep: m.o.Keep, Elsewhere: m.o.Shared != nil}},
+		Setup:   executor.Setup{Program: m.o.Program, State: m.ledgers(), Lease: executor.Lease{Owner: m.owner(), Keep: m.o.Keep, Elsewhere: m.o.Shared != nil}},
 		Adopted: m.adopted, Limits: space{m}.limits, Log: e.log,
 		Note: func(err error) { e.log.Warn("job warning", "error", err) },
 	})
