@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/cmd/step-runner/command/exit"
 	"github.com/rungci/rung/executor/plugin"
@@ -86,7 +85,7 @@ Exit codes: 0 all of it holds · 1 something does not, or is left · 2 usage · 
 		Example: `  rung plugin test ./executor-plugin-wrap --options '{"command": ["nice"]}'
   rung plugin test ./executor-plugin-box --image alpine:3 --only sweep
   rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --dry
-  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --environment AWS_ACCESS_KEY_ID --environment AWS_SECRET_ACCESS_KEY --max-cost 1.5
+  rung plugin test ./group-plugin-aws --options "$(cat aws.json)" --max-cost 1.5
   rung plugin test ./provider-plugin-command --options "$(cat options.json)"
   rung plugin test ./group-plugin-static --options "$(cat hosts.json)"`,
 		Args: command.Arguments(1, 1, "FILE"),
@@ -132,9 +131,20 @@ func (t *trial) checkEnvironment(p *command.Program) error {
 	return nil
 }
 
+// variables are those of --environment, each with its value.
+func (t *trial) variables(p *command.Program) (env []string) {
+	for _, variable := range t.environment {
+		if !strings.Contains(variable, "=") {
+			variable += "=" + p.Getenv(variable)
+		}
+		env = append(env, variable)
+	}
+	return env
+}
+
 // run tries the plugin of a file.
 func (t *trial) run(ctx context.Context, p *command.Program, file string) error {
-	config := pluginhost.Config{Name: nameOf(file), File: file, Env: supplies.Variables(p, t.environment), Log: slog.New(slog.DiscardHandler)}
+	config := pluginhost.Config{Name: nameOf(file), File: file, Env: t.variables(p), Log: slog.New(slog.DiscardHandler)}
 	if t.options != "" {
 		config.Options = json.RawMessage(t.options)
 	}
