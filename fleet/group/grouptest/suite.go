@@ -170,7 +170,7 @@ func (tr *trial) create(r group.Request) []string {
 	for _, id := range created.Instances {
 		tr.made[id] = true
 	}
-	tr.eventually(fmt.Sprintf("%d new instances are listed", r.Count), func() bool { return len(tr.since(before)) >= r.Count })
+	tr.eventually(fmt.Sprintf("%d new instances are listed (a list has those with the label %s of their request: are labels lost?)", r.Count, group.OwnerLabel), func() bool { return len(tr.since(before)) >= r.Count })
 	var ids []string
 	for id := range tr.since(before) {
 		ids = append(ids, id)

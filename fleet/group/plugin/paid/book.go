@@ -10,7 +10,8 @@ const (
 	opened = "opened" // a group of an owner is open; nothing was made
 	create = "create" // instances are about to be asked for
 	failed = "failed" // they were refused, and none was made
-	seen   = "seen"   // instances exist
+	answer = "answer" // a request was answered with instances, which no list has shown yet
+	seen   = "seen"   // instances exist: a list has them
 	gone   = "gone"   // an instance does not exist any more
 	over   = "over"   // nothing is left of an owner
 )
@@ -27,7 +28,7 @@ type Entry struct {
 	Request string `json:"request,omitempty"`
 	Count   int    `json:"count,omitempty"`
 	Rate    *Rate  `json:"rate,omitempty"`
-	// Instances are those of seen and gone.
+	// Instances are those of answer, seen and gone.
 	Instances []string `json:"instances,omitempty"`
 }
 
@@ -52,13 +53,15 @@ type asked struct {
 	at      time.Time
 	rate    Rate
 	unseen  int
+	failed  bool // it made none, so that the same request is a new one
 }
 
-// instance is one that was seen.
+// instance is one that was made or seen.
 type instance struct {
-	rate  Rate
-	since time.Time
-	until time.Time // zero: it exists
+	rate   Rate
+	since  time.Time
+	until  time.Time // zero: it exists
+	listed bool      // a list has had it
 }
 
 // apply adds an entry.
@@ -79,12 +82,12 @@ func (b *book) apply(e Entry) {
 	case failed:
 		for _, one := range o.creates {
 			if one.request == e.Request {
-				one.unseen = 0
+				one.unseen, one.failed = 0, true
 			}
 		}
-	case seen:
+	case answer, seen:
 		for _, id := range e.Instances {
-			o.see(id, e.At)
+			o.see(id, e.At).listed = e.Kind == seen || o.instances[id].listed
 		}
 	case gone:
 		for _, id := range e.Instances {
@@ -98,9 +101,9 @@ func (b *book) apply(e Entry) {
 }
 
 // see adds an instance, which exists since the oldest request that it can be of.
-func (o *owner) see(id string, at time.Time) {
-	if o.instances[id] != nil {
-		return
+func (o *owner) see(id string, at time.Time) *instance {
+	if i := o.instances[id]; i != nil {
+		return i
 	}
 	i := &instance{since: at}
 	for _, one := range o.creates {
@@ -111,12 +114,24 @@ func (o *owner) see(id string, at time.Time) {
 		}
 	}
 	o.instances[id] = i
+	return i
 }
 
-// asks is the request with an ID; nil: there is none.
+// unlisted are the instances that a request was answered with and no list has shown.
+func (o *owner) unlisted() (ids []string) {
+	for id, i := range o.instances {
+		if !i.listed && i.until.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// asks is the request with an ID that has not failed; nil: there is none.
 func (o *owner) asks(request string) *asked {
 	for _, one := range o.creates {
-		if request != "" && one.request == request {
+		if request != "" && one.request == request && !one.failed {
 			return one
 		}
 	}

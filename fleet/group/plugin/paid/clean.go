@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -100,16 +101,24 @@ func (g *Group) end(ctx context.Context, o *owner) (ended int, err error) {
 	empty := time.Time{} // since when lists have none
 	for {
 		ids, err := g.exist(ctx)
+		g.ledger.mu.Lock()
+		uncertain, unlisted := o.uncertain(), o.unlisted()
+		g.ledger.mu.Unlock()
 		switch {
 		case err != nil:
+		case len(ids) == 0 && empty.IsZero() && len(unlisted) > 0:
+			if err = g.remove(ctx, unlisted); err == nil { // which may end them, and is no proof of it
+				empty = time.Now()
+			}
 		case len(ids) == 0:
 			if empty.IsZero() {
 				empty = time.Now()
 			}
-			g.ledger.mu.Lock()
-			uncertain := o.uncertain()
-			g.ledger.mu.Unlock()
-			if !uncertain || time.Since(empty) >= g.terms.Settle {
+			switch settled := time.Since(empty) >= g.terms.Settle; {
+			case settled && len(unlisted) > 0:
+				return len(met), fmt.Errorf("%s: a request was answered with it, and no list of the plugin has ever had it, as if its label %s were lost; look for it in the cloud, and then remove the file %s",
+					strings.Join(unlisted, ", "), group.OwnerLabel, filepath.Join(g.terms.Folder, ledgerFile))
+			case settled || !uncertain && len(unlisted) == 0:
 				return len(met), nil
 			}
 		default:

@@ -116,7 +116,7 @@ func (g *Group) answered(request string, made int, ids []string, err error) erro
 	var e Entry
 	switch {
 	case len(ids) > 0:
-		e = Entry{Kind: seen, Owner: g.owner, Instances: ids}
+		e = Entry{Kind: answer, Owner: g.owner, Instances: ids}
 	case made == 0 && err != nil && request != "" && !errors.Is(err, group.ErrUncertain) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		e = Entry{Kind: failed, Owner: g.owner, Request: request}
 	default:
@@ -170,12 +170,12 @@ func (l *Ledger) listed(name string, there map[string]bool) error {
 	}
 	var more, fewer []string
 	for id := range there {
-		if o.instances[id] == nil {
+		if i := o.instances[id]; i == nil || !i.listed {
 			more = append(more, id)
 		}
 	}
 	for id, i := range o.instances {
-		if i.until.IsZero() && !there[id] {
+		if i.listed && i.until.IsZero() && !there[id] { // a list may be behind what was made
 			fewer = append(fewer, id)
 		}
 	}

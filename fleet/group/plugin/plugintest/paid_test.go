@@ -84,6 +84,14 @@ func (c *costly) IncreaseShape(ctx context.Context, r group.Request) ([]string, 
 	return ids, err
 }
 
+// List may know nothing of what was made.
+func (c *costly) List(ctx context.Context, update func(group.Instance)) error {
+	if c.is("lists") == "nothing" {
+		return ctx.Err()
+	}
+	return c.Group.List(ctx, update)
+}
+
 // Decrease may not work.
 func (c *costly) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	if c.is("deletes") == "fail" {
@@ -225,6 +233,24 @@ func TestWhatCannotBeEndedIsNamedAndEndedLater(t *testing.T) {
 	nothingLeft(t, folder, bill)
 	if bill, err := trialOf(folder, "", "").Clean(t.Context()); bill != nil || err != nil {
 		t.Errorf("once more: %v, %v", bill, err)
+	}
+}
+
+func TestWhatNoListHasShownIsNamed(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	trial := trialOf(folder, "lists=nothing", "two requests")
+	trial.Paid.Patience = time.Second
+	var details []string
+	_, bill, err := run(t, trial, func(r plugintrial.Result) { details = append(details, r.Details...) })
+	if err != nil || bill == nil || bill.Left == nil || !strings.Contains(bill.String(), "fake-0: a request was answered with it, and no list of the plugin has ever had it, as if its label rung-owner were lost") {
+		t.Errorf("%v, %v", bill, err)
+	}
+	if !strings.Contains(strings.Join(details, "\n"), "are labels lost?") {
+		t.Errorf("the case says %q", details)
+	}
+	if bill, err = trialOf(folder, "lists=nothing", "").Clean(t.Context()); err != nil || bill == nil || bill.Left == nil {
+		t.Errorf("later: %v, %v", bill, err)
 	}
 }
 
