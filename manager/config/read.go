@@ -67,7 +67,7 @@ func Lint(path string) (*Report, error) {
 	}
 	report := Check(path, text, os.Getenv)
 	if info, err := os.Stat(path); err == nil && report.Config != nil {
-		report.Problems = append(append(permissions(path, info.Mode(), report.Config), AsRoot(report.Config)...), report.Problems...)
+		report.Problems = slices.Concat(permissions(path, info.Mode(), report.Config), stateKey(report.Config.StateStorage.KeyFile), AsRoot(report.Config), report.Problems)
 	}
 	return report, nil
 }
@@ -88,6 +88,19 @@ func permissions(path string, mode fs.FileMode, c *Config) []problems.Problem {
 		}}}
 	}
 	return nil
+}
+
+// stateKey says that all users can read the key of the shared state, with which they can read what is in it. A group may: volumes of Kubernetes are a group's.
+func stateKey(path string) []problems.Problem {
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o004 == 0 {
+		return nil
+	}
+	return []problems.Problem{{Warning: true, Rule: "config/readable-key", Diagnostic: diag.Diagnostic{
+		Span:    diag.Span{File: path},
+		Message: fmt.Sprintf("state_storage.key_file: all users on this machine can read the key of the shared state (mode %04o)", info.Mode().Perm()),
+		Hint:    "chmod 600 " + path,
+	}}}
 }
 
 // RuleRoot is the rule of the warning that jobs run as root.
