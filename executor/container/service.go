@@ -3,8 +3,10 @@ package container
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -51,7 +53,7 @@ func (v *preparation) makeNetwork(ctx context.Context) error {
 	}
 	calling, cancel := making(ctx)
 	defer cancel()
-	id, err := v.executor.client.Networks.Create(calling, engine.Network{
+	id, err := v.executor.createNetwork(calling, engine.Network{
 		Name: v.name, Labels: v.labels(), Internal: v.job.Network != executor.NetworkDefault,
 		IPv6: o.IPv6 && v.job.Network == executor.NetworkDefault, // an engine's machine has an address of IPv6 on every such network
 		MTU:  o.MTU,
@@ -63,7 +65,38 @@ func (v *preparation) makeNetwork(ctx context.Context) error {
 	if err == nil && v.job.Network != executor.NetworkDefault {
 		v.executor.engine.refuseFrom(calling, id)
 	}
-	return v.executor.failed(calling, "making a network for the job and its services", err)
+	err = v.executor.failed(calling, "making a network for the job and its services", err)
+	if engine.NoSubnet(err) {
+		err = fmt.Errorf("%w; raise default-address-pools in the engine's daemon.json, or let jobs share a network by network_mode", err)
+	}
+	return err
+}
+
+const (
+	// subnetBits is the size of a network that an engine has no addresses for: 29 containers.
+	subnetBits = 27
+	// subnetTries bounds how many subnets are tried.
+	subnetTries = 32
+)
+
+// subnets are where they are: in the range for measurements (RFC 2544), of which nothing is on the Internet.
+var subnets = netip.MustParsePrefix("198.18.0.0/17")
+
+// createNetwork makes a network. One that the engine has no addresses for has some of subnets: random ones, so that jobs that start at once do not all try the same.
+func (e *Executor) createNetwork(ctx context.Context, n engine.Network) (id string, err error) {
+	id, full := e.client.Networks.Create(ctx, n)
+	if !engine.NoSubnet(full) {
+		return id, full
+	}
+	for range subnetTries {
+		at := subnets.Addr().As4()
+		binary.BigEndian.PutUint32(at[:], binary.BigEndian.Uint32(at[:])|rand.Uint32N(1<<(subnetBits-subnets.Bits()))<<(32-subnetBits))
+		n.Subnet = netip.PrefixFrom(netip.AddrFrom4(at), subnetBits)
+		if id, err = e.client.Networks.Create(ctx, n); !engine.SubnetTaken(err) {
+			return id, err
+		}
+	}
+	return "", full
 }
 
 // startServices makes the network and starts the services on it.

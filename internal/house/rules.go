@@ -303,6 +303,7 @@ var textReaders = map[string]string{
 	"steps/event/error.go": "messages of older traces begin with the step",
 	"ui/ending.go":         "a view does not print the same sentence twice",
 
+	"executor/container/engine/network.go": "engines say in words alone that they have no addresses left, or that a network has them",
 	"executor/container/image.go":          "engines say in words alone what is wrong with an image",
 	"executor/container/imagefault.go":     "engines say in words alone why a container cannot be made or started",
 	"executor/container/owner.go":          "so does Podman about a user",

@@ -137,6 +137,10 @@ func TestCalls(t *testing.T) {
 			func(c *Client) (any, error) {
 				return c.Networks.Create(t.Context(), Network{Name: "n", Internal: true})
 			}, "abc"},
+		{"make a network with addresses", exchange{ask: `POST /v1.41/networks/create {"Name":"n","Driver":"bridge","Labels":null,"IPAM":{"Config":[{"Subnet":"198.18.0.32/27"}]}}`, status: 201, answer: `{"Id":"abc"}`},
+			func(c *Client) (any, error) {
+				return c.Networks.Create(t.Context(), Network{Name: "n", Subnet: netip.MustParsePrefix("198.18.0.32/27")})
+			}, "abc"},
 		{"ask what a machine has", exchange{ask: "GET /v1.41/info ", answer: `{"NCPU":2,"MemoryLimit":true,"PidsLimit":true,"CpuCfsQuota":true,"CPUSet":true,"Runtimes":{"runsc":{"path":"runsc"}}}`},
 			func(c *Client) (any, error) { return c.Info(t.Context()) }, Info{NCPU: 2, MemoryLimit: true, PidsLimit: true, CPUCfsQuota: true, CPUSet: true, Runtimes: map[string]struct{}{"runsc": {}}}},
 		{"list networks", exchange{ask: "GET /v1.41/networks?filters=%7B%22label%22%3A%5B%22l%3Dv%22%5D%7D ", answer: `[]`},
@@ -165,5 +169,25 @@ func TestCalls(t *testing.T) {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
+	}
+}
+
+func TestAnEngineWithoutAddressesIsTold(t *testing.T) {
+	for text, want := range map[string]struct{ none, taken bool }{
+		"could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network": {none: true},
+		"all predefined address pools have been fully subnetted":                                                     {none: true},
+		"could not find free subnet from subnet pools":                                                               {none: true},
+		"Pool overlaps with other one on this address space":                                                         {taken: true},
+		"invalid pool request: Pool overlaps with other one on this address space":                                   {taken: true},
+		"subnet 198.18.0.32/27 is already used on the host or by another config":                                     {taken: true},
+		"network with name n already exists":                                                                         {},
+	} {
+		err := fmt.Errorf("making it: %w", &Error{Status: 500, Message: text})
+		if NoSubnet(err) != want.none || SubnetTaken(err) != want.taken {
+			t.Errorf("%s: %t, %t", text, NoSubnet(err), SubnetTaken(err))
+		}
+	}
+	if NoSubnet(nil) || SubnetTaken(nil) || SubnetTaken(errors.New("overlap")) {
+		t.Error("what no engine says counts")
 	}
 }

@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Networks are the calls about networks.
@@ -25,7 +28,15 @@ type Network struct {
 	IPv6     bool   // it has addresses of IPv6, too
 	MTU      int    // bytes of its largest packet; 0 is the engine's own
 	Bridge   string // the interface of the machine, at most 15 characters; "" is one that the engine names
+	// Subnet are its addresses of IPv4; the zero value is for the engine to choose.
+	Subnet netip.Prefix
 }
+
+// subnet is one range of a network's addresses.
+type subnet struct{ Subnet netip.Prefix }
+
+// ipam says which addresses a network has.
+type ipam struct{ Config []subnet }
 
 // Create makes a network of the engine's machine and returns its id.
 func (c Networks) Create(ctx context.Context, n Network) (id string, err error) {
@@ -35,7 +46,11 @@ func (c Networks) Create(ctx context.Context, n Network) (id string, err error) 
 		EnableIPv6   bool `json:",omitempty"`
 		Labels       map[string]string
 		Options      map[string]string `json:",omitempty"`
-	}{n.Name, "bridge", n.Internal, n.IPv6, n.Labels, map[string]string{}}
+		IPAM         *ipam             `json:",omitempty"`
+	}{n.Name, "bridge", n.Internal, n.IPv6, n.Labels, map[string]string{}, nil}
+	if n.Subnet.IsValid() {
+		body.IPAM = &ipam{[]subnet{{n.Subnet}}}
+	}
 	if n.Internal {
 		body.Options[hidden] = "true"
 	}
@@ -48,6 +63,28 @@ func (c Networks) Create(ctx context.Context, n Network) (id string, err error) 
 	var made identified
 	err = c.client.post(ctx, "/networks/create", nil, body, &made)
 	return made.ID, err
+}
+
+// NoSubnet reports whether an engine has no addresses left for a network, by the error of Networks.Create: those of a default Docker are enough for some 30.
+func NoSubnet(err error) bool {
+	return says(err,
+		"non-overlapping IPv4 address pool",                  // Docker
+		"predefined address pools have been fully subnetted", // Docker since version 25
+		"could not find free subnet from subnet pools",       // Podman
+	)
+}
+
+// SubnetTaken reports whether another network has some of Network.Subnet, by the error of Networks.Create.
+func SubnetTaken(err error) bool {
+	return !NoSubnet(err) && says(err, "overlap", "is already used on the host") // Docker; Podman
+}
+
+// says reports whether an engine refused a call with one of the texts: the status of these errors differs from version to version.
+func says(err error, texts ...string) bool {
+	if Status(err) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // NetworkState is what is known of a network.
