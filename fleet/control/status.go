@@ -88,7 +88,7 @@ func (f *Fleet) Status() Status {
 		one := MachineStatus{InstanceRecord: m.rec, Since: m.since, CheckError: textOf(m.health.err)}
 		switch m.rec.State {
 		case scale.Requested:
-			one.PreparingError = f.scale.Unmade(m.request)
+			one.PreparingError = scale.Unmade(f.scale, m.request)
 		case scale.Creating:
 			if one.PreparingError = textOf(m.prepareErr); m.rec.Instance == "" {
 				one.PreparingError = "its group has accepted to make it, and no list has it yet"

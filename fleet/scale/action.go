@@ -146,7 +146,7 @@ func (f *Fleet) CreateFailed(now time.Time, request string, err error) {
 }
 
 // Unmade says why a machine does not exist yet that is asked for again and again, and when it is next; empty if no attempt has failed.
-func (f *Fleet) Unmade(request string) string {
+func Unmade(f *Fleet, request string) string {
 	m := f.requests[request]
 	if m == nil || m.state != Requested || m.unready == "" {
 		return ""

@@ -645,7 +645,7 @@ func TestACreateThatIsNotAnsweredIsRepeatedUnderItsID(t *testing.T) {
 	c.decide()
 	c.fleet.CreateFailed(c.now, "f-1", errors.New("the connection was closed"))
 	next := "the connection was closed; the next attempt is at " + c.now.Add(5*time.Second).UTC().Format(time.TimeOnly)
-	for _, got := range []string{c.fleet.Explain(c.now)[0].Why, c.fleet.ExplainJob(c.now, "job"), c.fleet.Shortage("job"), c.fleet.Unmade("f-1")} {
+	for _, got := range []string{c.fleet.Explain(c.now)[0].Why, c.fleet.ExplainJob(c.now, "job"), c.fleet.Shortage("job"), scale.Unmade(c.fleet, "f-1")} {
 		if !strings.HasSuffix(got, next) {
 			t.Errorf("%q does not say %q", got, next)
 		}
