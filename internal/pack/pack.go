@@ -61,6 +61,8 @@ type Options struct {
 	Workers int
 	// Owners writes who owns the entries into zip archives, where the system has users with numbers.
 	Owners bool
+	// Readable leaves out, with a warning, what this user may not read; else it is an error.
+	Readable bool
 }
 
 func (o Options) workers() int {
@@ -75,9 +77,10 @@ type Reason int
 
 // The reasons of warnings.
 const (
-	Missing Reason = iota + 1 // the file is not there
-	Special                   // a pipe, a socket or a device
-	Git                       // see ExtractOptions.NoGit
+	Missing    Reason = iota + 1 // the file is not there
+	Special                      // a pipe, a socket or a device
+	Git                          // see ExtractOptions.NoGit
+	Unreadable                   // see Options.Readable
 )
 
 // Warning names an entry that was left out.
@@ -92,6 +95,8 @@ func (w Warning) String() string {
 	switch w.Reason {
 	case Missing:
 		return fmt.Sprintf("%q is left out: there is no such file", w.Name)
+	case Unreadable:
+		return fmt.Sprintf("%q is left out: the job's user may not read it", w.Name)
 	case Git:
 		return fmt.Sprintf("%q is left out: an archive may not change what is in .git, which decides what git runs", w.Name)
 	}
@@ -130,6 +135,8 @@ type source struct {
 	folder  *os.Root // that of the latest entry, so that not every one is looked up from the root
 	at      string
 	summary *Summary
+	// readable is Options.Readable.
+	readable bool
 }
 
 // item is an entry of a folder.
@@ -179,6 +186,10 @@ func (s *source) read() (*item, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			s.summary.Warnings = append(s.summary.Warnings, Warning{Reason: Missing, Name: name})
+		case s.readable && errors.Is(err, fs.ErrPermission):
+			s.summary.Warnings = append(s.summary.Warnings, Warning{Reason: Unreadable, Name: name})
+		case errors.Is(err, fs.ErrPermission):
+			return nil, fmt.Errorf("packing %q: %w; let the job's user read it, or exclude it", name, err)
 		case err != nil:
 			return nil, fmt.Errorf("packing %q: %w", name, err)
 		case it.file == nil && it.info.Mode().Type()&^(fs.ModeDir|fs.ModeSymlink) != 0:

@@ -23,6 +23,7 @@ func TarZstd(ctx context.Context, w io.Writer, dir string, names []string, o Opt
 		return nil, err
 	}
 	defer src.close()
+	src.readable = o.Readable
 	frames, err := newFrames(w, o, cancel)
 	if err != nil {
 		return nil, err

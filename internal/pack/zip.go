@@ -45,6 +45,7 @@ func writeZip(ctx context.Context, w io.Writer, dir string, names []string, o Op
 		return nil, err
 	}
 	defer src.close()
+	src.readable = o.Readable
 	buffered := bufio.NewWriterSize(w, writeBuffer)
 	z := &zipper{zip: zip.NewWriter(buffered), options: o, method: method, summary: src.summary}
 	newCodec := func() (codec, error) { return newDeflater(o.Level) }

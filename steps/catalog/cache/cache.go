@@ -46,10 +46,11 @@ type store interface {
 
 // archive is a complete archive.
 type archive struct {
-	path   string
-	size   int64
-	sha256 string // in hexadecimal
-	mark   string
+	path    string
+	entries int
+	size    int64
+	sha256  string // in hexadecimal
+	mark    string
 }
 
 // open returns the store of a location: a folder, or the address of a bucket.

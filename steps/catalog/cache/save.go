@@ -134,7 +134,7 @@ func save(ctx context.Context, call *program.Call, in saveInputs, to store, key 
 		os.Remove(a.path)
 		return 0, err
 	}
-	fmt.Fprintf(call.Stdout, "Created cache: %s, %d bytes\n", selection.Count(len(entries), "entry", "entries"), a.size)
+	fmt.Fprintf(call.Stdout, "Created cache: %s, %d bytes\n", selection.Count(a.entries, "entry", "entries"), a.size)
 	return a.size, nil
 }
 
@@ -146,20 +146,43 @@ func write(ctx context.Context, call *program.Call, to store, key, format string
 	}
 	sum := sha256.New()
 	buffered := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<18)
-	summary, err := writers[format](ctx, buffered, call.WorkDir, names, pack.Options{Level: level})
+	summary, err := writers[format](ctx, buffered, call.WorkDir, names, pack.Options{Level: level, Readable: true})
 	err = errors.Join(err, buffered.Flush())
 	var size int64
 	if info, statErr := f.Stat(); statErr == nil {
 		size = info.Size()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		warn(call, summary.Warnings)
+		if summary.Entries == 0 {
+			err = errors.New("nothing of it can be packed")
+		}
+	}
+	if err != nil {
 		os.Remove(f.Name())
 		return nil, err
 	}
-	for _, w := range summary.Warnings {
+	return &archive{path: f.Name(), entries: summary.Entries, size: size, sha256: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// warn names what is not in an archive. Of what cannot be read, which may be much, it names the first.
+func warn(call *program.Call, all []pack.Warning) {
+	var unreadable []pack.Warning
+	for _, w := range all {
+		if w.Reason == pack.Unreadable {
+			unreadable = append(unreadable, w)
+			continue
+		}
 		selection.Warn(call, "%s", w)
 	}
-	return &archive{path: f.Name(), size: size, sha256: hex.EncodeToString(sum.Sum(nil))}, nil
+	switch more := len(unreadable) - 1; more {
+	case -1:
+	case 0:
+		selection.Warn(call, "%s", unreadable[0])
+	default:
+		selection.Warn(call, "%s; the same holds for %d more", unreadable[0], more)
+	}
 }
 
 // kept is a time as an archive keeps it: in whole seconds, which tar rounds and zip cuts off.
