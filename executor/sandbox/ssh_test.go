@@ -62,7 +62,7 @@ func TestConformanceThroughAnEngineOverSSH(t *testing.T) {
 func TestAMachineBehindSSHNeedsAnEngineForSandboxes(t *testing.T) {
 	startSSHD(t)
 	_, err := sandbox.New(t.Context(), executor.Setup{Host: overSSH(), State: t.TempDir()}, sandbox.Options{Way: sandbox.Directly})
-	if err == nil || !strings.Contains(err.Error(), "give it one that knows the runtime runsc") {
+	if err == nil || !strings.Contains(err.Error(), "install an engine with the runtime runsc on ssh:") {
 		t.Errorf("the refusal is %v", err)
 	}
 }
