@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"cloud.google.com/go/compute/metadata"
 	"golang.org/x/crypto/ssh"
 	"google.golang.org/api/compute/v1"
+	"google.golang.org/api/googleapi"
 	"google.golang.org/api/oslogin/v1"
 
 	"github.com/rungci/rung/sdk/instancegroup"
@@ -177,8 +179,22 @@ func (c *cloud) setKeys(ctx context.Context, m instancegroup.Machine, now *compu
 	if now != nil {
 		body.Fingerprint = now.Fingerprint
 	}
-	_, err := c.api.Instances.SetMetadata(c.Project, m.Zone, m.ID, body).Context(ctx).Do()
-	return failure(ctx, "the key of "+m.ID, err)
+	what := "the key of " + m.ID
+	op, err := do(ctx, c, what, func(ctx context.Context) (*compute.Operation, error) {
+		op, err := c.api.Instances.SetMetadata(c.Project, m.Zone, m.ID, body).Context(ctx).Do()
+		var refused *googleapi.Error
+		if errors.As(err, &refused) && refused.Code == http.StatusPreconditionFailed {
+			return nil, nil //nolint:nilnil // nothing was begun: somebody has changed it, or the answer to this call was lost
+		}
+		return op, err
+	})
+	if err == nil && op == nil {
+		err = instancegroup.Transient(retryTime, fmt.Errorf("%s: the metadata has changed meanwhile", what))
+	}
+	if err == nil {
+		_, err = c.finish(ctx, what, op)
+	}
+	return err
 }
 
 // takeKeys takes the key of this process from its instances. Nobody else has it, unless it is the configuration's.
