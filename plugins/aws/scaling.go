@@ -48,6 +48,9 @@ func (s *scaling) request(context.Context, instancegroup.Request) ([]string, err
 func (s *scaling) open(ctx context.Context) (info instancegroup.ProviderInfo, err error) {
 	g, err := s.describe(ctx)
 	if err == nil {
+		err = countsMachines(g)
+	}
+	if err == nil {
 		err = s.findHooks(ctx)
 	}
 	if err == nil {

@@ -46,6 +46,30 @@ func (g opened) grow(t testing.TB, n int) []string {
 	return ids
 }
 
+func TestAnAutoScalingGroupCountsMachines(t *testing.T) {
+	t.Parallel()
+	weighted := func(weight *string) *types.AutoScalingGroup {
+		return &types.AutoScalingGroup{AutoScalingGroupName: aws.String("g"), MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
+			Overrides: []types.LaunchTemplateOverrides{{InstanceType: aws.String("m5.large"), WeightedCapacity: weight}},
+		}}}
+	}
+	for _, c := range []struct {
+		group *types.AutoScalingGroup
+		want  string // empty: it is accepted
+	}{
+		{&types.AutoScalingGroup{}, ""},
+		{&types.AutoScalingGroup{DesiredCapacityType: aws.String("units")}, ""},
+		{&types.AutoScalingGroup{DesiredCapacityType: aws.String("vcpu")}, "counts its capacity in vcpu, and not in machines"},
+		{weighted(nil), ""},
+		{weighted(aws.String("1")), ""},
+		{weighted(aws.String("2")), "counts a machine of the type m5.large as 2 of its capacity"},
+	} {
+		if err := countsMachines(c.group); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
 func TestIncreaseReadsTheSizeOfTheGroup(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t, motoURL(t))

@@ -50,6 +50,23 @@ func (s *scaling) findHooks(ctx context.Context) error {
 	return nil
 }
 
+// countsMachines refuses a group whose capacity is not a number of machines: one more would be another number of them.
+func countsMachines(g *types.AutoScalingGroup) error {
+	name, unit := aws.ToString(g.AutoScalingGroupName), aws.ToString(g.DesiredCapacityType)
+	if unit != "" && unit != "units" {
+		return fmt.Errorf("the Auto Scaling group %q counts its capacity in %s, and not in machines: set its DesiredCapacityType to units", name, unit)
+	}
+	if p := g.MixedInstancesPolicy; p != nil && p.LaunchTemplate != nil {
+		for _, o := range p.LaunchTemplate.Overrides {
+			if weight := aws.ToString(o.WeightedCapacity); weight != "" && weight != "1" {
+				return fmt.Errorf("the Auto Scaling group %q counts a machine of the type %s as %s of its capacity: remove WeightedCapacity from the overrides of its mixed instances policy",
+					name, aws.ToString(o.InstanceType), weight)
+			}
+		}
+	}
+	return nil
+}
+
 // prepare sees to it that the group is nobody else's, and takes no machine away by itself while a job runs there.
 func (s *scaling) prepare(ctx context.Context, g *types.AutoScalingGroup) error {
 	tags := map[string]string{}
