@@ -27,7 +27,7 @@ func refused(status int, code string) (e azfake.ErrorResponder) {
 
 func (j *judge) answerSets() {
 	sets := &j.compute.VirtualMachineScaleSetsServer
-	sets.Get = func(_ context.Context, group, name string, _ *armcompute.VirtualMachineScaleSetsClientGetOptions) (ok azfake.Responder[armcompute.VirtualMachineScaleSetsClientGetResponse], e azfake.ErrorResponder) {
+	sets.Get = func(_ context.Context, group, name string, o *armcompute.VirtualMachineScaleSetsClientGetOptions) (ok azfake.Responder[armcompute.VirtualMachineScaleSetsClientGetResponse], e azfake.ErrorResponder) {
 		set := j.sets[name]
 		switch {
 		case group != resources:
@@ -35,7 +35,11 @@ func (j *judge) answerSets() {
 		case set == nil:
 			return ok, refused(http.StatusNotFound, "ResourceNotFound")
 		}
-		ok.SetResponse(http.StatusOK, armcompute.VirtualMachineScaleSetsClientGetResponse{VirtualMachineScaleSet: *copyOf(set)}, nil)
+		set = copyOf(set)
+		if p := set.Properties.VirtualMachineProfile; p != nil && (o == nil || value(o.Expand) != armcompute.ExpandTypesForGetVMScaleSetsUserData) {
+			p.UserData = nil
+		}
+		ok.SetResponse(http.StatusOK, armcompute.VirtualMachineScaleSetsClientGetResponse{VirtualMachineScaleSet: *set}, nil)
 		return ok, e
 	}
 	sets.BeginUpdate = func(_ context.Context, _, name string, body armcompute.VirtualMachineScaleSetUpdate, o *armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions) (ok azfake.PollerResponder[armcompute.VirtualMachineScaleSetsClientUpdateResponse], e azfake.ErrorResponder) {

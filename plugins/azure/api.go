@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v6"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v8"
 
@@ -106,7 +107,7 @@ func said(err *azcore.ResponseError) string {
 // scaleSet reads the scale set.
 func (a *azure) scaleSet(ctx context.Context) (*armcompute.VirtualMachineScaleSet, error) {
 	set, err := do(ctx, a, fmt.Sprintf("the scale set %q", a.ScaleSet), func(ctx context.Context) (armcompute.VirtualMachineScaleSetsClientGetResponse, error) {
-		return a.sets.Get(ctx, a.ResourceGroup, a.ScaleSet, nil)
+		return a.sets.Get(ctx, a.ResourceGroup, a.ScaleSet, &armcompute.VirtualMachineScaleSetsClientGetOptions{Expand: to.Ptr(armcompute.ExpandTypesForGetVMScaleSetsUserData)})
 	})
 	return &set.VirtualMachineScaleSet, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -21,7 +22,6 @@ var errChanged = errors.New("it exists already, or has changed")
 // Source: learn.microsoft.com/azure/azure-resource-manager/troubleshooting/common-deployment-errors, …/virtual-machines/error-codes-spot.
 var kinds = map[string]error{
 	"QuotaExceeded":                         instancegroup.ErrQuota,
-	"OperationNotAllowed":                   instancegroup.ErrQuota,
 	"ResourceQuotaExceeded":                 instancegroup.ErrQuota,
 	"SkuNotAvailable":                       instancegroup.ErrQuota,
 	"AllocationFailed":                      instancegroup.ErrQuota,
@@ -43,8 +43,19 @@ var kinds = map[string]error{
 	"ConditionNotMet":                       errChanged,
 }
 
-// kind is that of a code, or of an HTTP status where the code says nothing; nil: an error that is ours.
-func kind(code string, status int) error {
+// notAllowed is the code of quotas, which Azure also uses for what a resource does not allow or not at the moment. Only the text tells.
+const notAllowed = "OperationNotAllowed"
+
+// kind is that of a code and its text, or of an HTTP status where these say nothing; nil: an error that is ours.
+func kind(code, text string, status int) error {
+	text = strings.ToLower(text)
+	switch {
+	case code != notAllowed:
+	case strings.Contains(text, "quota") || strings.Contains(text, "limit"):
+		return instancegroup.ErrQuota
+	case status == http.StatusConflict:
+		return instancegroup.ErrTransient
+	}
 	if k := kinds[code]; k != nil {
 		return k
 	}
@@ -82,8 +93,9 @@ func failure(ctx context.Context, what string, err error) error {
 		}
 		return &instancegroup.Error{Kind: instancegroup.ErrTransient, Message: fmt.Sprintf("%s: %v", what, err), Err: err} // no answer
 	}
-	message := fmt.Sprintf("%s: %s (%d %s)", what, said(refused), refused.StatusCode, refused.ErrorCode)
-	k := kind(refused.ErrorCode, refused.StatusCode)
+	text := said(refused)
+	message := fmt.Sprintf("%s: %s (%d %s)", what, text, refused.StatusCode, refused.ErrorCode)
+	k := kind(refused.ErrorCode, text, refused.StatusCode)
 	if k == nil {
 		return errors.New(message)
 	}

@@ -56,7 +56,8 @@ type fault struct {
 	stale  bool // a list is the one before
 	status int  // it is refused
 	code   string
-	after  int // seconds that a refused request has to wait
+	text   string // what the error says beside "refused on purpose"
+	after  int    // seconds that a refused request has to wait
 }
 
 // snapshot are all lists, as they were at one time.
@@ -213,7 +214,7 @@ func (j *judge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	j.counts[name]++
 	what := j.fault(name)
 	if what.status > 0 {
-		deny(w, what.status, what.code, "refused on purpose", what.after)
+		deny(w, what.status, what.code, strings.TrimSpace("refused on purpose "+what.text), what.after)
 		return
 	}
 	id := j.snapshot(r, what.stale)
@@ -224,7 +225,11 @@ func (j *judge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var refused *azcore.ResponseError
 	switch {
 	case errors.As(err, &refused):
-		deny(w, refused.StatusCode, refused.ErrorCode, "refused: "+refused.ErrorCode, 0)
+		text := "refused: " + refused.ErrorCode
+		if refused.ErrorCode == notAllowed {
+			text += ", it exceeds the approved Cores quota"
+		}
+		deny(w, refused.StatusCode, refused.ErrorCode, text, 0)
 		return
 	case err != nil:
 		j.object("%s %s: %v", r.Method, r.URL, err)

@@ -52,6 +52,12 @@ func (m *machines) newModel() (*armcompute.VirtualMachine, error) {
 			m.Zones = append(m.Zones, value(zone))
 		}
 	}
+	if e := profile.ExtensionProfile; e != nil && len(e.Extensions) > 0 {
+		m.log.Warn("machines that are created by name do not get the extensions of the scale set's model: install what they do from custom_data, or in the image", "set", m.ScaleSet, "extensions", len(e.Extensions))
+	}
+	if m.CustomData == "" {
+		m.log.Info("Azure does not show the custom data of a scale set's model: if machines need any, set the option custom_data", "set", m.ScaleSet)
+	}
 	goesWithTheMachine(p)
 	return model, nil
 }
@@ -149,9 +155,9 @@ func (m *machines) body(name, zone string, order instancegroup.Order) (*armcompu
 	}
 	if p.OSProfile == nil {
 		p.OSProfile = &armcompute.OSProfile{}
-		if m.CustomData != "" {
-			p.OSProfile.CustomData = to.Ptr(base64.StdEncoding.EncodeToString([]byte(m.CustomData)))
-		}
+	}
+	if m.CustomData != "" {
+		p.OSProfile.CustomData = to.Ptr(base64.StdEncoding.EncodeToString([]byte(m.CustomData)))
 	}
 	return vm, m.setUser(p.OSProfile, name, order.PublicKey)
 }

@@ -64,7 +64,6 @@ const (
 func (o *Options) check() error {
 	o.MaxSize = cmp.Or(o.MaxSize, defaultMaxSize)
 	o.CallsPerSecond = cmp.Or(o.CallsPerSecond, defaultCallsPerSecond)
-	o.DiskType = cmp.Or(o.DiskType, "StandardSSD_LRS")
 	switch {
 	case o.SubscriptionID == "" || o.ResourceGroup == "":
 		return errors.New(`the options "subscription_id" and "resource_group_name" are not set: name those that machines belong to`)
@@ -75,6 +74,19 @@ func (o *Options) check() error {
 	case o.CredentialsFile != "" && o.Credentials != "":
 		return errors.New(`set either the option "credentials" or the option "credentials_file", not both`)
 	}
+	if o.ScaleSet != "" {
+		for _, own := range []struct {
+			name string
+			set  bool
+		}{
+			{"security_group", o.SecurityGroup != ""}, {"public_ip", o.PublicIP}, {"disk_size_gb", o.DiskSize != 0}, {"disk_type", o.DiskType != ""}, {"identities", len(o.Identities) > 0},
+		} {
+			if own.set {
+				return fmt.Errorf(`the option %q has no effect with "name": the model of the scale set %q says it; remove %[1]q`, own.name, o.ScaleSet)
+			}
+		}
+	}
+	o.DiskType = cmp.Or(o.DiskType, "StandardSSD_LRS")
 	return nil
 }
 

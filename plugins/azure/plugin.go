@@ -44,6 +44,9 @@ func (p *plugin) Init(ctx context.Context, log instancegroup.Logger, settings in
 		}
 	}
 	if set != nil && *set.Properties.OrchestrationMode == armcompute.OrchestrationModeUniform {
+		if p.CustomData != "" {
+			return info, fmt.Errorf(`the scale set %q is uniform, and the custom data of its machines is that of its model: remove "custom_data"`, p.ScaleSet)
+		}
 		if len(p.Sizes) > 0 || len(p.Zones) > 0 {
 			return info, fmt.Errorf(`the scale set %q is uniform, and its model says the size and the zones of its machines: remove "sizes" and "zones"`, p.ScaleSet)
 		}

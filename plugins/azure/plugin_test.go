@@ -199,7 +199,9 @@ func TestAMachineHasWhatTheModelAndTheRequestSay(t *testing.T) {
 	for _, name := range []string{"a flexible scale set", "virtual machines"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := mustOpen(t, newJudge(t), modes[name])
+			mode := maps.Clone(modes[name])
+			mode["custom_data"] = "#cloud-config"
+			f := mustOpen(t, newJudge(t), mode)
 			id := f.make(group.Request{ID: "Request-1", Labels: map[string]string{"project": "Group/Project"}})
 			got := f.await(id, is(group.StateRunning))
 			if got.Request != "Request-1" || got.Labels["project"] != "Group/Project" || got.Labels["cost-centre"] != "R&D" || got.Shape != "Standard_D2s_v5" || got.Created.IsZero() {
@@ -219,7 +221,10 @@ func TestAMachineHasWhatTheModelAndTheRequestSay(t *testing.T) {
 				if want := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))) + " rung"; len(keys) != 1 || *keys[0].KeyData != want || len(f.scripts) > 0 {
 					t.Errorf("the keys are %v, want %s; scripts: %v", keys, want, f.scripts)
 				}
-				if name == "a flexible scale set" && (value(vm.Tags["team"]) != "ci" || *vm.Properties.VirtualMachineScaleSet.ID != *f.sets["flexible"].ID || *vm.Properties.StorageProfile.ImageReference.Offer != "o") {
+				if value(vm.Properties.OSProfile.CustomData) != "I2Nsb3VkLWNvbmZpZw==" {
+					t.Errorf("it has not the custom data: %+v", vm.Properties.OSProfile)
+				}
+				if name == "a flexible scale set" && (value(vm.Tags["team"]) != "ci" || value(vm.Properties.UserData) != "dXNlcg==" || *vm.Properties.VirtualMachineScaleSet.ID != *f.sets["flexible"].ID || *vm.Properties.StorageProfile.ImageReference.Offer != "o") {
 					t.Errorf("it is not like the model of the set: %+v", vm)
 				}
 			})
@@ -466,9 +471,13 @@ func TestAUniformSetIsRefusedBeyondItsSizeOrQuota(t *testing.T) {
 	t.Parallel()
 	j := newJudge(t)
 	f := mustOpen(t, j, options{"name": "uniform", "max_size": 2})
-	if created, err := f.Create(t.Context(), group.Request{ID: "r", Count: 3}); !errors.Is(err, group.ErrQuota) || created.Count > 0 {
-		t.Errorf("%+v, %v", created, err)
+	if created, err := f.Create(t.Context(), group.Request{ID: "r", Count: 3}); !errors.Is(err, group.ErrQuota) || created.Count != 2 {
+		t.Errorf("there is room for two: %+v, %v", created, err)
 	}
+	if created, err := f.Create(t.Context(), group.Request{ID: "r2", Count: 1}); !errors.Is(err, group.ErrQuota) || created.Count > 0 {
+		t.Errorf("it is full: %+v, %v", created, err)
+	}
+	f = mustOpen(t, j, options{"name": "uniform"})
 	j.during(func() { j.refuses["set"] = "OperationNotAllowed" })
 	if created, err := f.Create(t.Context(), group.Request{ID: "s", Count: 1}); !errors.Is(err, group.ErrQuota) || created.Count > 0 {
 		t.Errorf("%+v, %v", created, err)
@@ -485,6 +494,9 @@ func TestErrorsHaveTheirKind(t *testing.T) {
 	}{
 		"401":           {fault{status: 401, code: "InvalidAuthenticationToken"}, group.ErrUnauthorised},
 		"403":           {fault{status: 403, code: "AuthorizationFailed"}, group.ErrUnauthorised},
+		"no quota":      {fault{status: 409, code: "OperationNotAllowed", text: "exceeding approved Total Regional Cores quota"}, group.ErrQuota},
+		"a conflict":    {fault{status: 409, code: "OperationNotAllowed", text: "another operation is in progress"}, group.ErrTransient},
+		"not allowed":   {fault{status: 400, code: "OperationNotAllowed"}, nil},
 		"404":           {fault{status: 404, code: "ResourceGroupNotFound"}, group.ErrNotFound},
 		"quota":         {fault{status: 409, code: "QuotaExceeded"}, group.ErrQuota},
 		"429":           {fault{status: 429, code: "TooManyRequests", after: 1}, group.ErrTransient},
@@ -526,6 +538,10 @@ func TestAConfigurationThatCannotBeIsRefused(t *testing.T) {
 		"no such set":               {options{"name": "other"}, nil, `the scale set "other"`},
 		"another group":             {options{"name": "flexible", "resource_group_name": "other"}, nil, "the cloud refuses the credentials"},
 		"sizes of a uniform set":    {options{"name": "uniform", "sizes": []options{{"name": "x"}}}, nil, `remove "sizes" and "zones"`},
+		"a disk of a set":           {options{"name": "flexible", "disk_size_gb": 30}, nil, `"disk_size_gb" has no effect with "name"`},
+		"a disk type of a set":      {options{"name": "flexible", "disk_type": "Premium_LRS"}, nil, `"disk_type" has no effect with "name"`},
+		"identities of a set":       {options{"name": "flexible", "identities": []string{"i"}}, nil, `"identities" has no effect with "name"`},
+		"data for a uniform set":    {options{"name": "uniform", "custom_data": "#cloud-config"}, nil, `remove "custom_data"`},
 		"an image that is none":     {own(options{"image": "ubuntu"}), nil, "PUBLISHER:OFFER:SKU:VERSION"},
 		"a size that is not there":  {own(options{"sizes": []options{{"name": "Standard_X"}}}), nil, `the size "Standard_X" is not to be had`},
 		"a size that is restricted": {own(options{"sizes": []options{{"name": "Standard_Gone"}}}), nil, `the size "Standard_Gone" is not to be had`},

@@ -105,6 +105,8 @@ func (u *uniform) Increase(ctx context.Context, n int) (int, error) {
 	u.sizing.Lock()
 	defer u.sizing.Unlock()
 	var asked int64 // what the last try has set, if it arrived
+	var full error  // if that is less than n more
+	var more int
 	for range maxChanges {
 		set, err := u.scaleSet(ctx)
 		if err != nil {
@@ -114,16 +116,20 @@ func (u *uniform) Increase(ctx context.Context, n int) (int, error) {
 			return 0, fmt.Errorf("the scale set %q does not say its capacity", u.ScaleSet)
 		}
 		if asked > 0 && value(set.SKU.Capacity) == asked {
-			return n, nil // the answer to it was lost
+			return more, full // the answer to it was lost
 		}
 		size, err := u.size(ctx, set)
 		if err != nil {
 			return 0, err
 		}
-		asked = size + int64(n)
-		if asked > int64(u.MaxSize) {
-			return 0, &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf(`the scale set has %d machines, and may have %d by "max_size"`, size, u.MaxSize)}
+		more, full = min(n, max(0, u.MaxSize-int(size))), nil
+		if more < n {
+			full = &instancegroup.Error{Kind: instancegroup.ErrQuota, Message: fmt.Sprintf(`the scale set has %d machines, and may have %d by "max_size"`, size, u.MaxSize)}
 		}
+		if more == 0 {
+			return 0, full
+		}
+		asked = size + int64(more)
 		_, err = do(ctx, u.azure, "the capacity of the scale set "+u.ScaleSet, func(ctx context.Context) (any, error) {
 			body := armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{Name: set.SKU.Name, Tier: set.SKU.Tier, Capacity: &asked}}
 			return u.sets.BeginUpdate(ctx, u.ResourceGroup, u.ScaleSet, body, &armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: set.Etag})
@@ -132,11 +138,14 @@ func (u *uniform) Increase(ctx context.Context, n int) (int, error) {
 		case errors.Is(err, errChanged):
 			continue
 		case errors.Is(err, instancegroup.ErrTransient):
-			return u.settle(ctx, n, asked, err)
+			if more, err = u.settle(ctx, more, asked, err); err == nil {
+				err = full
+			}
+			return more, err
 		case err != nil:
 			return 0, err
 		}
-		return n, nil
+		return more, full
 	}
 	return 0, instancegroup.Transient(0, fmt.Errorf("somebody else changes the scale set %s all the time", u.ScaleSet))
 }

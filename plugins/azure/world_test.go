@@ -61,13 +61,15 @@ func newWorld() *world {
 			}}},
 		}
 	}
+	withUserData := profile()
+	withUserData.UserData = to.Ptr("dXNlcg==")
 	for name, mode := range map[string]armcompute.OrchestrationMode{"uniform": armcompute.OrchestrationModeUniform, "flexible": armcompute.OrchestrationModeFlexible} {
 		w.sets[name] = &armcompute.VirtualMachineScaleSet{
 			Name: &name, ID: to.Ptr(scope + "Microsoft.Compute/virtualMachineScaleSets/" + name), Location: to.Ptr("westeurope"), Tags: map[string]*string{"team": to.Ptr("ci")}, Etag: to.Ptr(`"0"`),
 			SKU: &armcompute.SKU{Name: to.Ptr("Standard_D2s_v5"), Tier: to.Ptr("Standard"), Capacity: to.Ptr(int64(0))},
 			Properties: &armcompute.VirtualMachineScaleSetProperties{
 				OrchestrationMode: to.Ptr(mode), ProvisioningState: to.Ptr("Succeeded"), Overprovision: to.Ptr(false), UpgradePolicy: &armcompute.UpgradePolicy{Mode: to.Ptr(armcompute.UpgradeModeManual)},
-				VirtualMachineProfile: profile(),
+				VirtualMachineProfile: copyOf(withUserData),
 			},
 		}
 	}
