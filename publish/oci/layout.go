@@ -195,7 +195,7 @@ const maxLayoutFiles = 10_000
 
 // openArchive finds out where the files of an archive are.
 func (l *layout) openArchive(name string) error {
-	f, err := os.Open(name)
+	f, err := openRegular(name)
 	if err != nil {
 		return err
 	}
@@ -221,10 +221,22 @@ func (l *layout) openArchive(name string) error {
 	return fmt.Errorf("%s %w: it holds too many files", name, ErrNoLayout)
 }
 
+// openRegular opens what is a file: a pipe would make its reader wait for ever.
+func openRegular(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is not a file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(name)
+}
+
 // openFile opens a file of the layout.
 func (l *layout) openFile(name string) (io.ReadCloser, error) {
 	if l.archive == nil {
-		return os.Open(filepath.Join(l.dir, filepath.FromSlash(name)))
+		return openRegular(filepath.Join(l.dir, filepath.FromSlash(name)))
 	}
 	p, ok := l.places[name]
 	if !ok {

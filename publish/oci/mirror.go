@@ -58,7 +58,7 @@ func (l *layout) index() (index distribution.Index, err error) {
 		err = json.Unmarshal(data, &index)
 	}
 	if err != nil {
-		return index, fmt.Errorf("%s %w: its index is damaged: %w", l.dir, ErrNoLayout, err)
+		return index, fmt.Errorf("the index of the image layout %s is damaged: %w", l.dir, err)
 	}
 	return index, nil
 }

@@ -52,6 +52,11 @@ func Install(ctx context.Context, folder string, w Wanted, from *Place) (r *plug
 	}
 	if !w.Upgrade {
 		r, err := pluginstore.Find(folder, w.Reference, w.Kind)
+		if err == nil {
+			if changed := r.Check(); changed != nil {
+				return nil, false, &source.DeniedError{What: w.Reference.String(), Why: changed.Error(), Hint: "--upgrade installs it again"}
+			}
+		}
 		if err == nil || !errors.Is(err, pluginstore.ErrNone) {
 			return r, false, err
 		}
@@ -202,6 +207,9 @@ func (m *image) fetch(ctx context.Context, from images, at *source.Location, fol
 	name, err := findProgram(files, entrypoint, platform)
 	if err != nil {
 		return "", "", &source.DeniedError{What: at.Name, Why: err.Error(), Hint: "`rung plugin publish` makes an image that can be installed"}
+	}
+	if is, err := detect(filepath.Join(files, filepath.FromSlash(name))); err == nil && is.OS != oci.Generic.OS && (is.OS != platform.OS || is.Architecture != platform.Architecture) {
+		return "", "", &source.DeniedError{What: at.Name, Why: fmt.Sprintf("its program for %s is one for %s", platform, is), Hint: "publish it again with the program for this platform"}
 	}
 	kind, _ = pluginstore.Divide(path.Base(name))
 	return filepath.Join(files, filepath.FromSlash(name)), kind, nil

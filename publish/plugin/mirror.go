@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	publish "github.com/rungci/rung/publish/oci"
@@ -46,7 +47,7 @@ func openMirror(folder, repository, name string) (*mirror, error) {
 		m := &mirror{Layout: layout, folder: dir, what: what, tags: map[string]distribution.Descriptor{}}
 		images, err := layout.Images()
 		if err != nil {
-			return nil, err
+			return nil, damaged(what, dir, err)
 		}
 		for _, d := range images {
 			m.note(d, repository, name, i > 0 || len(images) == 1)
@@ -57,6 +58,11 @@ func openMirror(folder, repository, name string) (*mirror, error) {
 		first = &source.NotFoundError{Ref: what, Looked: []string{dir}, Err: errors.New("the mirror does not have it")}
 	}
 	return nil, first
+}
+
+// damaged is the error about a mirror in which something is missing or wrong.
+func damaged(what, folder string, err error) error {
+	return &source.DeniedError{What: what, Why: fmt.Sprintf("the mirror %s is damaged: %v", folder, err), Hint: "copy it again, or make it again with `rung plugin publish --to DIR`"}
 }
 
 // errNoMirror says why there are no plugins in a folder.
@@ -103,16 +109,23 @@ func (m *mirror) resolve(_ context.Context, tag string) (distribution.Digest, er
 
 func (m *mirror) manifest(_ context.Context, digest distribution.Digest) (*distribution.Manifest, error) {
 	found, err := m.Manifest(distribution.Descriptor{Digest: digest})
-	if errors.Is(err, os.ErrNotExist) {
+	named := slices.ContainsFunc(m.all, func(d distribution.Descriptor) bool { return d.Digest == digest })
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !named:
 		return nil, &source.NotFoundError{Ref: m.what + "@" + digest.String(), Looked: []string{m.folder}}
+	case err != nil:
+		return nil, damaged(m.what, m.folder, err)
 	}
-	return found, err
+	return found, nil
 }
 
 func (m *mirror) blob(_ context.Context, d distribution.Descriptor, file string) error {
 	in, err := m.Open(d)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("the blob %s does not exist", d.Digest)
+	}
 	if err != nil {
-		return err
+		return damaged(m.what, m.folder, err)
 	}
 	defer in.Close()
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -125,7 +138,7 @@ func (m *mirror) blob(_ context.Context, d distribution.Descriptor, file string)
 		return err
 	}
 	if got := distribution.DigestSum(hash); n != d.Size || got != d.Digest {
-		return &source.DeniedError{What: m.what, Why: fmt.Sprintf("%s is damaged: the blob %s has the digest %s", m.folder, d.Digest, got)}
+		return damaged(m.what, m.folder, fmt.Errorf("the blob %s has the digest %s", d.Digest, got))
 	}
 	return nil
 }

@@ -258,6 +258,73 @@ func mirrored(t *testing.T) (folder string, blobs []string) {
 	return folder, blobs
 }
 
+func TestAMirrorThatIsDamagedIsCalledThat(t *testing.T) {
+	for name, damage := range map[string]func(folder string, blobs []string) error{
+		"no blob": func(_ string, blobs []string) error {
+			return errors.Join(os.Remove(blobs[0]), os.Remove(blobs[len(blobs)-1]))
+		},
+		"a broken index": func(folder string, _ []string) error {
+			return os.WriteFile(filepath.Join(folder, "index.json"), []byte("{"), 0o644)
+		},
+		"no file": func(folder string, _ []string) error {
+			index := filepath.Join(folder, "index.json")
+			return errors.Join(os.Remove(index), os.Mkdir(index, 0o755))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder, blobs := mirrored(t)
+			if err := damage(folder, blobs); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := Install(t.Context(), t.TempDir(), wanted(t, "aws"), &Place{Mirror: folder})
+			var denied *source.DeniedError
+			if !errors.As(err, &denied) || denied.What != "aws" || !strings.Contains(denied.Why, "the mirror "+folder+" is damaged") || strings.Contains(err.Error(), "oci build") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestAProgramForAnotherPlatformIsNotInstalled(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "plugin")
+	head := make([]byte, 64) // of an ELF file for x86-64
+	copy(head, "\x7fELF\x02\x01\x01")
+	head[16], head[18], head[20], head[52], head[54], head[58] = 2, 62, 1, 64, 56, 64
+	if err := os.WriteFile(program, head, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mirror := t.TempDir()
+	image := Image{Programs: []Program{{Platform: oci.Platform{OS: "linux", Architecture: "s390x"}, File: program}}, Name: "aws", Version: "1.0.0"}
+	if _, _, err := image.Mirror(t.Context(), mirror, "aws:1.0.0", false); err != nil {
+		t.Fatal(err)
+	}
+	w := wanted(t, "aws")
+	w.Platform = oci.Platform{OS: "linux", Architecture: "s390x"}
+	if _, _, err := Install(t.Context(), t.TempDir(), w, &Place{Mirror: mirror}); err == nil || !strings.Contains(err.Error(), "its program for linux/s390x is one for linux/amd64") {
+		t.Error(err)
+	}
+}
+
+func TestAnInstalledProgramThatWasChangedIsNotLeftAlone(t *testing.T) {
+	mirror, _ := mirrored(t)
+	folder, w, from := t.TempDir(), wanted(t, "aws"), &Place{Mirror: mirror}
+	got, text := installed(t, folder, w, from)
+	if err := os.Chmod(got.File(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(got.File(), []byte("another"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var denied *source.DeniedError
+	if _, _, err := Install(t.Context(), folder, w, from); !errors.As(err, &denied) || !strings.Contains(denied.Hint, "--upgrade") {
+		t.Errorf("%v", err)
+	}
+	w.Upgrade = true
+	if _, again := installed(t, folder, w, from); again != text {
+		t.Errorf("it is %q", again)
+	}
+}
+
 func TestADamagedMirrorInstallsNothing(t *testing.T) {
 	_, blobs := mirrored(t)
 	for i := range blobs {
