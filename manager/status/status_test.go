@@ -206,7 +206,7 @@ func TestAManagerThatWaits(t *testing.T) {
 		text    string
 	}{
 		{&status.Waiting{Manager: "of /state on one", Until: time.Now()}, 200, "the manager of /state on one holds the lease until "},
-		{&status.Waiting{Trouble: "no route to host"}, 503, "cannot be reached: no route to host"},
+		{&status.Waiting{Trouble: "no route to host"}, 503, "cannot be read: no route to host"},
 		{nil, 200, ""},
 	} {
 		b.Wait(c.waiting)
