@@ -57,6 +57,17 @@ func (p *Program) Read(path string) (name string, text []byte, err error) {
 	return path, text, err
 }
 
+// Variables are those of a plugin's process, each NAME=VALUE: a name alone stands for the value that this process has.
+func (p *Program) Variables(names []string) (env []string) {
+	for _, variable := range names {
+		if !strings.Contains(variable, "=") {
+			variable += "=" + p.Getenv(variable)
+		}
+		env = append(env, variable)
+	}
+	return env
+}
+
 // The modes of new files that hold what a command prints, less the umask. Traces have the logs of jobs.
 const (
 	Readable fs.FileMode = 0o666

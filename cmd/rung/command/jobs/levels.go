@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/rungci/rung/cmd/rung/command/supplies"
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/executor"
 	"github.com/rungci/rung/executor/custom"
@@ -108,7 +107,7 @@ func withPlugin(ctx context.Context, p *command.Program, r *config.Runner, setup
 		return nil, fmt.Errorf("[runners.plugin.options] cannot be JSON, which plugins read: %w", err)
 	}
 	opened, err := plugin.Open(ctx, plugin.Config{
-		Name: r.Plugin.Name, File: r.Plugin.File, Folder: r.Plugin.Folder, SHA256: r.Plugin.SHA256, Args: r.Plugin.Args, Env: supplies.Variables(p, r.Plugin.Environment), Options: options,
+		Name: r.Plugin.Name, File: r.Plugin.File, Folder: r.Plugin.Folder, SHA256: r.Plugin.SHA256, Args: r.Plugin.Args, Env: p.Variables(r.Plugin.Environment), Options: options,
 		Log: slog.Default().With("runner", r.Name),
 	}, setup)
 	if err != nil {

@@ -131,20 +131,9 @@ func (t *trial) checkEnvironment(p *command.Program) error {
 	return nil
 }
 
-// variables are those of --environment, each with its value.
-func (t *trial) variables(p *command.Program) (env []string) {
-	for _, variable := range t.environment {
-		if !strings.Contains(variable, "=") {
-			variable += "=" + p.Getenv(variable)
-		}
-		env = append(env, variable)
-	}
-	return env
-}
-
 // run tries the plugin of a file.
 func (t *trial) run(ctx context.Context, p *command.Program, file string) error {
-	config := pluginhost.Config{Name: nameOf(file), File: file, Env: t.variables(p), Log: slog.New(slog.DiscardHandler)}
+	config := pluginhost.Config{Name: nameOf(file), File: file, Env: p.Variables(t.environment), Log: slog.New(slog.DiscardHandler)}
 	if t.options != "" {
 		config.Options = json.RawMessage(t.options)
 	}

@@ -158,7 +158,7 @@ func Try(ctx context.Context, p *command.Program, c *config.Config, r *config.Ru
 	from := r.Provider
 	log := slog.Default().With("runner", r.Name)
 	if from.Machinery == nil {
-		of := pluginhost.Config{Name: from.Name, File: from.File, Folder: from.Folder, SHA256: from.SHA256, Args: from.Args, Env: Variables(p, from.Environment), Log: log}
+		of := pluginhost.Config{Name: from.Name, File: from.File, Folder: from.Folder, SHA256: from.SHA256, Args: from.Args, Env: p.Variables(from.Environment), Log: log}
 		if len(from.Hosts) > 0 || there(plugin.ProviderKind, of) != nil {
 			return nil, nil
 		}
@@ -174,7 +174,7 @@ func Try(ctx context.Context, p *command.Program, c *config.Config, r *config.Ru
 	tried := map[string]bool{}
 	for _, source := range fleet.Sources(from.Machinery) {
 		_, own := builtin.Find(source.Plugin)
-		of := groupplugin.Config{Config: pluginhost.Config{Name: source.Plugin, Env: Variables(p, from.Machinery.Fleet.PluginEnvironment), Log: log}}
+		of := groupplugin.Config{Config: pluginhost.Config{Name: source.Plugin, Env: p.Variables(from.Machinery.Fleet.PluginEnvironment), Log: log}}
 		if own || tried[source.Plugin+" "+source.Table] || there(groupplugin.Kind, of.Config) != nil {
 			continue
 		}

@@ -54,5 +54,5 @@ func openGroup(p *command.Program, m *config.Machinery, name string, options map
 	if kind, known := builtin.Find(name); known {
 		return kind.New(text)
 	}
-	return groupplugin.New(groupplugin.Config{Config: pluginhost.Config{Name: name, Options: text, Env: Variables(p, m.Fleet.PluginEnvironment), Log: log}}), nil
+	return groupplugin.New(groupplugin.Config{Config: pluginhost.Config{Name: name, Options: text, Env: p.Variables(m.Fleet.PluginEnvironment), Log: log}}), nil
 }

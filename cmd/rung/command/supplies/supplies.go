@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/rungci/rung/cmd/step-runner/command"
 	"github.com/rungci/rung/executor"
@@ -38,7 +37,7 @@ func openProvider(p *command.Program) func(ctx context.Context, r *config.Runner
 			return nil, fmt.Errorf("[runners.provider.options] cannot be JSON, which plugins read: %w", err)
 		}
 		opened, err := plugin.OpenProvider(ctx, plugin.Config{
-			Name: from.Name, File: from.File, Folder: from.Folder, SHA256: from.SHA256, Args: from.Args, Env: Variables(p, from.Environment), Options: options,
+			Name: from.Name, File: from.File, Folder: from.Folder, SHA256: from.SHA256, Args: from.Args, Env: p.Variables(from.Environment), Options: options,
 			Log: slog.Default().With("runner", r.Name),
 		}, setup)
 		if err != nil {
@@ -71,17 +70,6 @@ func Connect(program func(system, arch string) (string, error)) Connector {
 	return func(ctx context.Context, to provider.Access) (host.Host, error) {
 		return connect.Host(ctx, to, program)
 	}
-}
-
-// Variables are those of a plugin's process: a name stands for the value that this process has.
-func Variables(p *command.Program, names []string) (env []string) {
-	for _, variable := range names {
-		if !strings.Contains(variable, "=") {
-			variable += "=" + p.Getenv(variable)
-		}
-		env = append(env, variable)
-	}
-	return env
 }
 
 // FindInstalled notes which installed plugins the names of a configuration mean now: a plugin that was upgraded is a change of its entry.
